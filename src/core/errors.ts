@@ -1,0 +1,16 @@
+/**
+ * A mistake that the person at the keyboard can mend: what is wrong, where, and what to do, in one sentence.
+ * The command line prints the message alone and exits with 1; a server answers it as a 4xx. No stack trace.
+ */
+export class UserError extends Error {
+  override readonly name = 'UserError';
+}
+
+/** The text of anything thrown, for a log line or a status: the message and its causes, never a stack. */
+export function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  // An AggregateError of a refused connection (one per address) has an empty message of its own.
+  const own =
+    error.message || (error instanceof AggregateError ? error.errors.map(messageOf).join('; ') : error.name);
+  return error.cause === undefined ? own : `${own}: ${messageOf(error.cause)}`;
+}

@@ -1,0 +1,46 @@
+import type { ObjectKey } from './object-key.ts';
+
+/** `metadata.ownerReferences[]`. At most one of an object's owners has `controller: true`. */
+export interface OwnerReference {
+  apiVersion: string;
+  kind: string;
+  name: string;
+  uid: string;
+  controller?: boolean;
+  blockOwnerDeletion?: boolean;
+}
+
+/** The part of ObjectMeta that levelhook reads. Raw JSON: timestamps are RFC 3339 text, unknown fields pass through. */
+export interface ObjectMeta {
+  name: string;
+  namespace?: string;
+  uid: string;
+  resourceVersion: string;
+  generation?: number;
+  generateName?: string;
+  creationTimestamp?: string;
+  deletionTimestamp?: string;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  finalizers?: string[];
+  ownerReferences?: OwnerReference[];
+  managedFields?: unknown[];
+}
+
+/** An object as the apiserver sends it. What it holds beside its metadata is the kind's own affair. */
+export interface KubernetesObject {
+  apiVersion: string;
+  kind: string;
+  metadata: ObjectMeta;
+}
+
+/** The key of an object, from its metadata. */
+export function keyOf(object: KubernetesObject): ObjectKey {
+  const { namespace, name } = object.metadata;
+  return namespace ? { namespace, name } : { name };
+}
+
+/** The owner that manages this object (`controller: true`), as apimachinery's `metav1.GetControllerOf`. */
+export function controllerOf(object: { metadata: Pick<ObjectMeta, 'ownerReferences'> }): OwnerReference | undefined {
+  return object.metadata.ownerReferences?.find((owner) => owner.controller === true);
+}
