@@ -10,7 +10,6 @@ export class UserError extends Error {
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   // An AggregateError of a refused connection (one per address) has an empty message of its own.
-  const own =
-    error.message || (error instanceof AggregateError ? error.errors.map(messageOf).join('; ') : error.name);
+  const own = error.message || (error instanceof AggregateError ? error.errors.map(messageOf).join('; ') : error.name);
   return error.cause === undefined ? own : `${own}: ${messageOf(error.cause)}`;
 }

@@ -1,6 +1,21 @@
+export {
+  ApiError,
+  type ApiStatus,
+  isExpired,
+  isTooLargeResourceVersion,
+  parseRetryAfter,
+  statusFrom,
+} from './api-error.ts';
 export { type Clock, systemClock } from './clock.ts';
 export { messageOf, UserError } from './errors.ts';
-export { controllerOf, type KubernetesObject, keyOf, type ObjectMeta, type OwnerReference } from './kubernetes-object.ts';
+export { type LabelSelector, matchesLabels } from './label-selector.ts';
+export {
+  controllerOf,
+  type KubernetesObject,
+  keyOf,
+  type ObjectMeta,
+  type OwnerReference,
+} from './kubernetes-object.ts';
 export { type LogFields, type Logger, silentLogger } from './logger.ts';
 export { formatObjectKey, type ObjectKey, parseObjectKey } from './object-key.ts';
 export { formatKind, type GroupVersionKind, groupOf, type Resource, resource, resourcePath } from './resource.ts';
@@ -10,3 +25,12 @@ export {
   newestResourceVersion,
   type ResourceVersion,
 } from './resource-version.ts';
+export {
+  type CounterName,
+  type GaugeName,
+  type HistogramName,
+  METRICS,
+  type MetricLabels,
+  type Metrics,
+  silentMetrics,
+} from './metrics.ts';

@@ -1,0 +1,80 @@
+import { formatKind, type GroupVersionKind, type KubernetesObject, controllerOf } from '../core/index.ts';
+
+/**
+ * The cache's key layout in Redis, version 1. The gateway writes these keys, and nobody else does; readers derive them
+ * from the view's prefix, which a trigger carries. All keys of a view share one hash tag, so that a script may touch
+ * them together in a Redis Cluster.
+ */
+export interface ViewKeys {
+  /** HASH: `version` (up to which the view is complete), `term`, `incarnation`, `runId`. */
+  readonly view: string;
+  /** HASH: object key -> encoded object (`node/codec`). */
+  readonly objects: string;
+  /** HASH: object key -> `ObjectEntry`, encoded. */
+  readonly entries: string;
+  /** ZSET, all scores 0: object keys in order, for lists that continue. */
+  readonly order: string;
+  /** STREAM: wakeups that belong to applied changes and are not yet in a queue. */
+  readonly outbox: string;
+  /** What an index entry is appended to, to name the SET of keys that carry it. */
+  readonly indexPrefix: string;
+}
+
+/** The common prefix of a view's keys, hash tag included. `settings` is a hash of what the view was configured to hold. */
+export function viewPrefix(view: {
+  keyPrefix: string;
+  clusterId: string;
+  resource: GroupVersionKind;
+  settings: string;
+}): string {
+  return `{${view.keyPrefix}:v1:${view.clusterId}:${formatKind(view.resource)}:${view.settings}}`;
+}
+
+export function viewKeys(prefix: string): ViewKeys {
+  return {
+    view: `${prefix}:view`,
+    objects: `${prefix}:objects`,
+    entries: `${prefix}:entries`,
+    order: `${prefix}:order`,
+    outbox: `${prefix}:outbox`,
+    indexPrefix: `${prefix}:index:`,
+  };
+}
+
+/**
+ * The indexes that every view has: by namespace, by controller, and of those that have none in a namespace. client-go's
+ * informers have the first; kube-controller-manager adds the others to find the pods of an owner and those to adopt
+ * (pkg/controller/controller_utils.go, `PodControllerIndex`).
+ */
+export const namespaceIndex = (namespace: string): string => `namespace:${namespace}`;
+export const controllerIndex = (ownerUid: string): string => `controller:${ownerUid}`;
+export const orphanIndex = (namespace: string): string => `orphan:${namespace}`;
+
+/** The index entries of an object: `name:value`. The applier keeps the SETs in step with them. */
+export function indexEntriesOf(object: KubernetesObject): string[] {
+  const { namespace } = object.metadata;
+  const owner = controllerOf(object);
+  const entries = namespace ? [namespaceIndex(namespace)] : [];
+  if (owner) entries.push(controllerIndex(owner.uid));
+  else if (namespace) entries.push(orphanIndex(namespace));
+  return entries;
+}
+
+/** What the applier needs to know of a cached object without decoding it. */
+export interface ObjectEntry {
+  readonly resourceVersion: string;
+  readonly uid: string;
+  /** Carries a deletionTimestamp: a delete of it has been seen. */
+  readonly terminating: boolean;
+  readonly indexEntries: readonly string[];
+}
+
+/** Lines: version, uid, `T` or nothing, one index entry each. The apply script reads this form too. */
+export function encodeEntry(entry: ObjectEntry): string {
+  return [entry.resourceVersion, entry.uid, entry.terminating ? 'T' : '', ...entry.indexEntries].join('\n');
+}
+
+export function decodeEntry(text: string): ObjectEntry {
+  const [resourceVersion = '', uid = '', terminating = '', ...indexEntries] = text.split('\n');
+  return { resourceVersion, uid, terminating: terminating === 'T', indexEntries };
+}

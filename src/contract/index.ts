@@ -1,0 +1,32 @@
+export {
+  controllerIndex,
+  decodeEntry,
+  encodeEntry,
+  indexEntriesOf,
+  namespaceIndex,
+  type ObjectEntry,
+  orphanIndex,
+  type ViewKeys,
+  viewKeys,
+  viewPrefix,
+} from './cache-layout.ts';
+export type { Description } from './description.ts';
+export { LEVELHOOK_HEADER, type OutcomeBody, type RequestResult, type Write } from './outcome.ts';
+export {
+  generateSecret,
+  importSecret,
+  sign,
+  SignatureError,
+  type SignatureHeaders,
+  type SigningKey,
+  verify,
+} from './signature.ts';
+export {
+  type CacheLocation,
+  CONTRACT_VERSION,
+  ContractError,
+  decodeTrigger,
+  type Reason,
+  type Trigger,
+  type TriggerRequest,
+} from './trigger.ts';

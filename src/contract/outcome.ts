@@ -1,0 +1,45 @@
+import type { CONTRACT_VERSION } from './trigger.ts';
+
+/** One acknowledged write of a run. The gateway starts the key's next run only when its cache has passed it. */
+export interface Write {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly namespace?: string;
+  readonly name: string;
+  readonly uid: string;
+  /** The version that the apiserver answered with. Absent for a delete, whose event has a version of its own. */
+  readonly resourceVersion?: string;
+  readonly deleted?: true;
+}
+
+/** What became of one request. */
+export type RequestResult =
+  | {
+      readonly status: 'done';
+      /** Ask again after this time, unless something else wakes the key before. Replaces an earlier such wish. */
+      readonly requeueAfterSeconds?: number;
+      readonly writes?: readonly Write[];
+    }
+  | {
+      readonly status: 'error';
+      /** For the log and the key's history. Never holds a secret. */
+      readonly message: string;
+      /** The function asks for another time than the backoff's (`RetryAfterError`). */
+      readonly retryAfterSeconds?: number;
+      readonly writes?: readonly Write[];
+    }
+  | {
+      readonly status: 'terminal';
+      /** Retrying will not help: the key is put aside until it changes. */
+      readonly message: string;
+      readonly writes?: readonly Write[];
+    };
+
+/** The body of a function's 200 answer: one result for each request, in their order. */
+export interface OutcomeBody {
+  readonly version: typeof CONTRACT_VERSION;
+  readonly results: readonly RequestResult[];
+}
+
+/** Carried by a 429, 503 or 410 that the SDK itself sent, so that a proxy's is not taken for it. */
+export const LEVELHOOK_HEADER = 'levelhook-contract';

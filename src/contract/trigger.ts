@@ -1,0 +1,75 @@
+/** The contract's version. A function refuses a trigger of another major version with 400 and says which it speaks. */
+export const CONTRACT_VERSION = 'v1';
+
+/** Why a key was put into the queue. Bounded in number and merged when wakeups of one key are; the oldest stay. */
+export interface Reason {
+  /** What happened: an event of a watched object, or something that the queue itself did. */
+  readonly type: 'added' | 'updated' | 'deleted' | 'initial' | 'resync' | 'requeue' | 'retry' | 'manual';
+  /** The object whose event it was, as `apiVersion/Kind namespace/name`; absent when no object was involved. */
+  readonly object?: string;
+  /** The resourceVersion of that object at that event. */
+  readonly resourceVersion?: string;
+}
+
+/** One key to reconcile. */
+export interface TriggerRequest {
+  /** Absent for a cluster-scoped object. */
+  readonly namespace?: string;
+  readonly name: string;
+  /** 1 for the first run since the key last succeeded, one more for every failure since. */
+  readonly attempt: number;
+  /** The fencing number: grows with every run of this controller. An outcome with an older one is refused. */
+  readonly run: number;
+  readonly reasons: readonly Reason[];
+}
+
+/** The body of the signed `POST` by which the gateway asks a function to reconcile. */
+export interface Trigger {
+  readonly version: typeof CONTRACT_VERSION;
+  /** The name of the controller, as the function describes itself. */
+  readonly controller: string;
+  /** RFC 3339. Nothing may be written after it. */
+  readonly deadline: string;
+  /** Seconds left when the trigger was sent. The function takes the earlier of this and `deadline`: clocks differ. */
+  readonly remainingSeconds: number;
+  readonly cache: CacheLocation;
+  /** At least one; more only for a function that asked for batches. */
+  readonly requests: readonly TriggerRequest[];
+}
+
+/** Where the function finds the gateway's cache. */
+export interface CacheLocation {
+  /** From `apiVersion/Kind` to the key prefix of that view in Redis (see `cache-layout`), for the Redis reader. */
+  readonly views: Readonly<Record<string, string>>;
+}
+
+/** Something in a signed body that is not what the contract says: a version mismatch or a fault, never an attack. */
+export class ContractError extends Error {
+  override readonly name = 'ContractError';
+}
+
+/**
+ * Decodes the verified body of a trigger. The signature vouches for the sender, so this checks the version and the
+ * shape that a function relies on, not every field: it is part of each function's bundle and stays small.
+ */
+export function decodeTrigger(body: string): Trigger {
+  let value: Partial<Trigger>;
+  try {
+    value = JSON.parse(body) as Partial<Trigger>;
+  } catch {
+    throw new ContractError('the body of the trigger is not JSON');
+  }
+  if (value?.version !== CONTRACT_VERSION) {
+    throw new ContractError(`the trigger speaks contract ${String(value?.version)}, this function ${CONTRACT_VERSION}`);
+  }
+  const complete =
+    typeof value.controller === 'string' &&
+    typeof value.deadline === 'string' &&
+    typeof value.remainingSeconds === 'number' &&
+    typeof value.cache?.views === 'object' &&
+    Array.isArray(value.requests) &&
+    value.requests.length > 0 &&
+    value.requests.every((request) => typeof request?.name === 'string' && typeof request.run === 'number');
+  if (!complete) throw new ContractError('the trigger lacks a field that contract v1 requires');
+  return value as Trigger;
+}

@@ -1,0 +1,59 @@
+/** A metric's labels: few and bounded. Never a namespace, name or UID. */
+export type MetricLabels = Readonly<Record<string, string>>;
+
+/**
+ * The port through which every part counts. Names and labels are those of `METRICS`; prom-client stands behind it in
+ * the gateway (`manager/metrics`), nothing at all in tests.
+ */
+export interface Metrics {
+  /** Adds to a counter. */
+  count(name: CounterName, labels: MetricLabels, by?: number): void;
+  /** Sets a gauge. */
+  set(name: GaugeName, labels: MetricLabels, value: number): void;
+  /** Records one observation, in seconds. */
+  observe(name: HistogramName, labels: MetricLabels, seconds: number): void;
+}
+
+export const silentMetrics: Metrics = { count() {}, set() {}, observe() {} };
+
+interface Definition {
+  readonly help: string;
+  readonly labels: readonly string[];
+}
+
+/**
+ * Every metric of the gateway. Where client-go (`util/workqueue/metrics.go`) or controller-runtime
+ * (`pkg/internal/controller/metrics`) name a metric, the name and labels are theirs, so that existing dashboards work.
+ */
+export const METRICS = {
+  counters: {
+    workqueue_adds_total: { help: 'Keys added to the queue.', labels: ['name'] },
+    workqueue_retries_total: { help: 'Keys asked for again, by backoff or by requeueAfter.', labels: ['name'] },
+    controller_runtime_reconcile_total: { help: 'Runs by result.', labels: ['controller', 'result'] },
+    controller_runtime_reconcile_errors_total: { help: 'Runs that ended in an error.', labels: ['controller'] },
+    rest_client_requests_total: { help: 'Requests to the apiserver.', labels: ['code', 'method'] },
+    levelhook_triggers_total: { help: 'Triggers by what came back.', labels: ['controller', 'outcome'] },
+    levelhook_lost_outcomes_total: { help: 'Runs whose deadline passed without an outcome.', labels: ['controller'] },
+    levelhook_stale_outcomes_total: { help: 'Outcomes refused by their run number.', labels: ['controller'] },
+    levelhook_reflector_lists_total: { help: 'Lists by form.', labels: ['resource', 'form'] },
+    levelhook_reflector_watch_ends_total: { help: 'Ended watches by reason.', labels: ['resource', 'reason'] },
+    levelhook_cache_changes_total: { help: 'Changes applied to the cache.', labels: ['resource', 'type'] },
+    levelhook_recoveries_total: { help: 'Times that data in Redis had to be taken for lost.', labels: ['reason'] },
+  },
+  gauges: {
+    workqueue_depth: { help: 'Keys waiting to run now.', labels: ['name'] },
+    controller_runtime_active_workers: { help: 'Runs in flight.', labels: ['controller'] },
+    controller_runtime_max_concurrent_reconciles: { help: 'Runs allowed at a time.', labels: ['controller'] },
+    levelhook_view_synced: { help: '1 when the view is complete.', labels: ['resource'] },
+    levelhook_gateway_paused: { help: '1 while nothing is dispatched.', labels: [] },
+  },
+  histograms: {
+    workqueue_queue_duration_seconds: { help: 'From the add of a key to the start of its run.', labels: ['name'] },
+    workqueue_work_duration_seconds: { help: 'Duration of a run as the queue sees it.', labels: ['name'] },
+    controller_runtime_reconcile_time_seconds: { help: 'Duration of a trigger.', labels: ['controller'] },
+  },
+} as const satisfies Record<string, Record<string, Definition>>;
+
+export type CounterName = keyof typeof METRICS.counters;
+export type GaugeName = keyof typeof METRICS.gauges;
+export type HistogramName = keyof typeof METRICS.histograms;

@@ -1,0 +1,163 @@
+import {
+  ApiError,
+  type KubernetesObject,
+  type ObjectKey,
+  parseRetryAfter,
+  type Resource,
+  resourcePath,
+  statusFrom,
+} from '../core/index.ts';
+import type { Write } from '../contract/index.ts';
+import { DeadlineError } from './errors.ts';
+
+/** One request to the apiserver, credentials left to the transport. */
+export interface ApiTransportRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Path and query. */
+  readonly path: string;
+  readonly contentType?: string;
+  readonly body?: string;
+  readonly signal: AbortSignal;
+}
+
+/** Sends requests to one apiserver with the function's own credentials. Rejects only when there was no answer. */
+export type ApiTransport = (
+  request: ApiTransportRequest,
+) => Promise<{ readonly status: number; readonly body: string; readonly retryAfter?: string | null }>;
+
+/** An object to be made: the apiserver fills in the rest. Either `name` or `generateName`. */
+export type NewObject<T extends KubernetesObject> = Omit<T, 'metadata' | 'apiVersion' | 'kind' | 'status'> & {
+  metadata: Partial<T['metadata']>;
+};
+
+export type Patch =
+  | { readonly type: 'merge' | 'strategic'; readonly body: object }
+  | { readonly type: 'json'; readonly body: readonly object[] };
+
+export interface DeleteOptions {
+  /** Refused with 409 when the object has another UID or version by now. */
+  readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
+  readonly propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
+  readonly gracePeriodSeconds?: number;
+}
+
+/**
+ * Writes to the apiserver within one run: raw JSON, so that fields which the author's types do not know survive. Each
+ * acknowledged write is remembered for the outcome; the key's next run sees it in the cache. Nothing is sent after the
+ * run's deadline, and the apiserver is told to give up at the deadline too (`?timeout=`).
+ *
+ * Every method throws ApiError for an answer other than 2xx, DeadlineError when the run is over.
+ */
+export class ApiWriter {
+  readonly #transport: ApiTransport;
+  readonly #signal: AbortSignal;
+  readonly #deadlineMs: number;
+  readonly #writes: Write[] = [];
+
+  constructor(transport: ApiTransport, run: { signal: AbortSignal; deadlineMs: number }) {
+    this.#transport = transport;
+    this.#signal = run.signal;
+    this.#deadlineMs = run.deadlineMs;
+  }
+
+  /** What was acknowledged so far. */
+  get writes(): readonly Write[] {
+    return this.#writes;
+  }
+
+  /** A live read, past the cache: for a decision that must not be made on old data. Undefined when it does not exist. */
+  async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
+    try {
+      return (await this.#send('GET', resourcePath(resource, key))) as T;
+    } catch (error) {
+      if (error instanceof ApiError && error.code === 404) return undefined;
+      throw error;
+    }
+  }
+
+  async create<T extends KubernetesObject>(resource: Resource<T>, object: NewObject<T>): Promise<T> {
+    const { apiVersion, kind } = resource;
+    const path = resourcePath(resource, { namespace: object.metadata.namespace });
+    return this.#write(resource, 'POST', path, { apiVersion, kind, ...object });
+  }
+
+  /** PUT: the whole object as it was read, changed. Refused with 409 when it has changed since. */
+  async replace<T extends KubernetesObject>(resource: Resource<T>, object: T, subresource?: 'status'): Promise<T> {
+    const { namespace, name } = object.metadata;
+    return this.#write(resource, 'PUT', resourcePath(resource, { namespace, name, subresource }), object);
+  }
+
+  async patch<T extends KubernetesObject>(
+    resource: Resource<T>,
+    key: ObjectKey,
+    patch: Patch,
+    subresource?: 'status' | 'scale',
+  ): Promise<T> {
+    const type = { merge: 'merge-patch', strategic: 'strategic-merge-patch', json: 'json-patch' }[patch.type];
+    const path = resourcePath(resource, { ...key, subresource });
+    return this.#write(resource, 'PATCH', path, patch.body, `application/${type}+json`);
+  }
+
+  /** Server-side apply: the fields in `object` become this manager's. */
+  async apply<T extends KubernetesObject>(
+    resource: Resource<T>,
+    object: NewObject<T> & { metadata: { name: string } },
+    options: { fieldManager: string; force?: boolean },
+  ): Promise<T> {
+    const { namespace, name } = object.metadata;
+    const path = `${resourcePath(resource, { namespace, name })}?fieldManager=${encodeURIComponent(options.fieldManager)}&force=${options.force ?? false}`;
+    const { apiVersion, kind } = resource;
+    // YAML is the apiserver's name for it; JSON is YAML.
+    return this.#write(resource, 'PATCH', path, { apiVersion, kind, ...object }, 'application/apply-patch+yaml');
+  }
+
+  async delete(resource: Resource, key: ObjectKey, options: DeleteOptions = {}): Promise<void> {
+    const body = { kind: 'DeleteOptions', apiVersion: 'v1', ...options };
+    const answer = (await this.#send('DELETE', resourcePath(resource, key), body)) as DeleteAnswer;
+    const uid = answer.kind === 'Status' ? answer.details?.uid : answer.metadata?.uid;
+    const { apiVersion, kind } = resource;
+    if (uid) this.#writes.push({ apiVersion, kind, ...key, uid, deleted: true });
+  }
+
+  async #write<T extends KubernetesObject>(
+    resource: Resource<T>,
+    method: 'POST' | 'PUT' | 'PATCH',
+    path: string,
+    body: object,
+    contentType?: string,
+  ): Promise<T> {
+    const object = (await this.#send(method, path, body, contentType)) as T;
+    const { namespace, name, uid, resourceVersion } = object.metadata;
+    const { apiVersion, kind } = resource;
+    this.#writes.push({ apiVersion, kind, ...(namespace ? { namespace } : {}), name, uid, resourceVersion });
+    return object;
+  }
+
+  async #send(
+    method: ApiTransportRequest['method'],
+    path: string,
+    body?: object,
+    contentType?: string,
+  ): Promise<unknown> {
+    const remainingMs = this.#deadlineMs - Date.now();
+    if (this.#signal.aborted || remainingMs <= 0) throw new DeadlineError('the run is over: nothing more may be sent');
+    // For a read the apiserver's own limit does; for a write it must not go on after the deadline.
+    const timed =
+      method === 'GET' ? path : `${path}${path.includes('?') ? '&' : '?'}timeout=${Math.ceil(remainingMs)}ms`;
+    const answer = await this.#transport({
+      method,
+      path: timed,
+      signal: this.#signal,
+      ...(body === undefined ? {} : { body: JSON.stringify(body), contentType: contentType ?? 'application/json' }),
+    });
+    if (answer.status >= 200 && answer.status < 300) return JSON.parse(answer.body);
+    throw new ApiError(statusFrom(answer.body, answer.status), parseRetryAfter(answer.retryAfter, Date.now()));
+  }
+}
+
+/** The deleted object while it is being deleted, a Status once it is gone. */
+interface DeleteAnswer {
+  kind?: string;
+  details?: { uid?: string };
+  metadata?: { uid?: string };
+}

@@ -1,0 +1,30 @@
+import type { KubernetesObject, LabelSelector, ObjectKey, Resource, ResourceVersion } from '../core/index.ts';
+
+/** Which objects to list. All conditions must hold; without any, all that the cache holds of the resource. */
+export interface ListOptions {
+  readonly namespace?: string;
+  /** UID of the owner that manages them (`controller: true`). Read by index. */
+  readonly controlledBy?: string;
+  /** Namespace of objects that no controller manages. Read by index. */
+  readonly orphansIn?: string;
+  readonly labelSelector?: LabelSelector;
+}
+
+export interface ListResult<T> {
+  readonly items: T[];
+  /** Up to which the cache was complete before the first read. */
+  readonly version: ResourceVersion;
+}
+
+/**
+ * Reads the gateway's cache. Objects are the reader's own copies.
+ *
+ * Every object is at least as new as the version that comes with it, and as everything that the key's previous run
+ * wrote. A list is not a snapshot: its objects may be of different moments. Kinds that the controller did not declare
+ * (`for`, `owns`, `reads`) are not there: a TypeError.
+ */
+export interface CacheReader {
+  /** Undefined when the cache has no such object. */
+  get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined>;
+  list<T extends KubernetesObject>(resource: Resource<T>, options?: ListOptions): Promise<ListResult<T>>;
+}

@@ -1,0 +1,16 @@
+import type { LogFields, Logger } from '../core/index.ts';
+
+/** JSON lines on the console, which every platform collects. Debug is silent. */
+export const consoleLogger: Logger = loggerWith({});
+
+function loggerWith(bound: LogFields): Logger {
+  const line = (level: string, fields: LogFields, message: string): string =>
+    JSON.stringify({ level, time: new Date().toISOString(), ...bound, ...fields, msg: message });
+  return {
+    debug() {},
+    info: (fields, message) => console.info(line('info', fields, message)),
+    warn: (fields, message) => console.warn(line('warn', fields, message)),
+    error: (fields, message) => console.error(line('error', fields, message)),
+    child: (fields) => loggerWith({ ...bound, ...fields }),
+  };
+}

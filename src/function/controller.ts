@@ -1,0 +1,77 @@
+import type { KubernetesObject, Logger, ObjectKey, Resource } from '../core/index.ts';
+import type { Reason } from '../contract/index.ts';
+import type { ApiWriter } from './api-writer.ts';
+import type { CacheReader } from './cache-reader.ts';
+
+/** Which key to reconcile, and why. */
+export interface ReconcileRequest extends ObjectKey {
+  /** 1 for the first run since the key last succeeded. */
+  readonly attempt: number;
+  readonly reasons: readonly Reason[];
+}
+
+/** What a run is given. Nothing of it outlives the run. */
+export interface Context {
+  /** The gateway's cache, at least as new as everything this key's previous run wrote. */
+  readonly cache: CacheReader;
+  /** The apiserver, with the function's own rights. */
+  readonly api: ApiWriter;
+  readonly log: Logger;
+  /** Aborted at the deadline, and when the gateway hangs up. */
+  readonly signal: AbortSignal;
+}
+
+/** What a run asks for. Nothing, for most: whatever changes next wakes the key. */
+export interface Result {
+  /** Run again after this time at the latest. Replaces an earlier such wish. */
+  readonly requeueAfterSeconds?: number;
+}
+
+/**
+ * Brings the world one step nearer to what the object asks for. Level-based: it looks at how things are, not at what
+ * happened. It may be run at any time, again and again, and one at a time for each key. Throwing counts as a failure and
+ * is retried with backoff; see `TerminalError` and `RetryAfterError` for the exceptions.
+ */
+export type Reconcile = (request: ReconcileRequest, context: Context) => Promise<Result | void>;
+
+export interface ControllerOptions {
+  /** A DNS label. */
+  readonly name: string;
+  /** The kind whose keys are reconciled. */
+  readonly for: Resource;
+  /** Kinds that this controller makes: an event of one queues its controller owner. Default none. */
+  readonly owns?: readonly Resource[];
+  /** Kinds that are only read. Default none. */
+  readonly reads?: readonly Resource[];
+  /** Keys at a time. Default 1. */
+  readonly concurrency?: number;
+  /** The time a run may take. Default 15. */
+  readonly timeoutSeconds?: number;
+}
+
+/** A controller: its declaration and its code. `createFunctionApp` makes an HTTP handler of it. */
+export interface Controller extends ControllerOptions {
+  readonly run: Reconcile;
+}
+
+/**
+ * Declares a controller:
+ *
+ * ```ts
+ * export const nightly = controller({ name: 'nightly', for: Report, owns: [Job] }).reconcile(async (request, { cache, api }) => {
+ *   const report = await cache.get(Report, request);
+ *   if (!report) return;
+ *   ...
+ * });
+ * ```
+ */
+export function controller(options: ControllerOptions): { reconcile(run: Reconcile): Controller } {
+  return { reconcile: (run) => ({ ...options, run }) };
+}
+
+/** The shape of an owner reference to `owner`, as controller-runtime's `SetControllerReference` makes it. */
+export function controllerReference(resource: Resource, owner: KubernetesObject) {
+  const { apiVersion, kind } = resource;
+  const { name, uid } = owner.metadata;
+  return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
+}

@@ -1,0 +1,20 @@
+/** Thrown by a reconcile function: retrying will not help. The key rests until its object changes. */
+export class TerminalError extends Error {
+  override readonly name = 'TerminalError';
+}
+
+/** Thrown by a reconcile function: a failure, and the time after which to try again, instead of the backoff's. */
+export class RetryAfterError extends Error {
+  override readonly name = 'RetryAfterError';
+  readonly retryAfterSeconds: number;
+
+  constructor(message: string, retryAfterSeconds: number, options?: ErrorOptions) {
+    super(message, options);
+    this.retryAfterSeconds = retryAfterSeconds;
+  }
+}
+
+/** The run's deadline has passed, or the gateway has hung up: nothing more may be written in this run. */
+export class DeadlineError extends Error {
+  override readonly name = 'DeadlineError';
+}

@@ -1,0 +1,116 @@
+import { Hono, type Context as HonoContext } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
+import { type Logger, messageOf } from '../core/index.ts';
+import {
+  type CacheLocation,
+  CONTRACT_VERSION,
+  ContractError,
+  decodeTrigger,
+  type Description,
+  importSecret,
+  LEVELHOOK_HEADER,
+  type OutcomeBody,
+  SignatureError,
+  type SigningKey,
+  verify,
+} from '../contract/index.ts';
+import type { ApiTransport } from './api-writer.ts';
+import type { CacheReader } from './cache-reader.ts';
+import { consoleLogger } from './console-logger.ts';
+import type { Controller } from './controller.ts';
+import { runTrigger } from './runtime.ts';
+
+export interface FunctionAppOptions {
+  /**
+   * The secrets that a trigger may be signed with: one, or two while one is being rotated. A function is asked for them
+   * at the first request, since edge platforms have no environment before one.
+   */
+  readonly secrets: readonly string[] | (() => readonly string[] | Promise<readonly string[]>);
+  /** Opens the cache that a trigger points to. */
+  readonly cache: (location: CacheLocation) => CacheReader;
+  /** Reaches the apiserver with the function's own rights. */
+  readonly api: ApiTransport;
+  /** Default: JSON lines on the console. */
+  readonly logger?: Logger;
+  /** The verifier's clock, in milliseconds. Default `Date.now`. */
+  readonly now?: () => number;
+}
+
+/** No trigger comes near this. */
+const MAX_BODY_BYTES = 4 * 1024 * 1024;
+
+/**
+ * The HTTP handler of one controller: `POST /` runs a trigger, `GET /` describes the controller. Both must be signed;
+ * nothing is parsed before the signature of the raw body is found right, and there is no option to skip that.
+ */
+export function createFunctionApp(controller: Controller, options: FunctionAppOptions): Hono {
+  const { logger = consoleLogger, now = Date.now } = options;
+  const log = logger.child({ controller: controller.name });
+  const keys = onceResolved(() => readKeys(options.secrets));
+  const app = new Hono();
+
+  const tooLarge = (context: HonoContext): Response => context.json({ error: 'the body is larger than 4 MiB' }, 413);
+  app.use('/', bodyLimit({ maxSize: MAX_BODY_BYTES, onError: tooLarge }));
+  app.use('/', async (context, next) => {
+    try {
+      await verify(await keys(), { headers: context.req.raw.headers, nowMs: now(), body: await context.req.text() });
+    } catch (error) {
+      if (!(error instanceof SignatureError)) throw error;
+      log.warn({ reason: error.message }, 'a request was refused');
+      return context.json({ error: error.message }, 401);
+    }
+    await next();
+  });
+
+  app.get('/', (context) => context.json(describe(controller)));
+
+  app.post('/', async (context) => {
+    // Hono keeps the text that was verified; this does not read the body again.
+    const trigger = decodeTrigger(await context.req.text());
+    const results = await runTrigger(controller, trigger, {
+      cache: options.cache(trigger.cache),
+      api: options.api,
+      log,
+      hangUp: context.req.raw.signal,
+      now,
+    });
+    const body: OutcomeBody = { version: CONTRACT_VERSION, results };
+    return context.json(body, 200, { [LEVELHOOK_HEADER]: CONTRACT_VERSION });
+  });
+
+  app.onError((error, context) => {
+    if (error instanceof ContractError) return context.json({ error: error.message }, 400);
+    log.error({ error: messageOf(error) }, 'a request failed');
+    return context.json({ error: messageOf(error) }, 500);
+  });
+  return app;
+}
+
+function describe(controller: Controller): Description {
+  const kind = ({ apiVersion, kind }: { apiVersion: string; kind: string }) => ({ apiVersion, kind });
+  return {
+    version: CONTRACT_VERSION,
+    name: controller.name,
+    for: kind(controller.for),
+    owns: (controller.owns ?? []).map(kind),
+    reads: (controller.reads ?? []).map(kind),
+    concurrency: controller.concurrency ?? 1,
+    timeoutSeconds: controller.timeoutSeconds ?? 15,
+  };
+}
+
+async function readKeys(secrets: FunctionAppOptions['secrets']): Promise<readonly SigningKey[]> {
+  const texts = typeof secrets === 'function' ? await secrets() : secrets;
+  if (texts.length === 0) throw new TypeError('a function needs at least one signing secret');
+  return Promise.all(texts.map(importSecret));
+}
+
+/** Asks once, but asks again after a failure. */
+function onceResolved<T>(ask: () => Promise<T>): () => Promise<T> {
+  let answer: Promise<T> | undefined;
+  return () =>
+    (answer ??= ask().catch((error: unknown) => {
+      answer = undefined;
+      throw error;
+    }));
+}

@@ -1,0 +1,29 @@
+export {
+  ApiError,
+  controllerOf,
+  type KubernetesObject,
+  type LabelSelector,
+  type Logger,
+  matchesLabels,
+  type ObjectKey,
+  type ObjectMeta,
+  type OwnerReference,
+  type Resource,
+  resource,
+} from '../core/index.ts';
+export type { CacheLocation, Reason } from '../contract/index.ts';
+export { type ApiTransport, ApiWriter, type DeleteOptions, type NewObject, type Patch } from './api-writer.ts';
+export type { CacheReader, ListOptions, ListResult } from './cache-reader.ts';
+export {
+  type Context,
+  type Controller,
+  controller,
+  type ControllerOptions,
+  controllerReference,
+  type Reconcile,
+  type ReconcileRequest,
+  type Result,
+} from './controller.ts';
+export { DeadlineError, RetryAfterError, TerminalError } from './errors.ts';
+export { fetchTransport, type FetchTransportOptions } from './fetch-transport.ts';
+export { createFunctionApp, type FunctionAppOptions } from './function-app.ts';

@@ -1,0 +1,2 @@
+export { kubeConfigTransport, sharedConnections } from './client-node-transport.ts';
+export { redisCache, RedisReader } from './redis-reader.ts';

@@ -1,0 +1,65 @@
+import { formatObjectKey, type Logger, messageOf } from '../core/index.ts';
+import type { RequestResult, Trigger, TriggerRequest } from '../contract/index.ts';
+import { type ApiTransport, ApiWriter } from './api-writer.ts';
+import type { CacheReader } from './cache-reader.ts';
+import type { Controller } from './controller.ts';
+import { RetryAfterError, TerminalError } from './errors.ts';
+
+export interface RunOptions {
+  readonly cache: CacheReader;
+  readonly api: ApiTransport;
+  readonly log: Logger;
+  /** Aborted when the caller hangs up. */
+  readonly hangUp: AbortSignal;
+  readonly now: () => number;
+}
+
+/** Runs the requests of one trigger, one after the other, until its deadline. One result each; never rejects. */
+export async function runTrigger(
+  controller: Controller,
+  trigger: Trigger,
+  options: RunOptions,
+): Promise<RequestResult[]> {
+  const now = options.now();
+  // The earlier of the two: this machine's clock and the gateway's may differ.
+  const deadlineMs = Math.min(Date.parse(trigger.deadline), now + trigger.remainingSeconds * 1000);
+  const deadline = new AbortController();
+  const timer = setTimeout(() => deadline.abort(new Error('the deadline has passed')), Math.max(0, deadlineMs - now));
+  const signal = AbortSignal.any([deadline.signal, options.hangUp]);
+  try {
+    const results = [];
+    for (const request of trigger.requests)
+      results.push(await runRequest(controller, request, signal, deadlineMs, options));
+    return results;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function runRequest(
+  controller: Controller,
+  request: TriggerRequest,
+  signal: AbortSignal,
+  deadlineMs: number,
+  options: RunOptions,
+): Promise<RequestResult> {
+  const api = new ApiWriter(options.api, { signal, deadlineMs });
+  const log = options.log.child({ key: formatObjectKey(request), run: request.run });
+  const { namespace, name, attempt, reasons } = request;
+  const given = { ...(namespace === undefined ? {} : { namespace }), name, attempt, reasons };
+  try {
+    const result = await controller.run(given, { cache: options.cache, api, log, signal });
+    const seconds = result?.requeueAfterSeconds;
+    return { status: 'done', writes: api.writes, ...(seconds === undefined ? {} : { requeueAfterSeconds: seconds }) };
+  } catch (error) {
+    const message = messageOf(error);
+    const status = error instanceof TerminalError ? 'terminal' : 'error';
+    log.error({ error: message, ...(status === 'error' ? { stack: stackOf(error) } : {}) }, 'reconcile failed');
+    const retry = error instanceof RetryAfterError ? { retryAfterSeconds: error.retryAfterSeconds } : {};
+    return { status, message, writes: api.writes, ...retry };
+  }
+}
+
+function stackOf(error: unknown): string | undefined {
+  return error instanceof Error ? error.stack : undefined;
+}

@@ -1,0 +1,81 @@
+import type { Readable } from 'node:stream';
+import { request } from 'undici';
+import { ApiError, parseRetryAfter, statusFrom } from '../../core/index.ts';
+import type { Credentials } from './credentials.ts';
+
+export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+
+export interface ApiRequest {
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  readonly path: string;
+  readonly query?: Query;
+  readonly body?: unknown;
+  /** For a PATCH: which kind. Default `application/json`. */
+  readonly contentType?: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * The apiserver as raw JSON: what it sends is what the caller gets, unknown fields included. Retries nothing; whoever
+ * calls knows what a failure means. Kubernetes' own typed clients drop fields that they do not know.
+ */
+export class ApiClient {
+  readonly #credentials: Credentials;
+
+  constructor(credentials: Credentials) {
+    this.#credentials = credentials;
+  }
+
+  get server(): string {
+    return this.#credentials.server;
+  }
+
+  /** @throws ApiError for an answer other than 2xx; the transport's own error when there was no answer. */
+  async json<T>(options: ApiRequest): Promise<T> {
+    const body = await this.#send(options);
+    return JSON.parse(await text(body)) as T;
+  }
+
+  /** The body of a 2xx answer as it comes: a watch. The caller must read it to its end or destroy it. */
+  async stream(options: ApiRequest): Promise<Readable> {
+    return this.#send(options);
+  }
+
+  async #send(options: ApiRequest): Promise<Readable> {
+    const { server, dispatcher, headers } = await this.#credentials.access();
+    const response = await request(url(server, options), {
+      dispatcher,
+      method: options.method ?? 'GET',
+      headers: {
+        ...headers,
+        accept: 'application/json',
+        'user-agent': 'levelhook-gateway',
+        ...(options.body === undefined ? {} : { 'content-type': options.contentType ?? 'application/json' }),
+      },
+      body: options.body === undefined ? null : JSON.stringify(options.body),
+      signal: options.signal ?? null,
+    });
+    if (response.statusCode >= 200 && response.statusCode < 300) return response.body;
+    if (response.statusCode === 401) this.#credentials.refresh();
+    throw new ApiError(
+      statusFrom(await text(response.body), response.statusCode),
+      parseRetryAfter(first(response.headers['retry-after']), Date.now()),
+    );
+  }
+}
+
+function url(server: string, { path, query = {} }: ApiRequest): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) parameters.set(name, String(value));
+  return parameters.size > 0 ? `${server}${path}?${parameters}` : `${server}${path}`;
+}
+
+async function text(body: Readable): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of body) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function first(header: string | string[] | undefined): string | undefined {
+  return Array.isArray(header) ? header[0] : header;
+}

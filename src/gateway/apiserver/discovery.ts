@@ -1,0 +1,34 @@
+import { ApiError, formatKind, type GroupVersionKind, type Resource, UserError } from '../../core/index.ts';
+import type { ApiClient } from './api-client.ts';
+
+interface ApiResourceList {
+  resources: { name: string; kind: string; namespaced: boolean; verbs: string[] }[];
+}
+
+/**
+ * Asks the apiserver how a kind is written in URLs and whether it is namespaced.
+ * @throws UserError when the cluster does not serve that kind, or not with list and watch.
+ */
+export async function discoverResource(client: ApiClient, gvk: GroupVersionKind): Promise<Resource> {
+  const path = gvk.apiVersion.includes('/') ? `/apis/${gvk.apiVersion}` : `/api/${gvk.apiVersion}`;
+  let list: ApiResourceList;
+  try {
+    list = await client.json<ApiResourceList>({ path });
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== 404) throw error;
+    throw new UserError(`The cluster does not serve the API version ${gvk.apiVersion} of ${formatKind(gvk)}.`);
+  }
+  // A subresource is listed as `pods/status`, with a kind of its own.
+  const found = list.resources.find((entry) => entry.kind === gvk.kind && !entry.name.includes('/'));
+  if (!found) throw new UserError(`The cluster serves no kind ${gvk.kind} in ${gvk.apiVersion}.`);
+  if (!found.verbs.includes('list') || !found.verbs.includes('watch')) {
+    throw new UserError(`${formatKind(gvk)} cannot be watched: the cluster offers ${found.verbs.join(', ')} only.`);
+  }
+  return { apiVersion: gvk.apiVersion, kind: gvk.kind, plural: found.name, namespaced: found.namespaced };
+}
+
+/** The cluster's identity: the UID of kube-system, which lives as long as the cluster does. */
+export async function clusterIdentity(client: ApiClient): Promise<string> {
+  const namespace = await client.json<{ metadata: { uid: string } }>({ path: '/api/v1/namespaces/kube-system' });
+  return namespace.metadata.uid;
+}

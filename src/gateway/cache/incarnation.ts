@@ -1,0 +1,26 @@
+import type { Redis } from './redis.ts';
+
+/**
+ * The identity of the Redis process. Another one may have come up without the last writes (append-only file synced
+ * once a second), from an older snapshot, or empty: whatever was written on the old process may be lost.
+ */
+export async function redisRunId(redis: Redis): Promise<string> {
+  const info = await redis.info('server');
+  const runId = /^run_id:(\S+)/m.exec(info)?.[1];
+  if (!runId) throw new Error('Redis names no run_id in INFO server');
+  return runId;
+}
+
+/** A part of the data in Redis that can be lost: a view or a queue. */
+export interface Incarnated {
+  readonly name: string;
+  state(): Promise<{ incarnation: string | undefined; runId: string | undefined }>;
+  /** Begins a new incarnation on this Redis process. */
+  renew(runId: string): Promise<void>;
+}
+
+/** Which of `parts` may have lost data: those never written, written on another Redis process, or gone. */
+export async function findLost(parts: readonly Incarnated[], runId: string): Promise<Incarnated[]> {
+  const states = await Promise.all(parts.map((part) => part.state()));
+  return parts.filter((_, at) => states[at]?.incarnation === undefined || states[at].runId !== runId);
+}

@@ -1,0 +1,84 @@
+-- Applies one chunk of changes to a view: objects, indexes, wakeups and version move together or not at all.
+--
+-- KEYS[1] view     HASH   version, term
+-- KEYS[2] objects  HASH   key -> encoded object
+-- KEYS[3] entries  HASH   key -> version \n uid \n T? \n index entry ...
+-- KEYS[4] order    ZSET   keys
+-- KEYS[5] outbox   STREAM wakeups
+-- ARGV[1] term of the writer: refused when the view carries another
+-- ARGV[2] what an index entry is appended to, to name its SET (same hash tag as KEYS)
+-- ARGV[3] the view's new version, or '' to leave it (inside a list)
+-- ARGV[4] '1' when versions cannot be compared with those stored (the server's data went back in time)
+-- ARGV[5] number of operations, then four each: 'S' key entry object | 'D' key version ''
+-- then    number of wakeups, then three each: controller, key, reasons (JSON)
+--
+-- Answer: number of operations that changed the view, or -1 when the term is another's and nothing was done.
+-- A second run of the same chunk changes nothing but the outbox, where a wakeup may then stand twice.
+
+local view, objects, entries, order, outbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local term, index_prefix, version, incomparable = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
+
+if redis.call('HGET', view, 'term') ~= term then
+  return -1
+end
+
+-- Decimal numbers of any length, as KEP-5504 has them.
+local function newer(a, b)
+  if #a ~= #b then return #a > #b end
+  return a > b
+end
+
+local function split(entry)
+  local version_end = string.find(entry, '\n', 1, true)
+  local uid_end = string.find(entry, '\n', version_end + 1, true)
+  local flag_end = string.find(entry, '\n', uid_end + 1, true)
+  local indexes = flag_end and string.sub(entry, flag_end + 1) or ''
+  return string.sub(entry, 1, version_end - 1), indexes
+end
+
+local function each(indexes, command, key)
+  for index in string.gmatch(indexes, '[^\n]+') do
+    redis.call(command, index_prefix .. index, key)
+  end
+end
+
+local changed = 0
+local at = 6
+for _ = 1, tonumber(ARGV[5]) do
+  local kind, key, entry, object = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  at = at + 4
+  local stored = redis.call('HGET', entries, key)
+  local stored_version, stored_indexes = nil, ''
+  if stored then stored_version, stored_indexes = split(stored) end
+  if kind == 'S' then
+    local new_version, new_indexes = split(entry)
+    if not stored or incomparable or newer(new_version, stored_version) then
+      redis.call('HSET', objects, key, object)
+      redis.call('HSET', entries, key, entry)
+      if not stored then redis.call('ZADD', order, 0, key) end
+      if stored_indexes ~= new_indexes then
+        each(stored_indexes, 'SREM', key)
+        each(new_indexes, 'SADD', key)
+      end
+      changed = changed + 1
+    end
+  elseif stored and (incomparable or not newer(stored_version, entry)) then
+    redis.call('HDEL', objects, key)
+    redis.call('HDEL', entries, key)
+    redis.call('ZREM', order, key)
+    each(stored_indexes, 'SREM', key)
+    changed = changed + 1
+  end
+end
+
+local wakeups = tonumber(ARGV[at])
+at = at + 1
+for _ = 1, wakeups do
+  redis.call('XADD', outbox, '*', 'c', ARGV[at], 'k', ARGV[at + 1], 'r', ARGV[at + 2])
+  at = at + 3
+end
+
+if version ~= '' then
+  redis.call('HSET', view, 'version', version)
+end
+return changed

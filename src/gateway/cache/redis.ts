@@ -1,0 +1,51 @@
+import { readFileSync } from 'node:fs';
+import { Redis } from 'ioredis';
+import { messageOf, UserError } from '../../core/index.ts';
+
+export type { Redis } from 'ioredis';
+
+/**
+ * A connection that waits for Redis to come back: commands given meanwhile are kept and sent in order, so callers pause
+ * rather than fail. A command that was under way when the connection broke is sent again; every script of ours is
+ * written so that a second run does no harm.
+ * @throws UserError when Redis does not answer the first time.
+ */
+export async function connectRedis(url: string): Promise<Redis> {
+  const redis = new Redis(url, {
+    lazyConnect: true,
+    maxRetriesPerRequest: null,
+    retryStrategy: (attempt) => Math.min(50 * attempt, 1000),
+  });
+  // Without a listener ioredis prints each failed attempt itself.
+  let last: unknown;
+  redis.on('error', (error: unknown) => (last = error));
+  try {
+    await Promise.race([redis.connect(), rejectAfter(5000)]);
+    return redis;
+  } catch (error) {
+    redis.disconnect();
+    const reason = messageOf(last ?? error);
+    throw new UserError(`Redis does not answer at ${withoutPassword(url)} (${reason}): start it, or set REDIS_URL.`);
+  }
+}
+
+function rejectAfter(ms: number): Promise<never> {
+  return new Promise((_, reject) => setTimeout(() => reject(new Error(`no answer in ${ms / 1000} s`)), ms).unref());
+}
+
+/** A Redis URL for a log or a message. */
+export function withoutPassword(url: string): string {
+  return url.replace(/\/\/[^@/]*@/, '//***@');
+}
+
+/** One Lua script. It is sent by its hash, and whole only when the server does not know it (a restarted Redis). */
+export type Script = (keys: readonly string[], args: readonly (string | number)[]) => Promise<unknown>;
+
+/** Reads `lua/<name>.lua` beside the module and makes it callable on this connection. */
+export function loadScript(redis: Redis, moduleUrl: string, name: string): Script {
+  const lua = readFileSync(new URL(`./lua/${name}.lua`, moduleUrl), 'utf8');
+  const command = `levelhook_${name}`;
+  if (!(command in redis)) redis.defineCommand(command, { lua });
+  const run = (redis as unknown as Record<string, (...all: (string | number)[]) => Promise<unknown>>)[command];
+  return (keys, args) => (run as Function).call(redis, keys.length, ...keys, ...args) as Promise<unknown>;
+}

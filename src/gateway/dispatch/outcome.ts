@@ -1,0 +1,79 @@
+import { LEVELHOOK_HEADER, type OutcomeBody, type RequestResult, type Write } from '../../contract/index.ts';
+import { outcomeSchema } from '../../contract/outcome-schema.ts';
+import type { Answer } from './endpoint.ts';
+
+/** A trigger's end, decoded. Everything that is not one of the first five is unknown: the run may still be going on. */
+export type Outcome =
+  | { readonly kind: 'done'; readonly requeueAfterMs?: number; readonly writes: readonly Write[] }
+  | {
+      readonly kind: 'error';
+      readonly message: string;
+      readonly retryAfterMs?: number;
+      readonly writes: readonly Write[];
+    }
+  | { readonly kind: 'terminal'; readonly message: string; readonly writes: readonly Write[] }
+  /** Nobody listened: nothing ran. */
+  | { readonly kind: 'refused'; readonly message: string }
+  /** The function itself asked for later, before it did anything. */
+  | { readonly kind: 'deferred'; readonly message: string; readonly retryAfterMs: number }
+  | { readonly kind: 'unknown'; readonly message: string };
+
+const DEFAULT_DEFER_MS = 1000;
+
+/** Decodes the answer to a trigger of one request. */
+export function decodeOutcome(answer: Answer): Outcome {
+  switch (answer.kind) {
+    case 'refused':
+      return answer;
+    case 'failed':
+      return { kind: 'unknown', message: answer.message };
+    case 'answered':
+      return decodeAnswer(answer);
+  }
+}
+
+function decodeAnswer({ status, headers, body }: Answer & { kind: 'answered' }): Outcome {
+  // Without the header a 429 or 503 is a proxy's, which may have passed the trigger on.
+  if ((status === 429 || status === 503) && headers[LEVELHOOK_HEADER] !== undefined) {
+    const seconds = Number(headers['retry-after']);
+    const retryAfterMs = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : DEFAULT_DEFER_MS;
+    return { kind: 'deferred', message: `the function answered ${status}`, retryAfterMs };
+  }
+  if (status !== 200) return { kind: 'unknown', message: `the function answered ${status}` };
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch {
+    return { kind: 'unknown', message: 'the answer is not JSON' };
+  }
+  const parsed = outcomeSchema.safeParse(value);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    return { kind: 'unknown', message: `the answer is not an outcome: ${issue?.path.join('.')}: ${issue?.message}` };
+  }
+  return fromResults(parsed.data);
+}
+
+function fromResults({ results }: OutcomeBody): Outcome {
+  const [result] = results;
+  if (results.length !== 1 || !result) {
+    return { kind: 'unknown', message: `the answer has ${results.length} results for one request` };
+  }
+  return fromResult(result);
+}
+
+function fromResult(result: RequestResult): Outcome {
+  const writes = result.writes ?? [];
+  switch (result.status) {
+    case 'done': {
+      const { requeueAfterSeconds: seconds } = result;
+      return { kind: 'done', writes, ...(seconds === undefined ? {} : { requeueAfterMs: seconds * 1000 }) };
+    }
+    case 'error': {
+      const { message, retryAfterSeconds: seconds } = result;
+      return { kind: 'error', message, writes, ...(seconds === undefined ? {} : { retryAfterMs: seconds * 1000 }) };
+    }
+    case 'terminal':
+      return { kind: 'terminal', message: result.message, writes };
+  }
+}

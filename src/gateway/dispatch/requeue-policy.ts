@@ -1,0 +1,51 @@
+import { backoffMs } from '../workqueue/rate-limiter.ts';
+import type { Finish } from '../workqueue/work-queue.ts';
+import type { Outcome } from './outcome.ts';
+
+/** The label `result` of `controller_runtime_reconcile_total`, with controller-runtime's values. */
+export type ReconcileResult = 'success' | 'requeue_after' | 'error';
+
+export interface Decision {
+  readonly finish: Finish;
+  readonly result: ReconcileResult;
+}
+
+/**
+ * What becomes of a key: the one place that decides it, from the outcome and the failures so far. As
+ * controller-runtime's reconcileHandler (pkg/internal/controller/controller.go): an error wins over a wish to be
+ * requeued, a wish to be requeued forgets the failures, a terminal error is neither retried nor forgotten.
+ */
+export function decide(outcome: Outcome, failures: number): Decision {
+  switch (outcome.kind) {
+    case 'done':
+      if (outcome.requeueAfterMs === undefined) {
+        return { finish: { kind: 'known', failures: 'forget' }, result: 'success' };
+      }
+      return {
+        finish: { kind: 'known', failures: 'forget', againAfterMs: outcome.requeueAfterMs },
+        result: 'requeue_after',
+      };
+    case 'error':
+      return {
+        finish: { kind: 'known', failures: 'count', againAfterMs: outcome.retryAfterMs ?? backoffMs(failures + 1) },
+        result: 'error',
+      };
+    case 'refused':
+      return { finish: { kind: 'known', failures: 'count', againAfterMs: backoffMs(failures + 1) }, result: 'error' };
+    case 'deferred':
+      // The function named the time itself and did no work: not a failure.
+      return {
+        finish: { kind: 'known', failures: 'keep', againAfterMs: outcome.retryAfterMs },
+        result: 'requeue_after',
+      };
+    case 'terminal':
+      return { finish: { kind: 'known', failures: 'keep' }, result: 'error' };
+    case 'unknown':
+      return { finish: { kind: 'unknown' }, result: 'error' };
+  }
+}
+
+/** A run whose deadline passed without an outcome: a failure like another, once its writes can be accounted for. */
+export function decideLost(failures: number): Finish & { readonly kind: 'known' } {
+  return { kind: 'known', failures: 'count', againAfterMs: backoffMs(failures + 1) };
+}

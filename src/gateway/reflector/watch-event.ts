@@ -1,0 +1,25 @@
+import type { KubernetesObject, ResourceVersion } from '../../core/index.ts';
+
+/**
+ * What a reflector tells, in order. A list is framed by `init` and `init-done`; between them come the objects that the
+ * server has (`listed`), and whatever changes meanwhile. Everything else is the watch. (kube-rs models it the same way:
+ * `kube-runtime/src/watcher.rs`.)
+ */
+export type WatchEvent =
+  | {
+      readonly kind: 'init';
+      /**
+       * The server's data is older than ours (etcd restored): versions cannot be compared with those in the cache, and
+       * whatever the list does not name is gone.
+       */
+      readonly timeWentBackwards: boolean;
+    }
+  | { readonly kind: 'listed'; readonly object: KubernetesObject }
+  /** The list is complete up to `version`. */
+  | { readonly kind: 'init-done'; readonly version: ResourceVersion }
+  /** ADDED or MODIFIED: which of the two follows from the cache. */
+  | { readonly kind: 'changed'; readonly object: KubernetesObject }
+  /** The object as it was last, with the version of its deletion. */
+  | { readonly kind: 'deleted'; readonly object: KubernetesObject }
+  /** Nothing happened up to `version`. */
+  | { readonly kind: 'bookmark'; readonly version: ResourceVersion };

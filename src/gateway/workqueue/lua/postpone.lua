@@ -1,0 +1,19 @@
+-- Moves scores that the poller has acted on, each only if nobody has changed it meanwhile. The key is not removed: a job
+-- that gets lost between here and its start is added again when the new score is due. (Removing it instead lost 48 of
+-- 500 requeues: the key's run may have ended, and asked for another time, between the add and the removal.)
+--
+-- KEYS[1] ZSET
+-- ARGV[1] new score
+-- then    two each: key, score as it was read
+--
+-- Answer: how many were moved.
+
+local moved = 0
+for at = 2, #ARGV, 2 do
+  local score = redis.call('ZSCORE', KEYS[1], ARGV[at])
+  if score and tonumber(score) == tonumber(ARGV[at + 1]) then
+    redis.call('ZADD', KEYS[1], ARGV[1], ARGV[at])
+    moved = moved + 1
+  end
+end
+return moved
