@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { request } from 'undici';
-import { ApiError, parseRetryAfter, statusFrom } from '../../core/index.ts';
+import { ApiError, type Metrics, parseRetryAfter, silentMetrics, statusFrom } from '../../core/index.ts';
 import type { Credentials } from './credentials.ts';
 
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
@@ -21,9 +21,11 @@ export interface ApiRequest {
  */
 export class ApiClient {
   readonly #credentials: Credentials;
+  readonly #metrics: Metrics;
 
-  constructor(credentials: Credentials) {
+  constructor(credentials: Credentials, metrics: Metrics = silentMetrics) {
     this.#credentials = credentials;
+    this.#metrics = metrics;
   }
 
   get server(): string {
@@ -55,6 +57,8 @@ export class ApiClient {
       body: options.body === undefined ? null : JSON.stringify(options.body),
       signal: options.signal ?? null,
     });
+    const labels = { code: String(response.statusCode), method: options.method ?? 'GET' };
+    this.#metrics.count('rest_client_requests_total', labels);
     if (response.statusCode >= 200 && response.statusCode < 300) return response.body;
     if (response.statusCode === 401) this.#credentials.refresh();
     throw new ApiError(

@@ -64,6 +64,16 @@ export class View {
     await this.#redis.hset(this.#keys.view, { term: this.#term, incarnation: randomUUID(), runId });
   }
 
+  /** The content may be new as a whole: whoever depends on it starts over. */
+  async renewIncarnation(incarnation: string): Promise<void> {
+    await this.#redis.hset(this.#keys.view, 'incarnation', incarnation);
+  }
+
+  /** Whose term the view carries. */
+  async term(): Promise<string | undefined> {
+    return (await this.#redis.hget(this.#keys.view, 'term')) ?? undefined;
+  }
+
   /** Entries and objects of these keys, in their order; null where the view has none. */
   async read(keys: readonly string[]): Promise<{ entries: (string | null)[]; objects: (string | null)[] }> {
     const [entries, objects] = await Promise.all([

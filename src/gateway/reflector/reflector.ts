@@ -46,6 +46,12 @@ type WatchEnd =
   /** Anything else: back off, look whether time went backwards, go on from the last version. */
   | { readonly kind: 'failed'; readonly error: unknown };
 
+/** A list to be made, numbered so that whoever asked for it can tell when it is applied. */
+interface WantedList {
+  readonly timeWentBackwards: boolean;
+  readonly list: number;
+}
+
 interface WatchLine {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR';
   readonly object: KubernetesObject & ApiStatus;
@@ -74,7 +80,8 @@ export class Reflector {
   /** Set while the version is of no use to a list: expired, or newer than what the server has. */
   #versionUnavailable = false;
   #streamingRefused = false;
-  #relistWanted: { timeWentBackwards: boolean } | undefined;
+  #relistWanted: WantedList | undefined;
+  #lists = 0;
   #progressWanted = false;
   #progressAt = 0;
   #endWatch: (() => void) | undefined;
@@ -92,7 +99,7 @@ export class Reflector {
   async run(stored: ResourceVersion | undefined, signal: AbortSignal): Promise<void> {
     this.#version = stored;
     let mustCheckTime = stored !== undefined;
-    if (stored === undefined) this.#relistWanted ??= { timeWentBackwards: false };
+    if (stored === undefined) this.#relistWanted ??= this.#wanted(false);
     while (!signal.aborted) {
       try {
         if (mustCheckTime) await this.#checkTime(signal);
@@ -109,11 +116,20 @@ export class Reflector {
     }
   }
 
-  /** Read the server again as a diff, in place, as soon as possible. Used when data in Redis may have been lost. */
-  relist(): void {
-    // A new object each time: a list that runs already may have read what was lost since, and does not settle this.
-    this.#relistWanted = { timeWentBackwards: this.#relistWanted?.timeWentBackwards ?? false };
+  /**
+   * Read the server again as a diff, in place, as soon as possible. Used when data in Redis may have been lost.
+   * @returns the number that the `init-done` of that list will carry, or of a later one. A list that runs already does
+   *   not count: what it has read may have been lost since.
+   */
+  relist(): number {
+    this.#lists += 1;
+    this.#relistWanted = this.#wanted(this.#relistWanted?.timeWentBackwards ?? false);
     this.#endWatch?.();
+    return this.#lists;
+  }
+
+  #wanted(timeWentBackwards: boolean): WantedList {
+    return { timeWentBackwards, list: this.#lists };
   }
 
   /**
@@ -135,7 +151,7 @@ export class Reflector {
     const current = await this.#options.listWatch.currentVersion(signal);
     if (compareResourceVersions(current, this.#version) >= 0) return;
     this.#log('warn', { version: this.#version, current }, 'the apiserver has older data than the cache: listing anew');
-    this.#relistWanted = { timeWentBackwards: true };
+    this.#relistWanted = this.#wanted(true);
     this.#version = undefined;
   }
 
@@ -147,7 +163,7 @@ export class Reflector {
         if (this.#options.buffer.full) await this.#options.buffer.drained(signal);
         return false;
       case 'expired':
-        this.#relistWanted ??= { timeWentBackwards: false };
+        this.#relistWanted ??= this.#wanted(false);
         return false;
       case 'throttled':
         await this.#options.clock.sleep(Math.max(end.retryAfterMs ?? 0, this.#backoff.next()), signal);
@@ -169,7 +185,7 @@ export class Reflector {
   }
 
   /** Streams the list when the server can, and in the same round by pages when it refuses. */
-  async #list(want: { timeWentBackwards: boolean }, signal: AbortSignal): Promise<WatchEnd> {
+  async #list(want: WantedList, signal: AbortSignal): Promise<WatchEnd> {
     if (!this.#streamingRefused) {
       try {
         return await this.#watch(signal, want);
@@ -186,12 +202,12 @@ export class Reflector {
     return { kind: 'closed' };
   }
 
-  async #listByPages(want: { timeWentBackwards: boolean }, signal: AbortSignal): Promise<void> {
+  async #listByPages(want: WantedList, signal: AbortSignal): Promise<void> {
     const { buffer, listWatch, metrics } = this.#options;
     metrics.count('levelhook_reflector_lists_total', { resource: this.#name, form: 'paged' });
     // "0" is any data the server has cached, which may be older than ours: only for a view that has nothing.
     const from = this.#versionUnavailable ? '' : (this.#version ?? (want.timeWentBackwards ? '' : '0'));
-    buffer.push({ kind: 'init', ...want }, 0);
+    buffer.push({ kind: 'init', timeWentBackwards: want.timeWentBackwards }, 0);
     let version: ResourceVersion | undefined;
     for await (const page of listWatch.pages(from, signal)) {
       version = page.version;
@@ -205,8 +221,8 @@ export class Reflector {
     if (version !== undefined) this.#listDone(want, version, 0);
   }
 
-  #listDone(want: { timeWentBackwards: boolean }, version: ResourceVersion, bytes: number): void {
-    this.#options.buffer.push({ kind: 'init-done', version }, bytes);
+  #listDone(want: WantedList, version: ResourceVersion, bytes: number): void {
+    this.#options.buffer.push({ kind: 'init-done', version, list: want.list }, bytes);
     this.#version = version;
     this.#versionUnavailable = false;
     if (this.#relistWanted === want) this.#relistWanted = undefined;
@@ -216,7 +232,7 @@ export class Reflector {
    * One watch, from the last version, or with `list` as a streaming list that goes on as a watch.
    * @throws when it could not be opened, or when a list broke off before it was complete.
    */
-  async #watch(signal: AbortSignal, list?: { timeWentBackwards: boolean }): Promise<WatchEnd> {
+  async #watch(signal: AbortSignal, list?: WantedList): Promise<WatchEnd> {
     const { clock, listWatch, metrics, random, silenceMs = 150_000 } = this.#options;
     const abort = new AbortController();
     const stop = (): void => abort.abort();
@@ -238,7 +254,7 @@ export class Reflector {
       this.#progressWanted = false;
       if (list) {
         metrics.count('levelhook_reflector_lists_total', { resource: this.#name, form: 'streaming' });
-        this.#options.buffer.push({ kind: 'init', ...list }, 0);
+        this.#options.buffer.push({ kind: 'init', timeWentBackwards: list.timeWentBackwards }, 0);
       }
       let listing = list !== undefined;
       this.#endWatch = () => {
@@ -280,7 +296,7 @@ export class Reflector {
   }
 
   /** Takes one line. `listed` marks the end of a streaming list; a WatchEnd ends the watch; undefined goes on. */
-  #accept(line: Buffer, listing: { timeWentBackwards: boolean } | undefined): WatchEnd | 'listed' | undefined {
+  #accept(line: Buffer, listing: WantedList | undefined): WatchEnd | 'listed' | undefined {
     const { buffer } = this.#options;
     let event: WatchLine;
     try {

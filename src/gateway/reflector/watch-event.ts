@@ -15,8 +15,8 @@ export type WatchEvent =
       readonly timeWentBackwards: boolean;
     }
   | { readonly kind: 'listed'; readonly object: KubernetesObject }
-  /** The list is complete up to `version`. */
-  | { readonly kind: 'init-done'; readonly version: ResourceVersion }
+  /** The list is complete up to `version`. `list` is the number that `Reflector.relist` gave. */
+  | { readonly kind: 'init-done'; readonly version: ResourceVersion; readonly list: number }
   /** ADDED or MODIFIED: which of the two follows from the cache. */
   | { readonly kind: 'changed'; readonly object: KubernetesObject }
   /** The object as it was last, with the version of its deletion. */

@@ -41,6 +41,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   #worker: Worker<KeyJob> | undefined;
   #poller: Poller | undefined;
   readonly #flying = new Set<Promise<void>>();
+  /** Present while paused: runs wait here before their start. */
+  #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
 
   constructor(options: BullMqWorkQueueOptions) {
     this.name = options.name;
@@ -94,25 +96,34 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#worker.on('error', (error) => this.#warn(error, 'worker'));
     const addJobs = (keys: readonly string[]): Promise<void> => this.#addJobs(keys);
     this.#poller = new Poller({ records: this.#records, process, addJobs, concurrency, clock, logger });
-    this.#poller.start();
+    if (this.#gate) await this.#worker.pause(true);
+    else this.#poller.start();
   }
 
-  async pause(): Promise<void> {
-    await this.#poller?.stop();
-    await this.#worker?.pause(true);
+  pause(): void {
+    if (this.#gate) return;
+    let open = (): void => {};
+    const opened = new Promise<void>((resolve) => (open = resolve));
+    this.#gate = { opened, open };
+    // Redis may be away, so nothing here waits for it. The gate holds whatever BullMQ still hands out.
+    this.#poller?.stop().catch((error: unknown) => this.#warn(error, 'poller'));
+    this.#worker?.pause(true).catch((error: unknown) => this.#warn(error, 'worker'));
   }
 
   resume(): void {
+    if (!this.#gate) return;
+    this.#gate.open();
+    this.#gate = undefined;
     this.#worker?.resume();
     this.#poller?.start();
   }
 
   async stop(drainMs: number): Promise<void> {
     const { clock } = this.#options;
-    await this.#poller?.stop();
+    const poller = this.#poller?.stop();
     await this.#worker?.pause(true);
     const limit = new AbortController();
-    await Promise.race([Promise.all(this.#flying), clock.sleep(drainMs, limit.signal)]);
+    await Promise.race([Promise.all([poller, ...this.#flying]), clock.sleep(drainMs, limit.signal)]);
     limit.abort();
     // What is still running is cut off: its flight stays on record and is settled by whoever takes over.
     await this.#worker?.close(this.#flying.size > 0);
@@ -189,6 +200,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const { clock, metrics, timeoutMs } = this.#options;
     const process = this.#process;
     if (!process) return;
+    await this.#gate?.opened;
     const nonce = randomUUID();
     const nowMs = clock.now();
     const deadlineMs = nowMs + timeoutMs;

@@ -33,6 +33,7 @@ export class Poller {
   }
 
   start(): void {
+    this.#stop.abort();
     this.#stop = new AbortController();
     this.#loop = this.#run(this.#stop.signal);
   }

@@ -67,8 +67,8 @@ export interface WorkQueue {
   addAfter(key: string, ms: number): Promise<void>;
   /** Starts running keys. */
   start(process: Process): Promise<void>;
-  /** Starts no more runs; those in flight go on. Resolves when no new run can start. */
-  pause(): Promise<void>;
+  /** From now on no run starts, before `start` as well as after it; those in flight go on. */
+  pause(): void;
   resume(): void;
   /** Starts no more runs and waits for those in flight, at most `drainMs`; unfinished ones are settled as lost later. */
   stop(drainMs: number): Promise<void>;

@@ -1,0 +1,54 @@
+import { type Context, controller, controllerOf, matchesLabels } from 'levelhook/function';
+import { claim } from './claim.ts';
+import { EventRecorder } from './events.ts';
+import { isActive, isTerminating } from './pods.ts';
+import { scale } from './scale.ts';
+import { nextStatus, secondsToNextAvailable, writeStatus } from './status.ts';
+import { Pod, ReplicaSet } from './types.ts';
+
+/** Keeps as many pods of a template running as a ReplicaSet asks for. */
+export const replicaset = controller({
+  name: 'replicaset',
+  for: ReplicaSet,
+  owns: [Pod],
+  concurrency: 5,
+  timeoutSeconds: 15,
+}).reconcile(async (request, context) => {
+  const { cache, api } = context;
+  const rs = await cache.get(ReplicaSet, request);
+  if (!rs) return;
+
+  const pods = await candidates(rs, context);
+  const active = await claim(rs, pods.filter(isActive), api);
+  const terminating = pods.filter((pod) => isTerminating(pod) && isOwn(rs, pod));
+
+  const events = new EventRecorder(rs);
+  let failure: unknown;
+  if (!rs.metadata.deletionTimestamp) {
+    await scale(rs, active, events, context).catch((error: unknown) => (failure = error));
+  }
+
+  // Of the pods as they were before scaling: each that comes or goes wakes the key again.
+  const now = Date.now();
+  const status = nextStatus(rs, { active, terminating, failure, now });
+  const [written] = await Promise.allSettled([writeStatus(rs, status, api), events.send(context)]);
+  if (written.status === 'rejected') throw written.reason;
+  if (failure !== undefined) throw failure;
+
+  const requeueAfterSeconds = secondsToNextAvailable(rs, status, active, now);
+  return requeueAfterSeconds === undefined ? {} : { requeueAfterSeconds };
+});
+
+/** The pods that the ReplicaSet has, and those that it may adopt. */
+async function candidates(rs: ReplicaSet, { cache }: Context): Promise<Pod[]> {
+  const { uid, namespace = '' } = rs.metadata;
+  const lists = await Promise.all([
+    cache.list(Pod, { controlledBy: uid }),
+    cache.list(Pod, { orphansIn: namespace, labelSelector: rs.spec.selector }),
+  ]);
+  return lists.flatMap(({ items }) => items);
+}
+
+function isOwn(rs: ReplicaSet, pod: Pod): boolean {
+  return controllerOf(pod)?.uid === rs.metadata.uid && matchesLabels(rs.spec.selector, pod.metadata.labels);
+}

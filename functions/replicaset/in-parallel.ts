@@ -1,0 +1,23 @@
+/**
+ * Calls `act` for each item, at most `limit` at a time, and waits for all of them, the failed ones too: nothing goes on
+ * after the run. The outcomes are in the order of the items.
+ */
+export async function inParallel<T, R>(
+  items: readonly T[],
+  limit: number,
+  act: (item: T) => Promise<R>,
+): Promise<PromiseSettledResult<R>[]> {
+  const outcomes: PromiseSettledResult<R>[] = [];
+  // Shared by the workers, so that each takes the next item that nobody has.
+  const queue = items.entries();
+  const worker = async (): Promise<void> => {
+    for (const [index, item] of queue) [outcomes[index]] = await Promise.allSettled([act(item)]);
+  };
+  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, worker));
+  return outcomes;
+}
+
+/** What the failed calls threw. */
+export function failuresOf(outcomes: readonly PromiseSettledResult<unknown>[]): unknown[] {
+  return outcomes.filter((outcome) => outcome.status === 'rejected').map((outcome) => outcome.reason as unknown);
+}

@@ -1,0 +1,91 @@
+import { ApiError, type Context, controllerOf } from 'levelhook/function';
+import type { EventRecorder } from './events.ts';
+import { failuresOf, inParallel } from './in-parallel.ts';
+import { keyOf, podFromTemplate } from './pods.ts';
+import { Pod, ReplicaSet } from './types.ts';
+import { chooseVictims } from './victims.ts';
+
+/** The most pods created or deleted in one run. When more are needed, the events of these wake the key again. */
+export const BURST = 500;
+/** Requests under way at a time: an apiserver serves 200 writes at once to all of its clients. */
+const WRITES_AT_A_TIME = 50;
+
+/** Creates or deletes pods until there are as many as asked for. Throws the first failure, when all writes have ended. */
+export async function scale(
+  rs: ReplicaSet,
+  active: readonly Pod[],
+  events: EventRecorder,
+  context: Context,
+): Promise<void> {
+  const surplus = active.length - rs.spec.replicas;
+  const count = Math.min(Math.abs(surplus), BURST);
+  if (surplus < 0) {
+    await slowStart(count, context.signal, () => createPod(rs, events, context));
+  } else if (surplus > 0) {
+    // An old revision's last pods: all go, whatever their rank.
+    const all = count === active.length;
+    const victims = all ? active : chooseVictims(active, await relatedPods(rs, context), count, Date.now());
+    throwFirst(await inParallel(victims, WRITES_AT_A_TIME, (pod) => deletePod(pod, events, context)));
+  }
+}
+
+/**
+ * Calls `act` `count` times in batches of 1, 2, 4, ...; a failure lets its batch end and stops those after it. What
+ * fails for one pod, a quota for instance, mostly fails for all: so it does not fail five hundred times.
+ */
+export async function slowStart(count: number, signal: AbortSignal, act: () => Promise<void>): Promise<void> {
+  for (let done = 0, size = 1; done < count; done += size, size *= 2) {
+    signal.throwIfAborted();
+    const batch = Array.from({ length: Math.min(size, count - done) });
+    throwFirst(await inParallel(batch, WRITES_AT_A_TIME, act));
+  }
+}
+
+async function createPod(rs: ReplicaSet, events: EventRecorder, { api }: Context): Promise<void> {
+  const pod = podFromTemplate(rs);
+  try {
+    const created = await api.create(Pod, pod);
+    events.normal('SuccessfulCreate', `Created pod: ${created.metadata.name}`);
+  } catch (error) {
+    // Nothing can be created any more, and nothing need be.
+    if (isNamespaceTerminating(error)) return;
+    events.warning('FailedCreate', `Error creating: ${messageOf(error)}`);
+    throw error;
+  }
+}
+
+async function deletePod(pod: Pod, events: EventRecorder, { api }: Context): Promise<void> {
+  try {
+    await api.delete(Pod, keyOf(pod));
+    events.normal('SuccessfulDelete', `Deleted pod: ${pod.metadata.name}`);
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 404) return;
+    events.warning('FailedDelete', `Error deleting: ${messageOf(error)}`);
+    throw new Error(`unable to delete pods: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** The pods of all ReplicaSets with the same owner, a Deployment's revisions: they are spread over the nodes together. */
+async function relatedPods(rs: ReplicaSet, { cache }: Context): Promise<Pod[]> {
+  const owner = controllerOf(rs);
+  if (!owner) return [];
+  const siblings = await cache.list(ReplicaSet, { controlledBy: owner.uid });
+  const lists = await Promise.all(
+    siblings.items.map((sibling) => cache.list(Pod, { controlledBy: sibling.metadata.uid })),
+  );
+  return lists.flatMap(({ items }) => items);
+}
+
+function isNamespaceTerminating(error: unknown): boolean {
+  if (!(error instanceof ApiError)) return false;
+  return error.status.details?.causes?.some(({ reason }) => reason === 'NamespaceTerminating') ?? false;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function throwFirst(outcomes: readonly PromiseSettledResult<unknown>[]): void {
+  const [first] = failuresOf(outcomes);
+  if (first !== undefined) throw first;
+}

@@ -1,0 +1,85 @@
+import { type ApiWriter, matchesLabels } from 'levelhook/function';
+import { isAvailable, isReady, keyOf, readySince } from './pods.ts';
+import { type Condition, type Pod, ReplicaSet, type ReplicaSetStatus } from './types.ts';
+
+const REPLICA_FAILURE = 'ReplicaFailure';
+
+export interface Observed {
+  /** The ReplicaSet's own pods, as they were before scaling. */
+  readonly active: readonly Pod[];
+  readonly terminating: readonly Pod[];
+  /** Why scaling failed; undefined when it did not. */
+  readonly failure?: unknown;
+  readonly now: number;
+}
+
+export function nextStatus(rs: ReplicaSet, observed: Observed): ReplicaSetStatus {
+  const { active, terminating, now } = observed;
+  const { template, minReadySeconds = 0 } = rs.spec;
+  const templateLabels = { matchLabels: template.metadata?.labels ?? {} };
+  const { observedGeneration: _, conditions: __, ...kept } = rs.status;
+  const conditions = nextConditions(rs, observed);
+  return {
+    ...kept,
+    replicas: active.length,
+    fullyLabeledReplicas: active.filter((pod) => matchesLabels(templateLabels, pod.metadata.labels)).length,
+    readyReplicas: active.filter(isReady).length,
+    availableReplicas: active.filter((pod) => isAvailable(pod, minReadySeconds, now)).length,
+    terminatingReplicas: terminating.length,
+    ...(rs.metadata.generation === undefined ? {} : { observedGeneration: rs.metadata.generation }),
+    ...(conditions.length === 0 ? {} : { conditions }),
+  };
+}
+
+/** With ReplicaFailure while scaling fails, as it was at the first failure; all others stay. */
+function nextConditions(rs: ReplicaSet, { active, failure, now }: Observed): Condition[] {
+  const conditions = rs.status.conditions ?? [];
+  if (failure === undefined) return conditions.filter(({ type }) => type !== REPLICA_FAILURE);
+  if (conditions.some(({ type }) => type === REPLICA_FAILURE)) return conditions;
+  const reason = active.length < rs.spec.replicas ? 'FailedCreate' : 'FailedDelete';
+  const message = failure instanceof Error ? failure.message : String(failure);
+  const lastTransitionTime = new Date(now).toISOString();
+  return [...conditions, { type: REPLICA_FAILURE, status: 'True', lastTransitionTime, reason, message }];
+}
+
+/** Writes the status if it is new. When that fails, once more on the ReplicaSet as the apiserver has it. */
+export async function writeStatus(rs: ReplicaSet, status: ReplicaSetStatus, api: ApiWriter): Promise<void> {
+  if (isSame(rs.status, status)) return;
+  try {
+    await api.replace(ReplicaSet, { ...rs, status }, 'status');
+  } catch {
+    const fresh = await api.get(ReplicaSet, keyOf(rs));
+    if (fresh?.metadata.uid !== rs.metadata.uid) return;
+    // The status keeps the generation that it was made for: a change since then has not been acted on.
+    await api.replace(ReplicaSet, { ...fresh, status }, 'status');
+  }
+}
+
+/** The apiserver leaves out some zeros. It never leaves out terminatingReplicas once it was written. */
+function isSame(a: ReplicaSetStatus, b: ReplicaSetStatus): boolean {
+  return (
+    a.replicas === b.replicas &&
+    (a.fullyLabeledReplicas ?? 0) === (b.fullyLabeledReplicas ?? 0) &&
+    (a.readyReplicas ?? 0) === (b.readyReplicas ?? 0) &&
+    (a.availableReplicas ?? 0) === (b.availableReplicas ?? 0) &&
+    a.terminatingReplicas === b.terminatingReplicas &&
+    a.observedGeneration === b.observedGeneration &&
+    // A condition is added or removed, never changed.
+    (a.conditions ?? []).length === (b.conditions ?? []).length
+  );
+}
+
+/** After how many seconds the next pod becomes available; undefined when all that are ready are available. */
+export function secondsToNextAvailable(
+  rs: ReplicaSet,
+  status: ReplicaSetStatus,
+  active: readonly Pod[],
+  now: number,
+): number | undefined {
+  const { minReadySeconds = 0 } = rs.spec;
+  if (minReadySeconds === 0 || status.readyReplicas === status.availableReplicas) return undefined;
+  const waits = active
+    .map((pod) => (readySince(pod) ?? Number.NaN) + minReadySeconds * 1000 - now)
+    .filter((wait) => wait > 0);
+  return waits.length === 0 ? minReadySeconds : Math.min(...waits) / 1000;
+}

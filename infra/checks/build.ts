@@ -1,0 +1,22 @@
+/**
+ * Compiles src and functions to dist, or to the folder given as the only argument, with declarations and without tests.
+ * The Lua files go beside their JavaScript: they are read at run time by a path relative to it.
+ */
+import { spawnSync } from 'node:child_process';
+import { cpSync, globSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+const root = resolve(import.meta.dirname, '../..');
+const outDir = resolve(process.argv[2] ?? join(root, 'dist'));
+
+// A module that has been renamed must not live on in the package.
+rmSync(outDir, { recursive: true, force: true });
+
+const tsc = join(root, 'node_modules/typescript/bin/tsc');
+const project = join(root, 'infra/checks/tsconfig.build.json');
+const { status } = spawnSync(process.execPath, [tsc, '--project', project, '--outDir', outDir], { stdio: 'inherit' });
+if (status === 0) {
+  for (const file of globSync('{src,functions}/**/*.lua', { cwd: root })) cpSync(join(root, file), join(outDir, file));
+} else {
+  process.exitCode = 1;
+}

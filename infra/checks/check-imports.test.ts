@@ -1,0 +1,153 @@
+import { expect, test } from 'vitest';
+import rules from './import-rules.cjs';
+import { type Finished, TempRepository } from './temp-repository.ts';
+
+/** What every layer may do; each planted violation below is added to this tree. */
+const clean: Record<string, string> = {
+  'src/core/index.ts': `export { key } from './key.ts';`,
+  'src/core/key.ts': `export const key = 'k';`,
+  'src/core/key.test.ts': `import { test } from 'vitest'; import { key } from './key.ts'; test(key, () => {});`,
+  'src/contract/index.ts': `export { key } from '../core/index.ts'; export { type Shape } from './shape-schema.ts';`,
+  'src/contract/shape-schema.ts': `import { z } from 'zod'; export const shape = z.string(); export type Shape = string;`,
+  'src/contract/node/codec.ts': `import { gzipSync } from 'node:zlib'; export { key } from '../index.ts'; export { gzipSync };`,
+  'src/function/index.ts': `import { Hono } from 'hono'; export { key } from '../contract/index.ts'; export const app = new Hono();`,
+  'src/function/node/index.ts': `import 'ioredis'; import '@kubernetes/client-node'; import 'node:fs'; export { app } from '../index.ts';`,
+  'src/gateway/index.ts': `export { gateway } from './gateway.ts'; export { config } from './config.ts';`,
+  'src/gateway/config.ts': `import { z } from 'zod'; export { key as config } from '../core/index.ts'; export { z };`,
+  'src/gateway/redis.ts': `import { Redis } from 'ioredis'; export { config } from './config.ts'; export { Redis };`,
+  'src/gateway/apiserver/credentials.ts': `import '@kubernetes/client-node'; export const credentials = 1;`,
+  'src/gateway/cache/index.ts': `import type { Redis } from 'ioredis'; export { credentials } from '../apiserver/credentials.ts'; export type { Redis };`,
+  'src/gateway/workqueue/bullmq-work-queue.ts': `import { Queue } from 'bullmq'; export { Queue };`,
+  'src/gateway/manager/metrics.ts': `import 'prom-client'; import 'pino'; export const metrics = 1;`,
+  'src/gateway/server/dashboard.ts': `import '@bull-board/api'; import 'bullmq'; export const dashboard = 1;`,
+  'src/gateway/gateway.ts': `export { dashboard as gateway } from './server/dashboard.ts'; import './cache/index.ts'; import 'ioredis';`,
+  'src/testing/index.ts': `export { gateway } from '../gateway/index.ts'; export { app } from '../function/index.ts'; import 'ioredis';`,
+  'src/cli/levelhook.ts': `import { Command } from 'commander'; export { gateway } from '../gateway/index.ts'; export { Command };`,
+  'functions/hello/index.ts': `import { serve } from '@hono/node-server'; import { app } from 'levelhook/function'; import './own.ts'; serve(app);`,
+  'functions/hello/own.ts': `export const own = 1;`,
+  'functions/examples/01-minimal/index.ts': `export { app } from 'levelhook/function'; import 'hono';`,
+};
+
+/** `rule` must be reported for an import of `to` in the new file `from`. */
+interface Violation {
+  rule: string;
+  from: string;
+  to: string;
+}
+
+const gatewayFlow = [
+  'apiserver',
+  'reflector',
+  'cel',
+  'cache',
+  'handlers',
+  'workqueue',
+  'dispatch',
+  'controllers',
+  'manager',
+];
+
+const violations: Violation[] = [
+  { rule: 'core-imports-nothing', from: 'src/core/a.ts', to: 'node:fs' },
+  { rule: 'core-imports-nothing', from: 'src/core/b.ts', to: 'hono' },
+  { rule: 'core-imports-nothing', from: 'src/core/c.ts', to: '../contract/index.ts' },
+  { rule: 'contract-imports-core', from: 'src/contract/a.ts', to: 'node:crypto' },
+  { rule: 'contract-imports-core', from: 'src/contract/b.ts', to: 'hono' },
+  { rule: 'contract-imports-core', from: 'src/contract/c.ts', to: '../gateway/config.ts' },
+  { rule: 'contract-is-not-for-node', from: 'src/contract/d.ts', to: './node/codec.ts' },
+  { rule: 'contract-node-imports-contract', from: 'src/contract/node/a.ts', to: '../../function/index.ts' },
+  { rule: 'contract-node-imports-contract', from: 'src/contract/node/b.ts', to: 'pino' },
+  { rule: 'gateway-and-function-never-meet', from: 'src/gateway/dispatch/a.ts', to: '../../function/index.ts' },
+  { rule: 'gateway-and-function-never-meet', from: 'src/function/a.ts', to: '../gateway/config.ts' },
+  { rule: 'gateway-and-function-never-meet', from: 'src/function/node/a.ts', to: '../../gateway/redis.ts' },
+  ...['ioredis', 'bullmq', '@kubernetes/client-node', 'prom-client', 'pino', 'undici', 'zod', 'node:crypto'].map(
+    (to, index) => ({ rule: 'function-runs-at-the-edge', from: `src/function/edge-${index}.ts`, to }),
+  ),
+  { rule: 'function-is-not-for-node', from: 'src/function/b.ts', to: './node/index.ts' },
+  { rule: 'function-is-not-for-node', from: 'src/function/c.ts', to: '../contract/node/codec.ts' },
+  { rule: 'testing-and-cli-on-top', from: 'src/gateway/cache/a.ts', to: '../../testing/index.ts' },
+  { rule: 'testing-and-cli-on-top', from: 'src/function/d.ts', to: '../cli/levelhook.ts' },
+  { rule: 'cli-above-testing', from: 'src/testing/a.ts', to: '../cli/levelhook.ts' },
+  { rule: 'gateway-flow-config', from: 'src/gateway/config.ts', to: './apiserver/credentials.ts' },
+  { rule: 'gateway-flow-redis', from: 'src/gateway/redis.ts', to: './cache/index.ts' },
+  ...gatewayFlow.map((part) => ({
+    rule: `gateway-flow-${part}`,
+    from: `src/gateway/${part}/later.ts`,
+    to: '../server/dashboard.ts',
+  })),
+  { rule: 'gateway-flow-handlers', from: 'src/gateway/handlers/next.ts', to: '../workqueue/bullmq-work-queue.ts' },
+  { rule: 'gateway-flow-server', from: 'src/gateway/server/a.ts', to: '../gateway.ts' },
+  { rule: 'gateway-flow-gateway', from: 'src/gateway/gateway.ts', to: './index.ts' },
+  { rule: 'gateway-flow-unknown-part', from: 'src/gateway/misc/a.ts', to: '../config.ts' },
+  { rule: 'home-of-ioredis', from: 'src/gateway/dispatch/b.ts', to: 'ioredis' },
+  { rule: 'home-of-bullmq', from: 'src/gateway/workqueue/a.ts', to: 'bullmq' },
+  { rule: 'home-of-kubernetes-client-node', from: 'src/gateway/apiserver/a.ts', to: '@kubernetes/client-node' },
+  { rule: 'home-of-prom-client', from: 'src/gateway/server/b.ts', to: 'prom-client' },
+  { rule: 'home-of-commander', from: 'src/gateway/server/c.ts', to: 'commander' },
+  { rule: 'home-of-bull-board', from: 'src/gateway/server/d.ts', to: '@bull-board/hono' },
+  { rule: 'home-of-zod', from: 'src/contract/e.ts', to: 'zod' },
+  { rule: 'functions-own-folder-only', from: 'functions/hello/a.ts', to: 'node:fs' },
+  { rule: 'functions-own-folder-only', from: 'functions/hello/b.ts', to: 'undici' },
+  { rule: 'functions-own-folder-only', from: 'functions/other/a.ts', to: '../hello/own.ts' },
+  { rule: 'functions-own-folder-only', from: 'functions/examples/02-next/a.ts', to: '../01-minimal/index.ts' },
+  { rule: 'functions-import-by-package-name', from: 'functions/hello/c.ts', to: '../../src/function/index.ts' },
+  { rule: 'no-cycles', from: 'src/core/cycle-a.ts', to: './cycle-b.ts' },
+  { rule: 'no-unresolvable', from: 'src/core/d.ts', to: './nowhere.ts' },
+  { rule: 'no-unresolvable', from: 'functions/hello/d.ts', to: 'levelhook/nowhere' },
+  { rule: 'no-dev-dependencies', from: 'src/testing/b.ts', to: 'vitest' },
+  { rule: 'no-test-imports', from: 'src/core/e.ts', to: './key.test.ts' },
+];
+
+function checkImports(files: Record<string, string>): Finished {
+  using repository = new TempRepository(files);
+  return repository.run('infra/checks/check-imports.ts');
+}
+
+function planted(statement: (to: string) => string): Record<string, string> {
+  const files: Record<string, string> = { ...clean, 'src/core/cycle-b.ts': `import './cycle-a.ts';` };
+  for (const { from, to } of violations) files[from] = `${files[from] ?? ''}\n${statement(to)}`;
+  return files;
+}
+
+test('a tree that keeps to the layers passes', () => {
+  const { output, exitCode } = checkImports(clean);
+  expect(output).toMatch(/^import rules: \d+ modules, \d+ imports\n$/);
+  expect(exitCode).toBe(0);
+});
+
+test('every rule has a planted violation', () => {
+  const names = new Set(rules.forbidden?.map(({ name }) => name));
+  expect(new Set(violations.map(({ rule }) => rule))).toEqual(names);
+});
+
+test.each([
+  ['an import', (to: string) => `import '${to}';`],
+  ['a type-only import', (to: string) => `import type {} from '${to}';`],
+  ['a re-export', (to: string) => `export * from '${to}';`],
+  ['a dynamic import', (to: string) => `await import('${to}');`],
+])('each planted violation is reported by name, as %s', (_, statement) => {
+  const { output, exitCode } = checkImports(planted(statement));
+  const missed = violations.filter(({ rule, from }) => !output.includes(`${rule}: ${from} -> `));
+  expect(missed).toEqual([]);
+  expect(exitCode).toBe(1);
+});
+
+test('a tree without modules does not pass', () => {
+  const { output, exitCode } = checkImports({});
+  expect(output).toContain('no-modules');
+  expect(exitCode).toBe(1);
+});
+
+test('a file that was not read does not pass', () => {
+  // What a missing parser looks like: the files are there, but none of them was understood.
+  using repository = new TempRepository(clean);
+  const { output, exitCode } = repository.run(
+    '--input-type=module',
+    '--eval',
+    `import rules from './infra/checks/import-rules.cjs';
+     rules.options.exclude = { path: '^src/gateway/' };
+     await import('./infra/checks/check-imports.ts');`,
+  );
+  expect(output).toContain('unread-module: src/gateway/config.ts');
+  expect(exitCode).toBe(1);
+});

@@ -1,0 +1,79 @@
+import type { Reporter, SerializedError, TestCase, TestModule, TestSuite } from 'vitest/node';
+
+/**
+ * Prints the names of what failed and, as the very last line of the process, `N passed, N failed` (with `, N skipped`
+ * when there are any). The numbers are tests. Whatever else went wrong counts as a failure too: a file that did not
+ * load, a hook, an unhandled error, a global setup or teardown, a test that never finished, or no test at all. The exit
+ * code agrees with the line.
+ */
+export class CountsReporter implements Reporter {
+  #passed = 0;
+  #skipped = 0;
+  #failures: string[] = [];
+
+  onInit(): void {
+    // Trap: vitest goes on printing after onTestRunEnd, and a global teardown can still fail. Only at exit is it known
+    // that no line will follow; writing to stdout is synchronous then, to files, pipes and terminals alike.
+    process.once('exit', (code) => {
+      process.stdout.write(`${this.summary(code).join('\n')}\n`);
+      if (this.#failures.length > 0 && code === 0) process.exitCode = 1;
+    });
+  }
+
+  onTestRunEnd(modules: readonly TestModule[], unhandled: readonly SerializedError[]): void {
+    for (const module of modules) this.#countModule(module);
+    for (const error of unhandled) this.#failures.push(`unhandled error: ${firstLine(error)}`);
+  }
+
+  /** The closing lines, given the exit code that vitest chose. */
+  summary(exitCode: number): string[] {
+    if (this.#passed + this.#failures.length === 0) this.#failures.push('no test was executed');
+    if (exitCode !== 0 && this.#failures.length === 0) this.#failures.push(`vitest exited with ${exitCode}`);
+
+    const skipped = this.#skipped > 0 ? `, ${this.#skipped} skipped` : '';
+    return [
+      ...this.#failures.map((failure) => `FAILED ${failure}`),
+      `${this.#passed} passed, ${this.#failures.length} failed${skipped}`,
+    ];
+  }
+
+  #countModule(module: TestModule): void {
+    this.#countSuite(module, module.relativeModuleId);
+    for (const suite of module.children.allSuites()) {
+      this.#countSuite(suite, `${module.relativeModuleId} > ${suite.fullName}`);
+    }
+    for (const test of module.children.allTests()) this.#countTest(test);
+    if (module.state() === 'queued' || module.state() === 'pending') {
+      this.#failures.push(`${module.relativeModuleId}: the file did not finish`);
+    }
+  }
+
+  /** Errors of a suite are those of its hooks, errors of a file also those of loading it; no test carries them. */
+  #countSuite(suite: TestModule | TestSuite, name: string): void {
+    const [error] = suite.errors();
+    if (error !== undefined) this.#failures.push(`${name}: ${firstLine(error)}`);
+  }
+
+  #countTest(test: TestCase): void {
+    const { state } = test.result();
+    const name = `${test.module.relativeModuleId} > ${test.fullName}`;
+    switch (state) {
+      case 'passed':
+        this.#passed += 1;
+        break;
+      case 'skipped':
+        this.#skipped += 1;
+        break;
+      case 'failed':
+        this.#failures.push(name);
+        break;
+      case 'pending':
+        this.#failures.push(`${name}: did not finish`);
+        break;
+    }
+  }
+}
+
+function firstLine(error: { message: string }): string {
+  return error.message.split('\n', 1).join('');
+}

@@ -1,0 +1,177 @@
+/**
+ * Who may import whom: STYLE.md as rules for dependency-cruiser. Run by check-imports.ts, which also makes sure that
+ * every file was really read.
+ *
+ * Type-only imports count like any other: a layer that needs another layer's types knows that layer.
+ * Paths are relative to the repository; npm packages appear as `.../node_modules/<name>/...`, node: modules by bare name
+ * with the dependency type `core`.
+ */
+
+/** Inside the gateway imports follow the flow of data: an entry may import those before it, never those after it. */
+const GATEWAY_FLOW = [
+  'config.ts',
+  'redis.ts',
+  'apiserver',
+  'reflector',
+  'cel',
+  'cache',
+  'handlers',
+  'workqueue',
+  'dispatch',
+  'controllers',
+  'manager',
+  'server',
+  'gateway.ts',
+  'index.ts',
+];
+
+/** The only files that may import each of these packages. */
+const HOMES = {
+  ioredis: [
+    'src/gateway/(redis|gateway)[.]ts$',
+    'src/gateway/(cache|workqueue)/',
+    'src/function/node/',
+    'src/testing/',
+  ],
+  bullmq: ['src/gateway/workqueue/bullmq-work-queue[.]ts$', 'src/gateway/server/dashboard[.]ts$'],
+  '@kubernetes/client-node': ['src/gateway/apiserver/credentials[.]ts$', 'src/function/node/'],
+  'prom-client': ['src/gateway/manager/metrics[.]ts$'],
+  commander: ['src/cli/'],
+  '@bull-board': ['src/gateway/server/dashboard[.]ts$'],
+  zod: ['src/gateway/', 'src/contract/.*schema[^/]*[.]ts$', 'src/(cli|testing)/'],
+};
+
+/** Tests beside their file use vitest, fast-check and node: modules. They keep to the layers all the same. */
+const TESTS = '[.]test[.]ts$';
+
+const oneOf = (paths) => `^(${paths.join('|')})`;
+const npm = (name) => `(^|/)node_modules/${name}/`;
+const gatewayPart = (name) => `^src/gateway/${name.endsWith('.ts') ? `${name.replace('.', '[.]')}$` : `${name}/`}`;
+
+const layers = [
+  {
+    name: 'core-imports-nothing',
+    from: { path: '^src/core/', pathNot: TESTS },
+    to: { pathNot: '^src/core/' },
+  },
+  {
+    name: 'contract-imports-core',
+    from: { path: '^src/contract/', pathNot: [TESTS, '^src/contract/node/'] },
+    to: { pathNot: ['^src/(core|contract)/', npm('zod')] },
+  },
+  {
+    name: 'contract-is-not-for-node',
+    comment: 'The edge imports the contract; whatever needs a node: module lives in contract/node.',
+    from: { path: '^src/contract/', pathNot: [TESTS, '^src/contract/node/'] },
+    to: { path: '^src/contract/node/' },
+  },
+  {
+    name: 'contract-node-imports-contract',
+    from: { path: '^src/contract/node/', pathNot: TESTS },
+    to: { pathNot: '^src/(core|contract)/', dependencyTypesNot: ['core'] },
+  },
+  {
+    name: 'gateway-and-function-never-meet',
+    from: { path: '^src/(gateway|function)/' },
+    to: { path: '^src/(gateway|function)/', pathNot: '^src/$1/' },
+  },
+  {
+    name: 'function-runs-at-the-edge',
+    comment: 'Redis reads and client-node writes are opt-in: levelhook/function/node.',
+    from: { path: '^src/function/', pathNot: [TESTS, '^src/function/node/'] },
+    to: { pathNot: ['^src/(core|contract|function)/', npm('hono')] },
+  },
+  {
+    name: 'function-is-not-for-node',
+    from: { path: '^src/function/', pathNot: [TESTS, '^src/function/node/'] },
+    to: { path: ['^src/function/node/', '^src/contract/node/'] },
+  },
+  {
+    name: 'testing-and-cli-on-top',
+    from: { path: '^src/(core|contract|gateway|function)/' },
+    to: { path: '^src/(testing|cli)/' },
+  },
+  {
+    name: 'cli-above-testing',
+    from: { path: '^src/testing/' },
+    to: { path: '^src/cli/' },
+  },
+];
+
+const gatewayFlow = [
+  ...GATEWAY_FLOW.slice(0, -1).map((part, index) => ({
+    name: `gateway-flow-${part.replace('.ts', '')}`,
+    from: { path: gatewayPart(part) },
+    to: { path: GATEWAY_FLOW.slice(index + 1).map(gatewayPart) },
+  })),
+  {
+    name: 'gateway-flow-unknown-part',
+    comment: 'A new part of the gateway gets its place in GATEWAY_FLOW, or it would be bound by no rule.',
+    from: {},
+    to: { path: '^src/gateway/', pathNot: GATEWAY_FLOW.map(gatewayPart) },
+  },
+  {
+    name: 'gateway-flow-unknown-part',
+    from: { path: '^src/gateway/', pathNot: GATEWAY_FLOW.map(gatewayPart) },
+    to: {},
+  },
+];
+
+const homes = Object.entries(HOMES).map(([name, files]) => ({
+  name: `home-of-${name.replace(/^@/, '').replace('/', '-')}`,
+  from: { path: '^(src|functions)/', pathNot: [TESTS, oneOf(files)] },
+  to: { path: npm(name) },
+}));
+
+const functions = [
+  {
+    name: 'functions-own-folder-only',
+    comment: 'Each built-in controller and each example is deployable alone.',
+    from: { path: '^functions/(examples/[^/]+|[^/]+)/', pathNot: TESTS },
+    to: { pathNot: ['^functions/$1/', '^src/', npm('hono'), npm('@hono/node-server')] },
+  },
+  {
+    name: 'functions-import-by-package-name',
+    comment: 'As a stranger would: levelhook/function, not ../../src. A self-reference has no `local` type.',
+    from: { path: '^functions/' },
+    to: { path: '^src/', dependencyTypes: ['local'] },
+  },
+];
+
+const everywhere = [
+  { name: 'no-cycles', from: {}, to: { circular: true } },
+  { name: 'no-unresolvable', from: {}, to: { couldNotResolve: true } },
+  {
+    name: 'no-dev-dependencies',
+    comment: 'The package is installed without devDependencies.',
+    from: { path: '^(src|functions)/', pathNot: TESTS },
+    to: { dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'] },
+  },
+  {
+    name: 'no-test-imports',
+    from: { path: '^(src|functions)/', pathNot: TESTS },
+    to: { path: [TESTS, '^(test|infra)/'] },
+  },
+];
+
+/** @type {import('dependency-cruiser').IConfiguration} */
+module.exports = {
+  forbidden: [...layers, ...gatewayFlow, ...homes, ...functions, ...everywhere].map((rule) => ({
+    ...rule,
+    severity: 'error',
+  })),
+  options: {
+    // Trap: without this the type-only imports are gone before the rules see them.
+    tsPreCompilationDeps: true,
+    // Trap: dependency-cruiser cannot use TypeScript 7. With neither swc nor this line it passes over 0 modules.
+    parser: 'swc',
+    doNotFollow: { path: 'node_modules' },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      // Our own package (levelhook/function and so on) resolves to its sources, never to a stale dist.
+      conditionNames: ['levelhook-source', 'import', 'node', 'default', 'types'],
+      mainFields: ['main', 'types'],
+      extensions: ['.ts', '.js', '.json'],
+    },
+  },
+};

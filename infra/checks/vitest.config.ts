@@ -1,0 +1,45 @@
+import { resolve } from 'node:path';
+import { defineConfig } from 'vitest/config';
+import { CountsReporter } from './counts-reporter.ts';
+
+/**
+ * Two projects: `unit` needs nothing but Node and goes first; `system` needs the real Redis and apiserver, which its
+ * global setup provides (cold: minutes). `vitest run --project unit` is the quick one.
+ */
+export default defineConfig({
+  root: resolve(import.meta.dirname, '../..'),
+  // Our own package by name (levelhook/function) means its sources. Only this list counts for what runs in Node; vitest
+  // hands it on to its workers, and so to worker threads and forks of a test, but not to a process that is spawned.
+  ssr: { resolve: { conditions: ['levelhook-source', 'node'] } },
+  test: {
+    pool: 'forks',
+    // Two cores are the smallest machine we test on, and each system file brings an apiserver.
+    maxWorkers: 2,
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
+    teardownTimeout: 60_000,
+    // A test that passes at the second try is a finding, not a pass.
+    retry: 0,
+    allowOnly: false,
+    reporters: ['default', new CountsReporter()],
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'unit',
+          include: ['src/**/*.test.ts', 'functions/**/*.test.ts', 'infra/checks/**/*.test.ts'],
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'system',
+          include: ['test/{contract,integration,faults,conformance,browser}/**/*.test.ts'],
+          globalSetup: ['test/harness/global-setup.ts'],
+          sequence: { groupOrder: 1 },
+        },
+      },
+    ],
+  },
+});

@@ -1,0 +1,13 @@
+#!/usr/bin/env node
+// Plain JavaScript, and nothing imported before the check: an older Node would fail on the TypeScript behind it, or deep
+// inside a dependency, with a message that does not say why.
+const REQUIRED = 24;
+const major = Number(process.versions.node.split('.')[0]);
+if (major < REQUIRED) {
+  process.stderr.write(
+    `levelhook needs Node ${REQUIRED} or later and this is ${process.versions.node}: run it through its npm scripts, which bring their own Node.\n`,
+  );
+  process.exit(1);
+}
+const { main } = await import('./main.ts');
+await main(process.argv);

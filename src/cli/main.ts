@@ -1,0 +1,58 @@
+import { readFileSync } from 'node:fs';
+import { Command, InvalidArgumentError } from 'commander';
+import { messageOf, UserError } from '../core/index.ts';
+import { gatewayCommand } from './gateway-command.ts';
+import { packageRoot } from './package-root.ts';
+import { startCommand } from './start-command.ts';
+
+/** The command line. Mistakes of the user end in one sentence and exit code 1; only our own faults show a stack. */
+export async function main(argv: readonly string[]): Promise<void> {
+  const program = new Command('levelhook')
+    .description('Kubernetes controllers as serverless functions.')
+    .version(version())
+    .showHelpAfterError('(levelhook --help tells what there is)');
+  program
+    .command('start')
+    .description(
+      'bring up all that is missing (control plane, Redis), the gateway and functions, and show what happens',
+    )
+    .option('--kubeconfig <file>', 'use this cluster (default: $KUBECONFIG, else a control plane of its own)')
+    .option('--functions <names>', 'which of the functions in functions/ to run, separated by commas', names, [
+      'replicaset',
+    ])
+    .option('--no-sample', 'do not create the sample object, and do not ask')
+    .option('--port <number>', 'port of health, metrics and dashboard; 0 for any', port, 8787)
+    .action((options: { kubeconfig?: string; functions: string[]; sample: boolean; port: number }) =>
+      startCommand(options),
+    );
+  program
+    .command('gateway')
+    .description('run the gateway alone, configured by its environment variables (src/gateway/config.ts)')
+    .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
+    .option('--port <number>', 'overrides $LEVELHOOK_PORT', port)
+    .action((options: { kubeconfig?: string; port?: number }) => gatewayCommand(options));
+  try {
+    await program.parseAsync(argv);
+  } catch (error) {
+    const text = error instanceof UserError ? error.message : error instanceof Error ? error.stack : messageOf(error);
+    process.stderr.write(`levelhook: ${text}\n`);
+    process.exitCode = 1;
+  }
+}
+
+function version(): string {
+  const { version } = JSON.parse(readFileSync(new URL('package.json', packageRoot()), 'utf8')) as { version: string };
+  return version;
+}
+
+function names(text: string): string[] {
+  const found = text.split(',').map((name) => name.trim());
+  if (found.includes('')) throw new InvalidArgumentError('Separate names by single commas.');
+  return found;
+}
+
+function port(text: string): number {
+  const value = Number(text);
+  if (!/^[0-9]+$/.test(text) || value > 65_535) throw new InvalidArgumentError('A port is a number from 0 to 65535.');
+  return value;
+}

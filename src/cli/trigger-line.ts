@@ -1,0 +1,30 @@
+/** What `levelhook start` shows of a trigger: time, key, why, how long, what came of it. */
+export function formatTrigger(fields: Readonly<Record<string, unknown>>): string {
+  const time = String(fields['time']).slice(11, 23);
+  const attempt = Number(fields['attempt']);
+  return [
+    time,
+    String(fields['controller']).padEnd(12),
+    String(fields['key']).padEnd(28),
+    reasons(fields['reasons']).padEnd(34),
+    `${Number(fields['durationMs'])} ms`.padStart(8),
+    ` ${result(fields)}${attempt > 1 ? ` (attempt ${attempt})` : ''}`,
+  ].join(' ');
+}
+
+/** `updated Pod x-1, added Pod x-2 +3`: the first two, and how many more. */
+function reasons(value: unknown): string {
+  const all = Array.isArray(value) ? (value as { type: string; object?: string }[]) : [];
+  const shown = all.slice(0, 2).map(({ type, object }) => {
+    const [, kind, name] = /([^/ ]+) (?:[^/]+\/)?([^/]+)$/.exec(object ?? '') ?? [];
+    return kind ? `${type} ${kind} ${name}` : type;
+  });
+  return shown.join(', ') + (all.length > 2 ? ` +${all.length - 2}` : '');
+}
+
+function result(fields: Readonly<Record<string, unknown>>): string {
+  const again = fields['againAfterMs'] === undefined ? '' : `, again in ${Number(fields['againAfterMs']) / 1000} s`;
+  const writes = Number(fields['writes']);
+  if (fields['outcome'] === 'done') return `done, ${writes} ${writes === 1 ? 'write' : 'writes'}${again}`;
+  return `${String(fields['outcome'])}: ${String(fields['error'])}${again}`;
+}

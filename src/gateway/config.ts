@@ -1,0 +1,95 @@
+import { z } from 'zod';
+import { UserError } from '../core/index.ts';
+
+const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
+
+const words = z.string().transform((text) => text.split(/[\s,]+/).filter((word) => word !== ''));
+const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
+const functionUrls = words.pipe(z.array(z.url({ protocol: /^https?$/, error: 'must be http:// or https:// URLs' })));
+
+/** Each setting: its environment variable, its form, its default. */
+const schema = z.object({
+  /** Where cache and queues live. */
+  REDIS_URL: z.string().default('redis://127.0.0.1:6379'),
+  /** The first part of every key in Redis: two gateways with different ones do not see each other. */
+  LEVELHOOK_KEY_PREFIX: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]+$/, 'may hold letters, digits, - and _ only')
+    .default('levelhook'),
+  /** Names the cluster in every key. Default: the UID of its kube-system namespace. */
+  LEVELHOOK_CLUSTER_ID: z
+    .string()
+    .regex(/^[A-Za-z0-9_.-]+$/, 'may hold letters, digits, dots, - and _ only')
+    .optional(),
+  /** URLs of the functions, separated by spaces or commas. */
+  LEVELHOOK_FUNCTIONS: functionUrls.default([]),
+  /** What triggers are signed with: one `whsec_...`, or two while one is being rotated. */
+  LEVELHOOK_SIGNING_SECRETS: words.default([]),
+  /** Where the gateway's own server listens. The dashboard is served on loopback only. */
+  LEVELHOOK_HOST: z.string().default('127.0.0.1'),
+  LEVELHOOK_PORT: z.coerce.number('must be a port number').int().min(0).max(65_535).default(8787),
+  LEVELHOOK_LOG_LEVEL: z.enum(LOG_LEVELS).default('info'),
+  /** A log line at info for each trigger; otherwise at debug. Failures are always warnings. */
+  LEVELHOOK_LOG_TRIGGERS: flag.default(false),
+  /** How long runs in flight may take to end at SIGTERM. */
+  LEVELHOOK_DRAIN_SECONDS: z.coerce.number('must be a number of seconds').min(0).max(3600).default(20),
+  /** No gateway has dispatched on this cluster lately, whatever Redis says: set by `levelhook start` alone. */
+  LEVELHOOK_NOTHING_IN_FLIGHT: flag.default(false),
+});
+
+/** All settings of a gateway, checked once. */
+export interface GatewayConfig {
+  readonly redisUrl: string;
+  readonly keyPrefix: string;
+  readonly clusterId: string | undefined;
+  /** Undefined: what client-node finds by itself (KUBECONFIG, ~/.kube/config, in-cluster). */
+  readonly kubeconfig: string | undefined;
+  readonly functionUrls: readonly string[];
+  readonly signingSecrets: readonly string[];
+  readonly host: string;
+  readonly port: number;
+  readonly logLevel: (typeof LOG_LEVELS)[number];
+  readonly logTriggers: boolean;
+  readonly drainMs: number;
+  /** See `RecoveryOptions.nothingInFlight`. */
+  readonly nothingInFlight: boolean;
+}
+
+/**
+ * Reads the settings from environment variables.
+ * @param overrides what the command line said: the same names, and they win.
+ * @throws UserError naming the first wrong variable. Never shows a secret's value.
+ */
+export function readConfig(
+  environment: Readonly<Record<string, string | undefined>>,
+  overrides: { kubeconfig?: string; variables?: Readonly<Record<string, string | undefined>> } = {},
+): GatewayConfig {
+  // An empty variable is an unset one, as everywhere in a shell.
+  const given = Object.entries({ ...environment, ...definedOnly(overrides.variables ?? {}) });
+  const parsed = schema.safeParse(Object.fromEntries(given.filter(([, value]) => value !== '')));
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    throw new UserError(`${String(issue?.path[0])} is wrong: ${issue?.message}.`);
+  }
+  const value = parsed.data;
+  return Object.freeze({
+    redisUrl: value.REDIS_URL,
+    keyPrefix: value.LEVELHOOK_KEY_PREFIX,
+    clusterId: value.LEVELHOOK_CLUSTER_ID,
+    kubeconfig: overrides.kubeconfig,
+    functionUrls: value.LEVELHOOK_FUNCTIONS,
+    signingSecrets: value.LEVELHOOK_SIGNING_SECRETS,
+    host: value.LEVELHOOK_HOST,
+    port: value.LEVELHOOK_PORT,
+    logLevel: value.LEVELHOOK_LOG_LEVEL,
+    logTriggers: value.LEVELHOOK_LOG_TRIGGERS,
+    drainMs: value.LEVELHOOK_DRAIN_SECONDS * 1000,
+    nothingInFlight: value.LEVELHOOK_NOTHING_IN_FLIGHT,
+  });
+}
+
+function definedOnly(record: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(record).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
+}

@@ -1,0 +1,30 @@
+import { randomUUID } from 'node:crypto';
+import { messageOf } from '../../core/index.ts';
+import type { Description } from '../../contract/index.ts';
+import { descriptionSchema } from '../../contract/description-schema.ts';
+import type { Endpoint } from '../dispatch/endpoint.ts';
+
+/** A function did not describe itself: it is not there yet, or not one, or holds another secret. */
+export class DescribeError extends Error {
+  override readonly name = 'DescribeError';
+}
+
+/** Asks a function what its controller is: a signed `GET`. @throws DescribeError with the reason, for the log. */
+export async function describeFunction(endpoint: Endpoint): Promise<Description> {
+  const answer = await endpoint.send({ method: 'GET', body: '', id: randomUUID(), timeoutMs: 5000 });
+  if (answer.kind !== 'answered') throw new DescribeError(answer.message);
+  if (answer.status === 401) {
+    throw new DescribeError(`${endpoint.url} refuses our signature: do gateway and function hold the same secret?`);
+  }
+  if (answer.status !== 200) throw new DescribeError(`${endpoint.url} answered ${answer.status} to GET /`);
+  let value: unknown;
+  try {
+    value = JSON.parse(answer.body);
+  } catch (error) {
+    throw new DescribeError(`${endpoint.url} did not answer with JSON (${messageOf(error)})`);
+  }
+  const parsed = descriptionSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  throw new DescribeError(`the description of ${endpoint.url} is wrong at ${issue?.path.join('.')}: ${issue?.message}`);
+}

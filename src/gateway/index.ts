@@ -1,0 +1,2 @@
+export { type GatewayConfig, readConfig } from './config.ts';
+export { Gateway } from './gateway.ts';

@@ -1,0 +1,42 @@
+import { type Clock, type Logger, messageOf } from '../../core/index.ts';
+
+/**
+ * What was started, to be stopped in reverse: controller-runtime's runnable groups (pkg/manager/runnable_group.go),
+ * without the groups. Stopping twice is stopping once.
+ */
+export class Lifecycle {
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #started: { name: string; stop: () => Promise<void> }[] = [];
+  #stopping: Promise<void> | undefined;
+
+  constructor(clock: Clock, logger: Logger) {
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  /** Remembers how to stop what was just started. */
+  started(name: string, stop: () => Promise<void>): void {
+    this.#started.push({ name, stop });
+  }
+
+  /** Stops all, last first. One that fails or takes longer than `limitMs` does not keep the others. */
+  stop(limitMs: number): Promise<void> {
+    this.#stopping ??= this.#stopAll(limitMs);
+    return this.#stopping;
+  }
+
+  async #stopAll(limitMs: number): Promise<void> {
+    for (const { name, stop } of this.#started.toReversed()) {
+      const limit = new AbortController();
+      const late = this.#clock.sleep(limitMs, limit.signal).then(() => {
+        if (!limit.signal.aborted) this.#logger.warn({ part: name, limitMs }, 'did not stop in time, going on');
+      });
+      const stopped = stop().catch((error: unknown) => {
+        this.#logger.warn({ part: name, error: messageOf(error) }, 'did not stop in order');
+      });
+      await Promise.race([stopped, late]);
+      limit.abort();
+    }
+  }
+}

@@ -1,0 +1,50 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import {
+  type CounterName,
+  type GaugeName,
+  type HistogramName,
+  METRICS,
+  type MetricLabels,
+  type Metrics,
+} from '../../core/index.ts';
+
+/** controller-runtime's buckets for reconcile times (pkg/internal/controller/metrics/metrics.go). */
+const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+
+/** The metrics of one gateway, for Prometheus. A registry of its own: two gateways in a process do not mix. */
+export class PrometheusMetrics implements Metrics {
+  readonly registry = new Registry();
+  readonly #counters = new Map<CounterName, Counter>();
+  readonly #gauges = new Map<GaugeName, Gauge>();
+  readonly #histograms = new Map<HistogramName, Histogram>();
+
+  constructor() {
+    const registers = [this.registry];
+    collectDefaultMetrics({ register: this.registry });
+    for (const [name, { help, labels }] of entries(METRICS.counters)) {
+      this.#counters.set(name, new Counter({ name, help, labelNames: [...labels], registers }));
+    }
+    for (const [name, { help, labels }] of entries(METRICS.gauges)) {
+      this.#gauges.set(name, new Gauge({ name, help, labelNames: [...labels], registers }));
+    }
+    for (const [name, { help, labels }] of entries(METRICS.histograms)) {
+      this.#histograms.set(name, new Histogram({ name, help, labelNames: [...labels], buckets: BUCKETS, registers }));
+    }
+  }
+
+  count(name: CounterName, labels: MetricLabels, by = 1): void {
+    this.#counters.get(name)?.inc({ ...labels }, by);
+  }
+
+  set(name: GaugeName, labels: MetricLabels, value: number): void {
+    this.#gauges.get(name)?.set({ ...labels }, value);
+  }
+
+  observe(name: HistogramName, labels: MetricLabels, seconds: number): void {
+    this.#histograms.get(name)?.observe({ ...labels }, seconds);
+  }
+}
+
+function entries<K extends string, V>(record: Readonly<Record<K, V>>): [K, V][] {
+  return Object.entries(record) as [K, V][];
+}

@@ -1,0 +1,94 @@
+import { createHash } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
+import { chmod, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+
+import { extract } from 'tar';
+
+import { messageOf, UserError } from '../../core/errors.ts';
+import { type BinaryName, envtestBinaries } from './binary-name.ts';
+import { Downloader } from './downloader.ts';
+import { type EnvtestArchive, findArchive, publishedIndex } from './envtest-index.ts';
+import type { ResolveBinaryOptions } from './binary-options.ts';
+
+/** Indexes that this process has failed to reach: the next program need not wait for them again. */
+const unreachable = new Set<string>();
+
+/**
+ * Puts the programs of the published envtest archive into `cache`. Returns false if `name` cannot be had that way: no index
+ * is wanted, it cannot be reached, or it has nothing for this machine.
+ *
+ * Throws `UserError` when the archive is not the one that the index describes. That is no reason to try the next way:
+ * somebody ought to know.
+ */
+export async function installFromEnvtest(
+  name: BinaryName,
+  cache: string,
+  options: ResolveBinaryOptions,
+): Promise<boolean> {
+  const env = options.env ?? process.env;
+  const indexUrl = options.envtestIndex ?? env['LEVELHOOK_ENVTEST_INDEX'] ?? publishedIndex;
+  if (!indexUrl || unreachable.has(indexUrl)) return false;
+
+  const downloader = new Downloader(env, options.signal);
+  const temporary = await mkdtemp(join(cache, '.envtest-'));
+  try {
+    const archive = findArchive(await downloader.text(indexUrl), indexUrl);
+    if (!archive) {
+      options.onProgress?.(`${indexUrl} has no archive for this machine`);
+      return false;
+    }
+    options.onProgress?.(`downloading ${archive.url}`);
+    const file = join(temporary, 'archive.tar.gz');
+    await downloadChecked(downloader, archive, file);
+    await install(file, join(temporary, 'extracted'), cache);
+    return (await readdir(cache)).includes(name);
+  } catch (error) {
+    if (error instanceof UserError || options.signal?.aborted) throw error;
+    unreachable.add(indexUrl);
+    options.onProgress?.(`no envtest archive: ${messageOf(error)}`);
+    return false;
+  } finally {
+    await rm(temporary, { recursive: true, force: true });
+    await downloader.close();
+  }
+}
+
+async function downloadChecked(downloader: Downloader, { url, hash }: EnvtestArchive, file: string): Promise<void> {
+  const sha512 = createHash('sha512');
+  await pipeline(
+    await downloader.stream(url),
+    async function* (chunks: AsyncIterable<Buffer>) {
+      for await (const chunk of chunks) {
+        sha512.update(chunk);
+        yield chunk;
+      }
+    },
+    createWriteStream(file),
+  );
+  const actual = sha512.digest('hex');
+  if (actual !== hash) {
+    throw new UserError(
+      `${url} has the SHA-512 ${actual} where its index says ${hash}: nothing of it was kept; ` +
+        'check the index, or set KUBEBUILDER_ASSETS',
+    );
+  }
+}
+
+/** Takes the programs, and only regular files of their names, out of an archive that has been checked. */
+async function install(file: string, directory: string, cache: string): Promise<void> {
+  const wanted: ReadonlySet<string> = new Set(envtestBinaries);
+  await mkdir(directory);
+  await extract({
+    file,
+    cwd: directory,
+    // Published archives hold controller-tools/envtest/NAME.
+    strip: 2,
+    filter: (path, entry) => 'type' in entry && entry.type === 'File' && wanted.has(basename(path)),
+  });
+  for (const program of await readdir(directory)) {
+    await chmod(join(directory, program), 0o755);
+    await rename(join(directory, program), join(cache, program));
+  }
+}

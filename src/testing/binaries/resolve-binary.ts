@@ -1,0 +1,66 @@
+import { access, constants } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+
+import { UserError } from '../../core/errors.ts';
+import { type BinaryName, isInEnvtestArchive } from './binary-name.ts';
+import type { Environment } from '../process/environment.ts';
+import type { ResolveBinaryOptions } from './binary-options.ts';
+import { installFromEnvtest } from './envtest-archive.ts';
+import { buildWithGo } from './go-build.ts';
+import { withBuildLock } from './build-lock.ts';
+import { targetPlatform } from './platform.ts';
+import { kubernetesVersion } from './versions.ts';
+
+/**
+ * The path of a program of the control plane, looked for in this order, each program by itself: the directory
+ * KUBEBUILDER_ASSETS, the cache directory (LEVELHOOK_ASSETS, else `~/.cache/levelhook/assets/VERSION-OS-ARCH`), the
+ * published envtest archive (etcd, kube-apiserver and kubectl only), and a build with Go from the module in
+ * infra/control-plane, once, into the cache directory.
+ *
+ * Throws `UserError` when an archive has another hash than its index says, when there is no Go, or when a build fails.
+ */
+export async function resolveBinary(name: BinaryName, options: ResolveBinaryOptions = {}): Promise<string> {
+  const env = options.env ?? process.env;
+  const cache = cacheDirectory(env);
+  const cached = join(cache, name);
+  const found = await firstExecutable([env['KUBEBUILDER_ASSETS'] && join(env['KUBEBUILDER_ASSETS'], name), cached]);
+  if (found !== undefined) return found;
+
+  const lockName = isInEnvtestArchive(name) ? 'envtest' : name;
+  await withBuildLock(cache, lockName, options, async () => {
+    // Whoever held the lock before us may have been making this very program.
+    if ((await firstExecutable([cached])) !== undefined) return;
+    if (isInEnvtestArchive(name) && (await installFromEnvtest(name, cache, options))) return;
+    await buildWithGo(name, cached, options);
+  });
+  if ((await firstExecutable([cached])) === undefined) throw new UserError(`${cached} is not executable`);
+  return cached;
+}
+
+/** Where programs are kept once they were fetched or built. */
+export function cacheDirectory(env: Environment): string {
+  const { os, arch } = targetPlatform();
+  return (
+    env['LEVELHOOK_ASSETS'] ||
+    join(
+      env['XDG_CACHE_HOME'] || join(env['HOME'] || homedir(), '.cache'),
+      'levelhook',
+      'assets',
+      `${kubernetesVersion}-${os}-${arch}`,
+    )
+  );
+}
+
+async function firstExecutable(paths: readonly (string | undefined)[]): Promise<string | undefined> {
+  for (const path of paths) {
+    if (!path) continue;
+    try {
+      await access(path, constants.X_OK);
+      return path;
+    } catch {
+      // The next one.
+    }
+  }
+  return undefined;
+}

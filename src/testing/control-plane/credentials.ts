@@ -1,0 +1,57 @@
+import { randomBytes } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+
+import { stringify } from 'yaml';
+
+import { UserError } from '../../core/errors.ts';
+import type { ControlPlaneUser } from './control-plane.ts';
+import { adminName, type PlaneFiles } from './plane-files.ts';
+
+/** Who has a token, by name. */
+export type Credentials = ReadonlyMap<string, { readonly token: string; readonly groups: readonly string[] }>;
+
+/** The parts' own users have the names to which the apiserver's bootstrap RBAC roles are bound. */
+const ownUsers: readonly ControlPlaneUser[] = [
+  { name: adminName, groups: ['system:masters'] },
+  { name: 'system:kube-controller-manager' },
+  { name: 'system:kube-scheduler' },
+];
+
+/** A fresh token for the admin, for each part and for each of `users`. Throws `UserError` when a name occurs twice. */
+export function createCredentials(users: readonly ControlPlaneUser[]): Credentials {
+  const credentials = new Map<string, { token: string; groups: readonly string[] }>();
+  for (const { name, groups = [] } of [...ownUsers, ...users]) {
+    if (credentials.has(name)) throw new UserError(`There are two users "${name}" in this control plane: rename one`);
+    credentials.set(name, { token: randomBytes(24).toString('hex'), groups });
+  }
+  return credentials;
+}
+
+/** Writes the token file for `--token-auth-file`: a CSV of token, user, uid and groups. */
+export async function writeTokenFile(file: string, credentials: Credentials): Promise<void> {
+  const lines = [...credentials].map(([name, { token, groups }]) =>
+    [token, name, name, groups.join(',')].map((field) => `"${field.replaceAll('"', '""')}"`).join(','),
+  );
+  await writeFile(file, `${lines.join('\n')}\n`, { mode: 0o600 });
+}
+
+/** Writes everybody's kubeconfig: complete in itself, so that it may be copied elsewhere. */
+export async function writeKubeconfigs(
+  files: PlaneFiles,
+  server: string,
+  ca: string,
+  credentials: Credentials,
+): Promise<void> {
+  const name = 'levelhook';
+  for (const [user, { token }] of credentials) {
+    const config = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      'current-context': name,
+      clusters: [{ name, cluster: { server, 'certificate-authority-data': Buffer.from(ca).toString('base64') } }],
+      users: [{ name: user, user: { token } }],
+      contexts: [{ name, context: { cluster: name, user } }],
+    };
+    await writeFile(files.kubeconfig(user), stringify(config), { mode: 0o600 });
+  }
+}

@@ -1,0 +1,35 @@
+import { join } from 'node:path';
+
+/** The user of the kubeconfig that is simply called `kubeconfig`. */
+export const adminName = 'admin';
+
+/** Where a control plane keeps what, below its directory. */
+export class PlaneFiles {
+  readonly directory: string;
+  readonly tokens: string;
+  readonly pki: string;
+  readonly logs: string;
+  readonly etcdData: string;
+
+  constructor(directory: string) {
+    this.directory = directory;
+    this.tokens = join(directory, 'tokens.csv');
+    this.pki = join(directory, 'pki');
+    this.logs = join(directory, 'log');
+    this.etcdData = join(directory, 'etcd');
+  }
+
+  kubeconfig(user: string): string {
+    // A user may be called system:serviceaccount:x:y, or anything else that is no file name.
+    return join(this.directory, user === adminName ? 'kubeconfig' : `${encodeURIComponent(user)}.kubeconfig`);
+  }
+
+  /** A file of the keys and certificates that `createCertificates` makes. */
+  key(name: string): string {
+    return join(this.pki, name);
+  }
+
+  log(part: string): string {
+    return join(this.logs, `${part}.log`);
+  }
+}

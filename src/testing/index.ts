@@ -1,0 +1,16 @@
+export type { BinaryName } from './binaries/binary-name.ts';
+export type { ResolveBinaryOptions } from './binaries/binary-options.ts';
+export { resolveBinary } from './binaries/resolve-binary.ts';
+export { etcdVersion, kubernetesVersion, kwokVersion } from './binaries/versions.ts';
+export type {
+  ControlPlane,
+  ControlPlaneOptions,
+  ControlPlanePart,
+  ControlPlaneUser,
+  KubeControllerManagerOptions,
+} from './control-plane/control-plane.ts';
+export { startControlPlane } from './control-plane/start-control-plane.ts';
+export type { Environment } from './process/environment.ts';
+export { stopLeftovers } from './process/process-record.ts';
+export type { RedisServer, StartRedisOptions } from './redis/redis-server.ts';
+export { startRedis } from './redis/start-redis.ts';

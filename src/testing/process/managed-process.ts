@@ -1,0 +1,117 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
+
+import { UserError } from '../../core/errors.ts';
+import { startTimeOf } from './process-identity.ts';
+import type { ProcessRecord } from './process-record.ts';
+
+/** All that is needed to start a process, and to start it again. */
+export interface ProcessSpec {
+  /** Its name in messages and in `processes.json`. */
+  readonly name: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly directory: string;
+  /** Standard output and error are appended here. */
+  readonly logFile: string;
+}
+
+const endingSignals: ReadonlySet<string> = new Set(['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGHUP']);
+
+/** A child process that is ended by its own pid, and only while it is the process that we started. */
+export class ManagedProcess {
+  readonly pid: number;
+  /** Resolves when the process has ended, however it did. */
+  readonly ended: Promise<void>;
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess, pid: number, ended: Promise<void>) {
+    this.#child = child;
+    this.pid = pid;
+    this.ended = ended;
+  }
+
+  /** Starts it and writes it into `record`. Throws `UserError` when the command cannot be executed. */
+  static async start(spec: ProcessSpec, record: ProcessRecord): Promise<ManagedProcess> {
+    const log = openSync(spec.logFile, 'a', 0o600);
+    // A process group of its own: Ctrl-C in a terminal reaches the whole group of the foreground process, and the parts
+    // of a control plane must end in our order, not all at once.
+    const child = spawn(spec.command, spec.args, {
+      cwd: spec.directory,
+      stdio: ['ignore', log, log],
+      detached: true,
+    });
+    closeSync(log);
+    const pid = child.pid;
+    if (pid === undefined) {
+      const error = await new Promise<Error>((resolve) => child.once('error', resolve));
+      throw new UserError(`${spec.name}: ${spec.command} cannot be executed (${error.message})`);
+    }
+    // No event can come between spawn and these lines, so a process that ends at once is still seen to end.
+    const ended = new Promise<void>((resolve) => {
+      child.once('exit', () => {
+        killAtExit.delete(child);
+        record.delete(spec.name);
+        resolve();
+      });
+    });
+    killAtExit.add(child);
+    record.set(spec.name, { pid, startTime: startTimeOf(pid) ?? '' });
+    return new ManagedProcess(child, pid, ended);
+  }
+
+  get alive(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  /** Sends a signal and, if it is one that ends a process, waits until it has ended. */
+  async kill(signal: NodeJS.Signals): Promise<void> {
+    // Node reaps the child, so until 'exit' its pid cannot belong to anybody else.
+    if (this.alive) this.#child.kill(signal);
+    if (endingSignals.has(signal)) await this.ended;
+  }
+
+  /** SIGTERM, after `graceMs` SIGKILL; resolves when the process has ended. */
+  async stop(graceMs = 10_000): Promise<void> {
+    if (!this.alive) return this.ended;
+    this.#child.kill('SIGTERM');
+    // A process that a test has put to sleep with SIGSTOP would not see it.
+    this.#child.kill('SIGCONT');
+    const timer = setTimeout(() => this.#child.kill('SIGKILL'), graceMs);
+    await this.ended;
+    clearTimeout(timer);
+  }
+}
+
+/** The error of a process that ended when it should not have: its name, its log and the log's last line. */
+export function endedError(spec: ProcessSpec): UserError {
+  const lastLine = readLog(spec).trimEnd().split('\n').at(-1);
+  return new UserError(`${spec.name} ended; its log ${spec.logFile} ends: ${lastLine || '(nothing)'}`);
+}
+
+/** Whether the log says that a port which was free a moment ago is now another process's. */
+export function portWasTaken(spec: ProcessSpec): boolean {
+  return /address already in use/i.test(readLog(spec));
+}
+
+function readLog({ logFile }: ProcessSpec): string {
+  return existsSync(logFile) ? readFileSync(logFile, 'utf8') : '';
+}
+
+/** The children of this process. One that exits without `stop()`, on an uncaught error say, takes them with it. */
+const killAtExit = new (class {
+  readonly #children = new Set<ChildProcess>();
+  readonly #kill = (): void => {
+    for (const child of this.#children) child.kill('SIGTERM');
+  };
+
+  add(child: ChildProcess): void {
+    if (this.#children.size === 0) process.once('exit', this.#kill);
+    this.#children.add(child);
+  }
+
+  delete(child: ChildProcess): void {
+    this.#children.delete(child);
+    if (this.#children.size === 0) process.off('exit', this.#kill);
+  }
+})();

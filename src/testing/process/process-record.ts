@@ -1,0 +1,75 @@
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { z } from 'zod';
+
+import { systemClock } from '../../core/clock.ts';
+import { isAlive, type ProcessIdentity } from './process-identity.ts';
+
+const recordSchema = z.record(z.string(), z.object({ pid: z.number(), startTime: z.string() }));
+
+/**
+ * `processes.json` of a directory: which processes were started there. It outlives us when we are killed with SIGKILL,
+ * so that `stopLeftovers` can end what we no longer could.
+ */
+export class ProcessRecord {
+  readonly #directory: string;
+  readonly #processes: Record<string, ProcessIdentity> = {};
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  set(name: string, identity: ProcessIdentity): void {
+    this.#processes[name] = identity;
+    this.#write();
+  }
+
+  delete(name: string): void {
+    delete this.#processes[name];
+    // Called when a process has ended, which may be because somebody removed its directory, and the record with it.
+    if (existsSync(this.#directory)) this.#write();
+  }
+
+  // Synchronous: between the start of a process and its record there must be no moment in which we can be stopped.
+  #write(): void {
+    const file = recordFile(this.#directory);
+    writeFileSync(`${file}.new`, JSON.stringify(this.#processes, null, 2));
+    renameSync(`${file}.new`, file);
+  }
+}
+
+/**
+ * Stops the processes that `startControlPlane` or `startRedis` left running in `directory` because their parent was
+ * killed: SIGTERM, after ten seconds SIGKILL, the last one started first. A process is touched only if both its pid and
+ * its start time match the record. Returns the names of those it stopped; an absent directory has none.
+ */
+export async function stopLeftovers(directory: string): Promise<string[]> {
+  const left = Object.entries(readRecord(directory))
+    .filter(([, identity]) => isAlive(identity))
+    .toReversed();
+  for (const [, identity] of left) await stopIdentity(identity);
+  return left.map(([name]) => name);
+}
+
+function recordFile(directory: string): string {
+  return join(directory, 'processes.json');
+}
+
+function readRecord(directory: string): Record<string, ProcessIdentity> {
+  try {
+    return recordSchema.parse(JSON.parse(readFileSync(recordFile(directory), 'utf8')));
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return {};
+    throw error;
+  }
+}
+
+async function stopIdentity(identity: ProcessIdentity): Promise<void> {
+  for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+    const end = systemClock.now() + 10_000;
+    if (!isAlive(identity)) return;
+    process.kill(identity.pid, signal);
+    while (isAlive(identity) && systemClock.now() < end) await systemClock.sleep(50);
+  }
+}

@@ -1,0 +1,103 @@
+import { join } from 'node:path';
+
+import { systemClock } from '../../core/clock.ts';
+import { UserError } from '../../core/errors.ts';
+import { freePort } from '../process/free-port.ts';
+import { endedError, ManagedProcess, portWasTaken, type ProcessSpec } from '../process/managed-process.ts';
+import { ownDirectory } from '../process/own-directory.ts';
+import { ProcessRecord } from '../process/process-record.ts';
+import { externalRedis } from './external-redis.ts';
+import { findRedis } from './find-redis.ts';
+import { isServedBy } from './ping.ts';
+import type { RedisServer, StartRedisOptions } from './redis-server.ts';
+
+const readyWithinMs = 30_000;
+const pollMs = 20;
+
+/**
+ * A Redis to work with: that of REDIS_URL if it is set, else a `redis-server` or `valkey-server` found on PATH and started
+ * on a loopback port, else the same after installing it with apt-get, where that exists and we are root.
+ *
+ * Throws `UserError` when REDIS_URL does not answer a PING, when there is no server to start, or when it ends at once.
+ */
+export async function startRedis(options: StartRedisOptions = {}): Promise<RedisServer> {
+  const env = options.env ?? process.env;
+  const url = options.ignoreEnvironment ? undefined : env['REDIS_URL'];
+  if (url) return externalRedis(url);
+
+  const command = await findRedis(env, options.onProgress);
+  const directory = await ownDirectory(options.directory, 'levelhook-redis-');
+  const record = new ProcessRecord(directory.path);
+  const spec = (port: number): ProcessSpec => ({
+    name: 'redis-server',
+    command,
+    args: redisArguments(port, directory.path, options.appendOnly ?? false),
+    directory: directory.path,
+    logFile: join(directory.path, 'redis.log'),
+  });
+
+  let port = options.port ?? (await freePort());
+  let running: ManagedProcess;
+  try {
+    running = await startUntilReady(spec(port), port, record);
+  } catch (error) {
+    if (options.port !== undefined || !portWasTaken(spec(port))) throw error;
+    port = await freePort();
+    running = await startUntilReady(spec(port), port, record);
+  }
+
+  let starting: Promise<void> | undefined;
+  const startAgain = async (): Promise<void> => {
+    running = await startUntilReady(spec(port), port, record);
+  };
+  let stopping: Promise<void> | undefined;
+  const stop = async (): Promise<void> => {
+    await starting?.catch(() => {});
+    await running.stop();
+    await directory.remove();
+  };
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    managed: true,
+    get pid() {
+      return running.alive ? running.pid : undefined;
+    },
+    kill: (signal = 'SIGKILL') => running.kill(signal),
+    async start() {
+      if (stopping) throw new UserError('This Redis was stopped for good: start another one');
+      if (!running.alive) starting ??= startAgain().finally(() => (starting = undefined));
+      await starting;
+    },
+    stop: () => (stopping ??= stop()),
+  };
+}
+
+function redisArguments(port: number, directory: string, appendOnly: boolean): string[] {
+  const settings = {
+    port: String(port),
+    bind: '127.0.0.1',
+    dir: directory,
+    // No snapshots: whoever wants the data to last asks for the append-only file.
+    save: '',
+    appendonly: appendOnly ? 'yes' : 'no',
+    appendfsync: 'everysec',
+    daemonize: 'no',
+  };
+  return Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]);
+}
+
+async function startUntilReady(spec: ProcessSpec, port: number, record: ProcessRecord): Promise<ManagedProcess> {
+  const running = await ManagedProcess.start(spec, record);
+  const end = systemClock.now() + readyWithinMs;
+  const ended = running.ended.then(() => false);
+  while (!(await Promise.race([isServedBy(`redis://127.0.0.1:${port}`, running.pid), ended]))) {
+    if (!running.alive) throw endedError(spec);
+    if (systemClock.now() > end) {
+      await running.stop();
+      throw new UserError(`redis-server does not answer after ${readyWithinMs / 1_000} s; its log is ${spec.logFile}`);
+    }
+    await systemClock.sleep(pollMs);
+  }
+  return running;
+}
