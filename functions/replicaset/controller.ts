@@ -23,17 +23,19 @@ export const replicaset = controller({
   const terminating = pods.filter((pod) => isTerminating(pod) && isOwn(rs, pod));
 
   const events = new EventRecorder(rs);
-  let failure: unknown;
-  if (!rs.metadata.deletionTimestamp) {
-    await scale(rs, active, events, context).catch((error: unknown) => (failure = error));
-  }
+  const deleting = Boolean(rs.metadata.deletionTimestamp);
+  const failure = deleting ? undefined : await scale(rs, active, events, context);
 
   // Of the pods as they were before scaling: each that comes or goes wakes the key again.
   const now = Date.now();
   const status = nextStatus(rs, { active, terminating, failure, now });
-  const [written] = await Promise.allSettled([writeStatus(rs, status, api), events.send(context)]);
-  if (written.status === 'rejected') throw written.reason;
-  if (failure !== undefined) throw failure;
+  const told = events.send(context);
+  try {
+    await writeStatus(rs, status, api);
+  } finally {
+    await told;
+  }
+  if (failure) throw failure;
 
   const requeueAfterSeconds = secondsToNextAvailable(rs, status, active, now);
   return requeueAfterSeconds === undefined ? {} : { requeueAfterSeconds };

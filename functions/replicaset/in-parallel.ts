@@ -18,6 +18,7 @@ export async function inParallel<T, R>(
 }
 
 /** What the failed calls threw. */
-export function failuresOf(outcomes: readonly PromiseSettledResult<unknown>[]): unknown[] {
-  return outcomes.filter((outcome) => outcome.status === 'rejected').map((outcome) => outcome.reason as unknown);
+export function failuresOf(outcomes: readonly PromiseSettledResult<unknown>[]): Error[] {
+  const failed = outcomes.filter((outcome) => outcome.status === 'rejected');
+  return failed.map(({ reason }) => (reason instanceof Error ? reason : new Error(String(reason))));
 }

@@ -1,4 +1,4 @@
-import { ApiError, type Context, controllerOf } from 'levelhook/function';
+import { ApiError, type Context, controllerOf, DeadlineError } from 'levelhook/function';
 import type { EventRecorder } from './events.ts';
 import { failuresOf, inParallel } from './in-parallel.ts';
 import { keyOf, podFromTemplate } from './pods.ts';
@@ -10,35 +10,40 @@ export const BURST = 500;
 /** Requests under way at a time: an apiserver serves 200 writes at once to all of its clients. */
 const WRITES_AT_A_TIME = 50;
 
-/** Creates or deletes pods until there are as many as asked for. Throws the first failure, when all writes have ended. */
+/** Creates or deletes pods until there are as many as asked for. Returns the first failure, when all writes have ended. */
 export async function scale(
   rs: ReplicaSet,
   active: readonly Pod[],
   events: EventRecorder,
   context: Context,
-): Promise<void> {
+): Promise<Error | undefined> {
   const surplus = active.length - rs.spec.replicas;
+  if (surplus === 0) return undefined;
   const count = Math.min(Math.abs(surplus), BURST);
-  if (surplus < 0) {
-    await slowStart(count, context.signal, () => createPod(rs, events, context));
-  } else if (surplus > 0) {
-    // An old revision's last pods: all go, whatever their rank.
-    const all = count === active.length;
-    const victims = all ? active : chooseVictims(active, await relatedPods(rs, context), count, Date.now());
-    throwFirst(await inParallel(victims, WRITES_AT_A_TIME, (pod) => deletePod(pod, events, context)));
-  }
+  if (surplus < 0) return slowStart(count, context.signal, () => createPod(rs, events, context));
+  // An old revision's last pods: all go, whatever their rank.
+  const all = count === active.length;
+  const victims = all ? active : chooseVictims(active, await relatedPods(rs, context), count, Date.now());
+  const [failure] = failuresOf(await inParallel(victims, WRITES_AT_A_TIME, (pod) => deletePod(pod, events, context)));
+  return failure;
 }
 
 /**
- * Calls `act` `count` times in batches of 1, 2, 4, ...; a failure lets its batch end and stops those after it. What
- * fails for one pod, a quota for instance, mostly fails for all: so it does not fail five hundred times.
+ * Calls `act` `count` times in batches of 1, 2, 4, ...; a failure lets its batch end and stops those after it, and is
+ * returned. What fails for one pod, a quota for instance, mostly fails for all: so it does not fail five hundred times.
  */
-export async function slowStart(count: number, signal: AbortSignal, act: () => Promise<void>): Promise<void> {
+export async function slowStart(
+  count: number,
+  signal: AbortSignal,
+  act: () => Promise<void>,
+): Promise<Error | undefined> {
   for (let done = 0, size = 1; done < count; done += size, size *= 2) {
-    signal.throwIfAborted();
+    if (signal.aborted) return new DeadlineError('the run is over: not all pods were created');
     const batch = Array.from({ length: Math.min(size, count - done) });
-    throwFirst(await inParallel(batch, WRITES_AT_A_TIME, act));
+    const [failure] = failuresOf(await inParallel(batch, WRITES_AT_A_TIME, act));
+    if (failure) return failure;
   }
+  return undefined;
 }
 
 async function createPod(rs: ReplicaSet, events: EventRecorder, { api }: Context): Promise<void> {
@@ -83,9 +88,4 @@ function isNamespaceTerminating(error: unknown): boolean {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
-}
-
-function throwFirst(outcomes: readonly PromiseSettledResult<unknown>[]): void {
-  const [first] = failuresOf(outcomes);
-  if (first !== undefined) throw first;
 }

@@ -9,7 +9,7 @@ export interface Observed {
   readonly active: readonly Pod[];
   readonly terminating: readonly Pod[];
   /** Why scaling failed; undefined when it did not. */
-  readonly failure?: unknown;
+  readonly failure?: Error | undefined;
   readonly now: number;
 }
 
@@ -17,29 +17,29 @@ export function nextStatus(rs: ReplicaSet, observed: Observed): ReplicaSetStatus
   const { active, terminating, now } = observed;
   const { template, minReadySeconds = 0 } = rs.spec;
   const templateLabels = { matchLabels: template.metadata?.labels ?? {} };
-  const { observedGeneration: _, conditions: __, ...kept } = rs.status;
-  const conditions = nextConditions(rs, observed);
   return {
-    ...kept,
+    ...rs.status,
     replicas: active.length,
     fullyLabeledReplicas: active.filter((pod) => matchesLabels(templateLabels, pod.metadata.labels)).length,
     readyReplicas: active.filter(isReady).length,
     availableReplicas: active.filter((pod) => isAvailable(pod, minReadySeconds, now)).length,
     terminatingReplicas: terminating.length,
-    ...(rs.metadata.generation === undefined ? {} : { observedGeneration: rs.metadata.generation }),
-    ...(conditions.length === 0 ? {} : { conditions }),
+    observedGeneration: rs.metadata.generation ?? 0,
+    conditions: nextConditions(rs, observed),
   };
 }
 
 /** With ReplicaFailure while scaling fails, as it was at the first failure; all others stay. */
 function nextConditions(rs: ReplicaSet, { active, failure, now }: Observed): Condition[] {
   const conditions = rs.status.conditions ?? [];
-  if (failure === undefined) return conditions.filter(({ type }) => type !== REPLICA_FAILURE);
+  if (!failure) return conditions.filter(({ type }) => type !== REPLICA_FAILURE);
   if (conditions.some(({ type }) => type === REPLICA_FAILURE)) return conditions;
   const reason = active.length < rs.spec.replicas ? 'FailedCreate' : 'FailedDelete';
-  const message = failure instanceof Error ? failure.message : String(failure);
   const lastTransitionTime = new Date(now).toISOString();
-  return [...conditions, { type: REPLICA_FAILURE, status: 'True', lastTransitionTime, reason, message }];
+  return [
+    ...conditions,
+    { type: REPLICA_FAILURE, status: 'True', lastTransitionTime, reason, message: failure.message },
+  ];
 }
 
 /** Writes the status if it is new. When that fails, once more on the ReplicaSet as the apiserver has it. */

@@ -21,7 +21,7 @@ export function chooseVictims(pods: readonly Pod[], related: readonly Pod[], cou
   }
   return pods
     .map((pod) => ({ pod, neighbours: perNode.get(pod.spec.nodeName ?? '') ?? 0 }))
-    .sort((a, b) => compareVictims(a, b, now))
+    .toSorted((a, b) => compareVictims(a, b, now))
     .slice(0, count)
     .map(({ pod }) => pod);
 }

@@ -1,0 +1,115 @@
+import { DeadlineError } from 'levelhook/function';
+import { describe, expect, it } from 'vitest';
+import { EventRecorder } from './events.ts';
+import { BURST, scale, slowStart } from './scale.ts';
+import { MemoryCluster, pod, refusal, replicaSet } from './testing.ts';
+
+const never = new AbortController().signal;
+
+/** How many calls each batch of `slowStart` made, until the call `failAt` failed. */
+async function batchesOf(count: number, failAt = Infinity) {
+  const batches: number[] = [];
+  let calls = 0;
+  let open = 0;
+  const failure = await slowStart(count, never, async () => {
+    if (open++ === 0) batches.push(0);
+    batches[batches.length - 1]! += 1;
+    const call = ++calls;
+    await new Promise((resolve) => setImmediate(resolve));
+    open--;
+    if (call === failAt) throw new Error(`call ${call}`);
+  });
+  return { batches, failure };
+}
+
+describe('slowStart', () => {
+  it.each([
+    [0, []],
+    [1, [1]],
+    [2, [1, 1]],
+    [7, [1, 2, 4]],
+    [10, [1, 2, 4, 3]],
+    [50, [1, 2, 4, 8, 16, 19]],
+  ])('calls %i times in batches that double', async (count, batches) => {
+    expect(await batchesOf(count)).toEqual({ batches, failure: undefined });
+  });
+
+  it.each([
+    [1, [1]],
+    [2, [1, 2]],
+    [3, [1, 2]],
+    [4, [1, 2, 4]],
+    [8, [1, 2, 4, 8]],
+  ])('ends the batch of a failure at call %i and starts no other', async (failAt, batches) => {
+    const result = await batchesOf(40, failAt);
+    expect(result).toEqual({ batches, failure: new Error(`call ${failAt}`) });
+  });
+
+  it('stops between batches when the run is over', async () => {
+    const run = new AbortController();
+    let calls = 0;
+    const started = slowStart(40, run.signal, async () => {
+      if (++calls === 3) run.abort(new Error('the deadline has passed'));
+    });
+    expect(await started).toBeInstanceOf(DeadlineError);
+    expect(calls).toBe(3);
+  });
+});
+
+describe('scale', () => {
+  const scaleOf = (cluster: MemoryCluster, replicas: number, active: ReturnType<typeof pod>[]) => {
+    const rs = replicaSet({ replicas });
+    return scale(rs, active, new EventRecorder(rs), cluster.context());
+  };
+  const pods = (count: number) => Array.from({ length: count }, (_, index) => pod(`pod-${index}`));
+
+  it('creates at most 500 pods, at most 50 at a time', async () => {
+    const cluster = new MemoryCluster();
+    let open = 0;
+    let most = 0;
+    cluster.intercept = () => {
+      most = Math.max(most, ++open);
+      setImmediate(() => open--);
+      return undefined;
+    };
+    await scaleOf(cluster, 2 * BURST, []);
+    expect(cluster.all('Pod')).toHaveLength(BURST);
+    expect(most).toBeLessThanOrEqual(50);
+  });
+
+  it('deletes at most 500 pods', async () => {
+    const active = pods(BURST + 10);
+    const cluster = new MemoryCluster(...structuredClone(active));
+    await scaleOf(cluster, 0, active);
+    expect(cluster.all('Pod')).toHaveLength(10);
+  });
+
+  it('tries all deletes and reports the first that failed', async () => {
+    const active = pods(3);
+    const cluster = new MemoryCluster(...structuredClone(active));
+    cluster.intercept = ({ path }) => (path.includes('/pod-1?') ? refusal(500, 'broken') : undefined);
+    expect((await scaleOf(cluster, 0, active))?.message).toBe('unable to delete pods: broken');
+    expect(cluster.all('Pod').map(({ metadata }) => metadata.name)).toEqual(['pod-1']);
+  });
+
+  it('gives up in peace when the namespace is being deleted', async () => {
+    const cluster = new MemoryCluster();
+    cluster.intercept = () => refusal(403, 'Forbidden', [{ reason: 'NamespaceTerminating' }]);
+    expect(await scaleOf(cluster, 3, [])).toBeUndefined();
+    expect(cluster.writes).toEqual(['POST pods', 'POST pods', 'POST pods']);
+  });
+
+  it('spreads over the nodes together with the other revisions of its owner', async () => {
+    const deployment = { apiVersion: 'apps/v1', kind: 'Deployment', name: 'web', uid: 'deployment', controller: true };
+    const rs = replicaSet({ replicas: 1 }, { ownerReferences: [deployment] });
+    const older = replicaSet({}, { name: 'older', uid: 'older', ownerReferences: [deployment] });
+    const active = [pod('lonely', { spec: { nodeName: 'a' } }), pod('crowded', { spec: { nodeName: 'b' } })];
+    const other = pod('other', {
+      metadata: { ownerReferences: [{ ...deployment, kind: 'ReplicaSet', uid: 'older' }] },
+      spec: { nodeName: 'b' },
+    });
+    const cluster = new MemoryCluster(rs, older, other, ...structuredClone(active));
+    await scale(rs, active, new EventRecorder(rs), cluster.context());
+    expect(cluster.writes).toEqual(['DELETE pods/crowded']);
+  });
+});

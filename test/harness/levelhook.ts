@@ -1,0 +1,72 @@
+import { generateSecret } from '../../src/contract/index.ts';
+import { TestProcess } from './process.ts';
+import { eventually } from './eventually.ts';
+
+/** What the processes of one test have in common. */
+export interface Setting {
+  readonly kubeconfig: string;
+  readonly redisUrl: string;
+  /** The test's own; `uniqueName()` makes one. */
+  readonly keyPrefix: string;
+  readonly secret: string;
+}
+
+let count = 0;
+
+/** A name for a namespace or a key prefix that no other test has. */
+export function uniqueName(stem: string): string {
+  count += 1;
+  return `${stem}-${process.pid.toString(36)}-${count}-${Date.now().toString(36)}`;
+}
+
+export function createSetting(from: { kubeconfig: string; redisUrl: string }): Setting {
+  return { ...from, keyPrefix: uniqueName('test'), secret: generateSecret() };
+}
+
+/** A function as a process of its own. `port` 0: any free one. */
+export async function startFunction(
+  setting: Setting,
+  name = 'replicaset',
+  port = 0,
+): Promise<{ process: TestProcess; url: string }> {
+  const process = new TestProcess(`functions/${name}/node.ts`, [], {
+    LEVELHOOK_SIGNING_SECRETS: setting.secret,
+    REDIS_URL: setting.redisUrl,
+    KUBECONFIG: setting.kubeconfig,
+    HOST: '127.0.0.1',
+    PORT: String(port),
+  });
+  const line = await process.line(({ msg }) => msg === 'listening');
+  return { process, url: String(line['url']) };
+}
+
+/** A gateway as a process of its own, not waited for to be ready. */
+export async function startGateway(
+  setting: Setting,
+  functionUrls: readonly string[],
+  variables: Readonly<Record<string, string>> = {},
+): Promise<{ process: TestProcess; url: string }> {
+  const process = new TestProcess(
+    'src/cli/levelhook.js',
+    ['gateway', '--kubeconfig', setting.kubeconfig, '--port', '0'],
+    {
+      REDIS_URL: setting.redisUrl,
+      LEVELHOOK_KEY_PREFIX: setting.keyPrefix,
+      LEVELHOOK_SIGNING_SECRETS: setting.secret,
+      LEVELHOOK_FUNCTIONS: functionUrls.join(' '),
+      LEVELHOOK_LOG_TRIGGERS: 'true',
+      // The prefix is the test's own, so nobody else can have a run in flight. Leave it out after a restart of Redis.
+      LEVELHOOK_NOTHING_IN_FLIGHT: 'true',
+      ...variables,
+    },
+  );
+  const line = await process.line(({ msg }) => msg === 'listening');
+  return { process, url: String(line['url']) };
+}
+
+export async function untilReady(gatewayUrl: string, limitMs = 60_000): Promise<void> {
+  await eventually(async () => {
+    const answer = await fetch(`${gatewayUrl}/readyz`);
+    if (!answer.ok) throw new Error(await answer.text());
+  }, limitMs);
+}
