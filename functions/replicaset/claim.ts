@@ -1,6 +1,5 @@
-import { ApiError, type ApiWriter, controllerOf, controllerReference, matchesLabels } from 'levelhook/function';
+import { ApiError, type ApiWriter, controllerOf, controllerReference, keyOf, matchesLabels } from 'levelhook/function';
 import { failuresOf, inParallel } from './in-parallel.ts';
-import { keyOf } from './pods.ts';
 import { Pod, ReplicaSet } from './types.ts';
 
 const CLAIMS_AT_A_TIME = 20;

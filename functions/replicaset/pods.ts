@@ -1,4 +1,4 @@
-import { controllerReference, type NewObject, type ObjectKey } from 'levelhook/function';
+import { controllerReference, type NewObject } from 'levelhook/function';
 import { type Condition, type Pod, ReplicaSet } from './types.ts';
 
 /** The longest name that an object can have. */
@@ -20,10 +20,6 @@ export function podFromTemplate(rs: ReplicaSet): NewObject<Pod> {
     },
     spec: rs.spec.template.spec,
   };
-}
-
-export function keyOf({ metadata: { namespace, name } }: Pod | ReplicaSet): ObjectKey {
-  return namespace === undefined ? { name } : { namespace, name };
 }
 
 /** Counts as a replica: has not ended and is not being deleted. */

@@ -1,7 +1,7 @@
-import { ApiError, type Context, controllerOf, DeadlineError } from 'levelhook/function';
+import { ApiError, type Context, controllerOf, DeadlineError, keyOf, messageOf } from 'levelhook/function';
 import type { EventRecorder } from './events.ts';
 import { failuresOf, inParallel } from './in-parallel.ts';
-import { keyOf, podFromTemplate } from './pods.ts';
+import { podFromTemplate } from './pods.ts';
 import { Pod, ReplicaSet } from './types.ts';
 import { chooseVictims } from './victims.ts';
 
@@ -84,8 +84,4 @@ async function relatedPods(rs: ReplicaSet, { cache }: Context): Promise<Pod[]> {
 function isNamespaceTerminating(error: unknown): boolean {
   if (!(error instanceof ApiError)) return false;
   return error.status.details?.causes?.some(({ reason }) => reason === 'NamespaceTerminating') ?? false;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

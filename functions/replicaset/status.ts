@@ -1,5 +1,5 @@
-import { type ApiWriter, matchesLabels } from 'levelhook/function';
-import { isAvailable, isReady, keyOf, readySince } from './pods.ts';
+import { type ApiWriter, keyOf, matchesLabels } from 'levelhook/function';
+import { isAvailable, isReady, readySince } from './pods.ts';
 import { type Condition, type Pod, ReplicaSet, type ReplicaSetStatus } from './types.ts';
 
 const REPLICA_FAILURE = 'ReplicaFailure';

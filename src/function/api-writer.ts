@@ -6,6 +6,7 @@ import {
   type Resource,
   resourcePath,
   statusFrom,
+  systemClock,
 } from '../core/index.ts';
 import type { Write } from '../contract/index.ts';
 import { DeadlineError } from './errors.ts';
@@ -116,7 +117,9 @@ export class ApiWriter {
     const answer = (await this.#send('DELETE', resourcePath(resource, key), body)) as DeleteAnswer;
     const uid = answer.kind === 'Status' ? answer.details?.uid : answer.metadata?.uid;
     const { apiVersion, kind } = resource;
-    if (uid) this.#writes.push({ apiVersion, kind, ...key, uid, deleted: true });
+    // Part by part: an object's metadata is a key too, as far as the compiler can tell.
+    const { namespace, name } = key;
+    if (uid) this.#writes.push({ apiVersion, kind, ...(namespace ? { namespace } : {}), name, uid, deleted: true });
   }
 
   async #write<T extends KubernetesObject>(
@@ -133,26 +136,36 @@ export class ApiWriter {
     return object;
   }
 
+  /** Sends until the apiserver has taken it: a 429 with a time was not executed, and client-go waits and repeats it too. */
   async #send(
     method: ApiTransportRequest['method'],
     path: string,
     body?: object,
     contentType?: string,
   ): Promise<unknown> {
-    const remainingMs = this.#deadlineMs - Date.now();
-    if (this.#signal.aborted || remainingMs <= 0) throw new DeadlineError('the run is over: nothing more may be sent');
-    // For a read the apiserver's own limit does; for a write it must not go on after the deadline.
-    const timed =
-      method === 'GET' ? path : `${path}${path.includes('?') ? '&' : '?'}timeout=${Math.ceil(remainingMs)}ms`;
-    const answer = await this.#transport({
-      method,
-      path: timed,
-      signal: this.#signal,
-      ...(body === undefined ? {} : { body: JSON.stringify(body), contentType: contentType ?? 'application/json' }),
-    });
-    if (answer.status >= 200 && answer.status < 300) return JSON.parse(answer.body);
-    throw new ApiError(statusFrom(answer.body, answer.status), parseRetryAfter(answer.retryAfter, Date.now()));
+    for (;;) {
+      const remainingMs = this.#deadlineMs - Date.now();
+      if (this.#signal.aborted || remainingMs <= 0)
+        throw new DeadlineError('the run is over: nothing more may be sent');
+      const answer = await this.#transport({
+        method,
+        path: method === 'GET' ? path : withTimeout(path, remainingMs),
+        signal: this.#signal,
+        ...(body === undefined ? {} : { body: JSON.stringify(body), contentType: contentType ?? 'application/json' }),
+      });
+      if (answer.status >= 200 && answer.status < 300) return JSON.parse(answer.body);
+      const retryAfterMs = parseRetryAfter(answer.retryAfter, Date.now());
+      if (answer.status !== 429 || retryAfterMs === undefined || retryAfterMs >= remainingMs) {
+        throw new ApiError(statusFrom(answer.body, answer.status), retryAfterMs);
+      }
+      await systemClock.sleep(retryAfterMs, this.#signal);
+    }
   }
+}
+
+/** A write must not go on after the deadline, so the apiserver is told to give it up then. */
+function withTimeout(path: string, remainingMs: number): string {
+  return `${path}${path.includes('?') ? '&' : '?'}timeout=${Math.ceil(remainingMs)}ms`;
 }
 
 /** The deleted object while it is being deleted, a Status once it is gone. */

@@ -1,3 +1,4 @@
+/* oxlint-disable no-console -- the console is this logger's output: every platform collects it */
 import type { LogFields, Logger } from '../core/index.ts';
 
 /** JSON lines on the console, which every platform collects. Debug is silent. */

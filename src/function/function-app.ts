@@ -81,7 +81,8 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
   app.onError((error, context) => {
     if (error instanceof ContractError) return context.json({ error: error.message }, 400);
     log.error({ error: messageOf(error) }, 'a request failed');
-    return context.json({ error: messageOf(error) }, 500);
+    // Whoever asked may not have signed: the reason is for the log.
+    return context.json({ error: 'internal error' }, 500);
   });
   return app;
 }

@@ -1,25 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import {
-  type Clock,
-  formatKind,
-  type GroupVersionKind,
-  type Logger,
-  messageOf,
-  type Resource,
-  systemClock,
-  UserError,
-} from '../core/index.ts';
-import { importSecret, type SigningKey, viewPrefix } from '../contract/index.ts';
+import { type Clock, formatKind, type Logger, messageOf, systemClock, UserError } from '../core/index.ts';
+import { type Description, importSecret, type SigningKey } from '../contract/index.ts';
 import { ApiClient } from './apiserver/api-client.ts';
-import { type Credentials, loadCredentials } from './apiserver/credentials.ts';
+import { loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity, discoverResource } from './apiserver/discovery.ts';
 import type { Wakeup } from './cache/change.ts';
-import { Informer } from './cache/informer.ts';
+import { Informers } from './cache/informers.ts';
 import { connectRedis, type Redis, withoutPassword } from './cache/redis.ts';
-import { View } from './cache/view.ts';
+import type { View } from './cache/view.ts';
 import type { GatewayConfig } from './config.ts';
 import { Controller } from './controllers/controller.ts';
-import { describeFunction } from './controllers/describe.ts';
+import { FunctionRegistry } from './controllers/function-registry.ts';
 import { Endpoint } from './dispatch/endpoint.ts';
 import type { HealthCheck } from './manager/health.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
@@ -29,8 +20,15 @@ import { AdminServer } from './server/admin-server.ts';
 import { Dashboard } from './server/dashboard.ts';
 import { BullMqWorkQueue } from './workqueue/bullmq-work-queue.ts';
 
-/** What of a resource a view holds; part of its keys. One setting so far: everything, without managedFields. */
-const VIEW_SETTINGS = 'all';
+/** What start-up has made and the controllers are made of. */
+interface Parts {
+  readonly redis: Redis;
+  readonly client: ApiClient;
+  readonly clusterId: string;
+  readonly keys: readonly SigningKey[];
+  readonly informers: Informers;
+  readonly recovery: Recovery;
+}
 
 /**
  * The long-running process, wired together: this is the one place that knows all parts. Start order as
@@ -43,31 +41,34 @@ export class Gateway {
   readonly #metrics = new PrometheusMetrics();
   readonly #lifecycle: Lifecycle;
   readonly #dashboard = new Dashboard();
+  readonly #server: AdminServer;
   readonly #stop = new AbortController();
   /** Written into every view: the scripts refuse a writer with another one. */
   readonly #term = randomUUID();
-  readonly #informers = new Map<string, Informer>();
+  /** Queues of all controllers that may be woken, those that are still being started included. */
+  readonly #queues = new Map<string, BullMqWorkQueue>();
   readonly #controllers = new Map<string, Controller>();
-  /** By URL, those that have not described themselves yet, and why. */
-  readonly #awaited = new Map<string, string>();
-  #server: AdminServer | undefined;
-  #recovery: Recovery | undefined;
+  #parts: Parts | undefined;
+  #functions: FunctionRegistry | undefined;
   #fatal: (error: unknown) => void = () => {};
 
   constructor(config: GatewayConfig, logger: Logger) {
     this.#config = config;
     this.#logger = logger;
     this.#lifecycle = new Lifecycle(this.#clock, logger);
+    this.#server = new AdminServer({
+      host: config.host,
+      port: config.port,
+      live: new Map([['ping', () => undefined]]),
+      ready: this.#readyChecks(),
+      metrics: () => this.#renderMetrics(),
+      dashboard: this.#dashboard,
+    });
   }
 
   /** `http://host:port` of health, metrics and dashboard, once started. */
   get url(): string {
-    return this.#server?.url ?? '';
-  }
-
-  /** Every function has described itself, every view is complete and keys are being run. */
-  get ready(): boolean {
-    return this.#troubleWithFunctions() === undefined && this.#recovery?.healthy === true;
+    return this.#server.url;
   }
 
   /**
@@ -92,58 +93,59 @@ export class Gateway {
   }
 
   async #start(): Promise<void> {
-    const { config, keys } = { config: this.#config, keys: await this.#signingKeys() };
-    await this.#startServer();
+    const config = this.#config;
+    const { signal } = this.#stop;
+    const keys = await this.#signingKeys();
+    await this.#server.start();
+    this.#lifecycle.started('server', () => this.#server.stop());
+    this.#logger.info({ url: this.#server.url }, 'listening');
+
     const redis = await connectRedis(config.redisUrl);
     this.#lifecycle.started('redis', async () => redis.disconnect());
     const credentials = await loadCredentials(config.kubeconfig);
     this.#lifecycle.started('apiserver', () => credentials.close());
     const client = new ApiClient(credentials, this.#metrics);
-    const clusterId = config.clusterId ?? (await this.#identify(client, credentials));
+    const clusterId = config.clusterId ?? (await identify(client));
     this.#logger.info(
       { cluster: clusterId, server: client.server, redis: withoutPassword(config.redisUrl) },
       'connected',
     );
 
+    const shared = { redis, clock: this.#clock, logger: this.#logger, metrics: this.#metrics };
+    const informers = new Informers({
+      ...shared,
+      client,
+      keyPrefix: config.keyPrefix,
+      clusterId,
+      enqueue: (wakeups) => this.#enqueue(wakeups),
+      term: this.#term,
+      onForeignTerm: (view) => void this.#checkTerm(view),
+    });
+    this.#lifecycle.started('informers', () => informers.stop());
     const recovery = new Recovery({
-      redis,
+      ...shared,
       registryKey: `{${config.keyPrefix}:v1:${clusterId}}:gateway`,
-      informers: () => [...this.#informers.values()],
+      informers: () => informers.all(),
       controllers: () => [...this.#controllers.values()],
       nothingInFlight: config.nothingInFlight,
-      clock: this.#clock,
-      logger: this.#logger,
-      metrics: this.#metrics,
     });
-    this.#recovery = recovery;
-    this.#lifecycle.started('informers', async () => {
-      await Promise.all([...this.#informers.values()].map((informer) => informer.stop()));
-    });
-    const checking = recovery.run(this.#stop.signal);
+    const checking = recovery.run(signal);
     this.#lifecycle.started('recovery', () => checking);
     this.#lifecycle.started('controllers', async () => {
-      await Promise.all([...this.#controllers.values()].map((each) => each.stop(this.#config.drainMs)));
+      await Promise.all([...this.#controllers.values()].map((each) => each.stop(config.drainMs)));
     });
-    for (const url of config.functionUrls) {
-      this.#awaited.set(url, 'not asked yet');
-      void this.#addFunction(url, { redis, client, clusterId, keys });
-    }
-  }
-
-  async #startServer(): Promise<void> {
-    const live = new Map<string, HealthCheck>([['ping', () => undefined]]);
-    const ready = new Map<string, HealthCheck>([
-      ['redis', () => (this.#recovery?.healthy ? undefined : 'not connected, or being checked after a loss')],
-      ['informers', () => this.#troubleWithInformers()],
-      ['functions', () => this.#troubleWithFunctions()],
-    ]);
-    const { host, port } = this.#config;
-    const metrics = (): Promise<string> => this.#renderMetrics();
-    this.#server = new AdminServer({ host, port, live, ready, metrics, dashboard: this.#dashboard });
-    await this.#server.start();
-    const server = this.#server;
-    this.#lifecycle.started('server', () => server.stop());
-    this.#logger.info({ url: server.url }, 'listening');
+    const parts: Parts = { redis, client, clusterId, keys, informers, recovery };
+    this.#parts = parts;
+    const functions = new FunctionRegistry({
+      urls: config.functionUrls,
+      keys,
+      add: (description, url) => this.#addController(description, url, parts),
+      clock: this.#clock,
+      logger: this.#logger,
+    });
+    this.#functions = functions;
+    functions.start(signal);
+    this.#lifecycle.started('functions', () => functions.stopped());
   }
 
   async #signingKeys(): Promise<SigningKey[]> {
@@ -151,141 +153,57 @@ export class Gateway {
     if (functionUrls.length > 0 && signingSecrets.length === 0) {
       throw new UserError('LEVELHOOK_SIGNING_SECRETS is not set: functions accept signed triggers only.');
     }
-    return Promise.all(
-      signingSecrets.map((secret) =>
-        importSecret(secret).catch((error: unknown) => {
-          throw new UserError(`LEVELHOOK_SIGNING_SECRETS is wrong: ${messageOf(error)}.`);
-        }),
-      ),
-    );
-  }
-
-  async #identify(client: ApiClient, credentials: Credentials): Promise<string> {
     try {
-      return await clusterIdentity(client);
+      return await Promise.all(signingSecrets.map(importSecret));
     } catch (error) {
-      throw new UserError(
-        `The apiserver at ${credentials.server} cannot be used (${messageOf(error)}): check the kubeconfig.`,
-      );
+      throw new UserError(`LEVELHOOK_SIGNING_SECRETS is wrong: ${messageOf(error)}.`);
     }
   }
 
-  /** Asks a function what it is until it answers, then starts its controller. Never rejects. */
-  async #addFunction(url: string, parts: Parts): Promise<void> {
-    const { signal } = this.#stop;
-    let waitMs = 250;
-    while (!signal.aborted) {
-      // Its own pool, replaced below once the concurrency is known.
-      const endpoint = new Endpoint(url, parts.keys, 1);
-      try {
-        await this.#startController(await describeFunction(endpoint), url, parts);
-        this.#awaited.delete(url);
-        return;
-      } catch (error) {
-        if (signal.aborted) return;
-        if (this.#awaited.get(url) !== messageOf(error)) {
-          this.#logger.warn({ url, error: messageOf(error) }, 'a function cannot be used yet, asking again');
-        }
-        this.#awaited.set(url, messageOf(error));
-      } finally {
-        await endpoint.close();
-      }
-      await this.#clock.sleep(waitMs, signal);
-      waitMs = Math.min(waitMs * 2, 5000);
-    }
-  }
-
-  async #startController(
-    description: Awaited<ReturnType<typeof describeFunction>>,
-    url: string,
-    parts: Parts,
-  ): Promise<void> {
-    const { redis, clusterId } = parts;
+  async #addController(description: Description, url: string, parts: Parts): Promise<void> {
     const { name, concurrency, timeoutSeconds } = description;
-    if (this.#controllers.has(name)) throw new UserError(`Two functions call their controller "${name}": rename one.`);
-    const [resource, ...others] = await this.#resources(description, parts.client);
-    if (!resource) return;
-    const informers = [];
-    for (const each of [resource, ...others]) informers.push(await this.#informer(each, parts));
+    const { redis, clusterId, client, informers, keys, recovery } = parts;
     const { keyPrefix, logTriggers } = this.#config;
-    const queue = new BullMqWorkQueue({
-      redis,
-      keyPrefix,
-      clusterId,
-      name,
-      concurrency,
-      timeoutMs: timeoutSeconds * 1000,
-      clock: this.#clock,
-      logger: this.#logger,
-      metrics: this.#metrics,
-    });
+    if (this.#queues.has(name)) throw new UserError(`two functions call their controller "${name}": rename one`);
+    const resource = await discoverResource(client, description.for);
+    // Each kind once, that of `for` first.
+    const kinds = new Map([...description.owns, ...description.reads].map((kind) => [formatKind(kind), kind]));
+    kinds.delete(formatKind(resource));
+    const others = await Promise.all([...kinds.values()].map((kind) => discoverResource(client, kind)));
+    const needed = await Promise.all([resource, ...others].map((each) => informers.ensure(each)));
+
+    const shared = { clock: this.#clock, logger: this.#logger, metrics: this.#metrics };
+    const timeoutMs = timeoutSeconds * 1000;
+    const queue = new BullMqWorkQueue({ ...shared, redis, keyPrefix, clusterId, name, concurrency, timeoutMs });
+    const endpoint = new Endpoint(url, keys, concurrency);
     const controller = new Controller({
+      ...shared,
       description,
       resource,
-      informers,
+      informers: needed,
       queue,
-      endpoint: new Endpoint(url, parts.keys, concurrency),
-      clock: this.#clock,
-      logger: this.#logger,
-      metrics: this.#metrics,
+      endpoint,
       logTriggers,
     });
     // Known to the relay before the first wakeup; paused until recovery has looked at its queue and views.
+    this.#queues.set(name, queue);
     queue.pause();
     controller.addHandlers();
-    this.#queues.set(name, queue);
     await controller.waitForSync(this.#stop.signal);
     await controller.start();
-    this.#dashboard.add(queue.bullmq);
     this.#controllers.set(name, controller);
+    this.#dashboard.add(queue.bullmq);
     this.#logger.info({ controller: name, url, for: formatKind(resource) }, 'controller started');
-    await this.#recovery?.check(this.#stop.signal);
-  }
-
-  /** Queues of all controllers that may be woken, those still being started included. */
-  readonly #queues = new Map<string, BullMqWorkQueue>();
-
-  /** Each kind once; that of `for` first. */
-  async #resources(
-    description: { for: GroupVersionKind; owns: readonly GroupVersionKind[]; reads: readonly GroupVersionKind[] },
-    client: ApiClient,
-  ): Promise<Resource[]> {
-    const kinds = new Map(
-      [description.for, ...description.owns, ...description.reads].map((gvk) => [formatKind(gvk), gvk]),
-    );
-    const resources = [];
-    for (const gvk of kinds.values()) resources.push(await discoverResource(client, gvk));
-    return resources;
-  }
-
-  /** The informer of a resource, started when the first controller needs it. */
-  async #informer(resource: Resource, { redis, client, clusterId }: Parts): Promise<Informer> {
-    const name = formatKind(resource);
-    const known = this.#informers.get(name);
-    if (known) return known;
-    const { keyPrefix } = this.#config;
-    const prefix = viewPrefix({ keyPrefix, clusterId, resource, settings: VIEW_SETTINGS });
-    const informer = new Informer({
-      client,
-      resource,
-      view: new View(redis, resource, prefix),
-      enqueue: (wakeups) => this.#enqueue(wakeups),
-      term: this.#term,
-      clock: this.#clock,
-      logger: this.#logger,
-      metrics: this.#metrics,
-      onForeignTerm: (view) => void this.#checkTerm(view),
-    });
-    this.#informers.set(name, informer);
-    await informer.start();
-    return informer;
+    await recovery.check(this.#stop.signal);
   }
 
   async #enqueue(wakeups: readonly Wakeup[]): Promise<void> {
     const byController = Map.groupBy(wakeups, ({ controller }) => controller);
     await Promise.all(
-      // A controller that this gateway does not run has nothing to be woken; if it comes back, it gets all its keys.
-      [...byController].map(([controller, keys]) => this.#queues.get(controller)?.add(keys)),
+      [...byController].map(async ([controller, keys]) => {
+        // A controller that this gateway does not run has nothing to be woken; if it comes back, it gets all its keys.
+        await this.#queues.get(controller)?.add(keys);
+      }),
     );
   }
 
@@ -296,14 +214,13 @@ export class Gateway {
     this.#fatal(new UserError('Another gateway has taken over this cluster: this one stops.'));
   }
 
-  #troubleWithInformers(): string | undefined {
-    const waiting = [...this.#informers.values()].filter((informer) => !informer.synced);
-    return waiting.length === 0 ? undefined : `not complete: ${waiting.map(({ name }) => name).join(', ')}`;
-  }
-
-  #troubleWithFunctions(): string | undefined {
-    const [first] = this.#awaited;
-    return first && `${first[0]}: ${first[1]}`;
+  #readyChecks(): Map<string, HealthCheck> {
+    const starting = 'still starting';
+    return new Map<string, HealthCheck>([
+      ['redis', () => (this.#parts?.recovery.healthy ? undefined : 'not connected, or being checked after a loss')],
+      ['informers', () => (this.#parts ? this.#parts.informers.trouble() : starting)],
+      ['functions', () => (this.#functions ? this.#functions.trouble() : starting)],
+    ]);
   }
 
   /** Depths are asked for when somebody looks, not counted along. */
@@ -317,9 +234,13 @@ export class Gateway {
   }
 }
 
-interface Parts {
-  readonly redis: Redis;
-  readonly client: ApiClient;
-  readonly clusterId: string;
-  readonly keys: readonly SigningKey[];
+/** Also the first request to the apiserver, and so where wrong credentials show. */
+async function identify(client: ApiClient): Promise<string> {
+  try {
+    return await clusterIdentity(client);
+  } catch (error) {
+    throw new UserError(
+      `The apiserver at ${client.server} cannot be used (${messageOf(error)}): check the kubeconfig.`,
+    );
+  }
 }

@@ -1,5 +1,11 @@
 import type { TestProject } from 'vitest/node';
-import { resolveBinary, startControlPlane, startRedis } from '../../src/testing/index.ts';
+import {
+  type ControlPlane,
+  type RedisServer,
+  resolveBinary,
+  startControlPlane,
+  startRedis,
+} from '../../src/testing/index.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -10,24 +16,28 @@ declare module 'vitest' {
   }
 }
 
+let plane: ControlPlane | undefined;
+let redis: RedisServer | undefined;
+
 /**
  * One control plane and one Redis for all system tests, with kube-controller-manager but without its ReplicaSet
  * controller. Tests that kill or restart a part start one of their own. On a machine without the binaries this builds
  * them first, which takes minutes and says so.
  */
-export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+export async function setup(project: TestProject): Promise<void> {
   const onProgress = (line: string): boolean => process.stderr.write(`${line}\n`);
   // For tests that look from outside, as a user would.
   await resolveBinary('kubectl', { onProgress });
-  const redis = await startRedis({ onProgress, ignoreEnvironment: true });
-  const plane = await startControlPlane({
+  redis = await startRedis({ onProgress, ignoreEnvironment: true });
+  plane = await startControlPlane({
     kubeControllerManager: { controllers: ['*', '-replicaset-controller'] },
     onProgress,
   });
   project.provide('kubeconfig', plane.kubeconfig);
   project.provide('redisUrl', redis.url);
-  return async () => {
-    await plane.stop();
-    await redis.stop();
-  };
+}
+
+export async function teardown(): Promise<void> {
+  await plane?.stop();
+  await redis?.stop();
 }

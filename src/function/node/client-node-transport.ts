@@ -1,4 +1,4 @@
-import { HttpMethod, KubeConfig, RequestContext } from '@kubernetes/client-node';
+import { KubeConfig, RequestContext } from '@kubernetes/client-node';
 import { type Dispatcher, request } from 'undici';
 import type { ApiTransport } from '../api-writer.ts';
 
@@ -12,7 +12,7 @@ export function kubeConfigTransport(path?: string): ApiTransport {
   let config: KubeConfig | undefined;
   return async ({ method, path: url, contentType, body, signal }) => {
     config ??= sharedConnections(readConfig(path));
-    const context = new RequestContext(config.getCurrentCluster()?.server ?? '', method as HttpMethod);
+    const context = new RequestContext(config.getCurrentCluster()?.server ?? '', method);
     await config.applySecurityAuthentication(context);
     const dispatcher = context.getDispatcher();
     const response = await request(context.getUrl().replace(/\/+$/, '') + url, {

@@ -89,9 +89,12 @@ function signalled(): Promise<void> {
 
 function close(server: Server, graceSeconds: number): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(() => server.closeAllConnections(), graceSeconds * 1000);
+    const cutOff = setTimeout(() => server.closeAllConnections(), graceSeconds * 1000);
+    // Trap: `close` drops the connections that are idle by then, and waits for those that become idle later.
+    const drop = setInterval(() => server.closeIdleConnections(), 50);
     server.close(() => {
-      clearTimeout(timer);
+      clearTimeout(cutOff);
+      clearInterval(drop);
       resolve();
     });
   });

@@ -71,7 +71,7 @@ export class ApiClient {
 function url(server: string, { path, query = {} }: ApiRequest): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value !== undefined) parameters.set(name, String(value));
-  return parameters.size > 0 ? `${server}${path}?${parameters}` : `${server}${path}`;
+  return parameters.size > 0 ? `${server}${path}?${parameters.toString()}` : `${server}${path}`;
 }
 
 async function text(body: Readable): Promise<string> {

@@ -12,9 +12,9 @@ import { decide, decideLost } from './requeue-policy.ts';
 export interface DispatchView {
   readonly view: View;
   /** The resource's version at the apiserver, read consistently. */
-  currentVersion(): Promise<ResourceVersion>;
+  readonly currentVersion: () => Promise<ResourceVersion>;
   /** Make the view's version move soon. */
-  requestProgress(): void;
+  readonly requestProgress: () => void;
 }
 
 export interface DispatcherOptions {

@@ -29,13 +29,14 @@ export class Lifecycle {
   async #stopAll(limitMs: number): Promise<void> {
     for (const { name, stop } of this.#started.toReversed()) {
       const limit = new AbortController();
-      const late = this.#clock.sleep(limitMs, limit.signal).then(() => {
+      const late = async (): Promise<void> => {
+        await this.#clock.sleep(limitMs, limit.signal);
         if (!limit.signal.aborted) this.#logger.warn({ part: name, limitMs }, 'did not stop in time, going on');
-      });
+      };
       const stopped = stop().catch((error: unknown) => {
         this.#logger.warn({ part: name, error: messageOf(error) }, 'did not stop in order');
       });
-      await Promise.race([stopped, late]);
+      await Promise.race([stopped, late()]);
       limit.abort();
     }
   }

@@ -114,7 +114,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     if (!this.#gate) return;
     this.#gate.open();
     this.#gate = undefined;
-    this.#worker?.resume();
+    this.#worker?.resume().catch((error: unknown) => this.#warn(error, 'worker'));
     this.#poller?.start();
   }
 
