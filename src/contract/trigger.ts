@@ -60,13 +60,16 @@ export function decodeTrigger(body: string): Trigger {
     throw new ContractError('the body of the trigger is not JSON');
   }
   if (value?.version !== CONTRACT_VERSION) {
-    throw new ContractError(`the trigger speaks contract ${String(value?.version)}, this function ${CONTRACT_VERSION}`);
+    // Not String(): of an object with a `toString` of its own that throws.
+    const spoken = typeof value?.version === 'string' ? value.version : JSON.stringify(value?.version);
+    throw new ContractError(`the trigger speaks contract ${spoken}, this function ${CONTRACT_VERSION}`);
   }
   const complete =
     typeof value.controller === 'string' &&
     typeof value.deadline === 'string' &&
     typeof value.remainingSeconds === 'number' &&
     typeof value.cache?.views === 'object' &&
+    value.cache.views !== null &&
     Array.isArray(value.requests) &&
     value.requests.length > 0 &&
     value.requests.every((request) => typeof request?.name === 'string' && typeof request.run === 'number');

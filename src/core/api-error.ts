@@ -41,6 +41,7 @@ export function isTooLargeResourceVersion(error: unknown): boolean {
   if (!(error instanceof ApiError)) return false;
   if (error.status.details?.causes?.some((cause) => cause.reason === 'ResourceVersionTooLarge')) return true;
   if (error.code !== 504 && error.reason !== 'Timeout') return false;
+  if (error.status.details?.causes?.some((cause) => cause.message === 'Too large resource version')) return true;
   return error.message.includes('Too large resource version');
 }
 

@@ -13,9 +13,11 @@ export interface LabelSelector {
  * absent.
  */
 export function matchesLabels(selector: LabelSelector, labels: Readonly<Record<string, string>> = {}): boolean {
-  for (const [key, value] of Object.entries(selector.matchLabels ?? {})) if (labels[key] !== value) return false;
+  // Own properties only: "constructor" is a label like any other.
+  const valueOf = (key: string): string | undefined => (Object.hasOwn(labels, key) ? labels[key] : undefined);
+  for (const [key, value] of Object.entries(selector.matchLabels ?? {})) if (valueOf(key) !== value) return false;
   return (selector.matchExpressions ?? []).every(({ key, operator, values = [] }) => {
-    const value = labels[key];
+    const value = valueOf(key);
     switch (operator) {
       case 'In':
         return value !== undefined && values.includes(value);

@@ -64,12 +64,14 @@ export class Dispatcher implements Process {
 
   async lost(run: { key: string; run: number; failures: number }): Promise<Finish & { readonly kind: 'known' }> {
     const { controller, logger, views } = this.#options;
-    logger.warn({ controller, ...run }, 'the deadline of a run has passed without an outcome');
     const versions = await Promise.all(
       views.map(async ({ view, currentVersion }) => [view, await currentVersion()] as const),
     );
     const barrier = await this.#barriers.afterLost(new Map(versions));
-    return { ...decideLost(run.failures), ...(barrier === undefined ? {} : { barrier }) };
+    const finish = decideLost(run.failures);
+    const { againAfterMs } = finish;
+    logger.warn({ controller, ...run, againAfterMs }, 'the deadline of a run has passed without an outcome');
+    return { ...finish, ...(barrier === undefined ? {} : { barrier }) };
   }
 
   passed(barrier: string): Promise<boolean> {

@@ -31,7 +31,10 @@ export function decide(outcome: Outcome, failures: number): Decision {
         result: 'error',
       };
     case 'refused':
-      return { finish: { kind: 'known', failures: 'count', againAfterMs: backoffMs(failures + 1) }, result: 'error' };
+      return {
+        finish: { kind: 'known', failures: 'count', againAfterMs: Math.min(backoffMs(failures + 1), REFUSED_MAX_MS) },
+        result: 'error',
+      };
     case 'deferred':
       // The function named the time itself and did no work: not a failure.
       return {
@@ -44,6 +47,13 @@ export function decide(outcome: Outcome, failures: number): Decision {
       return { finish: { kind: 'unknown' }, result: 'error' };
   }
 }
+
+/**
+ * Nobody listening says nothing about the key, and events go on adding to its failures meanwhile: without a bound of its
+ * own the wait of a busy key outgrew ten seconds of absence eightfold (80 s, measured). The function's keys are all tried
+ * again within this time of its return.
+ */
+const REFUSED_MAX_MS = 30_000;
 
 /** A run whose deadline passed without an outcome: a failure like another, once its writes can be accounted for. */
 export function decideLost(failures: number): Finish & { readonly kind: 'known' } {

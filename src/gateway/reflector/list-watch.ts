@@ -19,6 +19,8 @@ export interface Scope {
 export interface Page {
   readonly items: KubernetesObject[];
   readonly version: ResourceVersion;
+  /** Forget the pages before this one: the list began anew, and what they named may be gone. */
+  readonly startsOver: boolean;
 }
 
 const PAGE_SIZE = 500;
@@ -44,23 +46,25 @@ export class ListWatch {
 
   /**
    * All objects, in pages of 500; each page carries the version of the whole list, which is the first page's. When a
-   * continue token has expired, the rest is one full list, as client-go's pager does (tools/pager/pager.go); objects
-   * of earlier pages then come twice.
+   * continue token has expired, one full list takes the place of all pages, as client-go's pager has it
+   * (tools/pager/pager.go).
    */
   async *pages(resourceVersion: string, signal: AbortSignal): AsyncGenerator<Page> {
     let query: Query = { limit: PAGE_SIZE, resourceVersion };
     let version: ResourceVersion | undefined;
     for (;;) {
       let list: List;
+      let startsOver = false;
       try {
         list = await this.#list(query, signal);
       } catch (error) {
         if (version === undefined || !isExpired(error)) throw error;
         list = await this.#list({ resourceVersion }, signal);
         version = list.metadata.resourceVersion;
+        startsOver = true;
       }
       version ??= list.metadata.resourceVersion;
-      yield { items: list.items.map((item) => this.#named(item)), version };
+      yield { items: list.items.map((item) => this.#named(item)), version, startsOver };
       if (!list.metadata.continue) return;
       query = { limit: PAGE_SIZE, continue: list.metadata.continue };
     }

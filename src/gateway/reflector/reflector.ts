@@ -147,7 +147,8 @@ export class Reflector {
 
   /** Before a resume: a version of the server below ours means that its data was restored from an older state. */
   async #checkTime(signal: AbortSignal): Promise<void> {
-    if (this.#version === undefined || this.#relistWanted) return;
+    // With a list wanted too: what it is to be compared with depends on the answer.
+    if (this.#version === undefined) return;
     const current = await this.#options.listWatch.currentVersion(signal);
     if (compareResourceVersions(current, this.#version) >= 0) return;
     this.#log('warn', { version: this.#version, current }, 'the apiserver has older data than the cache: listing anew');
@@ -211,6 +212,7 @@ export class Reflector {
     let version: ResourceVersion | undefined;
     for await (const page of listWatch.pages(from, signal)) {
       version = page.version;
+      if (page.startsOver) buffer.push({ kind: 'init', timeWentBackwards: want.timeWentBackwards }, 0);
       for (const object of page.items) {
         this.#transform(object);
         // The pages' raw size is not known; an object of a few KB is a fair guess for the bound.
@@ -237,11 +239,17 @@ export class Reflector {
     const abort = new AbortController();
     const stop = (): void => abort.abort();
     signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
     const silence = nodeTimeout(() => abort.abort(new Error(`nothing came for ${silenceMs / 1000} s`)), silenceMs);
     const version = this.#versionUnavailable ? undefined : this.#version;
     const openedAt = clock.now();
     let events = 0;
     let ended = false;
+    // From here on, and not only from the answer on: a relist that is asked for meanwhile would wait for minutes.
+    this.#endWatch = () => {
+      ended = true;
+      abort.abort();
+    };
     try {
       const stream = await listWatch.watch(
         {
@@ -251,16 +259,12 @@ export class Reflector {
         },
         abort.signal,
       );
-      this.#progressWanted = false;
+      if (!ended) this.#progressWanted = false;
       if (list) {
         metrics.count('levelhook_reflector_lists_total', { resource: this.#name, form: 'streaming' });
         this.#options.buffer.push({ kind: 'init', timeWentBackwards: list.timeWentBackwards }, 0);
       }
       let listing = list !== undefined;
-      this.#endWatch = () => {
-        ended = true;
-        abort.abort();
-      };
       for await (const batch of lines(stream)) {
         silence.refresh();
         for (const line of batch) {

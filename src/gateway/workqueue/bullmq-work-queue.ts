@@ -159,6 +159,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async renew(runId: string): Promise<void> {
+    // Kept by Redis, and so lost with the rest.
+    await this.#queue.setGlobalConcurrency(this.#options.concurrency);
     await this.#options.redis.hset(this.#keys.queue, { incarnation: randomUUID(), runId });
   }
 
@@ -224,6 +226,11 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
           metrics.observe('workqueue_queue_duration_seconds', { name: this.name }, waited);
         }
         const { run, failures, reasons } = start;
+        if (this.#gate) {
+          // Trap: the connection broke during the script, and it was sent again to a Redis that nobody has checked yet.
+          await this.#records.finish(key, run, { kind: 'known', failures: 'keep', againAfterMs: 0 }, clock.now());
+          return;
+        }
         const finish = await process.run({ key, run, failures, reasons, deadlineMs });
         metrics.observe('workqueue_work_duration_seconds', { name: this.name }, (clock.now() - nowMs) / 1000);
         // Unknown: the flight stays on record, and the poller finds it after its deadline.

@@ -39,7 +39,9 @@ if run then
 end
 
 if barrier and barrier ~= seen then
-  redis.call('ZADD', timers, 'LT', now, key)
+  -- One tick ahead: the caller asks first whether it has passed, and the poller would add the key a second time. And
+  -- without LT: a timer that is due already changes too, so that a poller which has read it leaves this one alone.
+  redis.call('ZADD', timers, now + 20, key)
   redis.call('ZREM', backlog, key)
   return { 'barrier', barrier }
 end

@@ -1,0 +1,55 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type LabelSelector, matchesLabels } from './label-selector.ts';
+
+const key = fc.constantFrom('app', 'tier', 'constructor', 'toString', '__proto__');
+const value = fc.constantFrom('', 'a', 'b');
+// Labels as they come: out of JSON.
+const labels = fc.array(fc.tuple(key, value)).map((pairs) => new Map(pairs));
+const asLabels = (map: ReadonlyMap<string, string>) =>
+  JSON.parse(`{${[...map].map(([key, value]) => `"${key}":"${value}"`).join(',')}}`) as Record<string, string>;
+const expression = fc.record({
+  key,
+  operator: fc.constantFrom('In' as const, 'NotIn' as const, 'Exists' as const, 'DoesNotExist' as const),
+  values: fc.array(value),
+});
+
+describe('matchesLabels', () => {
+  it.each<[LabelSelector, Record<string, string> | undefined, boolean]>([
+    [{}, undefined, true],
+    [{}, { a: 'b' }, true],
+    [{ matchLabels: { app: 'x' } }, { app: 'x', other: 'y' }, true],
+    [{ matchLabels: { app: 'x' } }, { app: 'y' }, false],
+    [{ matchLabels: { app: 'x' } }, undefined, false],
+    [{ matchLabels: { app: '' } }, {}, false],
+    [{ matchExpressions: [{ key: 'app', operator: 'In', values: ['x', 'y'] }] }, { app: 'y' }, true],
+    [{ matchExpressions: [{ key: 'app', operator: 'In', values: ['x'] }] }, {}, false],
+    [{ matchExpressions: [{ key: 'app', operator: 'NotIn', values: ['x'] }] }, {}, true],
+    [{ matchExpressions: [{ key: 'app', operator: 'NotIn', values: ['x'] }] }, { app: 'x' }, false],
+    [{ matchExpressions: [{ key: 'app', operator: 'Exists' }] }, { app: '' }, true],
+    [{ matchExpressions: [{ key: 'app', operator: 'Exists' }] }, {}, false],
+    [{ matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] }, {}, true],
+    [{ matchLabels: { a: '1' }, matchExpressions: [{ key: 'b', operator: 'Exists' }] }, { a: '1' }, false],
+    // Every object has these by birth.
+    [{ matchExpressions: [{ key: 'constructor', operator: 'Exists' }] }, {}, false],
+    [{ matchExpressions: [{ key: 'toString', operator: 'DoesNotExist' }] }, {}, true],
+  ])('%j on %j: %s', (selector, given, matches) => {
+    expect(matchesLabels(selector, given)).toBe(matches);
+  });
+
+  it('wants every part to match', () => {
+    fc.assert(
+      fc.property(labels, labels, fc.array(expression, { maxLength: 3 }), (given, wanted, matchExpressions) => {
+        const expected =
+          [...wanted].every(([key, value]) => given.get(key) === value) &&
+          matchExpressions.every(({ key, operator, values }) => {
+            const value = given.get(key);
+            if (operator === 'Exists') return given.has(key);
+            if (operator === 'DoesNotExist') return !given.has(key);
+            return (operator === 'In') === (value !== undefined && values.includes(value));
+          });
+        expect(matchesLabels({ matchLabels: asLabels(wanted), matchExpressions }, asLabels(given))).toBe(expected);
+      }),
+    );
+  });
+});

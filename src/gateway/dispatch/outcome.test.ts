@@ -1,0 +1,194 @@
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import { generateSecret, importSecret, LEVELHOOK_HEADER, verify } from '../../contract/index.ts';
+import { type Answer, Endpoint } from './endpoint.ts';
+import { decodeOutcome, type Outcome } from './outcome.ts';
+
+const write = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'b', uid: 'u', resourceVersion: '5' };
+
+function answered(status: number, body: unknown, headers: Record<string, string> = {}): Answer {
+  return { kind: 'answered', status, headers, body: typeof body === 'string' ? body : JSON.stringify(body) };
+}
+const ok = (...results: unknown[]): Answer => answered(200, { version: 'v1', results });
+const ours = (rest: Record<string, string> = {}) => ({ [LEVELHOOK_HEADER]: 'v1', ...rest });
+
+describe('decodeOutcome', () => {
+  it.each<[string, Answer, Outcome]>([
+    ['done', ok({ status: 'done' }), { kind: 'done', writes: [] }],
+    [
+      'done, with writes and a wish',
+      ok({ status: 'done', requeueAfterSeconds: 1.5, writes: [write] }),
+      { kind: 'done', requeueAfterMs: 1500, writes: [write] },
+    ],
+    [
+      'done, again at once',
+      ok({ status: 'done', requeueAfterSeconds: 0 }),
+      { kind: 'done', requeueAfterMs: 0, writes: [] },
+    ],
+    [
+      'an error',
+      ok({ status: 'error', message: 'm', writes: [write] }),
+      { kind: 'error', message: 'm', writes: [write] },
+    ],
+    [
+      'an error with a time',
+      ok({ status: 'error', message: 'm', retryAfterSeconds: 2 }),
+      { kind: 'error', message: 'm', retryAfterMs: 2000, writes: [] },
+    ],
+    ['terminal', ok({ status: 'terminal', message: 'm' }), { kind: 'terminal', message: 'm', writes: [] }],
+    ['refused', { kind: 'refused', message: 'm' }, { kind: 'refused', message: 'm' }],
+    [
+      'put off',
+      answered(429, '', ours({ 'retry-after': '7' })),
+      { kind: 'deferred', message: 'the function answered 429', retryAfterMs: 7000 },
+    ],
+    [
+      'put off by 503',
+      answered(503, '', ours()),
+      { kind: 'deferred', message: 'the function answered 503', retryAfterMs: 1000 },
+    ],
+    [
+      'put off for no time',
+      answered(503, '', ours({ 'retry-after': 'x' })),
+      { kind: 'deferred', message: 'the function answered 503', retryAfterMs: 1000 },
+    ],
+  ])('knows %s', (_what, answer, outcome) => {
+    expect(decodeOutcome(answer)).toEqual(outcome);
+  });
+
+  it.each<[string, Answer]>([
+    ['a failed connection', { kind: 'failed', message: 'm' }],
+    ['garbage', answered(200, 'garbage')],
+    ['nothing', answered(200, '')],
+    ['JSON that is no outcome', answered(200, { ok: true })],
+    ['another version', answered(200, { version: 'v2', results: [{ status: 'done' }] })],
+    ['no result', ok()],
+    ['two results for one request', ok({ status: 'done' }, { status: 'done' })],
+    ['a result of no known status', ok({ status: 'fine' })],
+    ['a wish that is no time', ok({ status: 'done', requeueAfterSeconds: -1 })],
+    ['another 2xx', answered(202, { version: 'v1', results: [{ status: 'done' }] })],
+    ['a redirect', answered(301, '', { location: 'http://elsewhere/' })],
+    ['a mismatch of versions', answered(400, { error: 'x' }, ours())],
+    ['a refused signature', answered(401, { error: 'x' })],
+    ['a 404', answered(404, '')],
+    ['gone', answered(410, '', ours())],
+    ['a body that is too large', answered(413, '')],
+    ['a 500', answered(500, '{"version":"v1","results":[{"status":"done"}]}')],
+    ['a 502', answered(502, '<html>')],
+    ['a 504', answered(504, '')],
+    // A proxy in between, which may have passed the trigger on.
+    ['a 429 without our header', answered(429, '', { 'retry-after': '7' })],
+    ['a 503 without our header', answered(503, '', { 'retry-after': '7' })],
+  ])('takes %s for unknown', (_what, answer) => {
+    expect(decodeOutcome(answer)).toMatchObject({ kind: 'unknown' });
+  });
+});
+
+describe('an Endpoint', () => {
+  let server: Server | undefined;
+  let endpoint: Endpoint | undefined;
+  const secret = generateSecret();
+
+  afterEach(async () => {
+    await endpoint?.close();
+    server?.closeAllConnections();
+    server?.close();
+    server = undefined;
+    endpoint = undefined;
+  });
+
+  async function serve(listener: RequestListener, path = '/'): Promise<Endpoint> {
+    server = createServer(listener);
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    endpoint = new Endpoint(`http://127.0.0.1:${port}${path}`, [await importSecret(secret)], 4);
+    return endpoint;
+  }
+  const send = (to: Endpoint, timeoutMs = 5000) => to.send({ method: 'POST', body: '{"ä":1}', id: 'msg', timeoutMs });
+
+  it('sends a signed body to its path, and gives what was answered', async () => {
+    const got: { path?: string | undefined; headers: Headers; body: string }[] = [];
+    const to = await serve((request, response) => {
+      let body = '';
+      request.setEncoding('utf8').on('data', (chunk: string) => (body += chunk));
+      request.on('end', () => {
+        got.push({ path: request.url, headers: new Headers(request.headers as Record<string, string>), body });
+        response.writeHead(200, { [LEVELHOOK_HEADER]: 'v1' }).end('{"a":1}');
+      });
+    }, '/some/function');
+    const answer = await send(to);
+    expect(answer).toMatchObject({
+      kind: 'answered',
+      status: 200,
+      body: '{"a":1}',
+      headers: { [LEVELHOOK_HEADER]: 'v1' },
+    });
+    const [request] = got;
+    if (!request) throw new Error('nothing came');
+    expect(request).toMatchObject({ path: '/some/function', body: '{"ä":1}' });
+    await verify([await importSecret(secret)], { headers: request.headers, nowMs: Date.now(), body: request.body });
+  });
+
+  it('follows no redirect', async () => {
+    let asked = 0;
+    const to = await serve((_request, response) => {
+      asked += 1;
+      response.writeHead(301, { location: '/elsewhere' }).end();
+    });
+    expect(await send(to)).toMatchObject({ kind: 'answered', status: 301 });
+    expect(asked).toBe(1);
+  });
+
+  it.each<[string, RequestListener, string]>([
+    ['cut before the answer', (request) => request.socket.destroy(), 'unknown'],
+    [
+      'cut in the middle of the answer',
+      (request, response) => {
+        response.writeHead(200, { 'content-length': '1000' }).write('{"version"');
+        setTimeout(() => request.socket.destroy(), 20);
+      },
+      'unknown',
+    ],
+    ['no answer before the deadline', () => {}, 'unknown'],
+    [
+      'half an answer before the deadline',
+      (_request, response) => {
+        response.writeHead(200).write('{"version"');
+      },
+      'unknown',
+    ],
+    ['an answer that is too large', (_request, response) => void response.end('x'.repeat(1_100_000)), 'unknown'],
+  ])('takes %s for unknown', async (_what, listener, kind) => {
+    const answer = await send(await serve(listener), 300);
+    expect(answer.kind).toBe('failed');
+    expect(decodeOutcome(answer).kind).toBe(kind);
+  });
+
+  it('says that the deadline has passed', async () => {
+    expect(await send(await serve(() => {}), 50)).toEqual({ kind: 'failed', message: 'no answer before the deadline' });
+  });
+
+  it('knows when nobody listens, by address and by name', async () => {
+    const gone = await serve(() => {});
+    const { port } = new URL(gone.url);
+    server?.close();
+    await once(server as Server, 'close');
+    expect(await send(gone)).toMatchObject({ kind: 'refused' });
+    const byName = new Endpoint(`http://localhost:${port}/`, [await importSecret(secret)], 1);
+    expect(await send(byName)).toMatchObject({ kind: 'refused' });
+    await byName.close();
+  });
+
+  it('goes on after any of these', async () => {
+    let count = 0;
+    const to = await serve((request, response) => {
+      count += 1;
+      if (count % 2 === 1) request.socket.destroy();
+      else response.end('fine');
+    });
+    for (let at = 0; at < 6; at += 1) expect((await send(to)).kind).toBe(at % 2 === 0 ? 'failed' : 'answered');
+  });
+});

@@ -1,0 +1,66 @@
+import { describe, expect, it } from 'vitest';
+import { backoffMs } from '../workqueue/rate-limiter.ts';
+import type { Outcome } from './outcome.ts';
+import { decide, decideLost, type Decision } from './requeue-policy.ts';
+
+const FAILURES = Array.from({ length: 21 }, (_, at) => at);
+const writes = [{ apiVersion: 'v1', kind: 'Pod', name: 'a', uid: 'u' }];
+
+/** What becomes of a key, for each kind of outcome: by the failures before it. */
+const TABLE: [string, Outcome, (failures: number) => Decision][] = [
+  ['done', { kind: 'done', writes }, () => ({ finish: { kind: 'known', failures: 'forget' }, result: 'success' })],
+  [
+    'done, to be run again',
+    { kind: 'done', requeueAfterMs: 1500, writes: [] },
+    () => ({ finish: { kind: 'known', failures: 'forget', againAfterMs: 1500 }, result: 'requeue_after' }),
+  ],
+  [
+    'done, to be run again at once',
+    { kind: 'done', requeueAfterMs: 0, writes: [] },
+    () => ({ finish: { kind: 'known', failures: 'forget', againAfterMs: 0 }, result: 'requeue_after' }),
+  ],
+  [
+    'an error',
+    { kind: 'error', message: 'm', writes },
+    (failures) => ({
+      finish: { kind: 'known', failures: 'count', againAfterMs: backoffMs(failures + 1) },
+      result: 'error',
+    }),
+  ],
+  [
+    'an error that names a time',
+    { kind: 'error', message: 'm', retryAfterMs: 70, writes },
+    () => ({ finish: { kind: 'known', failures: 'count', againAfterMs: 70 }, result: 'error' }),
+  ],
+  [
+    'a terminal error',
+    { kind: 'terminal', message: 'm', writes },
+    () => ({ finish: { kind: 'known', failures: 'keep' }, result: 'error' }),
+  ],
+  [
+    'a refused connection',
+    { kind: 'refused', message: 'm' },
+    (failures) => ({
+      finish: { kind: 'known', failures: 'count', againAfterMs: Math.min(backoffMs(failures + 1), 30_000) },
+      result: 'error',
+    }),
+  ],
+  [
+    'put off by the function',
+    { kind: 'deferred', message: 'm', retryAfterMs: 3000 },
+    () => ({ finish: { kind: 'known', failures: 'keep', againAfterMs: 3000 }, result: 'requeue_after' }),
+  ],
+  ['unknown', { kind: 'unknown', message: 'm' }, () => ({ finish: { kind: 'unknown' }, result: 'error' })],
+];
+
+describe.each(TABLE)('%s', (_name, outcome, expected) => {
+  it.each(FAILURES)('after %d failures', (failures) => {
+    expect(decide(outcome, failures)).toEqual(expected(failures));
+  });
+});
+
+describe('a lost run', () => {
+  it.each(FAILURES)('counts and backs off after %d failures', (failures) => {
+    expect(decideLost(failures)).toEqual({ kind: 'known', failures: 'count', againAfterMs: backoffMs(failures + 1) });
+  });
+});

@@ -1,0 +1,80 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { CONTRACT_VERSION, type Description, type OutcomeBody, type Trigger } from '../../src/contract/index.ts';
+import type { Line } from './process.ts';
+
+/** What a function may do with a trigger: answer, badly or well, or leave it. */
+export type Behaviour = (response: ServerResponse, request: IncomingMessage) => void;
+
+/** A trigger as it arrived. */
+export interface Arrival {
+  readonly key: string;
+  readonly attempt: number;
+}
+
+/** A well-behaved answer. */
+export const done: Behaviour = (response) => {
+  const body: OutcomeBody = { version: CONTRACT_VERSION, results: [{ status: 'done' }] };
+  response.end(JSON.stringify(body));
+};
+
+/**
+ * A function without the SDK, which does what a test tells it to, for each key. It describes itself as it should, and
+ * trusts whoever calls. It can be closed and opened again on its port.
+ */
+export class RawFunction {
+  readonly arrivals: Arrival[] = [];
+  readonly #description: Description;
+  readonly #behaviour = new Map<string, Behaviour>();
+  readonly #server: Server;
+  #port = 0;
+
+  constructor(description: Omit<Description, 'version' | 'owns' | 'reads'>) {
+    this.#description = { version: CONTRACT_VERSION, owns: [], reads: [], ...description };
+    this.#server = createServer((request, response) => void this.#answer(request, response));
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  async open(): Promise<void> {
+    this.#server.listen(this.#port, '127.0.0.1');
+    await once(this.#server, 'listening');
+    const address = this.#server.address();
+    if (typeof address === 'object' && address) this.#port = address.port;
+  }
+
+  /** From now on connections are refused. */
+  async close(): Promise<void> {
+    if (!this.#server.listening) return;
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  /** How triggers for the object of this name end from now on. Default: done. */
+  behave(name: string, behaviour: Behaviour): void {
+    this.#behaviour.set(name, behaviour);
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await text(request);
+    response.setHeader('content-type', 'application/json');
+    if (request.method === 'GET') {
+      response.end(JSON.stringify(this.#description));
+      return;
+    }
+    const name = (JSON.parse(body) as Trigger).requests[0]?.name ?? '';
+    const attempt = (JSON.parse(body) as Trigger).requests[0]?.attempt ?? 0;
+    this.arrivals.push({ key: name, attempt });
+    (this.#behaviour.get(name) ?? done)(response, request);
+  }
+}
+
+/** The gateway's log lines about one object's runs: triggers, and runs whose deadline has passed. */
+export function linesAbout(lines: readonly Line[], name: string): Line[] {
+  return lines.filter(({ key }) => typeof key === 'string' && key.endsWith(`/${name}`));
+}

@@ -1,0 +1,52 @@
+import type { Finish, Process, Run } from '../../src/gateway/workqueue/work-queue.ts';
+
+type Known = Finish & { readonly kind: 'known' };
+
+export const done: Known = { kind: 'known', failures: 'forget' };
+
+/** A `Process` that does what a test says and keeps what it was asked. */
+export class RecordingProcess implements Process {
+  readonly runs: Run[] = [];
+  readonly losses: { key: string; run: number; failures: number; atMs: number }[] = [];
+  readonly lates: string[] = [];
+  /** Keys running now, one entry for each run. */
+  readonly flying: string[] = [];
+  /** Keys of which two runs were seen at a time. */
+  readonly overlaps: string[] = [];
+  onRun: (run: Run) => Finish | Promise<Finish> = () => done;
+  onLost: () => Known = () => ({ kind: 'known', failures: 'count', againAfterMs: 0 });
+  /** Barriers that hold. */
+  readonly holding = new Set<string>();
+
+  async run(run: Run): Promise<Finish> {
+    this.runs.push(run);
+    if (this.flying.includes(run.key)) this.overlaps.push(run.key);
+    this.flying.push(run.key);
+    try {
+      return await this.onRun(run);
+    } finally {
+      this.flying.splice(this.flying.indexOf(run.key), 1);
+    }
+  }
+
+  async lost(run: { key: string; run: number; failures: number }): Promise<Known> {
+    this.losses.push({ ...run, atMs: Date.now() });
+    return this.onLost();
+  }
+
+  async passed(barrier: string): Promise<boolean> {
+    return !this.holding.has(barrier);
+  }
+
+  late(barrier: string): void {
+    this.lates.push(barrier);
+  }
+
+  keys(): string[] {
+    return this.runs.map(({ key }) => key);
+  }
+
+  runsOf(key: string): Run[] {
+    return this.runs.filter((run) => run.key === key);
+  }
+}

@@ -1,0 +1,150 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { KubeConfig } from '@kubernetes/client-node';
+import type { ApiStatus, KubernetesObject } from '../../src/core/index.ts';
+import { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
+import { Credentials } from '../../src/gateway/apiserver/credentials.ts';
+
+/**
+ * An apiserver that says what the test says, for what a real one does not do on demand. Requests are answered in the
+ * order in which they come, one by one, by the test: `const asked = await server.next()`, then `asked.list(...)`.
+ */
+export class ScriptedApiserver implements AsyncDisposable {
+  readonly client: ApiClient;
+  readonly #server: Server;
+  readonly #credentials: Credentials;
+  readonly #waiting: Exchange[] = [];
+  readonly #takers: ((exchange: Exchange) => void)[] = [];
+  /** Requests so far. */
+  asked = 0;
+
+  private constructor(server: Server) {
+    const { port } = server.address() as AddressInfo;
+    const config = new KubeConfig();
+    config.loadFromClusterAndUser(
+      { name: 'scripted', server: `http://127.0.0.1:${port}`, skipTLSVerify: true },
+      { name: 'test' },
+    );
+    this.#server = server;
+    this.#credentials = new Credentials(config);
+    this.client = new ApiClient(this.#credentials);
+    server.on('request', (request, response) => {
+      this.asked += 1;
+      const exchange = new Exchange(request, response);
+      const taker = this.#takers.shift();
+      if (taker) taker(exchange);
+      else this.#waiting.push(exchange);
+    });
+  }
+
+  static async start(): Promise<ScriptedApiserver> {
+    const server = createServer();
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return new ScriptedApiserver(server);
+  }
+
+  /** The next request, past or to come. */
+  next(): Promise<Exchange> {
+    const exchange = this.#waiting.shift();
+    if (exchange) return Promise.resolve(exchange);
+    return new Promise((resolve) => this.#takers.push(resolve));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#credentials.close();
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+}
+
+type EventType = 'ADDED' | 'MODIFIED' | 'DELETED';
+
+/** One request and the answer that the test gives to it. */
+export class Exchange {
+  readonly path: string;
+  readonly query: Readonly<Record<string, string>>;
+  /** Resolves when the connection is closed, by whomever. */
+  readonly closed: Promise<void>;
+  readonly #response: ServerResponse;
+
+  constructor(request: IncomingMessage, response: ServerResponse) {
+    const url = new URL(request.url ?? '/', 'http://scripted');
+    this.path = url.pathname;
+    this.query = Object.fromEntries(url.searchParams);
+    this.#response = response;
+    this.closed = new Promise((resolve) => response.once('close', resolve));
+    // Whoever hangs up in the middle of an answer is no concern of the script.
+    response.on('error', () => {});
+  }
+
+  get isWatch(): boolean {
+    return this.query['watch'] === 'true';
+  }
+
+  /** A list, or one page of it. Its items have no kind, as a real one's. */
+  list(items: readonly KubernetesObject[], version: string, continueToken?: string): void {
+    const bare = items.map(({ apiVersion: _a, kind: _k, ...item }) => item);
+    const metadata = { resourceVersion: version, ...(continueToken ? { continue: continueToken } : {}) };
+    this.#json(200, { kind: 'List', apiVersion: 'v1', metadata, items: bare });
+  }
+
+  refuse(code: number, status: ApiStatus = {}, headers: Readonly<Record<string, string>> = {}): void {
+    this.#json(code, { kind: 'Status', apiVersion: 'v1', status: 'Failure', code, ...status }, headers);
+  }
+
+  /** Opens the stream of a watch without an event. */
+  open(): this {
+    if (!this.#response.headersSent) {
+      this.#response.writeHead(200, { 'content-type': 'application/json' });
+      this.#response.flushHeaders();
+    }
+    return this;
+  }
+
+  event(type: EventType, ...objects: KubernetesObject[]): this {
+    for (const object of objects) this.raw(`${JSON.stringify({ type, object })}\n`);
+    return this;
+  }
+
+  bookmark(resourceVersion: string, annotations?: Record<string, string>): this {
+    const object = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { resourceVersion, ...(annotations ? { annotations } : {}) },
+    };
+    return this.raw(`${JSON.stringify({ type: 'BOOKMARK', object })}\n`);
+  }
+
+  /** The end of a streaming list. */
+  initialEventsEnd(resourceVersion: string): this {
+    return this.bookmark(resourceVersion, { 'k8s.io/initial-events-end': 'true' });
+  }
+
+  error(status: ApiStatus): this {
+    return this.raw(`${JSON.stringify({ type: 'ERROR', object: { kind: 'Status', apiVersion: 'v1', ...status } })}\n`);
+  }
+
+  raw(text: string | Buffer): this {
+    this.open();
+    this.#response.write(text);
+    return this;
+  }
+
+  /** In order. */
+  end(): void {
+    this.open();
+    this.#response.end();
+  }
+
+  /** In the middle of it. */
+  cut(): void {
+    this.#response.socket?.destroy();
+  }
+
+  #json(code: number, body: object, headers: Readonly<Record<string, string>> = {}): void {
+    this.#response.writeHead(code, { 'content-type': 'application/json', ...headers });
+    this.#response.end(JSON.stringify(body));
+  }
+}

@@ -1,0 +1,33 @@
+import { Cluster } from './cluster.ts';
+import type { TestProcess } from './process.ts';
+
+/** What a test has started: stopped in reverse by `afterAll(() => started.stop())`, however the test ends. */
+export class Started {
+  readonly #stack = new AsyncDisposableStack();
+
+  /** Remembers how to stop what was just started. */
+  add(stop: () => Promise<unknown>): void {
+    this.#stack.defer(async () => {
+      await stop();
+    });
+  }
+
+  /** Kills it in the end, if it still runs then: a process that a fault has left hanging must not hold up the rest. */
+  keep<T extends { readonly process: TestProcess }>(started: T): T {
+    this.add(() => started.process.kill('SIGKILL'));
+    return started;
+  }
+
+  /** The cluster of a kubeconfig, with a namespace of the test's own. */
+  async cluster(kubeconfig: string, namespace: string): Promise<Cluster> {
+    const cluster = await Cluster.connect(kubeconfig);
+    this.add(() => cluster.close());
+    await cluster.createNamespace(namespace);
+    this.add(() => cluster.deleteNamespace(namespace));
+    return cluster;
+  }
+
+  async stop(): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+}

@@ -1,0 +1,196 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import type { KubernetesObject } from '../../../src/core/index.ts';
+import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
+import { View } from '../../../src/gateway/cache/view.ts';
+import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
+import { CacheWorld, pods } from './cache-world.ts';
+
+let redis: Redis;
+let world: CacheWorld;
+
+beforeAll(async () => {
+  redis = await connectRedis(inject('redisUrl'));
+});
+afterAll(() => redis.disconnect());
+beforeEach(async () => {
+  world = await new CacheWorld(redis).start();
+});
+afterEach(() => world.close());
+
+function pod(name: string, version: number, owner?: string, uid = `uid-${name}`): KubernetesObject {
+  const ownerReferences = [
+    { apiVersion: 'apps/v1', kind: 'ReplicaSet', name: owner ?? '', uid: `uid-${owner}`, controller: true },
+  ];
+  const metadata = {
+    namespace: 'a',
+    name,
+    uid,
+    resourceVersion: String(version),
+    ...(owner ? { ownerReferences } : {}),
+  };
+  return { apiVersion: 'v1', kind: 'Pod', metadata };
+}
+const listed = (version: string, ...objects: KubernetesObject[]): WatchEvent[] => [
+  { kind: 'init', timeWentBackwards: false },
+  ...objects.map((object) => ({ kind: 'listed' as const, object })),
+  { kind: 'init-done', version, list: 0 },
+];
+/** The wakeups of these events, as `controller key`. What the cache holds is compared with the model besides. */
+async function woken(...events: WatchEvent[]): Promise<string[]> {
+  const before = world.written.length;
+  await world.apply(events);
+  return world.written.slice(before).toSorted();
+}
+
+describe('a list', () => {
+  it('wakes nobody when it is the first, however often it starts over', async () => {
+    expect(await woken(...listed('10', pod('x', 5, 'set')).slice(0, 2))).toEqual([]);
+    expect(await woken(...listed('11', pod('y', 6, 'set')))).toEqual([]);
+    expect(await woken({ kind: 'changed', object: pod('z', 12, 'set') })).toEqual(['pods a/z', 'replicasets a/set']);
+  });
+
+  it('wakes only what has changed when it is not the first, and tells the deleted last', async () => {
+    await woken(...listed('10', pod('same', 1), pod('changed', 2, 'old'), pod('gone', 3, 'owner')));
+    expect(await woken(...listed('20', pod('same', 1), pod('changed', 12, 'new'), pod('added', 13)))).toEqual([
+      'pods a/added',
+      'pods a/changed',
+      'pods a/gone',
+      'replicasets a/new',
+      'replicasets a/old',
+      'replicasets a/owner',
+    ]);
+  });
+
+  it('keeps what was written since, and moves no version before its end', async () => {
+    await woken(...listed('10', pod('x', 5)));
+    await woken({ kind: 'changed', object: pod('late', 30) });
+    const [init, ...rest] = listed('20', pod('x', 5));
+    if (init) await woken(init, ...rest.slice(0, 1));
+    expect((await world.view.state()).version).toBe('30');
+    await woken(...rest.slice(1));
+    expect(world.model.objects.has('a/late')).toBe(true);
+  });
+
+  it('after time went backwards replaces all, whatever the versions', async () => {
+    await woken(...listed('100', pod('x', 90), pod('y', 95, 'set'), pod('same', 5)));
+    const [, ...rest] = listed('50', pod('x', 40), pod('same', 5));
+    expect(await woken({ kind: 'init', timeWentBackwards: true }, ...rest)).toEqual([
+      'pods a/x',
+      'pods a/y',
+      'replicasets a/set',
+    ]);
+    expect(await woken({ kind: 'changed', object: pod('x', 51) })).toEqual(['pods a/x']);
+  });
+});
+
+describe('a watch', () => {
+  beforeEach(async () => {
+    await woken(...listed('10', pod('x', 5, 'one')));
+  });
+
+  it('wakes the old owner and the new', async () => {
+    expect(await woken({ kind: 'changed', object: pod('x', 11, 'two') })).toEqual([
+      'pods a/x',
+      'replicasets a/one',
+      'replicasets a/two',
+    ]);
+  });
+
+  it('takes another UID under the same name for a delete and an add', async () => {
+    expect(await woken({ kind: 'changed', object: pod('x', 11, 'two', 'another') })).toEqual([
+      'pods a/x',
+      'replicasets a/one',
+      'replicasets a/two',
+    ]);
+  });
+
+  it('wakes for a deletion of an object that it never knew', async () => {
+    expect(await woken({ kind: 'deleted', object: pod('unknown', 11, 'two') })).toEqual([
+      'pods a/unknown',
+      'replicasets a/two',
+    ]);
+  });
+
+  it('changes nothing when an old event comes again', async () => {
+    await woken({ kind: 'changed', object: pod('x', 12, 'two') });
+    expect(await woken({ kind: 'changed', object: pod('x', 12, 'two') })).toEqual([]);
+    expect(await woken({ kind: 'changed', object: pod('x', 5, 'one') }, { kind: 'bookmark', version: '12' })).toEqual(
+      [],
+    );
+    expect(await woken({ kind: 'deleted', object: pod('x', 7, 'one') }, { kind: 'bookmark', version: '12' })).toEqual(
+      [],
+    );
+  });
+
+  it('wakes a key once for a chunk that names it often, with eight reasons at most, the oldest', async () => {
+    const events = Array.from({ length: 20 }, (_, at) => ({
+      kind: 'changed' as const,
+      object: pod('x', 11 + at, 'one'),
+    }));
+    expect(await woken(...events)).toEqual(['pods a/x', 'replicasets a/one']);
+    const [{ wakeup } = { wakeup: undefined }] = await world.view.outbox(1);
+    expect(wakeup?.reasons.map(({ resourceVersion }) => resourceVersion)).toEqual([
+      '11',
+      '12',
+      '13',
+      '14',
+      '15',
+      '16',
+      '17',
+      '18',
+    ]);
+    expect(wakeup?.reasons[0]).toEqual({ type: 'updated', object: 'v1/Pod a/x', resourceVersion: '11' });
+  });
+
+  it('handles an object made, changed and deleted in one chunk', async () => {
+    expect(
+      await woken(
+        { kind: 'changed', object: pod('brief', 11, 'two') },
+        { kind: 'changed', object: pod('brief', 12, 'three') },
+        { kind: 'deleted', object: pod('brief', 13, 'three') },
+      ),
+    ).toEqual(['pods a/brief', 'replicasets a/three', 'replicasets a/two']);
+    await woken(
+      { kind: 'deleted', object: pod('x', 14, 'one') },
+      { kind: 'changed', object: pod('x', 15, 'two', 'again') },
+    );
+  });
+
+  it("is refused under another gateway's term, and nothing is changed", async () => {
+    await new View(redis, pods, world.view.prefix).take('another');
+    const before = await world.dump();
+    const apply = {
+      version: '99',
+      incomparable: true,
+      operations: [{ kind: 'D' as const, key: 'a/x', version: '99' }],
+    };
+    const wakeups = [{ controller: 'pods', key: 'a/x', reasons: [] }];
+    await expect(world.view.apply({ ...apply, wakeups })).rejects.toThrow('taken by another gateway');
+    expect(await world.dump()).toEqual(before);
+    await world.view.take('term');
+  });
+});
+
+describe('the relay', () => {
+  it('keeps a wakeup that is in a queue already, rather than lose it, when the process dies in between', async () => {
+    await woken(...listed('10'));
+    await woken({ kind: 'changed', object: pod('x', 11) });
+    await world.relay(true);
+    expect(world.queued).toEqual(['pods a/x']);
+    await world.relay();
+    expect(world.queued).toEqual(['pods a/x', 'pods a/x']);
+    await world.relay();
+    expect(world.queued).toHaveLength(2);
+  });
+
+  it('moves more than fits into one batch', async () => {
+    await woken(...listed('10'));
+    const events = Array.from({ length: 700 }, (_, at) => ({
+      kind: 'changed' as const,
+      object: pod(`p${at}`, 11 + at),
+    }));
+    for (let at = 0; at < events.length; at += 200) await world.apply(events.slice(at, at + 200));
+    await world.relay();
+    expect(new Set(world.queued).size).toBe(700);
+  });
+});

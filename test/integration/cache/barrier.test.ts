@@ -1,0 +1,170 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { type KubernetesObject, resource, silentMetrics } from '../../../src/core/index.ts';
+import { viewPrefix, type Write } from '../../../src/contract/index.ts';
+import { Applier } from '../../../src/gateway/cache/applier.ts';
+import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
+import { View } from '../../../src/gateway/cache/view.ts';
+import { Barriers } from '../../../src/gateway/dispatch/barrier.ts';
+import { uniqueName } from '../../harness/levelhook.ts';
+
+const pods = resource('v1', 'Pod');
+const nodes = resource('v1', 'Node', { namespaced: false });
+
+let redis: Redis;
+let podView: View;
+let nodeView: View;
+let applier: Applier;
+let barriers: Barriers;
+
+beforeAll(async () => {
+  redis = await connectRedis(inject('redisUrl'));
+});
+afterAll(() => redis.disconnect());
+
+beforeEach(async () => {
+  const scope = { keyPrefix: uniqueName('test'), clusterId: 'c', settings: 's' };
+  [podView, nodeView] = [pods, nodes].map(
+    (resource) => new View(redis, resource, viewPrefix({ ...scope, resource })),
+  ) as [View, View];
+  await Promise.all([podView, nodeView].map((view) => view.take('term')));
+  applier = new Applier(podView, () => [], silentMetrics);
+  barriers = new Barriers([podView, nodeView]);
+});
+
+const pod = (version: number, rest: object = {}): KubernetesObject => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { namespace: 'a', name: 'b', uid: 'u', resourceVersion: String(version), ...rest },
+});
+const wrote = (resourceVersion: string, rest: Partial<Write> = {}): Write => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  namespace: 'a',
+  name: 'b',
+  uid: 'u',
+  resourceVersion,
+  ...rest,
+});
+const deleted: Write = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'b', uid: 'u', deleted: true };
+
+async function list(view: View, version: string, ...objects: KubernetesObject[]): Promise<void> {
+  await (view === podView ? applier : new Applier(view, () => [], silentMetrics)).apply([
+    { kind: 'init', timeWentBackwards: false },
+    ...objects.map((object) => ({ kind: 'listed' as const, object })),
+    { kind: 'init-done', version, list: 0 },
+  ]);
+  await view.renew('run');
+}
+const after = async (...writes: Write[]): Promise<string> => {
+  const barrier = await barriers.afterWrites(writes);
+  expect(barrier).toBeDefined();
+  return barrier ?? '';
+};
+const bookmark = (version: string) => applier.apply([{ kind: 'bookmark', version }]);
+
+describe('the barrier of a write', () => {
+  beforeEach(() => list(podView, '10', pod(5)));
+
+  it('passes when the view has reached its version, and the newest of several', async () => {
+    const barrier = await after(wrote('9'), wrote('100'), wrote('12'));
+    expect(await barriers.passed(barrier)).toBe(false);
+    await bookmark('99');
+    expect(await barriers.passed(barrier)).toBe(false);
+    await bookmark('100');
+    expect(await barriers.passed(barrier)).toBe(true);
+  });
+
+  it('has passed when the view was there before', async () => {
+    expect(await barriers.passed(await after(wrote('10')))).toBe(true);
+  });
+
+  it('counts no write of a kind that is not cached: no event of it will come', async () => {
+    expect(await barriers.afterWrites([wrote('1000', { kind: 'Event' })])).toBeUndefined();
+    expect(await barriers.afterWrites([])).toBeUndefined();
+    const barrier = await after(wrote('11'), wrote('1000', { kind: 'Event' }));
+    await bookmark('11');
+    expect(await barriers.passed(barrier)).toBe(true);
+  });
+
+  it('waits for every view that was written to', async () => {
+    await list(nodeView, '10');
+    const barrier = await after(wrote('11'), wrote('12', { kind: 'Node' }));
+    expect(new Set(barriers.viewsOf(barrier))).toEqual(new Set([podView, nodeView]));
+    await bookmark('50');
+    expect(await barriers.passed(barrier)).toBe(false);
+    await list(nodeView, '50');
+    expect(await barriers.passed(barrier)).toBe(true);
+  });
+
+  it('passes with a new incarnation: the view was listed since', async () => {
+    const barrier = await after(wrote('100'));
+    await podView.renew('another run');
+    expect(await barriers.passed(barrier)).toBe(true);
+  });
+
+  it('waits while the view is lost, and for the next filling of it', async () => {
+    const barrier = await after(wrote('100'));
+    await redis.del(`${podView.prefix}:view`);
+    expect(await barriers.passed(barrier)).toBe(false);
+    await podView.renew('another run');
+    expect(await barriers.passed(barrier)).toBe(true);
+  });
+
+  it('is no barrier for whoever does not read that view', async () => {
+    const barrier = await after(wrote('100'));
+    expect(await new Barriers([nodeView]).passed(barrier)).toBe(true);
+    expect(new Barriers([nodeView]).viewsOf(barrier)).toEqual([]);
+  });
+});
+
+describe('the barrier of a delete', () => {
+  beforeEach(() => list(podView, '10', pod(5)));
+
+  it('passes when the object is gone, whatever the version', async () => {
+    const barrier = await after(deleted);
+    await bookmark('1000');
+    expect(await barriers.passed(barrier)).toBe(false);
+    await applier.apply([{ kind: 'deleted', object: pod(1001) }]);
+    expect(await barriers.passed(barrier)).toBe(true);
+  });
+
+  it('passes when the object is being deleted', async () => {
+    const barrier = await after(deleted);
+    await applier.apply([{ kind: 'changed', object: pod(11) }]);
+    expect(await barriers.passed(barrier)).toBe(false);
+    await applier.apply([{ kind: 'changed', object: pod(12, { deletionTimestamp: '2026-01-01T00:00:00Z' }) }]);
+    expect(await barriers.passed(barrier)).toBe(true);
+  });
+
+  it('passes when another object has its name', async () => {
+    const barrier = await after(deleted);
+    await applier.apply([{ kind: 'changed', object: pod(11, { uid: 'another' }) }]);
+    expect(await barriers.passed(barrier)).toBe(true);
+  });
+
+  it('waits for all of several, and for the versions beside them', async () => {
+    const barrier = await after(deleted, { ...deleted, name: 'c', uid: 'v' }, wrote('20', { name: 'd' }));
+    await applier.apply([{ kind: 'deleted', object: pod(15) }]);
+    expect(await barriers.passed(barrier)).toBe(false);
+    await bookmark('20');
+    expect(await barriers.passed(barrier)).toBe(true);
+  });
+});
+
+describe('the barrier of a lost run', () => {
+  it('passes when the views have reached what the server had after it', async () => {
+    await list(podView, '10');
+    await list(nodeView, '10');
+    const barrier =
+      (await barriers.afterLost(
+        new Map([
+          [podView, '30'],
+          [nodeView, '5'],
+        ]),
+      )) ?? '';
+    expect(await barriers.passed(barrier)).toBe(false);
+    await bookmark('30');
+    expect(await barriers.passed(barrier)).toBe(true);
+    expect(await barriers.afterLost(new Map())).toBeUndefined();
+  });
+});

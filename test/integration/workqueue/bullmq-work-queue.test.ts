@@ -1,0 +1,269 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import { silentLogger } from '../../../src/core/index.ts';
+import { KeyRecords } from '../../../src/gateway/workqueue/key-record.ts';
+import { Poller } from '../../../src/gateway/workqueue/poller.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { TestProcess } from '../../harness/process.ts';
+import { done, RecordingProcess } from '../../harness/recording-process.ts';
+import { RedisQueueFixture } from '../../harness/redis-queue.ts';
+import { ShiftedClock } from '../../harness/test-clock.ts';
+
+let clock: ShiftedClock;
+let fixture: RedisQueueFixture;
+let process: RecordingProcess;
+let killed: TestProcess | undefined;
+
+beforeEach(async () => {
+  clock = new ShiftedClock();
+  fixture = await RedisQueueFixture.create(inject('redisUrl'), clock);
+  process = new RecordingProcess();
+});
+
+afterEach(async () => {
+  await killed?.kill();
+  await fixture.close();
+  expect(process.overlaps).toEqual([]);
+  expect(fixture.troubles).toEqual([]);
+});
+
+const plain = (...keys: string[]) => keys.map((key) => ({ key, reasons: [] }));
+const atRest = () => eventually(async () => expect(await fixture.pending()).toBe(0), 10_000, 20);
+
+describe('the queue in Redis', () => {
+  it('holds nothing at rest but its own hash, the counter of runs and what BullMQ keeps of every queue', async () => {
+    const queue = await fixture.open();
+    await queue.renew('run-id');
+    const finishes = new Map([
+      ['fails', { kind: 'known', failures: 'count', againAfterMs: 1 } as const],
+      ['again', { kind: 'known', failures: 'forget', againAfterMs: 1 } as const],
+      ['writes', { kind: 'known', failures: 'forget', againAfterMs: 1, barrier: 'b' } as const],
+    ]);
+    process.onRun = ({ key }) => {
+      const finish = finishes.get(key) ?? done;
+      finishes.delete(key);
+      return finish;
+    };
+    await queue.start(process);
+    await queue.add(plain('fails', 'again', 'writes', 'plain', 'plain'));
+    await queue.addLow(['low', 'plain']);
+    await queue.addAfter('later', 30);
+    await atRest();
+    await queue.stop(1000);
+    const names = await fixture.names();
+    expect(names.filter((name) => !name.startsWith('controller:'))).toEqual(['queue', 'runs']);
+    const bullmq = names.filter((name) => name.startsWith('controller:')).map((name) => name.slice(11));
+    // No job, no list of jobs, no mark of a key.
+    const known = ['events', 'id', 'marker', 'meta', 'stalled-check'];
+    expect(bullmq.filter((name) => !known.includes(name))).toEqual([]);
+    expect(await fixture.redis.xlen(`${fixture.keys.prefix}:controller:events`)).toBeLessThan(300);
+  });
+
+  it('remembers its incarnation and what its controller was given at first', async () => {
+    const queue = await fixture.open();
+    expect(await queue.state()).toEqual({ incarnation: undefined, runId: undefined, initial: undefined });
+    await queue.renew('r1');
+    await queue.setInitial('hash');
+    const { incarnation } = await queue.state();
+    expect(await queue.state()).toEqual({ incarnation, runId: 'r1', initial: 'hash' });
+    await queue.renew('r2');
+    expect((await queue.state()).incarnation).not.toBe(incarnation);
+  });
+
+  it('keeps 2 KiB of reasons, the oldest', async () => {
+    const queue = await fixture.open();
+    const reason = (at: number) => ({
+      type: 'updated' as const,
+      object: `v1/Pod a/${'x'.repeat(100)}`,
+      resourceVersion: `${at}`,
+    });
+    for (let at = 1; at <= 100; at += 1) await queue.add([{ key: 'k', reasons: [reason(at)] }]);
+    await queue.start(process);
+    await atRest();
+    const reasons = process.runs[0]?.reasons ?? [];
+    expect(reasons[0]).toEqual(reason(1));
+    expect(JSON.stringify(reasons).length).toBeLessThan(2300);
+    expect(reasons.length).toBeGreaterThan(10);
+  });
+
+  it('takes up what a killed gateway had in flight, once its time is over, and what it had not started', async () => {
+    killed = new TestProcess(
+      'test/integration/workqueue/gateway-process.ts',
+      [
+        inject('redisUrl'),
+        JSON.stringify(fixture.scope),
+        JSON.stringify({ seed: 1, concurrency: 2, timeoutMs: 1000, mode: 'hang' }),
+      ],
+      {},
+    );
+    await killed.line(({ msg }) => msg === 'started');
+    const queue = await fixture.open({ concurrency: 2, timeoutMs: 1000 });
+    await queue.add(plain('a', 'b', 'c'));
+    const first = await killed.line(({ key }) => key !== undefined);
+    await killed.line(({ key }) => key !== undefined && key !== first['key']);
+    // Touched while it ran there: to be run again after it is settled, and not twice.
+    await queue.add(plain('a'));
+    await killed.kill('SIGKILL');
+    const starts: { key: string; at: number }[] = [];
+    process.onRun = ({ key }) => {
+      starts.push({ key, at: Date.now() });
+      return done;
+    };
+    await queue.start(process);
+    await eventually(async () => expect(new Set(process.keys())).toEqual(new Set(['a', 'b', 'c'])), 30_000, 50);
+    await atRest();
+    expect(process.losses.map(({ key }) => key).toSorted()).toEqual(['a', 'b']);
+    for (const { key, at } of starts) {
+      const there = killed.lines.find((line) => line['key'] === key);
+      if (there) expect(at).toBeGreaterThan(Number(there['deadlineMs']) + 1000);
+    }
+    expect(process.runsOf('a')[0]?.failures).toBe(1);
+    expect(process.runsOf('c')[0]?.failures).toBe(0);
+  });
+});
+
+describe('the scripts on the records of keys', () => {
+  let records: KeyRecords;
+  const at = (nowMs: number, nonce = `${nowMs}`) => ({ nowMs, deadlineMs: nowMs + 100, nonce });
+  const score = (set: 'timers' | 'flights' | 'backlog', key: string) => fixture.redis.zscore(fixture.keys[set], key);
+  const record = (key: string) => fixture.redis.hgetall(fixture.keys.recordPrefix + key);
+  const forget = { kind: 'known', failures: 'forget' } as const;
+
+  beforeEach(() => {
+    records = new KeyRecords(fixture.redis, fixture.keys);
+  });
+
+  it('refuse the outcome of a run that is not in flight, and change nothing', async () => {
+    expect(await records.start('k', at(1000))).toMatchObject({ kind: 'go', run: 1 });
+    const before = await record('k');
+    expect(
+      await records.finish('k', 2, { kind: 'known', failures: 'count', againAfterMs: 1, barrier: 'b' }, 1001),
+    ).toBe(false);
+    expect(await record('k')).toEqual(before);
+    expect(await score('timers', 'k')).toBeNull();
+    expect(await score('flights', 'k')).toBe('2100');
+    expect(await records.finish('k', 1, forget, 1002)).toBe(true);
+    // A second time, and one that comes after the next run's start.
+    expect(await records.finish('k', 1, forget, 1003)).toBe(false);
+    expect(await records.start('k', at(1004))).toMatchObject({ kind: 'go', run: 2 });
+    expect(await records.finish('k', 1, forget, 1005)).toBe(false);
+    expect(await record('k')).toMatchObject({ run: '2' });
+  });
+
+  it('give the same start the same answer when it is sent twice', async () => {
+    const go = await records.start('k', at(1000, 'n'));
+    expect(await records.start('k', at(1000, 'n'))).toMatchObject({ kind: 'go', run: 1 });
+    expect(go).toMatchObject({ kind: 'go', run: 1 });
+    expect(await records.start('k', at(1000, 'other'))).toEqual({ kind: 'busy' });
+  });
+
+  it('block a key until the deadline and the margin of its run', async () => {
+    await records.start('k', at(1000));
+    expect(await records.start('k', at(2099, 'a'))).toEqual({ kind: 'busy' });
+    expect(await records.start('k', at(2100, 'b'))).toEqual({ kind: 'lost', run: 1, failures: 0 });
+    // Until somebody settles it, everybody is told so.
+    expect(await records.start('k', at(9000, 'c'))).toEqual({ kind: 'lost', run: 1, failures: 0 });
+  });
+
+  it('queue a key again that was touched while it ran', async () => {
+    await records.start('k', at(1000));
+    await records.start('k', at(1010, 'other'));
+    await records.finish('k', 1, { ...forget, againAfterMs: 60_000 }, 1050);
+    expect(await score('timers', 'k')).toBe('1050');
+    expect(await records.start('k', at(1060))).toMatchObject({ kind: 'go' });
+    expect(await score('timers', 'k')).toBeNull();
+    await records.finish('k', 2, forget, 1070);
+    expect(await record('k')).toEqual({});
+  });
+
+  it('postpone a score only if it is as it was read, and never remove it', async () => {
+    await records.addTimer('same', 500);
+    await records.addTimer('moved', 500);
+    const { timers } = await records.due(1000, 10, 10);
+    expect(timers.map(({ key, score }) => `${key} ${score}`).toSorted()).toEqual(['moved 500', 'same 500']);
+    // Meanwhile a run of it has ended and asked for another time.
+    await records.start('moved', at(1000));
+    await records.finish('moved', 1, { ...forget, againAfterMs: 70 }, 1010);
+    await records.postpone('timers', 31_000, timers);
+    expect(await score('timers', 'same')).toBe('31000');
+    expect(await score('timers', 'moved')).toBe('1080');
+    // And one that is gone stays gone.
+    await records.start('same', at(1020));
+    await records.postpone('timers', 61_000, [{ key: 'same', score: '31000' }]);
+    expect(await score('timers', 'same')).toBeNull();
+  });
+
+  it('keep the time that a run asked for between the add of its key by the poller and the end of its look', async () => {
+    const addJobs = async (keys: readonly string[]): Promise<void> => {
+      for (const key of keys) {
+        await records.start(key, at(1000));
+        await records.finish(key, 1, { ...forget, againAfterMs: 70 }, 1010);
+      }
+    };
+    const stopped = { now: () => 1000, sleep: async () => {} };
+    const poller = new Poller({ records, process, addJobs, concurrency: 1, clock: stopped, logger: silentLogger });
+    await records.addTimer('k', 500);
+    await poller.tick();
+    expect(await score('timers', 'k')).toBe('1080');
+  });
+
+  it('let the poller look at a barrier again though it has just read the same timer', async () => {
+    await records.start('k', at(1000));
+    await records.addTimer('k', 1005);
+    const { timers } = await records.due(1010, 10, 10);
+    await records.finish('k', 1, { ...forget, barrier: 'b' }, 1011);
+    expect(await records.start('k', at(1012))).toEqual({ kind: 'barrier', barrier: 'b' });
+    await records.postpone('timers', 31_010, timers);
+    const again = await records.due(1040, 10, 10);
+    expect(again.timers).toMatchObject([{ key: 'k', barrier: 'b', barrierAtMs: 1011 }]);
+  });
+
+  it('start past a barrier only who has found that very barrier passed', async () => {
+    await records.start('k', at(1000));
+    await records.finish('k', 1, { ...forget, barrier: 'b' }, 1010);
+    expect(await records.start('k', { ...at(1020), passedBarrier: 'a' })).toEqual({ kind: 'barrier', barrier: 'b' });
+    expect(await records.start('k', { ...at(1030), passedBarrier: 'b' })).toMatchObject({ kind: 'go', run: 2 });
+    await records.finish('k', 2, forget, 1040);
+    expect(await record('k')).toEqual({});
+  });
+
+  it('take from the backlog what there is room for, one at least', async () => {
+    await records.addToBacklog(['a', 'b', 'c'], 1000);
+    expect((await records.due(1000, 10, 2)).backlog).toHaveLength(2);
+    await fixture.redis.lpush(fixture.keys.waiting, '1', '2', '3', '4', '5');
+    expect((await records.due(1000, 10, 2)).backlog).toHaveLength(1);
+    expect((await records.due(999, 10, 2)).backlog).toHaveLength(0);
+    await fixture.redis.del(fixture.keys.waiting);
+  });
+
+  it('know a low key by its start, and when a key was added first', async () => {
+    await records.addToBacklog(['low'], 1000);
+    await records.note(plain('k'), 1000);
+    await records.note(plain('k'), 1500);
+    expect(await records.start('low', at(2000))).toMatchObject({
+      reasons: [{ type: 'initial' }],
+      queuedAtMs: undefined,
+    });
+    expect(await records.start('k', at(2000))).toMatchObject({ reasons: [{ type: 'requeue' }], queuedAtMs: 1000 });
+    await records.finish('k', 2, { kind: 'known', failures: 'count' }, 2010);
+    expect(await records.start('k', at(2020))).toMatchObject({ reasons: [{ type: 'retry' }], failures: 1 });
+  });
+});
+
+describe('a timer whose add got lost', () => {
+  it('fires again', async () => {
+    const queue = await fixture.open();
+    await queue.addAfter('k', 0);
+    // A poller that dies after its look: the score is ahead, and no job was added.
+    const records = new KeyRecords(fixture.redis, fixture.keys);
+    const now = clock.now() + 10;
+    const { timers } = await records.due(now, 10, 10);
+    await records.postpone('timers', now + 30_000, timers);
+    await queue.start(process);
+    await sleep(200);
+    expect(process.runs).toEqual([]);
+    clock.advance(31_000);
+    await eventually(async () => expect(process.keys()).toEqual(['k']), 5000, 20);
+    await atRest();
+  });
+});
