@@ -53,12 +53,15 @@ export class ApiWriter {
   readonly #transport: ApiTransport;
   readonly #signal: AbortSignal;
   readonly #deadlineMs: number;
+  readonly #now: () => number;
   readonly #writes: Write[] = [];
 
-  constructor(transport: ApiTransport, run: { signal: AbortSignal; deadlineMs: number }) {
+  /** @param run `now` is the clock of `deadlineMs`. */
+  constructor(transport: ApiTransport, run: { signal: AbortSignal; deadlineMs: number; now?: () => number }) {
     this.#transport = transport;
     this.#signal = run.signal;
     this.#deadlineMs = run.deadlineMs;
+    this.#now = run.now ?? Date.now;
   }
 
   /** What was acknowledged so far. */
@@ -144,7 +147,7 @@ export class ApiWriter {
     contentType?: string,
   ): Promise<unknown> {
     for (;;) {
-      const remainingMs = this.#deadlineMs - Date.now();
+      const remainingMs = this.#deadlineMs - this.#now();
       if (this.#signal.aborted || remainingMs <= 0)
         throw new DeadlineError('the run is over: nothing more may be sent');
       const answer = await this.#transport({
@@ -158,10 +161,13 @@ export class ApiWriter {
       if (answer.status !== 429 || retryAfterMs === undefined || retryAfterMs >= remainingMs) {
         throw new ApiError(statusFrom(answer.body, answer.status), retryAfterMs);
       }
-      await systemClock.sleep(retryAfterMs, this.#signal);
+      await systemClock.sleep(Math.max(retryAfterMs, MIN_RETRY_MS), this.#signal);
     }
   }
 }
+
+/** `Retry-After: 0` is no invitation to spin. */
+const MIN_RETRY_MS = 100;
 
 /** A write must not go on after the deadline, so the apiserver is told to give it up then. */
 function withTimeout(path: string, remainingMs: number): string {

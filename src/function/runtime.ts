@@ -43,22 +43,32 @@ async function runRequest(
   deadlineMs: number,
   options: RunOptions,
 ): Promise<RequestResult> {
-  const api = new ApiWriter(options.api, { signal, deadlineMs });
+  const api = new ApiWriter(options.api, { signal, deadlineMs, now: options.now });
   const log = options.log.child({ key: formatObjectKey(request), run: request.run });
   const { namespace, name, attempt, reasons } = request;
   const given = { ...(namespace === undefined ? {} : { namespace }), name, attempt, reasons };
   try {
     const result = await controller.run(given, { cache: options.cache, api, log, signal });
     const seconds = result?.requeueAfterSeconds;
+    // Sent as it is, it would make the whole answer unreadable, and the key would wait for its deadline.
+    if (seconds !== undefined && !(seconds >= 0 && seconds <= MAX_SECONDS)) {
+      throw new TerminalError(`requeueAfterSeconds is ${seconds}: it must lie between 0 and a year`);
+    }
     return { status: 'done', writes: api.writes, ...(seconds === undefined ? {} : { requeueAfterSeconds: seconds }) };
   } catch (error) {
     const message = messageOf(error);
     const status = error instanceof TerminalError ? 'terminal' : 'error';
     log.error({ error: message, ...(status === 'error' ? { stack: stackOf(error) } : {}) }, 'reconcile failed');
-    const retry = error instanceof RetryAfterError ? { retryAfterSeconds: error.retryAfterSeconds } : {};
+    const retry =
+      error instanceof RetryAfterError && error.retryAfterSeconds >= 0
+        ? { retryAfterSeconds: error.retryAfterSeconds }
+        : {};
     return { status, message, writes: api.writes, ...retry };
   }
 }
+
+/** The gateway's bound. */
+const MAX_SECONDS = 365 * 86_400;
 
 function stackOf(error: unknown): string | undefined {
   return error instanceof Error ? error.stack : undefined;

@@ -1,3 +1,4 @@
+import { parseRetryAfter } from '../../core/index.ts';
 import { LEVELHOOK_HEADER, type OutcomeBody, type RequestResult, type Write } from '../../contract/index.ts';
 import { outcomeSchema } from '../../contract/outcome-schema.ts';
 import type { Answer } from './endpoint.ts';
@@ -19,6 +20,9 @@ export type Outcome =
   | { readonly kind: 'unknown'; readonly message: string };
 
 const DEFAULT_DEFER_MS = 1000;
+const MIN_DEFER_MS = 100;
+/** Longer than this is a mistake: such a function is paused, not asked to be patient. */
+const MAX_DEFER_MS = 3_600_000;
 
 /** Decodes the answer to a trigger of one request. */
 export function decodeOutcome(answer: Answer): Outcome {
@@ -35,8 +39,8 @@ export function decodeOutcome(answer: Answer): Outcome {
 function decodeAnswer({ status, headers, body }: Answer & { kind: 'answered' }): Outcome {
   // Without the header a 429 or 503 is a proxy's, which may have passed the trigger on.
   if ((status === 429 || status === 503) && headers[LEVELHOOK_HEADER] !== undefined) {
-    const seconds = Number(headers['retry-after']);
-    const retryAfterMs = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : DEFAULT_DEFER_MS;
+    const named = parseRetryAfter(headers['retry-after'], Date.now()) ?? DEFAULT_DEFER_MS;
+    const retryAfterMs = Math.min(Math.max(named, MIN_DEFER_MS), MAX_DEFER_MS);
     return { kind: 'deferred', message: `the function answered ${status}`, retryAfterMs };
   }
   if (status !== 200) return { kind: 'unknown', message: `the function answered ${status}` };

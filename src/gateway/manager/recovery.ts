@@ -33,6 +33,7 @@ export class Recovery {
   readonly #options: RecoveryOptions;
   /** Runs that started before this are not on record. */
   #unknownBefore = 0;
+  #looked = false;
   #checking: Promise<void> | undefined;
   #connected = true;
   #connection = 0;
@@ -52,6 +53,8 @@ export class Recovery {
     const { redis, clock } = this.#options;
     const lost = (): void => {
       this.#connected = false;
+      // Until the next check says otherwise: a new connection alone tells nothing about what the process behind it holds.
+      this.#healthy = false;
       this.#connection += 1;
       this.#pause();
     };
@@ -128,8 +131,10 @@ export class Recovery {
   async #noteProcess(runId: string): Promise<void> {
     const { redis, registryKey, clock, nothingInFlight } = this.#options;
     const known = await redis.hget(registryKey, 'runId');
+    // Trap: a Redis that comes back empty while this gateway runs looks like one that was never used.
+    const firstLook = !this.#looked && known === null;
+    this.#looked = true;
     if (known === runId) return;
-    const firstLook = this.#unknownBefore === 0 && known === null;
     if (!(firstLook && nothingInFlight)) this.#unknownBefore = clock.now();
     await redis.hset(registryKey, 'runId', runId);
   }

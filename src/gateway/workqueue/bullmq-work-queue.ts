@@ -126,7 +126,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     await Promise.race([Promise.all([poller, ...this.#flying]), clock.sleep(drainMs, limit.signal)]);
     limit.abort();
     // What is still running is cut off: its flight stays on record and is settled by whoever takes over.
-    await this.#worker?.close(this.#flying.size > 0);
+    await this.#worker?.close(this.#flying.size > 0 || this.#gate !== undefined);
     await this.#queue.close();
     this.#worker = undefined;
     this.#poller = undefined;
@@ -186,12 +186,14 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   /** BullMQ's processor: never throws for what a run may do wrong, so that the job always ends as completed. */
   async #work(job: Job<KeyJob>): Promise<void> {
+    // Not in flight while it waits here: a stop need not wait for it, and another gateway takes the job up.
+    while (this.#gate) await this.#gate.opened;
     const work = this.#runKey(job.data.key);
     this.#flying.add(work);
     try {
       await work;
     } catch (error) {
-      // Redis itself failed in the middle. A run in flight is on record and is settled at its deadline.
+      // Redis or the apiserver failed in the middle. A run in flight is on record and is settled at its deadline.
       this.#warn(error, 'run');
     } finally {
       this.#flying.delete(work);
@@ -202,7 +204,6 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const { clock, metrics, timeoutMs } = this.#options;
     const process = this.#process;
     if (!process) return;
-    await this.#gate?.opened;
     const nonce = randomUUID();
     const nowMs = clock.now();
     const deadlineMs = nowMs + timeoutMs;

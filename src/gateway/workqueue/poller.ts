@@ -16,6 +16,8 @@ const TICK_MS = 20;
 const LIMIT = 500;
 /** A key that was added and not started within this time is added again. */
 const ADD_AGAIN_MS = 30_000;
+/** The same for a run that is to be settled: until it is, its key stands still. */
+const SETTLE_AGAIN_MS = 5000;
 /** A barrier older than this is reported as late. */
 const LATE_MS = 1000;
 
@@ -71,7 +73,7 @@ export class Poller {
     await addJobs([...ready, ...flights, ...backlog].map(({ key }) => key));
     const again = now + ADD_AGAIN_MS;
     await records.postpone('timers', again, ready);
-    await records.postpone('flights', again, flights);
+    await records.postpone('flights', now + SETTLE_AGAIN_MS, flights);
     await records.postpone('backlog', again, backlog);
     // Out of the way of keys that can run, and looked at again at the next tick.
     await records.postpone('timers', now + TICK_MS, waiting);

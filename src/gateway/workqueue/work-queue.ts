@@ -37,7 +37,7 @@ export type Finish =
    */
   | { readonly kind: 'unknown' };
 
-/** What the queue asks of whoever runs its keys. None of these may throw. */
+/** What the queue asks of whoever runs its keys. `run` does not throw; what the others throw is tried again later. */
 export interface Process {
   run(run: Run): Promise<Finish>;
   /** A run whose deadline passed without an outcome. Counts as a failure; the answer says how to go on. */

@@ -125,7 +125,11 @@ describe('the queue in Redis', () => {
 describe('the scripts on the records of keys', () => {
   let records: KeyRecords;
   const at = (nowMs: number, nonce = `${nowMs}`) => ({ nowMs, deadlineMs: nowMs + 100, nonce });
-  const score = (set: 'timers' | 'flights' | 'backlog', key: string) => fixture.redis.zscore(fixture.keys[set], key);
+  /** In whole milliseconds: the fraction only tells one run's timer from another's. */
+  const score = async (set: 'timers' | 'flights' | 'backlog', key: string) => {
+    const text = await fixture.redis.zscore(fixture.keys[set], key);
+    return text === null ? null : String(Math.floor(Number(text)));
+  };
   const record = (key: string) => fixture.redis.hgetall(fixture.keys.recordPrefix + key);
   const forget = { kind: 'known', failures: 'forget' } as const;
 

@@ -26,13 +26,18 @@ if failures == 'forget' then
 elseif failures == 'count' then
   redis.call('HINCRBY', record, 'failures', 1)
 end
-if barrier ~= '' then
-  redis.call('HSET', record, 'barrier', barrier, 'barrierAt', now)
-end
+-- A poller may have read a timer of this key and be about to move it ahead if it is unchanged. The run's own fraction of
+-- a millisecond makes a timer that is set in that very millisecond another one.
+local fraction = (tonumber(run) % 1000) / 1024
 if dirty then
-  redis.call('ZADD', timers, 'LT', now, key)
+  redis.call('ZADD', timers, 'LT', now + fraction, key)
 end
 if again ~= '' then
-  redis.call('ZADD', timers, 'LT', again, key)
+  redis.call('ZADD', timers, 'LT', again + fraction, key)
+end
+if barrier ~= '' then
+  redis.call('HSET', record, 'barrier', barrier, 'barrierAt', now)
+  -- Nothing may ever wake this key again. By then every view has long passed the barrier, so it need not stay.
+  if failures == 'forget' then redis.call('PEXPIRE', record, 3600000) end
 end
 return 1

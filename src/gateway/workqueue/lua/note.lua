@@ -9,6 +9,7 @@
 for at = 2, #ARGV, 2 do
   local record, reasons = KEYS[1] .. ARGV[at], ARGV[at + 1]
   redis.call('HSETNX', record, 'queuedAt', ARGV[1])
+  redis.call('PERSIST', record)
   if reasons ~= '' then
     local known = redis.call('HGET', record, 'reasons')
     if not known then

@@ -49,6 +49,7 @@ end
 run = redis.call('INCR', KEYS[5])
 redis.call('HDEL', record, 'barrier', 'barrierAt', 'dirty', 'reasons', 'queuedAt')
 redis.call('HSET', record, 'run', run, 'deadline', deadline, 'nonce', nonce)
+redis.call('PERSIST', record)
 redis.call('ZADD', flights, deadline + margin, key)
 redis.call('ZREM', timers, key)
 local low = redis.call('ZREM', backlog, key)

@@ -1,0 +1,311 @@
+import * as fc from 'fast-check';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { type LogFields, type Logger, resource, silentLogger } from '../core/index.ts';
+import {
+  generateSecret,
+  importSecret,
+  LEVELHOOK_HEADER,
+  type RequestResult,
+  sign,
+  type Trigger,
+  type TriggerRequest,
+} from '../contract/index.ts';
+import type { ApiTransport, ApiTransportRequest } from './api-writer.ts';
+import { type Controller, controller, type Reconcile } from './controller.ts';
+import { DeadlineError, RetryAfterError, TerminalError } from './errors.ts';
+import { createFunctionApp, type FunctionAppOptions } from './function-app.ts';
+
+const pods = resource('v1', 'Pod');
+const sets = resource('apps/v1', 'ReplicaSet');
+const secret = generateSecret();
+const request: TriggerRequest = { namespace: 'a', name: 'b', attempt: 3, run: 7, reasons: [{ type: 'initial' }] };
+
+let lines: LogFields[];
+let sent: ApiTransportRequest[];
+let answer: (request: ApiTransportRequest) => { status: number; body: string; retryAfter?: string };
+
+beforeEach(() => {
+  lines = [];
+  sent = [];
+  answer = () => ({ status: 500, body: '' });
+});
+
+function logging(bound: LogFields = {}): Logger {
+  const note = (fields: LogFields, msg: string): unknown => lines.push({ ...bound, ...fields, msg });
+  return { ...silentLogger, warn: note, error: note, child: (fields) => logging({ ...bound, ...fields }) };
+}
+
+const transport: ApiTransport = async (given) => {
+  sent.push(given);
+  return answer(given);
+};
+
+function appOf(run: Reconcile | Controller, options: Partial<FunctionAppOptions> = {}) {
+  const built = typeof run === 'function' ? controller({ name: 'web', for: sets, owns: [pods] }).reconcile(run) : run;
+  const cache = () => ({ get: async () => undefined, list: async () => ({ items: [], version: '1' }) });
+  return createFunctionApp(built, { secrets: [secret], cache, api: transport, logger: logging(), ...options });
+}
+type App = ReturnType<typeof appOf>;
+
+function trigger(rest: Partial<Trigger> = {}): Trigger {
+  return {
+    version: 'v1',
+    controller: 'web',
+    deadline: new Date(Date.now() + 15_000).toISOString(),
+    remainingSeconds: 15,
+    cache: { views: { 'v1/Pod': 'prefix' } },
+    requests: [request],
+    ...rest,
+  };
+}
+
+interface Sending {
+  readonly method?: 'GET' | 'POST';
+  readonly secrets?: readonly string[];
+  readonly nowMs?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+async function send(app: App, body: unknown, sending: Sending = {}): Promise<Response> {
+  const { method = 'POST', secrets = [secret], nowMs = Date.now(), headers = {}, signal } = sending;
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  const keys = await Promise.all(secrets.map(importSecret));
+  const signed = await sign(keys, { id: 'msg', nowMs, body: text });
+  return app.request('/', {
+    method,
+    headers: { ...signed, ...headers },
+    ...(method === 'POST' ? { body: text } : {}),
+    ...(signal ? { signal } : {}),
+  });
+}
+
+async function resultsOf(app: App, given: Partial<Trigger> = {}): Promise<RequestResult[]> {
+  const response = await send(app, trigger(given));
+  expect(response.status).toBe(200);
+  return ((await response.json()) as { results: RequestResult[] }).results;
+}
+const resultOf = async (run: Reconcile, given: Partial<Trigger> = {}) => (await resultsOf(appOf(run), given))[0];
+
+describe('a function app refuses', () => {
+  const never: Reconcile = () => {
+    throw new Error('nothing may run');
+  };
+
+  it.each<[string, Sending]>([
+    ['another secret', { secrets: [generateSecret()] }],
+    ['no signature', { headers: { 'webhook-signature': '' } }],
+    ['a signature of something else', { headers: { 'webhook-id': 'other' } }],
+    ['an old message', { nowMs: Date.now() - 302_000 }],
+    ['a message from the future', { nowMs: Date.now() + 302_000 }],
+  ])('with 401 %s, POST or GET', async (_what, sending) => {
+    const app = appOf(never);
+    for (const method of ['POST', 'GET'] as const) {
+      const response = await send(app, method === 'GET' ? '' : trigger(), { ...sending, method });
+      expect(response.status).toBe(401);
+      expect(Object.keys((await response.json()) as object)).toEqual(['error']);
+    }
+    expect(lines).toHaveLength(2);
+    expect(lines[0]).toMatchObject({ controller: 'web', msg: 'a request was refused' });
+  });
+
+  it('with 401 a body that was changed on its way, before anything parses it', async () => {
+    const app = appOf(never);
+    const keys = [await importSecret(secret)];
+    const signed = await sign(keys, { id: 'msg', nowMs: Date.now(), body: JSON.stringify(trigger()) });
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(fc.string(), fc.json()), async (body) => {
+        const response = await app.request('/', { method: 'POST', headers: { ...signed }, body });
+        expect(response.status).toBe(401);
+      }),
+    );
+  });
+
+  it.each<[string, unknown]>([
+    ['what is no JSON', 'garbage'],
+    ['another version', { ...trigger(), version: 'v2' }],
+    ['a trigger without requests', { ...trigger(), requests: [] }],
+  ])('with 400 %s', async (_what, body) => {
+    const response = await send(appOf(never), body);
+    expect(response.status).toBe(400);
+    expect(((await response.json()) as { error: string }).error).toMatch(/trigger/);
+  });
+
+  it('with 413 a body of more than 4 MiB, and reads no signature', async () => {
+    const response = await send(appOf(never), 'x'.repeat(4 * 1024 * 1024 + 1), { secrets: [generateSecret()] });
+    expect(response.status).toBe(413);
+  });
+
+  it('with 500 everything while its secrets are wrong, without telling them, and asks for them again', async () => {
+    const wrong = 'whsec_hushhushhushhushhushhushhush*';
+    const asked = [[wrong], [], [secret]];
+    const app = appOf(async () => {}, { secrets: () => asked.shift() ?? [secret] });
+    for (const error of [/base64/, /at least one/]) {
+      const response = await send(app, trigger());
+      const text = await response.text();
+      expect(response.status).toBe(500);
+      // Whoever asks has not signed: the reason is in the log.
+      expect(text).toBe('{"error":"internal error"}');
+      expect(lines.at(-1)?.['error']).toMatch(error);
+      expect(text + JSON.stringify(lines)).not.toContain('hushhush');
+    }
+    expect((await send(app, trigger())).status).toBe(200);
+    expect((await send(app, trigger())).status).toBe(200);
+    expect(asked).toHaveLength(0);
+  });
+
+  it('with 404 or 405 every other path and method', async () => {
+    const app = appOf(never);
+    expect((await app.request('/elsewhere')).status).toBe(404);
+    expect((await send(app, trigger(), { method: 'POST', headers: {} })).status).toBe(200);
+    expect(lines.at(-1)).toMatchObject({ error: 'nothing may run' });
+  });
+});
+
+describe('a function app answers', () => {
+  it('a trigger signed with either secret while one is being rotated', async () => {
+    const other = generateSecret();
+    const app = appOf(async () => {}, { secrets: async () => [other, secret] });
+    for (const secrets of [[other], [secret], [generateSecret(), other]]) {
+      expect((await send(app, trigger(), { secrets })).status).toBe(200);
+    }
+  });
+
+  it('with what its controller is, to a signed GET', async () => {
+    const response = await send(
+      appOf(async () => {}),
+      '',
+      { method: 'GET' },
+    );
+    expect(await response.json()).toEqual({
+      version: 'v1',
+      name: 'web',
+      for: { apiVersion: 'apps/v1', kind: 'ReplicaSet' },
+      owns: [{ apiVersion: 'v1', kind: 'Pod' }],
+      reads: [],
+      concurrency: 1,
+      timeoutSeconds: 15,
+    });
+  });
+
+  it('a request with its key, and with the reasons that the run was given', async () => {
+    const given: unknown[] = [];
+    const response = await send(
+      appOf(async (request, { signal }) => {
+        given.push(request, signal.aborted);
+      }),
+      trigger({ requests: [request, { ...request, name: 'node', namespace: undefined } as unknown as TriggerRequest] }),
+    );
+    expect(response.headers.get(LEVELHOOK_HEADER)).toBe('v1');
+    expect(await response.json()).toEqual({
+      version: 'v1',
+      results: [
+        { status: 'done', writes: [] },
+        { status: 'done', writes: [] },
+      ],
+    });
+    const reasons = [{ type: 'initial' }];
+    expect(given).toEqual([
+      { namespace: 'a', name: 'b', attempt: 3, reasons },
+      false,
+      { name: 'node', attempt: 3, reasons },
+      false,
+    ]);
+  });
+
+  it('several requests with a result for each, in their order, one after the other', async () => {
+    const running: string[] = [];
+    const requests = ['one', 'two', 'three', 'four'].map((name, at) => ({ ...request, name, run: at }));
+    const results = await resultsOf(
+      appOf(async ({ name }, { api }) => {
+        expect(running).toEqual([]);
+        running.push(name);
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        running.pop();
+        if (name === 'two') throw new Error('broken');
+        if (name === 'three') return { requeueAfterSeconds: 5 };
+        if (name === 'four') {
+          answer = () => ({
+            status: 200,
+            body: JSON.stringify({ metadata: { name, uid: 'u', resourceVersion: '9' } }),
+          });
+          await api.create(pods, { metadata: { name } });
+        }
+      }),
+      { requests },
+    );
+    expect(results).toEqual([
+      { status: 'done', writes: [] },
+      { status: 'error', message: 'broken', writes: [] },
+      { status: 'done', requeueAfterSeconds: 5, writes: [] },
+      { status: 'done', writes: [{ apiVersion: 'v1', kind: 'Pod', name: 'four', uid: 'u', resourceVersion: '9' }] },
+    ]);
+  });
+
+  it.each<[string, unknown, object]>([
+    ['an error', new Error('m', { cause: new Error('why') }), { status: 'error', message: 'm: why' }],
+    ['a TerminalError', new TerminalError('never'), { status: 'terminal', message: 'never' }],
+    [
+      'a RetryAfterError',
+      new RetryAfterError('later', 90),
+      { status: 'error', message: 'later', retryAfterSeconds: 90 },
+    ],
+    ['a text', 'just text', { status: 'error', message: 'just text' }],
+    ['nothing', undefined, { status: 'error', message: 'undefined' }],
+    ['an object', { toString: () => 'odd' }, { status: 'error', message: 'odd' }],
+  ])('%s that was thrown', async (_what, thrown, result) => {
+    expect(
+      await resultOf(async () => {
+        throw thrown;
+      }),
+    ).toEqual({ ...result, writes: [] });
+    expect(lines).toMatchObject([{ controller: 'web', key: 'a/b', run: 7, msg: 'reconcile failed' }]);
+  });
+
+  it('what was thrown before the first await', async () => {
+    const run = (() => {
+      throw new Error('at once');
+    }) as Reconcile;
+    expect(await resultOf(run)).toMatchObject({ status: 'error', message: 'at once' });
+  });
+});
+
+describe('the deadline of a run', () => {
+  it.each<[string, Partial<Trigger>]>([
+    ['the time left', { remainingSeconds: 0.05 }],
+    ['the absolute time', { deadline: new Date(Date.now() + 50).toISOString() }],
+  ])('is %s when that comes first: the signal is aborted, and nothing more is sent', async (_which, given) => {
+    const fresh = given.deadline ? { deadline: new Date(Date.now() + 50).toISOString() } : given;
+    const result = await resultOf(async (_request, { api, signal }) => {
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      await api.create(pods, { metadata: { name: 'late' } });
+    }, fresh);
+    expect(result).toMatchObject({ status: 'error', message: 'the run is over: nothing more may be sent' });
+    expect(sent).toEqual([]);
+  });
+
+  it('that has passed already lets nothing be sent', async () => {
+    let error: unknown;
+    await resultOf(
+      async (_request, { api }) => {
+        await api.get(pods, { name: 'x' }).catch((reason: unknown) => (error = reason));
+      },
+      { remainingSeconds: -1 },
+    );
+    expect(error).toBeInstanceOf(DeadlineError);
+    expect(sent).toEqual([]);
+  });
+
+  it('also comes when the caller hangs up', async () => {
+    const caller = new AbortController();
+    let error: unknown;
+    const app = appOf(async (_request, { api, signal }) => {
+      caller.abort();
+      expect(signal.aborted).toBe(true);
+      await api.delete(pods, { name: 'x' }).catch((reason: unknown) => (error = reason));
+    });
+    await send(app, trigger(), { signal: caller.signal });
+    expect(error).toBeInstanceOf(DeadlineError);
+    expect(sent).toEqual([]);
+  });
+});
