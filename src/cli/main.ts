@@ -1,43 +1,61 @@
 import { readFileSync } from 'node:fs';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { messageOf, UserError } from '../core/index.ts';
-import { gatewayCommand } from './gateway-command.ts';
+import type { GatewayOptions } from './gateway-command.ts';
 import { packageRoot } from './package-root.ts';
-import { startCommand } from './start-command.ts';
+import type { StartOptions } from './start-command.ts';
 
-/** The command line. Mistakes of the user end in one sentence and exit code 1; only our own faults show a stack. */
+/**
+ * The command line. A command is loaded when it is asked for: all of them together take a second. Mistakes of the user end in one sentence and exit code 1; only our own faults show a stack.
+ */
 export async function main(argv: readonly string[]): Promise<void> {
   const program = new Command('levelhook')
     .description('Kubernetes controllers as serverless functions.')
     .version(version())
-    .showHelpAfterError('(levelhook --help tells what there is)');
+    .exitOverride()
+    .configureOutput({ outputError: () => {} });
   program
     .command('start')
     .description(
       'bring up all that is missing (control plane, Redis), the gateway and functions, and show what happens',
     )
     .option('--kubeconfig <file>', 'use this cluster (default: $KUBECONFIG, else a control plane of its own)')
-    .option('--functions <names>', 'which of the functions in functions/ to run, separated by commas', names, [
-      'replicaset',
-    ])
+    .option(
+      '--functions <names>',
+      'which of the functions in functions/ to run, such as replicaset,examples/01-minimal',
+      names,
+      ['replicaset'],
+    )
     .option('--no-sample', 'do not create the sample object, and do not ask')
     .option('--port <number>', 'port of health, metrics and dashboard; 0 for any', port, 8787)
-    .action((options: { kubeconfig?: string; functions: string[]; sample: boolean; port: number }) =>
-      startCommand(options),
-    );
+    .action(async (options: StartOptions) => (await import('./start-command.ts')).startCommand(options));
   program
     .command('gateway')
     .description('run the gateway alone, configured by its environment variables (src/gateway/config.ts)')
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
     .option('--port <number>', 'overrides $LEVELHOOK_PORT', port)
-    .action((options: { kubeconfig?: string; port?: number }) => gatewayCommand(options));
+    .action(async (options: GatewayOptions) => (await import('./gateway-command.ts')).gatewayCommand(options));
   try {
     await program.parseAsync(argv);
   } catch (error) {
-    const text = error instanceof UserError ? error.message : error instanceof Error ? error.stack : messageOf(error);
-    process.stderr.write(`levelhook: ${text}\n`);
+    if (error instanceof CommanderError && !error.message.startsWith('error: ')) {
+      // Help or the version, which it has printed.
+      process.exitCode = error.exitCode;
+      return;
+    }
+    process.stderr.write(`levelhook: ${textOf(error)}\n`);
     process.exitCode = 1;
   }
+}
+
+function textOf(error: unknown): string {
+  if (error instanceof CommanderError) {
+    // `error: unknown option '--prot'`, and on a second line `(Did you mean --port?)`.
+    const sentence = error.message.replace(/^error: /, '').replaceAll(/\s*\n\s*/g, ' ');
+    return `${sentence.replace(/[.]$/, '')}; levelhook --help tells what there is.`;
+  }
+  if (error instanceof UserError) return error.message.replace(/(?<![.!?])$/, '.');
+  return (error instanceof Error ? error.stack : undefined) ?? messageOf(error);
 }
 
 function version(): string {

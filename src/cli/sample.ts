@@ -1,4 +1,5 @@
-import { ApiError, resource, resourcePath } from '../core/index.ts';
+import { createInterface } from 'node:readline/promises';
+import { ApiError, messageOf, resource, resourcePath, UserError } from '../core/index.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../gateway/apiserver/credentials.ts';
 
@@ -19,14 +20,36 @@ const SAMPLE = {
   },
 };
 
-/** Creates the sample; one that is there already stays as it is. */
+/** Asks at the terminal; without one the answer is no. Ctrl-D means no, and `signal` ends the question. */
+export async function askForSample(kubeconfig: string, signal: AbortSignal): Promise<boolean> {
+  if (!process.stdin.isTTY) return false;
+  const terminal = createInterface({ input: process.stdin, output: process.stdout });
+  // The terminal is in raw mode: Ctrl-C comes as a key, not as a signal.
+  terminal.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
+  try {
+    const question = `Create the sample ReplicaSet default/hello in the cluster of ${kubeconfig}? [y/N] `;
+    const answer = await terminal.question(question, { signal }).catch((error: unknown) => {
+      // Ctrl-D, or the end of the input.
+      if (!signal.aborted && error instanceof Error && error.name === 'AbortError') return '';
+      throw error;
+    });
+    return /^y(es)?$/i.test(answer.trim());
+  } finally {
+    terminal.close();
+  }
+}
+
+/** Creates the sample; one that is there already stays as it is. @throws UserError when the cluster refuses. */
 export async function createSample(kubeconfig: string): Promise<void> {
   const credentials = await loadCredentials(kubeconfig);
   try {
     const path = resourcePath(REPLICA_SET, { namespace: 'default' });
     await new ApiClient(credentials).json({ method: 'POST', path, body: SAMPLE });
   } catch (error) {
-    if (!(error instanceof ApiError) || error.reason !== 'AlreadyExists') throw error;
+    if (error instanceof ApiError && error.reason === 'AlreadyExists') return;
+    throw new UserError(
+      `The sample ReplicaSet default/hello cannot be created (${messageOf(error)}): --no-sample does without it.`,
+    );
   } finally {
     await credentials.close();
   }

@@ -1,13 +1,18 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { createInterface } from 'node:readline/promises';
-import { messageOf, UserError } from '../core/index.ts';
+import { messageOf } from '../core/index.ts';
 import { generateSecret } from '../contract/index.ts';
-import { startControlPlane, startRedis } from '../testing/index.ts';
+import { resolveBinary, startControlPlane, startRedis } from '../testing/index.ts';
+import { findOnPath } from '../testing/process/find-on-path.ts';
 import { Child, type ChildLine } from './child.ts';
-import { createSample } from './sample.ts';
+import { Family } from './family.ts';
+import { functionScript } from './function-script.ts';
+import { preflight } from './preflight.ts';
+import { askForSample, createSample } from './sample.ts';
+import { stopSignal } from './stop-signal.ts';
 import { formatTrigger } from './trigger-line.ts';
+import { whatNext } from './what-next.ts';
 
 export interface StartOptions {
   readonly kubeconfig?: string;
@@ -16,8 +21,6 @@ export interface StartOptions {
   readonly port: number;
 }
 
-/** Beside `src/cli` in the repository, beside `dist/src/cli` in the package. */
-const FUNCTIONS = new URL('../../functions/', import.meta.url);
 const CONTROLLERS = ['*', '-replicaset-controller'];
 
 /**
@@ -25,22 +28,20 @@ const CONTROLLERS = ['*', '-replicaset-controller'];
  * started, in reverse. Prints `levelhook ready` alone on a line once keys are being reconciled.
  */
 export async function startCommand(options: StartOptions): Promise<void> {
-  const stop = new AbortController();
-  const interrupt = (): void => stop.abort();
-  process.once('SIGINT', interrupt);
-  process.once('SIGTERM', interrupt);
+  const { signal, release } = stopSignal();
+  const over = new AbortController();
   const started: { name: string; stop: () => Promise<void> }[] = [];
   try {
-    await bringUp(options, stop.signal, (name, end) => started.push({ name, stop: end }));
+    await bringUp(options, AbortSignal.any([signal, over.signal]), (name, stop) => started.push({ name, stop }));
   } catch (error) {
-    if (!stop.signal.aborted) throw error;
+    if (!signal.aborted) throw error;
   } finally {
-    for (const { name, stop: end } of started.toReversed()) {
+    over.abort();
+    for (const { name, stop } of started.toReversed()) {
       say(`stopping ${name}`);
-      await end().catch((error: unknown) => say(`${name} did not stop in order: ${messageOf(error)}`));
+      await stop().catch((error: unknown) => say(`${name} did not stop in order: ${messageOf(error)}`));
     }
-    process.off('SIGINT', interrupt);
-    process.off('SIGTERM', interrupt);
+    release();
   }
 }
 
@@ -50,94 +51,83 @@ async function bringUp(
   started: (name: string, stop: () => Promise<void>) => void,
 ): Promise<void> {
   const scripts = options.functions.map((name) => [name, functionScript(name)] as const);
-  const given = options.kubeconfig ?? (process.env['KUBECONFIG'] || undefined);
-  if (given !== undefined && !existsSync(given)) {
-    throw new UserError(`The kubeconfig ${given} does not exist: check --kubeconfig or KUBECONFIG.`);
-  }
-  const sample = options.sample && (given === undefined || (await askForSample(given)));
+  const file = options.kubeconfig ?? process.env['KUBECONFIG'];
+  const given = file ? resolve(file) : undefined;
+  await preflight({ port: options.port, kubeconfig: given });
+  const sample = options.sample && (given === undefined || (await askForSample(given, signal)));
 
-  let kubeconfig = given;
-  if (kubeconfig === undefined) {
-    say('starting a control plane: etcd, kube-apiserver, kube-controller-manager without its ReplicaSet controller');
-    const plane = await startControlPlane({
-      kubeControllerManager: { controllers: CONTROLLERS },
-      onProgress: say,
-      signal,
-    });
-    started('the control plane', () => plane.stop());
-    kubeconfig = plane.kubeconfig;
-  }
   const redis = await startRedis({ appendOnly: true, onProgress: say });
   started('Redis', () => redis.stop());
+  const plane = given === undefined ? await ownControlPlane(signal, started) : undefined;
+  const kubeconfig = given ?? plane?.kubeconfig ?? '';
 
-  const secret = generateSecret();
-  const env = { ...process.env, KUBECONFIG: kubeconfig, REDIS_URL: redis.url, LEVELHOOK_SIGNING_SECRETS: secret };
-  const failed = Promise.withResolvers<never>();
-  // Handled by every await below; a failure between two of them must not end the process.
-  failed.promise.catch(() => {});
-  const watch = (child: Child): void => {
-    started(child.name, () => child.stop());
-    void child.exited.then((code) => {
-      if (!signal.aborted) failed.reject(new UserError(`${child.name} ended (${code}): see its last lines above.`));
-    });
+  // With a Redis and a cluster that began a moment ago nobody can be in the middle of a run.
+  const nothingInFlight = process.env['LEVELHOOK_NOTHING_IN_FLIGHT'] || String(plane !== undefined && redis.managed);
+  if (nothingInFlight === 'false')
+    say('a gateway may have run here before: waiting until its last runs must have ended');
+  const env = {
+    ...process.env,
+    KUBECONFIG: kubeconfig,
+    REDIS_URL: redis.url,
+    LEVELHOOK_SIGNING_SECRETS: generateSecret(),
   };
-  const aborted = once(signal);
-
-  const urls = [];
+  const family = new Family({ signal, started, say });
+  const urls: string[] = [];
   for (const [name, script] of scripts) {
     const listening = Promise.withResolvers<string>();
     const onLine = (line: ChildLine): void => {
       if ('json' in line && line.json['msg'] === 'listening') listening.resolve(String(line.json['url']));
       else showLine(`function ${name}`, line);
     };
-    watch(new Child(`function ${name}`, script, { env: { ...env, HOST: '127.0.0.1', PORT: '0' }, onLine }));
-    urls.push(await Promise.race([listening.promise, failed.promise, aborted]));
+    const fn = new Child(`function ${name}`, script, { env: { ...env, HOST: '127.0.0.1', PORT: '0' }, onLine });
+    family.add(fn);
+    urls.push(await patiently(family.unless(listening.promise), `function ${name} to listen`));
+    fn.show();
   }
 
   const gatewayUrl = Promise.withResolvers<string>();
-  const gateway = new Child('gateway', fileURLToPath(new URL(import.meta.resolve('./levelhook.js'))), {
+  const gateway = new Child('the gateway', fileURLToPath(new URL(import.meta.resolve('./levelhook.js'))), {
     args: ['gateway', '--kubeconfig', kubeconfig, '--port', String(options.port)],
     env: {
       ...env,
       LEVELHOOK_FUNCTIONS: urls.join(' '),
       LEVELHOOK_LOG_TRIGGERS: 'true',
-      // With a Redis and a cluster that began a moment ago nobody can be in the middle of a run.
-      LEVELHOOK_NOTHING_IN_FLIGHT: String(given === undefined && redis.managed),
+      // What it says at info is how we know that it listens and what it does.
+      LEVELHOOK_LOG_LEVEL: 'info',
+      LEVELHOOK_NOTHING_IN_FLIGHT: nothingInFlight,
     },
     onLine: (line) => {
       if ('json' in line && line.json['msg'] === 'listening') gatewayUrl.resolve(String(line.json['url']));
       showGatewayLine(line);
     },
   });
-  watch(gateway);
-  const url = await Promise.race([gatewayUrl.promise, failed.promise, aborted]);
-  await Promise.race([untilReady(url, signal), failed.promise, aborted]);
+  family.add(gateway);
+  const url = await family.unless(gatewayUrl.promise);
+  await family.unless(untilReady(url, signal));
+  gateway.show();
   process.stdout.write('levelhook ready\n');
-  if (sample) await createSample(kubeconfig);
-  process.stdout.write(whatNext({ kubeconfig, url, sample }));
-  await Promise.race([failed.promise, aborted]);
+  process.stdout.write(whatNext({ kubeconfig, url, kubectl: plane?.kubectl, sample }));
+  if (sample) await family.unless(createSample(kubeconfig));
+  await family.unless(new Promise<never>(() => {}));
 }
 
-function functionScript(name: string): string {
-  for (const file of ['node.ts', 'node.js']) {
-    const script = new URL(`${name}/${file}`, FUNCTIONS);
-    if (/^[a-z0-9-]+$/.test(name) && existsSync(script)) return fileURLToPath(script);
-  }
-  const there = readdirSync(FUNCTIONS).filter((entry) => existsSync(new URL(`${entry}/node.ts`, FUNCTIONS)));
-  throw new UserError(`There is no function "${name}" in functions/: there is ${there.join(', ') || 'none'}.`);
+async function ownControlPlane(
+  signal: AbortSignal,
+  started: (name: string, stop: () => Promise<void>) => void,
+): Promise<{ kubeconfig: string; kubectl: { directory: string; onPath: boolean } }> {
+  say('starting a control plane: etcd, kube-apiserver, kube-controller-manager without its ReplicaSet controller');
+  const progress = { onProgress: say, signal };
+  const kubectl = findOnPath(['kubectl'], process.env['PATH']);
+  const plane = await startControlPlane({ kubeControllerManager: { controllers: CONTROLLERS }, ...progress });
+  started('the control plane', () => plane.stop());
+  const directory = dirname(kubectl ?? (await resolveBinary('kubectl', progress)));
+  return { kubeconfig: plane.kubeconfig, kubectl: { directory, onPath: kubectl !== undefined } };
 }
 
-async function askForSample(kubeconfig: string): Promise<boolean> {
-  if (!process.stdin.isTTY) return false;
-  const terminal = createInterface({ input: process.stdin, output: process.stdout });
-  try {
-    const answer = await terminal.question(
-      `Create the sample ReplicaSet default/hello in the cluster of ${kubeconfig}? [y/N] `,
-    );
-    return /^y(es)?$/i.test(answer.trim());
-  } finally {
-    terminal.close();
-  }
+/** Says what is waited for when it takes long. */
+function patiently<T>(promise: Promise<T>, what: string): Promise<T> {
+  const timer = setTimeout(() => say(`still waiting for ${what}`), 5000);
+  return promise.finally(() => clearTimeout(timer));
 }
 
 async function untilReady(url: string, signal: AbortSignal): Promise<void> {
@@ -148,29 +138,11 @@ async function untilReady(url: string, signal: AbortSignal): Promise<void> {
     const waitingFor = ((await answer?.text()) ?? '')
       .split('\n')
       .filter((line) => line.startsWith('[-]'))
+      .map((line) => line.slice(3))
       .join('; ');
-    if (waitingFor !== shown && tries > 20) say(`waiting for ${(shown = waitingFor)}`);
+    if (waitingFor !== '' && waitingFor !== shown && tries > 20) say(`waiting: ${(shown = waitingFor)}`);
     await sleep(100, undefined, { signal });
   }
-}
-
-function whatNext({ kubeconfig, url, sample }: { kubeconfig: string; url: string; sample: boolean }): string {
-  return [
-    '',
-    `  kubeconfig  ${kubeconfig}`,
-    `  dashboard   ${url}/dashboard`,
-    `  health      ${url}/readyz?verbose`,
-    `  metrics     ${url}/metrics`,
-    '',
-    '  In another terminal:',
-    `    export KUBECONFIG=${kubeconfig}`,
-    ...(sample ? ['    kubectl scale replicaset hello --replicas=10', '    kubectl delete pod -l app=hello'] : []),
-    '    kubectl get replicasets,pods -A',
-    '',
-    '  Every trigger is shown below: time, controller, key, why, how long, what came of it. Ctrl-C stops everything.',
-    '',
-    '',
-  ].join('\n');
 }
 
 function showGatewayLine(line: ChildLine): void {
@@ -184,15 +156,6 @@ function showLine(name: string, line: ChildLine): void {
   const { level, msg, error, reason } = line.json;
   const serious = typeof level === 'number' ? level >= 40 : level === 'warn' || level === 'error';
   if (serious) say(`${name}: ${String(msg)}${error || reason ? ` (${String(error ?? reason)})` : ''}`);
-}
-
-function once(signal: AbortSignal): Promise<never> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const abort = (): void => reject(new Error('interrupted'));
-  if (signal.aborted) abort();
-  signal.addEventListener('abort', abort, { once: true });
-  promise.catch(() => {});
-  return promise;
 }
 
 function say(text: string): void {

@@ -6,20 +6,18 @@ export function formatTrigger(fields: Readonly<Record<string, unknown>>): string
     time,
     String(fields['controller']).padEnd(12),
     String(fields['key']).padEnd(28),
-    reasons(fields['reasons']).padEnd(34),
+    reasons(fields['reasons']).padEnd(40),
     `${Number(fields['durationMs'])} ms`.padStart(8),
     ` ${result(fields)}${attempt > 1 ? ` (attempt ${attempt})` : ''}`,
   ].join(' ');
 }
 
-/** `updated Pod x-1, added Pod x-2 +3`: the first two, and how many more. */
+/** `updated Pod x-1 +3`: the first, and how many more. */
 function reasons(value: unknown): string {
-  const all = Array.isArray(value) ? (value as { type: string; object?: string }[]) : [];
-  const shown = all.slice(0, 2).map(({ type, object }) => {
-    const [, kind, name] = /([^/ ]+) (?:[^/]+\/)?([^/]+)$/.exec(object ?? '') ?? [];
-    return kind ? `${type} ${kind} ${name}` : type;
-  });
-  return shown.join(', ') + (all.length > 2 ? ` +${all.length - 2}` : '');
+  const [first, ...more] = Array.isArray(value) ? (value as { type: string; object?: string }[]) : [];
+  if (!first) return '';
+  const [, kind, name] = /([^/ ]+) (?:[^/]+\/)?([^/]+)$/.exec(first.object ?? '') ?? [];
+  return (kind ? `${first.type} ${kind} ${name}` : first.type) + (more.length > 0 ? ` +${more.length}` : '');
 }
 
 function result(fields: Readonly<Record<string, unknown>>): string {

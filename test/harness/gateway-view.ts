@@ -1,7 +1,10 @@
 import { Redis } from 'ioredis';
 import { queueKeys } from '../../src/gateway/workqueue/queue-keys.ts';
 import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
-import type { Cluster } from './cluster.ts';
+import { formatKind, type KubernetesObject } from '../../src/core/index.ts';
+import { viewPrefix } from '../../src/contract/index.ts';
+import { RedisReader } from '../../src/function/node/index.ts';
+import { type Cluster, configMaps } from './cluster.ts';
 import type { Setting } from './levelhook.ts';
 
 /** The sum over a metric's series that carry all of `labels`; 0 when there is none. */
@@ -35,6 +38,32 @@ export async function runsOnRecord(setting: Setting, cluster: Cluster, controlle
   } finally {
     redis.disconnect();
   }
+}
+
+/** The versions of a namespace's ConfigMaps in the gateway's cache, by name, as a function would read them. */
+export async function cachedVersions(
+  setting: Setting,
+  cluster: Cluster,
+  namespace: string,
+): Promise<Record<string, string>> {
+  const clusterId = await clusterIdentity(cluster.client);
+  const prefix = viewPrefix({ keyPrefix: setting.keyPrefix, clusterId, resource: configMaps, settings: 'all' });
+  const redis = new Redis(setting.redisUrl);
+  try {
+    const reader = new RedisReader(redis, { views: { [formatKind(configMaps)]: prefix } });
+    return versions((await reader.list(configMaps, { namespace })).items);
+  } finally {
+    redis.disconnect();
+  }
+}
+
+/** The same at the apiserver. */
+export async function servedVersions(cluster: Cluster, namespace: string): Promise<Record<string, string>> {
+  return versions((await cluster.list(configMaps, namespace)).items);
+}
+
+function versions(objects: readonly KubernetesObject[]): Record<string, string> {
+  return Object.fromEntries(objects.map(({ metadata }) => [metadata.name, metadata.resourceVersion]));
 }
 
 /** Lines of a log that are, or hold, a stack trace. */

@@ -64,8 +64,8 @@ export class UserCommand {
 
   /** To the command alone, as `kill` does, or to its whole group, as Ctrl-C in a terminal does. */
   signal(signal: NodeJS.Signals, to: 'command' | 'group' = 'command'): void {
-    const { pid } = this.#process;
-    if (pid === undefined || this.#process.exitCode !== null) return;
+    const { pid, exitCode, signalCode } = this.#process;
+    if (pid === undefined || exitCode !== null || signalCode !== null) return;
     process.kill(to === 'group' ? -pid : pid, signal);
   }
 

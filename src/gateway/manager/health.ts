@@ -1,3 +1,5 @@
+import { messageOf } from '../../core/index.ts';
+
 /** A named check: undefined when all is well, else what is wrong. */
 export type HealthCheck = () => string | undefined;
 
@@ -11,10 +13,18 @@ export interface HealthReport {
 export function report(checks: ReadonlyMap<string, HealthCheck>): HealthReport {
   let healthy = true;
   const lines = [...checks].map(([name, check]) => {
-    const trouble = check();
+    const trouble = troubleOf(check);
     if (trouble === undefined) return `[+]${name} ok`;
     healthy = false;
     return `[-]${name} failed: ${trouble}`;
   });
   return { healthy, lines };
+}
+
+function troubleOf(check: HealthCheck): string | undefined {
+  try {
+    return check();
+  } catch (error) {
+    return messageOf(error);
+  }
 }

@@ -80,6 +80,10 @@ function adminApp(options: AdminServerOptions): Hono {
     app.use(`${dashboard.path}/*`, async (context, next) => {
       const host = (context.req.header('host') ?? '').replace(/:[0-9]+$/, '');
       if (!LOOPBACK.has(host)) return context.text('the dashboard answers on loopback only\n', 403);
+      // bull-board's own read-only mode is checked queue by queue, and by each of its handlers: this by none of them.
+      if (!['GET', 'HEAD'].includes(context.req.method)) {
+        return context.text('the dashboard is read-only\n', 405, { allow: 'GET, HEAD' });
+      }
       return next();
     });
     app.route(dashboard.path, dashboard.app);

@@ -1,0 +1,50 @@
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { messageOf, UserError } from '../core/index.ts';
+import { ApiClient } from '../gateway/apiserver/api-client.ts';
+import { loadCredentials } from '../gateway/apiserver/credentials.ts';
+import { clusterIdentity } from '../gateway/apiserver/discovery.ts';
+import { type GatewayConfig, readConfig } from '../gateway/index.ts';
+
+/**
+ * Looks for what would make `levelhook start` fail later, while there is nothing yet to be stopped again: settings, the
+ * port, the kubeconfig. @throws UserError naming the first thing that is wrong.
+ */
+export async function preflight(options: { port: number; kubeconfig: string | undefined }): Promise<void> {
+  const { port, kubeconfig } = options;
+  const config = readConfig(process.env, { variables: { LEVELHOOK_PORT: String(port) } });
+  await checkPort(config.host, port);
+  if (kubeconfig !== undefined) await checkCluster(kubeconfig, config);
+}
+
+async function checkPort(host: string, port: number): Promise<void> {
+  const server = createServer();
+  try {
+    server.listen(port, host);
+    await once(server, 'listening');
+  } catch (error) {
+    const taken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
+    const reason = taken ? 'another process listens there' : messageOf(error);
+    throw new UserError(`The gateway cannot listen on ${host}:${port} (${reason}): choose another with --port.`);
+  }
+  server.close();
+  await once(server, 'close');
+}
+
+async function checkCluster(kubeconfig: string, { clusterId }: GatewayConfig): Promise<void> {
+  if (!existsSync(kubeconfig)) {
+    throw new UserError(`The kubeconfig ${kubeconfig} does not exist: check --kubeconfig or KUBECONFIG.`);
+  }
+  const credentials = await loadCredentials(kubeconfig);
+  try {
+    const client = new ApiClient(credentials);
+    await (clusterId === undefined ? clusterIdentity(client) : client.json({ path: '/api' }));
+  } catch (error) {
+    throw new UserError(
+      `The apiserver at ${credentials.server} cannot be used (${messageOf(error)}): check the kubeconfig.`,
+    );
+  } finally {
+    await credentials.close();
+  }
+}

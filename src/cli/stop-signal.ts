@@ -1,0 +1,29 @@
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/**
+ * Aborted when it is time to stop: at SIGINT, SIGTERM or SIGHUP, when nobody reads our output any more, and when npm, if
+ * it runs us, is gone. npm passes a SIGTERM on to the shell between us, which dies of it without a word to us.
+ *
+ * Later signals do nothing: a Ctrl-C under npm arrives twice, from the terminal and from npm, and an ordered stop has
+ * limits of its own.
+ */
+export function stopSignal(): { readonly signal: AbortSignal; readonly release: () => void } {
+  const controller = new AbortController();
+  const stop = (): void => controller.abort();
+  for (const name of SIGNALS) process.on(name, stop);
+  process.stdout.on('error', stop);
+  // A closed terminal; without a listener the next line would end the process in the middle of its stop.
+  process.stderr.on('error', stop);
+  const parent = process.ppid;
+  const watch = setInterval(() => {
+    if (process.ppid !== parent) stop();
+  }, 500).unref();
+  if (process.env['npm_lifecycle_event'] === undefined) clearInterval(watch);
+  return {
+    signal: controller.signal,
+    release: () => {
+      clearInterval(watch);
+      for (const name of SIGNALS) process.off(name, stop);
+    },
+  };
+}

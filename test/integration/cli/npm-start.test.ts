@@ -1,0 +1,73 @@
+import { afterEach, expect, it } from 'vitest';
+import { Cluster, pods } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { UserCommand } from '../../harness/user-command.ts';
+
+let command: UserCommand;
+
+afterEach(() => command.clean());
+
+/** The README's first command, but for the port: 8787 may be somebody else's on the machine that tests. */
+async function npmStart(): Promise<UserCommand> {
+  command = new UserCommand('npm', ['start', '--', '--port', '0']);
+  await command.line(/^levelhook ready$/);
+  return command;
+}
+
+async function printed(name: string): Promise<string> {
+  const line = await command.line(new RegExp(`^  ${name} +[^ ]+$`));
+  return line.trim().split(/ +/)[1] ?? '';
+}
+
+function expectNothingLeft(): void {
+  expect(command.running()).toEqual([]);
+  expect(command.leftFiles()).toEqual([]);
+}
+
+it('npm start brings up the whole line, shows it, and stops it in order at SIGTERM to npm', async () => {
+  await npmStart();
+  expect(command.running().length).toBeGreaterThan(6);
+
+  const cluster = await Cluster.connect(await printed('kubeconfig'));
+  await eventually(async () => {
+    expect((await cluster.list(pods, 'default', 'app=hello')).items).toHaveLength(3);
+  });
+  await cluster.close();
+  await command.line(
+    /^\d\d:\d\d:\d\d\.\d{3} replicaset +default\/hello +added ReplicaSet hello.* \d+ ms +done, \d+ writes$/,
+  );
+
+  const dashboard = await fetch(await printed('dashboard'));
+  expect(dashboard.status).toBe(200);
+  expect(await dashboard.text()).toContain('<title>levelhook');
+  const health = await fetch(await printed('health'));
+  expect(health.status).toBe(200);
+  expect((await health.text()).trim().split('\n')).toEqual(['[+]redis ok', '[+]informers ok', '[+]functions ok']);
+  const metrics = await fetch(await printed('metrics'));
+  expect(await metrics.text()).toContain('controller_runtime_reconcile_total{');
+
+  command.signal('SIGTERM');
+  expect(await command.exited, command.output).toBe(0);
+  expect(command.stderr.filter((line) => line.startsWith('stopping '))).toEqual([
+    'stopping the gateway',
+    'stopping function replicaset',
+    'stopping the control plane',
+    'stopping Redis',
+  ]);
+  expectNothingLeft();
+});
+
+it('Ctrl-C ends npm start, with nothing left behind', async () => {
+  await npmStart();
+  command.signal('SIGINT', 'group');
+  expect(await command.exited, command.output).toBe(0);
+  expectNothingLeft();
+});
+
+it('Ctrl-C while the control plane is coming up stops what is there', async () => {
+  command = new UserCommand('npm', ['start', '--', '--port', '0']);
+  await eventually(async () => expect(command.stderr.join('\n')).toContain('etcd is ready'));
+  command.signal('SIGINT', 'group');
+  expect(await command.exited, command.output).toBe(0);
+  expectNothingLeft();
+});

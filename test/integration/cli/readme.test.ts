@@ -1,0 +1,31 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { expect, it } from 'vitest';
+
+const ROOT = resolve(import.meta.dirname, '../../..');
+const readme = readFileSync(resolve(ROOT, 'README.md'), 'utf8');
+
+function blocks(language: string): string[] {
+  return [...readme.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\``, 'gms'))].map(([, text]) => text ?? '');
+}
+
+it('the README has exactly the commands that the tests and CI run', () => {
+  // `npm ci` and `npm test` are CI's own job, npm-start.test.ts and start-on-cluster.test.ts run the others.
+  expect(blocks('sh')).toEqual([
+    'npm ci && npm start\n',
+    'npm ci && npm test\n',
+    'npm start -- --kubeconfig FILE --functions replicaset --no-sample --port N\n',
+    'npm start -- --functions examples/01-minimal\n',
+  ]);
+});
+
+it('the first function in the README is the file in functions/examples, letter by letter', () => {
+  const file = readFileSync(resolve(ROOT, 'functions/examples/01-minimal/greeting.ts'), 'utf8');
+  expect(blocks('ts')).toEqual([file]);
+});
+
+it('the README leads to files that are there', () => {
+  const links = [...readme.matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, path]) => path ?? '');
+  expect(links.length).toBeGreaterThan(0);
+  for (const link of links) expect(() => readFileSync(resolve(ROOT, link), 'utf8'), link).not.toThrow();
+});

@@ -1,0 +1,82 @@
+import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { controllerOf } from '../../../src/core/index.ts';
+import { Cluster, configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { createSetting, startFunction, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import type { TestProcess } from '../../harness/process.ts';
+
+const namespace = uniqueName('minimal');
+const source = { namespace, name: 'ann' };
+const greeting = { namespace, name: 'ann-greeting' };
+const processes: TestProcess[] = [];
+let cluster: Cluster;
+
+beforeAll(async () => {
+  cluster = await Cluster.connect(inject('kubeconfig'));
+  await cluster.createNamespace(namespace);
+  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+  const fn = await startFunction(setting, 'examples/01-minimal');
+  const gateway = await startGateway(setting, [fn.url]);
+  processes.push(gateway.process, fn.process);
+  await untilReady(gateway.url);
+});
+
+afterAll(async () => {
+  for (const process of processes) await process.kill('SIGTERM');
+  await cluster.deleteNamespace(namespace);
+  await cluster.close();
+});
+
+function says(text: string) {
+  return eventually(async () => {
+    const found = await cluster.get(configMaps, greeting);
+    expect(found?.data).toEqual({ text });
+    return found;
+  });
+}
+
+it('makes a greeting, which the source owns', async () => {
+  const metadata = { ...source, labels: { greet: 'true' } };
+  const { uid } = (await cluster.create(configMaps, { metadata, data: { name: 'Ann' } })).metadata;
+  const made = await says('Hello, Ann!');
+  expect(controllerOf(made ?? { metadata: {} })).toMatchObject({ kind: 'ConfigMap', name: 'ann', uid });
+});
+
+it('changes it with its source', async () => {
+  await cluster.patch(configMaps, source, { data: { name: 'Anna' } });
+  await says('Hello, Anna!');
+});
+
+it('puts right what somebody else writes into it', async () => {
+  await cluster.patch(configMaps, greeting, { data: { text: 'Go away!' } });
+  await says('Hello, Anna!');
+});
+
+it('makes it again when it is deleted', async () => {
+  const before = await says('Hello, Anna!');
+  await cluster.delete(configMaps, greeting);
+  const after = await says('Hello, Anna!');
+  expect(after?.metadata.uid).not.toBe(before?.metadata.uid);
+});
+
+it('lets it go with its source', async () => {
+  await cluster.delete(configMaps, source);
+  await eventually(async () => expect(await cluster.get(configMaps, greeting)).toBeUndefined());
+});
+
+it('leaves alone what is not labelled, and what is not its own', async () => {
+  const others = { namespace, name: 'bob-greeting' };
+  await cluster.create(configMaps, { metadata: others, data: { text: 'mine' } });
+  await cluster.create(configMaps, { metadata: { namespace, name: 'unlabelled' } });
+  await cluster.create(configMaps, { metadata: { namespace, name: 'bob', labels: { greet: 'true' } } });
+  await processes[0]?.line(
+    ({ msg, key, outcome }) => msg === 'trigger' && key === `${namespace}/bob` && outcome === 'error',
+  );
+  expect((await cluster.get(configMaps, others))?.data).toEqual({ text: 'mine' });
+  expect(await cluster.get(configMaps, { namespace, name: 'unlabelled-greeting' })).toBeUndefined();
+  // Out of the way: what was failing goes on.
+  await cluster.delete(configMaps, others);
+  await eventually(async () => {
+    expect((await cluster.get(configMaps, others))?.data).toEqual({ text: 'Hello, world!' });
+  });
+});

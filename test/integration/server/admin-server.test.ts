@@ -1,0 +1,166 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { METRICS } from '../../../src/core/index.ts';
+import type { HealthCheck } from '../../../src/gateway/manager/health.ts';
+import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
+import { Dashboard } from '../../../src/gateway/server/dashboard.ts';
+import { Cluster, configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { createSetting, startFunction, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import type { TestProcess } from '../../harness/process.ts';
+
+const ok: HealthCheck = () => undefined;
+
+async function withServer(
+  options: { host?: string; live?: [string, HealthCheck][]; ready?: [string, HealthCheck][] },
+  use: (url: string) => Promise<void>,
+): Promise<void> {
+  const server = new AdminServer({
+    host: options.host ?? '127.0.0.1',
+    port: 0,
+    live: new Map(options.live ?? [['ping', ok]]),
+    ready: new Map(options.ready ?? [['redis', ok]]),
+    metrics: async () => '',
+    dashboard: new Dashboard(),
+  });
+  await server.start();
+  try {
+    await use(server.url);
+  } finally {
+    await server.stop();
+  }
+}
+
+async function get(url: string): Promise<[number, string]> {
+  const answer = await fetch(url, { redirect: 'manual' });
+  return [answer.status, await answer.text()];
+}
+
+describe('health', () => {
+  it('is one word while all is well, and each check by name when asked', async () => {
+    await withServer(
+      {
+        ready: [
+          ['redis', ok],
+          ['functions', ok],
+        ],
+      },
+      async (url) => {
+        expect(await get(`${url}/livez`)).toEqual([200, 'ok']);
+        expect(await get(`${url}/readyz`)).toEqual([200, 'ok']);
+        expect(await get(`${url}/readyz?verbose`)).toEqual([200, '[+]redis ok\n[+]functions ok\n']);
+      },
+    );
+  });
+
+  it('is 503 and names what is wrong; readiness does not make it unlive', async () => {
+    const ready: [string, HealthCheck][] = [
+      ['redis', () => 'not connected'],
+      ['informers', ok],
+      ['functions', () => 'http://f: silent'],
+    ];
+    await withServer({ ready }, async (url) => {
+      const lines = '[-]redis failed: not connected\n[+]informers ok\n[-]functions failed: http://f: silent\n';
+      expect(await get(`${url}/readyz`)).toEqual([503, lines]);
+      expect(await get(`${url}/livez`)).toEqual([200, 'ok']);
+    });
+  });
+
+  it('takes a check that throws for one that failed', async () => {
+    const broken = (): never => {
+      throw new Error('no idea');
+    };
+    await withServer({ live: [['ping', broken]], ready: [['redis', broken]] }, async (url) => {
+      expect(await get(`${url}/livez`)).toEqual([503, '[-]ping failed: no idea\n']);
+      expect(await get(`${url}/readyz`)).toEqual([503, '[-]redis failed: no idea\n']);
+    });
+  });
+});
+
+it('there is no dashboard on an address that is not loopback', async () => {
+  // It is loopback really, but none of the names that count as it: nothing else may be bound in a test.
+  await withServer({ host: '127.0.0.2' }, async (url) => {
+    for (const path of ['/', '/dashboard', '/dashboard/', '/dashboard/api/queues']) {
+      expect((await get(url + path))[0], path).toBe(404);
+    }
+    expect(await get(`${url}/livez`)).toEqual([200, 'ok']);
+  });
+});
+
+describe('the server of a gateway', () => {
+  const processes: TestProcess[] = [];
+  const nowhere = 'http://127.0.0.1:1';
+  let url: string;
+  let incomplete: string;
+
+  beforeAll(async () => {
+    const urls = { kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') };
+    const setting = createSetting(urls);
+    const fn = await startFunction(setting, 'examples/01-minimal');
+    const gateway = await startGateway(setting, [fn.url]);
+    const without = await startGateway(createSetting(urls), [nowhere]);
+    processes.push(gateway.process, fn.process, without.process);
+    [url, incomplete] = [gateway.url, without.url];
+    await untilReady(url);
+  });
+
+  afterAll(async () => {
+    for (const process of processes) await process.kill('SIGTERM');
+  });
+
+  it('names a function that does not answer', async () => {
+    await eventually(async () => {
+      const [status, text] = await get(`${incomplete}/readyz`);
+      expect(status).toBe(503);
+      expect(text).toContain(`[-]functions failed: ${nowhere}: `);
+      expect(text).toContain('nobody listens');
+    });
+    expect(await get(`${incomplete}/livez`)).toEqual([200, 'ok']);
+  });
+
+  it("gives metrics in Prometheus' text form, under the names of client-go and controller-runtime", async () => {
+    // A change while it runs: the time in the queue is not counted for keys that waited as its backlog at start.
+    const cluster = await Cluster.connect(inject('kubeconfig'));
+    const key = { namespace: 'default', name: uniqueName('counted') };
+    await cluster.create(configMaps, { metadata: key });
+    const [answer, text] = await eventually(async () => {
+      const answer = await fetch(`${url}/metrics`);
+      const text = await answer.text();
+      // The first run has ended: each series below has a value.
+      expect(text).toContain('\nworkqueue_queue_duration_seconds_count{name="greeting"} ');
+      expect(text).toContain('\nworkqueue_work_duration_seconds_count{name="greeting"} ');
+      return [answer, text] as const;
+    });
+    await cluster.delete(configMaps, key);
+    await cluster.close();
+    expect(answer.headers.get('content-type')).toMatch(/^text\/plain\b/);
+    expect(text.endsWith('\n')).toBe(true);
+    const types = new Map<string, string>();
+    for (const line of text.trimEnd().split('\n')) {
+      const type = /^# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (counter|gauge|histogram|summary)$/.exec(line);
+      if (type) types.set(type[1] ?? '', type[2] ?? '');
+      const sample =
+        /^[a-zA-Z_:][a-zA-Z0-9_:]*(\{([a-zA-Z_]\w*="([^"\\]|\\.)*",?)*\})? (NaN|[+-]Inf|-?[0-9.]+(e[+-]?[0-9]+)?)$/;
+      if (!line.startsWith('# ') && line !== '') expect(line).toMatch(sample);
+    }
+    const expected = [
+      ...Object.keys(METRICS.counters).map((name) => [name, 'counter']),
+      ...Object.keys(METRICS.gauges).map((name) => [name, 'gauge']),
+      ...Object.keys(METRICS.histograms).map((name) => [name, 'histogram']),
+    ];
+    for (const [name = '', type] of expected) expect(types.get(name), name).toBe(type);
+    // Dashboards that people have: the name and its labels, on a gateway that has run something.
+    for (const series of [
+      'workqueue_depth{name="greeting"}',
+      'workqueue_adds_total{name="greeting"}',
+      'workqueue_queue_duration_seconds_bucket{le="0.005",name="greeting"}',
+      'workqueue_work_duration_seconds_count{name="greeting"}',
+      'controller_runtime_reconcile_total{controller="greeting",result="success"}',
+      'controller_runtime_reconcile_time_seconds_sum{controller="greeting"}',
+      'controller_runtime_active_workers{controller="greeting"}',
+      'controller_runtime_max_concurrent_reconciles{controller="greeting"}',
+      'rest_client_requests_total{code="200",method="GET"}',
+    ]) {
+      expect(text, series).toContain(`\n${series} `);
+    }
+  });
+});
