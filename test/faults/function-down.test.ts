@@ -1,0 +1,66 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import type { Cluster } from '../harness/cluster.ts';
+import { ConfigMapChanges } from '../harness/config-map-changes.ts';
+import { eventually } from '../harness/eventually.ts';
+import { cachedVersions, metric, runsOnRecord, servedVersions } from '../harness/gateway-view.ts';
+import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { machineMs } from '../harness/machine-clock.ts';
+import type { TestProcess } from '../harness/process.ts';
+import { type Random, seededRandom } from '../harness/seeded-random.ts';
+import { RECORDER, recordsOf, startRecorder } from '../harness/recorder.ts';
+import { Started } from '../harness/started.ts';
+
+const DOWN_MS = 10_000;
+
+describe('a function killed and down for ten seconds while objects change', () => {
+  const namespace = uniqueName('function');
+  const started = new Started();
+  const recorders: TestProcess[] = [];
+  let cluster: Cluster;
+  let random: Random;
+  let setting: Setting;
+  let port: number;
+  let gateway: Awaited<ReturnType<typeof startGateway>>;
+
+  beforeAll(async () => {
+    random = seededRandom('function-down');
+    cluster = await started.cluster(inject('kubeconfig'), namespace);
+    setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+    const url = await startFunction(0);
+    port = Number(new URL(url).port);
+    gateway = started.keep(await startGateway(setting, [url]));
+    await untilReady(gateway.url);
+  });
+
+  afterAll(() => started.stop());
+
+  async function startFunction(at: number): Promise<string> {
+    const { process, url } = started.keep(await startRecorder(setting, { namespace, port: at }));
+    recorders.push(process);
+    return url;
+  }
+
+  it('gets every change and every deletion once it is back', { timeout: 180_000 }, async () => {
+    const changes = new ConfigMapChanges(cluster, namespace, { count: 200, random });
+    await changes.createAll();
+    await changes.keepChanging(50, async () => {
+      await sleep(random.between(1000, 3000));
+      await recorders[0]?.kill('SIGKILL');
+      await sleep(DOWN_MS);
+      await startFunction(port);
+      await sleep(random.between(1000, 2000));
+    });
+    const endedAt = machineMs();
+    await eventually(async () => expect(await changes.unreconciled(recordsOf(...recorders))).toEqual([]), 90_000);
+    expect(await cachedVersions(setting, cluster, namespace)).toEqual(await servedVersions(cluster, namespace));
+    process.stdout.write(
+      `function-down: ${changes.acknowledged} changes reconciled ` +
+        `${((machineMs() - endedAt) / 1000).toFixed(1)} s after the last one, ${recordsOf(...recorders).length} runs\n`,
+    );
+    // It was the connection that was refused, and seen as such: nothing ran, so nothing had to be waited for.
+    const refused = { controller: RECORDER, outcome: 'refused' };
+    expect(await metric(gateway.url, 'levelhook_triggers_total', refused)).toBeGreaterThan(0);
+    await eventually(async () => expect(await runsOnRecord(setting, cluster, RECORDER)).toEqual([]), 10_000);
+  });
+});
