@@ -74,7 +74,7 @@ describe('a gateway killed with SIGKILL at random moments of a scale-up', () => 
 
   it.for(Array.from({ length: ROUNDS }, (_, at) => at + 1))(
     `ends with exactly ${PODS} pods within a minute (round %i)`,
-    { timeout: 120_000 },
+    { timeout: 150_000 },
     async (round) => {
       const name = `web-${round}`;
       await cluster.create(replicaSets, replicaSet({ namespace, name }, PODS));
@@ -108,7 +108,9 @@ describe('a gateway killed with SIGKILL at random moments of a scale-up', () => 
         expect(await observe(name)).toEqual({ active: PODS, replicas: PODS });
         await sleep(100);
       }
-      await eventually(async () => expect(await runsOnRecord(setting, cluster, 'replicaset')).toEqual([]), 5000);
+      // The last kill may have come after the last write: its run is settled at its deadline, 15 s after its start, once
+      // BullMQ has handed its job out again.
+      await eventually(async () => expect(await runsOnRecord(setting, cluster, 'replicaset')).toEqual([]), 40_000);
     },
   );
 });
