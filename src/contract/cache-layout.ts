@@ -6,7 +6,11 @@ import { formatKind, type GroupVersionKind, type KubernetesObject, controllerOf 
  * them together in a Redis Cluster.
  */
 export interface ViewKeys {
-  /** HASH: `version` (up to which the view is complete), `term`, `incarnation`, `runId`. */
+  /**
+   * HASH: `version` (up to which the view is complete), `term`, `incarnation`, `runId`, and `indexes`, the declared
+   * indexes that are complete (JSON): readers filter by the others. `filling`: those that objects may stand in though
+   * they are not complete (JSON, or empty): being filled, or withdrawn.
+   */
   readonly view: string;
   /** HASH: object key -> encoded object (`node/codec`). */
   readonly objects: string;
@@ -50,13 +54,50 @@ export const namespaceIndex = (namespace: string): string => `namespace:${namesp
 export const controllerIndex = (ownerUid: string): string => `controller:${ownerUid}`;
 export const orphanIndex = (namespace: string): string => `orphan:${namespace}`;
 
-/** The index entries of an object: `name:value`. The applier keeps the SETs in step with them. */
-export function indexEntriesOf(object: KubernetesObject): string[] {
+/**
+ * An index that a controller declares: by the value of a field (a path with dots; a list on the way gives each of its
+ * values), of a label or of an annotation. What it is made of is its name, so two controllers share one without knowing.
+ */
+export type IndexSpec = `field:${string}` | `label:${string}` | `annotation:${string}`;
+
+/** The entry of a declared index under one value. Values are escaped: entries are kept line by line. */
+export const declaredIndex = (spec: IndexSpec, value: string): string => `${spec}=${encodeURIComponent(value)}`;
+
+/** The values under which an object stands in a declared index, each once; none when it has no such field. */
+export function indexValues(object: KubernetesObject, spec: IndexSpec): string[] {
+  const colon = spec.indexOf(':');
+  const name = spec.slice(colon + 1);
+  const { labels, annotations } = object.metadata;
+  switch (spec.slice(0, colon)) {
+    case 'label':
+      return labels?.[name] === undefined ? [] : [labels[name]];
+    case 'annotation':
+      return annotations?.[name] === undefined ? [] : [annotations[name]];
+    default:
+      return [...new Set(valuesAt(object, name.split('.')))];
+  }
+}
+
+function valuesAt(value: unknown, path: readonly string[]): string[] {
+  if (Array.isArray(value)) return value.flatMap((each) => valuesAt(each, path));
+  const [name, ...rest] = path;
+  if (name === undefined) {
+    return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? [String(value)] : [];
+  }
+  if (typeof value !== 'object' || value === null) return [];
+  return valuesAt((value as Record<string, unknown>)[name], rest);
+}
+
+/** The index entries of an object, `name:value`. The applier keeps the SETs in step with them. */
+export function indexEntriesOf(object: KubernetesObject, declared: readonly IndexSpec[] = []): string[] {
   const { namespace } = object.metadata;
   const owner = controllerOf(object);
   const entries = namespace ? [namespaceIndex(namespace)] : [];
   if (owner) entries.push(controllerIndex(owner.uid));
   else if (namespace) entries.push(orphanIndex(namespace));
+  for (const spec of declared) {
+    for (const value of indexValues(object, spec)) entries.push(declaredIndex(spec, value));
+  }
   return entries;
 }
 

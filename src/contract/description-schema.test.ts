@@ -9,7 +9,9 @@ describe('descriptionSchema', () => {
     expect(descriptionSchema.parse(least)).toEqual({
       ...least,
       owns: [],
+      watches: [],
       reads: [],
+      indexes: [],
       concurrency: 1,
       timeoutSeconds: 15,
     });

@@ -1,8 +1,19 @@
 import { z } from 'zod';
 import { CONTRACT_VERSION } from './trigger.ts';
+import type { IndexSpec } from './cache-layout.ts';
 import type { Description } from './description.ts';
 
 const groupVersionKind = z.object({ apiVersion: z.string().min(1), kind: z.string().min(1) });
+
+const indexSpec = z.custom<IndexSpec>(
+  (value) => typeof value === 'string' && /^(field|label|annotation):[^\s=]+$/.test(value),
+  'must be field:, label: or annotation: and a name',
+);
+
+const watchMap = z.discriminatedUnion('by', [
+  z.object({ by: z.literal('index'), index: indexSpec }),
+  z.object({ by: z.literal('selector'), path: z.string().min(1), orphansOnly: z.boolean().exactOptional() }),
+]);
 
 /** Decodes a function's description on the gateway's side. A separate file: zod is no part of a function's bundle. */
 export const descriptionSchema: z.ZodType<Description> = z.object({
@@ -10,7 +21,9 @@ export const descriptionSchema: z.ZodType<Description> = z.object({
   name: z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a DNS label'),
   for: groupVersionKind,
   owns: z.array(groupVersionKind).default([]),
+  watches: z.array(groupVersionKind.extend({ map: watchMap })).default([]),
   reads: z.array(groupVersionKind).default([]),
+  indexes: z.array(groupVersionKind.extend({ index: indexSpec })).default([]),
   concurrency: z.int().min(1).max(1000).default(1),
   timeoutSeconds: z.number().min(1).max(900).default(15),
 });

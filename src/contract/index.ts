@@ -1,8 +1,11 @@
 export {
   controllerIndex,
+  declaredIndex,
   decodeEntry,
   encodeEntry,
   indexEntriesOf,
+  type IndexSpec,
+  indexValues,
   namespaceIndex,
   type ObjectEntry,
   orphanIndex,
@@ -10,7 +13,7 @@ export {
   viewKeys,
   viewPrefix,
 } from './cache-layout.ts';
-export type { Description } from './description.ts';
+export type { Description, WatchMap } from './description.ts';
 export { LEVELHOOK_HEADER, type OutcomeBody, type RequestResult, type Write } from './outcome.ts';
 export {
   generateSecret,
@@ -29,4 +32,5 @@ export {
   type Reason,
   type Trigger,
   type TriggerRequest,
+  type ViewLocation,
 } from './trigger.ts';

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isResourceVersion } from '../core/index.ts';
 import type { OutcomeBody } from './outcome.ts';
 import { CONTRACT_VERSION } from './trigger.ts';
 
@@ -10,7 +11,7 @@ const writes = z
       namespace: z.string().exactOptional(),
       name: z.string(),
       uid: z.string(),
-      resourceVersion: z.string().exactOptional(),
+      resourceVersion: z.string().refine(isResourceVersion, 'must be a resourceVersion').exactOptional(),
       deleted: z.literal(true).exactOptional(),
     }),
   )

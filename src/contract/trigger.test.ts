@@ -7,7 +7,7 @@ const trigger: Trigger = {
   controller: 'replicaset',
   deadline: '2026-01-01T00:00:00.000Z',
   remainingSeconds: 15,
-  cache: { views: { 'v1/Pod': '{levelhook:v1:c:v1/Pod:s}' } },
+  cache: { views: { 'v1/Pod': [{ prefix: '{levelhook:v1:c:v1/Pod:s}' }] } },
   requests: [{ namespace: 'a', name: 'b', attempt: 1, run: 7, reasons: [{ type: 'initial' }] }],
 };
 

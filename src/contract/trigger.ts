@@ -39,8 +39,15 @@ export interface Trigger {
 
 /** Where the function finds the gateway's cache. */
 export interface CacheLocation {
-  /** From `apiVersion/Kind` to the key prefix of that view in Redis (see `cache-layout`), for the Redis reader. */
-  readonly views: Readonly<Record<string, string>>;
+  /** By `apiVersion/Kind`: one view of all that is cached, or one for each cached namespace. For the Redis reader. */
+  readonly views: Readonly<Record<string, readonly ViewLocation[]>>;
+}
+
+export interface ViewLocation {
+  /** The first part of the view's keys in Redis (see `cache-layout`). */
+  readonly prefix: string;
+  /** The only namespace that it holds; all when absent. */
+  readonly namespace?: string;
 }
 
 /** Something in a signed body that is not what the contract says: a version mismatch or a fault, never an attack. */

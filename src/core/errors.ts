@@ -13,3 +13,10 @@ export function messageOf(error: unknown): string {
   const own = error.message || (error instanceof AggregateError ? error.errors.map(messageOf).join('; ') : error.name);
   return error.cause === undefined ? own : `${own}: ${messageOf(error.cause)}`;
 }
+
+/** Nobody listens there: the request was not delivered. A name with several addresses gives one error for each. */
+export function isConnectionRefused(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if ((error as Error & { code?: string }).code === 'ECONNREFUSED') return true;
+  return error instanceof AggregateError && error.errors.length > 0 && error.errors.every(isConnectionRefused);
+}

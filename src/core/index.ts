@@ -7,7 +7,7 @@ export {
   statusFrom,
 } from './api-error.ts';
 export { type Clock, systemClock } from './clock.ts';
-export { messageOf, UserError } from './errors.ts';
+export { isConnectionRefused, messageOf, UserError } from './errors.ts';
 export { type LabelSelector, matchesLabels } from './label-selector.ts';
 export {
   controllerOf,
@@ -34,3 +34,4 @@ export {
   type Metrics,
   silentMetrics,
 } from './metrics.ts';
+export { type Checkpoint, type CheckpointName, noCheckpoint } from './checkpoint.ts';

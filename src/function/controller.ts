@@ -1,5 +1,5 @@
 import type { KubernetesObject, Logger, ObjectKey, Resource } from '../core/index.ts';
-import type { Reason } from '../contract/index.ts';
+import type { IndexSpec, Reason, WatchMap } from '../contract/index.ts';
 import type { ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
 
@@ -41,8 +41,15 @@ export interface ControllerOptions {
   readonly for: Resource;
   /** Kinds that this controller makes: an event of one queues its controller owner. Default none. */
   readonly owns?: readonly Resource[];
+  /** Kinds whose events queue the objects of kind `for` that refer to them, and how they are found. Default none. */
+  readonly watches?: readonly { readonly resource: Resource; readonly map: WatchMap }[];
   /** Kinds that are only read. Default none. */
   readonly reads?: readonly Resource[];
+  /**
+   * Indexes that lists of this controller need beside those by namespace and controller:
+   * `[{ resource: Pod, index: 'field:spec.nodeName' }]`. Default none.
+   */
+  readonly indexes?: readonly { readonly resource: Resource; readonly index: IndexSpec }[];
   /** Keys at a time. Default 1. */
   readonly concurrency?: number;
   /** The time a run may take. Default 15. */

@@ -53,7 +53,7 @@ function trigger(rest: Partial<Trigger> = {}): Trigger {
     controller: 'web',
     deadline: new Date(Date.now() + 15_000).toISOString(),
     remainingSeconds: 15,
-    cache: { views: { 'v1/Pod': 'prefix' } },
+    cache: { views: { 'v1/Pod': [{ prefix: 'prefix' }] } },
     requests: [request],
     ...rest,
   };
@@ -182,7 +182,9 @@ describe('a function app answers', () => {
       name: 'web',
       for: { apiVersion: 'apps/v1', kind: 'ReplicaSet' },
       owns: [{ apiVersion: 'v1', kind: 'Pod' }],
+      watches: [],
       reads: [],
+      indexes: [],
       concurrency: 1,
       timeoutSeconds: 15,
     });

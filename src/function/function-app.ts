@@ -67,6 +67,10 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
   app.post('/', async (context) => {
     // Hono keeps the text that was verified; this does not read the body again.
     const trigger = decodeTrigger(await context.req.text());
+    // Several functions may share a secret: a trigger that was meant for another must not run a key of that name here.
+    if (trigger.controller !== controller.name) {
+      throw new ContractError(`the trigger is for ${trigger.controller}, and this is ${controller.name}`);
+    }
     const results = await runTrigger(controller, trigger, {
       cache: options.cache(trigger.cache),
       api: options.api,
@@ -94,7 +98,9 @@ function describe(controller: Controller): Description {
     name: controller.name,
     for: kind(controller.for),
     owns: (controller.owns ?? []).map(kind),
+    watches: (controller.watches ?? []).map(({ resource, map }) => ({ ...kind(resource), map })),
     reads: (controller.reads ?? []).map(kind),
+    indexes: (controller.indexes ?? []).map(({ resource, index }) => ({ ...kind(resource), index })),
     concurrency: controller.concurrency ?? 1,
     timeoutSeconds: controller.timeoutSeconds ?? 15,
   };

@@ -13,7 +13,7 @@ export {
   type Resource,
   resource,
 } from '../core/index.ts';
-export type { CacheLocation, Reason } from '../contract/index.ts';
+export type { CacheLocation, IndexSpec, Reason, ViewLocation, WatchMap } from '../contract/index.ts';
 export { type ApiTransport, ApiWriter, type DeleteOptions, type NewObject, type Patch } from './api-writer.ts';
 export type { CacheReader, ListOptions, ListResult } from './cache-reader.ts';
 export {

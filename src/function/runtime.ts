@@ -51,7 +51,7 @@ async function runRequest(
     const result = await controller.run(given, { cache: options.cache, api, log, signal });
     const seconds = result?.requeueAfterSeconds;
     // Sent as it is, it would make the whole answer unreadable, and the key would wait for its deadline.
-    if (seconds !== undefined && !(seconds >= 0 && seconds <= MAX_SECONDS)) {
+    if (seconds !== undefined && !isDuration(seconds)) {
       throw new TerminalError(`requeueAfterSeconds is ${seconds}: it must lie between 0 and a year`);
     }
     return { status: 'done', writes: api.writes, ...(seconds === undefined ? {} : { requeueAfterSeconds: seconds }) };
@@ -60,7 +60,7 @@ async function runRequest(
     const status = error instanceof TerminalError ? 'terminal' : 'error';
     log.error({ error: message, ...(status === 'error' ? { stack: stackOf(error) } : {}) }, 'reconcile failed');
     const retry =
-      error instanceof RetryAfterError && error.retryAfterSeconds >= 0
+      error instanceof RetryAfterError && isDuration(error.retryAfterSeconds)
         ? { retryAfterSeconds: error.retryAfterSeconds }
         : {};
     return { status, message, writes: api.writes, ...retry };
@@ -69,6 +69,10 @@ async function runRequest(
 
 /** The gateway's bound. */
 const MAX_SECONDS = 365 * 86_400;
+
+function isDuration(seconds: number): boolean {
+  return seconds >= 0 && seconds <= MAX_SECONDS;
+}
 
 function stackOf(error: unknown): string | undefined {
   return error instanceof Error ? error.stack : undefined;

@@ -4,6 +4,7 @@ import {
   formatObjectKey,
   type KubernetesObject,
   matchesLabels,
+  newestResourceVersion,
   type ObjectKey,
   type Resource,
   type ResourceVersion,
@@ -11,7 +12,9 @@ import {
 import {
   type CacheLocation,
   controllerIndex,
+  declaredIndex,
   indexEntriesOf,
+  type IndexSpec,
   namespaceIndex,
   orphanIndex,
   type ViewKeys,
@@ -50,19 +53,39 @@ export class RedisReader implements CacheReader {
   }
 
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
-    const keys = this.#keys(resource);
+    const [keys] = this.#views(resource, key.namespace);
+    // A namespace that is not cached has no objects, as far as this controller is concerned.
+    if (!keys) return undefined;
     const [, text] = await Promise.all([
-      this.#version(resource, keys),
+      this.#state(resource, keys),
       this.#redis.hget(keys.objects, formatObjectKey(key)),
     ]);
     return text === null ? undefined : (decodeObject(text) as T);
   }
 
   async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {
-    const keys = this.#keys(resource);
-    const indexes = indexesOf(options);
+    const views = this.#views(resource, options.namespace ?? options.orphansIn);
+    const lists = await Promise.all(views.map((keys) => this.#listView(resource, keys, options)));
+    const versions = lists.map(({ version }) => version);
+    return {
+      items: lists.flatMap(({ items }) => items),
+      // The oldest of them is what all are at least as new as.
+      version: versions.reduce((a, b) => (newestResourceVersion(a, b) === a ? b : a), versions[0] ?? '0'),
+    };
+  }
+
+  async #listView<T extends KubernetesObject>(
+    resource: Resource<T>,
+    keys: ViewKeys,
+    options: ListOptions,
+  ): Promise<ListResult<T>> {
+    const wanted = indexesOf(options);
+    const declared = options.index ? [options.index.spec] : [];
+    const { version, complete } = await this.#state(resource, keys);
+    // A declared index that is still being filled is no help in finding keys; the objects are looked at either way.
+    const usable = options.index && !complete.includes(options.index.spec) ? wanted.slice(0, -1) : wanted;
     // Two trips: the keys by index, then the objects. (One Lua script for both was slower, measured.)
-    const [version, names] = await Promise.all([this.#version(resource, keys), this.#names(keys, indexes)]);
+    const names = await this.#names(keys, usable);
     const texts = names.length > 0 ? await this.#redis.hmget(keys.objects, ...names) : [];
     const items: T[] = [];
     for (const text of texts) {
@@ -70,8 +93,8 @@ export class RedisReader implements CacheReader {
       if (text === null) continue;
       const object = decodeObject(text) as T;
       // Changed between the trips, so that it left the index.
-      const entries = indexEntriesOf(object);
-      if (!indexes.every((index) => entries.includes(index))) continue;
+      const entries = indexEntriesOf(object, declared);
+      if (!wanted.every((index) => entries.includes(index))) continue;
       if (options.labelSelector && !matchesLabels(options.labelSelector, object.metadata.labels)) continue;
       items.push(object);
     }
@@ -85,25 +108,30 @@ export class RedisReader implements CacheReader {
     return sets.length === 1 ? this.#redis.smembers(first) : this.#redis.sinter(...sets);
   }
 
-  async #version(resource: Resource, keys: ViewKeys): Promise<ResourceVersion> {
-    const version = await this.#redis.hget(keys.view, 'version');
-    if (version === null) throw new Error(`the cache of ${formatKind(resource)} is not complete yet`);
-    return version;
+  async #state(resource: Resource, keys: ViewKeys): Promise<{ version: ResourceVersion; complete: IndexSpec[] }> {
+    const [version, indexes] = await this.#redis.hmget(keys.view, 'version', 'indexes');
+    if (!version) throw new Error(`the cache of ${formatKind(resource)} is not complete yet`);
+    return { version, complete: indexes ? (JSON.parse(indexes) as IndexSpec[]) : [] };
   }
 
-  #keys(resource: Resource): ViewKeys {
-    const prefix = this.#location.views[formatKind(resource)];
-    if (prefix === undefined) {
+  /** The views of a kind, or the one that can hold a namespace's objects. */
+  #views(resource: Resource, namespace: string | undefined): ViewKeys[] {
+    const views = this.#location.views[formatKind(resource)];
+    if (views === undefined) {
       throw new TypeError(`${formatKind(resource)} is not cached for this controller: name it in for, owns or reads`);
     }
-    return viewKeys(prefix);
+    const holds = (view: { namespace?: string }): boolean =>
+      namespace === undefined || view.namespace === undefined || view.namespace === namespace;
+    return views.filter(holds).map(({ prefix }) => viewKeys(prefix));
   }
 }
 
-function indexesOf({ namespace, controlledBy, orphansIn }: ListOptions): string[] {
+/** The index entries that an object of the list carries; that of a declared index last. */
+function indexesOf({ namespace, controlledBy, orphansIn, index }: ListOptions): string[] {
   const indexes = [];
   if (namespace !== undefined) indexes.push(namespaceIndex(namespace));
   if (controlledBy !== undefined) indexes.push(controllerIndex(controlledBy));
   if (orphansIn !== undefined) indexes.push(orphanIndex(orphansIn));
+  if (index !== undefined) indexes.push(declaredIndex(index.spec, index.value));
   return indexes;
 }

@@ -1,0 +1,21 @@
+/**
+ * Called at the named points between two steps that a crash may separate. Does nothing in production; tests stop a part
+ * there for good, to show that whoever takes over repairs what was left.
+ */
+export type Checkpoint = (point: CheckpointName) => Promise<void>;
+
+export type CheckpointName =
+  | 'apply:before-script'
+  | 'apply:after-script'
+  | 'relay:before-add'
+  | 'relay:after-add'
+  | 'relay:after-delete'
+  | 'list:begun'
+  | 'list:before-deletes'
+  | 'list:before-version'
+  | 'initial:between-keys'
+  | 'initial:before-mark'
+  | 'recovery:before-relist'
+  | 'recovery:before-renew';
+
+export const noCheckpoint: Checkpoint = async () => {};
