@@ -5,7 +5,7 @@ import { replicaset } from './controller.ts';
 /** The replicaset function with its settings: the variables are in the README. Connects to nothing yet. */
 export function createApp(environment: Readonly<Record<string, string | undefined>>) {
   return createFunctionApp(replicaset, {
-    secrets: requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/\s+/),
+    secrets: requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/[\s,]+/),
     cache: redisCache(requiredVariable(environment, 'REDIS_URL')),
     api: kubeConfigTransport(environment['KUBECONFIG'] || undefined),
   });

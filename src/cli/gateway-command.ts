@@ -30,6 +30,8 @@ export async function gatewayCommand(options: GatewayOptions): Promise<void> {
   await gateway.stop();
   logger.info({}, 'stopped');
   release();
+  // Everything is stopped. A connection that still tries to come back, as with Redis away, must not keep the process.
+  setTimeout(() => process.exit(), 1000).unref();
   if (fatal instanceof UserError) throw fatal;
   if (fatal !== undefined) throw new Error(messageOf(fatal), { cause: fatal });
 }

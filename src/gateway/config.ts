@@ -5,7 +5,14 @@ const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
 const words = z.string().transform((text) => text.split(/[\s,]+/).filter((word) => word !== ''));
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
-const functionUrls = words.pipe(z.array(z.url({ protocol: /^https?$/, error: 'must be http:// or https:// URLs' })));
+const functionUrls = words.pipe(
+  z.array(
+    z
+      .url({ protocol: /^https?$/, error: 'must be http:// or https:// URLs' })
+      // URLs are logged and shown; a function is protected by its signature.
+      .refine((url) => new URL(url).username === '' && new URL(url).password === '', 'must hold no user or password'),
+  ),
+);
 
 /** Each setting: its environment variable, its form, its default. */
 const schema = z.object({
@@ -33,6 +40,10 @@ const schema = z.object({
   LEVELHOOK_LOG_TRIGGERS: flag.default(false),
   /** How long runs in flight may take to end at SIGTERM. */
   LEVELHOOK_DRAIN_SECONDS: z.coerce.number('must be a number of seconds').min(0).max(3600).default(20),
+  /** How often all keys are queued again from the cache, in hours: client-go's resync. */
+  LEVELHOOK_RESYNC_HOURS: z.coerce.number('must be a number of hours').positive().default(10),
+  /** A file that says what of each kind is cached (YAML or JSON, see cache/cache-file.ts). Default: everything. */
+  LEVELHOOK_CACHE_FILE: z.string().optional(),
   /** No gateway has dispatched on this cluster lately, whatever Redis says: set by `levelhook start` alone. */
   LEVELHOOK_NOTHING_IN_FLIGHT: flag.default(false),
 });
@@ -51,6 +62,9 @@ export interface GatewayConfig {
   readonly logLevel: (typeof LOG_LEVELS)[number];
   readonly logTriggers: boolean;
   readonly drainMs: number;
+  readonly resyncMs: number;
+  /** See `cache/cache-file`. */
+  readonly cacheFile: string | undefined;
   /** See `RecoveryOptions.nothingInFlight`. */
   readonly nothingInFlight: boolean;
 }
@@ -84,6 +98,8 @@ export function readConfig(
     logLevel: value.LEVELHOOK_LOG_LEVEL,
     logTriggers: value.LEVELHOOK_LOG_TRIGGERS,
     drainMs: value.LEVELHOOK_DRAIN_SECONDS * 1000,
+    resyncMs: value.LEVELHOOK_RESYNC_HOURS * 3_600_000,
+    cacheFile: value.LEVELHOOK_CACHE_FILE,
     nothingInFlight: value.LEVELHOOK_NOTHING_IN_FLIGHT,
   });
 }

@@ -1,13 +1,24 @@
 import { randomUUID } from 'node:crypto';
-import { type Clock, formatKind, type Logger, messageOf, systemClock, UserError } from '../core/index.ts';
+import {
+  type Checkpoint,
+  type Clock,
+  formatKind,
+  type Logger,
+  messageOf,
+  noCheckpoint,
+  systemClock,
+  UserError,
+} from '../core/index.ts';
 import { type Description, importSecret, type SigningKey } from '../contract/index.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity, discoverResource } from './apiserver/discovery.ts';
-import type { Wakeup } from './cache/change.ts';
+import { readCacheSettings } from './cache/cache-file.ts';
+import type { KeyWakeup } from './cache/change.ts';
 import { Informers } from './cache/informers.ts';
 import { connectRedis, type Redis, withoutPassword } from './cache/redis.ts';
 import type { View } from './cache/view.ts';
+import { type CacheSettings, settingsFor } from './cache/view-settings.ts';
 import type { GatewayConfig } from './config.ts';
 import { Controller } from './controllers/controller.ts';
 import { FunctionRegistry } from './controllers/function-registry.ts';
@@ -30,12 +41,18 @@ interface Parts {
   readonly recovery: Recovery;
 }
 
+export interface GatewayOptions {
+  /** For tests: called at the named points between two steps. Default: does nothing. */
+  readonly checkpoint?: Checkpoint;
+}
+
 /**
  * The long-running process, wired together: this is the one place that knows all parts. Start order as
  * controller-runtime's Manager: server, then caches, then controllers; stopped in reverse.
  */
 export class Gateway {
   readonly #config: GatewayConfig;
+  readonly #options: Required<GatewayOptions>;
   readonly #clock: Clock = systemClock;
   readonly #logger: Logger;
   readonly #metrics = new PrometheusMetrics();
@@ -47,13 +64,16 @@ export class Gateway {
   readonly #term = randomUUID();
   /** Queues of all controllers that may be woken, those that are still being started included. */
   readonly #queues = new Map<string, BullMqWorkQueue>();
+  readonly #names = new Set<string>();
+  #cacheSettings: CacheSettings = { defaults: {}, kinds: {} };
   readonly #controllers = new Map<string, Controller>();
   #parts: Parts | undefined;
   #functions: FunctionRegistry | undefined;
   #fatal: (error: unknown) => void = () => {};
 
-  constructor(config: GatewayConfig, logger: Logger) {
+  constructor(config: GatewayConfig, logger: Logger, options: GatewayOptions = {}) {
     this.#config = config;
+    this.#options = { checkpoint: noCheckpoint, ...options };
     this.#logger = logger;
     this.#lifecycle = new Lifecycle(this.#clock, logger);
     this.#server = new AdminServer({
@@ -89,6 +109,9 @@ export class Gateway {
   /** Ends in order: no new runs, runs in flight finish within the drain limit, then watches, Redis and the server. */
   async stop(): Promise<void> {
     this.#stop.abort();
+    // With Redis away its commands would wait for it, each part for its own limit.
+    const redis = this.#parts?.redis;
+    if (redis && redis.status !== 'ready') redis.disconnect();
     await this.#lifecycle.stop(this.#config.drainMs + 5000);
   }
 
@@ -96,27 +119,33 @@ export class Gateway {
     const config = this.#config;
     const { signal } = this.#stop;
     const keys = await this.#signingKeys();
+    this.#cacheSettings = readCacheSettings(config.cacheFile);
     await this.#server.start();
     this.#lifecycle.started('server', () => this.#server.stop());
     this.#logger.info({ url: this.#server.url }, 'listening');
 
     const redis = await connectRedis(config.redisUrl);
     this.#lifecycle.started('redis', async () => redis.disconnect());
+    signal.throwIfAborted();
     const credentials = await loadCredentials(config.kubeconfig);
     this.#lifecycle.started('apiserver', () => credentials.close());
     const client = new ApiClient(credentials, this.#metrics);
     const clusterId = config.clusterId ?? (await identify(client));
+    signal.throwIfAborted();
     this.#logger.info(
       { cluster: clusterId, server: client.server, redis: withoutPassword(config.redisUrl) },
       'connected',
     );
 
-    const shared = { redis, clock: this.#clock, logger: this.#logger, metrics: this.#metrics };
+    const { checkpoint } = this.#options;
+    const shared = { redis, clock: this.#clock, logger: this.#logger, metrics: this.#metrics, checkpoint };
     const informers = new Informers({
       ...shared,
       client,
       keyPrefix: config.keyPrefix,
       clusterId,
+      viewsKey: `{${config.keyPrefix}:v1:${clusterId}}:views`,
+      settings: this.#cacheSettings,
       enqueue: (wakeups) => this.#enqueue(wakeups),
       term: this.#term,
       onForeignTerm: (view) => void this.#checkTerm(view),
@@ -161,57 +190,72 @@ export class Gateway {
   }
 
   async #addController(description: Description, url: string, parts: Parts): Promise<void> {
-    const { name, concurrency, timeoutSeconds } = description;
-    const { redis, clusterId, client, informers, keys, recovery } = parts;
-    const { keyPrefix, logTriggers } = this.#config;
-    if (this.#queues.has(name)) throw new UserError(`two functions call their controller "${name}": rename one`);
-    const resource = await discoverResource(client, description.for);
-    // Each kind once, that of `for` first.
-    const kinds = new Map([...description.owns, ...description.reads].map((kind) => [formatKind(kind), kind]));
-    kinds.delete(formatKind(resource));
-    const others = await Promise.all([...kinds.values()].map((kind) => discoverResource(client, kind)));
-    const needed = await Promise.all([resource, ...others].map((each) => informers.ensure(each)));
-
-    const shared = { clock: this.#clock, logger: this.#logger, metrics: this.#metrics };
-    const timeoutMs = timeoutSeconds * 1000;
-    const queue = new BullMqWorkQueue({ ...shared, redis, keyPrefix, clusterId, name, concurrency, timeoutMs });
-    const endpoint = new Endpoint(url, keys, concurrency);
-    const controller = new Controller({
-      ...shared,
-      description,
-      resource,
-      informers: needed,
-      queue,
-      endpoint,
-      logTriggers,
+    const { name } = description;
+    // Before the first wait: two functions are asked at the same time.
+    if (this.#names.has(name)) throw new UserError(`two functions call their controller "${name}": rename one`);
+    this.#names.add(name);
+    const controller = await this.#createController(description, url, parts).catch((error: unknown) => {
+      this.#names.delete(name);
+      throw error;
     });
-    // Known to the relay before the first wakeup; paused until recovery has looked at its queue and views.
-    this.#queues.set(name, queue);
-    queue.pause();
-    controller.addHandlers();
-    await controller.waitForSync(this.#stop.signal);
-    await controller.start();
+    try {
+      await controller.addHandlers();
+      await controller.waitForSync(this.#stop.signal);
+      await controller.start();
+    } catch (error) {
+      await controller.stop(0);
+      this.#queues.delete(name);
+      this.#names.delete(name);
+      throw error;
+    }
     this.#controllers.set(name, controller);
-    this.#dashboard.add(queue.bullmq);
-    this.#logger.info({ controller: name, url, for: formatKind(resource) }, 'controller started');
-    await recovery.check(this.#stop.signal);
+    this.#dashboard.add(controller.queue.bullmq);
+    this.#logger.info({ controller: name, url, for: formatKind(description.for) }, 'controller started');
+    await parts.recovery.check(this.#stop.signal);
   }
 
-  async #enqueue(wakeups: readonly Wakeup[]): Promise<void> {
-    const byController = Map.groupBy(wakeups, ({ controller }) => controller);
-    await Promise.all(
-      [...byController].map(async ([controller, keys]) => {
-        // A controller that this gateway does not run has nothing to be woken; if it comes back, it gets all its keys.
-        await this.#queues.get(controller)?.add(keys);
-      }),
+  /** Its queue is known to the relay, and paused until recovery has looked at it and at its views. */
+  async #createController(description: Description, url: string, parts: Parts): Promise<Controller> {
+    const { name, concurrency, timeoutSeconds, owns, watches, reads } = description;
+    const { redis, clusterId, client, informers, keys } = parts;
+    const { keyPrefix, logTriggers, resyncMs } = this.#config;
+    // Each kind once, that of `for` first.
+    const kinds = new Map([description.for, ...owns, ...watches, ...reads].map((kind) => [formatKind(kind), kind]));
+    if (kinds.has('v1/Secret') && settingsFor(this.#cacheSettings, 'v1/Secret').metadataOnly !== true) {
+      throw new UserError(`the controller "${name}" asks for v1/Secret: of Secrets only metadata is cached, if at all`);
+    }
+    const resources = await Promise.all([...kinds.values()].map((kind) => discoverResource(client, kind)));
+    const sources = await Promise.all(
+      resources.map(async (resource) => ({ resource, informers: await informers.ensure(resource, name) })),
     );
+    const { checkpoint } = this.#options;
+    const shared = { clock: this.#clock, logger: this.#logger, metrics: this.#metrics, checkpoint };
+    const timeoutMs = timeoutSeconds * 1000;
+    const queue = new BullMqWorkQueue({ ...shared, redis, keyPrefix, clusterId, name, concurrency, timeoutMs });
+    queue.pause();
+    this.#queues.set(name, queue);
+    const endpoint = new Endpoint(url, keys, concurrency);
+    const random = Math.random;
+    return new Controller({ ...shared, description, sources, queue, endpoint, logTriggers, resyncMs, random });
+  }
+
+  async #enqueue(wakeups: readonly KeyWakeup[]): Promise<readonly string[]> {
+    const byController = Map.groupBy(wakeups, ({ controller }) => controller);
+    await Promise.all([...byController].map(async ([controller, keys]) => this.#queues.get(controller)?.add(keys)));
+    // A controller that this gateway does not run, or not yet.
+    return [...byController.keys()].filter((controller) => !this.#queues.has(controller));
   }
 
   /** The term is gone with the rest of Redis' data, which recovery mends, or another gateway has written its own. */
   async #checkTerm(view: View): Promise<void> {
-    const term = await view.term();
-    if (term === undefined || term === this.#term) return;
-    this.#fatal(new UserError('Another gateway has taken over this cluster: this one stops.'));
+    try {
+      const term = await view.term();
+      if (term === undefined || term === this.#term) return;
+      this.#fatal(new UserError('Another gateway has taken over this cluster: this one stops.'));
+    } catch (error) {
+      // The next chunk that is refused asks again.
+      this.#logger.warn({ resource: view.name, error: messageOf(error) }, 'the term of a view could not be read');
+    }
   }
 
   #readyChecks(): Map<string, HealthCheck> {
@@ -225,7 +269,8 @@ export class Gateway {
 
   /** Depths are asked for when somebody looks, not counted along. */
   async #renderMetrics(): Promise<string> {
-    for (const [name, queue] of this.#queues) {
+    // While Redis is away a question would wait until it is back, and the scrape with it.
+    for (const [name, queue] of this.#parts?.recovery.healthy ? this.#queues : []) {
       const { waiting, running } = await queue.counts();
       this.#metrics.set('workqueue_depth', { name }, waiting);
       this.#metrics.set('controller_runtime_active_workers', { controller: name }, running);

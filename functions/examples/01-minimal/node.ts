@@ -5,7 +5,7 @@ import { greeting } from './greeting.ts';
 await serveFunction(
   (environment) =>
     createFunctionApp(greeting, {
-      secrets: requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/\s+/),
+      secrets: requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/[\s,]+/),
       cache: redisCache(requiredVariable(environment, 'REDIS_URL')),
       api: kubeConfigTransport(environment['KUBECONFIG'] || undefined),
     }),

@@ -12,6 +12,8 @@ export interface ApiRequest {
   readonly body?: unknown;
   /** For a PATCH: which kind. Default `application/json`. */
   readonly contentType?: string;
+  /** Default `application/json`. */
+  readonly accept?: string;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -50,7 +52,7 @@ export class ApiClient {
       method: options.method ?? 'GET',
       headers: {
         ...headers,
-        accept: 'application/json',
+        accept: options.accept ?? 'application/json',
         'user-agent': 'levelhook-gateway',
         ...(options.body === undefined ? {} : { 'content-type': options.contentType ?? 'application/json' }),
       },

@@ -1,4 +1,4 @@
-import { ApiError, formatKind, type GroupVersionKind, type Resource, UserError } from '../../core/index.ts';
+import { ApiError, formatKind, type GroupVersionKind, groupOf, type Resource, UserError } from '../../core/index.ts';
 import type { ApiClient } from './api-client.ts';
 
 interface ApiResourceList {
@@ -25,6 +25,31 @@ export async function discoverResource(client: ApiClient, gvk: GroupVersionKind)
     throw new UserError(`${formatKind(gvk)} cannot be watched: the cluster offers ${found.verbs.join(', ')} only.`);
   }
   return { apiVersion: gvk.apiVersion, kind: gvk.kind, plural: found.name, namespaced: found.namespaced };
+}
+
+/** The API versions, of a kind's own group, in which the cluster serves that kind: `['example.com/v1']`. */
+export async function versionsOf(client: ApiClient, gvk: GroupVersionKind, signal: AbortSignal): Promise<string[]> {
+  const group = groupOf(gvk);
+  // The core group has one version, which does not go.
+  if (group === '') return [gvk.apiVersion];
+  const found = await orNotFound(
+    client.json<{ versions: { groupVersion: string }[] }>({ path: `/apis/${group}`, signal }),
+  );
+  const served: string[] = [];
+  for (const { groupVersion } of found?.versions ?? []) {
+    const list = await orNotFound(client.json<ApiResourceList>({ path: `/apis/${groupVersion}`, signal }));
+    if (list?.resources.some(({ kind, name }) => kind === gvk.kind && !name.includes('/'))) served.push(groupVersion);
+  }
+  return served;
+}
+
+async function orNotFound<T>(asked: Promise<T>): Promise<T | undefined> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 404) return undefined;
+    throw error;
+  }
 }
 
 /** The cluster's identity: the UID of kube-system, which lives as long as the cluster does. */

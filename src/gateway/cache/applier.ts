@@ -1,4 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import {
+  type Checkpoint,
   compareResourceVersions,
   formatKind,
   formatObjectKey,
@@ -7,174 +9,307 @@ import {
   type Metrics,
   type ResourceVersion,
 } from '../../core/index.ts';
-import { decodeEntry, encodeEntry, indexEntriesOf, type ObjectEntry } from '../../contract/index.ts';
-import { decodeObject, encodeObject } from '../../contract/node/codec.ts';
+import { encodeEntry, indexEntriesOf, type IndexSpec, type ObjectEntry } from '../../contract/index.ts';
+import { encodeObject } from '../../contract/node/codec.ts';
 import type { WatchEvent } from '../reflector/watch-event.ts';
 import { type Change, type ChangeHandler, mergeWakeups, type Wakeup } from './change.ts';
-import type { View, ViewOperation } from './view.ts';
+import type { Chunk, View, ViewOperation } from './view.ts';
 
-/** The object as the applier last saw it in this chunk or in Redis. */
+/** An object as the applier last saw it, in this chunk or in Redis. */
 interface Known {
   readonly entry: ObjectEntry;
-  readonly object: KubernetesObject;
+  /** Absent when it was not needed and so was not read. */
+  readonly object: KubernetesObject | undefined;
+}
+
+/** A list that is being applied. */
+interface Listing {
+  /** What it has named so far. What the view holds beside it is gone. */
+  readonly keys: Set<string>;
+  readonly timeWentBackwards: boolean;
+  /** The view's first list wakes nobody: its controllers get all their keys when it is complete (`initial`). */
+  readonly silent: boolean;
+  /** The newest version in the cache of an object that the list named with an older one. */
+  newestAhead: ResourceVersion | undefined;
+}
+
+/** An object event of a watch or a list. */
+type ObjectEvent = WatchEvent & { readonly object: KubernetesObject };
+
+/** The oldest version there can be. */
+const BEFORE_ALL = '1';
+
+export interface ApplierOptions {
+  readonly view: View;
+  readonly handler: ChangeHandler;
+  /** On whose behalf the handler answers. */
+  readonly users: () => readonly string[];
+  readonly metrics: Metrics;
+  readonly checkpoint: Checkpoint;
 }
 
 /**
  * The only writer of a view. Takes the reflector's events in chunks, compares each with what the cache holds, asks the
- * handlers which keys the change wakes, and then applies objects, indexes, wakeups and version with one script. A crash
+ * handler which keys the change wakes, and then applies objects, indexes, wakeups and version with one script. A crash
  * before the script leaves everything as it was, and the watch resumes from the view's version; a crash after it leaves
  * the wakeups in the outbox.
  */
 export class Applier {
-  readonly #view: View;
-  readonly #handle: ChangeHandler;
-  readonly #metrics: Metrics;
-  /** During a list: the keys that it has named. What the view holds beside them is gone. */
-  #listed: { keys: Set<string>; timeWentBackwards: boolean; silent: boolean } | undefined;
+  readonly #options: ApplierOptions;
+  #indexes: readonly IndexSpec[] = [];
+  #listing: Listing | undefined;
+  /** The chunk under way, and how many of its events are applied: where a second attempt goes on. */
+  #chunk: { readonly events: readonly WatchEvent[]; done: number; contradicted: boolean } | undefined;
+  /** The view's version stays where it is until this list, or a later one, is complete. */
+  #frozenUntil: number | undefined;
 
-  constructor(view: View, handle: ChangeHandler, metrics: Metrics) {
-    this.#view = view;
-    this.#handle = handle;
-    this.#metrics = metrics;
+  constructor(options: ApplierOptions) {
+    this.#options = options;
   }
 
-  /** Applies events in their order. @throws ForeignTermError when another gateway has taken the view. */
-  async apply(events: readonly WatchEvent[]): Promise<void> {
+  /** The declared indexes that every object written from now on stands in. */
+  setIndexes(specs: readonly IndexSpec[]): void {
+    this.#indexes = specs;
+  }
+
+  /**
+   * The view may have lost data: its version promises nothing, and does not move, until that list is complete. Otherwise
+   * the next event would move it past what is missing.
+   */
+  freezeUntil(list: number): void {
+    this.#frozenUntil = list;
+  }
+
+  /**
+   * Applies events in their order. Called again with the same events after a failure, it goes on where it failed: what
+   * stood before a list's frame must not be taken for a part of that list.
+   * @returns `contradiction` when a list named an object older than the cache has it, although the list is newer than
+   *   that: the server's data went back in time, and has to be listed again as such.
+   * @throws ForeignTermError when another gateway has taken the view.
+   */
+  async apply(events: readonly WatchEvent[]): Promise<'applied' | 'contradiction'> {
+    const chunk = this.#chunk?.events === events ? this.#chunk : { events, done: 0, contradicted: false };
+    this.#chunk = chunk;
     // A list's frame changes the rules, so a chunk is applied in the pieces between frames.
-    let piece: WatchEvent[] = [];
-    for (const event of events) {
-      if (event.kind !== 'init' && event.kind !== 'init-done') {
-        piece.push(event);
+    while (chunk.done < events.length) {
+      const event = events[chunk.done];
+      if (event?.kind === 'init') await this.#beginList(event.timeWentBackwards);
+      else if (event?.kind === 'gone') await this.#clear(event.list);
+      else if (event?.kind === 'init-done') chunk.contradicted = (await this.#endList(event)) || chunk.contradicted;
+      else {
+        const frame = events.findIndex((each, at) => at > chunk.done && isFrame(each));
+        const end = frame < 0 ? events.length : frame;
+        await this.#applyPiece(events.slice(chunk.done, end));
+        chunk.done = end;
         continue;
       }
-      await this.#applyPiece(piece);
-      piece = [];
-      if (event.kind === 'init') await this.#beginList(event.timeWentBackwards);
-      else await this.#endList(event.version);
+      chunk.done += 1;
     }
-    await this.#applyPiece(piece);
+    this.#chunk = undefined;
+    return chunk.contradicted ? 'contradiction' : 'applied';
   }
 
   async #beginList(timeWentBackwards: boolean): Promise<void> {
-    // The first list of a view wakes nobody: its controllers get all their keys when it is complete (`initial`).
-    const silent = (await this.#view.state()).version === undefined;
-    this.#listed = { keys: new Set(), timeWentBackwards, silent };
+    const silent = (await this.#options.view.state()).version === undefined;
+    if (timeWentBackwards) await this.#options.view.beginBackwards();
+    this.#listing = { keys: new Set(), timeWentBackwards, silent, newestAhead: undefined };
+    await this.#options.checkpoint('list:begun');
   }
 
-  async #endList(version: ResourceVersion): Promise<void> {
-    const listed = this.#listed;
-    if (!listed) return;
-    for await (const keys of this.#view.keys()) {
-      const gone = keys.filter((key) => !listed.keys.has(key));
-      const known = await this.#known(gone);
-      const operations = [];
-      const wakeups: Wakeup[] = [];
-      for (const [key, { entry, object }] of known) {
-        // Written by a watch since the list: newer than what the list tells.
-        if (!listed.timeWentBackwards && compareResourceVersions(entry.resourceVersion, version) > 0) continue;
-        wakeups.push(...this.#wake({ type: 'deleted', object }));
-        operations.push({ kind: 'D' as const, key, version });
-      }
-      if (operations.length > 0)
-        await this.#view.apply({ ...this.#frame(), operations, wakeups: mergeWakeups(wakeups) });
+  /** @returns whether the list contradicted the cache. */
+  async #endList({ version, list }: { version: ResourceVersion; list: number }): Promise<boolean> {
+    const { checkpoint } = this.#options;
+    const listing = this.#listing;
+    if (!listing) return false;
+    await checkpoint('list:before-deletes');
+    await this.#deleteAll((key, entry) => {
+      if (listing.keys.has(key)) return false;
+      // Written by a watch since the list: newer than what the list tells.
+      return listing.timeWentBackwards || compareResourceVersions(entry.resourceVersion, version) <= 0;
+    });
+    await checkpoint('list:before-version');
+    this.#thaw(list);
+    await this.#write({
+      version,
+      incomparable: listing.timeWentBackwards,
+      ...(listing.timeWentBackwards ? { incarnation: randomUUID() } : {}),
+      operations: [],
+      users: [],
+      wakeups: [],
+    });
+    this.#listing = undefined;
+    return listing.newestAhead !== undefined && compareResourceVersions(listing.newestAhead, version) <= 0;
+  }
+
+  /** The resource is no longer served, so none of its objects exist. */
+  async #clear(list: number): Promise<void> {
+    const { view } = this.#options;
+    this.#listing = { keys: new Set(), timeWentBackwards: true, silent: false, newestAhead: undefined };
+    await this.#deleteAll(() => true);
+    this.#listing = undefined;
+    this.#thaw(list);
+    // A view that has lost its version is complete, too: it holds all there is. Below every version of the server, so
+    // that the next list is a diff, which wakes, and not the silent first one.
+    if ((await view.state()).version !== undefined) return;
+    await this.#write({ version: BEFORE_ALL, incomparable: false, operations: [], users: [], wakeups: [] });
+  }
+
+  /** Deletes what `gone` names, each with its last known object as client-go's tombstones carry it. */
+  async #deleteAll(gone: (key: string, entry: ObjectEntry) => boolean): Promise<void> {
+    const { view } = this.#options;
+    const incomparable = this.#listing?.timeWentBackwards ?? false;
+    const users = this.#options.users();
+    for await (const keys of view.keys()) {
+      const entries = await view.entries(keys);
+      const operations: ViewOperation[] = [];
+      keys.forEach((key, at) => {
+        const entry = entries[at];
+        if (entry && gone(key, entry)) operations.push({ kind: 'D', key, version: entry.resourceVersion });
+      });
+      const objects = await view.objects(operations.map(({ key }) => key));
+      const wakeups = objects.flatMap((object) => (object ? this.#wake({ type: 'deleted', object }) : []));
+      if (operations.length > 0) await this.#run({ incomparable, operations, users, wakeups });
     }
-    await this.#view.apply({ version, incomparable: false, operations: [], wakeups: [] });
-    this.#listed = undefined;
   }
 
   async #applyPiece(events: readonly WatchEvent[]): Promise<void> {
     if (events.length === 0) return;
-    const known = await this.#known(keysOf(events));
+    const known = await this.#known(events.filter(isObjectEvent));
+    const users = this.#options.users();
     const operations = new Map<string, ViewOperation>();
     const wakeups: Wakeup[] = [];
     let version: ResourceVersion | undefined;
     for (const event of events) {
       if (event.kind === 'bookmark') version = event.version;
-      if (event.kind === 'bookmark' || event.kind === 'init' || event.kind === 'init-done') continue;
-      const { object } = event;
-      const key = formatObjectKey(keyOf(object));
-      version = object.metadata.resourceVersion;
-      const before = known.get(key);
-      if (event.kind === 'deleted') {
-        this.#listed?.keys.delete(key);
-        // Known or not, handlers hear of it: the wakeup of a deletion must not depend on what the cache happens to hold.
-        if (this.#isStale(before, object)) continue;
-        wakeups.push(...this.#wake({ type: 'deleted', object }));
-        known.delete(key);
-        operations.set(key, { kind: 'D', key, version });
-      } else {
-        this.#listed?.keys.add(key);
-        if (this.#isSeen(before, object)) continue;
-        for (const change of changesOf(before?.object, object)) wakeups.push(...this.#wake(change));
-        const entry = entryOf(object);
-        known.set(key, { entry, object });
-        operations.set(key, { kind: 'S', key, entry: encodeEntry(entry), object: encodeObject(object) });
-      }
+      if (!isObjectEvent(event)) continue;
+      version = event.object.metadata.resourceVersion;
+      const operation = this.#take(event, known, wakeups);
+      if (operation) operations.set(operation.key, operation);
     }
-    await this.#view.apply({
-      ...this.#frame(),
-      ...(this.#listed || version === undefined ? {} : { version }),
+    await this.#run({
+      ...(this.#listing || version === undefined ? {} : { version }),
+      incomparable: this.#listing?.timeWentBackwards ?? false,
       operations: [...operations.values()],
-      wakeups: mergeWakeups(wakeups),
+      users,
+      wakeups,
     });
   }
 
-  #frame(): { incomparable: boolean } {
-    return { incomparable: this.#listed?.timeWentBackwards ?? false };
+  /** What one event does to the view; undefined when the cache has it already. */
+  #take(event: ObjectEvent, known: Map<string, Known>, wakeups: Wakeup[]): ViewOperation | undefined {
+    const { object } = event;
+    const { resourceVersion } = object.metadata;
+    const key = formatObjectKey(keyOf(object));
+    const before = known.get(key);
+    const ahead = this.#aheadOf(before, object);
+    if (event.kind === 'deleted') {
+      this.#listing?.keys.delete(key);
+      // The cache holds something newer than this deletion: the object was made again.
+      if (ahead > 0) return undefined;
+      // Known or not, handlers hear of it: the wakeup of a deletion must not depend on what the cache happens to hold.
+      wakeups.push(...this.#wake({ type: 'deleted', object }));
+      known.delete(key);
+      return { kind: 'D', key, version: resourceVersion };
+    }
+    this.#listing?.keys.add(key);
+    if (before && ahead >= 0) {
+      if (ahead > 0 && event.kind === 'listed') this.#noteAhead(before.entry.resourceVersion);
+      return undefined;
+    }
+    for (const change of changesOf(before, object)) wakeups.push(...this.#wake(change));
+    const entry = this.#entryOf(object);
+    known.set(key, { entry, object });
+    return { kind: 'S', key, entry: encodeEntry(entry), object: encodeObject(object) };
   }
 
-  /** The cache has this state of the object, or a newer one. */
-  #isSeen(before: Known | undefined, object: KubernetesObject): boolean {
-    if (!before) return false;
-    // After a restore of etcd a version may have been used twice, for different contents.
-    if (this.#listed?.timeWentBackwards) return encodeObject(before.object) === encodeObject(object);
-    return compareResourceVersions(object.metadata.resourceVersion, before.entry.resourceVersion) <= 0;
+  /** Above 0 when the cache has the object newer than this, 0 when it has just this, below 0 otherwise. */
+  #aheadOf(before: Known | undefined, object: KubernetesObject): number {
+    if (!before) return -1;
+    if (!this.#listing?.timeWentBackwards) {
+      return compareResourceVersions(before.entry.resourceVersion, object.metadata.resourceVersion);
+    }
+    // After a restore of etcd a version may be used twice, for different contents.
+    return before.object && encodeObject(before.object) === encodeObject(object) ? 0 : -1;
   }
 
-  /** The cache holds something newer than this deletion: the object was made again. */
-  #isStale(before: Known | undefined, object: KubernetesObject): boolean {
-    if (!before || this.#listed?.timeWentBackwards) return false;
-    return compareResourceVersions(object.metadata.resourceVersion, before.entry.resourceVersion) < 0;
+  #noteAhead(version: ResourceVersion): void {
+    const listing = this.#listing;
+    if (!listing) return;
+    const newest = listing.newestAhead;
+    if (newest === undefined || compareResourceVersions(version, newest) > 0) listing.newestAhead = version;
   }
 
   #wake(change: Change): readonly Wakeup[] {
-    this.#metrics.count('levelhook_cache_changes_total', {
-      resource: formatKind(change.object),
-      type: change.type,
-    });
-    return this.#listed?.silent ? [] : this.#handle(change);
+    const { handler, metrics } = this.#options;
+    metrics.count('levelhook_cache_changes_total', { resource: formatKind(change.object), type: change.type });
+    // What is gone is no longer among all the keys that follow the list, and may have been queued before it.
+    return this.#listing?.silent && change.type !== 'deleted' ? [] : handler.handle(change);
   }
 
-  async #known(keys: readonly string[]): Promise<Map<string, Known>> {
+  /** The entries of all keys, and those old objects that somebody needs. */
+  async #known(events: readonly ObjectEvent[]): Promise<Map<string, Known>> {
+    // All of a key's events, since the first may be one that the cache is past.
+    const eventsOf = Map.groupBy(events, ({ object }) => formatObjectKey(keyOf(object)));
+    const keys = [...eventsOf.keys()];
+    const entries = await this.#options.view.entries(keys);
     const known = new Map<string, Known>();
-    if (keys.length === 0) return known;
-    const { entries, objects } = await this.#view.read(keys);
+    const wanted: string[] = [];
     keys.forEach((key, at) => {
       const entry = entries[at];
-      const object = objects[at];
-      if (entry && object) known.set(key, { entry: decodeEntry(entry), object: decodeObject(object) });
+      if (!entry) return;
+      known.set(key, { entry, object: undefined });
+      if (eventsOf.get(key)?.some((event) => this.#needsOld(event, entry))) wanted.push(key);
+    });
+    const objects = await this.#options.view.objects(wanted);
+    wanted.forEach((key, at) => {
+      const entry = known.get(key)?.entry;
+      if (entry) known.set(key, { entry, object: objects[at] });
     });
     return known;
   }
+
+  #needsOld({ kind, object }: ObjectEvent, entry: ObjectEntry): boolean {
+    if (kind === 'deleted') return false;
+    if (this.#listing?.timeWentBackwards || entry.uid !== object.metadata.uid) return true;
+    return !this.#listing?.silent && this.#options.handler.needsOld(object, entry);
+  }
+
+  #entryOf(object: KubernetesObject): ObjectEntry {
+    const { resourceVersion, uid, deletionTimestamp } = object.metadata;
+    const indexEntries = indexEntriesOf(object, this.#indexes);
+    return { resourceVersion, uid, terminating: deletionTimestamp !== undefined, indexEntries };
+  }
+
+  async #run(chunk: Chunk): Promise<void> {
+    const { checkpoint } = this.#options;
+    await checkpoint('apply:before-script');
+    await this.#write({ ...chunk, wakeups: mergeWakeups(chunk.wakeups) });
+    await checkpoint('apply:after-script');
+  }
+
+  #thaw(list: number): void {
+    if (this.#frozenUntil !== undefined && list >= this.#frozenUntil) this.#frozenUntil = undefined;
+  }
+
+  #write(chunk: Chunk): Promise<void> {
+    const { version: _, incarnation: __, ...still } = chunk;
+    // Asked at the last moment: the freeze may have come meanwhile. With the version stays what says that it is wrong.
+    return this.#options.view.apply(this.#frozenUntil === undefined ? chunk : still);
+  }
 }
 
-function keysOf(events: readonly WatchEvent[]): string[] {
-  const keys = new Set<string>();
-  for (const event of events) if ('object' in event) keys.add(formatObjectKey(keyOf(event.object)));
-  return [...keys];
+function isFrame({ kind }: WatchEvent): boolean {
+  return kind === 'init' || kind === 'init-done' || kind === 'gone';
 }
 
-function entryOf(object: KubernetesObject): ObjectEntry {
-  const { resourceVersion, uid, deletionTimestamp } = object.metadata;
-  return { resourceVersion, uid, terminating: deletionTimestamp !== undefined, indexEntries: indexEntriesOf(object) };
+function isObjectEvent(event: WatchEvent): event is ObjectEvent {
+  return 'object' in event;
 }
 
 /** Another UID under the same name is another object: the old one was deleted while nobody looked. */
-function changesOf(old: KubernetesObject | undefined, object: KubernetesObject): Change[] {
-  if (!old) return [{ type: 'added', object }];
-  if (old.metadata.uid === object.metadata.uid) return [{ type: 'updated', object, old }];
-  return [
-    { type: 'deleted', object: old },
-    { type: 'added', object },
-  ];
+function changesOf(before: Known | undefined, object: KubernetesObject): Change[] {
+  if (!before) return [{ type: 'added', object }];
+  const old = before.object;
+  if (before.entry.uid === object.metadata.uid) return [{ type: 'updated', object, ...(old ? { old } : {}) }];
+  return [...(old ? [{ type: 'deleted' as const, object: old }] : []), { type: 'added', object }];
 }

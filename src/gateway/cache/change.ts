@@ -1,10 +1,11 @@
 import type { KubernetesObject, ResourceVersion } from '../../core/index.ts';
-import type { Reason } from '../../contract/index.ts';
+import type { IndexSpec, ObjectEntry, Reason } from '../../contract/index.ts';
 
 /** What happened to one object, as the cache sees it. What handlers turn into wakeups. */
 export type Change =
   | { readonly type: 'added'; readonly object: KubernetesObject }
-  | { readonly type: 'updated'; readonly object: KubernetesObject; readonly old: KubernetesObject }
+  /** `old` is there only when a handler has asked for it (`ChangeHandler.needsOld`). */
+  | { readonly type: 'updated'; readonly object: KubernetesObject; readonly old?: KubernetesObject }
   /**
    * The object as the server sent it last; as the cache knew it last when a list told of the deletion (client-go's
    * `DeletedFinalStateUnknown`).
@@ -12,31 +13,62 @@ export type Change =
   | { readonly type: 'deleted'; readonly object: KubernetesObject };
 
 /** A key that a controller is to reconcile, and why. Keys travel, objects do not. */
-export interface Wakeup {
+export interface KeyWakeup {
   readonly controller: string;
   /** `namespace/name`, or `name`. */
   readonly key: string;
   readonly reasons: readonly Reason[];
 }
 
-/** Given each change before it is applied; answers with the keys that it wakes. Must not wait, must not throw. */
-export type ChangeHandler = (change: Change) => readonly Wakeup[];
+/**
+ * A wakeup whose keys are still to be found: every object of a view that carries some index entries, and whose label
+ * selector matches. It is stored with the change that caused it and resolved after that change is applied: resolved
+ * before, it would miss an object whose own event is in the same chunk.
+ */
+export interface Lookup {
+  /** The prefix of the view to look in. */
+  readonly view: string;
+  /** Entries that an object must carry; none means all objects. */
+  readonly entries: readonly string[];
+  /** The declared index among them, if any: it is only of use once it is complete. */
+  readonly declared?: IndexSpec;
+  /** The field of the object that holds a label selector, and the labels that it must match. */
+  readonly selector?: { readonly path: string; readonly labels: Readonly<Record<string, string>> };
+}
+
+/** Keys that are found by looking in the cache, once the change is in it. */
+export interface LookupWakeup {
+  readonly controller: string;
+  readonly lookup: Lookup;
+  readonly reasons: readonly Reason[];
+}
+
+export type Wakeup = KeyWakeup | LookupWakeup;
+
+/** Told of each change before it is applied. Must not wait, must not throw. */
+export interface ChangeHandler {
+  /** Whether `handle` has to see the object as it was: reading it costs a trip and decoding it. */
+  needsOld(object: KubernetesObject, old: ObjectEntry): boolean;
+  /** The keys that the change wakes. */
+  handle(change: Change): readonly Wakeup[];
+}
 
 /** At most this many reasons travel with a key; the oldest stay, since they tell what set things off. */
 export const MAX_REASONS = 8;
 
-/** One wakeup for each controller and key, reasons joined: a chunk of a busy watch names the same key many times. */
-export function mergeWakeups(wakeups: Iterable<Wakeup>): Wakeup[] {
-  const merged = new Map<string, { controller: string; key: string; reasons: Reason[] }>();
-  for (const { controller, key, reasons } of wakeups) {
-    const id = `${controller}\n${key}`;
+/** One wakeup for each controller and key (or lookup), reasons joined: a chunk of a busy watch names the same key often. */
+export function mergeWakeups<T extends Wakeup>(wakeups: Iterable<T>): T[] {
+  const merged = new Map<string, { wakeup: T; reasons: Reason[] }>();
+  for (const wakeup of wakeups) {
+    const what = 'key' in wakeup ? wakeup.key : JSON.stringify(wakeup.lookup);
+    const id = `${wakeup.controller}\n${what}`;
     const known = merged.get(id);
-    if (!known) merged.set(id, { controller, key, reasons: reasons.slice(0, MAX_REASONS) });
+    if (!known) merged.set(id, { wakeup, reasons: wakeup.reasons.slice(0, MAX_REASONS) });
     else if (known.reasons.length < MAX_REASONS) {
-      known.reasons.push(...reasons.slice(0, MAX_REASONS - known.reasons.length));
+      known.reasons.push(...wakeup.reasons.slice(0, MAX_REASONS - known.reasons.length));
     }
   }
-  return [...merged.values()];
+  return [...merged.values()].map(({ wakeup, reasons }) => ({ ...wakeup, reasons }));
 }
 
 /** The reason that a change gives. */

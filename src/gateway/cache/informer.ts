@@ -1,33 +1,39 @@
-import { randomUUID } from 'node:crypto';
 import {
+  type Checkpoint,
   type Clock,
-  formatKind,
+  compareResourceVersions,
   type Logger,
   messageOf,
   type Metrics,
   type Resource,
   type ResourceVersion,
 } from '../../core/index.ts';
+import type { IndexSpec } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { EventBuffer } from '../reflector/event-buffer.ts';
 import { ListWatch } from '../reflector/list-watch.ts';
 import { Reflector } from '../reflector/reflector.ts';
 import type { WatchEvent } from '../reflector/watch-event.ts';
 import { Applier } from './applier.ts';
-import type { Change, ChangeHandler, Wakeup } from './change.ts';
+import { backfill } from './backfill.ts';
+import type { ChangeHandler } from './change.ts';
 import { type Enqueue, Relay } from './relay.ts';
 import { ForeignTermError, type View } from './view.ts';
+import { transformOf, type ViewSettings } from './view-settings.ts';
 
 export interface InformerOptions {
   readonly client: ApiClient;
   readonly resource: Resource;
+  readonly settings: ViewSettings;
   readonly view: View;
   readonly enqueue: Enqueue;
+  readonly viewAt: (prefix: string) => View | undefined;
   /** This gateway's term: the scripts refuse to write to a view under another one's. */
   readonly term: string;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  readonly checkpoint: Checkpoint;
   /** The view carries another gateway's term: see whether this one may go on. */
   readonly onForeignTerm: (view: View) => void;
 }
@@ -36,11 +42,10 @@ export interface InformerOptions {
 const CHUNK = 200;
 
 /**
- * One resource from the apiserver to the cache: reflector, buffer, applier, outbox and relay. One for each resource,
- * however many controllers need it.
+ * One resource, or one namespace of it, from the apiserver to the cache: reflector, buffer, applier, outbox and relay.
+ * One for each view, however many controllers need it.
  */
 export class Informer {
-  readonly name: string;
   readonly view: View;
   readonly #options: InformerOptions;
   readonly #listWatch: ListWatch;
@@ -48,26 +53,51 @@ export class Informer {
   readonly #reflector: Reflector;
   readonly #applier: Applier;
   readonly #relay: Relay;
-  readonly #handlers = new Map<string, ChangeHandler>();
+  readonly #handlers = new Map<string, readonly ChangeHandler[]>();
+  readonly #indexes = new Map<string, readonly IndexSpec[]>();
   readonly #stop = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
+  #backfilling: Promise<void> = Promise.resolve();
   /** The number of the last list applied; -1 before the first. */
   #listApplied = -1;
   #synced = false;
-  #wentBackwards = false;
+  #filledFromNothing = false;
+  readonly #started = Promise.withResolvers<void>();
+  #begun = false;
+  /** How many wait for a list. */
+  #relists = 0;
+  /** The chunk under way. */
+  #applying: Promise<void> = Promise.resolve();
   #waiters: (() => void)[] = [];
 
   constructor(options: InformerOptions) {
-    const { client, resource, view, clock, logger, metrics } = options;
+    const { client, resource, settings, view, clock, logger, metrics, checkpoint } = options;
     this.#options = options;
     this.view = view;
-    this.name = formatKind(resource);
-    this.#listWatch = new ListWatch(client, resource);
-    const { random } = Math;
-    const listWatch = this.#listWatch;
-    this.#reflector = new Reflector({ resource, listWatch, buffer: this.#buffer, clock, logger, metrics, random });
-    this.#applier = new Applier(view, (change) => this.#handle(change), metrics);
-    this.#relay = new Relay(view, options.enqueue, logger);
+    this.#listWatch = new ListWatch(client, resource, { ...settings, namespace: view.location.namespace });
+    this.#reflector = new Reflector({
+      resource,
+      listWatch: this.#listWatch,
+      buffer: this.#buffer,
+      clock,
+      logger,
+      metrics,
+      random: Math.random,
+      transform: transformOf(settings),
+    });
+    this.#applier = new Applier({
+      view,
+      handler: this.#allHandlers(),
+      users: () => [...this.#handlers.keys()].toSorted(),
+      metrics,
+      checkpoint,
+    });
+    this.#relay = new Relay(options);
+  }
+
+  /** The kind, and the namespace when it is of one. */
+  get name(): string {
+    return this.view.name;
   }
 
   /** The view is complete. It stays so while it is being listed again, and through lost connections. */
@@ -75,23 +105,64 @@ export class Informer {
     return this.#synced;
   }
 
-  addHandler(id: string, handler: ChangeHandler): void {
-    this.#handlers.set(id, handler);
+  /** The view held nothing when this informer started: everything in it was listed since. */
+  get filledFromNothing(): boolean {
+    return this.#filledFromNothing;
   }
 
-  /** Takes the view and begins to fill it, or goes on where the last writer stopped. */
+  /**
+   * From now on these, and no longer those set before, hear of each change on behalf of `user`. Resolves when the changes
+   * of which they have not heard are in the cache.
+   */
+  async setHandlers(user: string, handlers: readonly ChangeHandler[]): Promise<void> {
+    this.#handlers.set(user, handlers);
+    await this.#applying;
+  }
+
+  /** `user` wants to hear of nothing any more, and reads by no index. */
+  removeUser(user: string): void {
+    this.#handlers.delete(user);
+    this.setIndexes(user, []);
+  }
+
+  /** Declares what `user` reads by. New indexes are filled in the background; until then readers look at every object. */
+  setIndexes(user: string, specs: readonly IndexSpec[]): void {
+    this.#indexes.set(user, specs);
+    this.#backfilling = this.#backfilling.then(() => this.#fillIndexes());
+  }
+
+  /** Takes the view. Nothing happens to it before `begin`. */
   async start(): Promise<void> {
     await this.view.take(this.#options.term);
-    const { version } = await this.view.state();
-    this.#markSynced(version !== undefined);
-    this.#relay.kick();
+    const { version, backwards } = await this.view.state();
+    this.#filledFromNothing = version === undefined;
+    this.#applier.setIndexes(await this.view.indexes());
+    this.#markSynced(version !== undefined && !backwards);
+    this.#started.resolve();
+  }
+
+  /**
+   * Begins to fill the view, or goes on where the last writer stopped; does nothing the second time. Called when the first
+   * handlers are set: what is applied or relayed without them wakes nobody.
+   */
+  async begin(): Promise<void> {
+    if (this.#begun) return;
+    this.#begun = true;
     const { signal } = this.#stop;
-    this.#running = Promise.all([this.#reflector.run(version, signal), this.#applyLoop(signal)]);
+    const { version, backwards } = await this.view.state();
+    if (backwards) this.#applier.freezeUntil(this.#reflector.relist(true));
+    this.#relay.kick();
+    const from = backwards ? undefined : version;
+    const newest = from === undefined ? undefined : await this.view.newest();
+    const landmark = newest && { key: newest.key, uid: newest.entry.uid, version: newest.entry.resourceVersion };
+    this.#running = Promise.all([this.#reflector.run(from, signal, landmark), this.#applyLoop(signal)]);
   }
 
   async stop(): Promise<void> {
     this.#stop.abort();
-    await this.#running;
+    this.#started.resolve();
+    this.#wakeWaiters();
+    await Promise.all([this.#running, this.#backfilling]);
   }
 
   async waitForSync(signal: AbortSignal): Promise<void> {
@@ -100,9 +171,23 @@ export class Informer {
 
   /** Takes the view again and reads the server again as a diff; resolves when that is applied. */
   async relist(signal: AbortSignal): Promise<void> {
+    this.#relists += 1;
+    try {
+      const list = await this.#retake();
+      await this.#until(() => this.#listApplied >= list, signal);
+    } finally {
+      this.#relists -= 1;
+    }
+  }
+
+  async #retake(): Promise<number> {
+    const { version, backwards } = await this.view.state();
+    // Redis may have come back with what it held before the server's data was restored.
+    const isAhead = version !== undefined && compareResourceVersions(version, await this.currentVersion()) > 0;
+    const list = this.#reflector.relist(backwards || isAhead);
+    this.#applier.freezeUntil(list);
     await this.view.take(this.#options.term);
-    const list = this.#reflector.relist();
-    await this.#until(() => this.#listApplied >= list, signal);
+    return list;
   }
 
   /** Sends what may be left in the outbox. */
@@ -118,14 +203,20 @@ export class Informer {
     return this.#listWatch.currentVersion(AbortSignal.timeout(10_000));
   }
 
-  #handle(change: Change): Wakeup[] {
-    return [...this.#handlers.values()].flatMap((handler) => handler(change));
+  #allHandlers(): ChangeHandler {
+    const all = (): ChangeHandler[] => [...this.#handlers.values()].flat();
+    return {
+      needsOld: (object, old) => all().some((handler) => handler.needsOld(object, old)),
+      handle: (change) => all().flatMap((handler) => handler.handle(change)),
+    };
   }
 
   async #applyLoop(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const events = await this.#buffer.take(CHUNK, signal);
-      if (events.length > 0) await this.#apply(events, signal);
+      if (events.length === 0) continue;
+      this.#applying = this.#apply(events, signal);
+      await this.#applying;
     }
   }
 
@@ -133,31 +224,68 @@ export class Informer {
   async #apply(events: readonly WatchEvent[], signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
-        await this.#applier.apply(events);
+        const result = await this.#applier.apply(events);
         this.#relay.kick();
-        await this.#noteLists(events);
+        if (result === 'contradiction') {
+          this.#options.logger.warn(
+            { resource: this.name },
+            'the apiserver has older data than the cache: listing anew',
+          );
+          this.#reflector.relist(true);
+        }
+        this.#noteLists(events);
         return;
       } catch (error) {
         if (signal.aborted) return;
-        if (error instanceof ForeignTermError) this.#options.onForeignTerm(this.view);
-        else
+        if (error instanceof ForeignTermError) await this.#onForeignTerm();
+        else {
           this.#options.logger.error({ resource: this.name, error: messageOf(error) }, 'a chunk could not be applied');
+        }
         await this.#options.clock.sleep(200, signal);
       }
     }
   }
 
-  async #noteLists(events: readonly WatchEvent[]): Promise<void> {
+  async #onForeignTerm(): Promise<void> {
+    this.#options.onForeignTerm(this.view);
+    // Lost in the middle of the first list, of which recovery knows nothing yet, or of the list for which it waits.
+    if ((!this.#synced || this.#relists > 0) && (await this.view.term().catch(() => '')) === undefined) {
+      await this.#retake().catch(() => {});
+    }
+  }
+
+  #noteLists(events: readonly WatchEvent[]): void {
     for (const event of events) {
-      if (event.kind === 'init') this.#wentBackwards = event.timeWentBackwards;
-      if (event.kind !== 'init-done') continue;
-      // Everything in it may have changed: its controllers get all their keys again.
-      if (this.#wentBackwards) await this.view.renewIncarnation(randomUUID());
-      this.#wentBackwards = false;
+      // A resource that is no longer served has no objects: that, too, is an answer to whoever waits for a list.
+      if (event.kind !== 'init-done' && event.kind !== 'gone') continue;
       this.#listApplied = Math.max(this.#listApplied, event.list);
       this.#markSynced(true);
+      // What was known of them may have been lost with the rest.
+      this.#backfilling = this.#backfilling.then(() => this.#fillIndexes());
     }
     this.#wakeWaiters();
+  }
+
+  async #fillIndexes(): Promise<void> {
+    const { clock, logger } = this.#options;
+    const { signal } = this.#stop;
+    await this.#started.promise;
+    const specs = [...new Set([...this.#indexes.values()].flat())].toSorted();
+    while (!signal.aborted) {
+      try {
+        // What readers still take for complete is kept up until it is withdrawn.
+        this.#applier.setIndexes([...new Set([...(await this.view.indexes()), ...specs])]);
+        // What is being applied still goes by the indexes of before.
+        await this.#applying;
+        await backfill(this.view, specs, signal);
+        this.#applier.setIndexes(specs);
+        return;
+      } catch (error) {
+        if (signal.aborted) return;
+        logger.warn({ resource: this.name, error: messageOf(error) }, 'indexes could not be filled, trying again');
+        await clock.sleep(1000, signal);
+      }
+    }
   }
 
   #markSynced(synced: boolean): void {
@@ -179,7 +307,6 @@ export class Informer {
       await new Promise<void>((resolve) => {
         this.#waiters.push(resolve);
         signal.addEventListener('abort', () => resolve(), { once: true });
-        this.#stop.signal.addEventListener('abort', () => resolve(), { once: true });
       });
     }
   }

@@ -1,54 +1,88 @@
-import { type Clock, formatKind, type Logger, type Metrics, type Resource } from '../../core/index.ts';
+import { type Checkpoint, type Clock, formatKind, type Logger, type Metrics, type Resource } from '../../core/index.ts';
 import { viewPrefix } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { Informer } from './informer.ts';
-import type { Redis } from './redis.ts';
+import { type Redis, unlinkAll } from './redis.ts';
 import type { Enqueue } from './relay.ts';
 import { View } from './view.ts';
+import { type CacheSettings, settingsFor, settingsHash, type ViewSettings } from './view-settings.ts';
 
 export interface InformersOptions {
   readonly client: ApiClient;
   readonly redis: Redis;
   readonly keyPrefix: string;
   readonly clusterId: string;
+  /** SET of the prefixes of all views that this gateway keeps in Redis. */
+  readonly viewsKey: string;
+  readonly settings: CacheSettings;
   readonly enqueue: Enqueue;
   readonly term: string;
   readonly onForeignTerm: (view: View) => void;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  readonly checkpoint: Checkpoint;
 }
 
-/** What of a resource a view holds; part of its keys. One setting so far: everything, without managedFields. */
-const VIEW_SETTINGS = 'all';
+/** The informers of one kind: one, or one for each cached namespace. */
+interface Shared {
+  readonly starting: Promise<Informer[]>;
+  readonly users: Set<string>;
+}
 
-/** The gateway's informers: one for each resource, started when the first controller needs it. */
+/**
+ * The gateway's informers. A kind is watched from when its first user needs it until its last goes, however many there
+ * are in between; then its view is removed.
+ */
 export class Informers {
   readonly #options: InformersOptions;
-  readonly #byName = new Map<string, Informer>();
-  readonly #starting = new Map<string, Promise<Informer>>();
+  readonly #kinds = new Map<string, Shared>();
+  readonly #running = new Set<Informer>();
+  /** Views that are being removed, by kind: the next ones of that kind have the same keys. */
+  readonly #leaving = new Map<string, Promise<void>>();
 
   constructor(options: InformersOptions) {
     this.#options = options;
   }
 
   all(): Informer[] {
-    return [...this.#byName.values()];
+    return [...this.#running];
   }
 
-  /** The informer of this resource. Two that ask at the same time get the same one. */
-  ensure(resource: Resource): Promise<Informer> {
-    const name = formatKind(resource);
-    let starting = this.#starting.get(name);
-    if (!starting) {
-      starting = this.#start(name, resource);
-      this.#starting.set(name, starting);
+  /** The informers of this kind, for `user` until it releases them. */
+  ensure(resource: Resource, user: string): Promise<Informer[]> {
+    const kind = formatKind(resource);
+    let shared = this.#kinds.get(kind);
+    if (!shared) {
+      const starting = this.#start(resource);
+      shared = { starting, users: new Set() };
+      this.#kinds.set(kind, shared);
+      // Tried again from the start by whoever asks next.
+      starting.catch(() => this.#kinds.delete(kind));
     }
-    return starting;
+    shared.users.add(user);
+    return shared.starting;
   }
 
-  async stop(): Promise<void> {
-    await Promise.all(this.all().map((informer) => informer.stop()));
+  /** `user` needs none of its kinds any more. */
+  async release(user: string): Promise<void> {
+    for (const [kind, { starting, users }] of this.#kinds) {
+      if (!users.delete(user) || users.size > 0) continue;
+      this.#kinds.delete(kind);
+      const leaving = this.#leave(starting).finally(() => {
+        if (this.#leaving.get(kind) === leaving) this.#leaving.delete(kind);
+      });
+      this.#leaving.set(kind, leaving);
+      await leaving;
+    }
+  }
+
+  async #leave(starting: Promise<Informer[]>): Promise<void> {
+    for (const informer of await starting.catch(() => [])) {
+      await informer.stop();
+      this.#running.delete(informer);
+      await this.#removeView(informer.view.location.prefix);
+    }
   }
 
   /** Undefined when every view is complete, else which are not. */
@@ -57,12 +91,45 @@ export class Informers {
     return waiting.length === 0 ? undefined : `not complete: ${waiting.map(({ name }) => name).join(', ')}`;
   }
 
-  async #start(name: string, resource: Resource): Promise<Informer> {
+  async stop(): Promise<void> {
+    await Promise.all(this.all().map((informer) => informer.stop()));
+  }
+
+  async #start(resource: Resource): Promise<Informer[]> {
+    const { settings } = this.#options;
+    const kind = formatKind(resource);
+    await this.#leaving.get(kind);
+    const own = settingsFor(settings, kind);
+    const namespaces = resource.namespaced ? own.namespaces : undefined;
+    const informers = (namespaces ?? [undefined]).map((namespace) => this.#create(resource, own, namespace));
+    await this.#removeOthers(resource, new Set(informers.map(({ view }) => view.location.prefix)));
+    for (const informer of informers) this.#running.add(informer);
+    await Promise.all(informers.map((informer) => informer.start()));
+    return informers;
+  }
+
+  #create(resource: Resource, settings: ViewSettings, namespace: string | undefined): Informer {
     const { redis, keyPrefix, clusterId } = this.#options;
-    const prefix = viewPrefix({ keyPrefix, clusterId, resource, settings: VIEW_SETTINGS });
-    const informer = new Informer({ ...this.#options, resource, view: new View(redis, resource, prefix) });
-    this.#byName.set(name, informer);
-    await informer.start();
-    return informer;
+    const prefix = viewPrefix({ keyPrefix, clusterId, resource, settings: settingsHash(settings, namespace) });
+    const location = { prefix, ...(namespace === undefined ? {} : { namespace }) };
+    const viewAt = (wanted: string): View | undefined =>
+      this.all().find(({ view }) => view.location.prefix === wanted)?.view;
+    return new Informer({ ...this.#options, viewAt, resource, settings, view: new View(redis, resource, location) });
+  }
+
+  /** Views of this kind under other settings, left by an earlier configuration. */
+  async #removeOthers(resource: Resource, wanted: ReadonlySet<string>): Promise<void> {
+    const { redis, viewsKey, keyPrefix, clusterId } = this.#options;
+    const ofKind = viewPrefix({ keyPrefix, clusterId, resource, settings: '' }).slice(0, -1);
+    for (const prefix of await redis.smembers(viewsKey)) {
+      if (prefix.startsWith(ofKind) && !wanted.has(prefix)) await this.#removeView(prefix);
+    }
+    await redis.sadd(viewsKey, ...wanted);
+  }
+
+  async #removeView(prefix: string): Promise<void> {
+    const { redis, viewsKey } = this.#options;
+    await unlinkAll(redis, `${prefix}:`);
+    await redis.srem(viewsKey, prefix);
   }
 }

@@ -49,3 +49,11 @@ export function loadScript(redis: Redis, moduleUrl: string, name: string): Scrip
   const run = (redis as unknown as Record<string, (...all: (string | number)[]) => Promise<unknown>>)[command];
   return (keys, args) => (run as Function).call(redis, keys.length, ...keys, ...args) as Promise<unknown>;
 }
+
+/** Removes every key that begins with `prefix`, a batch at a time. */
+export async function unlinkAll(redis: Redis, prefix: string): Promise<void> {
+  const match = `${prefix.replace(/[\\[\]*?^]/g, '\\$&')}*`;
+  for await (const keys of redis.scanStream({ match, count: 1000 }) as AsyncIterable<string[]>) {
+    if (keys.length > 0) await redis.unlink(...keys);
+  }
+}

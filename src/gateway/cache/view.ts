@@ -1,7 +1,23 @@
 import { randomUUID } from 'node:crypto';
-import { formatKind, type Resource, type ResourceVersion, isResourceVersion } from '../../core/index.ts';
-import { type ViewKeys, viewKeys } from '../../contract/index.ts';
-import type { Wakeup } from './change.ts';
+import {
+  compareResourceVersions,
+  formatKind,
+  isResourceVersion,
+  type KubernetesObject,
+  type Resource,
+  type ResourceVersion,
+} from '../../core/index.ts';
+import {
+  decodeEntry,
+  encodeEntry,
+  type IndexSpec,
+  type ObjectEntry,
+  type ViewKeys,
+  viewKeys,
+  type ViewLocation,
+} from '../../contract/index.ts';
+import { decodeObject } from '../../contract/node/codec.ts';
+import type { Lookup, Wakeup } from './change.ts';
 import { loadScript, type Redis, type Script } from './redis.ts';
 
 /** Another gateway has written its term into the view: this one must stop writing and see whether it still leads. */
@@ -21,27 +37,53 @@ export interface ViewState {
   readonly incarnation: string | undefined;
   /** The Redis process that it was written on: another one may have lost the last writes. */
   readonly runId: string | undefined;
+  /** A list of data that went back in time has begun and not ended: the view is a mixture of two pasts. */
+  readonly backwards: boolean;
+}
+
+/** What one run of the apply script does. */
+export interface Chunk {
+  /** Where the view's version moves to; absent: it stays. */
+  readonly version?: ResourceVersion;
+  /** Versions cannot be compared with those stored. */
+  readonly incomparable: boolean;
+  /** Ends a list of data that went back in time: whoever depends on the view starts over. */
+  readonly incarnation?: string;
+  readonly operations: readonly ViewOperation[];
+  /** Whose handlers have been asked about the operations. */
+  readonly users: readonly string[];
+  readonly wakeups: readonly Wakeup[];
 }
 
 /** One resource's part of the cache in Redis: reads and the writes of its one writer. All keys share a hash tag. */
 export class View {
   readonly resource: Resource;
-  readonly prefix: string;
+  readonly location: ViewLocation;
   readonly #redis: Redis;
   readonly #keys: ViewKeys;
   readonly #apply: Script;
+  readonly #reindex: Script;
   #term = '';
 
-  constructor(redis: Redis, resource: Resource, prefix: string) {
+  constructor(redis: Redis, resource: Resource, location: ViewLocation) {
     this.#redis = redis;
     this.resource = resource;
-    this.prefix = prefix;
+    this.location = location;
+    const { prefix } = location;
     this.#keys = viewKeys(prefix);
     this.#apply = loadScript(redis, import.meta.url, 'apply');
+    this.#reindex = loadScript(redis, import.meta.url, 'reindex');
   }
 
+  /** The kind, and the namespace of a view that holds one. */
   get name(): string {
-    return formatKind(this.resource);
+    const { namespace } = this.location;
+    return namespace === undefined ? formatKind(this.resource) : `${formatKind(this.resource)} in ${namespace}`;
+  }
+
+  /** Whether an object of this namespace would be here. */
+  holds(namespace: string | undefined): boolean {
+    return this.location.namespace === undefined || this.location.namespace === namespace;
   }
 
   /** Becomes the writer: from now on the scripts refuse every other term. */
@@ -51,22 +93,34 @@ export class View {
   }
 
   async state(): Promise<ViewState> {
-    const [version, incarnation, runId] = await this.#redis.hmget(this.#keys.view, 'version', 'incarnation', 'runId');
+    const fields = ['version', 'incarnation', 'runId', 'backwards'] as const;
+    const [version, incarnation, runId, backwards] = await this.#redis.hmget(this.#keys.view, ...fields);
     return {
       version: isResourceVersion(version) ? version : undefined,
-      incarnation: incarnation ?? undefined,
+      // Without a version it was emptied after it was found in order: there is nothing that could have been filled.
+      incarnation: isResourceVersion(version) ? (incarnation ?? undefined) : undefined,
       runId: runId ?? undefined,
+      backwards: backwards === '1',
     };
   }
 
-  /** Starts a new incarnation on the Redis process `runId`, with this gateway's term (a flushed view has none). */
+  /** Starts a new incarnation on the Redis process `runId`. Not the term: whoever has been replaced must not take it back. */
   async renew(runId: string): Promise<void> {
-    await this.#redis.hset(this.#keys.view, { term: this.#term, incarnation: randomUUID(), runId });
+    await this.#redis.hset(this.#keys.view, { incarnation: randomUUID(), runId });
   }
 
-  /** The content may be new as a whole: whoever depends on it starts over. */
-  async renewIncarnation(incarnation: string): Promise<void> {
-    await this.#redis.hset(this.#keys.view, 'incarnation', incarnation);
+  /** From here to the end of the list the view is a mixture: should this gateway end before, the next lists it again. */
+  async beginBackwards(): Promise<void> {
+    await this.#redis.hset(this.#keys.view, 'backwards', '1');
+  }
+
+  /** How often `user` was not there to hear of changes, after it had been. */
+  async missedBy(user: string): Promise<string> {
+    return (await this.#redis.hget(this.#keys.view, `missed:${user}`)) ?? '';
+  }
+
+  async noteMissed(user: string): Promise<void> {
+    await this.#redis.hincrby(this.#keys.view, `missed:${user}`, 1);
   }
 
   /** Whose term the view carries. */
@@ -74,13 +128,18 @@ export class View {
     return (await this.#redis.hget(this.#keys.view, 'term')) ?? undefined;
   }
 
-  /** Entries and objects of these keys, in their order; null where the view has none. */
-  async read(keys: readonly string[]): Promise<{ entries: (string | null)[]; objects: (string | null)[] }> {
-    const [entries, objects] = await Promise.all([
-      this.#redis.hmget(this.#keys.entries, ...keys),
-      this.#redis.hmget(this.#keys.objects, ...keys),
-    ]);
-    return { entries, objects };
+  /** Entries of these keys, in their order; undefined where the view has none. */
+  async entries(keys: readonly string[]): Promise<(ObjectEntry | undefined)[]> {
+    if (keys.length === 0) return [];
+    const texts = await this.#redis.hmget(this.#keys.entries, ...keys);
+    return texts.map((text) => (text === null ? undefined : decodeEntry(text)));
+  }
+
+  /** Objects of these keys, in their order; undefined where the view has none. */
+  async objects(keys: readonly string[]): Promise<(KubernetesObject | undefined)[]> {
+    if (keys.length === 0) return [];
+    const texts = await this.#redis.hmget(this.#keys.objects, ...keys);
+    return texts.map((text) => (text === null ? undefined : decodeObject(text)));
   }
 
   /** All keys, in order, in parts. */
@@ -94,6 +153,26 @@ export class View {
     }
   }
 
+  /** The object with the newest version, if there is any. Reads all entries: once, before a resume. */
+  async newest(): Promise<{ key: string; entry: ObjectEntry } | undefined> {
+    let newest: { key: string; entry: ObjectEntry } | undefined;
+    for await (const keys of this.keys()) {
+      const entries = await this.entries(keys);
+      entries.forEach((entry, at) => {
+        if (!entry) return;
+        const newer = !newest || compareResourceVersions(entry.resourceVersion, newest.entry.resourceVersion) > 0;
+        if (newer) newest = { key: keys[at] ?? '', entry };
+      });
+    }
+    return newest;
+  }
+
+  /** Keys of the objects that carry all these index entries; of all objects when there are none. */
+  keysWith(entries: readonly string[]): Promise<string[]> {
+    const [first, ...others] = entries.map((entry) => this.#keys.indexPrefix + entry);
+    return first === undefined ? this.#redis.hkeys(this.#keys.objects) : this.#redis.sinter(first, ...others);
+  }
+
   size(): Promise<number> {
     return this.#redis.hlen(this.#keys.objects);
   }
@@ -102,27 +181,56 @@ export class View {
    * Runs the apply script: all of the chunk, or nothing.
    * @throws ForeignTermError
    */
-  async apply(chunk: {
-    version?: ResourceVersion;
-    incomparable: boolean;
-    operations: readonly ViewOperation[];
-    wakeups: readonly Wakeup[];
-  }): Promise<void> {
+  async apply(chunk: Chunk): Promise<void> {
     const keys = this.#keys;
     const args: (string | number)[] = [
       this.#term,
       keys.indexPrefix,
       chunk.version ?? '',
       chunk.incomparable ? '1' : '',
+      chunk.incarnation ?? '',
+      chunk.users.join('\n'),
+      chunk.operations.length,
     ];
-    args.push(chunk.operations.length);
     for (const operation of chunk.operations) {
       if (operation.kind === 'S') args.push('S', operation.key, operation.entry, operation.object);
       else args.push('D', operation.key, operation.version, '');
     }
     args.push(chunk.wakeups.length);
-    for (const { controller, key, reasons } of chunk.wakeups) args.push(controller, key, JSON.stringify(reasons));
+    for (const wakeup of chunk.wakeups) {
+      const lookup = 'lookup' in wakeup ? JSON.stringify(wakeup.lookup) : '';
+      args.push(wakeup.controller, 'key' in wakeup ? wakeup.key : '', lookup, JSON.stringify(wakeup.reasons));
+    }
     const answer = await this.#apply([keys.view, keys.objects, keys.entries, keys.order, keys.outbox], args);
+    if (answer === -1) throw new ForeignTermError(`the view of ${this.name} was taken by another gateway`);
+  }
+
+  /** The declared indexes that are complete. */
+  async indexes(): Promise<IndexSpec[]> {
+    const text = await this.#redis.hget(this.#keys.view, 'indexes');
+    return text === null ? [] : (JSON.parse(text) as IndexSpec[]);
+  }
+
+  /** Declared indexes that objects may stand in though they are not complete: being filled, or withdrawn. */
+  async filling(): Promise<IndexSpec[]> {
+    const text = await this.#redis.hget(this.#keys.view, 'filling');
+    return text ? (JSON.parse(text) as IndexSpec[]) : [];
+  }
+
+  /** @param filling see `filling`. */
+  async setIndexes(specs: readonly IndexSpec[], filling: readonly IndexSpec[] = []): Promise<void> {
+    const text = filling.length === 0 ? '' : JSON.stringify(filling);
+    await this.#redis.hset(this.#keys.view, { indexes: JSON.stringify(specs), filling: text });
+  }
+
+  /** Puts objects under the indexes of `to`, each unless it has changed since its entry `from` was read. */
+  async reindex(moves: readonly { key: string; from: ObjectEntry; to: ObjectEntry }[]): Promise<void> {
+    if (moves.length === 0) return;
+    const args = moves.flatMap(({ key, from, to }) => [key, encodeEntry(from), encodeEntry(to)]);
+    const answer = await this.#reindex(
+      [this.#keys.view, this.#keys.entries],
+      [this.#term, this.#keys.indexPrefix, ...args],
+    );
     if (answer === -1) throw new ForeignTermError(`the view of ${this.name} was taken by another gateway`);
   }
 
@@ -130,9 +238,11 @@ export class View {
   async outbox(count: number): Promise<{ id: string; wakeup: Wakeup }[]> {
     const found = await this.#redis.xrange(this.#keys.outbox, '-', '+', 'COUNT', count);
     return found.map(([id, fields]) => {
-      // XADD wrote c, k, r in this order.
-      const [, controller = '', , key = '', , reasons = '[]'] = fields;
-      return { id, wakeup: { controller, key, reasons: JSON.parse(reasons) as Wakeup['reasons'] } };
+      // XADD wrote c, k, l, r in this order.
+      const [, controller = '', , key = '', , lookup = '', , text = '[]'] = fields;
+      const reasons = JSON.parse(text) as Wakeup['reasons'];
+      if (!lookup) return { id, wakeup: { controller, key, reasons } };
+      return { id, wakeup: { controller, lookup: JSON.parse(lookup) as Lookup, reasons } };
     });
   }
 

@@ -1,24 +1,34 @@
 import { createHash } from 'node:crypto';
-import { type Clock, formatKind, type Logger, type Metrics, type Resource } from '../../core/index.ts';
-import type { Description } from '../../contract/index.ts';
+import { type Checkpoint, type Clock, formatKind, type Logger, type Metrics, type Resource } from '../../core/index.ts';
+import type { Description, IndexSpec } from '../../contract/index.ts';
+import type { ChangeHandler } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
 import { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Endpoint } from '../dispatch/endpoint.ts';
-import { enqueueControllerOwner, enqueueObject } from '../handlers/event-handler.ts';
+import { enqueueControllerOwner, enqueueObject, enqueueReferrers } from '../handlers/event-handler.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 
 export interface ControllerOptions {
   readonly description: Description;
-  /** The kind `for`, as the cluster serves it. */
-  readonly resource: Resource;
-  /** Of every kind that the description names, the one of `for` first. */
-  readonly informers: readonly Informer[];
+  /** Every kind that the description names, the one of `for` first. */
+  readonly sources: readonly Source[];
   readonly queue: BullMqWorkQueue;
   readonly endpoint: Endpoint;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly logTriggers: boolean;
+  /** Period of resync. */
+  readonly resyncMs: number;
+  /** 0 to 1, as Math.random. */
+  readonly random: () => number;
+  readonly checkpoint: Checkpoint;
+}
+
+/** A kind that a controller watches or reads, as the cluster serves it, and its informers: one for each cached namespace. */
+export interface Source {
+  readonly resource: Resource;
+  readonly informers: readonly Informer[];
 }
 
 /** One controller in the gateway: from the events of its informers, through its queue, to its function. */
@@ -38,25 +48,48 @@ export class Controller {
     metrics.set('controller_runtime_max_concurrent_reconciles', labels, description.concurrency);
   }
 
-  /** From now on the informers' events wake this controller's keys. */
-  addHandlers(): void {
-    const { description, informers, resource } = this.#options;
-    const informerOf = new Map(informers.map((informer) => [informer.name, informer]));
-    informerOf.get(formatKind(resource))?.addHandler(this.name, enqueueObject(this.name, resource));
-    for (const kind of description.owns) {
-      const handler = enqueueControllerOwner(this.name, kind, resource);
-      informerOf.get(formatKind(kind))?.addHandler(`${this.name} owns`, handler);
+  /** From now on the informers' events wake this controller's keys; those that nobody has needed so far begin. */
+  async addHandlers(): Promise<void> {
+    const { description } = this.#options;
+    const [reconciled] = this.#options.sources;
+    if (!reconciled) return;
+    const views = reconciled.informers.map(({ view }) => view);
+    const heard: Promise<void>[] = [];
+    for (const { resource, informers } of this.#options.sources) {
+      const kind = formatKind(resource);
+      const handlers: ChangeHandler[] = [];
+      if (resource === reconciled.resource) handlers.push(enqueueObject(this.name, resource));
+      if (description.owns.some((owned) => formatKind(owned) === kind)) {
+        handlers.push(enqueueControllerOwner(this.name, resource, reconciled.resource));
+      }
+      for (const { map, ...watched } of description.watches) {
+        if (formatKind(watched) === kind) handlers.push(enqueueReferrers(this.name, resource, map, views));
+      }
+      for (const informer of informers) {
+        informer.setIndexes(this.name, this.#indexesOf(kind));
+        heard.push(informer.setHandlers(this.name, handlers));
+      }
     }
+    await Promise.all(this.#informers().map((informer) => informer.begin()));
+    await Promise.all(heard);
+  }
+
+  /** Declared by the function, or needed to find the referrers of what it watches. */
+  #indexesOf(kind: string): IndexSpec[] {
+    const { description } = this.#options;
+    const declared = description.indexes.filter((each) => formatKind(each) === kind).map(({ index }) => index);
+    if (kind !== formatKind(description.for)) return declared;
+    return [...declared, ...description.watches.flatMap(({ map }) => (map.by === 'index' ? [map.index] : []))];
   }
 
   async waitForSync(signal: AbortSignal): Promise<void> {
-    await Promise.all(this.#options.informers.map((informer) => informer.waitForSync(signal)));
+    await Promise.all(this.#informers().map((informer) => informer.waitForSync(signal)));
   }
 
   /** Starts to run keys. The queue may be paused; then it runs none yet. */
   async start(): Promise<void> {
-    const { clock, endpoint, informers, logger, logTriggers, metrics } = this.#options;
-    const views = informers.map((informer) => ({
+    const { clock, endpoint, logger, logTriggers, metrics } = this.#options;
+    const views = this.#informers().map((informer) => ({
       view: informer.view,
       currentVersion: () => informer.currentVersion(),
       requestProgress: () => informer.requestProgress(),
@@ -76,25 +109,57 @@ export class Controller {
    * and the same queue. A new controller, a changed one, a restored etcd and lost data in Redis all end up here.
    */
   async ensureInitial(): Promise<void> {
-    const { informers, logger } = this.#options;
+    const { logger, checkpoint } = this.#options;
     const { incarnation, initial } = await this.queue.state();
-    const views = await Promise.all(informers.map((informer) => informer.view.state()));
-    const wanted = this.#initialHash([incarnation, ...views.map((view) => view.incarnation)]);
+    const views = await Promise.all(this.#informers().map((informer) => informer.view.state()));
+    const missed = await Promise.all(this.#informers().map(({ view }) => view.missedBy(this.name)));
+    const wanted = this.#initialHash([incarnation, ...views.map((view) => view.incarnation), ...missed]);
     if (wanted === undefined || wanted === initial) return;
-    let count = 0;
-    for await (const keys of informers[0]?.view.keys() ?? []) {
-      await this.queue.addLow(keys);
-      count += keys.length;
-    }
+    const count = await this.#queueAll('initial');
+    await checkpoint('initial:before-mark');
     await this.queue.setInitial(wanted);
     logger.info({ controller: this.name, keys: count }, 'queued all keys');
+  }
+
+  /**
+   * Delivers all keys again from the cache when the period has passed, as client-go's informers do: it heals what a
+   * lost event or an outside cause has left undone. The next time is kept in Redis, so a restart does not put it off.
+   */
+  async ensureResync(): Promise<void> {
+    const { clock, logger, random, resyncMs } = this.#options;
+    const now = clock.now();
+    const { resyncAtMs } = await this.queue.state();
+    if (resyncAtMs !== undefined && resyncAtMs > now) return;
+    // Up to a tenth later, so that controllers which were started together do not stay together.
+    const next = Math.round(now + resyncMs * (1 + random() / 10));
+    if (resyncAtMs !== undefined) {
+      const count = await this.#queueAll('resync');
+      logger.info({ controller: this.name, keys: count, next: new Date(next).toISOString() }, 'resync');
+    }
+    await this.queue.setResyncAt(next);
+  }
+
+  async #queueAll(reason: 'initial' | 'resync'): Promise<number> {
+    let count = 0;
+    for (const { view } of this.#options.sources[0]?.informers ?? []) {
+      for await (const keys of view.keys()) {
+        await this.queue.addLow(keys, reason);
+        count += keys.length;
+        await this.#options.checkpoint('initial:between-keys');
+      }
+    }
+    return count;
+  }
+
+  #informers(): Informer[] {
+    return this.#options.sources.flatMap(({ informers }) => informers);
   }
 
   /** Undefined while something it depends on has no incarnation yet. */
   #initialHash(incarnations: readonly (string | undefined)[]): string | undefined {
     if (incarnations.includes(undefined)) return undefined;
-    const { name, for: reconciled, owns, reads } = this.#options.description;
-    const text = JSON.stringify([name, reconciled, owns, reads, incarnations]);
+    const { name, for: reconciled, owns, watches, reads } = this.#options.description;
+    const text = JSON.stringify([name, reconciled, owns, watches, reads, incarnations]);
     return createHash('sha256').update(text).digest('hex').slice(0, 32);
   }
 }

@@ -1,5 +1,5 @@
 import { compareResourceVersions, formatKind, formatObjectKey, type ResourceVersion } from '../../core/index.ts';
-import { decodeEntry, type Write } from '../../contract/index.ts';
+import type { Write } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
 
 /**
@@ -18,14 +18,12 @@ interface ViewBarrier {
 
 /** Makes and checks the barriers of one controller, over the views that it can read. */
 export class Barriers {
-  /** By `apiVersion/Kind`. */
-  readonly #views: ReadonlyMap<string, View>;
+  readonly #views: readonly View[];
   readonly #byPrefix: ReadonlyMap<string, View>;
 
-  constructor(views: Iterable<View>) {
-    const all = [...views];
-    this.#views = new Map(all.map((view) => [view.name, view]));
-    this.#byPrefix = new Map(all.map((view) => [view.prefix, view]));
+  constructor(views: readonly View[]) {
+    this.#views = views;
+    this.#byPrefix = new Map(views.map((view) => [view.location.prefix, view]));
   }
 
   /** Only writes inside what is cached count: for others no event will ever come. Undefined when there are none. */
@@ -33,7 +31,8 @@ export class Barriers {
     const versions = new Map<View, ResourceVersion>();
     const deletes = new Map<View, (readonly [string, string])[]>();
     for (const write of writes) {
-      const view = this.#views.get(formatKind(write));
+      const kind = formatKind(write);
+      const view = this.#views.find((each) => formatKind(each.resource) === kind && each.holds(write.namespace));
       if (!view) continue;
       if (write.deleted) {
         deletes.set(view, [...(deletes.get(view) ?? []), [formatObjectKey(write), write.uid]]);
@@ -76,12 +75,10 @@ export class Barriers {
     if (version === undefined) return false;
     if (wanted.version !== undefined && compareResourceVersions(version, wanted.version) < 0) return false;
     if (!wanted.deleted) return true;
-    const { entries } = await view.read(wanted.deleted.map(([key]) => key));
+    const entries = await view.entries(wanted.deleted.map(([key]) => key));
     return wanted.deleted.every(([, uid], at) => {
-      const text = entries[at];
-      if (!text) return true;
-      const entry = decodeEntry(text);
-      return entry.uid !== uid || entry.terminating;
+      const entry = entries[at];
+      return !entry || entry.uid !== uid || entry.terminating;
     });
   }
 
@@ -93,7 +90,7 @@ export class Barriers {
     const barrier: Barrier = {};
     for (const view of views) {
       const { incarnation = '' } = await view.state();
-      barrier[view.prefix] = { incarnation, ...of(view) };
+      barrier[view.location.prefix] = { incarnation, ...of(view) };
     }
     return JSON.stringify(barrier);
   }

@@ -1,5 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { type Clock, type Logger, type Metrics, parseObjectKey, type ResourceVersion } from '../../core/index.ts';
+import {
+  type Clock,
+  formatKind,
+  type Logger,
+  type Metrics,
+  parseObjectKey,
+  type ResourceVersion,
+} from '../../core/index.ts';
 import { CONTRACT_VERSION, type Trigger, type Write } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
 import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
@@ -38,7 +45,7 @@ export class Dispatcher implements Process {
     this.#options = options;
     const views = options.views.map(({ view }) => view);
     this.#barriers = new Barriers(views);
-    this.#cache = { views: Object.fromEntries(views.map((view) => [view.name, view.prefix])) };
+    this.#cache = { views: locationsOf(views) };
   }
 
   async run(run: Run): Promise<Finish> {
@@ -119,6 +126,11 @@ export class Dispatcher implements Process {
       'trigger',
     );
   }
+}
+
+function locationsOf(views: readonly View[]): Trigger['cache']['views'] {
+  const kinds = Map.groupBy(views, (view) => formatKind(view.resource));
+  return Object.fromEntries([...kinds].map(([kind, each]) => [kind, each.map(({ location }) => location)]));
 }
 
 function writesOf(outcome: Outcome): readonly Write[] {

@@ -1,5 +1,5 @@
 import { Pool } from 'undici';
-import { messageOf } from '../../core/index.ts';
+import { isConnectionRefused, messageOf } from '../../core/index.ts';
 import { sign, type SigningKey } from '../../contract/index.ts';
 
 /** What came back for one signed request. */
@@ -30,10 +30,10 @@ export class Endpoint {
 
   /** @param connections at most this many requests at a time; the controller's concurrency. */
   constructor(url: string, keys: readonly SigningKey[], connections: number) {
-    const { origin, pathname } = new URL(url);
+    const { origin, pathname, search } = new URL(url);
     this.url = url;
     this.#pool = new Pool(origin, { connections, pipelining: 1 });
-    this.#path = pathname;
+    this.#path = pathname + search;
     this.#keys = keys;
   }
 
@@ -66,7 +66,7 @@ export class Endpoint {
         body: Buffer.concat(chunks).toString('utf8'),
       };
     } catch (error) {
-      if (isRefused(error)) return { kind: 'refused', message: `nobody listens at ${this.url}` };
+      if (isConnectionRefused(error)) return { kind: 'refused', message: `nobody listens at ${this.url}` };
       const timedOut = error instanceof Error && error.name === 'TimeoutError';
       return { kind: 'failed', message: timedOut ? 'no answer before the deadline' : messageOf(error) };
     }
@@ -75,10 +75,4 @@ export class Endpoint {
   async close(): Promise<void> {
     await this.#pool.destroy();
   }
-}
-
-function isRefused(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  if ((error as NodeJS.ErrnoException).code === 'ECONNREFUSED') return true;
-  return error instanceof AggregateError && error.errors.length > 0 && error.errors.every(isRefused);
 }

@@ -18,6 +18,8 @@ export class Lifecycle {
   /** Remembers how to stop what was just started. */
   started(name: string, stop: () => Promise<void>): void {
     this.#started.push({ name, stop });
+    // A stop in the middle of the start: what comes up after it is nobody's to stop but ours.
+    if (this.#stopping) void this.#stopOne({ name, stop }, 5000);
   }
 
   /** Stops all, last first. One that fails or takes longer than `limitMs` does not keep the others. */
@@ -27,17 +29,19 @@ export class Lifecycle {
   }
 
   async #stopAll(limitMs: number): Promise<void> {
-    for (const { name, stop } of this.#started.toReversed()) {
-      const limit = new AbortController();
-      const late = async (): Promise<void> => {
-        await this.#clock.sleep(limitMs, limit.signal);
-        if (!limit.signal.aborted) this.#logger.warn({ part: name, limitMs }, 'did not stop in time, going on');
-      };
-      const stopped = stop().catch((error: unknown) => {
-        this.#logger.warn({ part: name, error: messageOf(error) }, 'did not stop in order');
-      });
-      await Promise.race([stopped, late()]);
-      limit.abort();
-    }
+    for (const part of this.#started.toReversed()) await this.#stopOne(part, limitMs);
+  }
+
+  async #stopOne({ name, stop }: { name: string; stop: () => Promise<void> }, limitMs: number): Promise<void> {
+    const limit = new AbortController();
+    const late = async (): Promise<void> => {
+      await this.#clock.sleep(limitMs, limit.signal);
+      if (!limit.signal.aborted) this.#logger.warn({ part: name, limitMs }, 'did not stop in time, going on');
+    };
+    const stopped = stop().catch((error: unknown) => {
+      this.#logger.warn({ part: name, error: messageOf(error) }, 'did not stop in order');
+    });
+    await Promise.race([stopped, late()]);
+    limit.abort();
   }
 }

@@ -1,4 +1,4 @@
-import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
+import { type Checkpoint, type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
 import { findLost, redisRunId } from '../cache/incarnation.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { Redis } from '../cache/redis.ts';
@@ -19,6 +19,7 @@ export interface RecoveryOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  readonly checkpoint: Checkpoint;
 }
 
 /**
@@ -34,7 +35,11 @@ export class Recovery {
   /** Runs that started before this are not on record. */
   #unknownBefore = 0;
   #looked = false;
-  #checking: Promise<void> | undefined;
+  /** A Redis process that was noticed and is not yet in the registry: what it may have lost is being repaired. */
+  #noticed: string | undefined;
+  /** Informers whose view has been found or left in order by this gateway: what is missing there later was lost. */
+  readonly #settled = new WeakSet<Informer>();
+  #checking: Promise<void> = Promise.resolve();
   #connected = true;
   #connection = 0;
   #healthy = false;
@@ -71,24 +76,35 @@ export class Recovery {
     redis.off('ready', back);
   }
 
-  /** One check, and the repair if it finds anything; one at a time. Never rejects. */
+  /**
+   * One check, and the repair if it finds anything. Never rejects. One at a time: a call during another gets a check of
+   * its own afterwards, since the one under way knows nothing of what the caller has just added.
+   */
   check(signal: AbortSignal): Promise<void> {
-    this.#checking ??= this.#check(signal)
-      .catch((error: unknown) => {
-        this.#healthy = false;
-        if (!signal.aborted)
-          this.#options.logger.warn({ error: messageOf(error) }, 'check of Redis failed, trying again');
-      })
-      .finally(() => (this.#checking = undefined));
+    this.#checking = this.#checkAfter(this.#checking, signal);
     return this.#checking;
   }
 
+  async #checkAfter(previous: Promise<void>, signal: AbortSignal): Promise<void> {
+    await previous;
+    if (signal.aborted) return;
+    try {
+      await this.#check(signal);
+    } catch (error) {
+      this.#healthy = false;
+      this.#options.logger.warn({ error: messageOf(error) }, 'check of Redis failed, trying again');
+    }
+  }
+
   async #check(signal: AbortSignal): Promise<void> {
-    const { controllers, informers, logger, metrics } = this.#options;
+    const { checkpoint, logger, metrics } = this.#options;
+    // As they are now: one that is added meanwhile has not been looked at, and must not be resumed.
+    const controllers = [...this.#options.controllers()];
+    const informers = [...this.#options.informers()];
     const connection = this.#connection;
     const runId = await redisRunId(this.#options.redis);
     await this.#noteProcess(runId);
-    const synced = informers().filter((informer) => informer.synced);
+    const synced = informers.filter((informer) => informer.synced);
     const lostViews = new Set(
       await findLost(
         synced.map(({ view }) => view),
@@ -97,7 +113,7 @@ export class Recovery {
     );
     const lostQueues = new Set(
       await findLost(
-        controllers().map(({ queue }) => queue),
+        controllers.map(({ queue }) => queue),
         runId,
       ),
     );
@@ -106,37 +122,52 @@ export class Recovery {
       this.#healthy = false;
       const names = [...lostViews, ...lostQueues].map(({ name }) => name);
       logger.info({ parts: names }, 'reading the server again: these are new, or may have lost data');
-      await this.#waitForFlights(lostQueues.size > 0 ? controllers() : [], signal);
+      await this.#waitForFlights(lostQueues.size > 0 ? controllers : [], signal);
       for (const informer of synced) {
         if (!lostViews.has(informer.view)) continue;
-        // A view that this gateway has just listed for the first time is as new as it gets.
-        const first = (await informer.view.state()).incarnation === undefined && this.#unknownBefore === 0;
-        if (!first) await informer.relist(signal);
+        await checkpoint('recovery:before-relist');
+        if (!(await this.#justFilled(informer))) await informer.relist(signal);
+        await checkpoint('recovery:before-renew');
         await informer.view.renew(runId);
       }
-      for (const { queue } of controllers()) if (lostQueues.has(queue)) await queue.renew(runId);
+      for (const { queue } of controllers) if (lostQueues.has(queue)) await queue.renew(runId);
       metrics.count('levelhook_recoveries_total', { reason: lostViews.size > 0 ? 'view' : 'queue' });
     }
-    for (const controller of controllers()) await controller.ensureInitial();
-    for (const informer of informers()) informer.drainOutbox();
-    await this.#register();
+    for (const informer of synced) this.#settled.add(informer);
+    for (const controller of controllers) {
+      await controller.ensureInitial();
+      await controller.ensureResync();
+    }
+    for (const informer of informers) informer.drainOutbox();
+    await this.#register(runId, controllers);
     // The connection broke meanwhile: what was found may be about another process. The next check decides.
     if (signal.aborted || !this.#connected || connection !== this.#connection) return;
     this.#healthy = true;
     metrics.set('levelhook_gateway_paused', {}, 0);
-    for (const { queue } of controllers()) queue.resume();
+    for (const { queue } of controllers) queue.resume();
   }
 
   /** Another Redis process than the registry's: whatever ran through the old one may be unknown to the new one. */
   async #noteProcess(runId: string): Promise<void> {
     const { redis, registryKey, clock, nothingInFlight } = this.#options;
     const known = await redis.hget(registryKey, 'runId');
-    // Trap: a Redis that comes back empty while this gateway runs looks like one that was never used.
-    const firstLook = !this.#looked && known === null;
+    const first = !this.#looked;
     this.#looked = true;
-    if (known === runId) return;
-    if (!(firstLook && nothingInFlight)) this.#unknownBefore = clock.now();
-    await redis.hset(registryKey, 'runId', runId);
+    if (known === runId || this.#noticed === runId) return;
+    // A registry that was there at an earlier look and is gone now was flushed, whatever was promised for the start.
+    if (!(first && known === null && nothingInFlight)) this.#unknownBefore = clock.now();
+    // Into the registry only once all is repaired: a gateway that starts before must notice it too.
+    this.#noticed = runId;
+  }
+
+  /**
+   * A view that this gateway has filled from nothing, on this very Redis process, and that is still there: as new as it
+   * gets, so it need not be read again.
+   */
+  async #justFilled(informer: Informer): Promise<boolean> {
+    if (!informer.filledFromNothing || this.#settled.has(informer) || this.#connection > 0) return false;
+    const { version, incarnation } = await informer.view.state();
+    return version !== undefined && incarnation === undefined;
   }
 
   /** Until every run that is not on record has reached its deadline. */
@@ -151,10 +182,11 @@ export class Recovery {
     }
   }
 
-  async #register(): Promise<void> {
-    const { controllers, redis, registryKey } = this.#options;
-    const names = controllers().map(({ name }) => [`controller:${name}`, '1']);
-    if (names.length > 0) await redis.hset(registryKey, Object.fromEntries(names));
+  async #register(runId: string, controllers: readonly Controller[]): Promise<void> {
+    const { redis, registryKey } = this.#options;
+    const names = controllers.map(({ name }) => [`controller:${name}`, '1']);
+    await redis.hset(registryKey, { runId, ...Object.fromEntries(names) });
+    this.#noticed = undefined;
   }
 
   #pause(): void {

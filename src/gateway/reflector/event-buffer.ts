@@ -9,7 +9,9 @@ import type { WatchEvent } from './watch-event.ts';
  */
 export class EventBuffer {
   readonly #maxBytes: number;
-  #events: { event: WatchEvent; bytes: number }[] = [];
+  /** Those before `#head` are taken. */
+  #events: ({ event: WatchEvent; bytes: number } | undefined)[] = [];
+  #head = 0;
   #bytes = 0;
   #wakeConsumer: (() => void) | undefined;
   #wakeProducer: (() => void) | undefined;
@@ -32,29 +34,48 @@ export class EventBuffer {
 
   /** At least one event and at most `max`, in order; none once `signal` is aborted. */
   async take(max: number, signal: AbortSignal): Promise<WatchEvent[]> {
-    while (this.#events.length === 0 && !signal.aborted) {
-      await new Promise<void>((resolve) => {
-        this.#wakeConsumer = resolve;
-        signal.addEventListener('abort', () => resolve(), { once: true });
-      });
+    while (this.#empty && !signal.aborted) {
+      await untilAborted(signal, (wake) => (this.#wakeConsumer = wake));
       this.#wakeConsumer = undefined;
     }
     if (signal.aborted) return [];
-    const taken = this.#events.length <= max ? this.#events : this.#events.slice(0, max);
-    this.#events = taken === this.#events ? [] : this.#events.slice(max);
-    for (const { bytes } of taken) this.#bytes -= bytes;
-    if (this.#events.length === 0) this.#wakeProducer?.();
-    return taken.map(({ event }) => event);
+    const taken: WatchEvent[] = [];
+    while (taken.length < max && !this.#empty) {
+      const next = this.#events[this.#head];
+      // Let go of at once: the rest of the buffer may live on for long.
+      this.#events[this.#head] = undefined;
+      this.#head += 1;
+      if (!next) continue;
+      taken.push(next.event);
+      this.#bytes -= next.bytes;
+    }
+    if (this.#empty) {
+      this.#events = [];
+      this.#head = 0;
+      this.#wakeProducer?.();
+    }
+    return taken;
+  }
+
+  get #empty(): boolean {
+    return this.#head === this.#events.length;
   }
 
   /** Resolves when everything pushed so far has been taken. */
   async drained(signal: AbortSignal): Promise<void> {
-    while (this.#events.length > 0 && !signal.aborted) {
-      await new Promise<void>((resolve) => {
-        this.#wakeProducer = resolve;
-        signal.addEventListener('abort', () => resolve(), { once: true });
-      });
+    while (!this.#empty && !signal.aborted) {
+      await untilAborted(signal, (wake) => (this.#wakeProducer = wake));
       this.#wakeProducer = undefined;
     }
   }
+}
+
+/** Until `wake` is called or `signal` is aborted; leaves no listener on a signal that lives as long as the gateway. */
+async function untilAborted(signal: AbortSignal, wait: (wake: () => void) => void): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  wait(resolve);
+  const aborted = (): void => resolve();
+  signal.addEventListener('abort', aborted, { once: true });
+  await promise;
+  signal.removeEventListener('abort', aborted);
 }

@@ -1,19 +1,25 @@
 import type { Readable } from 'node:stream';
 import {
+  ApiError,
+  compareResourceVersions,
   isExpired,
   type KubernetesObject,
+  parseObjectKey,
   type Resource,
   resourcePath,
   type ResourceVersion,
 } from '../../core/index.ts';
 import type { ApiClient, Query } from '../apiserver/api-client.ts';
+import { versionsOf } from '../apiserver/discovery.ts';
 
 /** What of a resource is listed and watched. */
 export interface Scope {
   /** One namespace; all when absent. */
-  readonly namespace?: string;
-  readonly labelSelector?: string;
-  readonly fieldSelector?: string;
+  readonly namespace?: string | undefined;
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+  /** Objects come without spec and status. */
+  readonly metadataOnly?: boolean;
 }
 
 export interface Page {
@@ -24,6 +30,13 @@ export interface Page {
 }
 
 const PAGE_SIZE = 500;
+
+/** An object that the server had at a version, for certain. */
+export interface Landmark {
+  readonly key: string;
+  readonly uid: string;
+  readonly version: ResourceVersion;
+}
 
 interface List {
   metadata: { resourceVersion: string; continue?: string };
@@ -36,11 +49,13 @@ export class ListWatch {
   readonly #resource: Resource;
   readonly #path: string;
   readonly #selectors: Query;
+  readonly #metadataOnly: boolean;
 
   constructor(client: ApiClient, resource: Resource, scope: Scope = {}) {
     this.#client = client;
     this.#resource = resource;
     this.#path = resourcePath(resource, { namespace: scope.namespace });
+    this.#metadataOnly = scope.metadataOnly ?? false;
     this.#selectors = { labelSelector: scope.labelSelector, fieldSelector: scope.fieldSelector };
   }
 
@@ -64,7 +79,8 @@ export class ListWatch {
         startsOver = true;
       }
       version ??= list.metadata.resourceVersion;
-      yield { items: list.items.map((item) => this.#named(item)), version, startsOver };
+      for (const item of list.items) this.name(item);
+      yield { items: list.items, version, startsOver };
       if (!list.metadata.continue) return;
       query = { limit: PAGE_SIZE, continue: list.metadata.continue };
     }
@@ -75,20 +91,70 @@ export class ListWatch {
     return (await this.#list({ limit: 1 }, signal)).metadata.resourceVersion;
   }
 
+  /**
+   * The current version, and whether the server's history is the one in which the landmark was written: after a restore
+   * of etcd its versions may long have passed ours again. One request while the landmark is as it was, else two.
+   */
+  async look(
+    landmark: Landmark,
+    signal: AbortSignal,
+  ): Promise<{ version: ResourceVersion; history: 'same' | 'other' | 'unknown' }> {
+    const now = await this.#listOne(landmark, {}, signal);
+    const version = now.metadata.resourceVersion;
+    if (shows(now, landmark) || compareResourceVersions(version, landmark.version) < 0) {
+      return { version, history: 'same' };
+    }
+    try {
+      const exactly = { resourceVersion: landmark.version, resourceVersionMatch: 'Exact' };
+      const then = await this.#listOne(landmark, exactly, signal);
+      return { version, history: shows(then, landmark) ? 'same' : 'other' };
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code === 429 || error.code >= 500) throw error;
+      // Compacted away, or a server that cannot look back.
+      return { version, history: 'unknown' };
+    }
+  }
+
+  #listOne({ key }: Landmark, query: Query, signal: AbortSignal): Promise<List> {
+    const { name, namespace } = parseObjectKey(key);
+    const fields = [this.#selectors['fieldSelector'], `metadata.name=${name}`];
+    if (namespace) fields.push(`metadata.namespace=${namespace}`);
+    const fieldSelector = fields.filter(Boolean).join(',');
+    return this.#list({ ...query, fieldSelector, limit: 1 }, signal);
+  }
+
+  /** The versions of the resource's group in which the server has the kind: none when its definition is gone. */
+  versionsServed(signal: AbortSignal): Promise<string[]> {
+    return versionsOf(this.#client, this.#resource, signal);
+  }
+
   watch(query: Query, signal: AbortSignal): Promise<Readable> {
     return this.#client.stream({
       path: this.#path,
       query: { ...this.#selectors, ...query, watch: true, allowWatchBookmarks: true },
+      accept: this.#accept('PartialObjectMetadata'),
       signal,
     });
   }
 
-  #list(query: Query, signal: AbortSignal): Promise<List> {
-    return this.#client.json<List>({ path: this.#path, query: { ...this.#selectors, ...query }, signal });
+  /**
+   * Gives an object its kind: the items of a list carry none, and metadata alone comes as a PartialObjectMetadata.
+   */
+  name(object: KubernetesObject): void {
+    object.apiVersion = this.#resource.apiVersion;
+    object.kind = this.#resource.kind;
   }
 
-  /** The items of a list carry neither apiVersion nor kind; those of a watch do. */
-  #named(item: KubernetesObject): KubernetesObject {
-    return { ...item, apiVersion: this.#resource.apiVersion, kind: this.#resource.kind };
+  #list(query: Query, signal: AbortSignal): Promise<List> {
+    const accept = this.#accept('PartialObjectMetadataList');
+    return this.#client.json<List>({ path: this.#path, query: { ...this.#selectors, ...query }, accept, signal });
   }
+
+  #accept(partial: string): string {
+    return this.#metadataOnly ? `application/json;as=${partial};g=meta.k8s.io;v=v1` : 'application/json';
+  }
+}
+
+function shows(list: List, { uid, version }: Landmark): boolean {
+  return list.items.some(({ metadata }) => metadata.uid === uid && metadata.resourceVersion === version);
 }

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type KubernetesObject, type LogFields, resource, silentLogger, silentMetrics } from '../../core/index.ts';
 import { eventually } from '../../../test/harness/eventually.ts';
 import { type Exchange, ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
@@ -29,6 +29,8 @@ function told(event: WatchEvent): string {
       return `done ${event.version} list ${event.list}`;
     case 'bookmark':
       return `bookmark ${event.version}`;
+    case 'gone':
+      return 'gone';
     default:
       return `${event.kind} ${event.object.metadata.name}@${event.object.metadata.resourceVersion}`;
   }
@@ -117,6 +119,13 @@ async function lookAtVersion(current: string): Promise<void> {
   asked.list([], current);
 }
 
+/** The next request is the first page of a list. */
+async function firstPage(resourceVersion: string): Promise<Exchange> {
+  const asked = await server.next();
+  expect(asked.query).toEqual({ limit: '500', resourceVersion });
+  return asked;
+}
+
 /** A reflector that has listed a@5 at version 10 and watches on the same stream. */
 async function watching(options: Partial<ReflectorOptions> & { consume?: boolean } = {}): Promise<Exchange> {
   start(undefined, options);
@@ -173,13 +182,17 @@ describe('a list', () => {
     expect(clock.sleeps).toEqual([]);
   });
 
-  it('comes by pages after any other refusal, and tries the stream again next time', async () => {
-    start();
-    (await streamingList()).refuse(403, { reason: 'Forbidden' });
-    (await server.next()).list([], '10');
-    (await watch('10')).error({ code: 410, reason: 'Gone' });
-    await streamingList('10');
-  });
+  it.each([403, 500, 503, 504])(
+    'comes by pages in the same round after a refusal with %d, and tries the stream again next time',
+    async (code) => {
+      start();
+      (await streamingList()).refuse(code);
+      (await firstPage('0')).list([], '10');
+      (await watch('10')).error({ code: 410, reason: 'Gone' });
+      await streamingList('10');
+      expect(clock.sleeps).toEqual([]);
+    },
+  );
 
   it('starts over when a continue token has expired, so that what is gone does not stay', async () => {
     start();
@@ -193,29 +206,75 @@ describe('a list', () => {
     await watch('21');
   });
 
-  it('starts over when its stream is cut before its end', async () => {
+  it('goes on by pages in the same round when its stream is cut before its end, and nothing of it counts', async () => {
     start();
     const stream = await streamingList();
-    stream.event('ADDED', pod('a', 5));
+    stream.event('ADDED', pod('a', 5)).bookmark('8');
     await tells('init', 'listed a@5');
     stream.cut();
-    (await streamingList()).event('ADDED', pod('b', 6)).initialEventsEnd('10');
+    (await firstPage('0')).list([pod('b', 6)], '10');
+    (await watch('10')).error({ code: 410, reason: 'Expired' });
     await tells('init', 'listed a@5', 'init', 'listed b@6', 'done 10 list 0');
-    expect(clock.sleeps).toEqual([1200]);
+    await streamingList('10');
+    expect(clock.sleeps).toEqual([]);
   });
 
-  it('starts over when its stream ends in order before its end mark', async () => {
+  it('goes on by pages when its stream is cut before an answer', async () => {
+    start();
+    (await streamingList()).cut();
+    (await firstPage('0')).list([pod('b', 6)], '10');
+    await watch('10');
+    await tells('init', 'listed b@6', 'done 10 list 0');
+    expect(clock.sleeps).toEqual([]);
+  });
+
+  it('goes on by pages when its stream ends in order before its end mark', async () => {
     start();
     (await streamingList()).event('ADDED', pod('a', 5)).end();
-    (await streamingList()).initialEventsEnd('10');
+    (await firstPage('0')).list([], '10');
+    await watch('10');
     await tells('init', 'listed a@5', 'init', 'done 10 list 0');
+    expect(clock.sleeps).toEqual([]);
   });
 
-  it('starts over after a line that is not JSON', async () => {
+  it('goes on by pages after a line that is not JSON', async () => {
     start();
     (await streamingList()).event('ADDED', pod('a', 5)).raw('{"type":"ADD\n');
-    (await streamingList()).initialEventsEnd('10');
+    (await firstPage('0')).list([], '10');
+    await watch('10');
     await tells('init', 'listed a@5', 'init', 'done 10 list 0');
+    expect(clock.sleeps).toEqual([]);
+  });
+
+  it('goes on by pages after an error of the server in its stream', async () => {
+    start();
+    (await streamingList()).event('ADDED', pod('a', 5)).error({ code: 500, reason: 'InternalError' });
+    (await firstPage('0')).list([], '10');
+    await watch('10');
+    await tells('init', 'listed a@5', 'init', 'done 10 list 0');
+    expect(clock.sleeps).toEqual([]);
+  });
+
+  it('is a stream again, after a wait, when nobody listened', async () => {
+    const nobody = await ScriptedApiserver.start();
+    await nobody.stopListening();
+    const listWatch = new ListWatch(server.client, pods);
+    const refused = new ListWatch(nobody.client, pods);
+    vi.spyOn(listWatch, 'watch').mockImplementationOnce((query, signal) => refused.watch(query, signal));
+    start(undefined, { listWatch });
+    (await streamingList()).initialEventsEnd('10');
+    await tells('init', 'done 10 list 0');
+    expect(clock.sleeps).toEqual([1200]);
+    expect(warnings).toMatchObject([{ error: expect.stringContaining('ECONNREFUSED') as string }]);
+    await nobody[Symbol.asyncDispose]();
+  });
+
+  it('is a stream again, after a wait, when the resource was not found', async () => {
+    start();
+    (await streamingList()).refuse(404, { reason: 'NotFound' });
+    (await streamingList()).initialEventsEnd('10');
+    await tells('init', 'done 10 list 0');
+    expect(clock.sleeps).toEqual([1200]);
   });
 
   it('asks for the latest data after "too large resource version"', async () => {
@@ -225,6 +284,7 @@ describe('a list', () => {
     await lookAtVersion('10');
     (await streamingList('')).initialEventsEnd('11');
     await tells('init', 'done 11 list 0');
+    expect(clock.sleeps).toEqual([]);
   });
 
   it('asks for the latest data after 410, by stream and by pages', async () => {
@@ -234,7 +294,41 @@ describe('a list', () => {
     (await streamingList('10')).refuse(410, { reason: 'Expired' });
     await lookAtVersion('12');
     (await streamingList('')).refuse(400);
-    expect((await server.next()).query).toEqual({ limit: '500', resourceVersion: '' });
+    await firstPage('');
+    expect(clock.sleeps).toEqual([]);
+  });
+
+  it.each([
+    ['410', 410, { reason: 'Expired' }],
+    ['"too large resource version"', 504, TOO_LARGE],
+  ])('asks for the latest data at once after %s, and waits if that fails in the same way', async (_what, code, why) => {
+    start('10');
+    await lookAtVersion('12');
+    (await watch('10')).refuse(410, { reason: 'Expired' });
+    (await streamingList('10')).refuse(code, why);
+    await lookAtVersion('12');
+    expect(clock.sleeps).toEqual([]);
+    (await streamingList('')).refuse(code, why);
+    await lookAtVersion('12');
+    expect(clock.sleeps).toEqual([1200]);
+    (await streamingList('')).initialEventsEnd('12');
+    await tells('init', 'done 12 list 0');
+  });
+
+  it.each([
+    ['410', 410, { reason: 'Expired' }],
+    ['"too large resource version"', 504, TOO_LARGE],
+  ])('asks for the latest data at once after %s to its pages', async (_what, code, why) => {
+    start('10');
+    await lookAtVersion('12');
+    (await watch('10')).refuse(410, { reason: 'Expired' });
+    (await streamingList('10')).refuse(400);
+    (await firstPage('10')).refuse(code, why);
+    await lookAtVersion('12');
+    (await firstPage('')).list([], '12');
+    await watch('12');
+    await tells('init', 'init', 'done 12 list 0');
+    expect(clock.sleeps).toEqual([]);
   });
 
   it('is asked for again when the server is overloaded, not before the time that it named', async () => {
@@ -247,7 +341,10 @@ describe('a list', () => {
 
   it('backs off from 0.8 s to 30 s, half as much again by chance', async () => {
     start();
-    for (let at = 0; at < 8; at += 1) (await streamingList()).refuse(500);
+    for (let at = 0; at < 8; at += 1) {
+      (await streamingList()).refuse(500);
+      (await firstPage('0')).refuse(500);
+    }
     await streamingList();
     expect(clock.sleeps).toEqual([1200, 2400, 4800, 9600, 19_200, 38_400, 45_000, 45_000]);
   });
@@ -350,6 +447,19 @@ describe('a watch', () => {
     expect(clock.sleeps).toEqual([1200]);
   });
 
+  it('that is cut after its list was complete is no broken list: it goes on from the last version', async () => {
+    const stream = await watching();
+    stream.cut();
+    await lookAtVersion('10');
+    const second = (await watch('10')).event('MODIFIED', pod('a', 11));
+    await tells('changed a@11');
+    second.cut();
+    await lookAtVersion('11');
+    await watch('11');
+    await tells('changed a@11');
+    expect(clock.sleeps).toEqual([1200, 2400]);
+  });
+
   it('joins a line that comes in pieces, in the middle of a letter too', async () => {
     const stream = await watching();
     const line = Buffer.from(`${JSON.stringify({ type: 'MODIFIED', object: pod('äöü', 11) })}\n`);
@@ -439,11 +549,16 @@ describe('a resume', () => {
     expect(reflector.relist()).toBe(1);
     await list.closed;
     (await streamingList('')).cut();
+    (await firstPage('')).cut();
     (await streamingList('')).refuse(400);
-    const page = await server.next();
-    expect(page.query).toEqual({ limit: '500', resourceVersion: '' });
-    page.list([], '50');
-    await tells('init, time went backwards', 'listed a@5', 'init, time went backwards', 'done 50 list 1');
+    (await firstPage('')).list([], '50');
+    await tells(
+      'init, time went backwards',
+      'listed a@5',
+      'init, time went backwards',
+      'init, time went backwards',
+      'done 50 list 1',
+    );
   });
 });
 

@@ -1,12 +1,10 @@
-import { setTimeout as nodeTimeout } from 'node:timers';
 import {
   ApiError,
-  type ApiStatus,
   type Clock,
   compareResourceVersions,
   formatKind,
+  isConnectionRefused,
   isExpired,
-  isResourceVersion,
   isTooLargeResourceVersion,
   type KubernetesObject,
   type Logger,
@@ -18,7 +16,8 @@ import {
 import { Backoff } from './backoff.ts';
 import type { EventBuffer } from './event-buffer.ts';
 import { lines } from './lines.ts';
-import type { ListWatch } from './list-watch.ts';
+import type { Landmark, ListWatch } from './list-watch.ts';
+import { decodeWatchLine, endOf, type WatchEnd } from './watch-line.ts';
 
 export interface ReflectorOptions {
   readonly resource: Resource;
@@ -35,26 +34,16 @@ export interface ReflectorOptions {
   readonly silenceMs?: number;
 }
 
-/** How one watch ended, and so what comes next. */
-type WatchEnd =
-  /** The server closed it in order, or we did to drain the buffer or to hear a bookmark: go on from the last version. */
-  | { readonly kind: 'closed' }
-  /** The version is no longer served: list again. */
-  | { readonly kind: 'expired' }
-  /** The server is overloaded: go on from the last version, after the time that it named. */
-  | { readonly kind: 'throttled'; readonly retryAfterMs: number | undefined }
-  /** Anything else: back off, look whether time went backwards, go on from the last version. */
-  | { readonly kind: 'failed'; readonly error: unknown };
-
 /** A list to be made, numbered so that whoever asked for it can tell when it is applied. */
 interface WantedList {
   readonly timeWentBackwards: boolean;
   readonly list: number;
 }
 
-interface WatchLine {
-  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR';
-  readonly object: KubernetesObject & ApiStatus;
+/** What a stream is being read for. */
+interface Reading {
+  /** The list that it still has to complete; undefined as soon as, and as long as, it is a watch. */
+  listing: WantedList | undefined;
 }
 
 /** A streaming list filled the buffer. It cannot be resumed in the middle, so the list goes on by pages. */
@@ -63,7 +52,11 @@ class OutranError extends Error {}
 /** A progress request while one runs would only cut it off before its bookmark. */
 const PROGRESS_EVERY_MS = 4000;
 
-const INITIAL_EVENTS_END = 'k8s.io/initial-events-end';
+/** So many answers in a row of 404, with backoff between them, mean that the resource is gone and not just starting. */
+const NOT_FOUND_MEANS_GONE = 3;
+
+/** While a resource is gone, it is asked for at least this often: a definition may be created at any time. */
+const GONE_WAIT_MS = 5000;
 
 /**
  * Turns one resource of the apiserver into an ordered stream of events: client-go's Reflector (tools/cache/reflector.go)
@@ -80,7 +73,14 @@ export class Reflector {
   /** Set while the version is of no use to a list: expired, or newer than what the server has. */
   #versionUnavailable = false;
   #streamingRefused = false;
-  #relistWanted: WantedList | undefined;
+  /** What to look for at the first look, after which this process has watched by itself. */
+  #landmark: Landmark | undefined;
+  #notFound = 0;
+  /** The last list that was answered with `gone`; -1 for none since the resource was last served. */
+  #goneList = -1;
+  /** Told once that the kind is served in other versions only. */
+  #servedElsewhere = false;
+  #wanted: WantedList | undefined;
   #lists = 0;
   #progressWanted = false;
   #progressAt = 0;
@@ -94,23 +94,29 @@ export class Reflector {
 
   /**
    * Runs until `signal` is aborted; it never rejects.
+   * @param landmark the newest object of the view: shows whether the server still has the history that we followed.
    * @param stored the version up to which the view is complete; undefined for a view that has never been listed.
    */
-  async run(stored: ResourceVersion | undefined, signal: AbortSignal): Promise<void> {
+  async run(stored: ResourceVersion | undefined, signal: AbortSignal, landmark?: Landmark): Promise<void> {
     this.#version = stored;
+    this.#landmark = landmark;
     let mustCheckTime = stored !== undefined;
-    if (stored === undefined) this.#relistWanted ??= this.#wanted(false);
+    if (stored === undefined) this.#want(false);
     while (!signal.aborted) {
       try {
         if (mustCheckTime) await this.#checkTime(signal);
         mustCheckTime = false;
-        const end = this.#relistWanted ? await this.#list(this.#relistWanted, signal) : await this.#watch(signal);
+        const end = this.#wanted ? await this.#list(this.#wanted, signal) : await this.#watch(signal);
         if (signal.aborted) return;
         mustCheckTime = await this.#afterWatch(end, signal);
       } catch (error) {
         if (signal.aborted) return;
-        this.#noteUnavailable(error);
         mustCheckTime = this.#version !== undefined;
+        if (!this.#versionUnavailable && (isExpired(error) || isTooLargeResourceVersion(error))) {
+          // At once: not the server is in trouble, but the version that we asked for.
+          this.#versionUnavailable = true;
+          continue;
+        }
         await this.#pause(error, signal);
       }
     }
@@ -118,18 +124,17 @@ export class Reflector {
 
   /**
    * Read the server again as a diff, in place, as soon as possible. Used when data in Redis may have been lost.
+   * @param timeWentBackwards the server's versions cannot be compared with those in the cache.
    * @returns the number that the `init-done` of that list will carry, or of a later one. A list that runs already does
    *   not count: what it has read may have been lost since.
    */
-  relist(): number {
+  relist(timeWentBackwards = false): number {
     this.#lists += 1;
-    this.#relistWanted = this.#wanted(this.#relistWanted?.timeWentBackwards ?? false);
+    const backwards = timeWentBackwards || (this.#wanted?.timeWentBackwards ?? false);
+    if (backwards) this.#version = undefined;
+    this.#wanted = { timeWentBackwards: backwards, list: this.#lists };
     this.#endWatch?.();
     return this.#lists;
-  }
-
-  #wanted(timeWentBackwards: boolean): WantedList {
-    return { timeWentBackwards, list: this.#lists };
   }
 
   /**
@@ -139,35 +144,47 @@ export class Reflector {
    */
   requestProgress(): void {
     const now = this.#options.clock.now();
-    if (this.#relistWanted || now - this.#progressAt < PROGRESS_EVERY_MS) return;
+    if (this.#wanted || now - this.#progressAt < PROGRESS_EVERY_MS) return;
     this.#progressAt = now;
     this.#progressWanted = true;
     this.#endWatch?.();
+  }
+
+  #want(timeWentBackwards: boolean): void {
+    this.#wanted ??= { timeWentBackwards, list: this.#lists };
   }
 
   /** Before a resume: a version of the server below ours means that its data was restored from an older state. */
   async #checkTime(signal: AbortSignal): Promise<void> {
     // With a list wanted too: what it is to be compared with depends on the answer.
     if (this.#version === undefined) return;
-    const current = await this.#options.listWatch.currentVersion(signal);
-    if (compareResourceVersions(current, this.#version) >= 0) return;
+    const { listWatch } = this.#options;
+    const { version: current, history } = this.#landmark
+      ? await listWatch.look(this.#landmark, signal)
+      : { version: await listWatch.currentVersion(signal), history: 'same' };
+    this.#landmark = undefined;
+    // In doubt a list as a diff mends whatever there is; a contradiction in it tells the rest.
+    if (history === 'unknown') this.#want(false);
+    if (this.#version === undefined) return;
+    if (history !== 'other' && compareResourceVersions(current, this.#version) >= 0) return;
     this.#log('warn', { version: this.#version, current }, 'the apiserver has older data than the cache: listing anew');
-    this.#relistWanted = this.#wanted(true);
+    this.#wanted = { timeWentBackwards: true, list: this.#lists };
     this.#version = undefined;
   }
 
   /** @returns whether the next round must begin with the look at the server's version. */
   async #afterWatch(end: WatchEnd, signal: AbortSignal): Promise<boolean> {
-    this.#options.metrics.count('levelhook_reflector_watch_ends_total', { resource: this.#name, reason: end.kind });
+    const { buffer, clock, metrics } = this.#options;
+    metrics.count('levelhook_reflector_watch_ends_total', { resource: this.#name, reason: end.kind });
     switch (end.kind) {
       case 'closed':
-        if (this.#options.buffer.full) await this.#options.buffer.drained(signal);
+        if (buffer.full) await buffer.drained(signal);
         return false;
       case 'expired':
-        this.#relistWanted ??= this.#wanted(false);
+        this.#want(false);
         return false;
       case 'throttled':
-        await this.#options.clock.sleep(Math.max(end.retryAfterMs ?? 0, this.#backoff.next()), signal);
+        await clock.sleep(Math.max(end.retryAfterMs ?? 0, this.#backoff.next()), signal);
         return false;
       case 'failed':
         await this.#pause(end.error, signal);
@@ -176,23 +193,61 @@ export class Reflector {
   }
 
   async #pause(error: unknown, signal: AbortSignal): Promise<void> {
-    const waitMs = Math.round(Math.max(this.#backoff.next(), (error instanceof ApiError && error.retryAfterMs) || 0));
-    this.#log('warn', { error: messageOf(error), waitMs }, 'list or watch failed, trying again');
-    await this.#options.clock.sleep(waitMs, signal);
+    const gone = await this.#noteNotFound(error, signal);
+    const waitMs = this.#backoff.next();
+    const named = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
+    const wait = Math.round(Math.max(gone ? Math.min(waitMs, GONE_WAIT_MS) : waitMs, named));
+    // What is gone stays so, perhaps for good: said once, not every few seconds.
+    const level = this.#notFound > NOT_FOUND_MEANS_GONE ? 'debug' : 'warn';
+    this.#log(level, { error: messageOf(error), waitMs: wait }, 'list or watch failed, trying again');
+    await this.#options.clock.sleep(wait, signal);
   }
 
-  #noteUnavailable(error: unknown): void {
-    if (isExpired(error) || isTooLargeResourceVersion(error)) this.#versionUnavailable = true;
+  /** @returns whether the resource is not served. Its objects are gone with it, unless another version serves them. */
+  async #noteNotFound(error: unknown, signal: AbortSignal): Promise<boolean> {
+    if (!(error instanceof ApiError) || error.code !== 404) {
+      this.#notFound = 0;
+      return false;
+    }
+    this.#notFound += 1;
+    if (this.#notFound < NOT_FOUND_MEANS_GONE || this.#goneList >= this.#lists) return true;
+    const served = await this.#versionsServed(signal);
+    if (served === undefined) return true;
+    if (served.length > 0) {
+      if (!this.#servedElsewhere) {
+        this.#log(
+          'error',
+          { served },
+          'the apiserver no longer serves this version: its objects are kept as they were',
+        );
+      }
+      this.#servedElsewhere = true;
+      return true;
+    }
+    this.#log('warn', {}, 'the apiserver no longer serves this resource: its objects are gone');
+    this.#options.buffer.push({ kind: 'gone', list: this.#lists }, 0);
+    this.#goneList = this.#lists;
+    this.#version = undefined;
+    this.#want(false);
+    return true;
   }
 
-  /** Streams the list when the server can, and in the same round by pages when it refuses. */
+  /** Undefined when the apiserver does not tell. */
+  async #versionsServed(signal: AbortSignal): Promise<string[] | undefined> {
+    try {
+      return await this.#options.listWatch.versionsServed(signal);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Streams the list when the server can, and in the same round by pages when it refuses or the stream breaks off. */
   async #list(want: WantedList, signal: AbortSignal): Promise<WatchEnd> {
     if (!this.#streamingRefused) {
       try {
         return await this.#watch(signal, want);
       } catch (error) {
-        const retry = isExpired(error) || isTooLargeResourceVersion(error) || isConnectionTrouble(error);
-        if (retry || signal.aborted) throw error;
+        if (signal.aborted || !fallsBackToPages(error)) throw error;
         this.#streamingRefused = error instanceof ApiError && (error.code === 400 || error.code === 422);
         this.#log('info', { error: messageOf(error) }, 'no streaming list, listing by pages');
         // Pages wait for the cache between each other; a stream cannot.
@@ -207,7 +262,7 @@ export class Reflector {
     const { buffer, listWatch, metrics } = this.#options;
     metrics.count('levelhook_reflector_lists_total', { resource: this.#name, form: 'paged' });
     // "0" is any data the server has cached, which may be older than ours: only for a view that has nothing.
-    const from = this.#versionUnavailable ? '' : (this.#version ?? (want.timeWentBackwards ? '' : '0'));
+    const from = this.#versionUnavailable || want.timeWentBackwards ? '' : (this.#version ?? '0');
     buffer.push({ kind: 'init', timeWentBackwards: want.timeWentBackwards }, 0);
     let version: ResourceVersion | undefined;
     for await (const page of listWatch.pages(from, signal)) {
@@ -227,12 +282,16 @@ export class Reflector {
     this.#options.buffer.push({ kind: 'init-done', version, list: want.list }, bytes);
     this.#version = version;
     this.#versionUnavailable = false;
-    if (this.#relistWanted === want) this.#relistWanted = undefined;
+    this.#notFound = 0;
+    this.#goneList = -1;
+    this.#servedElsewhere = false;
+    // Somebody may have asked for another one meanwhile, which this does not settle.
+    if (this.#wanted === want) this.#wanted = undefined;
   }
 
   /**
    * One watch, from the last version, or with `list` as a streaming list that goes on as a watch.
-   * @throws when it could not be opened, or when a list broke off before it was complete.
+   * @throws when a streaming list could not be opened, or broke off before it was complete.
    */
   async #watch(signal: AbortSignal, list?: WantedList): Promise<WatchEnd> {
     const { clock, listWatch, metrics, random, silenceMs = 150_000 } = this.#options;
@@ -240,10 +299,8 @@ export class Reflector {
     const stop = (): void => abort.abort();
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
-    const silence = nodeTimeout(() => abort.abort(new Error(`nothing came for ${silenceMs / 1000} s`)), silenceMs);
-    const version = this.#versionUnavailable ? undefined : this.#version;
-    const openedAt = clock.now();
-    let events = 0;
+    const silence = setTimeout(() => abort.abort(new Error(`nothing came for ${silenceMs / 1000} s`)), silenceMs);
+    const reading: Reading = { listing: list };
     let ended = false;
     // From here on, and not only from the answer on: a relist that is asked for meanwhile would wait for minutes.
     this.#endWatch = () => {
@@ -251,46 +308,31 @@ export class Reflector {
       abort.abort();
     };
     try {
+      const openedAt = clock.now();
+      const timeoutSeconds = this.#progressWanted && !list ? 3 : 300 + Math.floor(random() * 300);
+      this.#progressWanted = false;
       const stream = await listWatch.watch(
         {
-          resourceVersion: version ?? '',
-          timeoutSeconds: this.#progressWanted && !list ? 3 : 300 + Math.floor(random() * 300),
+          resourceVersion: (this.#versionUnavailable ? undefined : this.#version) ?? '',
+          timeoutSeconds,
           ...(list ? { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan' } : {}),
         },
         abort.signal,
       );
-      if (!ended) this.#progressWanted = false;
       if (list) {
         metrics.count('levelhook_reflector_lists_total', { resource: this.#name, form: 'streaming' });
         this.#options.buffer.push({ kind: 'init', timeWentBackwards: list.timeWentBackwards }, 0);
       }
-      let listing = list !== undefined;
-      for await (const batch of lines(stream)) {
-        silence.refresh();
-        for (const line of batch) {
-          const end = this.#accept(line, listing ? list : undefined);
-          if (end === 'listed') listing = false;
-          else if (end) return listing ? failedList(end) : end;
-        }
-        events += batch.length;
-        if (this.#options.buffer.full) {
-          if (listing) throw new OutranError('the stream of a list outran the cache');
-          return { kind: 'closed' };
-        }
-      }
-      if (listing) throw new Error('the stream of a list ended before its end mark');
-      if (events === 0 && clock.now() - openedAt < 1000) {
+      const { end, events } = await this.#read(stream, reading, () => silence.refresh());
+      if (events === 0 && end.kind === 'closed' && clock.now() - openedAt < 1000) {
         return { kind: 'failed', error: new Error('the watch was closed at once, without an event') };
       }
-      return { kind: 'closed' };
+      return end;
     } catch (error) {
       if (ended) return { kind: 'closed' };
-      if (list || signal.aborted) throw error;
-      if (isExpired(error)) return { kind: 'expired' };
-      if (error instanceof ApiError && error.code === 429) {
-        return { kind: 'throttled', retryAfterMs: error.retryAfterMs };
-      }
-      return { kind: 'failed', error: abort.signal.aborted ? (abort.signal.reason as unknown) : error };
+      // A list that is complete stays so: what fails after it is a watch.
+      if (reading.listing || signal.aborted) throw error;
+      return endOf(abort.signal.aborted ? (abort.signal.reason as unknown) : error);
     } finally {
       this.#endWatch = undefined;
       clearTimeout(silence);
@@ -299,63 +341,85 @@ export class Reflector {
     }
   }
 
+  /** The read loop. It waits for nothing but the next bytes. */
+  async #read(
+    stream: Parameters<typeof lines>[0],
+    reading: Reading,
+    heard: () => void,
+  ): Promise<{ end: WatchEnd; events: number }> {
+    let events = 0;
+    for await (const batch of lines(stream)) {
+      heard();
+      for (const line of batch) {
+        const taken = this.#take(line, reading.listing);
+        if (taken === 'listed') reading.listing = undefined;
+        else if (taken) {
+          if (reading.listing) throw errorOf(taken);
+          return { end: taken, events };
+        }
+      }
+      events += batch.length;
+      if (!this.#options.buffer.full) continue;
+      if (reading.listing) throw new OutranError('the stream of a list outran the cache');
+      return { end: { kind: 'closed' }, events };
+    }
+    if (reading.listing) throw new Error('the stream of a list ended before its end mark');
+    return { end: { kind: 'closed' }, events };
+  }
+
   /** Takes one line. `listed` marks the end of a streaming list; a WatchEnd ends the watch; undefined goes on. */
-  #accept(line: Buffer, listing: WantedList | undefined): WatchEnd | 'listed' | undefined {
+  #take(text: Buffer, listing: WantedList | undefined): WatchEnd | 'listed' | undefined {
     const { buffer } = this.#options;
-    let event: WatchLine;
-    try {
-      event = JSON.parse(line.toString('utf8')) as WatchLine;
-    } catch {
-      // Never skipped: the version stays where it was, and the next watch delivers the line again.
-      return { kind: 'failed', error: new Error('a line of the watch is not JSON') };
-    }
-    const { type, object } = event;
-    if (type === 'ERROR') return endOf(new ApiError(object));
-    const version = object?.metadata?.resourceVersion;
-    if (!isResourceVersion(version)) {
-      return { kind: 'failed', error: new Error('an event of the watch carries no resourceVersion') };
-    }
-    if (type === 'BOOKMARK') {
-      if (listing && object.metadata.annotations?.[INITIAL_EVENTS_END] === 'true') {
-        this.#listDone(listing, version, line.length);
+    const line = decodeWatchLine(text);
+    if (line.kind === 'end') return line.end;
+    if (line.kind === 'bookmark') {
+      if (listing) {
+        if (!line.endsList) return undefined;
+        this.#listDone(listing, line.version, text.length);
         return 'listed';
       }
-      if (listing) return undefined;
-      buffer.push({ kind: 'bookmark', version }, line.length);
+      buffer.push(line, text.length);
     } else {
+      const { kind, object } = line;
       this.#transform(object);
-      if (type === 'DELETED') buffer.push({ kind: 'deleted', object }, line.length);
-      else buffer.push({ kind: listing ? 'listed' : 'changed', object }, line.length);
+      buffer.push({ kind: listing && kind === 'changed' ? 'listed' : kind, object }, text.length);
     }
     // Within a list the initial events are in no order of versions.
-    if (!listing) this.#version = version;
+    if (!listing) this.#version = line.version;
     return undefined;
   }
 
   #transform(object: KubernetesObject): void {
+    this.#options.listWatch.name(object);
     if (this.#options.transform) this.#options.transform(object);
     else delete object.metadata.managedFields;
   }
 
-  #log(level: 'info' | 'warn', fields: Record<string, unknown>, message: string): void {
+  #log(level: 'debug' | 'info' | 'warn' | 'error', fields: Record<string, unknown>, message: string): void {
     this.#options.logger[level]({ resource: this.#name, ...fields }, message);
   }
 }
 
-function endOf(error: ApiError): WatchEnd {
-  if (isExpired(error)) return { kind: 'expired' };
-  if (error.code === 429) return { kind: 'throttled', retryAfterMs: error.retryAfterMs };
-  return { kind: 'failed', error };
+/**
+ * Whether to list by pages in the same round, as client-go does when a streaming list fails (watchList in
+ * tools/cache/reflector.go): for all but what would fail again in the same way, or wants another version first.
+ */
+function fallsBackToPages(error: unknown): boolean {
+  if (isExpired(error) || isTooLargeResourceVersion(error)) return false;
+  if (error instanceof ApiError) return error.code !== 404 && error.code !== 429;
+  return !isConnectionRefused(error);
 }
 
 /** The end of a stream that was still listing: nothing of it counts, so it is an error of the list. */
-function failedList(end: WatchEnd): never {
-  if (end.kind === 'failed') throw end.error;
-  throw new ApiError(end.kind === 'expired' ? { code: 410, reason: 'Expired' } : { code: 429 });
-}
-
-/** No answer at all, or one that says "later": the same request is tried again after a wait. */
-function isConnectionTrouble(error: unknown): boolean {
-  if (error instanceof OutranError) return false;
-  return !(error instanceof ApiError) || error.code === 429 || error.code >= 500;
+function errorOf(end: WatchEnd): Error {
+  switch (end.kind) {
+    case 'failed':
+      return end.error instanceof Error ? end.error : new Error(messageOf(end.error));
+    case 'expired':
+      return new ApiError({ code: 410, reason: 'Expired' });
+    case 'throttled':
+      return new ApiError({ code: 429 }, end.retryAfterMs);
+    case 'closed':
+      return new Error('the stream of a list was closed');
+  }
 }

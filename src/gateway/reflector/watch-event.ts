@@ -21,5 +21,10 @@ export type WatchEvent =
   | { readonly kind: 'changed'; readonly object: KubernetesObject }
   /** The object as it was last, with the version of its deletion. */
   | { readonly kind: 'deleted'; readonly object: KubernetesObject }
+  /**
+   * The server no longer serves the resource (its CustomResourceDefinition is gone), so it has no objects. Takes the
+   * place of a list, whose number it carries.
+   */
+  | { readonly kind: 'gone'; readonly list: number }
   /** Nothing happened up to `version`. */
   | { readonly kind: 'bookmark'; readonly version: ResourceVersion };

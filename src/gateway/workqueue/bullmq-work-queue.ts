@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { type Job, Queue, Worker } from 'bullmq';
 import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
 import type { Incarnated } from '../cache/incarnation.ts';
-import type { Redis } from '../cache/redis.ts';
+import { type Redis, unlinkAll } from '../cache/redis.ts';
 import { KeyRecords } from './key-record.ts';
 import { Poller } from './poller.ts';
 import { queueKeys, type QueueKeys } from './queue-keys.ts';
-import type { Process, QueuedKey, WorkQueue } from './work-queue.ts';
+import type { LowReason, Process, QueuedKey, WorkQueue } from './work-queue.ts';
 
 export interface BullMqWorkQueueOptions {
   /** For commands; the Worker opens a second connection for its blocking read. */
@@ -26,6 +26,16 @@ export interface BullMqWorkQueueOptions {
 
 type KeyJob = { key: string };
 
+/** What is kept of a queue as a whole. */
+export interface QueueState {
+  readonly incarnation: string | undefined;
+  readonly runId: string | undefined;
+  /** The hash under which all keys were queued once. */
+  readonly initial: string | undefined;
+  /** When all keys are queued again. */
+  readonly resyncAtMs: number | undefined;
+}
+
 /**
  * The work queue on BullMQ. BullMQ holds what is to run now and gives it to one of the gateways; `keepLastIfActive` is
  * client-go's dirty set. Everything that has a time (requeue, backoff, deadline) and everything that must hold for a
@@ -41,6 +51,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   #worker: Worker<KeyJob> | undefined;
   #poller: Poller | undefined;
   readonly #flying = new Set<Promise<void>>();
+  #waitingAtGate = 0;
   /** Present while paused: runs wait here before their start. */
   #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
 
@@ -70,8 +81,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#options.metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
   }
 
-  async addLow(keys: readonly string[]): Promise<void> {
-    await this.#records.addToBacklog(keys, this.#options.clock.now());
+  async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
+    await this.#records.addToBacklog(keys, this.#options.clock.now(), reason);
     this.#options.metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
   }
 
@@ -120,13 +131,16 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async stop(drainMs: number): Promise<void> {
     const { clock } = this.#options;
-    const poller = this.#poller?.stop();
-    await this.#worker?.pause(true);
+    const wasPaused = this.#gate !== undefined;
+    // From here on no run starts, whatever BullMQ still hands out.
+    this.pause();
     const limit = new AbortController();
-    await Promise.race([Promise.all([poller, ...this.#flying]), clock.sleep(drainMs, limit.signal)]);
+    const end = clock.sleep(drainMs, limit.signal);
+    await Promise.race([Promise.all(this.#flying), end]);
     limit.abort();
-    // What is still running is cut off: its flight stays on record and is settled by whoever takes over.
-    await this.#worker?.close(this.#flying.size > 0 || this.#gate !== undefined);
+    // What is still running is cut off: its flight stays on record and is settled by whoever takes over. A job that waits
+    // at the gate is left to BullMQ, which hands it out again.
+    await this.#worker?.close(wasPaused || this.#flying.size > 0 || this.#waitingAtGate > 0);
     await this.#queue.close();
     this.#worker = undefined;
     this.#poller = undefined;
@@ -141,21 +155,18 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async obliterate(): Promise<void> {
-    const { redis } = this.#options;
-    const pattern = `${this.#keys.prefix.replace(/[\\[\]*?^]/g, '\\$&')}:*`;
-    for await (const keys of redis.scanStream({ match: pattern, count: 1000 }) as AsyncIterable<string[]>) {
-      if (keys.length > 0) await redis.unlink(...keys);
-    }
+    await unlinkAll(this.#options.redis, `${this.#keys.prefix}:`);
   }
 
-  async state(): Promise<{ incarnation: string | undefined; runId: string | undefined; initial: string | undefined }> {
-    const [incarnation, runId, initial] = await this.#options.redis.hmget(
-      this.#keys.queue,
-      'incarnation',
-      'runId',
-      'initial',
-    );
-    return { incarnation: incarnation ?? undefined, runId: runId ?? undefined, initial: initial ?? undefined };
+  async state(): Promise<QueueState> {
+    const fields = ['incarnation', 'runId', 'initial', 'resyncAt'] as const;
+    const [incarnation, runId, initial, resyncAt] = await this.#options.redis.hmget(this.#keys.queue, ...fields);
+    return {
+      incarnation: incarnation ?? undefined,
+      runId: runId ?? undefined,
+      initial: initial ?? undefined,
+      resyncAtMs: resyncAt ? Number(resyncAt) : undefined,
+    };
   }
 
   async renew(runId: string): Promise<void> {
@@ -167,6 +178,10 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   /** Remembers that all keys of the controller have been queued once, under this hash of what it depends on. */
   async setInitial(initial: string): Promise<void> {
     await this.#options.redis.hset(this.#keys.queue, 'initial', initial);
+  }
+
+  async setResyncAt(atMs: number): Promise<void> {
+    await this.#options.redis.hset(this.#keys.queue, 'resyncAt', atMs);
   }
 
   async #addJobs(keys: readonly string[]): Promise<void> {
@@ -187,7 +202,9 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   /** BullMQ's processor: never throws for what a run may do wrong, so that the job always ends as completed. */
   async #work(job: Job<KeyJob>): Promise<void> {
     // Not in flight while it waits here: a stop need not wait for it, and another gateway takes the job up.
+    this.#waitingAtGate += 1;
     while (this.#gate) await this.#gate.opened;
+    this.#waitingAtGate -= 1;
     const work = this.#runKey(job.data.key);
     this.#flying.add(work);
     try {

@@ -1,7 +1,7 @@
 import type { Reason } from '../../contract/index.ts';
 import { loadScript, type Redis, type Script } from '../cache/redis.ts';
 import type { QueueKeys } from './queue-keys.ts';
-import type { BarrierText, Finish, QueuedKey } from './work-queue.ts';
+import type { BarrierText, Finish, LowReason, QueuedKey } from './work-queue.ts';
 
 /** The answer of the start script. */
 export type Start =
@@ -61,15 +61,22 @@ export class KeyRecords {
     key: string,
     at: { nowMs: number; deadlineMs: number; nonce: string; passedBarrier?: BarrierText },
   ): Promise<Start> {
-    const { timers, flights, backlog, runs } = this.#keys;
+    const { timers, flights, backlog, runs, queue } = this.#keys;
     const answer = (await this.#scripts.start(
-      [this.#record(key), timers, flights, backlog, runs],
+      [this.#record(key), timers, flights, backlog, runs, queue],
       [key, at.nowMs, at.deadlineMs, FLIGHT_MARGIN_MS, at.nonce, at.passedBarrier ?? ''],
     )) as [string, ...unknown[]];
     switch (answer[0]) {
       case 'go': {
-        const [, run, failures, noted, queuedAt, low] = answer as [string, number, number, string, string, number];
-        const reasons = reasonsFrom(noted, { low: low === 1, failures });
+        const [, run, failures, noted, queuedAt, low] = answer as [
+          string,
+          number,
+          number,
+          string,
+          string,
+          LowReason | '',
+        ];
+        const reasons = reasonsFrom(noted, { low: low || undefined, failures });
         return { kind: 'go', run, failures, reasons, queuedAtMs: queuedAt ? Number(queuedAt) : undefined };
       }
       case 'lost':
@@ -119,8 +126,14 @@ export class KeyRecords {
     await this.#redis.zadd(this.#keys.timers, 'LT', atMs, key);
   }
 
-  async addToBacklog(keys: readonly string[], nowMs: number): Promise<void> {
-    if (keys.length > 0) await this.#redis.zadd(this.#keys.backlog, 'LT', ...keys.flatMap((key) => [nowMs, key]));
+  async addToBacklog(keys: readonly string[], nowMs: number, reason: LowReason): Promise<void> {
+    if (keys.length === 0) return;
+    // One reason for all: it is for people, and a note on each of many thousand records is not worth that.
+    await this.#redis
+      .pipeline()
+      .hset(this.#keys.queue, 'lowReason', reason)
+      .zadd(this.#keys.backlog, 'LT', ...keys.flatMap((key) => [nowMs, key]))
+      .exec();
   }
 
   running(): Promise<number> {
@@ -133,9 +146,9 @@ export class KeyRecords {
 }
 
 /** A run that no add gave a reason for comes from the backlog or from a timer, which the last outcome has set. */
-function reasonsFrom(noted: string, run: { low: boolean; failures: number }): Reason[] {
+function reasonsFrom(noted: string, run: { low: LowReason | undefined; failures: number }): Reason[] {
   if (noted) return noted.split('\n').map((line) => JSON.parse(line) as Reason);
-  return [{ type: run.low ? 'initial' : run.failures > 0 ? 'retry' : 'requeue' }];
+  return [{ type: run.low ?? (run.failures > 0 ? 'retry' : 'requeue') }];
 }
 
 function pairs(flat: readonly string[]): Scored[] {

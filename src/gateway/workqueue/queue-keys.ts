@@ -2,7 +2,7 @@
 export interface QueueKeys {
   /** BullMQ's `prefix` option; its keys are `<prefix>:<queue name>:*`. */
   readonly prefix: string;
-  /** HASH: `incarnation`, `runId`, `initial`. */
+  /** HASH: `incarnation`, `runId`, `initial`, `resyncAt`, `lowReason`. */
   readonly queue: string;
   /** ZSET key -> due time: requeues and backoffs. A timer ends only with a run. */
   readonly timers: string;

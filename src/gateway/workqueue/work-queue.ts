@@ -6,6 +6,9 @@ export interface QueuedKey {
   readonly reasons: readonly Reason[];
 }
 
+/** Why keys are queued at low priority. */
+export type LowReason = Extract<Reason['type'], 'initial' | 'resync'>;
+
 /** One run of a key, from its start to its finish. */
 export interface Run {
   readonly key: string;
@@ -62,7 +65,7 @@ export interface WorkQueue {
   /** Run these keys soon. Resolves when they cannot be lost any more. */
   add(keys: readonly QueuedKey[]): Promise<void>;
   /** Run these keys when there is room: initial and resync. Never starved, never in the way of `add`. */
-  addLow(keys: readonly string[]): Promise<void>;
+  addLow(keys: readonly string[], reason: LowReason): Promise<void>;
   /** Run this key after `ms` at the latest. */
   addAfter(key: string, ms: number): Promise<void>;
   /** Starts running keys. */

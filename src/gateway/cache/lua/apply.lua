@@ -1,6 +1,6 @@
 -- Applies one chunk of changes to a view: objects, indexes, wakeups and version move together or not at all.
 --
--- KEYS[1] view     HASH   version, term
+-- KEYS[1] view     HASH   version, term, incarnation, backwards, users, missed:<user>
 -- KEYS[2] objects  HASH   key -> encoded object
 -- KEYS[3] entries  HASH   key -> version \n uid \n T? \n index entry ...
 -- KEYS[4] order    ZSET   keys
@@ -9,14 +9,17 @@
 -- ARGV[2] what an index entry is appended to, to name its SET (same hash tag as KEYS)
 -- ARGV[3] the view's new version, or '' to leave it (inside a list)
 -- ARGV[4] '1' when versions cannot be compared with those stored (the server's data went back in time)
--- ARGV[5] number of operations, then four each: 'S' key entry object | 'D' key version ''
--- then    number of wakeups, then three each: controller, key, reasons (JSON)
+-- ARGV[5] a new incarnation, when this ends a list of data that went back in time; else ''
+-- ARGV[6] the users whose handlers have heard of these operations, a line each
+-- ARGV[7] number of operations, then four each: 'S' key entry object | 'D' key version ''
+-- then    number of wakeups, then four each: controller, key or '', lookup (JSON) or '', reasons (JSON)
 --
 -- Answer: number of operations that changed the view, or -1 when the term is another's and nothing was done.
 -- A second run of the same chunk changes nothing but the outbox, where a wakeup may then stand twice.
 
 local view, objects, entries, order, outbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local term, index_prefix, version, incomparable = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
+local incarnation, users = ARGV[5], ARGV[6]
 
 if redis.call('HGET', view, 'term') ~= term then
   return -1
@@ -42,9 +45,22 @@ local function each(indexes, command, key)
   end
 end
 
+-- Who heard of the changes so far and does not hear of these has missed something, and starts over when it is back.
+if tonumber(ARGV[7]) > 0 then
+  local before = redis.call('HGET', view, 'users')
+  if before ~= users then
+    for user in string.gmatch(before or '', '[^\n]+') do
+      if not string.find('\n' .. users .. '\n', '\n' .. user .. '\n', 1, true) then
+        redis.call('HINCRBY', view, 'missed:' .. user, 1)
+      end
+    end
+    redis.call('HSET', view, 'users', users)
+  end
+end
+
 local changed = 0
-local at = 6
-for _ = 1, tonumber(ARGV[5]) do
+local at = 8
+for _ = 1, tonumber(ARGV[7]) do
   local kind, key, entry, object = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   at = at + 4
   local stored = redis.call('HGET', entries, key)
@@ -74,11 +90,15 @@ end
 local wakeups = tonumber(ARGV[at])
 at = at + 1
 for _ = 1, wakeups do
-  redis.call('XADD', outbox, '*', 'c', ARGV[at], 'k', ARGV[at + 1], 'r', ARGV[at + 2])
-  at = at + 3
+  redis.call('XADD', outbox, '*', 'c', ARGV[at], 'k', ARGV[at + 1], 'l', ARGV[at + 2], 'r', ARGV[at + 3])
+  at = at + 4
 end
 
 if version ~= '' then
   redis.call('HSET', view, 'version', version)
+end
+if incarnation ~= '' then
+  redis.call('HSET', view, 'incarnation', incarnation)
+  redis.call('HDEL', view, 'backwards')
 end
 return changed

@@ -6,6 +6,7 @@
 -- KEYS[3] flights ZSET
 -- KEYS[4] backlog ZSET
 -- KEYS[5] runs   counter
+-- KEYS[6] queue  HASH   lowReason
 -- ARGV[1] key
 -- ARGV[2] now
 -- ARGV[3] deadline of the run, if it starts
@@ -13,7 +14,7 @@
 -- ARGV[5] nonce of this call: the same call sent twice (broken connection) gets the same answer
 -- ARGV[6] the barrier that the caller has found passed, or ''
 --
--- Answer: {'go', run, failures, reasons, queuedAt, 1 if it stood in the backlog}
+-- Answer: {'go', run, failures, reasons, queuedAt, reason of the backlog if the key stood there, else ''}
 --         {'busy'}              a run is in flight; the key is marked dirty, its finish queues it again
 --         {'lost', run, failures}  a run's deadline has passed without an outcome: settle it
 --         {'barrier', barrier}  writes of the last run are not in the cache yet; a timer is set
@@ -27,7 +28,7 @@ local failures, reasons, queued_at = tonumber(r[5] or 0), r[6] or '', r[7] or ''
 
 if run then
   if run_nonce == nonce then
-    return { 'go', tonumber(run), failures, reasons, queued_at, 0 }
+    return { 'go', tonumber(run), failures, reasons, queued_at, '' }
   end
   if tonumber(run_deadline) + margin > now then
     redis.call('HSET', record, 'dirty', '1')
@@ -52,5 +53,8 @@ redis.call('HSET', record, 'run', run, 'deadline', deadline, 'nonce', nonce)
 redis.call('PERSIST', record)
 redis.call('ZADD', flights, deadline + margin, key)
 redis.call('ZREM', timers, key)
-local low = redis.call('ZREM', backlog, key)
+local low = ''
+if redis.call('ZREM', backlog, key) == 1 then
+  low = redis.call('HGET', KEYS[6], 'lowReason') or ''
+end
 return { 'go', run, failures, reasons, queued_at, low }

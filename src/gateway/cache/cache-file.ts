@@ -1,0 +1,67 @@
+import { readFileSync } from 'node:fs';
+import { parse } from 'yaml';
+import { z } from 'zod';
+import { messageOf, UserError } from '../../core/index.ts';
+import type { CacheSettings } from './view-settings.ts';
+
+const settings = z.strictObject({
+  namespaces: z.array(z.string().min(1)).min(1).exactOptional(),
+  labelSelector: z.string().exactOptional(),
+  fieldSelector: z.string().exactOptional(),
+  metadataOnly: z.boolean().exactOptional(),
+  drop: z
+    .array(z.string().regex(/^[^.]+(\.[^.]+)*$/, 'must be a path with dots, such as metadata.managedFields'))
+    .refine((paths) => !paths.some((path) => KEPT.has(path)), 'must leave the fields that identify an object')
+    .exactOptional(),
+});
+
+/** Without these nothing works. */
+const KEPT = new Set([
+  'apiVersion',
+  'kind',
+  'metadata',
+  'metadata.name',
+  'metadata.namespace',
+  'metadata.uid',
+  'metadata.resourceVersion',
+  'metadata.ownerReferences',
+  'metadata.deletionTimestamp',
+]);
+
+const schema = z.strictObject({
+  defaults: settings.default({}),
+  kinds: z
+    .record(
+      z.string().regex(/^(.+\/)?v[^/]+\/[A-Z]\w*$/, 'must be apiVersion/Kind, such as apps/v1/ReplicaSet'),
+      settings,
+    )
+    .default({}),
+});
+
+/**
+ * Reads what of each kind is cached:
+ *
+ * ```yaml
+ * defaults: { namespaces: [web, shop] }
+ * kinds:
+ *   v1/Pod: { fieldSelector: spec.nodeName!=, drop: [metadata.managedFields, status.containerStatuses] }
+ *   v1/Secret: { metadataOnly: true }
+ * ```
+ *
+ * @throws UserError naming the file and the first wrong field.
+ */
+export function readCacheSettings(path: string | undefined): CacheSettings {
+  if (path === undefined) return { defaults: {}, kinds: {} };
+  let value: unknown;
+  try {
+    value = parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    throw new UserError(`LEVELHOOK_CACHE_FILE ${path} cannot be read (${messageOf(error).split('\n', 1)[0]}).`);
+  }
+  const parsed = schema.safeParse(value ?? {});
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  // What is wrong with a key is said one level below.
+  const message = issue?.code === 'invalid_key' ? issue.issues[0]?.message : issue?.message;
+  throw new UserError(`${path} is wrong at ${issue?.path.join('.') || 'its top level'}: ${message}.`);
+}

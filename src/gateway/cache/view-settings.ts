@@ -1,0 +1,55 @@
+import { createHash } from 'node:crypto';
+import type { KubernetesObject } from '../../core/index.ts';
+
+/** What of a resource is cached: controller-runtime's `cache.ByObject` (pkg/cache/cache.go), as the operator's setting. */
+export interface ViewSettings {
+  /** These namespaces, each with a view and a watch of its own; all when absent. Ignored for cluster-scoped kinds. */
+  readonly namespaces?: readonly string[];
+  /** Only objects that match, in the apiserver's syntax: `app=web,tier!=test`. */
+  readonly labelSelector?: string;
+  /** Only objects that match, as far as the resource supports it: `spec.nodeName!=`. */
+  readonly fieldSelector?: string;
+  /** Ask the apiserver for metadata alone. Readers get objects without spec and status. Default false. */
+  readonly metadataOnly?: boolean;
+  /** Paths of fields to leave out, with dots: an object is smaller in Redis without them. Default `metadata.managedFields`. */
+  readonly drop?: readonly string[];
+}
+
+/** The settings of one gateway: for all kinds, and for some, by `apiVersion/Kind`, where each field replaces the default's. */
+export interface CacheSettings {
+  readonly defaults: ViewSettings;
+  readonly kinds: Readonly<Record<string, ViewSettings>>;
+}
+
+const DEFAULT_DROP = ['metadata.managedFields'];
+
+export function settingsFor(settings: CacheSettings, kind: string): ViewSettings {
+  return { ...settings.defaults, ...settings.kinds[kind] };
+}
+
+/**
+ * A short name for what a view holds, part of all its keys: with other settings it is another view, which is listed anew.
+ * @param namespace of a view that holds one namespace.
+ */
+export function settingsHash(settings: ViewSettings, namespace?: string): string {
+  const { labelSelector = '', fieldSelector = '', metadataOnly = false, drop = DEFAULT_DROP } = settings;
+  const text = JSON.stringify([namespace ?? '', labelSelector, fieldSelector, metadataOnly, drop.toSorted()]);
+  return createHash('sha256').update(text).digest('base64url').slice(0, 10);
+}
+
+/** Removes the fields that the settings leave out, in place. Idempotent. */
+export function transformOf(settings: ViewSettings): (object: KubernetesObject) => void {
+  const paths = (settings.drop ?? DEFAULT_DROP).map((path) => path.split('.'));
+  return (object) => {
+    for (const path of paths) dropField(object as unknown as Record<string, unknown>, path);
+  };
+}
+
+function dropField(object: Record<string, unknown>, path: readonly string[]): void {
+  let at: unknown = object;
+  for (const name of path.slice(0, -1)) {
+    if (typeof at !== 'object' || at === null) return;
+    at = (at as Record<string, unknown>)[name];
+  }
+  if (typeof at === 'object' && at !== null) delete (at as Record<string, unknown>)[path.at(-1) ?? ''];
+}
