@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type BrowserContext, chromium } from 'playwright-core';
@@ -18,7 +19,7 @@ const FLAGS = [
 export async function openBrowser(): Promise<{ context: BrowserContext; close: () => Promise<void> }> {
   const profile = mkdtempSync(join(tmpdir(), 'levelhook-chromium-'));
   const context = await chromium.launchPersistentContext(profile, {
-    executablePath: process.env['CHROMIUM_PATH'] || '/usr/bin/chromium',
+    executablePath: findChromium(),
     args: FLAGS,
     viewport: { width: 1280, height: 800 },
   });
@@ -29,4 +30,18 @@ export async function openBrowser(): Promise<{ context: BrowserContext; close: (
       rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
     },
   };
+}
+
+/** CHROMIUM_PATH, else Debian's. Like Redis it is installed when missing, where that is permitted. */
+function findChromium(): string {
+  const path = process.env['CHROMIUM_PATH'] || '/usr/bin/chromium';
+  if (existsSync(path)) return path;
+  if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) {
+    throw new Error('The dashboard is tested in Chromium: install it, or set CHROMIUM_PATH.');
+  }
+  execFileSync('apt-get', ['update', '-qq']);
+  execFileSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'chromium'], {
+    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+  });
+  return path;
 }

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
-import { type KubernetesObject, resource, silentMetrics } from '../../src/core/index.ts';
+import { type KubernetesObject, noCheckpoint, resource, silentMetrics } from '../../src/core/index.ts';
 import { viewPrefix } from '../../src/contract/index.ts';
 import { RedisReader, redisCache } from '../../src/function/node/redis-reader.ts';
 import { Applier } from '../../src/gateway/cache/applier.ts';
 import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
+import { deaf } from '../harness/deaf-handler.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 
 const pods = resource('v1', 'Pod');
@@ -22,10 +23,10 @@ afterAll(() => redis.disconnect());
 
 beforeEach(async () => {
   const scope = { keyPrefix: uniqueName('test'), clusterId: 'c', settings: 's' };
-  view = new View(redis, pods, viewPrefix({ ...scope, resource: pods }));
+  view = new View(redis, pods, { prefix: viewPrefix({ ...scope, resource: pods }) });
   await view.take('term');
-  applier = new Applier(view, () => [], silentMetrics);
-  reader = new RedisReader(redis, { views: { 'v1/Pod': view.prefix } });
+  applier = new Applier({ view, handler: deaf, users: () => [], metrics: silentMetrics, checkpoint: noCheckpoint });
+  reader = new RedisReader(redis, { views: { 'v1/Pod': [view.location] } });
 });
 
 function pod(key: string, version: number, rest: object = {}): KubernetesObject {
@@ -106,7 +107,7 @@ describe('RedisReader, over a view that the gateway has filled', () => {
 
   it('lists nothing that has left the index, or is gone, by the time it is read', async () => {
     // As if the change had come between the reader's two trips: the index still names them.
-    await redis.sadd(`${view.prefix}:index:controller:o1`, 'a/theirs', 'a/gone');
+    await redis.sadd(`${view.location.prefix}:index:controller:o1`, 'a/theirs', 'a/gone');
     expect(await names({ controlledBy: 'o1' })).toEqual(['a/mine', 'b/far']);
   });
 
@@ -131,7 +132,7 @@ describe('RedisReader, over a view that the gateway has filled', () => {
       return inject('redisUrl');
     });
     expect(asked).toBe(0);
-    const location = { views: { 'v1/Pod': view.prefix } };
+    const location = { views: { 'v1/Pod': [view.location] } };
     expect(await open(location).get(pods, { namespace: 'a', name: 'mine' })).toEqual(mine);
     expect(await open(location).get(pods, { namespace: 'b', name: 'far' })).toEqual(far);
     expect(asked).toBe(1);

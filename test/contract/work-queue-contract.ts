@@ -213,7 +213,10 @@ export function workQueueContract(name: string, create: (clock: ShiftedClock) =>
         await sleep(1);
         return done;
       };
-      await slow.addLow(Array.from({ length: 1500 }, (_, at) => `low${at}`));
+      await slow.addLow(
+        Array.from({ length: 1500 }, (_, at) => `low${at}`),
+        'initial',
+      );
       await slow.start(process);
       await eventually(async () => expect(process.runs.length).toBeGreaterThan(20), 10_000, 5);
       const before = process.runs.length;
@@ -243,7 +246,7 @@ export function workQueueContract(name: string, create: (clock: ShiftedClock) =>
         }
       })();
       await eventually(async () => expect((await slow.counts()).waiting).toBeGreaterThan(300), 10_000, 5);
-      await slow.addLow(['low1', 'low2', 'low3']);
+      await slow.addLow(['low1', 'low2', 'low3'], 'initial');
       await eventually(async () => expect(process.keys()).toEqual(expect.arrayContaining(['low1', 'low2', 'low3'])));
       expect((await slow.counts()).waiting).toBeGreaterThan(200);
       flood.abort();
@@ -251,7 +254,7 @@ export function workQueueContract(name: string, create: (clock: ShiftedClock) =>
     });
 
     it('gives a low key that has no other reason the reason initial', async () => {
-      await queue.addLow(['k']);
+      await queue.addLow(['k'], 'initial');
       await queue.start(process);
       await ran('k', 1);
       expect(process.runs[0]?.reasons).toEqual([{ type: 'initial' }]);
@@ -284,7 +287,7 @@ export function workQueueContract(name: string, create: (clock: ShiftedClock) =>
       await queue.add(plain('k'));
       await ran('k', 1);
       await queue.add(plain('k'));
-      await queue.addLow(['k']);
+      await queue.addLow(['k'], 'initial');
       await queue.addAfter('k', 0);
       await sleep(300);
       expect(process.runs).toHaveLength(1);
@@ -338,7 +341,7 @@ export function workQueueContract(name: string, create: (clock: ShiftedClock) =>
       queue.pause();
       queue.pause();
       await queue.add(plain('k', 'l'));
-      await queue.addLow(['m']);
+      await queue.addLow(['m'], 'initial');
       await queue.addAfter('n', 0);
       hold.release();
       await sleep(300);
@@ -354,7 +357,7 @@ export function workQueueContract(name: string, create: (clock: ShiftedClock) =>
     it('starts nothing when it was paused before its start', async () => {
       queue.pause();
       await queue.add(plain('k'));
-      await queue.addLow(['l']);
+      await queue.addLow(['l'], 'initial');
       await queue.start(process);
       await sleep(200);
       expect(process.runs).toEqual([]);
@@ -433,7 +436,7 @@ export function workQueueContract(name: string, create: (clock: ShiftedClock) =>
     it('leaves nothing behind when it is obliterated', async () => {
       await queue.add(plain('a', 'b'));
       await queue.addAfter('c', 60_000);
-      await queue.addLow(['d']);
+      await queue.addLow(['d'], 'initial');
       await queue.obliterate();
       expect(await fixture.pending()).toBe(0);
       await queue.start(process);

@@ -1,6 +1,7 @@
 import { Redis } from 'ioredis';
 import { queueKeys } from '../../src/gateway/workqueue/queue-keys.ts';
 import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
+import { settingsHash } from '../../src/gateway/cache/view-settings.ts';
 import { formatKind, type KubernetesObject } from '../../src/core/index.ts';
 import { viewPrefix } from '../../src/contract/index.ts';
 import { RedisReader } from '../../src/function/node/index.ts';
@@ -47,10 +48,15 @@ export async function cachedVersions(
   namespace: string,
 ): Promise<Record<string, string>> {
   const clusterId = await clusterIdentity(cluster.client);
-  const prefix = viewPrefix({ keyPrefix: setting.keyPrefix, clusterId, resource: configMaps, settings: 'all' });
+  const prefix = viewPrefix({
+    keyPrefix: setting.keyPrefix,
+    clusterId,
+    resource: configMaps,
+    settings: settingsHash({}),
+  });
   const redis = new Redis(setting.redisUrl);
   try {
-    const reader = new RedisReader(redis, { views: { [formatKind(configMaps)]: prefix } });
+    const reader = new RedisReader(redis, { views: { [formatKind(configMaps)]: [{ prefix }] } });
     return versions((await reader.list(configMaps, { namespace })).items);
   } finally {
     redis.disconnect();

@@ -70,3 +70,14 @@ export async function untilReady(gatewayUrl: string, limitMs = 60_000): Promise<
     if (!answer.ok) throw new Error(await answer.text());
   }, limitMs);
 }
+
+/** Until no run waits or is in flight, as the queues' records have it: whatever ran has its outcome on record. */
+export async function untilIdle(gatewayUrl: string, limitMs = 30_000): Promise<void> {
+  await eventually(async () => {
+    const text = await (await fetch(`${gatewayUrl}/metrics`)).text();
+    const busy = text
+      .split('\n')
+      .filter((line) => /^(workqueue_depth|controller_runtime_active_workers)\{.*\} [1-9]/.test(line));
+    if (busy.length > 0) throw new Error(busy.join('\n'));
+  }, limitMs);
+}

@@ -30,8 +30,8 @@ export class RawFunction {
   readonly #server: Server;
   #port = 0;
 
-  constructor(description: Omit<Description, 'version' | 'owns' | 'reads'>) {
-    this.#description = { version: CONTRACT_VERSION, owns: [], reads: [], ...description };
+  constructor(description: Omit<Description, 'version' | 'owns' | 'watches' | 'reads' | 'indexes'>) {
+    this.#description = { version: CONTRACT_VERSION, owns: [], watches: [], reads: [], indexes: [], ...description };
     this.#server = createServer((request, response) => void this.#answer(request, response));
   }
 

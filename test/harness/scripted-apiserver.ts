@@ -52,6 +52,14 @@ export class ScriptedApiserver implements AsyncDisposable {
     return new Promise((resolve) => this.#takers.push(resolve));
   }
 
+  /** From now on its port refuses connections. */
+  async stopListening(): Promise<void> {
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#credentials.close();
     this.#server.closeAllConnections();

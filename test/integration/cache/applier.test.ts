@@ -43,9 +43,10 @@ async function woken(...events: WatchEvent[]): Promise<string[]> {
 }
 
 describe('a list', () => {
-  it('wakes nobody when it is the first, however often it starts over', async () => {
+  it('wakes nobody for what it names when it is the first, but for what is gone when it starts over', async () => {
     expect(await woken(...listed('10', pod('x', 5, 'set')).slice(0, 2))).toEqual([]);
-    expect(await woken(...listed('11', pod('y', 6, 'set')))).toEqual([]);
+    // All keys are queued when it is complete, and this one is no longer among them.
+    expect(await woken(...listed('11', pod('y', 6, 'set')))).toEqual(['pods a/x', 'replicasets a/set']);
     expect(await woken({ kind: 'changed', object: pod('z', 12, 'set') })).toEqual(['pods a/z', 'replicasets a/set']);
   });
 
@@ -157,7 +158,7 @@ describe('a watch', () => {
   });
 
   it("is refused under another gateway's term, and nothing is changed", async () => {
-    await new View(redis, pods, world.view.prefix).take('another');
+    await new View(redis, pods, world.view.location).take('another');
     const before = await world.dump();
     const apply = {
       version: '99',
@@ -165,7 +166,7 @@ describe('a watch', () => {
       operations: [{ kind: 'D' as const, key: 'a/x', version: '99' }],
     };
     const wakeups = [{ controller: 'pods', key: 'a/x', reasons: [] }];
-    await expect(world.view.apply({ ...apply, wakeups })).rejects.toThrow('taken by another gateway');
+    await expect(world.view.apply({ ...apply, users: [], wakeups })).rejects.toThrow('taken by another gateway');
     expect(await world.dump()).toEqual(before);
     await world.view.take('term');
   });

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
-import { type KubernetesObject, resource, silentMetrics } from '../../../src/core/index.ts';
+import { type KubernetesObject, noCheckpoint, resource, silentMetrics } from '../../../src/core/index.ts';
 import { viewPrefix, type Write } from '../../../src/contract/index.ts';
 import { Applier } from '../../../src/gateway/cache/applier.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { Barriers } from '../../../src/gateway/dispatch/barrier.ts';
+import { deaf } from '../../harness/deaf-handler.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
 const pods = resource('v1', 'Pod');
@@ -24,10 +25,10 @@ afterAll(() => redis.disconnect());
 beforeEach(async () => {
   const scope = { keyPrefix: uniqueName('test'), clusterId: 'c', settings: 's' };
   [podView, nodeView] = [pods, nodes].map(
-    (resource) => new View(redis, resource, viewPrefix({ ...scope, resource })),
+    (resource) => new View(redis, resource, { prefix: viewPrefix({ ...scope, resource }) }),
   ) as [View, View];
   await Promise.all([podView, nodeView].map((view) => view.take('term')));
-  applier = new Applier(podView, () => [], silentMetrics);
+  applier = applierOf(podView);
   barriers = new Barriers([podView, nodeView]);
 });
 
@@ -47,8 +48,12 @@ const wrote = (resourceVersion: string, rest: Partial<Write> = {}): Write => ({
 });
 const deleted: Write = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'b', uid: 'u', deleted: true };
 
+function applierOf(view: View): Applier {
+  return new Applier({ view, handler: deaf, users: () => [], metrics: silentMetrics, checkpoint: noCheckpoint });
+}
+
 async function list(view: View, version: string, ...objects: KubernetesObject[]): Promise<void> {
-  await (view === podView ? applier : new Applier(view, () => [], silentMetrics)).apply([
+  await (view === podView ? applier : applierOf(view)).apply([
     { kind: 'init', timeWentBackwards: false },
     ...objects.map((object) => ({ kind: 'listed' as const, object })),
     { kind: 'init-done', version, list: 0 },
@@ -104,9 +109,11 @@ describe('the barrier of a write', () => {
 
   it('waits while the view is lost, and for the next filling of it', async () => {
     const barrier = await after(wrote('100'));
-    await redis.del(`${podView.prefix}:view`);
+    await redis.del(`${podView.location.prefix}:view`);
     expect(await barriers.passed(barrier)).toBe(false);
-    await podView.renew('another run');
+    await podView.take('term');
+    // Begins a new incarnation. Filled by a list that began after the loss was noticed, and so after the write.
+    await list(podView, '50');
     expect(await barriers.passed(barrier)).toBe(true);
   });
 

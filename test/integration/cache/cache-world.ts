@@ -4,11 +4,12 @@ import {
   type KubernetesObject,
   resource,
   silentLogger,
+  noCheckpoint,
   silentMetrics,
 } from '../../../src/core/index.ts';
 import { decodeEntry, viewKeys, viewPrefix } from '../../../src/contract/index.ts';
 import { Applier } from '../../../src/gateway/cache/applier.ts';
-import type { Wakeup } from '../../../src/gateway/cache/change.ts';
+import type { ChangeHandler, KeyWakeup } from '../../../src/gateway/cache/change.ts';
 import type { Redis } from '../../../src/gateway/cache/redis.ts';
 import { Relay } from '../../../src/gateway/cache/relay.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
@@ -103,10 +104,17 @@ export class CacheModel {
           if (this.#list?.named.has(key)) continue;
           if (!this.#list?.back && Number(object.metadata.resourceVersion) > Number(event.version)) continue;
           this.objects.delete(key);
-          this.#wake(object);
+          this.#wake(object, true);
         }
         this.version = event.version;
         this.#list = undefined;
+        return;
+      case 'gone':
+        this.#list = undefined;
+        for (const object of this.objects.values()) this.#wake(object, true);
+        this.objects.clear();
+        // Below every version of the server: the next list is a diff.
+        this.version ??= '1';
         return;
       case 'bookmark':
         this.version = event.version;
@@ -138,11 +146,11 @@ export class CacheModel {
     if (!this.#list) this.version = object.metadata.resourceVersion;
     if (old && !this.#list?.back && newer(old, object)) return;
     this.objects.delete(key);
-    this.#wake(object);
+    this.#wake(object, true);
   }
 
-  #wake(object: KubernetesObject): void {
-    if (this.#list?.silent) return;
+  #wake(object: KubernetesObject, deleted = false): void {
+    if (this.#list?.silent && !deleted) return;
     this.#woken.add(`pods ${keyOfPod(object)}`);
     const owner = object.metadata.ownerReferences?.find(({ controller }) => controller);
     if (owner?.kind === 'ReplicaSet') this.#woken.add(`replicasets ${object.metadata.namespace}/${owner.name}`);
@@ -167,7 +175,7 @@ export class CacheWorld {
   constructor(redis: Redis) {
     this.#redis = redis;
     const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: pods, settings: 's' });
-    this.view = new View(redis, pods, prefix);
+    this.view = new View(redis, pods, { prefix });
     this.#keys = viewKeys(prefix);
     this.#applier = this.#newApplier();
   }
@@ -179,7 +187,11 @@ export class CacheWorld {
 
   #newApplier(): Applier {
     const handlers = [enqueueObject('pods', pods), enqueueControllerOwner('replicasets', pods, replicaSets)];
-    return new Applier(this.view, (change) => handlers.flatMap((handle) => handle(change)), silentMetrics);
+    const handler: ChangeHandler = {
+      needsOld: (object, old) => handlers.some((each) => each.needsOld(object, old)),
+      handle: (change) => handlers.flatMap((each) => each.handle(change)),
+    };
+    return new Applier({ view: this.view, handler, users: () => [], metrics: silentMetrics, checkpoint: noCheckpoint });
   }
 
   /** The process is gone: its successor goes on from what Redis holds. */
@@ -199,12 +211,13 @@ export class CacheWorld {
 
   /** @param crash the process dies when the queues have the wakeups and the outbox still has them too. */
   async relay(crash = false): Promise<void> {
-    const enqueue = async (wakeups: readonly Wakeup[]): Promise<void> => {
+    const enqueue = async (wakeups: readonly KeyWakeup[]): Promise<void> => {
       this.queued.push(...wakeups.map(({ controller, key }) => `${controller} ${key}`));
       if (crash) throw new Error('the process died here');
     };
     const before = await this.#redis.xlen(this.#keys.outbox);
-    await new Relay(this.view, enqueue, silentLogger).drained();
+    const viewAt = () => this.view;
+    await new Relay({ view: this.view, viewAt, enqueue, logger: silentLogger, checkpoint: noCheckpoint }).drained();
     expect(await this.#redis.xlen(this.#keys.outbox)).toBe(crash ? before : 0);
   }
 
@@ -284,6 +297,6 @@ export class CacheWorld {
   }
 
   #scan(): AsyncIterable<string[]> {
-    return this.#redis.scanStream({ match: `${this.view.prefix}:*`, count: 5000 }) as AsyncIterable<string[]>;
+    return this.#redis.scanStream({ match: `${this.view.location.prefix}:*`, count: 5000 }) as AsyncIterable<string[]>;
   }
 }

@@ -205,7 +205,7 @@ class History {
 
   async #foreign(): Promise<void> {
     const { view } = this.#world;
-    const other = new View(redis, pods, view.prefix);
+    const other = new View(redis, pods, view.location);
     await other.take('another');
     const before = await this.#world.dump();
     const object = {
@@ -218,9 +218,9 @@ class History {
       { kind: 'D' as const, key: 'a/two', version: '999999' },
     ];
     const wakeups = [{ controller: 'pods', key: 'a/one', reasons: [] }];
-    await expect(view.apply({ version: '999999', incomparable: false, operations, wakeups })).rejects.toThrow(
-      ForeignTermError,
-    );
+    await expect(
+      view.apply({ version: '999999', incomparable: false, operations, users: [], wakeups }),
+    ).rejects.toThrow(ForeignTermError);
     expect(await this.#world.dump()).toEqual(before);
     await view.take('term');
   }

@@ -42,7 +42,7 @@ describe('a function in a process of its own', () => {
       controller: RECORDER,
       deadline: new Date(Date.now() + 4000).toISOString(),
       remainingSeconds: 4,
-      cache: { views: { 'v1/ConfigMap': view } },
+      cache: { views: { 'v1/ConfigMap': [{ prefix: view }] } },
       requests: [{ namespace, name, attempt: 1, run: 1, reasons: [] }],
     };
     return JSON.stringify(body);

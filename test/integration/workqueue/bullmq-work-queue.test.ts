@@ -46,7 +46,7 @@ describe('the queue in Redis', () => {
     };
     await queue.start(process);
     await queue.add(plain('fails', 'again', 'writes', 'plain', 'plain'));
-    await queue.addLow(['low', 'plain']);
+    await queue.addLow(['low', 'plain'], 'initial');
     await queue.addAfter('later', 30);
     await atRest();
     await queue.stop(1000);
@@ -232,7 +232,7 @@ describe('the scripts on the records of keys', () => {
   });
 
   it('take from the backlog what there is room for, one at least', async () => {
-    await records.addToBacklog(['a', 'b', 'c'], 1000);
+    await records.addToBacklog(['a', 'b', 'c'], 1000, 'initial');
     expect((await records.due(1000, 10, 2)).backlog).toHaveLength(2);
     await fixture.redis.lpush(fixture.keys.waiting, '1', '2', '3', '4', '5');
     expect((await records.due(1000, 10, 2)).backlog).toHaveLength(1);
@@ -241,7 +241,7 @@ describe('the scripts on the records of keys', () => {
   });
 
   it('know a low key by its start, and when a key was added first', async () => {
-    await records.addToBacklog(['low'], 1000);
+    await records.addToBacklog(['low'], 1000, 'initial');
     await records.note(plain('k'), 1000);
     await records.note(plain('k'), 1500);
     expect(await records.start('low', at(2000))).toMatchObject({

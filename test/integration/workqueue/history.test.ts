@@ -55,7 +55,7 @@ it(`keeps its promises through ${ADDS} adds of ${KEYS.length} keys on two proces
     const at = machineMs();
     for (const key of keys) lastAdd.set(key, at);
     if (apart) await Promise.all(keys.map((key) => here.add([{ key, reasons: [{ type: 'manual' }] }])));
-    else if (random() < 0.2) await here.addLow(keys);
+    else if (random() < 0.2) await here.addLow(keys, 'initial');
     else await here.add(keys.map((key) => ({ key, reasons: [] })));
     added += size;
     if (random() < 0.5) await sleep(Math.floor(random() * 12));
@@ -87,5 +87,5 @@ it(`keeps its promises through ${ADDS} adds of ${KEYS.length} keys on two proces
   expect(fixture.troubles).toEqual([]);
   // Nothing remembers the keys.
   const names = await fixture.names();
-  expect(names.filter((name) => !name.startsWith('controller:'))).toEqual(['runs']);
+  expect(names.filter((name) => !name.startsWith('controller:'))).toEqual(['queue', 'runs']);
 }, 60_000);

@@ -1,0 +1,205 @@
+import { randomUUID } from 'node:crypto';
+import type { Socket } from 'node:net';
+import {
+  type Checkpoint,
+  type CheckpointName,
+  type Clock,
+  formatKind,
+  type Logger,
+  silentLogger,
+  silentMetrics,
+} from '../../../src/core/index.ts';
+import { viewPrefix } from '../../../src/contract/index.ts';
+import { ApiClient } from '../../../src/gateway/apiserver/api-client.ts';
+import { type Credentials, loadCredentials } from '../../../src/gateway/apiserver/credentials.ts';
+import { Informer } from '../../../src/gateway/cache/informer.ts';
+import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
+import type { Enqueue } from '../../../src/gateway/cache/relay.ts';
+import { View } from '../../../src/gateway/cache/view.ts';
+import { Controller } from '../../../src/gateway/controllers/controller.ts';
+import type { Endpoint } from '../../../src/gateway/dispatch/endpoint.ts';
+import { Recovery } from '../../../src/gateway/manager/recovery.ts';
+import { description, kinds } from './kinds.ts';
+import type { RecordingQueue } from './recording-queue.ts';
+
+/** Every wait of the gateway is over soon. */
+const hastyClock: Clock = {
+  now: () => Date.now(),
+  sleep: (ms, signal) =>
+    new Promise((resolve) => {
+      if (signal?.aborted) return resolve();
+      const timer = setTimeout(resolve, Math.min(ms, 1 + ms / 200, 8));
+      signal?.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true });
+    }),
+};
+
+/** Makes the view of a gateway; a mutation makes a wrong one. */
+export type MakeView = (parts: {
+  redis: Redis;
+  resource: (typeof kinds)[number];
+  prefix: string;
+  checkpoint: Checkpoint;
+  viewAt: (prefix: string) => View | undefined;
+  enqueue: Enqueue;
+}) => View;
+
+export interface Setup {
+  readonly redisUrl: string;
+  readonly kubeconfig: string;
+  readonly keyPrefix: string;
+  readonly queue: RecordingQueue;
+  /** What Redis says it is. */
+  readonly runId: () => string;
+  readonly checkpoint: Checkpoint;
+  readonly makeView?: MakeView;
+  readonly logger?: Logger;
+}
+
+export function prefixOf(keyPrefix: string, resource: (typeof kinds)[number]): string {
+  return viewPrefix({ keyPrefix, clusterId: 'model', resource, settings: 'all' });
+}
+
+/** All of a gateway between the apiserver and its queue, wired as `Gateway` wires it, and able to die on the spot. */
+export class GatewayUnderTest {
+  readonly informers: readonly Informer[];
+  readonly controller: Controller;
+  readonly recovery: Recovery;
+  readonly term = randomUUID();
+  alive = true;
+  /** The queue and all that is durable has been looked at once. */
+  ready = false;
+  readonly #setup: Setup;
+  readonly #redis: Redis;
+  readonly #credentials: Credentials;
+  readonly #stop = new AbortController();
+  readonly #died = Promise.withResolvers<void>();
+  #ended: Promise<unknown> = Promise.resolve();
+
+  private constructor(setup: Setup, redis: Redis, credentials: Credentials) {
+    this.#setup = setup;
+    this.#redis = redis;
+    this.#credentials = credentials;
+    const { keyPrefix, queue, makeView } = setup;
+    const checkpoint: Checkpoint = (point) => this.#reach(point);
+    const views: View[] = [];
+    const viewAt = (prefix: string): View | undefined => views.find((view) => view.location.prefix === prefix);
+    const enqueue: Enqueue = async (wakeups) => {
+      await queue.add(wakeups, () => this.alive);
+    };
+    const shared = {
+      clock: hastyClock,
+      logger: setup.logger ?? silentLogger,
+      metrics: silentMetrics,
+      checkpoint,
+    };
+    const client = new ApiClient(credentials);
+    this.informers = kinds.map((resource) => {
+      const prefix = prefixOf(keyPrefix, resource);
+      const view =
+        makeView?.({ redis, resource, prefix, checkpoint, viewAt, enqueue }) ?? new View(redis, resource, { prefix });
+      views.push(view);
+      return new Informer({
+        ...shared,
+        client,
+        resource,
+        settings: {},
+        view,
+        enqueue,
+        viewAt,
+        term: this.term,
+        onForeignTerm: (foreign) => void this.#checkTerm(foreign),
+      });
+    });
+    this.controller = new Controller({
+      ...shared,
+      description,
+      sources: kinds.map((resource, at) => ({ resource, informers: this.informers.slice(at, at + 1) })),
+      queue: queue.forGateway(() => this.alive),
+      // Nothing is dispatched here: the recording queue looks for itself what a run would have seen.
+      endpoint: {} as Endpoint,
+      logTriggers: false,
+      resyncMs: 36_000_000,
+      random: Math.random,
+    });
+    this.recovery = new Recovery({
+      ...shared,
+      redis,
+      registryKey: `{${keyPrefix}:v1:model}:gateway`,
+      informers: () => this.informers,
+      controllers: () => (this.ready ? [this.controller] : []),
+      nothingInFlight: true,
+    });
+  }
+
+  static async start(setup: Setup): Promise<GatewayUnderTest> {
+    const redis = await connectRedis(setup.redisUrl);
+    // ioredis asks itself, with a callback, whether the server is ready; only recovery's question is answered here.
+    const info = redis.info.bind(redis) as (...all: unknown[]) => unknown;
+    Object.assign(redis, {
+      info: (...all: unknown[]) =>
+        all[0] === 'server' ? Promise.resolve(`run_id:${setup.runId()}\r\n`) : info(...all),
+    });
+    const gateway = new GatewayUnderTest(setup, redis, await loadCredentials(setup.kubeconfig));
+    gateway.#ended = gateway.#run().catch(() => {});
+    return gateway;
+  }
+
+  get signal(): AbortSignal {
+    return this.#stop.signal;
+  }
+
+  /** SIGKILL: connections are gone, and nothing that is under way has an effect outside. */
+  kill(): void {
+    if (!this.alive) return;
+    this.alive = false;
+    this.#died.resolve();
+    this.#stop.abort();
+    this.#redis.disconnect();
+    void this.#credentials.close();
+    for (const informer of this.informers) informer.stop().catch(() => {});
+  }
+
+  /** The connection to Redis breaks, and is made again. */
+  loseConnection(): void {
+    // `disconnect(true)` ends it politely, which a crash does not.
+    (this.#redis as unknown as { stream: Socket }).stream.destroy();
+  }
+
+  /** SIGTERM. */
+  async stop(): Promise<void> {
+    if (!this.alive) return;
+    this.#stop.abort();
+    const stopped = Promise.all([...this.informers.map((informer) => informer.stop()), this.#ended]);
+    // It may die on the way.
+    await Promise.race([stopped, this.#died.promise]);
+    this.kill();
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop;
+    // Before the first event: what is applied without handlers wakes nobody.
+    await Promise.all(this.informers.map((informer) => informer.start()));
+    await this.controller.addHandlers();
+    const checking = this.recovery.run(signal);
+    await this.controller.waitForSync(signal);
+    this.ready = true;
+    await this.recovery.check(signal);
+    await checking;
+  }
+
+  async #reach(point: CheckpointName): Promise<void> {
+    // The dead do not go on.
+    if (!this.alive) return new Promise(() => {});
+    await this.#setup.checkpoint(point);
+    if (!this.alive) return new Promise(() => {});
+  }
+
+  async #checkTerm(view: View): Promise<void> {
+    const term = await view.term().catch(() => undefined);
+    if (term !== undefined && term !== this.term) this.kill();
+  }
+}
+
+export function describeViews(keyPrefix: string): { name: string; prefix: string }[] {
+  return kinds.map((resource) => ({ name: formatKind(resource), prefix: prefixOf(keyPrefix, resource) }));
+}

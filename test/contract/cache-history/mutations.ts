@@ -1,0 +1,77 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { LookupWakeup, Wakeup } from '../../../src/gateway/cache/change.ts';
+import { resolveLookup } from '../../../src/gateway/cache/lookup.ts';
+import { type Chunk, View } from '../../../src/gateway/cache/view.ts';
+import { viewKeys } from '../../../src/contract/index.ts';
+import type { MakeView } from './gateway-under-test.ts';
+
+type Parts = Parameters<MakeView>[0];
+
+/** No outbox: wakeups are kept in the gateway's memory until the relay takes them. */
+class WithoutOutbox extends View {
+  readonly #waiting: { id: string; wakeup: Wakeup }[] = [];
+  #count = 0;
+
+  override async apply(chunk: Chunk): Promise<void> {
+    await super.apply({ ...chunk, wakeups: [] });
+    for (const wakeup of chunk.wakeups) this.#waiting.push({ id: String((this.#count += 1)), wakeup });
+  }
+
+  override outbox(count: number): Promise<{ id: string; wakeup: Wakeup }[]> {
+    return Promise.resolve(this.#waiting.slice(0, count));
+  }
+
+  override acknowledge(ids: readonly string[]): Promise<void> {
+    this.#waiting.splice(0, ids.length);
+    return Promise.resolve();
+  }
+}
+
+/** The version moves first, then the objects are written. */
+class VersionOutsideScript extends View {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    super(parts.redis, parts.resource, { prefix: parts.prefix });
+    this.#parts = parts;
+  }
+
+  override async apply({ version, ...chunk }: Chunk): Promise<void> {
+    if (version !== undefined) {
+      await this.#parts.redis.hset(viewKeys(this.#parts.prefix).view, 'version', version);
+      await this.#parts.checkpoint('apply:before-script');
+    }
+    await super.apply(chunk);
+  }
+}
+
+/** Lookups are resolved first, then the change is written. */
+class LookupsBeforeApply extends View {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    super(parts.redis, parts.resource, { prefix: parts.prefix });
+    this.#parts = parts;
+  }
+
+  override async apply(chunk: Chunk): Promise<void> {
+    const wakeups = await Promise.all(
+      chunk.wakeups.map(async (wakeup) => ('lookup' in wakeup ? this.#resolve(wakeup) : [wakeup])),
+    );
+    // What the trip to Redis takes on a busy day.
+    await sleep(15);
+    await super.apply({ ...chunk, wakeups: wakeups.flat() });
+  }
+
+  async #resolve({ controller, lookup, reasons }: LookupWakeup): Promise<Wakeup[]> {
+    const view = this.#parts.viewAt(lookup.view);
+    return view ? (await resolveLookup(view, lookup)).map((key) => ({ controller, key, reasons })) : [];
+  }
+}
+
+/** Wrong views, each without one of the things that keep wakeups and versions true. */
+export const mutations: Readonly<Record<string, MakeView>> = {
+  'the outbox removed': ({ redis, resource, prefix }) => new WithoutOutbox(redis, resource, { prefix }),
+  'the version moved outside the script': (parts) => new VersionOutsideScript(parts),
+  'index lookups resolved before the apply': (parts) => new LookupsBeforeApply(parts),
+};

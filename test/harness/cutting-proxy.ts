@@ -1,0 +1,80 @@
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { readFile, writeFile } from 'node:fs/promises';
+import { parse, stringify } from 'yaml';
+
+/**
+ * A TCP proxy on loopback before an apiserver that breaks all its connections every few seconds, as a load balancer or a
+ * network on a bad day does. TLS goes through it: the apiserver's certificate is for 127.0.0.1, whatever the port.
+ */
+export class CuttingProxy {
+  readonly #target: { host: string; port: number };
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  #timer: NodeJS.Timeout | undefined;
+  #cuts = 0;
+
+  private constructor(target: { host: string; port: number }) {
+    this.#target = target;
+    this.#server = createServer((inside) => {
+      const outside = connect(this.#target);
+      for (const [socket, other] of [
+        [inside, outside],
+        [outside, inside],
+      ] as const) {
+        this.#sockets.add(socket);
+        socket.on('error', () => {});
+        socket.on('close', () => {
+          this.#sockets.delete(socket);
+          other.destroy();
+        });
+        socket.pipe(other);
+      }
+    });
+  }
+
+  /** @param server `https://127.0.0.1:PORT` */
+  static async start(server: string): Promise<CuttingProxy> {
+    const { hostname, port } = new URL(server);
+    const proxy = new CuttingProxy({ host: hostname, port: Number(port) });
+    await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve));
+    return proxy;
+  }
+
+  get url(): string {
+    return `https://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** How often the connections were broken. */
+  get cuts(): number {
+    return this.#cuts;
+  }
+
+  /** A copy of a kubeconfig, written to `path`, that leads through the proxy. */
+  async kubeconfig(original: string, path: string): Promise<string> {
+    const config = parse(await readFile(original, 'utf8')) as { clusters: { cluster: { server: string } }[] };
+    for (const { cluster } of config.clusters) cluster.server = this.url;
+    await writeFile(path, stringify(config), { mode: 0o600 });
+    return path;
+  }
+
+  cutEvery(ms: number): void {
+    clearInterval(this.#timer);
+    this.#timer = setInterval(() => this.cut(), ms);
+  }
+
+  cut(): void {
+    this.#cuts += 1;
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+  }
+
+  /** From now on it lets everything pass. */
+  heal(): void {
+    clearInterval(this.#timer);
+  }
+
+  async stop(): Promise<void> {
+    this.heal();
+    for (const socket of this.#sockets) socket.destroy();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+}

@@ -1,0 +1,220 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { type KubernetesObject, resource } from '../../../src/core/index.ts';
+import { discoverResource } from '../../../src/gateway/apiserver/discovery.ts';
+import { type ControlPlane, startControlPlane } from '../../../src/testing/index.ts';
+import { untilCacheEqualsServer } from '../../harness/cache-equals-server.ts';
+import { Cluster, configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import {
+  createSetting,
+  type Setting,
+  startGateway,
+  uniqueName,
+  untilIdle,
+  untilReady,
+} from '../../harness/levelhook.ts';
+import { type Observer, startObserver } from '../../harness/observer.ts';
+import type { TestProcess } from '../../harness/process.ts';
+
+const GROUP = 'informer.levelhook.test';
+const widgets = resource<KubernetesObject & { spec?: { size: number } }>(`${GROUP}/v1`, 'Widget');
+const gadgets = resource(`${GROUP}/v1alpha1`, 'Gadget');
+const newGadgets = resource(`${GROUP}/v1`, 'Gadget');
+const namespacesKind = resource('v1', 'Namespace', { namespaced: false });
+const leases = resource('coordination.k8s.io/v1', 'Lease');
+const definitions = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
+
+function version(name: string, served: boolean, storage: boolean) {
+  const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
+  return { name, served, storage, schema, subresources: { status: {} } };
+}
+
+function definition(kind: string, versions: ReturnType<typeof version>[]) {
+  const plural = `${kind.toLowerCase()}s`;
+  const names = { kind, plural, singular: kind.toLowerCase(), listKind: `${kind}List` };
+  return { metadata: { name: `${plural}.${GROUP}` }, spec: { group: GROUP, scope: 'Namespaced', names, versions } };
+}
+
+describe('any resource, whenever it is defined', () => {
+  const namespace = uniqueName('any');
+  let plane: ControlPlane;
+  let cluster: Cluster;
+  let setting: Setting;
+  let gateway: { process: TestProcess; url: string };
+  const observers = new Map<string, Observer>();
+
+  // A control plane of its own: definitions are the whole cluster's.
+  beforeAll(async () => {
+    plane = await startControlPlane();
+    cluster = await Cluster.connect(plane.kubeconfig);
+    setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: inject('redisUrl') });
+    await cluster.createNamespace(namespace);
+    const specs = { steady: configMaps, widgets, gadgets, spaces: namespacesKind, leases };
+    await Promise.all(
+      Object.entries(specs).map(async ([name, kind]) => {
+        observers.set(name, await startObserver(setting, { name, for: kind }));
+      }),
+    );
+    gateway = await startGateway(
+      setting,
+      [...observers.values()].map(({ url }) => url),
+    );
+  });
+
+  afterAll(async () => {
+    await gateway?.process.kill('SIGTERM');
+    for (const { process } of observers.values()) await process.kill('SIGTERM');
+    await cluster?.close();
+    await plane?.stop();
+  });
+
+  function of(name: string): Observer {
+    const observer = observers.get(name);
+    if (!observer) throw new Error(`no observer ${name}`);
+    return observer;
+  }
+
+  /** The last thing that an observer has told of a key. */
+  function lastSeen(name: string, key: string, expected: object): Promise<void> {
+    return eventually(async () => {
+      expect(of(name).seen({ key }).at(-1), gateway.process.output.slice(-2000)).toMatchObject(expected);
+    });
+  }
+
+  let changes = 0;
+
+  /** A change of a ConfigMap still reaches its own controller: nobody is disturbed. */
+  async function steady(): Promise<void> {
+    changes += 1;
+    const name = `steady-${changes}`;
+    const { resourceVersion } = (await cluster.create(configMaps, { metadata: { namespace, name } })).metadata;
+    await lastSeen('steady', `${namespace}/${name}`, { resourceVersion });
+  }
+
+  async function createWidget(name: string): Promise<string> {
+    // Established a moment after it is created.
+    return eventually(async () => {
+      const made = await cluster.create(widgets, { metadata: { namespace, name }, spec: { size: 1 } });
+      return made.metadata.resourceVersion;
+    });
+  }
+
+  const ready = async (): Promise<number> => (await fetch(`${gateway.url}/readyz`)).status;
+  const lines = (text: string): number =>
+    gateway.process.lines.filter((line) => JSON.stringify(line).includes(text)).length;
+
+  it('asks discovery for the scope, and takes no subresource for a kind', async () => {
+    const discover = (apiVersion: string, kind: string) => discoverResource(cluster.client, { apiVersion, kind });
+    expect(await discover('v1', 'Pod')).toMatchObject({ plural: 'pods', namespaced: true });
+    expect(await discover('v1', 'Node')).toMatchObject({ plural: 'nodes', namespaced: false });
+    expect(await discover('networking.k8s.io/v1', 'Ingress')).toMatchObject({ plural: 'ingresses', namespaced: true });
+    expect(await discover('discovery.k8s.io/v1', 'EndpointSlice')).toMatchObject({ plural: 'endpointslices' });
+    // Kind of the subresources deployments/scale, pods/eviction, serviceaccounts/token, and of nothing else.
+    await expect(discover('apps/v1', 'Scale')).rejects.toThrow('no kind Scale in apps/v1');
+    await expect(discover('v1', 'Eviction')).rejects.toThrow('no kind Eviction');
+    await expect(discover('v1', 'TokenRequest')).rejects.toThrow('no kind TokenRequest');
+    await expect(discover('v1', 'Binding')).rejects.toThrow('cannot be watched');
+    await expect(discover('nobody.example.com/v1', 'Thing')).rejects.toThrow('does not serve the API version');
+  });
+
+  it('runs the controllers that it can, and says which kind is missing', async () => {
+    await steady();
+    await eventually(async () => {
+      expect(await (await fetch(`${gateway.url}/readyz`)).text()).toContain(
+        `does not serve the API version ${GROUP}/v1`,
+      );
+    });
+  });
+
+  it('watches cluster-scoped kinds, and built-in ones of a group', async () => {
+    const { uid } = (await cluster.get(namespacesKind, { name: namespace }))?.metadata ?? {};
+    await lastSeen('spaces', namespace, { uid });
+    const lease = { metadata: { namespace, name: 'lease' }, spec: { holderIdentity: 'nobody' } };
+    const { resourceVersion } = (await cluster.create(leases, lease)).metadata;
+    await lastSeen('leases', `${namespace}/lease`, { resourceVersion });
+    await untilCacheEqualsServer(setting, cluster, [{ resource: namespacesKind }]);
+  });
+
+  it('starts a controller whose kind is defined while it runs', async () => {
+    await cluster.create(definitions, definition('Widget', [version('v1', true, true)]));
+    await cluster.create(definitions, definition('Gadget', [version('v1alpha1', true, true)]));
+    for (const name of ['a', 'b', 'c']) {
+      const resourceVersion = await createWidget(name);
+      await lastSeen('widgets', `${namespace}/${name}`, { resourceVersion });
+    }
+    await untilReady(gateway.url);
+    await untilCacheEqualsServer(setting, cluster, [{ resource: widgets }]);
+  });
+
+  it('lets the objects go with their definition, wakes each key once, and disturbs nobody', async () => {
+    await untilIdle(gateway.url);
+    const from = of('widgets').count;
+    const name = `widgets.${GROUP}`;
+    await cluster.delete(definitions, { name });
+    await eventually(async () => expect(await cluster.get(definitions, { name })).toBeUndefined());
+    for (const key of ['a', 'b', 'c']) await lastSeen('widgets', `${namespace}/${key}`, { resourceVersion: null });
+    await eventually(async () => {
+      expect(await ready()).toBe(200);
+      expect(lines('no longer serves this resource')).toBe(1);
+    });
+    await steady();
+    expect(
+      of('widgets')
+        .seen({ from })
+        .map(({ key, reasons }) => [key, reasons.map(({ type }) => type)])
+        .toSorted(([a], [b]) => String(a).localeCompare(String(b))),
+    ).toEqual(['a', 'b', 'c'].map((key) => [`${namespace}/${key}`, ['deleted']]));
+    // Not one warning for each attempt, however long the kind stays away.
+    expect(lines('list or watch failed')).toBeLessThan(8);
+    expect(await ready()).toBe(200);
+  });
+
+  it('goes on when it is defined again', async () => {
+    await cluster.create(definitions, definition('Widget', [version('v1', true, true)]));
+    const from = of('widgets').count;
+    const resourceVersion = await createWidget('b');
+    await lastSeen('widgets', `${namespace}/b`, { resourceVersion });
+    const later = await cluster.patch(widgets, { namespace, name: 'b' }, { spec: { size: 2 } });
+    await lastSeen('widgets', `${namespace}/b`, { resourceVersion: later.metadata.resourceVersion });
+    expect(
+      new Set(
+        of('widgets')
+          .seen({ from })
+          .map(({ key }) => key),
+      ),
+    ).toEqual(new Set([`${namespace}/b`]));
+    await untilCacheEqualsServer(setting, cluster, [{ resource: widgets }]);
+  });
+
+  it('reports a controller whose version is no longer served, takes none of its objects for deleted, and goes on when it is back', async () => {
+    const key = { namespace, name: 'old' };
+    const { resourceVersion } = (await cluster.create(gadgets, { metadata: key })).metadata;
+    await lastSeen('gadgets', `${namespace}/old`, { resourceVersion });
+    await untilIdle(gateway.url);
+    const from = of('gadgets').count;
+    const name = { name: `gadgets.${GROUP}` };
+    await cluster.patch(definitions, name, {
+      spec: { versions: [version('v1', true, true), version('v1alpha1', true, false)] },
+    });
+    await cluster.patch(definitions, name, {
+      spec: { versions: [version('v1', true, true), version('v1alpha1', false, false)] },
+    });
+    const line = await gateway.process.line(({ msg }) => String(msg).includes('no longer serves this version'));
+    expect(line).toMatchObject({ resource: `${GROUP}/v1alpha1/Gadget`, served: [`${GROUP}/v1`] });
+    await steady();
+    expect(await ready()).toBe(200);
+    await eventually(async () => expect(await cluster.get(newGadgets, key)).toBeDefined());
+    expect(
+      of('gadgets')
+        .seen({ from })
+        .filter((each) => each.resourceVersion === null),
+    ).toEqual([]);
+
+    await cluster.patch(definitions, name, {
+      spec: { versions: [version('v1', true, true), version('v1alpha1', true, false)] },
+    });
+    const back = await eventually(() => cluster.patch(gadgets, key, { metadata: { labels: { back: 'yes' } } }));
+    await lastSeen('gadgets', `${namespace}/old`, { resourceVersion: back.metadata.resourceVersion });
+    await untilCacheEqualsServer(setting, cluster, [{ resource: gadgets }]);
+  });
+});
