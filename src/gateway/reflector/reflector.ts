@@ -13,6 +13,7 @@ import {
   type Resource,
   type ResourceVersion,
 } from '../../core/index.ts';
+import { Absence } from './absence.ts';
 import { Backoff } from './backoff.ts';
 import type { EventBuffer } from './event-buffer.ts';
 import { lines } from './lines.ts';
@@ -52,9 +53,6 @@ class OutranError extends Error {}
 /** A progress request while one runs would only cut it off before its bookmark. */
 const PROGRESS_EVERY_MS = 4000;
 
-/** So many answers in a row of 404, with backoff between them, mean that the resource is gone and not just starting. */
-const NOT_FOUND_MEANS_GONE = 3;
-
 /** While a resource is gone, it is asked for at least this often: a definition may be created at any time. */
 const GONE_WAIT_MS = 5000;
 
@@ -69,17 +67,13 @@ export class Reflector {
   readonly #options: ReflectorOptions;
   readonly #name: string;
   readonly #backoff: Backoff;
+  readonly #absence: Absence;
   #version: ResourceVersion | undefined;
   /** Set while the version is of no use to a list: expired, or newer than what the server has. */
   #versionUnavailable = false;
   #streamingRefused = false;
   /** What to look for at the first look, after which this process has watched by itself. */
   #landmark: Landmark | undefined;
-  #notFound = 0;
-  /** The last list that was answered with `gone`; -1 for none since the resource was last served. */
-  #goneList = -1;
-  /** Told once that the kind is served in other versions only. */
-  #servedElsewhere = false;
   #wanted: WantedList | undefined;
   #lists = 0;
   #progressWanted = false;
@@ -90,6 +84,9 @@ export class Reflector {
     this.#options = options;
     this.#name = formatKind(options.resource);
     this.#backoff = new Backoff(options.clock, options.random);
+    const { listWatch, logger } = options;
+    const versionsServed = (signal: AbortSignal): Promise<string[]> => listWatch.versionsServed(signal);
+    this.#absence = new Absence(versionsServed, logger.child({ resource: this.#name }));
   }
 
   /**
@@ -193,52 +190,19 @@ export class Reflector {
   }
 
   async #pause(error: unknown, signal: AbortSignal): Promise<void> {
-    const gone = await this.#noteNotFound(error, signal);
+    const presence = await this.#absence.note(error, this.#lists, signal);
+    if (presence === 'gone') {
+      this.#options.buffer.push({ kind: 'gone', list: this.#lists }, 0);
+      this.#version = undefined;
+      this.#want(false);
+    }
     const waitMs = this.#backoff.next();
     const named = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
-    const wait = Math.round(Math.max(gone ? Math.min(waitMs, GONE_WAIT_MS) : waitMs, named));
+    const wait = Math.round(Math.max(presence === 'found' ? waitMs : Math.min(waitMs, GONE_WAIT_MS), named));
     // What is gone stays so, perhaps for good: said once, not every few seconds.
-    const level = this.#notFound > NOT_FOUND_MEANS_GONE ? 'debug' : 'warn';
+    const level = this.#absence.lasting ? 'debug' : 'warn';
     this.#log(level, { error: messageOf(error), waitMs: wait }, 'list or watch failed, trying again');
     await this.#options.clock.sleep(wait, signal);
-  }
-
-  /** @returns whether the resource is not served. Its objects are gone with it, unless another version serves them. */
-  async #noteNotFound(error: unknown, signal: AbortSignal): Promise<boolean> {
-    if (!(error instanceof ApiError) || error.code !== 404) {
-      this.#notFound = 0;
-      return false;
-    }
-    this.#notFound += 1;
-    if (this.#notFound < NOT_FOUND_MEANS_GONE || this.#goneList >= this.#lists) return true;
-    const served = await this.#versionsServed(signal);
-    if (served === undefined) return true;
-    if (served.length > 0) {
-      if (!this.#servedElsewhere) {
-        this.#log(
-          'error',
-          { served },
-          'the apiserver no longer serves this version: its objects are kept as they were',
-        );
-      }
-      this.#servedElsewhere = true;
-      return true;
-    }
-    this.#log('warn', {}, 'the apiserver no longer serves this resource: its objects are gone');
-    this.#options.buffer.push({ kind: 'gone', list: this.#lists }, 0);
-    this.#goneList = this.#lists;
-    this.#version = undefined;
-    this.#want(false);
-    return true;
-  }
-
-  /** Undefined when the apiserver does not tell. */
-  async #versionsServed(signal: AbortSignal): Promise<string[] | undefined> {
-    try {
-      return await this.#options.listWatch.versionsServed(signal);
-    } catch {
-      return undefined;
-    }
   }
 
   /** Streams the list when the server can, and in the same round by pages when it refuses or the stream breaks off. */
@@ -282,9 +246,7 @@ export class Reflector {
     this.#options.buffer.push({ kind: 'init-done', version, list: want.list }, bytes);
     this.#version = version;
     this.#versionUnavailable = false;
-    this.#notFound = 0;
-    this.#goneList = -1;
-    this.#servedElsewhere = false;
+    this.#absence.end();
     // Somebody may have asked for another one meanwhile, which this does not settle.
     if (this.#wanted === want) this.#wanted = undefined;
   }
@@ -395,7 +357,7 @@ export class Reflector {
     else delete object.metadata.managedFields;
   }
 
-  #log(level: 'debug' | 'info' | 'warn' | 'error', fields: Record<string, unknown>, message: string): void {
+  #log(level: 'debug' | 'info' | 'warn', fields: Record<string, unknown>, message: string): void {
     this.#options.logger[level]({ resource: this.#name, ...fields }, message);
   }
 }

@@ -1,0 +1,66 @@
+import { ApiError, type Logger } from '../../core/index.ts';
+
+/** So many answers in a row of 404, with backoff between them, mean that the resource is gone and not just starting. */
+const NOT_FOUND_MEANS_GONE = 3;
+
+/**
+ * Finds out whether a resource that answers 404 is no longer served. `found` is an answer of any other kind, `missing` a
+ * 404 that changes nothing, and `gone` the first by which all objects are known to be gone with the resource.
+ */
+export class Absence {
+  readonly #versionsServed: (signal: AbortSignal) => Promise<string[]>;
+  readonly #logger: Logger;
+  #notFound = 0;
+  /** The last list that was answered with `gone`; -1 for none since the resource was last served. */
+  #goneList = -1;
+  /** Told once that the kind is served in other versions only. */
+  #servedElsewhere = false;
+
+  /** @param versionsServed in which versions of its group the server has the kind. */
+  constructor(versionsServed: (signal: AbortSignal) => Promise<string[]>, logger: Logger) {
+    this.#versionsServed = versionsServed;
+    this.#logger = logger;
+  }
+
+  /** It has been missing for a while, and that has been said. */
+  get lasting(): boolean {
+    return this.#notFound > NOT_FOUND_MEANS_GONE;
+  }
+
+  /** The resource was listed: it is served. */
+  end(): void {
+    this.#notFound = 0;
+    this.#goneList = -1;
+    this.#servedElsewhere = false;
+  }
+
+  /** @param list the list that is wanted: whoever waits for a later one gets an answer of its own. */
+  async note(error: unknown, list: number, signal: AbortSignal): Promise<'found' | 'missing' | 'gone'> {
+    if (!(error instanceof ApiError) || error.code !== 404) {
+      this.#notFound = 0;
+      return 'found';
+    }
+    this.#notFound += 1;
+    if (this.#notFound < NOT_FOUND_MEANS_GONE || this.#goneList >= list) return 'missing';
+    const served = await this.#served(signal);
+    if (served === undefined) return 'missing';
+    if (served.length > 0) {
+      const message = 'the apiserver no longer serves this version: its objects are kept as they were';
+      if (!this.#servedElsewhere) this.#logger.error({ served }, message);
+      this.#servedElsewhere = true;
+      return 'missing';
+    }
+    this.#logger.warn({}, 'the apiserver no longer serves this resource: its objects are gone');
+    this.#goneList = list;
+    return 'gone';
+  }
+
+  /** Undefined when the apiserver does not tell. */
+  async #served(signal: AbortSignal): Promise<string[] | undefined> {
+    try {
+      return await this.#versionsServed(signal);
+    } catch {
+      return undefined;
+    }
+  }
+}
