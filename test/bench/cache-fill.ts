@@ -14,6 +14,7 @@ import { createSetting, startGateway } from '../harness/levelhook.ts';
 import { startObserver } from '../harness/observer.ts';
 import { TestProcess } from '../harness/process.ts';
 import { dataOf } from './config-maps.ts';
+import { INSPECTABLE, liveHeap } from './live-heap.ts';
 
 /**
  * Fills the cache with many objects of 4 KB, from the real apiserver and from a scripted stream, beside a plain loop that
@@ -26,6 +27,7 @@ const { values } = parseArgs({
     source: { type: 'string' },
     runs: { type: 'string', default: '3' },
     changes: { type: 'string', default: '50000' },
+    profile: { type: 'string' },
   },
 });
 const objects = Number(values.objects);
@@ -45,6 +47,7 @@ interface Figures {
   readonly syncMs: number;
   readonly peak: number;
   readonly steady: number;
+  readonly live: number;
   readonly redis: number;
   readonly changesMs: number | undefined;
 }
@@ -70,7 +73,12 @@ async function runGateway(source: Source, expected: number): Promise<Figures> {
   const server = await startRedis({ ignoreEnvironment: true });
   const redis = new Redis(server.url);
   const setting = createSetting({ kubeconfig: source.kubeconfig, redisUrl: server.url });
-  const variables = { LEVELHOOK_CLUSTER_ID: 'bench' };
+  const variables = {
+    LEVELHOOK_CLUSTER_ID: 'bench',
+    NODE_OPTIONS: [INSPECTABLE, ...(values.profile ? ['--cpu-prof', `--cpu-prof-dir=${values.profile}`] : [])].join(
+      ' ',
+    ),
+  };
   const observer = await startObserver(setting, { name: 'bench', for: nothing, reads: [configMaps] });
   const before = await usedMemory(redis);
   const gateway = await startGateway(setting, [observer.url], variables);
@@ -85,6 +93,7 @@ async function runGateway(source: Source, expected: number): Promise<Figures> {
     if (found < expected) throw new Error(`${found} objects in the cache instead of ${expected}`);
     await sleep(15_000);
     const { now, peak } = memory(gateway.process.pid);
+    const live = await liveHeap(gateway.process);
     const used = (await usedMemory(redis)) - before;
     let changesMs: number | undefined;
     if (source.change) {
@@ -93,7 +102,7 @@ async function runGateway(source: Source, expected: number): Promise<Figures> {
       await until(async () => (await redis.hget(keys.view, 'version')) === last);
       changesMs = performance.now() - from;
     }
-    return { syncMs, peak, steady: now, redis: used, changesMs };
+    return { syncMs, peak, steady: now, live, redis: used, changesMs };
   } finally {
     await gateway.process.kill('SIGTERM');
     await observer.process.kill('SIGTERM');
@@ -133,6 +142,7 @@ async function measure(source: Source, empty: Source): Promise<void> {
   }
   const syncMs = median(figures.map((each) => each.syncMs));
   const steady = median(figures.map((each) => each.steady));
+  const live = median(figures.map((each) => each.live));
   const plainMs = median(streams);
   const rows: [string, string][] = [
     ['objects', `${objects} of 4 KB, median of ${runs}`],
@@ -149,6 +159,10 @@ async function measure(source: Source, empty: Source): Promise<void> {
   rows.push(
     ['gateway RSS', `${mib(median(figures.map((each) => each.peak)))} at its peak, ${mib(steady)} after 15 s`],
     ['without objects', `${mib(baseline.steady)}: ${Math.round((steady - baseline.steady) / objects)} bytes an object`],
+    [
+      'live heap',
+      `${mib(live)}, without objects ${mib(baseline.live)}: ${Math.round((live - baseline.live) / objects)} bytes an object`,
+    ],
     [
       'Redis memory',
       `${mib(median(figures.map((each) => each.redis)))}, ${Math.round(median(figures.map((each) => each.redis)) / objects)} bytes an object`,

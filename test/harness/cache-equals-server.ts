@@ -152,7 +152,7 @@ async function listServer(
   const objects = new Map<string, KubernetesObject>();
   for (const item of list.items) {
     const object = { ...item, apiVersion: resource.apiVersion, kind: resource.kind };
-    transform(object);
+    transform.object(object);
     objects.set(formatObjectKey(keyOf(object)), object);
   }
   return { objects, version: list.metadata.resourceVersion };

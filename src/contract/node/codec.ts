@@ -4,8 +4,8 @@ import type { KubernetesObject } from '../../core/index.ts';
  * How an object is kept in Redis, format 1: its JSON as the apiserver sent it. JSON of an object begins with `{`, so
  * the first byte tells the format, and later formats (compressed, encrypted) begin with another byte.
  */
-export function encodeObject(object: KubernetesObject): string {
-  return JSON.stringify(object);
+export function encodeObject(json: string): string {
+  return json;
 }
 
 /** @throws TypeError for a format that this version does not know. */

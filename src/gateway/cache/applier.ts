@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import {
   type Checkpoint,
   compareResourceVersions,
@@ -11,7 +12,7 @@ import {
 } from '../../core/index.ts';
 import { encodeEntry, indexEntriesOf, type IndexSpec, type ObjectEntry } from '../../contract/index.ts';
 import { encodeObject } from '../../contract/node/codec.ts';
-import type { WatchEvent } from '../reflector/watch-event.ts';
+import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
 import { type Change, type ChangeHandler, mergeWakeups, type Wakeup } from './change.ts';
 import type { Chunk, View, ViewOperation } from './view.ts';
 
@@ -29,12 +30,14 @@ interface Listing {
   readonly timeWentBackwards: boolean;
   /** The view's first list wakes nobody: its controllers get all their keys when it is complete (`initial`). */
   readonly silent: boolean;
+  /** The view held nothing when the list began, so there is nothing to compare it with. */
+  readonly fromNothing: boolean;
   /** The newest version in the cache of an object that the list named with an older one. */
   newestAhead: ResourceVersion | undefined;
 }
 
 /** An object event of a watch or a list. */
-type ObjectEvent = WatchEvent & { readonly object: KubernetesObject };
+type ObjectEvent = WatchEvent & SentObject;
 
 /** The oldest version there can be. */
 const BEFORE_ALL = '1';
@@ -110,9 +113,11 @@ export class Applier {
   }
 
   async #beginList(timeWentBackwards: boolean): Promise<void> {
-    const silent = (await this.#options.view.state()).version === undefined;
-    if (timeWentBackwards) await this.#options.view.beginBackwards();
-    this.#listing = { keys: new Set(), timeWentBackwards, silent, newestAhead: undefined };
+    const { view } = this.#options;
+    const silent = (await view.state()).version === undefined;
+    const fromNothing = silent && (await view.size()) === 0;
+    if (timeWentBackwards) await view.beginBackwards();
+    this.#listing = { keys: new Set(), timeWentBackwards, silent, fromNothing, newestAhead: undefined };
     await this.#options.checkpoint('list:begun');
   }
 
@@ -144,7 +149,13 @@ export class Applier {
   /** The resource is no longer served, so none of its objects exist. */
   async #clear(list: number): Promise<void> {
     const { view } = this.#options;
-    this.#listing = { keys: new Set(), timeWentBackwards: true, silent: false, newestAhead: undefined };
+    this.#listing = {
+      keys: new Set(),
+      timeWentBackwards: true,
+      silent: false,
+      fromNothing: false,
+      newestAhead: undefined,
+    };
     await this.#deleteAll(() => true);
     this.#listing = undefined;
     this.#thaw(list);
@@ -197,7 +208,7 @@ export class Applier {
 
   /** What one event does to the view; undefined when the cache has it already. */
   #take(event: ObjectEvent, known: Map<string, Known>, wakeups: Wakeup[]): ViewOperation | undefined {
-    const { object } = event;
+    const { object, json } = event;
     const { resourceVersion } = object.metadata;
     const key = formatObjectKey(keyOf(object));
     const before = known.get(key);
@@ -219,7 +230,7 @@ export class Applier {
     for (const change of changesOf(before, object)) wakeups.push(...this.#wake(change));
     const entry = this.#entryOf(object);
     known.set(key, { entry, object });
-    return { kind: 'S', key, entry: encodeEntry(entry), object: encodeObject(object) };
+    return { kind: 'S', key, entry: encodeEntry(entry), object: encodeObject(json ?? JSON.stringify(object)) };
   }
 
   /** Above 0 when the cache has the object newer than this, 0 when it has just this, below 0 otherwise. */
@@ -229,7 +240,7 @@ export class Applier {
       return compareResourceVersions(before.entry.resourceVersion, object.metadata.resourceVersion);
     }
     // After a restore of etcd a version may be used twice, for different contents.
-    return before.object && encodeObject(before.object) === encodeObject(object) ? 0 : -1;
+    return before.object && isDeepStrictEqual(before.object, object) ? 0 : -1;
   }
 
   #noteAhead(version: ResourceVersion): void {
@@ -248,6 +259,8 @@ export class Applier {
 
   /** The entries of all keys, and those old objects that somebody needs. */
   async #known(events: readonly ObjectEvent[]): Promise<Map<string, Known>> {
+    // Nobody hears of such a list, and the script itself compares what comes twice.
+    if (this.#listing?.fromNothing) return new Map();
     // All of a key's events, since the first may be one that the cache is past.
     const eventsOf = Map.groupBy(events, ({ object }) => formatObjectKey(keyOf(object)));
     const keys = [...eventsOf.keys()];

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { KubernetesObject } from '../../core/index.ts';
+import { withoutMember } from '../reflector/json-text.ts';
+import type { Transform } from '../reflector/watch-event.ts';
 
 /** What of a resource is cached: controller-runtime's `cache.ByObject` (pkg/cache/cache.go), as the operator's setting. */
 export interface ViewSettings {
@@ -37,11 +38,14 @@ export function settingsHash(settings: ViewSettings, namespace?: string): string
   return createHash('sha256').update(text).digest('base64url').slice(0, 10);
 }
 
-/** Removes the fields that the settings leave out, in place. Idempotent. */
-export function transformOf(settings: ViewSettings): (object: KubernetesObject) => void {
+/** Removes the fields that the settings leave out. */
+export function transformOf(settings: ViewSettings): Transform {
   const paths = (settings.drop ?? DEFAULT_DROP).map((path) => path.split('.'));
-  return (object) => {
-    for (const path of paths) dropField(object as unknown as Record<string, unknown>, path);
+  return {
+    object: (object) => {
+      for (const path of paths) dropField(object as unknown as Record<string, unknown>, path);
+    },
+    text: (json) => paths.reduce(withoutMember, json),
   };
 }
 

@@ -21,6 +21,11 @@ export class EventBuffer {
     this.#maxBytes = maxBytes;
   }
 
+  /** The size of what it holds, as raw lines. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   get full(): boolean {
     return this.#bytes >= this.#maxBytes;
   }
@@ -52,8 +57,8 @@ export class EventBuffer {
     if (this.#empty) {
       this.#events = [];
       this.#head = 0;
-      this.#wakeProducer?.();
     }
+    this.#wakeProducer?.();
     return taken;
   }
 
@@ -62,8 +67,17 @@ export class EventBuffer {
   }
 
   /** Resolves when everything pushed so far has been taken. */
-  async drained(signal: AbortSignal): Promise<void> {
-    while (!this.#empty && !signal.aborted) {
+  drained(signal: AbortSignal): Promise<void> {
+    return this.#below(0, signal);
+  }
+
+  /** Resolves when little is left, a 64th of the bound: how far a producer that can wait reads ahead. */
+  low(signal: AbortSignal): Promise<void> {
+    return this.#below(this.#maxBytes / 64, signal);
+  }
+
+  async #below(bytes: number, signal: AbortSignal): Promise<void> {
+    while (!this.#empty && this.#bytes >= bytes && !signal.aborted) {
       await untilAborted(signal, (wake) => (this.#wakeProducer = wake));
       this.#wakeProducer = undefined;
     }

@@ -139,10 +139,14 @@ export class ListWatch {
 
   /**
    * Gives an object its kind: the items of a list carry none, and metadata alone comes as a PartialObjectMetadata.
+   * @returns whether it had it.
    */
-  name(object: KubernetesObject): void {
-    object.apiVersion = this.#resource.apiVersion;
-    object.kind = this.#resource.kind;
+  name(object: KubernetesObject): boolean {
+    const { apiVersion, kind } = this.#resource;
+    if (object.apiVersion === apiVersion && object.kind === kind) return true;
+    object.apiVersion = apiVersion;
+    object.kind = kind;
+    return false;
   }
 
   #list(query: Query, signal: AbortSignal): Promise<List> {

@@ -1,9 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type KubernetesObject, type LogFields, resource, silentLogger, silentMetrics } from '../../core/index.ts';
 import { eventually } from '../../../test/harness/eventually.ts';
 import { type Exchange, ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
 import { InstantClock } from '../../../test/harness/test-clock.ts';
 import { EventBuffer } from './event-buffer.ts';
+import { withoutMember } from './json-text.ts';
 import { ListWatch } from './list-watch.ts';
 import { Reflector, type ReflectorOptions } from './reflector.ts';
 import type { WatchEvent } from './watch-event.ts';
@@ -70,6 +72,10 @@ function create(options: Partial<ReflectorOptions> = {}): Reflector {
     logger: { ...silentLogger, warn: (fields) => warnings.push(fields) },
     metrics: silentMetrics,
     random: () => 0.5,
+    transform: {
+      object: ({ metadata }) => delete metadata.managedFields,
+      text: (json) => withoutMember(json, ['metadata', 'managedFields']),
+    },
     ...options,
   });
 }
@@ -349,12 +355,21 @@ describe('a list', () => {
     expect(clock.sleeps).toEqual([1200, 2400, 4800, 9600, 19_200, 38_400, 45_000, 45_000]);
   });
 
-  it('hands on what the server sends but managedFields, or what the transform leaves', async () => {
+  it('hands on what the server sends less what the transform leaves out, as object and as text', async () => {
     const object = { ...pod('a', 5, { managedFields: [{}] }), spec: { unknown: [1] } };
     start();
     (await streamingList()).event('ADDED', object).initialEventsEnd('10');
     await tells('init', 'listed a@5', 'done 10 list 0');
-    expect(events[1]).toEqual({ kind: 'listed', object: { ...pod('a', 5), spec: { unknown: [1] } } });
+    const left = { ...pod('a', 5), spec: { unknown: [1] } };
+    expect(events[1]).toEqual({ kind: 'listed', object: left, json: JSON.stringify(left) });
+  });
+
+  it('keeps no text that lacks the kind, as an item of a list does', async () => {
+    const { kind: _, ...unnamed } = pod('a', 5);
+    start();
+    (await streamingList()).event('ADDED', unnamed as KubernetesObject).initialEventsEnd('10');
+    await tells('init', 'listed a@5', 'done 10 list 0');
+    expect(events[1]).toEqual({ kind: 'listed', object: pod('a', 5), json: undefined });
   });
 });
 
@@ -684,22 +699,34 @@ describe('a full buffer', () => {
     await consuming;
   });
 
-  it('turns a streaming list into pages, which wait for each other', async () => {
-    buffer = new EventBuffer(300);
+  it('holds a streaming list back, without losing its place', async () => {
+    buffer = new EventBuffer(3000);
     start(undefined, { consume: false });
     const stream = await streamingList();
-    stream.event('ADDED', pod('a', 5), pod('b', 6), pod('c', 7), pod('d', 8));
-    await stream.closed;
-    expect(server.asked).toBe(1);
+    const sent = Array.from({ length: 4000 }, (_, at) => pod(`pod-${at}`, 11 + at));
+    for (const object of sent) stream.event('ADDED', object);
+    stream.initialEventsEnd('5000');
+    await eventually(async () => expect(buffer.full).toBe(true), 3000, 2);
+    await sleep(50);
+    expect(buffer.bytes).toBeLessThan(JSON.stringify(sent).length / 2);
     const consuming = consume();
-    (await server.next()).list([pod('a', 5)], '10', 'token');
-    (await server.next()).list([pod('b', 6)], '10');
+    await eventually(async () => expect(events.map(told).at(-1)).toBe('done 5000 list 0'), 10_000, 2);
+    expect(events.slice(1, -1).map((event) => 'object' in event && event.object)).toEqual(sent);
+    expect(server.asked).toBe(1);
+    abort.abort();
+    await consuming;
+  });
+
+  it('holds pages back', async () => {
+    buffer = new EventBuffer(16 * 4096 * 2);
+    start(undefined, { consume: false });
+    (await streamingList()).refuse(400);
+    (await firstPage('0')).list([pod('a', 5), pod('b', 6)], '10', 'token');
+    await sleep(50);
+    expect(server.asked).toBe(2);
+    const consuming = consume();
+    (await server.next()).list([pod('c', 6)], '10');
     await watch('10');
-    await eventually(
-      async () => expect(events.map(told).slice(-4)).toEqual(['init', 'listed a@5', 'listed b@6', 'done 10 list 0']),
-      3000,
-      2,
-    );
     abort.abort();
     await consuming;
   });

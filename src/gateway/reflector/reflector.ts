@@ -18,6 +18,7 @@ import { Backoff } from './backoff.ts';
 import type { EventBuffer } from './event-buffer.ts';
 import { lines } from './lines.ts';
 import type { Landmark, ListWatch } from './list-watch.ts';
+import type { SentObject, Transform } from './watch-event.ts';
 import { decodeWatchLine, endOf, type WatchEnd } from './watch-line.ts';
 
 export interface ReflectorOptions {
@@ -29,8 +30,8 @@ export interface ReflectorOptions {
   readonly metrics: Metrics;
   /** 0 to 1, as Math.random: jitter of backoff and of the server's timeout. */
   readonly random: () => number;
-  /** Run on each object before it is buffered. Default: drop managedFields. */
-  readonly transform?: (object: KubernetesObject) => void;
+  /** What of each object is left out before it is buffered. */
+  readonly transform: Transform;
   /** A watch without a byte for this long is taken for dead; bookmarks come about once a minute. Default 150 s. */
   readonly silenceMs?: number;
 }
@@ -46,9 +47,6 @@ interface Reading {
   /** The list that it still has to complete; undefined as soon as, and as long as, it is a watch. */
   listing: WantedList | undefined;
 }
-
-/** A streaming list filled the buffer. It cannot be resumed in the middle, so the list goes on by pages. */
-class OutranError extends Error {}
 
 /** A progress request while one runs would only cut it off before its bookmark. */
 const PROGRESS_EVERY_MS = 4000;
@@ -214,8 +212,6 @@ export class Reflector {
         if (signal.aborted || !fallsBackToPages(error)) throw error;
         this.#streamingRefused = error instanceof ApiError && (error.code === 400 || error.code === 422);
         this.#log('info', { error: messageOf(error) }, 'no streaming list, listing by pages');
-        // Pages wait for the cache between each other; a stream cannot.
-        await this.#options.buffer.drained(signal);
       }
     }
     await this.#listByPages(want, signal);
@@ -233,11 +229,10 @@ export class Reflector {
       version = page.version;
       if (page.startsOver) buffer.push({ kind: 'init', timeWentBackwards: want.timeWentBackwards }, 0);
       for (const object of page.items) {
-        this.#transform(object);
-        // The pages' raw size is not known; an object of a few KB is a fair guess for the bound.
-        buffer.push({ kind: 'listed', object }, 4096);
+        // The items' raw size is not known; an object of a few KB is a fair guess for the bound.
+        buffer.push({ kind: 'listed', ...this.#transform(object) }, 4096);
       }
-      if (buffer.full) await buffer.drained(signal);
+      await buffer.low(signal);
     }
     if (version !== undefined) this.#listDone(want, version, 0);
   }
@@ -285,7 +280,7 @@ export class Reflector {
         metrics.count('levelhook_reflector_lists_total', { resource: this.#name, form: 'streaming' });
         this.#options.buffer.push({ kind: 'init', timeWentBackwards: list.timeWentBackwards }, 0);
       }
-      const { end, events } = await this.#read(stream, reading, () => silence.refresh());
+      const { end, events } = await this.#read(stream, reading, abort.signal, () => silence.refresh());
       if (events === 0 && end.kind === 'closed' && clock.now() - openedAt < 1000) {
         return { kind: 'failed', error: new Error('the watch was closed at once, without an event') };
       }
@@ -303,10 +298,11 @@ export class Reflector {
     }
   }
 
-  /** The read loop. It waits for nothing but the next bytes. */
+  /** The read loop. A watch waits for nothing but the next bytes: an apiserver ends it when it is read slowly. */
   async #read(
     stream: Parameters<typeof lines>[0],
     reading: Reading,
+    signal: AbortSignal,
     heard: () => void,
   ): Promise<{ end: WatchEnd; events: number }> {
     let events = 0;
@@ -321,9 +317,9 @@ export class Reflector {
         }
       }
       events += batch.length;
-      if (!this.#options.buffer.full) continue;
-      if (reading.listing) throw new OutranError('the stream of a list outran the cache');
-      return { end: { kind: 'closed' }, events };
+      // A list waits, since to break it off is to begin again. An apiserver that loses patience ends it, and pages follow.
+      if (reading.listing) await this.#options.buffer.low(signal);
+      else if (this.#options.buffer.full) return { end: { kind: 'closed' }, events };
     }
     if (reading.listing) throw new Error('the stream of a list ended before its end mark');
     return { end: { kind: 'closed' }, events };
@@ -342,19 +338,22 @@ export class Reflector {
       }
       buffer.push(line, text.length);
     } else {
-      const { kind, object } = line;
-      this.#transform(object);
-      buffer.push({ kind: listing && kind === 'changed' ? 'listed' : kind, object }, text.length);
+      const { kind, object, json } = line;
+      buffer.push(
+        { kind: listing && kind === 'changed' ? 'listed' : kind, ...this.#transform(object, json) },
+        text.length,
+      );
     }
     // Within a list the initial events are in no order of versions.
     if (!listing) this.#version = line.version;
     return undefined;
   }
 
-  #transform(object: KubernetesObject): void {
-    this.#options.listWatch.name(object);
-    if (this.#options.transform) this.#options.transform(object);
-    else delete object.metadata.managedFields;
+  #transform(object: KubernetesObject, json?: string): SentObject {
+    const { listWatch, transform } = this.#options;
+    const isNamed = listWatch.name(object);
+    transform.object(object);
+    return { object, json: json !== undefined && isNamed ? transform.text(json) : undefined };
   }
 
   #log(level: 'debug' | 'info' | 'warn', fields: Record<string, unknown>, message: string): void {

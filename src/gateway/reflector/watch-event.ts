@@ -1,5 +1,19 @@
 import type { KubernetesObject, ResourceVersion } from '../../core/index.ts';
 
+/** An object as the server sent it, less what the view's settings leave out. */
+export interface SentObject {
+  readonly object: KubernetesObject;
+  /** The same as text, if it came as such: to write it anew costs as much as to parse it. */
+  readonly json?: string | undefined;
+}
+
+/** What is left out of each object, by its parsed form and by its text alike. Idempotent. */
+export interface Transform {
+  /** In place. */
+  readonly object: (object: KubernetesObject) => void;
+  readonly text: (json: string) => string;
+}
+
 /**
  * What a reflector tells, in order. A list is framed by `init` and `init-done`; between them come the objects that the
  * server has (`listed`), and whatever changes meanwhile. Everything else is the watch. (kube-rs models it the same way:
@@ -14,13 +28,13 @@ export type WatchEvent =
        */
       readonly timeWentBackwards: boolean;
     }
-  | { readonly kind: 'listed'; readonly object: KubernetesObject }
+  | ({ readonly kind: 'listed' } & SentObject)
   /** The list is complete up to `version`. `list` is the number that `Reflector.relist` gave. */
   | { readonly kind: 'init-done'; readonly version: ResourceVersion; readonly list: number }
   /** ADDED or MODIFIED: which of the two follows from the cache. */
-  | { readonly kind: 'changed'; readonly object: KubernetesObject }
+  | ({ readonly kind: 'changed' } & SentObject)
   /** The object as it was last, with the version of its deletion. */
-  | { readonly kind: 'deleted'; readonly object: KubernetesObject }
+  | ({ readonly kind: 'deleted' } & SentObject)
   /**
    * The server no longer serves the resource (its CustomResourceDefinition is gone), so it has no objects. Takes the
    * place of a list, whose number it carries.

@@ -20,7 +20,13 @@ export type WatchEnd =
 
 /** One line of a watch, decoded. */
 export type WatchLine =
-  | { readonly kind: 'changed' | 'deleted'; readonly object: KubernetesObject; readonly version: ResourceVersion }
+  | {
+      readonly kind: 'changed' | 'deleted';
+      readonly object: KubernetesObject;
+      /** The object's own text, when the line is written as the apiserver writes it. */
+      readonly json: string | undefined;
+      readonly version: ResourceVersion;
+    }
   /** `endsList`: everything that existed when a streaming list began has been sent. */
   | { readonly kind: 'bookmark'; readonly version: ResourceVersion; readonly endsList: boolean }
   | { readonly kind: 'end'; readonly end: WatchEnd };
@@ -32,9 +38,10 @@ const INITIAL_EVENTS_END = 'k8s.io/initial-events-end';
  * the next watch delivers the line again.
  */
 export function decodeWatchLine(line: Buffer): WatchLine {
+  const text = line.toString('utf8');
   let event: { type?: string; object?: KubernetesObject & ApiStatus };
   try {
-    event = JSON.parse(line.toString('utf8')) as typeof event;
+    event = JSON.parse(text) as typeof event;
   } catch {
     return failed('a line of the watch is not JSON');
   }
@@ -45,9 +52,9 @@ export function decodeWatchLine(line: Buffer): WatchLine {
   switch (type) {
     case 'ADDED':
     case 'MODIFIED':
-      return { kind: 'changed', object, version };
+      return { kind: 'changed', object, json: objectText(text, type, event), version };
     case 'DELETED':
-      return { kind: 'deleted', object, version };
+      return { kind: 'deleted', object, json: objectText(text, type, event), version };
     case 'BOOKMARK': {
       const endsList = object.metadata.annotations?.[INITIAL_EVENTS_END] === 'true';
       return { kind: 'bookmark', version, endsList };
@@ -55,6 +62,13 @@ export function decodeWatchLine(line: Buffer): WatchLine {
     default:
       return failed(`an event of the watch has the unknown type ${String(type)}`);
   }
+}
+
+/** What stands in the line between the frame of the event, if that is written without a blank and holds nothing else. */
+function objectText(line: string, type: string, event: object): string | undefined {
+  const frame = `{"type":"${type}","object":`;
+  if (!line.startsWith(frame) || !line.endsWith('}}') || Object.keys(event).length !== 2) return undefined;
+  return line.slice(frame.length, -1);
 }
 
 /** What an error means for a watch, whether it came as a status or as an ERROR event. */
