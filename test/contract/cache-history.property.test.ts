@@ -9,6 +9,7 @@ import {
   histories,
   type History,
   historyOfOneChange,
+  historiesOfRestores,
   historyOfRaces,
   historyThrough,
   POINTS,
@@ -89,6 +90,15 @@ describe('the cache and its wakeups, whatever happened', () => {
     },
   );
 });
+
+test(
+  `a cluster that is restored again and again is followed (CACHE_HISTORY_SEED=${seed}, ${runs / 4} runs)`,
+  { timeout: 60_000 + runs * 1000 },
+  async () => {
+    const property = fc.asyncProperty(historiesOfRestores, (history) => runHistory(history, options));
+    await fc.assert(property, { seed, numRuns: Math.ceil(runs / 4), endOnFailure: true });
+  },
+);
 
 describe('these histories find', () => {
   test.each(Object.entries(mutations))('%s', { timeout: 120_000 }, async (name, makeView) => {

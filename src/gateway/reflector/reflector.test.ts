@@ -125,6 +125,13 @@ async function lookAtVersion(current: string): Promise<void> {
   asked.list([], current);
 }
 
+/** The next requests are a watch that goes on from `resourceVersion`, and with it open the look at the server's version. */
+async function watched(resourceVersion: string, current: string): Promise<Exchange> {
+  const stream = (await watch(resourceVersion)).open();
+  await lookAtVersion(current);
+  return stream;
+}
+
 /** The next request is the first page of a list. */
 async function firstPage(resourceVersion: string): Promise<Exchange> {
   const asked = await server.next();
@@ -295,8 +302,8 @@ describe('a list', () => {
 
   it('asks for the latest data after 410, by stream and by pages', async () => {
     start('10');
-    await lookAtVersion('12');
     (await watch('10')).refuse(410, { reason: 'Expired' });
+    await lookAtVersion('12');
     (await streamingList('10')).refuse(410, { reason: 'Expired' });
     await lookAtVersion('12');
     (await streamingList('')).refuse(400);
@@ -309,8 +316,8 @@ describe('a list', () => {
     ['"too large resource version"', 504, TOO_LARGE],
   ])('asks for the latest data at once after %s, and waits if that fails in the same way', async (_what, code, why) => {
     start('10');
-    await lookAtVersion('12');
     (await watch('10')).refuse(410, { reason: 'Expired' });
+    await lookAtVersion('12');
     (await streamingList('10')).refuse(code, why);
     await lookAtVersion('12');
     expect(clock.sleeps).toEqual([]);
@@ -326,8 +333,8 @@ describe('a list', () => {
     ['"too large resource version"', 504, TOO_LARGE],
   ])('asks for the latest data at once after %s to its pages', async (_what, code, why) => {
     start('10');
-    await lookAtVersion('12');
     (await watch('10')).refuse(410, { reason: 'Expired' });
+    await lookAtVersion('12');
     (await streamingList('10')).refuse(400);
     (await firstPage('10')).refuse(code, why);
     await lookAtVersion('12');
@@ -389,8 +396,7 @@ describe('a watch', () => {
     const stream = await watching();
     stream.end();
     (await watch('10')).end();
-    await lookAtVersion('10');
-    await watch('10');
+    await watched('10', '10');
     expect(clock.sleeps).toEqual([1200]);
   });
 
@@ -437,8 +443,7 @@ describe('a watch', () => {
       .event('MODIFIED', pod('a', 11))
       .raw(`${lost.slice(0, 20)}\n`)
       .event('MODIFIED', pod('a', 13));
-    await lookAtVersion('13');
-    (await watch('11')).event('MODIFIED', pod('a', 12), pod('a', 13));
+    (await watched('11', '13')).event('MODIFIED', pod('a', 12), pod('a', 13));
     await tells('changed a@11', 'changed a@12', 'changed a@13');
     expect(warnings).toMatchObject([{ error: 'a line of the watch is not JSON' }]);
   });
@@ -446,8 +451,7 @@ describe('a watch', () => {
   it('goes on from the last good version after an event without one', async () => {
     const stream = await watching();
     stream.raw('{"type":"MODIFIED","object":{"kind":"Pod","metadata":{"name":"a"}}}\n');
-    await lookAtVersion('13');
-    await watch('10');
+    await watched('10', '13');
     await tells();
   });
 
@@ -456,8 +460,7 @@ describe('a watch', () => {
     stream.event('MODIFIED', pod('a', 11)).raw('{"type":"MODIFIED","obj');
     await tells('changed a@11');
     stream.cut();
-    await lookAtVersion('12');
-    (await watch('11')).event('MODIFIED', pod('a', 12));
+    (await watched('11', '12')).event('MODIFIED', pod('a', 12));
     await tells('changed a@11', 'changed a@12');
     expect(clock.sleeps).toEqual([1200]);
   });
@@ -465,12 +468,10 @@ describe('a watch', () => {
   it('that is cut after its list was complete is no broken list: it goes on from the last version', async () => {
     const stream = await watching();
     stream.cut();
-    await lookAtVersion('10');
-    const second = (await watch('10')).event('MODIFIED', pod('a', 11));
+    const second = (await watched('10', '10')).event('MODIFIED', pod('a', 11));
     await tells('changed a@11');
     second.cut();
-    await lookAtVersion('11');
-    await watch('11');
+    await watched('11', '11');
     await tells('changed a@11');
     expect(clock.sleeps).toEqual([1200, 2400]);
   });
@@ -488,8 +489,7 @@ describe('a watch', () => {
   it('is taken for dead when nothing comes for too long', async () => {
     const stream = await watching({ silenceMs: 60 });
     await stream.closed;
-    await lookAtVersion('10');
-    await watch('10');
+    await watched('10', '10');
     expect(warnings).toMatchObject([{ error: 'nothing came for 0.06 s' }]);
   });
 
@@ -506,25 +506,45 @@ describe('a watch', () => {
   it('is tried again after an error of the server', async () => {
     const stream = await watching();
     stream.error({ code: 500, reason: 'InternalError', message: 'etcd' });
-    await lookAtVersion('10');
     (await watch('10')).refuse(503);
-    await lookAtVersion('10');
-    await watch('10');
+    await watched('10', '10');
     expect(clock.sleeps).toEqual([1200, 2400]);
   });
 });
 
 describe('a resume', () => {
-  it('looks at the version of the server first, and needs no list', async () => {
+  it('needs no list, but one look at the version of the server', async () => {
     start('10');
-    await lookAtVersion('10');
-    (await watch('10')).event('MODIFIED', pod('a', 11));
+    (await watched('10', '10')).event('MODIFIED', pod('a', 11));
+    await tells('changed a@11');
+  });
+
+  it('takes nothing from the watch before the look, and all of it after it', async () => {
+    start('10');
+    const stream = (await watch('10')).open();
+    stream.event('MODIFIED', pod('a', 11), pod('a', 12));
+    const look = await server.next();
+    await sleep(20);
+    expect(events).toEqual([]);
+    look.list([], '12');
+    await tells('changed a@11', 'changed a@12');
+  });
+
+  it('begins anew when the watch breaks during the look', async () => {
+    start('10');
+    const stream = (await watch('10')).open();
+    const look = await server.next();
+    stream.cut();
+    await sleep(20);
+    look.list([], '12');
+    (await watched('10', '12')).event('MODIFIED', pod('a', 11));
     await tells('changed a@11');
   });
 
   it('tells of a server whose data is older than ours, and lists it', async () => {
     start('100');
-    await lookAtVersion('50');
+    const stream = await watched('100', '50');
+    await stream.closed;
     (await streamingList('')).event('ADDED', pod('a', 5)).initialEventsEnd('50');
     await tells('init, time went backwards', 'listed a@5', 'done 50 list 0');
   });
@@ -532,16 +552,18 @@ describe('a resume', () => {
   it('looks again after a connection has failed', async () => {
     const stream = await watching();
     stream.cut();
-    await lookAtVersion('9');
+    await watched('10', '9');
     (await streamingList('')).initialEventsEnd('9');
     await tells('init, time went backwards', 'done 9 list 0');
   });
 
   it('looks until it is answered', async () => {
     start('100');
+    (await watch('100')).open();
     (await server.next()).refuse(503);
+    (await watch('100')).open();
     (await server.next()).cut();
-    await lookAtVersion('99');
+    await watched('100', '99');
     await streamingList('');
   });
 
@@ -557,7 +579,7 @@ describe('a resume', () => {
 
   it('goes on saying that time went backwards when that list has to be made again', async () => {
     start('100');
-    await lookAtVersion('50');
+    await watched('100', '50');
     const list = await streamingList('');
     list.event('ADDED', pod('a', 5));
     await tells('init, time went backwards', 'listed a@5');
@@ -615,10 +637,10 @@ describe('relist', () => {
 
   it('is heard while a watch is being opened', async () => {
     start('10');
-    await lookAtVersion('10');
     const opening = await watch('10');
     expect(reflector.relist()).toBe(1);
     await opening.closed;
+    await lookAtVersion('10');
     (await streamingList('10')).initialEventsEnd('12');
     await tells('init', 'done 12 list 1');
   });
@@ -656,11 +678,10 @@ describe('requestProgress', () => {
 
   it('is heard while a watch is being opened', async () => {
     start('10');
-    await lookAtVersion('10');
     const opening = await watch('10');
     reflector.requestProgress();
     await opening.closed;
-    expect((await watch('10')).query['timeoutSeconds']).toBe('3');
+    expect((await watched('10', '10')).query['timeoutSeconds']).toBe('3');
   });
 
   it('does nothing during a list, which moves the version itself', async () => {
@@ -677,8 +698,7 @@ describe('a full buffer', () => {
   it('ends the watch, and it goes on from the last line when all is taken', async () => {
     buffer = new EventBuffer(2000);
     start('10', { consume: false });
-    await lookAtVersion('10');
-    const stream = await watch('10');
+    const stream = await watched('10', '10');
     const sent = Array.from({ length: 40 }, (_, at) => pod('a', 11 + at));
     for (const object of sent) stream.event('MODIFIED', object);
     await stream.closed;
@@ -768,8 +788,7 @@ describe('an abort', () => {
   it('ends the wait for the buffer', async () => {
     buffer = new EventBuffer(1);
     start('10', { consume: false });
-    await lookAtVersion('10');
-    const stream = await watch('10');
+    const stream = await watched('10', '10');
     stream.bookmark('11');
     await stream.closed;
     abort.abort();

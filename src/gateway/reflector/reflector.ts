@@ -67,6 +67,8 @@ export class Reflector {
   readonly #backoff: Backoff;
   readonly #absence: Absence;
   #version: ResourceVersion | undefined;
+  /** The server may have gone back in time since we last knew its version: look before anything more is taken from it. */
+  #mustLook = false;
   /** Set while the version is of no use to a list: expired, or newer than what the server has. */
   #versionUnavailable = false;
   #streamingRefused = false;
@@ -95,18 +97,18 @@ export class Reflector {
   async run(stored: ResourceVersion | undefined, signal: AbortSignal, landmark?: Landmark): Promise<void> {
     this.#version = stored;
     this.#landmark = landmark;
-    let mustCheckTime = stored !== undefined;
+    this.#mustLook = stored !== undefined;
     if (stored === undefined) this.#want(false);
     while (!signal.aborted) {
       try {
-        if (mustCheckTime) await this.#checkTime(signal);
-        mustCheckTime = false;
+        // What a list is to be compared with depends on the answer. A watch is opened first.
+        if (this.#wanted) await this.#checkTime(signal);
         const end = this.#wanted ? await this.#list(this.#wanted, signal) : await this.#watch(signal);
         if (signal.aborted) return;
-        mustCheckTime = await this.#afterWatch(end, signal);
+        await this.#afterWatch(end, signal);
       } catch (error) {
         if (signal.aborted) return;
-        mustCheckTime = this.#version !== undefined;
+        this.#mustLook = this.#version !== undefined;
         if (!this.#versionUnavailable && (isExpired(error) || isTooLargeResourceVersion(error))) {
           // At once: not the server is in trouble, but the version that we asked for.
           this.#versionUnavailable = true;
@@ -149,15 +151,15 @@ export class Reflector {
     this.#wanted ??= { timeWentBackwards, list: this.#lists };
   }
 
-  /** Before a resume: a version of the server below ours means that its data was restored from an older state. */
+  /** A version of the server below ours means that its data was restored from an older state. */
   async #checkTime(signal: AbortSignal): Promise<void> {
-    // With a list wanted too: what it is to be compared with depends on the answer.
-    if (this.#version === undefined) return;
+    if (!this.#mustLook || this.#version === undefined) return;
     const { listWatch } = this.#options;
     const { version: current, history } = this.#landmark
       ? await listWatch.look(this.#landmark, signal)
       : { version: await listWatch.currentVersion(signal), history: 'same' };
     this.#landmark = undefined;
+    this.#mustLook = false;
     // In doubt a list as a diff mends whatever there is; a contradiction in it tells the rest.
     if (history === 'unknown') this.#want(false);
     if (this.#version === undefined) return;
@@ -167,23 +169,23 @@ export class Reflector {
     this.#version = undefined;
   }
 
-  /** @returns whether the next round must begin with the look at the server's version. */
-  async #afterWatch(end: WatchEnd, signal: AbortSignal): Promise<boolean> {
+  async #afterWatch(end: WatchEnd, signal: AbortSignal): Promise<void> {
     const { buffer, clock, metrics } = this.#options;
     metrics.count('levelhook_reflector_watch_ends_total', { resource: this.#name, reason: end.kind });
     switch (end.kind) {
       case 'closed':
         if (buffer.full) await buffer.drained(signal);
-        return false;
+        break;
       case 'expired':
         this.#want(false);
-        return false;
+        break;
       case 'throttled':
         await clock.sleep(Math.max(end.retryAfterMs ?? 0, this.#backoff.next()), signal);
-        return false;
+        break;
       case 'failed':
+        this.#mustLook = true;
         await this.#pause(end.error, signal);
-        return true;
+        break;
     }
   }
 
@@ -279,6 +281,12 @@ export class Reflector {
       if (list) {
         metrics.count('levelhook_reflector_lists_total', { resource: this.#name, form: 'streaming' });
         this.#options.buffer.push({ kind: 'init', timeWentBackwards: list.timeWentBackwards }, 0);
+      } else {
+        // With the watch open: a server that is restored after this look breaks it. One that was restored between a look
+        // and the watch would pass for the one that was looked at.
+        stream.on('error', ignore);
+        await this.#checkTime(abort.signal);
+        if (this.#wanted) return { kind: 'closed' };
       }
       const { end, events } = await this.#read(stream, reading, abort.signal, () => silence.refresh());
       if (events === 0 && end.kind === 'closed' && clock.now() - openedAt < 1000) {
@@ -384,3 +392,6 @@ function errorOf(end: WatchEnd): Error {
       return new Error('the stream of a list was closed');
   }
 }
+
+/** Whoever reads the stream is told of its error by the reading; a stream that nobody reads yet would throw it. */
+function ignore(): void {}

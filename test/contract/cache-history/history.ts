@@ -82,6 +82,16 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 4, arbitrary: stopAt },
 );
 
+const cut: fc.Arbitrary<Step> = fc.record({
+  do: fc.constant('cut' as const),
+  kind,
+  how: fc.constantFrom<WatchCut>('destroy', 'end'),
+});
+const restore: fc.Arbitrary<Step> = fc.record({
+  do: fc.constant('restore' as const),
+  back: fc.integer({ min: 1, max: 8 }),
+});
+
 export interface History {
   readonly steps: readonly Step[];
   /** For all that the model and the order of things leave to chance. */
@@ -90,6 +100,16 @@ export interface History {
 
 export const histories: fc.Arbitrary<History> = fc.record({
   steps: fc.array(step, { minLength: 5, maxLength: 40, size: 'max' }),
+  seed: fc.nat(1_000_000),
+});
+
+/** etcd restored again and again, with watches cut just before: what is between a look and a watch. */
+export const historiesOfRestores: fc.Arbitrary<History> = fc.record({
+  steps: fc.array(fc.oneof({ weight: 2, arbitrary: restore }, cut, write), {
+    minLength: 5,
+    maxLength: 20,
+    size: 'max',
+  }),
   seed: fc.nat(1_000_000),
 });
 
