@@ -1,0 +1,163 @@
+import { formatObjectKey, type KubernetesObject, type ResourceVersion, isResourceVersion } from '../../core/index.ts';
+import type { IndexSpec, ViewKeys } from '../cache-layout.ts';
+import { viewKeys } from '../cache-layout.ts';
+import { indexesOf, isSelected, type Selection } from '../selection.ts';
+import { decodeObject } from './codec.ts';
+
+/** The commands of a Redis connection that reading needs: ioredis' Redis has them. */
+export interface ViewCommands {
+  hget(key: string, field: string): Promise<string | null>;
+  hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
+  hlen(key: string): Promise<number>;
+  smembers(key: string): Promise<string[]>;
+  sinter(...keys: string[]): Promise<string[]>;
+  zrangebylex(key: string, min: string, max: string, limit: 'LIMIT', offset: number, count: number): Promise<string[]>;
+  zlexcount(key: string, min: string, max: string): Promise<number>;
+}
+
+/** What a view says of itself. */
+export interface ReadableState {
+  /** Up to which the view is complete. */
+  readonly version: ResourceVersion;
+  readonly incarnation: string;
+  /** The declared indexes that are complete. */
+  readonly indexes: readonly IndexSpec[];
+}
+
+/** One object as it was found. */
+export interface Found {
+  /** `namespace/name`, or `name`. */
+  readonly key: string;
+  /** Its JSON. */
+  readonly json: string;
+  /** Decoded at each call: the caller's own copy. */
+  readonly decode: () => KubernetesObject;
+}
+
+/**
+ * Reads one view in Redis, for the gateway and for functions close to Redis. Every object is at least as new as the version
+ * read before it. What is found is no snapshot: objects may be of different moments. One that no longer belongs to the
+ * selection when it is read is left out, and each that belonged to it throughout is found exactly once.
+ */
+export class ViewReader {
+  readonly #redis: ViewCommands;
+  readonly #keys: ViewKeys;
+
+  /** @param prefix of the view's keys. */
+  constructor(redis: ViewCommands, prefix: string) {
+    this.#redis = redis;
+    this.#keys = viewKeys(prefix);
+  }
+
+  /** Undefined until the view is complete for the first time, and while it is a mixture of two pasts. */
+  async state(): Promise<ReadableState | undefined> {
+    const [version, incarnation, indexes, backwards] = await this.#redis.hmget(
+      this.#keys.view,
+      'version',
+      'incarnation',
+      'indexes',
+      'backwards',
+    );
+    if (!isResourceVersion(version) || backwards === '1') return undefined;
+    return {
+      version,
+      incarnation: incarnation ?? '',
+      indexes: indexes ? (JSON.parse(indexes) as IndexSpec[]) : [],
+    };
+  }
+
+  async get(key: string): Promise<Found | undefined> {
+    const text = await this.#redis.hget(this.#keys.objects, key);
+    return text === null ? undefined : found(key, text);
+  }
+
+  /**
+   * The selected objects in the order of their keys, in batches, from behind `after`.
+   * @param state as read before: an index that it does not name as complete is no help in finding keys.
+   * @param first size of the first batch, when fewer than a whole one are wanted.
+   */
+  async *select(
+    selection: Selection,
+    { state, after = '', first = BATCH }: { state: ReadableState; after?: string; first?: number },
+  ): AsyncGenerator<Found[]> {
+    for await (const keys of this.#candidates(selection, state, after, first)) {
+      if (keys.length === 0) continue;
+      const texts = await this.#redis.hmget(this.#keys.objects, ...keys);
+      // A key's namespace never changes: what is selected by nothing else needs no second look.
+      const { namespace: _, ...conditions } = selection;
+      const certain = Object.keys(conditions).length === 0;
+      yield keys.flatMap((key, at) => {
+        const text = texts[at];
+        // Deleted between the trips.
+        if (text === null || text === undefined) return [];
+        const object = found(key, text);
+        return certain || isSelected(object.decode(), selection) ? [object] : [];
+      });
+    }
+  }
+
+  /** How many objects may be selected, at most; exactly so many when nothing but a namespace is asked for. */
+  async count(selection: Selection, state: ReadableState, after = ''): Promise<number> {
+    const keys = await this.#indexed(selection, state);
+    if (keys) return keys.filter((key) => key > after).length;
+    const [min, max] = range(selection.namespace, after);
+    return this.#redis.zlexcount(this.#keys.order, min, max);
+  }
+
+  async *#candidates(
+    selection: Selection,
+    state: ReadableState,
+    after: string,
+    first: number,
+  ): AsyncGenerator<string[]> {
+    const indexed = await this.#indexed(selection, state);
+    if (indexed) {
+      const keys = indexed.filter((key) => key > after).toSorted();
+      for (let from = 0; from < keys.length; from += BATCH) yield keys.slice(from, from + BATCH);
+      return;
+    }
+    let size = Math.min(first, BATCH);
+    let [min] = range(selection.namespace, after);
+    const [, max] = range(selection.namespace, after);
+    for (;;) {
+      const keys = await this.#redis.zrangebylex(this.#keys.order, min, max, 'LIMIT', 0, size);
+      yield keys;
+      if (keys.length < size) return;
+      min = `(${keys.at(-1)}`;
+      size = BATCH;
+    }
+  }
+
+  /** Keys by index, or by name; undefined when all of the namespace must be looked at. */
+  async #indexed(selection: Selection, state: ReadableState): Promise<string[] | undefined> {
+    const name = selection.fields?.find(({ field, operator }) => field === 'metadata.name' && operator === '=');
+    if (name && name.value && selection.namespace !== undefined) {
+      return [formatObjectKey({ namespace: selection.namespace, name: name.value })];
+    }
+    const { always, declared } = indexesOf(selection);
+    const complete = selection.index && state.indexes.includes(selection.index.spec);
+    const sets = (complete ? [...always, ...declared] : always).map((entry) => this.#keys.indexPrefix + entry);
+    const [only] = sets;
+    if (only === undefined) return undefined;
+    return sets.length === 1 ? this.#redis.smembers(only) : this.#redis.sinter(...sets);
+  }
+}
+
+/** Objects read in one trip. */
+const BATCH = 500;
+
+/** The range of keys of a namespace behind `after`: "0" is the character that follows "/". */
+function range(namespace: string | undefined, after: string): [string, string] {
+  const start = namespace === undefined ? '' : `${namespace}/`;
+  const min = after >= start && after !== '' ? `(${after}` : start === '' ? '-' : `[${start}`;
+  return [min, namespace === undefined ? '+' : `(${namespace}0`];
+}
+
+function found(key: string, text: string): Found {
+  return {
+    key,
+    // The first byte tells the format: this one is the JSON itself.
+    json: text.startsWith('{') ? text : JSON.stringify(decodeObject(text)),
+    decode: () => decodeObject(text),
+  };
+}
