@@ -134,7 +134,9 @@ export function parseLabelSelector(text: string): LabelRequirement[] {
     const found = new Set<string>();
     let value = '';
     for (;;) {
-      if (at >= tokens.length) throw wrong(`found '', expected: ',', ')' or identifier`);
+      if (at >= tokens.length) {
+        throw wrong(`found '', expected: ${value === '' ? `',', ')' or identifier` : `',' or ')'`}`);
+      }
       const token = take();
       if (token === ',' || token === ')') {
         found.add(value);
@@ -194,7 +196,7 @@ function keyTrouble(key: string): string | undefined {
   if (name === '') return 'name part must be non-empty';
   if (name.length > 63) return 'name part must be no more than 63 bytes';
   if (!NAME.test(name)) {
-    return "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName', or 'my.name', or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+    return "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
   }
   return undefined;
 }
@@ -202,7 +204,7 @@ function keyTrouble(key: string): string | undefined {
 function valueTrouble(value: string): string | undefined {
   if (value.length > 63) return 'must be no more than 63 bytes';
   if (value !== '' && !NAME.test(value)) {
-    return "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue', or 'my_value', or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+    return "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
   }
   return undefined;
 }

@@ -63,12 +63,8 @@ function tableForm(
   const row = ({ decode }: Found): string => {
     const object = decode();
     const cells = columns.map(({ cell }) => cell(object, nowMs));
-    if (includeObject === 'None') return JSON.stringify({ cells });
-    return JSON.stringify({
-      cells,
-      ...conditionsOf(kind, object),
-      object: includeObject === 'Object' ? object : partial(object),
-    });
+    const shown = includeObject === 'None' ? null : includeObject === 'Object' ? object : partial(object);
+    return JSON.stringify({ cells, ...conditionsOf(kind, object), object: shown });
   };
   const type = { kind: 'Table', apiVersion: META };
   const columnDefinitions = columns.map(({ definition }) => definition);

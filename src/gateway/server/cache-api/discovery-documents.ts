@@ -36,5 +36,7 @@ async function resourceList(groupVersion: string, kinds: readonly ServedKind[], 
   // The core group is always there, as the apiserver's: a client that finds no /api/v1 takes the server for broken.
   if (served.length === 0 && groupVersion !== 'v1') return undefined;
   const resources = await Promise.all(served.map((kind) => catalog.entry(kind)));
-  return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources };
+  // That of the core group has no apiVersion in the apiserver's answer either.
+  const type = groupVersion === 'v1' ? {} : { apiVersion: 'v1' };
+  return { kind: 'APIResourceList', ...type, groupVersion, resources };
 }

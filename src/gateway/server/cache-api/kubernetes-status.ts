@@ -44,11 +44,11 @@ export function forbidden(
   const what = name ? `${qualified(of)} "${name}"` : qualified(of);
   const whole = subresource ? `${resource}/${subresource}` : resource;
   const where = namespace ? `in the namespace "${namespace}"` : 'at the cluster scope';
-  const cannot = ['User', JSON.stringify(user), 'cannot', verb, 'resource', JSON.stringify(whole)].filter(Boolean);
+  const right = `cannot ${verb} resource ${JSON.stringify(whole)} in API group ${JSON.stringify(group)}`;
   return new Refusal({
     code: 403,
     reason: 'Forbidden',
-    message: `${what} is forbidden: ${cannot.join(' ')} in API group "${group}" ${where}`,
+    message: `${what} is forbidden: User ${JSON.stringify(user)} ${right} ${where}`,
     details: detailsOf(of, name),
   });
 }
