@@ -85,7 +85,7 @@ describe('a token that is not good', () => {
   it('none', () => refused());
 
   it('none of ours', async () => {
-    for (const token of ['x', 'a.b.c', '..', 'e30.e30.e30', 'e30.e30.', '%', '\u{1d}'.repeat(3), 'A'.repeat(20_000)]) {
+    for (const token of ['x', 'a.b.c', '..', 'e30.e30.e30', 'e30.e30.', '%', 'A'.repeat(15_000)]) {
       await refused(token);
     }
   });
