@@ -22,6 +22,8 @@ export interface ReadableState {
   readonly incarnation: string;
   /** The declared indexes that are complete. */
   readonly indexes: readonly IndexSpec[];
+  /** Keys of the selection by index, as they were just after; undefined when no index says which they are. */
+  readonly keys: readonly string[] | undefined;
 }
 
 /** One object as it was found. */
@@ -30,7 +32,7 @@ export interface Found {
   readonly key: string;
   /** Its JSON. */
   readonly json: string;
-  /** Decoded at each call: the caller's own copy. */
+  /** The object, which belongs to whoever has found it. */
   readonly decode: () => KubernetesObject;
 }
 
@@ -49,20 +51,26 @@ export class ViewReader {
     this.#keys = viewKeys(prefix);
   }
 
-  /** Undefined until the view is complete for the first time, and while it is a mixture of two pasts. */
-  async state(): Promise<ReadableState | undefined> {
-    const [version, incarnation, indexes, backwards] = await this.#redis.hmget(
-      this.#keys.view,
-      'version',
-      'incarnation',
-      'indexes',
-      'backwards',
-    );
+  /**
+   * What the view says of itself, undefined until it is complete for the first time and while it is a mixture of two pasts;
+   * and in the same trip the keys that belong to a selection, when there is an index for it.
+   */
+  async state(selection: Selection = {}): Promise<ReadableState | undefined> {
+    const [fields, keys] = await Promise.all([
+      // Sent first, so answered first: the keys are not older than the version.
+      this.#redis.hmget(this.#keys.view, 'version', 'incarnation', 'indexes', 'backwards'),
+      this.#indexed(selection, true),
+    ]);
+    const [version, incarnation, text, backwards] = fields;
     if (!isResourceVersion(version) || backwards === '1') return undefined;
+    const indexes = text ? (JSON.parse(text) as IndexSpec[]) : [];
+    const filled = selection.index === undefined || indexes.includes(selection.index.spec);
     return {
       version,
       incarnation: incarnation ?? '',
-      indexes: indexes ? (JSON.parse(indexes) as IndexSpec[]) : [],
+      indexes,
+      // An index that is still being filled is no help in finding keys.
+      keys: filled ? keys : await this.#indexed(selection, false),
     };
   }
 
@@ -73,7 +81,7 @@ export class ViewReader {
 
   /**
    * The selected objects in the order of their keys, in batches, from behind `after`.
-   * @param state as read before: an index that it does not name as complete is no help in finding keys.
+   * @param state as read before, for this selection.
    * @param first size of the first batch, when fewer than a whole one are wanted.
    */
   async *select(
@@ -98,8 +106,7 @@ export class ViewReader {
 
   /** How many objects may be selected, at most; exactly so many when nothing but a namespace is asked for. */
   async count(selection: Selection, state: ReadableState, after = ''): Promise<number> {
-    const keys = await this.#indexed(selection, state);
-    if (keys) return keys.filter((key) => key > after).length;
+    if (state.keys) return state.keys.filter((key) => key > after).length;
     const [min, max] = range(selection.namespace, after);
     return this.#redis.zlexcount(this.#keys.order, min, max);
   }
@@ -110,9 +117,8 @@ export class ViewReader {
     after: string,
     first: number,
   ): AsyncGenerator<string[]> {
-    const indexed = await this.#indexed(selection, state);
-    if (indexed) {
-      const keys = indexed.filter((key) => key > after).toSorted();
+    if (state.keys) {
+      const keys = state.keys.filter((key) => key > after).toSorted();
       for (let from = 0; from < keys.length; from += BATCH) yield keys.slice(from, from + BATCH);
       return;
     }
@@ -129,14 +135,13 @@ export class ViewReader {
   }
 
   /** Keys by index, or by name; undefined when all of the namespace must be looked at. */
-  async #indexed(selection: Selection, state: ReadableState): Promise<string[] | undefined> {
+  async #indexed(selection: Selection, declaredToo: boolean): Promise<string[] | undefined> {
     const name = selection.fields?.find(({ field, operator }) => field === 'metadata.name' && operator === '=');
     if (name && name.value && selection.namespace !== undefined) {
       return [formatObjectKey({ namespace: selection.namespace, name: name.value })];
     }
     const { always, declared } = indexesOf(selection);
-    const complete = selection.index && state.indexes.includes(selection.index.spec);
-    const sets = (complete ? [...always, ...declared] : always).map((entry) => this.#keys.indexPrefix + entry);
+    const sets = (declaredToo ? [...always, ...declared] : always).map((entry) => this.#keys.indexPrefix + entry);
     const [only] = sets;
     if (only === undefined) return undefined;
     return sets.length === 1 ? this.#redis.smembers(only) : this.#redis.sinter(...sets);
@@ -154,10 +159,12 @@ function range(namespace: string | undefined, after: string): [string, string] {
 }
 
 function found(key: string, text: string): Found {
+  let object: KubernetesObject | undefined;
   return {
     key,
     // The first byte tells the format: this one is the JSON itself.
     json: text.startsWith('{') ? text : JSON.stringify(decodeObject(text)),
-    decode: () => decodeObject(text),
+    // Parsing is most of what a read costs: whoever had to look at it has done that already.
+    decode: () => (object ??= decodeObject(text)),
   };
 }

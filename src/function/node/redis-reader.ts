@@ -69,7 +69,7 @@ export class RedisReader implements CacheReader {
     const lists = await Promise.all(
       views.map(async ({ prefix }) => {
         const view = new ViewReader(this.#redis, prefix);
-        const state = (await view.state()) ?? (await this.#synced(resource, view));
+        const state = (await view.state(selection)) ?? (await this.#synced(resource, view, selection));
         const items: T[] = [];
         for await (const batch of view.select(selection, { state })) {
           items.push(...batch.map((each) => each.decode() as T));
@@ -83,11 +83,11 @@ export class RedisReader implements CacheReader {
     };
   }
 
-  async #synced(resource: Resource, view: ViewReader): Promise<ReadableState> {
+  async #synced(resource: Resource, view: ViewReader, selection: Selection = {}): Promise<ReadableState> {
     const { syncWaitMs = SYNC_WAIT_MS, signal } = this.#options;
     const until = Date.now() + syncWaitMs;
     for (;;) {
-      const state = await view.state();
+      const state = await view.state(selection);
       if (state) return state;
       signal?.throwIfAborted();
       if (Date.now() >= until) throw new Error(`the cache of ${formatKind(resource)} is not complete yet`);

@@ -34,6 +34,8 @@ interface StoredKey extends TokenKey {
 export class TokenKeys {
   readonly #options: Required<TokenKeysOptions>;
   #keys = new Map<string, StoredKey>();
+  /** Tokens that were found good, and with which key: a run sends the same one with each read. */
+  #verified = new Map<string, { readonly key: StoredKey; readonly claims: CacheClaims }>();
   #loadedAtMs = -Infinity;
   #loading: Promise<void> | undefined;
 
@@ -52,12 +54,24 @@ export class TokenKeys {
   /** @throws TokenError */
   async verify(token: string): Promise<CacheClaims> {
     const { clock } = this.#options;
+    // What Redis has lost, or another replica has taken away, is no longer good here either.
+    if (clock.now() - this.#loadedAtMs > REFRESH_MS) await this.#load();
+    const known = this.#verified.get(token);
+    if (known && this.#isGood(known.key) && known.claims.expiresAt * 1000 > clock.now()) return known.claims;
     const id = tokenKeyId(token);
     // A key of another replica; or nobody's, and then Redis is asked once a second at most, whoever sends it.
     if (!this.#keys.has(id) && clock.now() - this.#loadedAtMs > RELOAD_MS) await this.#load();
     const key = this.#keys.get(id);
-    if (!key || this.#ageOf(key) > 2 * this.#options.rotateMs) throw new TokenError('the token names an unknown key');
-    return verifyCacheToken(key, token, clock.now());
+    if (!key || !this.#isGood(key)) throw new TokenError('the token names an unknown key');
+    const claims = await verifyCacheToken(key, token, clock.now());
+    if (this.#verified.size >= REMEMBERED) this.#verified.clear();
+    this.#verified.set(token, { key, claims });
+    return claims;
+  }
+
+  /** Redis still had it when last looked at, and it is not too old. */
+  #isGood(key: StoredKey): boolean {
+    return this.#keys.has(key.id) && this.#ageOf(key) <= 2 * this.#options.rotateMs;
   }
 
   #newest(): StoredKey | undefined {
@@ -102,3 +116,4 @@ export class TokenKeys {
 
 const REFRESH_MS = 60_000;
 const RELOAD_MS = 1000;
+const REMEMBERED = 1000;

@@ -51,10 +51,24 @@ export async function readObject(asked: Asked, options: ReadingOptions): Promise
   const key = kind.resource.namespaced ? formatObjectKey({ namespace: request.namespace ?? '', name }) : name;
   const view = kind.views.find((each) => each.view.holds(request.namespace) || !kind.resource.namespaced);
   const notOlderThan = readVersion(query.get('resourceVersion') ?? '');
-  const [reading] = view ? await readings([view], notOlderThan, options) : [];
-  const object = await reading?.reader.get(key);
+  if (!view) throw notFound(request, name);
+  const object = await readOne(view, key, notOlderThan, options);
   if (!object) throw notFound(request, name);
   return body(form.one(object));
+}
+
+async function readOne(
+  view: ReadableView,
+  key: string,
+  notOlderThan: ResourceVersion | undefined,
+  options: ReadingOptions,
+): Promise<Found | undefined> {
+  const reader = new ViewReader(options.redis, view.view.location.prefix);
+  if (notOlderThan !== undefined) await readings([view], {}, notOlderThan, options);
+  // In one trip; the state is asked for first.
+  const [state, object] = await Promise.all([reader.state(), reader.get(key)]);
+  if (!state) throw initializing();
+  return object;
 }
 
 /** @throws Refusal */
@@ -64,7 +78,7 @@ export async function readList(asked: Asked, options: ReadingOptions): Promise<R
   const wanted = listRequest(kind.resource, query, namespace);
   const form = await formOf(asked, options);
   const views = kind.views.filter(({ view }) => namespace === undefined || view.holds(namespace));
-  const found = await readings(views, wanted.notOlderThan, options);
+  const found = await readings(views, wanted.selection, wanted.notOlderThan, options);
   const incarnations = found.map(({ state }) => state.incarnation).join(' ');
   if (wanted.continue && wanted.continue.incarnations !== incarnations) {
     throw expired(
@@ -165,6 +179,7 @@ function wholeText(form: AnswerForm, items: readonly Found[], metadata: ListMeta
 /** The views, once each is complete and at least as new as asked for. @throws Refusal 429, 504 */
 async function readings(
   views: readonly ReadableView[],
+  selection: Selection,
   notOlderThan: ResourceVersion | undefined,
   { redis, clock }: ReadingOptions,
 ): Promise<Reading[]> {
@@ -174,9 +189,8 @@ async function readings(
       const reader = new ViewReader(redis, view.location.prefix);
       let asked = false;
       for (;;) {
-        const state = await reader.state();
-        // The apiserver's words for a watch cache that is not filled. Clients wait and ask again.
-        if (!state) throw tooManyRequests('storage is (re)initializing');
+        const state = await reader.state(selection);
+        if (!state) throw initializing();
         if (notOlderThan === undefined || compareResourceVersions(state.version, notOlderThan) >= 0) {
           return { reader, state };
         }
@@ -192,6 +206,9 @@ async function readings(
     }),
   );
 }
+
+/** The apiserver's words for a watch cache that is not filled. Clients wait and ask again. */
+const initializing = (): Error => tooManyRequests('storage is (re)initializing');
 
 const LOOK_MS = 20;
 const PATIENCE_MS = 200;
