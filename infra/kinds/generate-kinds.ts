@@ -49,7 +49,9 @@ export async function generateKinds(client: ApiClient): Promise<Map<string, stri
   for (const path of versions.toSorted()) {
     // What is not part of Kubernetes itself, a test's own definitions above all.
     if (path.startsWith('apis/') && !/^apis\/([a-z]+|[a-z.]+\.k8s\.io)\/v/.test(path)) continue;
-    const document = await client.json<{ components: { schemas: Record<string, Schema> } }>({ path: `/openapi/v3/${path}` });
+    const document = await client.json<{ components: { schemas: Record<string, Schema> } }>({
+      path: `/openapi/v3/${path}`,
+    });
     for (const [name, schema] of Object.entries(document.components.schemas)) schemas.set(name, schema);
     const { resources } = await client.json<{ resources: ApiResource[] }>({ path: `/${path}` });
     kinds.push(...kindsOf(path, resources, document.components.schemas));
@@ -103,7 +105,8 @@ class Writer {
     this.#files.set(file, reached.add(name));
     for (const [field, each] of Object.entries(schema.properties ?? {})) {
       if (this.#kinds.has(name) && field === 'metadata') continue;
-      for (const found of JSON.stringify(each).matchAll(/#\/components\/schemas\/([^"]+)"/g)) this.#reach(found[1] ?? '');
+      for (const found of JSON.stringify(each).matchAll(/#\/components\/schemas\/([^"]+)"/g))
+        this.#reach(found[1] ?? '');
     }
   }
 
@@ -115,9 +118,11 @@ class Writer {
       imports.set(other, (imports.get(other) ?? new Set()).add(name));
     }
     const kinds = names.some((name) => this.#kinds.has(name));
-    const lines = [...imports].toSorted().map(([other, types]) => {
-      return `import type { ${[...types].toSorted().join(', ')} } from './${other}.ts';`;
-    });
+    const lines = [...imports]
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([other, types]) => {
+        return `import type { ${[...types].toSorted().join(', ')} } from './${other}.ts';`;
+      });
     if (kinds) lines.unshift(`import { type KubernetesObject, type Resource, resource } from '../../core/index.ts';`);
     return `${HEADER}${lines.join('\n')}\n\n${body.replaceAll(/\/\*from [^ ]+\*\//g, '')}`;
   }
@@ -210,6 +215,10 @@ function shortName(name: string): string {
 
 /** The first sentence of a description. */
 function comment({ description }: Schema): string {
-  const text = (description ?? '').split(/\n\n|(?<=[a-z)`"'])\.(?:\s|$)/)[0]?.replaceAll(/\s+/g, ' ').replaceAll('*/', '*\\/').trim();
+  const text = (description ?? '')
+    .split(/\n\n|(?<=[a-z)`"'])\.(?:\s|$)/)[0]
+    ?.replaceAll(/\s+/g, ' ')
+    .replaceAll('*/', '*\\/')
+    .trim();
   return text ? `/** ${text.replace(/[.]$/, '')}. */\n` : '';
 }

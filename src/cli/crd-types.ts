@@ -63,13 +63,17 @@ async function compileFields(kind: string, openApi: Record<string, unknown>, lab
   const { apiVersion: _, kind: __, metadata: ___, ...properties } = root.properties ?? {};
   const required = (root.required ?? []).filter((name) => name in properties);
   try {
-    return await compile({ ...root, type: 'object', title: `${kind}Fields`, properties, required } as never, `${kind}Fields`, {
-      additionalProperties: false,
-      bannerComment: '',
-      // References are refused below; nothing is fetched, whatever a definition says.
-      $refOptions: { resolve: { external: false } },
-      style: { singleQuote: true, printWidth: 120 },
-    });
+    return await compile(
+      { ...root, type: 'object', title: `${kind}Fields`, properties, required } as never,
+      `${kind}Fields`,
+      {
+        additionalProperties: false,
+        bannerComment: '',
+        // References are refused below; nothing is fetched, whatever a definition says.
+        $refOptions: { resolve: { external: false } },
+        style: { singleQuote: true, printWidth: 120 },
+      },
+    );
   } catch (error) {
     throw new UserError(`No types can be made of ${label} (${messageOf(error).split('\n', 1)[0]}).`);
   }
@@ -105,12 +109,20 @@ function jsonSchema(schema: unknown): JsonSchema {
     ...(properties
       ? { properties: Object.fromEntries(Object.entries(properties).map(([name, each]) => [name, jsonSchema(each)])) }
       : {}),
-    ...(Array.isArray(given['required']) ? { required: given['required'].filter((name) => typeof name === 'string') } : {}),
+    ...(Array.isArray(given['required'])
+      ? { required: given['required'].filter((name) => typeof name === 'string') }
+      : {}),
     ...(given['items'] === undefined ? {} : { items: jsonSchema(given['items']) }),
-    ...(recordOf(map) ? { additionalProperties: jsonSchema(map) } : open || !properties ? { additionalProperties: true } : {}),
+    ...(recordOf(map)
+      ? { additionalProperties: jsonSchema(map) }
+      : open || !properties
+        ? { additionalProperties: true }
+        : {}),
   };
 }
 
 function recordOf(value: unknown): Record<string, unknown> | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : undefined;
 }

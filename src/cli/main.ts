@@ -38,7 +38,9 @@ export async function main(argv: readonly string[]): Promise<void> {
     .action(async (options: GatewayOptions) => (await import('./gateway-command.ts')).gatewayCommand(options));
   program
     .command('types')
-    .description('write TypeScript types of custom resources, from files with their definitions, or else from the cluster')
+    .description(
+      'write TypeScript types of custom resources, from files with their definitions, or else from the cluster',
+    )
     .argument('[files...]', 'YAML or JSON files with CustomResourceDefinitions')
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
     .option('--only <names>', 'of these definitions alone, such as widgets.example.com', names, [])

@@ -46,7 +46,8 @@ async function fromFiles(files: readonly string[]): Promise<Definition[]> {
       if (error) throw new UserError(`${file} is not YAML (${error.message.split('\n', 1)[0]}).`);
       // A bundle holds other objects too.
       for (const each of objectsOf(toPlain(document, file))) {
-        if ((each as { kind?: unknown } | null)?.kind === 'CustomResourceDefinition') definitions.push(parseDefinition(each, file));
+        if ((each as { kind?: unknown } | null)?.kind === 'CustomResourceDefinition')
+          definitions.push(parseDefinition(each, file));
       }
     }
   }

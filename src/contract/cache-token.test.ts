@@ -3,7 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { allows, createCacheToken, importTokenKey, tokenKeyId, verifyCacheToken } from './cache-token.ts';
 
 const secret = crypto.getRandomValues(new Uint8Array(32));
-const claims = { controller: 'web', scope: { 'v1/Pod': '*', 'apps/v1/ReplicaSet': ['a', 'b'] }, expiresAt: 2000 } as const;
+const claims = {
+  controller: 'web',
+  scope: { 'v1/Pod': '*', 'apps/v1/ReplicaSet': ['a', 'b'] },
+  expiresAt: 2000,
+} as const;
 
 describe('a cache token', () => {
   it('is a JSON Web Token that another implementation accepts', async () => {

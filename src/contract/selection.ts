@@ -8,7 +8,14 @@ import {
   type LabelRequirement,
   SelectorError,
 } from '../core/index.ts';
-import { controllerIndex, declaredIndex, type IndexSpec, indexValues, namespaceIndex, orphanIndex } from './cache-layout.ts';
+import {
+  controllerIndex,
+  declaredIndex,
+  type IndexSpec,
+  indexValues,
+  namespaceIndex,
+  orphanIndex,
+} from './cache-layout.ts';
 
 /** Which objects of a view to read. All conditions must hold; without any, all of them. */
 export interface Selection {

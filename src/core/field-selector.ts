@@ -47,7 +47,8 @@ function unescaped(value: string): string {
   let text = '';
   for (let at = 0; at < value.length; at += 1) {
     const character = value[at] ?? '';
-    if (character === ',' || character === '=') throw new SelectorError(`invalid field selector: unescaped character in value: ${character}`);
+    if (character === ',' || character === '=')
+      throw new SelectorError(`invalid field selector: unescaped character in value: ${character}`);
     if (character !== '\\') text += character;
     else {
       at += 1;

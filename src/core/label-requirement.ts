@@ -16,7 +16,9 @@ export class SelectorError extends Error {
 export function requirementsOf(selector: LabelSelector | string): LabelRequirement[] {
   if (typeof selector === 'string') return parseLabelSelector(selector);
   const labels = Object.entries(selector.matchLabels ?? {}).map(([key, value]) => checked(key, 'In', [value]));
-  const expressions = (selector.matchExpressions ?? []).map((each) => checked(each.key, each.operator, each.values ?? []));
+  const expressions = (selector.matchExpressions ?? []).map((each) =>
+    checked(each.key, each.operator, each.values ?? []),
+  );
   return [...labels, ...expressions];
 }
 

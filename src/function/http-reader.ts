@@ -96,7 +96,7 @@ export class HttpReader implements CacheReader {
       if (next !== undefined) page.set('continue', next);
       let list: ListBody<T>;
       try {
-        list = (await this.#ask(resource, `${path}?${page}`)) as ListBody<T>;
+        list = (await this.#ask(resource, `${path}?${page.toString()}`)) as ListBody<T>;
       } catch (error) {
         // The cache was filled anew in between: what was read so far belongs to another past.
         const expired = error instanceof ApiError && error.code === 410 && next !== undefined;

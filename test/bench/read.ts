@@ -27,12 +27,24 @@ const configMaps = resource('v1', 'ConfigMap');
 function configMap(at: number): KubernetesObject {
   const uid = `owner-${Math.floor(at / OWNED)}`;
   const ownerReferences = [{ apiVersion: 'apps/v1', kind: 'ReplicaSet', name: uid, uid, controller: true }];
-  const metadata = { namespace: `ns-${at % 50}`, name: `c-${at}`, uid: `uid-${at}`, resourceVersion: String(at + 1), ownerReferences };
+  const metadata = {
+    namespace: `ns-${at % 50}`,
+    name: `c-${at}`,
+    uid: `uid-${at}`,
+    resourceVersion: String(at + 1),
+    ownerReferences,
+  };
   return { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: dataOf(at) } as KubernetesObject;
 }
 
 async function fill(view: View): Promise<void> {
-  const applier = new Applier({ view, handler: deaf, users: () => [], metrics: silentMetrics, checkpoint: noCheckpoint });
+  const applier = new Applier({
+    view,
+    handler: deaf,
+    users: () => [],
+    metrics: silentMetrics,
+    checkpoint: noCheckpoint,
+  });
   await view.take('term');
   await applier.apply([{ kind: 'init', timeWentBackwards: false }]);
   for (let from = 0; from < objects; from += 200) {
@@ -74,7 +86,9 @@ async function measure(name: string, readers: number, read: () => Promise<void>)
   const rate = times.length / ((performance.now() - start) / 1000);
   times.sort((a, b) => a - b);
   const [p50, p99] = [percentile(times, 0.5), percentile(times, 0.99)].map((ms) => ms.toFixed(2).padStart(8));
-  console.log(`${name.padEnd(28)}${String(readers).padStart(4)} readers  p50 ${p50} ms  p99 ${p99} ms  ${Math.round(rate)}/s`);
+  console.log(
+    `${name.padEnd(28)}${String(readers).padStart(4)} readers  p50 ${p50} ms  p99 ${p99} ms  ${Math.round(rate)}/s`,
+  );
 }
 
 const server = await startRedis({ ignoreEnvironment: true });

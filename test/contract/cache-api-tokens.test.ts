@@ -21,7 +21,13 @@ async function filled(of: typeof pods): Promise<View> {
   const prefix = viewPrefix({ keyPrefix, clusterId: 'c', resource: of, settings: 's' });
   const view = new View(redis, of, { prefix });
   await view.take('term');
-  const applier = new Applier({ view, handler: deaf, users: () => [], metrics: silentMetrics, checkpoint: noCheckpoint });
+  const applier = new Applier({
+    view,
+    handler: deaf,
+    users: () => [],
+    metrics: silentMetrics,
+    checkpoint: noCheckpoint,
+  });
   const object = (namespace: string) => ({
     apiVersion: 'v1',
     kind: of.kind,
@@ -133,7 +139,9 @@ describe('a token that is not good', () => {
   it('in any other header than Authorization: Bearer', async () => {
     const token = await server.token(scope);
     for (const headers of [{ authorization: token }, { authorization: `Basic ${token}` }, { 'x-token': token }]) {
-      expect((await fetch(`${server.url}/api/v1/pods`, { headers: headers as Record<string, string> })).status).toBe(401);
+      expect((await fetch(`${server.url}/api/v1/pods`, { headers: headers as Record<string, string> })).status).toBe(
+        401,
+      );
     }
     expect((await ask(`/api/v1/pods?token=${token}&access_token=${token}`)).status).toBe(401);
   });
@@ -154,8 +162,14 @@ describe('a token that is good', () => {
       const [first, second] = await Promise.all([ask(there ?? '', token), ask(nowhere ?? '', token)]);
       expect([first.status, second.status]).toEqual([403, 403]);
       const neutral = (text: string): string =>
-        text.replaceAll(/no-such-name|secret-name/g, 'N').replaceAll(/"(b|c)\\?"/g, 'S').replaceAll(/configmaps|secrets/g, 'K').replaceAll(/namespace \\S/g, '');
-      expect(neutral(first.text).replaceAll(/\\"[bc]\\"/g, '')).toBe(neutral(second.text).replaceAll(/\\"[bc]\\"/g, ''));
+        text
+          .replaceAll(/no-such-name|secret-name/g, 'N')
+          .replaceAll(/"(b|c)\\?"/g, 'S')
+          .replaceAll(/configmaps|secrets/g, 'K')
+          .replaceAll(/namespace \\S/g, '');
+      expect(neutral(first.text).replaceAll(/\\"[bc]\\"/g, '')).toBe(
+        neutral(second.text).replaceAll(/\\"[bc]\\"/g, ''),
+      );
     }
     // All of them is more than this one.
     expect((await ask('/api/v1/pods', token)).status).toBe(403);
@@ -173,7 +187,8 @@ describe('a token that is good', () => {
     const [first, second] = [1, 2].map(() => new TokenKeys({ redis, hash, clock, rotateMs }));
     if (!first || !second) throw new Error('two');
     await expect(second.verify(await server.token({}))).rejects.toThrow('unknown key');
-    const keyOf = (token: string): unknown => JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString());
+    const keyOf = (token: string): unknown =>
+      JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString());
     now += 2000;
     const token = await first.sign('x', { 'v1/Pod': '*' }, now + 2 * rotateMs);
     expect(await second.verify(token)).toMatchObject({ controller: 'x', scope: { 'v1/Pod': '*' } });
@@ -217,11 +232,17 @@ describe('limits', () => {
         const token = await limited.token({}, controller, 3600);
         return (await fetch(`${limited.url}/apis`, { headers: { authorization: `Bearer ${token}` } })).status;
       };
-      expect([await status('x'), await status('x'), await status('x'), await status('x')]).toEqual([200, 200, 200, 200]);
+      expect([await status('x'), await status('x'), await status('x'), await status('x')]).toEqual([
+        200, 200, 200, 200,
+      ]);
       const token = await limited.token({}, 'x', 3600);
       const answer = await fetch(`${limited.url}/apis`, { headers: { authorization: `Bearer ${token}` } });
       expect([answer.status, answer.headers.get('retry-after')]).toEqual([429, '1']);
-      expect(await answer.json()).toMatchObject({ kind: 'Status', reason: 'TooManyRequests', details: { retryAfterSeconds: 1 } });
+      expect(await answer.json()).toMatchObject({
+        kind: 'Status',
+        reason: 'TooManyRequests',
+        details: { retryAfterSeconds: 1 },
+      });
       expect(await status('y')).toBe(200);
       now += 1000;
       expect([await status('x'), await status('x'), await status('x')]).toEqual([200, 200, 429]);
@@ -239,7 +260,10 @@ describe('limits', () => {
       expect(whole.status).toBe(413);
       expect(await whole.json()).toMatchObject({ reason: 'RequestEntityTooLarge' });
       const part = await fetch(`${small.url}/api/v1/events?limit=500`, { headers });
-      expect(await part.json()).toMatchObject({ metadata: { remainingItemCount: 1 }, items: [{ metadata: { namespace: 'a' } }] });
+      expect(await part.json()).toMatchObject({
+        metadata: { remainingItemCount: 1 },
+        items: [{ metadata: { namespace: 'a' } }],
+      });
     } finally {
       await small.stop();
     }

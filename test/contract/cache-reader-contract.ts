@@ -25,7 +25,13 @@ const services = resource('v1', 'Service');
 const ON_NODE: IndexSpec = 'field:spec.nodeName';
 const GREETS: IndexSpec = 'annotation:greets/whom';
 
-function object(kind: string, key: string, version: number, metadata: object = {}, rest: object = {}): KubernetesObject {
+function object(
+  kind: string,
+  key: string,
+  version: number,
+  metadata: object = {},
+  rest: object = {},
+): KubernetesObject {
   const [first = '', second] = key.split('/');
   const named = second === undefined ? { name: first } : { namespace: first, name: second };
   return {
@@ -108,7 +114,12 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
   }
 
   describe(`${name}, over a view that the gateway has filled`, () => {
-    const mine = pod('a/mine', 1, { ...ownedBy('o1'), labels: { app: 'x', constructor: 'y' } }, { spec: { nodeName: 'n1' } });
+    const mine = pod(
+      'a/mine',
+      1,
+      { ...ownedBy('o1'), labels: { app: 'x', constructor: 'y' } },
+      { spec: { nodeName: 'n1' } },
+    );
     const theirs = pod('a/theirs', 2, { ...ownedBy('o2'), annotations: { 'greets/whom': 'a=b, c' } });
     const free = pod('a/free', 3, { labels: { app: 'x', tier: 'front' } }, { spec: { nodeName: 'n1' } });
     const claimed = pod('a/claimed', 4, { ...ownedBy('o1', false), labels: { size: '7' } });
@@ -149,7 +160,10 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       [{ matchLabels: { app: 'x' } }, ['a/free', 'a/mine']],
       [{ matchLabels: { constructor: 'y' } }, ['a/mine']],
       [{ matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] }, ['a/claimed', 'a/theirs', 'b/far']],
-      [{ matchExpressions: [{ key: 'tier', operator: 'NotIn', values: ['front', 'back'] }] }, ['a/claimed', 'a/mine', 'a/theirs', 'b/far']],
+      [
+        { matchExpressions: [{ key: 'tier', operator: 'NotIn', values: ['front', 'back'] }] },
+        ['a/claimed', 'a/mine', 'a/theirs', 'b/far'],
+      ],
       [{ matchLabels: { app: 'x' }, matchExpressions: [{ key: 'tier', operator: 'Exists' }] }, ['a/free']],
       [{}, ['a/claimed', 'a/free', 'a/mine', 'a/theirs', 'b/far']],
       ['', ['a/claimed', 'a/free', 'a/mine', 'a/theirs', 'b/far']],

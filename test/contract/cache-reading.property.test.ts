@@ -34,7 +34,11 @@ class History {
     const [namespace = '', name = ''] = key.split('/');
     this.version += 1;
     const uid = this.at(key, this.version)?.metadata.uid ?? `uid-${(this.#uids += 1)}`;
-    const object = { apiVersion: 'v1', kind: 'Pod', metadata: { namespace, name, uid, resourceVersion: String(this.version), ...rest } };
+    const object = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { namespace, name, uid, resourceVersion: String(this.version), ...rest },
+    };
     this.#push(key, object);
     return object;
   }
@@ -125,7 +129,9 @@ class World {
     while (!done()) {
       if (this.#random.below(20) === 0) await this.#relist();
       else {
-        const events = Array.from({ length: 1 + this.#random.below(8) }, () => this.#change()).flatMap((event) => event ?? []);
+        const events = Array.from({ length: 1 + this.#random.below(8) }, () => this.#change()).flatMap(
+          (event) => event ?? [],
+        );
         await this.#applier.apply(events);
         this.changes += events.length;
       }
@@ -193,7 +199,10 @@ class World {
   }
 }
 
-async function run(name: string, open: (world: World) => Promise<{ read: Reader; close: () => Promise<unknown> }>): Promise<void> {
+async function run(
+  name: string,
+  open: (world: World) => Promise<{ read: Reader; close: () => Promise<unknown> }>,
+): Promise<void> {
   const random = seededRandom(`${name} under churn`);
   const world = new World(random);
   await world.fill();

@@ -53,7 +53,8 @@ describe('HttpReader', () => {
       return async (url) => {
         const from = new URL(url instanceof Request ? url.url : url).searchParams.get('continue');
         const item = (name: string) => ({ metadata: { name } });
-        if (from === null) return Response.json({ metadata: { resourceVersion: '5', continue: 'c' }, items: [item('a')] });
+        if (from === null)
+          return Response.json({ metadata: { resourceVersion: '5', continue: 'c' }, items: [item('a')] });
         left -= 1;
         if (left >= 0) return Response.json({ kind: 'Status', code: 410, reason: 'Expired' }, { status: 410 });
         return Response.json({ metadata: { resourceVersion: '5' }, items: [item('b')] });

@@ -21,7 +21,13 @@ it('opens one connection for all triggers, at the first read', async () => {
   const view = new View(redis, pods, { prefix });
   await view.take('term');
   const metadata = { namespace: 'a', name: 'b', uid: 'u', resourceVersion: '1' };
-  const applier = new Applier({ view, handler: deaf, users: () => [], metrics: silentMetrics, checkpoint: noCheckpoint });
+  const applier = new Applier({
+    view,
+    handler: deaf,
+    users: () => [],
+    metrics: silentMetrics,
+    checkpoint: noCheckpoint,
+  });
   await applier.apply([
     { kind: 'init', timeWentBackwards: false },
     { kind: 'listed', object: { apiVersion: 'v1', kind: 'Pod', metadata } },

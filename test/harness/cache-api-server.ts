@@ -40,7 +40,11 @@ export class CacheApiServer {
     this.#clock = clock;
     this.keys = new TokenKeys({ redis, hash: `{${uniqueName('test')}}:token-keys`, clock });
     this.api = new CacheApi({
-      catalog: new Catalog(() => views().map((view) => ({ view, requestProgress: onProgress })), client, clock.now),
+      catalog: new Catalog(
+        () => views().map((view) => ({ view, requestProgress: onProgress })),
+        client,
+        () => clock.now(),
+      ),
       verify: (token) => this.keys.verify(token),
       available: options.available ?? (() => true),
       redis,

@@ -40,7 +40,7 @@ export class ApiSide {
 
   async ask(path: string, options: { method?: string; headers?: Record<string, string> } = {}): Promise<Answer> {
     const response = await request(this.server + path, {
-      method: (options.method ?? 'GET') as Dispatcher.HttpMethod,
+      method: options.method ?? 'GET',
       headers: { accept: 'application/json', ...this.#headers, ...options.headers },
       dispatcher: this.#agent,
     });
@@ -87,7 +87,14 @@ export interface CachedCluster {
 
 export async function startCachedCluster(
   started: Started,
-  options: { cluster: Cluster; kubeconfig: string; redisUrl: string; name: string; kinds: readonly Resource[]; scope: CacheScope },
+  options: {
+    cluster: Cluster;
+    kubeconfig: string;
+    redisUrl: string;
+    name: string;
+    kinds: readonly Resource[];
+    scope: CacheScope;
+  },
 ): Promise<CachedCluster> {
   const { cluster, kubeconfig, name: controller, kinds, scope } = options;
   const setting = createSetting(options);

@@ -1,11 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import {
-  type Clock,
-  type Logger,
-  type Metrics,
-  parseObjectKey,
-  type ResourceVersion,
-} from '../../core/index.ts';
+import { type Clock, type Logger, type Metrics, parseObjectKey, type ResourceVersion } from '../../core/index.ts';
 import { CONTRACT_VERSION, type Trigger, type Write } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
 import type { Finish, Process, Run } from '../workqueue/work-queue.ts';

@@ -1,11 +1,17 @@
+import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import { AppsV1Api, CoreV1Api, CustomObjectsApi, KubeConfig } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, type Resource, resource } from '../../../src/core/index.ts';
 import type { CacheScope } from '../../../src/contract/index.ts';
 import { sharedConnections } from '../../../src/function/node/index.ts';
+import { findOnPath } from '../../../src/testing/process/find-on-path.ts';
 import { type ApiSide, type CachedCluster, startCachedCluster } from '../../harness/cached-cluster.ts';
-import { Cluster, configMaps, pods, replicaSet, replicaSets } from '../../harness/cluster.ts';
+import { type Cluster, configMaps, pods, replicaSet, replicaSets } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { Started } from '../../harness/started.ts';
@@ -19,17 +25,10 @@ const gizmos = resource(`${GROUP}/v1`, 'Gizmo');
 const definitions = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 const roles = resource('rbac.authorization.k8s.io/v1', 'ClusterRole', { namespaced: false });
 const bindings = resource('rbac.authorization.k8s.io/v1', 'ClusterRoleBinding', { namespaced: false });
-const KINDS: readonly Resource[] = [
-  configMaps,
-  pods,
-  replicaSets,
-  deployments,
-  services,
-  namespaces,
-  leases,
-  gizmos,
-];
-const CLUSTER_WIDE: CacheScope = Object.fromEntries(KINDS.map(({ apiVersion, kind }) => [`${apiVersion}/${kind}`, '*']));
+const KINDS: readonly Resource[] = [configMaps, pods, replicaSets, deployments, services, namespaces, leases, gizmos];
+const CLUSTER_WIDE: CacheScope = Object.fromEntries(
+  KINDS.map(({ apiVersion, kind }) => [`${apiVersion}/${kind}`, '*']),
+);
 
 const started = new Started();
 const namespace = uniqueName('answers');
@@ -121,7 +120,10 @@ beforeAll(async () => {
   });
   started.add(() => cluster.delete(definitions, { name: `gizmos.${GROUP}` }));
 
-  await cluster.create(configMaps, { metadata: { namespace, name: 'one', labels: { app: 'x' } }, data: { a: '1', b: '2' } });
+  await cluster.create(configMaps, {
+    metadata: { namespace, name: 'one', labels: { app: 'x' } },
+    data: { a: '1', b: '2' },
+  });
   await cluster.create(configMaps, { metadata: { namespace, name: 'two', labels: { app: 'y', tier: 'front' } } });
   await cluster.create(configMaps, { metadata: { namespace, name: 'three', annotations: { note: '<b> & "c"' } } });
   await cluster.create(pods, podOf('pod-a', { app: 'x' }));
@@ -140,7 +142,12 @@ beforeAll(async () => {
     cluster.create(gizmos, {
       metadata: { namespace, name: 'gizmo' },
       spec: { size: 3, on: true, parts: [{ name: 'wheel' }] },
-      status: { conditions: [{ type: 'Other', status: 'No' }, { type: 'Ready', status: 'True' }] },
+      status: {
+        conditions: [
+          { type: 'Other', status: 'No' },
+          { type: 'Ready', status: 'True' },
+        ],
+      },
     }),
   );
   world = await startCachedCluster(started, {
@@ -164,7 +171,8 @@ async function equal(look: (side: ApiSide) => Promise<unknown>): Promise<void> {
 
 const cm = `/api/v1/namespaces/${namespace}/configmaps`;
 const pod = `/api/v1/namespaces/${namespace}/pods`;
-const TABLE = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json';
+const TABLE =
+  'application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json';
 const PARTIAL = 'application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json';
 const CORE_ENTRIES = ['configmaps', 'pods', 'services', 'namespaces'];
 
@@ -264,7 +272,10 @@ describe('the same request to apiserver and cache API, as a user with the same r
       let next = '';
       do {
         const { text } = await side.ask(`${cm}?limit=2&continue=${next}`);
-        const list = JSON.parse(text) as { metadata: { continue?: string; remainingItemCount?: number }; items: KubernetesObject[] };
+        const list = JSON.parse(text) as {
+          metadata: { continue?: string; remainingItemCount?: number };
+          items: KubernetesObject[];
+        };
         names.push(...list.items.map(({ metadata }) => metadata.name));
         remaining.push(list.metadata.remainingItemCount);
         next = list.metadata.continue ?? '';
@@ -288,7 +299,9 @@ describe('the same request to apiserver and cache API, as a user with the same r
     await equal(async (side) => byName(await resources(side, '/api/v1', CORE_ENTRIES)));
     await equal(async (side) => byName(await resources(side, '/apis/apps/v1', ['deployments', 'replicasets'])));
     await equal(async (side) => byName(await resources(side, `/apis/${GROUP}/v1`, ['gizmos'])));
-    const all = JSON.parse((await world.cached.ask('/api/v1')).text) as { resources: { name: string; verbs: string[] }[] };
+    const all = JSON.parse((await world.cached.ask('/api/v1')).text) as {
+      resources: { name: string; verbs: string[] }[];
+    };
     expect(all.resources.map(({ name }) => name).toSorted()).toEqual(CORE_ENTRIES.toSorted());
     expect(all.resources.every(({ verbs }) => verbs.join(' ') === 'get list')).toBe(true);
     await equal(async (side) => JSON.parse((await side.ask('/apis/apps')).text) as unknown);
@@ -342,7 +355,9 @@ describe('kubectl, pointed at the cache', () => {
   });
 
   it('finds no kind that may not be read', async () => {
-    expect(await world.cached.kubectl('get', 'secrets', '-n', namespace)).toMatch(/doesn't have a resource type "secrets"/);
+    expect(await world.cached.kubectl('get', 'secrets', '-n', namespace)).toMatch(
+      /doesn't have a resource type "secrets"/,
+    );
   });
 
   it('is told that nothing can be written', async () => {
@@ -394,8 +409,36 @@ describe("client-node's own classes, pointed at the cache", () => {
         failure(apps.readNamespacedDeployment({ namespace, name: 'web' })),
         failure(apps.listReplicaSetForAllNamespaces({ labelSelector: 'nobody' })),
         failure(custom.listNamespacedCustomObject({ group: GROUP, version: 'v1', namespace, plural: 'gizmos' })),
-        failure(custom.getNamespacedCustomObject({ group: GROUP, version: 'v1', namespace, plural: 'gizmos', name: 'gizmo' })),
+        failure(
+          custom.getNamespacedCustomObject({ group: GROUP, version: 'v1', namespace, plural: 'gizmos', name: 'gizmo' }),
+        ),
       ]);
     });
   });
+});
+
+/** As the control plane's own programs are built; without it this one program is not run, and says so. */
+const go = findOnPath(['go'], process.env['PATH']);
+
+describe("client-go's clients, pointed at the cache", () => {
+  const run = promisify(execFile);
+
+  it.skipIf(go === undefined)(
+    'read and list, page, and fail, as from the apiserver',
+    async () => {
+      const directory = await mkdtemp(join(tmpdir(), 'levelhook-client-go-'));
+      started.add(() => rm(directory, { recursive: true }));
+      const program = join(directory, 'reader');
+      const cwd = resolve(import.meta.dirname, '../../harness/client-go-reader');
+      // A cold build cache takes minutes.
+      await run(go ?? 'go', ['build', '-o', program, '.'], { cwd, timeout: 600_000 });
+      await equal(async (side) => JSON.parse((await run(program, [side.kubeconfig, namespace])).stdout) as string[]);
+      const { stdout } = await run(program, [world.cached.kubeconfig, namespace]);
+      const said = JSON.parse(stdout) as string[];
+      for (const what of ['dynamic', 'selected', 'paged', 'metadata']) {
+        expect(said.filter((line) => line.startsWith(`${what}: ${namespace}/one `))).toHaveLength(2);
+      }
+    },
+    700_000,
+  );
 });

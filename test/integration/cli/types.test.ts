@@ -34,7 +34,11 @@ const schema = {
   },
 };
 
-function definition(kind: string, group: string, versions: object[] = [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: schema } }]) {
+function definition(
+  kind: string,
+  group: string,
+  versions: object[] = [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: schema } }],
+) {
   const plural = `${kind.toLowerCase()}s`;
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
@@ -117,11 +121,22 @@ describe('levelhook types, from files', () => {
   });
 
   it('writes each served version, and only what was asked for', async () => {
-    const version = (name: string, served: boolean) => ({ name, served, storage: false, schema: { openAPIV3Schema: schema } });
-    const several = definition('Widget', 'example.com', [version('v1', true), version('v1beta1', true), version('v1alpha1', false)]);
+    const version = (name: string, served: boolean) => ({
+      name,
+      served,
+      storage: false,
+      schema: { openAPIV3Schema: schema },
+    });
+    const several = definition('Widget', 'example.com', [
+      version('v1', true),
+      version('v1beta1', true),
+      version('v1alpha1', false),
+    ]);
     await writeFile(join(folder, 'crd.json'), JSON.stringify(several));
     await writeFile(join(folder, 'other.yaml'), JSON.stringify(definition('Gear', 'example.com')));
-    expect(await types('crd.json', 'other.yaml', '--only', 'widgets.example.com', '--out', 'a/b')).toMatchObject({ code: 0 });
+    expect(await types('crd.json', 'other.yaml', '--only', 'widgets.example.com', '--out', 'a/b')).toMatchObject({
+      code: 0,
+    });
     expect(await readdir(join(folder, 'a/b'))).toEqual(['widgets.example.com-v1.ts', 'widgets.example.com-v1beta1.ts']);
   });
 
@@ -130,11 +145,26 @@ describe('levelhook types, from files', () => {
     ['no YAML', 'a: [', ['crd.yaml'], /crd[.]yaml is not YAML/],
     ['an empty file', '', ['crd.yaml'], /no CustomResourceDefinition in crd[.]yaml/],
     ['another object', 'kind: Pod', ['crd.yaml'], /no CustomResourceDefinition in crd[.]yaml/],
-    ['a definition of an old version', JSON.stringify({ ...definition('A', 'b.c'), apiVersion: 'apiextensions.k8s.io/v1beta1' }), ['crd.yaml'], /apiVersion/],
+    [
+      'a definition of an old version',
+      JSON.stringify({ ...definition('A', 'b.c'), apiVersion: 'apiextensions.k8s.io/v1beta1' }),
+      ['crd.yaml'],
+      /apiVersion/,
+    ],
     ['a name that leads elsewhere', JSON.stringify(definition('A', '../../x')), ['crd.yaml'], /spec[.]group/],
     ['a kind that is no name', JSON.stringify(definition('A; import "x"', 'b.c')), ['crd.yaml'], /spec[.]names/],
-    ['a definition that is not there', JSON.stringify(definition('A', 'b.c')), ['crd.yaml', '--only', 'c.d'], /no custom resource definition "c[.]d"/],
-    ['a folder that is a file', JSON.stringify(definition('A', 'b.c')), ['crd.yaml', '--out', 'crd.yaml'], /cannot be made/],
+    [
+      'a definition that is not there',
+      JSON.stringify(definition('A', 'b.c')),
+      ['crd.yaml', '--only', 'c.d'],
+      /no custom resource definition "c[.]d"/,
+    ],
+    [
+      'a folder that is a file',
+      JSON.stringify(definition('A', 'b.c')),
+      ['crd.yaml', '--out', 'crd.yaml'],
+      /cannot be made/,
+    ],
     ['no kubeconfig', '', ['--kubeconfig', 'nope'], /The kubeconfig nope cannot be read/],
   ])('says in one sentence that there is %s', async (_, text, args, message) => {
     if (text || args[0] === 'crd.yaml') await writeFile(join(folder, 'crd.yaml'), text);

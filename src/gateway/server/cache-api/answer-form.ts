@@ -43,7 +43,11 @@ export async function answerForm(
 const META = 'meta.k8s.io/v1';
 const partial = ({ metadata }: KubernetesObject) => ({ kind: 'PartialObjectMetadata', apiVersion: META, metadata });
 
-function listForm(type: { kind: string; apiVersion: string }, field: string, item: (found: Found) => string): AnswerForm {
+function listForm(
+  type: { kind: string; apiVersion: string },
+  field: string,
+  item: (found: Found) => string,
+): AnswerForm {
   return {
     head: (metadata) => `${JSON.stringify({ ...type, metadata }).slice(0, -1)},"${field}":[`,
     item,
@@ -58,7 +62,9 @@ function tableForm(
   { includeObject, nowMs }: { includeObject: string; nowMs: number },
 ): AnswerForm {
   if (!['', 'None', 'Metadata', 'Object'].includes(includeObject)) {
-    throw badRequest(`includeObject: Invalid value: ${JSON.stringify(includeObject)}: must be 'Metadata', 'Object', 'None', or empty`);
+    throw badRequest(
+      `includeObject: Invalid value: ${JSON.stringify(includeObject)}: must be 'Metadata', 'Object', 'None', or empty`,
+    );
   }
   const row = ({ decode }: Found): string => {
     const object = decode();

@@ -32,8 +32,7 @@ const detailsOf = ({ group, resource }: GroupResource, name?: string) => ({
   kind: resource,
 });
 
-export const unauthorized = (): Refusal =>
-  new Refusal({ code: 401, reason: 'Unauthorized', message: 'Unauthorized' });
+export const unauthorized = (): Refusal => new Refusal({ code: 401, reason: 'Unauthorized', message: 'Unauthorized' });
 
 export function forbidden(
   user: string,
@@ -152,7 +151,10 @@ export const unavailable = (message: string): Refusal =>
 export const HEADERS = { 'cache-control': 'no-cache, private', 'x-content-type-options': 'nosniff' };
 
 /** @param bodyless for a HEAD. */
-export function statusResponse({ code, message, reason, details, retryAfterSeconds }: StatusParts, bodyless = false): Response {
+export function statusResponse(
+  { code, message, reason, details, retryAfterSeconds }: StatusParts,
+  bodyless = false,
+): Response {
   const body = {
     kind: 'Status',
     apiVersion: 'v1',

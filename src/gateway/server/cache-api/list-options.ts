@@ -18,7 +18,11 @@ export interface ListRequest {
  * resourceVersion the cache answers as it is, and an exact one is always expired, since there is no history here.
  * @throws Refusal
  */
-export function listRequest(kind: GroupVersionKind, query: URLSearchParams, namespace: string | undefined): ListRequest {
+export function listRequest(
+  kind: GroupVersionKind,
+  query: URLSearchParams,
+  namespace: string | undefined,
+): ListRequest {
   const limit = readInteger(query.get('limit'));
   readInteger(query.get('timeoutSeconds'));
   const selection = readSelection(kind, query, namespace);

@@ -5,14 +5,7 @@ import type { Form } from './accept.ts';
 import { type AnswerForm, answerForm, type ListMetadata } from './answer-form.ts';
 import type { Catalog, ReadableView, ServedKind } from './catalog.ts';
 import { encodeContinue } from './continue-token.ts';
-import {
-  expired,
-  HEADERS,
-  notFound,
-  tooLarge,
-  tooLargeResourceVersion,
-  tooManyRequests,
-} from './kubernetes-status.ts';
+import { expired, HEADERS, notFound, tooLarge, tooLargeResourceVersion, tooManyRequests } from './kubernetes-status.ts';
 import { type ListRequest, listRequest, readVersion } from './list-options.ts';
 import type { ResourceRequest } from './request-info.ts';
 

@@ -102,7 +102,7 @@ function labelsOf(value: unknown): string {
 
 function selectorOf(object: unknown): string {
   try {
-    const requirements = requirementsOf((at(object, 'spec.selector') ?? {}) as object);
+    const requirements = requirementsOf(at(object, 'spec.selector') ?? {});
     return formatLabelSelector(requirements.toSorted((a, b) => (a.key < b.key ? -1 : 1)));
   } catch {
     return '<invalid>';
@@ -131,7 +131,9 @@ function externalIp(service: KubernetesObject): string {
     case 'ExternalName':
       return textAt(service, 'spec.externalName');
     case 'LoadBalancer': {
-      const balanced = listAt(service, 'status.loadBalancer.ingress').map((each) => textAt(each, 'ip') || textAt(each, 'hostname'));
+      const balanced = listAt(service, 'status.loadBalancer.ingress').map(
+        (each) => textAt(each, 'ip') || textAt(each, 'hostname'),
+      );
       return [...balanced, ...given].join(',') || '<pending>';
     }
     default:

@@ -10,7 +10,13 @@ export function customColumns(columns: readonly CustomColumn[]): readonly Column
     ...columns.map(({ name, type, format = '', description = '', priority = 0, jsonPath }) => {
       const steps = parsePath(jsonPath);
       return {
-        definition: { name, type, format, description: description || `Custom resource definition column (in JSONPath format): ${jsonPath}`, priority },
+        definition: {
+          name,
+          type,
+          format,
+          description: description || `Custom resource definition column (in JSONPath format): ${jsonPath}`,
+          priority,
+        },
         cell: (object: unknown, nowMs: number) => cellOf(type, steps && evaluate(object, steps), nowMs),
       };
     }),
@@ -39,7 +45,8 @@ function parsePath(path: string): Step[] | undefined {
   for (let found = STEP.exec(text); found; found = STEP.exec(text)) {
     last = STEP.lastIndex;
     const [, field, quoted, element, all, by, double, single] = found;
-    if (field !== undefined || quoted !== undefined) steps.push({ field: (field ?? quoted ?? '').replaceAll('\u0000', '.') });
+    if (field !== undefined || quoted !== undefined)
+      steps.push({ field: (field ?? quoted ?? '').replaceAll('\u0000', '.') });
     else if (element !== undefined) steps.push({ element: Number(element) });
     else if (all !== undefined) steps.push({});
     else if (by !== undefined) steps.push({ where: { field: by, value: double ?? single ?? '' } });
@@ -58,7 +65,9 @@ function evaluate(object: unknown, steps: readonly Step[]): unknown {
       if (!Array.isArray(value)) return [];
       if ('element' in step) return value.at(step.element) === undefined ? [] : [value.at(step.element) as unknown];
       const { where } = step;
-      return where ? value.filter((each: Record<string, unknown> | null) => each?.[where.field] === where.value) : value;
+      return where
+        ? value.filter((each: Record<string, unknown> | null) => each?.[where.field] === where.value)
+        : value;
     });
   }
   // As the apiserver: the first of them.
