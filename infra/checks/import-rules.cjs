@@ -37,6 +37,7 @@ const HOMES = {
   '@kubernetes/client-node': ['src/gateway/apiserver/credentials[.]ts$', 'src/function/node/'],
   'prom-client': ['src/gateway/manager/metrics[.]ts$'],
   commander: ['src/cli/'],
+  'json-schema-to-typescript': ['src/cli/crd-types[.]ts$'],
   '@bull-board': ['src/gateway/server/dashboard[.]ts$'],
   zod: ['src/gateway/', 'src/contract/.*schema[^/]*[.]ts$', 'src/(cli|testing)/'],
 };

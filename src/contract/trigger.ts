@@ -41,6 +41,13 @@ export interface Trigger {
 export interface CacheLocation {
   /** By `apiVersion/Kind`: one view of all that is cached, or one for each cached namespace. For the Redis reader. */
   readonly views: Readonly<Record<string, readonly ViewLocation[]>>;
+  /**
+   * The cache API, to which `/apis/apps/v1/...` is appended: `https://gateway.example.com/cache`. Https or loopback.
+   * Absent when the gateway has no such address, or the trigger is sent over neither.
+   */
+  readonly url?: string;
+  /** The bearer token for it: of this controller's kinds and namespaces alone, and valid until after the deadline. */
+  readonly token?: string;
 }
 
 export interface ViewLocation {

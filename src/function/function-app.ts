@@ -2,7 +2,6 @@ import { Hono, type Context as HonoContext } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { type Logger, messageOf } from '../core/index.ts';
 import {
-  type CacheLocation,
   CONTRACT_VERSION,
   ContractError,
   decodeTrigger,
@@ -15,9 +14,10 @@ import {
   verify,
 } from '../contract/index.ts';
 import type { ApiTransport } from './api-writer.ts';
-import type { CacheReader } from './cache-reader.ts';
+import type { OpenCache } from './cache-reader.ts';
 import { consoleLogger } from './console-logger.ts';
 import type { Controller } from './controller.ts';
+import { httpCache } from './http-reader.ts';
 import { runTrigger } from './runtime.ts';
 
 export interface FunctionAppOptions {
@@ -26,8 +26,8 @@ export interface FunctionAppOptions {
    * at the first request, since edge platforms have no environment before one.
    */
   readonly secrets: readonly string[] | (() => readonly string[] | Promise<readonly string[]>);
-  /** Opens the cache that a trigger points to. */
-  readonly cache: (location: CacheLocation) => CacheReader;
+  /** Opens the cache that a trigger points to. Default: the gateway's cache API, which needs nothing but the trigger. */
+  readonly cache?: OpenCache;
   /** Reaches the apiserver with the function's own rights. */
   readonly api: ApiTransport;
   /** Default: JSON lines on the console. */
@@ -44,7 +44,7 @@ const MAX_BODY_BYTES = 4 * 1024 * 1024;
  * nothing is parsed before the signature of the raw body is found right, and there is no option to skip that.
  */
 export function createFunctionApp(controller: Controller, options: FunctionAppOptions): Hono {
-  const { logger = consoleLogger, now = Date.now } = options;
+  const { logger = consoleLogger, now = Date.now, cache = httpCache() } = options;
   const log = logger.child({ controller: controller.name });
   const keys = onceResolved(() => readKeys(options.secrets));
   const app = new Hono();
@@ -72,7 +72,7 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
       throw new ContractError(`the trigger is for ${trigger.controller}, and this is ${controller.name}`);
     }
     const results = await runTrigger(controller, trigger, {
-      cache: options.cache(trigger.cache),
+      cache: (signal) => cache(trigger.cache, { signal }),
       api: options.api,
       log,
       hangUp: context.req.raw.signal,

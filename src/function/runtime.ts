@@ -6,7 +6,7 @@ import type { Controller } from './controller.ts';
 import { RetryAfterError, TerminalError } from './errors.ts';
 
 export interface RunOptions {
-  readonly cache: CacheReader;
+  readonly cache: (signal: AbortSignal) => CacheReader;
   readonly api: ApiTransport;
   readonly log: Logger;
   /** Aborted when the caller hangs up. */
@@ -27,9 +27,10 @@ export async function runTrigger(
   const timer = setTimeout(() => deadline.abort(new Error('the deadline has passed')), Math.max(0, deadlineMs - now));
   const signal = AbortSignal.any([deadline.signal, options.hangUp]);
   try {
+    const cache = options.cache(signal);
     const results = [];
     for (const request of trigger.requests)
-      results.push(await runRequest(controller, request, signal, deadlineMs, options));
+      results.push(await runRequest(controller, request, { ...options, cache, signal, deadlineMs }));
     return results;
   } finally {
     clearTimeout(timer);
@@ -39,10 +40,9 @@ export async function runTrigger(
 async function runRequest(
   controller: Controller,
   request: TriggerRequest,
-  signal: AbortSignal,
-  deadlineMs: number,
-  options: RunOptions,
+  options: Omit<RunOptions, 'cache'> & { cache: CacheReader; signal: AbortSignal; deadlineMs: number },
 ): Promise<RequestResult> {
+  const { signal, deadlineMs } = options;
   const api = new ApiWriter(options.api, { signal, deadlineMs, now: options.now });
   const log = options.log.child({ key: formatObjectKey(request), run: request.run });
   const { namespace, name, attempt, reasons } = request;

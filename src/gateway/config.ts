@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { UserError } from '../core/index.ts';
+import { isSecureUrl } from '../contract/index.ts';
 
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
@@ -44,6 +45,24 @@ const schema = z.object({
   LEVELHOOK_RESYNC_HOURS: z.coerce.number('must be a number of hours').positive().default(10),
   /** A file that says what of each kind is cached (YAML or JSON, see cache/cache-file.ts). Default: everything. */
   LEVELHOOK_CACHE_FILE: z.string().optional(),
+  /**
+   * Where functions reach the cache API, as `https://gateway.example.com/cache`. Default: the gateway's own address, when
+   * that is loopback. It is told, with a token, to functions that are called by https or on loopback.
+   */
+  LEVELHOOK_CACHE_URL: z
+    .url({ protocol: /^https?$/, error: 'must be an http:// or https:// URL' })
+    .refine(isSecureUrl, 'must be https, or on loopback: tokens are sent there')
+    .transform((url) => url.replace(/\/+$/, ''))
+    .optional(),
+  /** How long a function's token for the cache API is valid beyond the time of a run. */
+  LEVELHOOK_CACHE_TOKEN_SECONDS: z.coerce.number('must be a number of seconds').min(10).max(86_400).default(600),
+  /** Requests a second that a controller may make to the cache API of each gateway process; twice as many at once. */
+  LEVELHOOK_CACHE_REQUESTS_PER_SECOND: z.coerce.number('must be a number').min(1).default(1000),
+  /** Objects in one answer of the cache API, when a client asks for no smaller one. */
+  LEVELHOOK_CACHE_LIST_LIMIT: z.coerce.number('must be a number of objects').int().min(1).default(50_000),
+  /** Serve https: a certificate chain and its key, in PEM. Read again when they change. */
+  LEVELHOOK_TLS_CERT_FILE: z.string().optional(),
+  LEVELHOOK_TLS_KEY_FILE: z.string().optional(),
   /** No gateway has dispatched on this cluster lately, whatever Redis says: set by `levelhook start` alone. */
   LEVELHOOK_NOTHING_IN_FLIGHT: flag.default(false),
 });
@@ -65,6 +84,12 @@ export interface GatewayConfig {
   readonly resyncMs: number;
   /** See `cache/cache-file`. */
   readonly cacheFile: string | undefined;
+  readonly cacheUrl: string | undefined;
+  readonly cacheTokenMs: number;
+  readonly cacheRequestsPerSecond: number;
+  readonly cacheListLimit: number;
+  /** Files; undefined: plain http. */
+  readonly tls: { readonly certFile: string; readonly keyFile: string } | undefined;
   /** See `RecoveryOptions.nothingInFlight`. */
   readonly nothingInFlight: boolean;
 }
@@ -100,8 +125,20 @@ export function readConfig(
     drainMs: value.LEVELHOOK_DRAIN_SECONDS * 1000,
     resyncMs: value.LEVELHOOK_RESYNC_HOURS * 3_600_000,
     cacheFile: value.LEVELHOOK_CACHE_FILE,
+    cacheUrl: value.LEVELHOOK_CACHE_URL,
+    cacheTokenMs: value.LEVELHOOK_CACHE_TOKEN_SECONDS * 1000,
+    cacheRequestsPerSecond: value.LEVELHOOK_CACHE_REQUESTS_PER_SECOND,
+    cacheListLimit: value.LEVELHOOK_CACHE_LIST_LIMIT,
+    tls: tlsOf(value.LEVELHOOK_TLS_CERT_FILE, value.LEVELHOOK_TLS_KEY_FILE),
     nothingInFlight: value.LEVELHOOK_NOTHING_IN_FLIGHT,
   });
+}
+
+function tlsOf(certFile: string | undefined, keyFile: string | undefined): GatewayConfig['tls'] {
+  if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile };
+  if (certFile === undefined && keyFile === undefined) return undefined;
+  const missing = certFile === undefined ? 'LEVELHOOK_TLS_CERT_FILE' : 'LEVELHOOK_TLS_KEY_FILE';
+  throw new UserError(`${missing} is not set: a certificate and its key belong together.`);
 }
 
 function definedOnly(record: Readonly<Record<string, string | undefined>>): Record<string, string> {

@@ -9,7 +9,7 @@ import {
   systemClock,
   UserError,
 } from '../core/index.ts';
-import { type Description, importSecret, type SigningKey } from '../contract/index.ts';
+import { type Description, importSecret, isLoopback, isSecureUrl, type SigningKey } from '../contract/index.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity, discoverResource } from './apiserver/discovery.ts';
@@ -22,12 +22,16 @@ import { type CacheSettings, settingsFor } from './cache/view-settings.ts';
 import type { GatewayConfig } from './config.ts';
 import { Controller } from './controllers/controller.ts';
 import { FunctionRegistry } from './controllers/function-registry.ts';
+import { CacheAccess } from './dispatch/cache-access.ts';
 import { Endpoint } from './dispatch/endpoint.ts';
+import { TokenKeys } from './dispatch/token-keys.ts';
 import type { HealthCheck } from './manager/health.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
 import { PrometheusMetrics } from './manager/metrics.ts';
 import { Recovery } from './manager/recovery.ts';
-import { AdminServer } from './server/admin-server.ts';
+import { AdminServer, CACHE_PATH } from './server/admin-server.ts';
+import { CacheApi } from './server/cache-api/cache-api.ts';
+import { Catalog } from './server/cache-api/catalog.ts';
 import { Dashboard } from './server/dashboard.ts';
 import { BullMqWorkQueue } from './workqueue/bullmq-work-queue.ts';
 
@@ -39,6 +43,8 @@ interface Parts {
   readonly keys: readonly SigningKey[];
   readonly informers: Informers;
   readonly recovery: Recovery;
+  readonly tokenKeys: TokenKeys;
+  readonly cacheApi: CacheApi;
 }
 
 export interface GatewayOptions {
@@ -83,6 +89,8 @@ export class Gateway {
       ready: this.#readyChecks(),
       metrics: () => this.#renderMetrics(),
       dashboard: this.#dashboard,
+      cacheApi: () => this.#parts?.cacheApi,
+      tls: config.tls,
     });
   }
 
@@ -163,7 +171,13 @@ export class Gateway {
     this.#lifecycle.started('controllers', async () => {
       await Promise.all([...this.#controllers.values()].map((each) => each.stop(config.drainMs)));
     });
-    const parts: Parts = { redis, client, clusterId, keys, informers, recovery };
+    const tokenKeys = new TokenKeys({
+      redis,
+      hash: `{${config.keyPrefix}:v1:${clusterId}}:token-keys`,
+      clock: this.#clock,
+    });
+    const cacheApi = this.#createCacheApi({ redis, client, informers, recovery, tokenKeys });
+    const parts: Parts = { redis, client, clusterId, keys, informers, recovery, tokenKeys, cacheApi };
     this.#parts = parts;
     const functions = new FunctionRegistry({
       urls: config.functionUrls,
@@ -175,6 +189,33 @@ export class Gateway {
     this.#functions = functions;
     functions.start(signal);
     this.#lifecycle.started('functions', () => functions.stopped());
+  }
+
+  #createCacheApi(parts: Omit<Parts, 'cacheApi' | 'clusterId' | 'keys'>): CacheApi {
+    const { redis, client, informers, recovery, tokenKeys } = parts;
+    const views = () =>
+      informers.all().map((informer) => ({
+        view: informer.view,
+        requestProgress: () => informer.requestProgress(),
+      }));
+    return new CacheApi({
+      catalog: new Catalog(views, client, () => this.#clock.now()),
+      verify: (token) => tokenKeys.verify(token),
+      available: () => recovery.healthy,
+      redis,
+      listLimit: this.#config.cacheListLimit,
+      requestsPerSecond: this.#config.cacheRequestsPerSecond,
+      clock: this.#clock,
+      logger: this.#logger,
+      metrics: this.#metrics,
+    });
+  }
+
+  /** Where a function that is called at `endpoint` may read the cache; undefined where a token must not be sent. */
+  #cacheUrlFor(endpoint: string): string | undefined {
+    if (!isSecureUrl(endpoint)) return undefined;
+    if (this.#config.cacheUrl !== undefined) return this.#config.cacheUrl;
+    return isLoopback(new URL(this.#server.url).hostname) ? this.#server.url + CACHE_PATH : undefined;
   }
 
   async #signingKeys(): Promise<SigningKey[]> {
@@ -217,8 +258,8 @@ export class Gateway {
   /** Its queue is known to the relay, and paused until recovery has looked at it and at its views. */
   async #createController(description: Description, url: string, parts: Parts): Promise<Controller> {
     const { name, concurrency, timeoutSeconds, owns, watches, reads } = description;
-    const { redis, clusterId, client, informers, keys } = parts;
-    const { keyPrefix, logTriggers, resyncMs } = this.#config;
+    const { redis, clusterId, client, informers, keys, tokenKeys } = parts;
+    const { cacheTokenMs, keyPrefix, logTriggers, resyncMs } = this.#config;
     // Each kind once, that of `for` first.
     const kinds = new Map([description.for, ...owns, ...watches, ...reads].map((kind) => [formatKind(kind), kind]));
     if (kinds.has('v1/Secret') && settingsFor(this.#cacheSettings, 'v1/Secret').metadataOnly !== true) {
@@ -235,8 +276,18 @@ export class Gateway {
     queue.pause();
     this.#queues.set(name, queue);
     const endpoint = new Endpoint(url, keys, concurrency);
+    const cacheUrl = this.#cacheUrlFor(url);
+    const cacheAccess = new CacheAccess({
+      controller: name,
+      views: sources.flatMap((source) => source.informers.map(({ view }) => view)),
+      api: cacheUrl === undefined ? undefined : { url: cacheUrl, keys: tokenKeys },
+      clock: this.#clock,
+      lifetimeMs: cacheTokenMs,
+      timeoutMs,
+    });
     const random = Math.random;
-    return new Controller({ ...shared, description, sources, queue, endpoint, logTriggers, resyncMs, random });
+    const own = { description, sources, queue, endpoint, cacheAccess, logTriggers, resyncMs, random };
+    return new Controller({ ...shared, ...own });
   }
 
   async #enqueue(wakeups: readonly KeyWakeup[]): Promise<readonly string[]> {

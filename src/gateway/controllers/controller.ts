@@ -3,6 +3,7 @@ import { type Checkpoint, type Clock, formatKind, type Logger, type Metrics, typ
 import type { Description, IndexSpec } from '../../contract/index.ts';
 import type { ChangeHandler } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
+import type { CacheAccess } from '../dispatch/cache-access.ts';
 import { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Endpoint } from '../dispatch/endpoint.ts';
 import { enqueueControllerOwner, enqueueObject, enqueueReferrers } from '../handlers/event-handler.ts';
@@ -14,6 +15,7 @@ export interface ControllerOptions {
   readonly sources: readonly Source[];
   readonly queue: BullMqWorkQueue;
   readonly endpoint: Endpoint;
+  readonly cacheAccess: CacheAccess;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -88,14 +90,14 @@ export class Controller {
 
   /** Starts to run keys. The queue may be paused; then it runs none yet. */
   async start(): Promise<void> {
-    const { clock, endpoint, logger, logTriggers, metrics } = this.#options;
+    const { cacheAccess, clock, endpoint, logger, logTriggers, metrics } = this.#options;
     const views = this.#informers().map((informer) => ({
       view: informer.view,
       currentVersion: () => informer.currentVersion(),
       requestProgress: () => informer.requestProgress(),
     }));
     await this.queue.start(
-      new Dispatcher({ controller: this.name, endpoint, views, clock, logger, metrics, logTriggers }),
+      new Dispatcher({ controller: this.name, endpoint, views, cacheAccess, clock, logger, metrics, logTriggers }),
     );
   }
 

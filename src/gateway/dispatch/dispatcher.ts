@@ -1,16 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import {
-  type Clock,
-  formatKind,
-  type Logger,
-  type Metrics,
-  parseObjectKey,
-  type ResourceVersion,
-} from '../../core/index.ts';
+import { type Clock, type Logger, type Metrics, parseObjectKey, type ResourceVersion } from '../../core/index.ts';
 import { CONTRACT_VERSION, type Trigger, type Write } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
 import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
 import { Barriers } from './barrier.ts';
+import type { CacheAccess } from './cache-access.ts';
 import type { Endpoint } from './endpoint.ts';
 import { decodeOutcome, type Outcome } from './outcome.ts';
 import { decide, decideLost } from './requeue-policy.ts';
@@ -28,6 +22,7 @@ export interface DispatcherOptions {
   readonly controller: string;
   readonly endpoint: Endpoint;
   readonly views: readonly DispatchView[];
+  readonly cacheAccess: CacheAccess;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -39,22 +34,20 @@ export interface DispatcherOptions {
 export class Dispatcher implements Process {
   readonly #options: DispatcherOptions;
   readonly #barriers: Barriers;
-  readonly #cache: Trigger['cache'];
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    const views = options.views.map(({ view }) => view);
-    this.#barriers = new Barriers(views);
-    this.#cache = { views: locationsOf(views) };
+    this.#barriers = new Barriers(options.views.map(({ view }) => view));
   }
 
   async run(run: Run): Promise<Finish> {
-    const { clock, endpoint, metrics, controller } = this.#options;
+    const { cacheAccess, clock, endpoint, metrics, controller } = this.#options;
+    const cache = await cacheAccess.location();
     const startedAt = clock.now();
     const timeoutMs = run.deadlineMs - startedAt;
     const answer = await endpoint.send({
       method: 'POST',
-      body: JSON.stringify(this.#trigger(run, timeoutMs)),
+      body: JSON.stringify(this.#trigger(run, timeoutMs, cache)),
       id: randomUUID(),
       timeoutMs,
     });
@@ -90,13 +83,13 @@ export class Dispatcher implements Process {
     for (const { view, requestProgress } of this.#options.views) if (waitedFor.has(view)) requestProgress();
   }
 
-  #trigger(run: Run, remainingMs: number): Trigger {
+  #trigger(run: Run, remainingMs: number, cache: Trigger['cache']): Trigger {
     return {
       version: CONTRACT_VERSION,
       controller: this.#options.controller,
       deadline: new Date(run.deadlineMs).toISOString(),
       remainingSeconds: remainingMs / 1000,
-      cache: this.#cache,
+      cache,
       requests: [{ ...parseObjectKey(run.key), attempt: run.failures + 1, run: run.run, reasons: run.reasons }],
     };
   }
@@ -126,11 +119,6 @@ export class Dispatcher implements Process {
       'trigger',
     );
   }
-}
-
-function locationsOf(views: readonly View[]): Trigger['cache']['views'] {
-  const kinds = Map.groupBy(views, (view) => formatKind(view.resource));
-  return Object.fromEntries([...kinds].map(([kind, each]) => [kind, each.map(({ location }) => location)]));
 }
 
 function writesOf(outcome: Outcome): readonly Write[] {
