@@ -30,6 +30,7 @@ export async function serveFunction(
   try {
     const app = createApp(environment);
     const server = createAdaptorServer({ fetch: app.fetch }) as Server;
+    server.keepAliveTimeout = KEEP_ALIVE_MS;
     const url = await listen(server, environment['HOST'] || '127.0.0.1', readPort(environment['PORT']));
     process.stdout.write(`${JSON.stringify({ msg: 'listening', url })}\n`);
     await signalled();
@@ -41,6 +42,14 @@ export async function serveFunction(
     exit(1);
   }
 }
+
+/**
+ * How long an idle connection stays open; its clients are told. Longer than a client keeps it (the gateway 30 s, an AWS
+ * load balancer 60 s), so that it is the client who closes it. Whoever serves and closes first may do so while a request is on its
+ * way: the client gets ECONNRESET and cannot know whether the request was executed. Node's own default of 5 s meets such
+ * a request as soon as one of the two processes stands still for two seconds.
+ */
+const KEEP_ALIVE_MS = 75_000;
 
 /** The value of a variable that a function cannot do without. */
 export function requiredVariable(environment: Environment, name: string): string {

@@ -182,6 +182,19 @@ describe('an Endpoint', () => {
     await byName.close();
   });
 
+  it('closes an idle connection before the function would, whatever time the function gives it', async () => {
+    const to = await serve((_request, response) => void response.end('fine'));
+    if (!server) throw new Error('unreachable');
+    server.keepAliveTimeout = 3000;
+    const closedBy = new Promise<string>((resolve) => {
+      server?.once('connection', (socket) => {
+        socket.once('end', () => resolve('gateway')).once('timeout', () => resolve('function'));
+      });
+    });
+    await send(to);
+    expect(await closedBy).toBe('gateway');
+  });
+
   it('goes on after any of these', async () => {
     let count = 0;
     const to = await serve((request, response) => {

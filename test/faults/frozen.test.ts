@@ -1,0 +1,89 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { type Cluster, configMaps } from '../harness/cluster.ts';
+import { eventually } from '../harness/eventually.ts';
+import { metric } from '../harness/gateway-view.ts';
+import { createSetting, startGateway, uniqueName, untilIdle, untilReady } from '../harness/levelhook.ts';
+import { RECORDER, recordsOf, startRecorder } from '../harness/recorder.ts';
+import { Started } from '../harness/started.ts';
+
+/** Longer than Node's own server keeps an idle connection (5 s, and one more from Node 24.6 on). */
+const LONGER_THAN_NODES_DEFAULT_MS = 7000;
+const NAMES = Array.from({ length: 10 }, (_, at) => `cm-${at}`);
+
+describe('connections between gateway and function', () => {
+  const namespace = uniqueName('frozen');
+  const started = new Started();
+  let cluster: Cluster;
+  let recorder: Awaited<ReturnType<typeof startRecorder>>;
+  let gateway: Awaited<ReturnType<typeof startGateway>>;
+
+  beforeAll(async () => {
+    cluster = await started.cluster(inject('kubeconfig'), namespace);
+    const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+    recorder = started.keep(await startRecorder(setting, { namespace }));
+    gateway = started.keep(await startGateway(setting, [recorder.url]));
+    await untilReady(gateway.url);
+    for (const name of NAMES) await cluster.create(configMaps, { metadata: { namespace, name } });
+    await eventually(async () => expect(recordsOf(recorder.process)).toHaveLength(NAMES.length));
+  });
+
+  afterAll(() => started.stop());
+
+  /** Writes to all objects at once, so that as many connections as there may be are in use. */
+  async function changeAll(count: string): Promise<() => Promise<void>> {
+    const changed = await Promise.all(
+      NAMES.map((name) => cluster.patch(configMaps, { namespace, name }, { data: { count } })),
+    );
+    const versions = changed.map(({ metadata }) => metadata.resourceVersion);
+    return () =>
+      eventually(async () => {
+        const seen = recordsOf(recorder.process).map(({ resourceVersion }) => resourceVersion);
+        expect(seen).toEqual(expect.arrayContaining(versions));
+        await untilIdle(gateway.url);
+      });
+  }
+
+  async function expectNoFailure(): Promise<void> {
+    const failed = gateway.process.lines.filter(({ msg, outcome }) => msg === 'trigger' && outcome !== 'done');
+    expect(failed).toEqual([]);
+    expect(await metric(gateway.url, 'controller_runtime_reconcile_errors_total', { controller: RECORDER })).toBe(0);
+  }
+
+  it('are kept by the function for longer than any gateway uses them', async () => {
+    const socket = connect(Number(new URL(recorder.url).port), '127.0.0.1');
+    started.add(async () => socket.destroy());
+    const ask = async (): Promise<string> => {
+      socket.write('GET / HTTP/1.1\r\nhost: function\r\n\r\n');
+      return String((await once(socket, 'data'))[0]);
+    };
+    expect(await ask()).toMatch(/\r\nkeep-alive: timeout=75\r\n/i);
+    await sleep(LONGER_THAN_NODES_DEFAULT_MS);
+    expect(await ask()).toMatch(/^HTTP\/1\.1 401 /);
+  });
+
+  it('carry triggers after they were idle', async () => {
+    await (
+      await changeAll('before')
+    )();
+    await sleep(LONGER_THAN_NODES_DEFAULT_MS);
+    await (
+      await changeAll('after')
+    )();
+    await expectNoFailure();
+  });
+
+  it('carry triggers after the gateway stood still', async () => {
+    await (
+      await changeAll('before it')
+    )();
+    process.kill(gateway.process.pid, 'SIGSTOP');
+    const untilSeen = await changeAll('after it');
+    await sleep(LONGER_THAN_NODES_DEFAULT_MS);
+    process.kill(gateway.process.pid, 'SIGCONT');
+    await untilSeen();
+    await expectNoFailure();
+  });
+});
