@@ -13,7 +13,9 @@ export type Answer =
   /** Nobody listens there: the request was not delivered. */
   | { readonly kind: 'refused'; readonly message: string }
   /** It may have been delivered, in whole or in part. */
-  | { readonly kind: 'failed'; readonly message: string };
+  | { readonly kind: 'failed'; readonly reason: FailureReason; readonly message: string };
+
+export type FailureReason = 'timeout' | 'connection' | 'too-large';
 
 /** An answer is small; more than this is a fault of the function and is not read to its end. */
 const MAX_ANSWER_BYTES = 1024 * 1024;
@@ -65,7 +67,8 @@ export class Endpoint {
       for await (const chunk of response.body as AsyncIterable<Buffer>) {
         size += chunk.length;
         // Leaving the loop destroys the body, and with it the connection.
-        if (size > MAX_ANSWER_BYTES) return { kind: 'failed', message: 'the answer is larger than 1 MiB' };
+        if (size > MAX_ANSWER_BYTES)
+          return { kind: 'failed', reason: 'too-large', message: 'the answer is larger than 1 MiB' };
         chunks.push(chunk);
       }
       return {
@@ -77,7 +80,8 @@ export class Endpoint {
     } catch (error) {
       if (isConnectionRefused(error)) return { kind: 'refused', message: `nobody listens at ${this.url}` };
       const timedOut = error instanceof Error && error.name === 'TimeoutError';
-      return { kind: 'failed', message: timedOut ? 'no answer before the deadline' : messageOf(error) };
+      if (timedOut) return { kind: 'failed', reason: 'timeout', message: 'no answer before the deadline' };
+      return { kind: 'failed', reason: 'connection', message: messageOf(error) };
     }
   }
 
