@@ -22,7 +22,9 @@ import { type CacheSettings, settingsFor } from './cache/view-settings.ts';
 import type { GatewayConfig } from './config.ts';
 import { Controller } from './controllers/controller.ts';
 import { FunctionRegistry } from './controllers/function-registry.ts';
+import { readCertificates } from './dispatch/certificates.ts';
 import { Endpoint } from './dispatch/endpoint.ts';
+import { checkEndpoint, rulesForConfigured } from './dispatch/endpoint-rules.ts';
 import type { HealthCheck } from './manager/health.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
 import { PrometheusMetrics } from './manager/metrics.ts';
@@ -37,6 +39,8 @@ interface Parts {
   readonly client: ApiClient;
   readonly clusterId: string;
   readonly keys: readonly SigningKey[];
+  /** Whom functions' certificates are checked against; undefined: those that Node knows. */
+  readonly ca: string | undefined;
   readonly informers: Informers;
   readonly recovery: Recovery;
 }
@@ -119,6 +123,8 @@ export class Gateway {
     const config = this.#config;
     const { signal } = this.#stop;
     const keys = await this.#signingKeys();
+    const ca = readCertificates(config.functionCaFile);
+    for (const url of config.functionUrls) checkEndpoint(url, rulesForConfigured(url));
     this.#cacheSettings = readCacheSettings(config.cacheFile);
     await this.#server.start();
     this.#lifecycle.started('server', () => this.#server.stop());
@@ -163,11 +169,12 @@ export class Gateway {
     this.#lifecycle.started('controllers', async () => {
       await Promise.all([...this.#controllers.values()].map((each) => each.stop(config.drainMs)));
     });
-    const parts: Parts = { redis, client, clusterId, keys, informers, recovery };
+    const parts: Parts = { redis, client, clusterId, keys, ca, informers, recovery };
     this.#parts = parts;
     const functions = new FunctionRegistry({
       urls: config.functionUrls,
       keys,
+      ca,
       add: (description, url) => this.#addController(description, url, parts),
       clock: this.#clock,
       logger: this.#logger,
@@ -217,7 +224,7 @@ export class Gateway {
   /** Its queue is known to the relay, and paused until recovery has looked at it and at its views. */
   async #createController(description: Description, url: string, parts: Parts): Promise<Controller> {
     const { name, concurrency, timeoutSeconds, owns, watches, reads } = description;
-    const { redis, clusterId, client, informers, keys } = parts;
+    const { redis, clusterId, client, informers, keys, ca } = parts;
     const { keyPrefix, logTriggers, resyncMs } = this.#config;
     // Each kind once, that of `for` first.
     const kinds = new Map([description.for, ...owns, ...watches, ...reads].map((kind) => [formatKind(kind), kind]));
@@ -234,7 +241,7 @@ export class Gateway {
     const queue = new BullMqWorkQueue({ ...shared, redis, keyPrefix, clusterId, name, concurrency, timeoutMs });
     queue.pause();
     this.#queues.set(name, queue);
-    const endpoint = new Endpoint(url, keys, concurrency);
+    const endpoint = new Endpoint(url, keys, { connections: concurrency, ca });
     const random = Math.random;
     return new Controller({ ...shared, description, sources, queue, endpoint, logTriggers, resyncMs, random });
   }

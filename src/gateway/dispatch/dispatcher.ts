@@ -12,6 +12,7 @@ import type { View } from '../cache/view.ts';
 import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
 import { Barriers } from './barrier.ts';
 import type { Endpoint } from './endpoint.ts';
+import { EndpointGuard } from './endpoint-guard.ts';
 import { decodeOutcome, type Outcome } from './outcome.ts';
 import { decide, decideLost } from './requeue-policy.ts';
 
@@ -40,31 +41,38 @@ export class Dispatcher implements Process {
   readonly #options: DispatcherOptions;
   readonly #barriers: Barriers;
   readonly #cache: Trigger['cache'];
+  readonly #guard: EndpointGuard;
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
     const views = options.views.map(({ view }) => view);
     this.#barriers = new Barriers(views);
     this.#cache = { views: locationsOf(views) };
+    this.#guard = new EndpointGuard(options);
   }
 
   async run(run: Run): Promise<Finish> {
     const { clock, endpoint, metrics, controller } = this.#options;
     const startedAt = clock.now();
     const timeoutMs = run.deadlineMs - startedAt;
-    const answer = await endpoint.send({
-      method: 'POST',
-      body: JSON.stringify(this.#trigger(run, timeoutMs)),
-      id: randomUUID(),
-      timeoutMs,
+    const outcome = await this.#guard.run(async () => {
+      const body = JSON.stringify(this.#trigger(run, timeoutMs));
+      return decodeOutcome(await endpoint.send({ method: 'POST', body, id: randomUUID(), timeoutMs }));
     });
-    const outcome = decodeOutcome(answer);
     const { finish, result } = decide(outcome, run.failures);
     const durationMs = clock.now() - startedAt;
+    // No trigger, so no reconcile: the guard has counted it.
+    if (outcome.kind === 'withheld') {
+      this.#log(run, outcome, finish, durationMs);
+      return finish;
+    }
     metrics.observe('controller_runtime_reconcile_time_seconds', { controller }, durationMs / 1000);
     metrics.count('controller_runtime_reconcile_total', { controller, result });
     if (result === 'error') metrics.count('controller_runtime_reconcile_errors_total', { controller });
     metrics.count('levelhook_triggers_total', { controller, outcome: outcome.kind });
+    if (outcome.kind === 'unknown') {
+      metrics.count('levelhook_unknown_outcomes_total', { controller, reason: outcome.reason });
+    }
     this.#log(run, outcome, finish, durationMs);
     return this.#withBarrier(finish, writesOf(outcome));
   }
@@ -109,8 +117,9 @@ export class Dispatcher implements Process {
 
   #log(run: Run, outcome: Outcome, finish: Finish, durationMs: number): void {
     const { controller, logger, logTriggers } = this.#options;
-    const failed = outcome.kind !== 'done' && outcome.kind !== 'deferred';
-    logger[failed ? 'warn' : logTriggers ? 'info' : 'debug'](
+    const quiet = outcome.kind === 'withheld';
+    const failed = !quiet && outcome.kind !== 'done' && outcome.kind !== 'deferred';
+    logger[quiet ? 'debug' : failed ? 'warn' : logTriggers ? 'info' : 'debug'](
       {
         controller,
         key: run.key,
@@ -118,6 +127,7 @@ export class Dispatcher implements Process {
         attempt: run.failures + 1,
         reasons: run.reasons,
         outcome: outcome.kind,
+        ...('reason' in outcome ? { reason: outcome.reason } : {}),
         ...('message' in outcome ? { error: outcome.message } : {}),
         ...(finish.kind === 'known' && finish.againAfterMs !== undefined ? { againAfterMs: finish.againAfterMs } : {}),
         writes: writesOf(outcome).length,

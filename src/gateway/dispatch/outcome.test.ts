@@ -129,7 +129,7 @@ describe('an Endpoint', () => {
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
-    endpoint = new Endpoint(`http://127.0.0.1:${port}${path}`, [await importSecret(secret)], 4);
+    endpoint = new Endpoint(`http://127.0.0.1:${port}${path}`, [await importSecret(secret)], { connections: 4 });
     return endpoint;
   }
   const send = (to: Endpoint, timeoutMs = 5000) => to.send({ method: 'POST', body: '{"ä":1}', id: 'msg', timeoutMs });
@@ -206,7 +206,7 @@ describe('an Endpoint', () => {
     server?.close();
     await once(server as Server, 'close');
     expect(await send(gone)).toMatchObject({ kind: 'refused' });
-    const byName = new Endpoint(`http://localhost:${port}/`, [await importSecret(secret)], 1);
+    const byName = new Endpoint(`http://localhost:${port}/`, [await importSecret(secret)], { connections: 1 });
     expect(await send(byName)).toMatchObject({ kind: 'refused' });
     await byName.close();
   });

@@ -3,7 +3,7 @@ import { LEVELHOOK_HEADER, type OutcomeBody, type RequestResult, type Write } fr
 import { outcomeSchema } from '../../contract/outcome-schema.ts';
 import type { Answer } from './endpoint.ts';
 
-/** A trigger's end, decoded. Everything that is not one of the first five is unknown: the run may still be going on. */
+/** A trigger's end, decoded. Everything that is not one of the first six is unknown: the run may still be going on. */
 export type Outcome =
   | { readonly kind: 'done'; readonly requeueAfterMs?: number; readonly writes: readonly Write[] }
   | {
@@ -17,6 +17,8 @@ export type Outcome =
   | { readonly kind: 'refused'; readonly message: string }
   /** The function itself asked for later, before it did anything. */
   | { readonly kind: 'deferred'; readonly message: string; readonly retryAfterMs: number }
+  /** Nothing was sent: see `EndpointGuard`. */
+  | { readonly kind: 'withheld'; readonly reason: string; readonly message: string; readonly retryAfterMs: number }
   | { readonly kind: 'unknown'; readonly reason: UnknownReason; readonly message: string };
 
 /** Why an outcome is unknown: the label of `levelhook_unknown_outcomes_total`. */
