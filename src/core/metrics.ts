@@ -42,6 +42,10 @@ export const METRICS = {
       labels: ['controller', 'reason'],
     },
     levelhook_lost_outcomes_total: { help: 'Runs whose deadline passed without an outcome.', labels: ['controller'] },
+    levelhook_impossible_writes_total: {
+      help: 'Outcomes that report a version which the apiserver does not have.',
+      labels: ['controller'],
+    },
     levelhook_stale_outcomes_total: { help: 'Outcomes refused by their run number.', labels: ['controller'] },
     levelhook_reflector_lists_total: { help: 'Lists by form.', labels: ['resource', 'form'] },
     levelhook_reflector_watch_ends_total: { help: 'Ended watches by reason.', labels: ['resource', 'reason'] },

@@ -3,6 +3,7 @@ import {
   type Clock,
   formatKind,
   type Logger,
+  messageOf,
   type Metrics,
   parseObjectKey,
   type ResourceVersion,
@@ -42,11 +43,13 @@ export class Dispatcher implements Process {
   readonly #barriers: Barriers;
   readonly #cache: Trigger['cache'];
   readonly #guard: EndpointGuard;
+  /** Views whose version at the server is being asked for. */
+  readonly #asking = new Set<View>();
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
     const views = options.views.map(({ view }) => view);
-    this.#barriers = new Barriers(views);
+    this.#barriers = new Barriers(views, options.clock);
     this.#cache = { views: locationsOf(views) };
     this.#guard = new EndpointGuard(options);
   }
@@ -95,7 +98,33 @@ export class Dispatcher implements Process {
 
   late(barrier: string): void {
     const waitedFor = new Set(this.#barriers.viewsOf(barrier));
-    for (const { view, requestProgress } of this.#options.views) if (waitedFor.has(view)) requestProgress();
+    for (const each of this.#options.views) {
+      if (!waitedFor.has(each.view)) continue;
+      // First what the server has at all: for a write that never was, no progress would be enough.
+      if (this.#barriers.hasCeiling(barrier, each.view)) each.requestProgress();
+      else void this.#askCeiling(barrier, each);
+    }
+  }
+
+  async #askCeiling(barrier: string, { view, currentVersion, requestProgress }: DispatchView): Promise<void> {
+    if (this.#asking.has(view)) return;
+    const { clock, controller, logger, metrics } = this.#options;
+    this.#asking.add(view);
+    try {
+      const askedAtMs = clock.now();
+      this.#barriers.learn(view, { version: await currentVersion(), askedAtMs });
+      if (!this.#barriers.isImpossible(barrier, view)) return;
+      metrics.count('levelhook_impossible_writes_total', { controller });
+      logger.warn({ controller, resource: view.name, barrier }, 'a function reports a version that does not exist');
+    } catch (error) {
+      logger.warn(
+        { controller, resource: view.name, error: messageOf(error) },
+        'the version of a resource is not known',
+      );
+      requestProgress();
+    } finally {
+      this.#asking.delete(view);
+    }
   }
 
   #trigger(run: Run, remainingMs: number): Trigger {

@@ -50,6 +50,16 @@ describe('decodeOutcome', () => {
       { kind: 'deferred', message: 'the function answered 503', retryAfterMs: 1000 },
     ],
     [
+      'put off until a date that has passed',
+      answered(429, '', ours({ 'retry-after': 'Wed, 21 Oct 2015 07:28:00 GMT' })),
+      { kind: 'deferred', message: 'the function answered 429', retryAfterMs: 100 },
+    ],
+    [
+      'put off for longer than an hour',
+      answered(503, '', ours({ 'retry-after': 'Wed, 21 Oct 2065 07:28:00 GMT' })),
+      { kind: 'deferred', message: 'the function answered 503', retryAfterMs: 3_600_000 },
+    ],
+    [
       'put off for no time',
       answered(503, '', ours({ 'retry-after': 'x' })),
       { kind: 'deferred', message: 'the function answered 503', retryAfterMs: 1000 },
