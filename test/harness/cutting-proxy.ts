@@ -13,7 +13,7 @@ export class CuttingProxy {
   #timer: NodeJS.Timeout | undefined;
   #cuts = 0;
 
-  private constructor(target: { host: string; port: number }) {
+  private constructor(target: { host: string; port: number }, lagMs: number) {
     this.#target = target;
     this.#server = createServer((inside) => {
       const outside = connect(this.#target);
@@ -25,17 +25,23 @@ export class CuttingProxy {
         socket.on('error', () => {});
         socket.on('close', () => {
           this.#sockets.delete(socket);
-          other.destroy();
+          if (lagMs === 0) other.destroy();
+          else setTimeout(() => other.destroy(), lagMs);
         });
-        socket.pipe(other);
+        if (socket === inside || lagMs === 0) socket.pipe(other);
+        // In order, since all wait the same time.
+        else socket.on('data', (chunk) => setTimeout(() => other.writable && other.write(chunk), lagMs));
       }
     });
   }
 
-  /** @param server `https://127.0.0.1:PORT` */
-  static async start(server: string): Promise<CuttingProxy> {
+  /**
+   * @param server `https://127.0.0.1:PORT`
+   * @param lagMs how much later than the server says it its clients hear it: a cache that lags. Default 0.
+   */
+  static async start(server: string, lagMs = 0): Promise<CuttingProxy> {
     const { hostname, port } = new URL(server);
-    const proxy = new CuttingProxy({ host: hostname, port: Number(port) });
+    const proxy = new CuttingProxy({ host: hostname, port: Number(port) }, lagMs);
     await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve));
     return proxy;
   }
