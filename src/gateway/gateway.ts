@@ -31,6 +31,7 @@ import { PrometheusMetrics } from './manager/metrics.ts';
 import { Recovery } from './manager/recovery.ts';
 import { AdminServer } from './server/admin-server.ts';
 import { Dashboard } from './server/dashboard.ts';
+import { reconcileApi } from './server/reconcile-api.ts';
 import { BullMqWorkQueue } from './workqueue/bullmq-work-queue.ts';
 
 /** What start-up has made and the controllers are made of. */
@@ -87,6 +88,16 @@ export class Gateway {
       ready: this.#readyChecks(),
       metrics: () => this.#renderMetrics(),
       dashboard: this.#dashboard,
+      reconcile: reconcileApi({
+        tokens: config.apiTokens,
+        controller: (name) => {
+          const found = this.#controllers.get(name);
+          return found && ((request) => found.requeue(request));
+        },
+        healthy: () => this.#parts?.recovery.healthy ?? false,
+        clock: this.#clock,
+        logger,
+      }),
     });
   }
 

@@ -17,12 +17,14 @@ export interface AdminServerOptions {
   /** The metrics in Prometheus' text form. */
   readonly metrics: () => Promise<string>;
   readonly dashboard: Dashboard;
+  /** Mounted at `/reconcile`: see `reconcileApi`. */
+  readonly reconcile: Hono;
 }
 
 /** Names under which a browser on this machine may ask for the dashboard. */
 const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]']);
 
-/** The gateway's own HTTP server: `/livez`, `/readyz`, `/metrics`, and the dashboard on loopback only. */
+/** The gateway's own HTTP server: `/livez`, `/readyz`, `/metrics`, `/reconcile`, and the dashboard on loopback only. */
 export class AdminServer {
   readonly #options: AdminServerOptions;
   readonly #server: Server;
@@ -73,6 +75,7 @@ function adminApp(options: AdminServerOptions): Hono {
   app.get('/livez', health(options.live));
   app.get('/readyz', health(options.ready));
   app.get('/metrics', async (context) => context.text(await options.metrics()));
+  app.route('/reconcile', options.reconcile);
   if (LOOPBACK.has(options.host)) {
     const { dashboard } = options;
     app.get('/', (context) => context.redirect(dashboard.path));
