@@ -135,7 +135,7 @@ export class Gateway {
     const { signal } = this.#stop;
     const keys = await this.#signingKeys();
     const ca = readCertificates(config.functionCaFile);
-    for (const url of config.functionUrls) checkEndpoint(url, rulesForConfigured(url));
+    checkFunctionUrls(config.functionUrls);
     this.#cacheSettings = readCacheSettings(config.cacheFile);
     await this.#server.start();
     this.#lifecycle.started('server', () => this.#server.stop());
@@ -294,6 +294,14 @@ export class Gateway {
       this.#metrics.set('controller_runtime_active_workers', { controller: name }, running);
     }
     return this.#metrics.registry.metrics();
+  }
+}
+
+function checkFunctionUrls(urls: readonly string[]): void {
+  try {
+    for (const url of urls) checkEndpoint(url, rulesForConfigured(url));
+  } catch (error) {
+    throw new UserError(`LEVELHOOK_FUNCTIONS is wrong: ${messageOf(error)}.`);
   }
 }
 

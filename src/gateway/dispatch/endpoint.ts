@@ -60,6 +60,7 @@ export class Endpoint {
     const { connections, ca, rules = rulesForConfigured(url) } = options;
     const { origin, pathname, search } = checkEndpoint(url, rules);
     this.url = url;
+    // Over HTTP/2 all triggers would share one connection, and what cuts one would leave the outcomes of all unknown.
     const connect = { lookup: guardedLookup(rules), ...(ca === undefined ? {} : { ca }) };
     this.#pool = new Pool(origin, { connections, pipelining: 1, allowH2: false, connect, ...KEEP_ALIVE });
     this.#path = pathname + search;
