@@ -9,6 +9,8 @@ export interface Reason {
   readonly object?: string;
   /** The resourceVersion of that object at that event. */
   readonly resourceVersion?: string;
+  /** What whoever asked for the run has said. At most 200 characters. */
+  readonly message?: string;
 }
 
 /** One key to reconcile. */

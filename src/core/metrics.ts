@@ -33,7 +33,19 @@ export const METRICS = {
     controller_runtime_reconcile_errors_total: { help: 'Runs that ended in an error.', labels: ['controller'] },
     rest_client_requests_total: { help: 'Requests to the apiserver.', labels: ['code', 'method'] },
     levelhook_triggers_total: { help: 'Triggers by what came back.', labels: ['controller', 'outcome'] },
+    levelhook_unknown_outcomes_total: {
+      help: 'Triggers after which nobody knows what the run did, by reason.',
+      labels: ['controller', 'reason'],
+    },
+    levelhook_withheld_triggers_total: {
+      help: 'Triggers not sent, since the function cannot use them now, by reason.',
+      labels: ['controller', 'reason'],
+    },
     levelhook_lost_outcomes_total: { help: 'Runs whose deadline passed without an outcome.', labels: ['controller'] },
+    levelhook_impossible_writes_total: {
+      help: 'Outcomes that report a version which the apiserver does not have.',
+      labels: ['controller'],
+    },
     levelhook_stale_outcomes_total: { help: 'Outcomes refused by their run number.', labels: ['controller'] },
     levelhook_reflector_lists_total: { help: 'Lists by form.', labels: ['resource', 'form'] },
     levelhook_reflector_watch_ends_total: { help: 'Ended watches by reason.', labels: ['resource', 'reason'] },
@@ -45,6 +57,10 @@ export const METRICS = {
     workqueue_depth: { help: 'Keys waiting to run now.', labels: ['name'] },
     controller_runtime_active_workers: { help: 'Runs in flight.', labels: ['controller'] },
     controller_runtime_max_concurrent_reconciles: { help: 'Runs allowed at a time.', labels: ['controller'] },
+    levelhook_endpoint_withheld: {
+      help: '1 while triggers are withheld from a function, by reason.',
+      labels: ['controller', 'reason'],
+    },
     levelhook_view_synced: { help: '1 when the view is complete.', labels: ['resource'] },
     levelhook_gateway_paused: { help: '1 while nothing is dispatched.', labels: [] },
   },

@@ -1,4 +1,4 @@
-import { formatObjectKey, type Logger, messageOf } from '../core/index.ts';
+import { formatKind, formatObjectKey, type Logger, messageOf } from '../core/index.ts';
 import type { RequestResult, Trigger, TriggerRequest } from '../contract/index.ts';
 import { type ApiTransport, ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
@@ -30,7 +30,7 @@ export async function runTrigger(
     const cache = options.cache(signal);
     const results = [];
     for (const request of trigger.requests)
-      results.push(await runRequest(controller, request, { ...options, cache, signal, deadlineMs }));
+      results.push(await runRequest(controller, trigger, request, { ...options, cache, signal, deadlineMs }));
     return results;
   } finally {
     clearTimeout(timer);
@@ -39,11 +39,25 @@ export async function runTrigger(
 
 async function runRequest(
   controller: Controller,
+  { cache: { views } }: Trigger,
   request: TriggerRequest,
   options: Omit<RunOptions, 'cache'> & { cache: CacheReader; signal: AbortSignal; deadlineMs: number },
 ): Promise<RequestResult> {
-  const { signal, deadlineMs } = options;
-  const api = new ApiWriter(options.api, { signal, deadlineMs, now: options.now });
+  const { signal, deadlineMs, now } = options;
+  const api = new ApiWriter(options.api, { signal, deadlineMs, now });
+  const result = await resultOf(controller, request, api, options);
+  // What is not cached the next run cannot miss there: an Event that may or may not exist delays nothing.
+  const doubt = api.unanswered.find((write) => views[formatKind(write)] !== undefined);
+  return doubt ? { status: 'unknown', message: doubt.message } : result;
+}
+
+async function resultOf(
+  controller: Controller,
+  request: TriggerRequest,
+  api: ApiWriter,
+  options: Omit<RunOptions, 'cache'> & { cache: CacheReader; signal: AbortSignal },
+): Promise<RequestResult> {
+  const { signal } = options;
   const log = options.log.child({ key: formatObjectKey(request), run: request.run });
   const { namespace, name, attempt, reasons } = request;
   const given = { ...(namespace === undefined ? {} : { namespace }), name, attempt, reasons };

@@ -33,6 +33,12 @@ const schema = z.object({
   LEVELHOOK_FUNCTIONS: functionUrls.default([]),
   /** What triggers are signed with: one `whsec_...`, or two while one is being rotated. */
   LEVELHOOK_SIGNING_SECRETS: words.default([]),
+  /** A PEM file of the certificate authorities of functions at https URLs, instead of those that Node knows. */
+  LEVELHOOK_FUNCTION_CA_FILE: z.string().optional(),
+  /** Bearer tokens that may queue keys at `POST /reconcile`, separated by spaces or commas. Default: nobody may. */
+  LEVELHOOK_API_TOKENS: words
+    .pipe(z.array(z.string().min(16, 'must hold tokens of at least 16 characters each')))
+    .default([]),
   /** Where the gateway's own server listens. The dashboard is served on loopback only. */
   LEVELHOOK_HOST: z.string().default('127.0.0.1'),
   LEVELHOOK_PORT: z.coerce.number('must be a port number').int().min(0).max(65_535).default(8787),
@@ -76,6 +82,9 @@ export interface GatewayConfig {
   readonly kubeconfig: string | undefined;
   readonly functionUrls: readonly string[];
   readonly signingSecrets: readonly string[];
+  /** See `EndpointOptions.ca`. */
+  readonly functionCaFile: string | undefined;
+  readonly apiTokens: readonly string[];
   readonly host: string;
   readonly port: number;
   readonly logLevel: (typeof LOG_LEVELS)[number];
@@ -118,6 +127,8 @@ export function readConfig(
     kubeconfig: overrides.kubeconfig,
     functionUrls: value.LEVELHOOK_FUNCTIONS,
     signingSecrets: value.LEVELHOOK_SIGNING_SECRETS,
+    functionCaFile: value.LEVELHOOK_FUNCTION_CA_FILE,
+    apiTokens: value.LEVELHOOK_API_TOKENS,
     host: value.LEVELHOOK_HOST,
     port: value.LEVELHOOK_PORT,
     logLevel: value.LEVELHOOK_LOG_LEVEL,

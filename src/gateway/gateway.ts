@@ -23,7 +23,9 @@ import type { GatewayConfig } from './config.ts';
 import { Controller } from './controllers/controller.ts';
 import { FunctionRegistry } from './controllers/function-registry.ts';
 import { CacheAccess } from './dispatch/cache-access.ts';
+import { readCertificates } from './dispatch/certificates.ts';
 import { Endpoint } from './dispatch/endpoint.ts';
+import { checkEndpoint, rulesForConfigured } from './dispatch/endpoint-rules.ts';
 import { TokenKeys } from './dispatch/token-keys.ts';
 import type { HealthCheck } from './manager/health.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
@@ -33,6 +35,7 @@ import { AdminServer, CACHE_PATH } from './server/admin-server.ts';
 import { CacheApi } from './server/cache-api/cache-api.ts';
 import { Catalog } from './server/cache-api/catalog.ts';
 import { Dashboard } from './server/dashboard.ts';
+import { reconcileApi } from './server/reconcile-api.ts';
 import { BullMqWorkQueue } from './workqueue/bullmq-work-queue.ts';
 
 /** What start-up has made and the controllers are made of. */
@@ -41,6 +44,8 @@ interface Parts {
   readonly client: ApiClient;
   readonly clusterId: string;
   readonly keys: readonly SigningKey[];
+  /** Whom functions' certificates are checked against; undefined: those that Node knows. */
+  readonly ca: string | undefined;
   readonly informers: Informers;
   readonly recovery: Recovery;
   readonly tokenKeys: TokenKeys;
@@ -91,6 +96,16 @@ export class Gateway {
       dashboard: this.#dashboard,
       cacheApi: () => this.#parts?.cacheApi,
       tls: config.tls,
+      reconcile: reconcileApi({
+        tokens: config.apiTokens,
+        controller: (name) => {
+          const found = this.#controllers.get(name);
+          return found && ((request) => found.requeue(request));
+        },
+        healthy: () => this.#parts?.recovery.healthy ?? false,
+        clock: this.#clock,
+        logger,
+      }),
     });
   }
 
@@ -127,6 +142,8 @@ export class Gateway {
     const config = this.#config;
     const { signal } = this.#stop;
     const keys = await this.#signingKeys();
+    const ca = readCertificates(config.functionCaFile);
+    checkFunctionUrls(config.functionUrls);
     this.#cacheSettings = readCacheSettings(config.cacheFile);
     await this.#server.start();
     this.#lifecycle.started('server', () => this.#server.stop());
@@ -177,11 +194,12 @@ export class Gateway {
       clock: this.#clock,
     });
     const cacheApi = this.#createCacheApi({ redis, client, informers, recovery, tokenKeys });
-    const parts: Parts = { redis, client, clusterId, keys, informers, recovery, tokenKeys, cacheApi };
+    const parts: Parts = { redis, client, clusterId, keys, ca, informers, recovery, tokenKeys, cacheApi };
     this.#parts = parts;
     const functions = new FunctionRegistry({
       urls: config.functionUrls,
       keys,
+      ca,
       add: (description, url) => this.#addController(description, url, parts),
       clock: this.#clock,
       logger: this.#logger,
@@ -191,7 +209,7 @@ export class Gateway {
     this.#lifecycle.started('functions', () => functions.stopped());
   }
 
-  #createCacheApi(parts: Omit<Parts, 'cacheApi' | 'clusterId' | 'keys'>): CacheApi {
+  #createCacheApi(parts: Omit<Parts, 'ca' | 'cacheApi' | 'clusterId' | 'keys'>): CacheApi {
     const { redis, client, informers, recovery, tokenKeys } = parts;
     const views = () =>
       informers.all().map((informer) => ({
@@ -258,7 +276,7 @@ export class Gateway {
   /** Its queue is known to the relay, and paused until recovery has looked at it and at its views. */
   async #createController(description: Description, url: string, parts: Parts): Promise<Controller> {
     const { name, concurrency, timeoutSeconds, owns, watches, reads } = description;
-    const { redis, clusterId, client, informers, keys, tokenKeys } = parts;
+    const { redis, clusterId, client, informers, keys, ca, tokenKeys } = parts;
     const { cacheTokenMs, keyPrefix, logTriggers, resyncMs } = this.#config;
     // Each kind once, that of `for` first.
     const kinds = new Map([description.for, ...owns, ...watches, ...reads].map((kind) => [formatKind(kind), kind]));
@@ -275,7 +293,7 @@ export class Gateway {
     const queue = new BullMqWorkQueue({ ...shared, redis, keyPrefix, clusterId, name, concurrency, timeoutMs });
     queue.pause();
     this.#queues.set(name, queue);
-    const endpoint = new Endpoint(url, keys, concurrency);
+    const endpoint = new Endpoint(url, keys, { connections: concurrency, ca });
     const cacheUrl = this.#cacheUrlFor(url);
     const cacheAccess = new CacheAccess({
       controller: name,
@@ -327,6 +345,14 @@ export class Gateway {
       this.#metrics.set('controller_runtime_active_workers', { controller: name }, running);
     }
     return this.#metrics.registry.metrics();
+  }
+}
+
+function checkFunctionUrls(urls: readonly string[]): void {
+  try {
+    for (const url of urls) checkEndpoint(url, rulesForConfigured(url));
+  } catch (error) {
+    throw new UserError(`LEVELHOOK_FUNCTIONS is wrong: ${messageOf(error)}.`);
   }
 }
 

@@ -8,6 +8,7 @@ import { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Endpoint } from '../dispatch/endpoint.ts';
 import { enqueueControllerOwner, enqueueObject, enqueueReferrers } from '../handlers/event-handler.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
+import { requeue, type RequeueRequest } from './requeue.ts';
 
 export interface ControllerOptions {
   readonly description: Description;
@@ -139,6 +140,14 @@ export class Controller {
       logger.info({ controller: this.name, keys: count, next: new Date(next).toISOString() }, 'resync');
     }
     await this.queue.setResyncAt(next);
+  }
+
+  /** Queues keys because somebody asked for it. @throws UserError as `requeue`. */
+  async requeue(request: RequeueRequest): Promise<number> {
+    const [reconciled] = this.#options.sources;
+    if (!reconciled) return 0;
+    const views = reconciled.informers.map(({ view }) => view);
+    return requeue({ resource: reconciled.resource, views, queue: this.queue }, request);
   }
 
   async #queueAll(reason: 'initial' | 'resync'): Promise<number> {

@@ -1,11 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { type Clock, type Logger, type Metrics, parseObjectKey, type ResourceVersion } from '../../core/index.ts';
+import {
+  type Clock,
+  type Logger,
+  messageOf,
+  type Metrics,
+  parseObjectKey,
+  type ResourceVersion,
+} from '../../core/index.ts';
 import { CONTRACT_VERSION, type Trigger, type Write } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
 import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
 import { Barriers } from './barrier.ts';
 import type { CacheAccess } from './cache-access.ts';
 import type { Endpoint } from './endpoint.ts';
+import { EndpointGuard } from './endpoint-guard.ts';
 import { decodeOutcome, type Outcome } from './outcome.ts';
 import { decide, decideLost } from './requeue-policy.ts';
 
@@ -34,10 +42,15 @@ export interface DispatcherOptions {
 export class Dispatcher implements Process {
   readonly #options: DispatcherOptions;
   readonly #barriers: Barriers;
+  readonly #guard: EndpointGuard;
+  /** Views whose version at the server is being asked for. */
+  readonly #asking = new Set<View>();
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    this.#barriers = new Barriers(options.views.map(({ view }) => view));
+    const views = options.views.map(({ view }) => view);
+    this.#barriers = new Barriers(views, options.clock);
+    this.#guard = new EndpointGuard(options);
   }
 
   async run(run: Run): Promise<Finish> {
@@ -45,19 +58,24 @@ export class Dispatcher implements Process {
     const cache = await cacheAccess.location();
     const startedAt = clock.now();
     const timeoutMs = run.deadlineMs - startedAt;
-    const answer = await endpoint.send({
-      method: 'POST',
-      body: JSON.stringify(this.#trigger(run, timeoutMs, cache)),
-      id: randomUUID(),
-      timeoutMs,
+    const outcome = await this.#guard.run(async () => {
+      const body = JSON.stringify(this.#trigger(run, timeoutMs, cache));
+      return decodeOutcome(await endpoint.send({ method: 'POST', body, id: randomUUID(), timeoutMs }));
     });
-    const outcome = decodeOutcome(answer);
     const { finish, result } = decide(outcome, run.failures);
     const durationMs = clock.now() - startedAt;
+    // No trigger, so no reconcile: the guard has counted it.
+    if (outcome.kind === 'withheld') {
+      this.#log(run, outcome, finish, durationMs);
+      return finish;
+    }
     metrics.observe('controller_runtime_reconcile_time_seconds', { controller }, durationMs / 1000);
     metrics.count('controller_runtime_reconcile_total', { controller, result });
     if (result === 'error') metrics.count('controller_runtime_reconcile_errors_total', { controller });
     metrics.count('levelhook_triggers_total', { controller, outcome: outcome.kind });
+    if (outcome.kind === 'unknown') {
+      metrics.count('levelhook_unknown_outcomes_total', { controller, reason: outcome.reason });
+    }
     this.#log(run, outcome, finish, durationMs);
     return this.#withBarrier(finish, writesOf(outcome));
   }
@@ -80,7 +98,33 @@ export class Dispatcher implements Process {
 
   late(barrier: string): void {
     const waitedFor = new Set(this.#barriers.viewsOf(barrier));
-    for (const { view, requestProgress } of this.#options.views) if (waitedFor.has(view)) requestProgress();
+    for (const each of this.#options.views) {
+      if (!waitedFor.has(each.view)) continue;
+      // First what the server has at all: for a write that never was, no progress would be enough.
+      if (this.#barriers.hasCeiling(barrier, each.view)) each.requestProgress();
+      else void this.#askCeiling(barrier, each);
+    }
+  }
+
+  async #askCeiling(barrier: string, { view, currentVersion, requestProgress }: DispatchView): Promise<void> {
+    if (this.#asking.has(view)) return;
+    const { clock, controller, logger, metrics } = this.#options;
+    this.#asking.add(view);
+    try {
+      const askedAtMs = clock.now();
+      this.#barriers.learn(view, { version: await currentVersion(), askedAtMs });
+      if (!this.#barriers.isImpossible(barrier, view)) return;
+      metrics.count('levelhook_impossible_writes_total', { controller });
+      logger.warn({ controller, resource: view.name, barrier }, 'a function reports a version that does not exist');
+    } catch (error) {
+      logger.warn(
+        { controller, resource: view.name, error: messageOf(error) },
+        'the version of a resource is not known',
+      );
+      requestProgress();
+    } finally {
+      this.#asking.delete(view);
+    }
   }
 
   #trigger(run: Run, remainingMs: number, cache: Trigger['cache']): Trigger {
@@ -102,8 +146,9 @@ export class Dispatcher implements Process {
 
   #log(run: Run, outcome: Outcome, finish: Finish, durationMs: number): void {
     const { controller, logger, logTriggers } = this.#options;
-    const failed = outcome.kind !== 'done' && outcome.kind !== 'deferred';
-    logger[failed ? 'warn' : logTriggers ? 'info' : 'debug'](
+    const quiet = outcome.kind === 'withheld';
+    const failed = !quiet && outcome.kind !== 'done' && outcome.kind !== 'deferred';
+    logger[quiet ? 'debug' : failed ? 'warn' : logTriggers ? 'info' : 'debug'](
       {
         controller,
         key: run.key,
@@ -111,6 +156,7 @@ export class Dispatcher implements Process {
         attempt: run.failures + 1,
         reasons: run.reasons,
         outcome: outcome.kind,
+        ...('reason' in outcome ? { reason: outcome.reason } : {}),
         ...('message' in outcome ? { error: outcome.message } : {}),
         ...(finish.kind === 'known' && finish.againAfterMs !== undefined ? { againAfterMs: finish.againAfterMs } : {}),
         writes: writesOf(outcome).length,

@@ -25,6 +25,8 @@ export interface AdminServerOptions {
   readonly cacheApi?: () => CacheApi | undefined;
   /** Serves https. Default: http. */
   readonly tls?: TlsFiles | undefined;
+  /** Mounted at `/reconcile`: see `reconcileApi`. */
+  readonly reconcile: Hono;
 }
 
 /** Where the cache API is. */
@@ -33,7 +35,7 @@ export const CACHE_PATH = '/cache';
 /** Names under which a browser on this machine may ask for the dashboard. */
 const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]']);
 
-/** The gateway's own HTTP server: `/livez`, `/readyz`, `/metrics`, and the dashboard on loopback only. */
+/** The gateway's own HTTP server: `/livez`, `/readyz`, `/metrics`, `/reconcile`, and the dashboard on loopback only. */
 export class AdminServer {
   readonly #options: AdminServerOptions;
   #server: Server | undefined;
@@ -97,6 +99,7 @@ function adminApp(options: AdminServerOptions): Hono {
   app.get('/livez', health(options.live));
   app.get('/readyz', health(options.ready));
   app.get('/metrics', async (context) => context.text(await options.metrics()));
+  app.route('/reconcile', options.reconcile);
   if (LOOPBACK.has(options.host)) {
     const { dashboard } = options;
     app.get('/', (context) => context.redirect(dashboard.path));

@@ -155,6 +155,25 @@ describe('levelhook gateway', () => {
     expect(command.output).not.toContain(secret);
   });
 
+  it.each<[string, Readonly<Record<string, string>>, RegExp]>([
+    [
+      'a token that can be guessed',
+      { LEVELHOOK_API_TOKENS: 'hidden' },
+      /API_TOKENS is wrong: must hold tokens of at least 16/,
+    ],
+    ['authorities that are nowhere', { LEVELHOOK_FUNCTION_CA_FILE: '/nowhere' }, /FUNCTION_CA_FILE cannot be read/],
+    [
+      'an address that no function has',
+      { LEVELHOOK_FUNCTIONS: 'http://169.254.169.254/latest' },
+      /LEVELHOOK_FUNCTIONS is wrong: the endpoint http:\/\/169\.254\.169\.254 is an address that no function has/,
+    ],
+  ])('%s', async (_, variables, sentence) => {
+    const env = { LEVELHOOK_SIGNING_SECRETS: generateSecret(), ...variables };
+    command = levelhook(['gateway', '--port', '0', '--kubeconfig', inject('kubeconfig')], env);
+    await expectOneSentence(sentence);
+    expect(command.output).not.toContain('hidden');
+  });
+
   it('the signing secret is missing', async () => {
     command = levelhook(['gateway', '--port', '0'], { LEVELHOOK_FUNCTIONS: url });
     await expectOneSentence(/LEVELHOOK_SIGNING_SECRETS is not set/);
@@ -217,6 +236,7 @@ describe('a function alone', () => {
   it.each<[string, Readonly<Record<string, string>>, RegExp]>([
     ['a bad port', { PORT: 'x' }, /PORT must be a number/],
     ['no Redis named', { REDIS_URL: '' }, /REDIS_URL is not set/],
+    ['a malformed secret', { LEVELHOOK_SIGNING_SECRETS: 'hidden' }, /^signing secret 1 of 1 is malformed: .*whsec_/],
     ['no secret', { LEVELHOOK_SIGNING_SECRETS: '' }, /LEVELHOOK_SIGNING_SECRETS is not set/],
   ])('%s', async (_, env, sentence) => {
     run(env);
