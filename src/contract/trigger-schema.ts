@@ -60,6 +60,13 @@ export const triggerSchema = z
           .min(1)
           .exactOptional()
           .describe("The bearer token for `url`: of the controller's kinds alone, valid until after the deadline."),
+        sealed: z
+          .record(z.string(), z.union([z.literal('*'), z.array(z.string().min(1))]))
+          .exactOptional()
+          .describe(
+            'Kinds that are encrypted in Redis and so are read through the cache API alone, by `apiVersion/Kind`: ' +
+              '`*`, or the cached namespaces. They are not among `views`.',
+          ),
       })
       .describe("Where the gateway's cache is."),
     requests: z.array(request).min(1).describe('One unless the function asked for batches.'),

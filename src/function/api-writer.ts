@@ -188,7 +188,9 @@ export class ApiWriter {
       if (answer.status >= 200 && answer.status < 300) {
         try {
           return JSON.parse(answer.body);
-        } catch (error) {
+        } catch {
+          // The parser's own message shows a piece of the text, which may be a Secret's.
+          const error = new Error('the answer is not JSON');
           unanswered(error);
           throw error;
         }

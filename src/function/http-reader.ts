@@ -14,7 +14,7 @@ import {
 } from '../core/index.ts';
 import { type CacheLocation, encodeSelection, isSecureUrl } from '../contract/index.ts';
 import { type CacheReader, type ListOptions, type ListResult, type OpenCache, SYNC_WAIT_MS } from './cache-reader.ts';
-import { oldestVersion, viewsOf } from './cache-views.ts';
+import { isSealed, namespacesOf, oldestVersion } from './cache-views.ts';
 
 export interface HttpReaderOptions {
   /** How long a read waits for a cache that is being filled for the first time, or asks for patience. Default 5000. */
@@ -49,9 +49,9 @@ export class HttpReader implements CacheReader {
   }
 
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
-    const [view] = viewsOf(this.#location, resource, key.namespace);
+    const isKept = namespacesOf(this.#location, resource, key.namespace).length > 0;
     // A namespaced object without a namespace is nobody: its path would be another's.
-    if (!view || resource.namespaced !== (key.namespace !== undefined)) return undefined;
+    if (!isKept || resource.namespaced !== (key.namespace !== undefined)) return undefined;
     if (!isSegment(key.name) || !isSegment(key.namespace ?? 'none')) return undefined;
     try {
       return (await this.#ask(resource, resourcePath(resource, key))) as T;
@@ -67,12 +67,12 @@ export class HttpReader implements CacheReader {
     const labels = requirementsOf(labelSelector ?? '');
     const fields = parseFieldSelector(fieldSelector ?? '');
     const query = encodeSelection({ ...rest, labels, fields });
-    const views = viewsOf(this.#location, resource, namespace);
+    const namespaces = namespacesOf(this.#location, resource, namespace);
     // Two conditions on the namespace that contradict each other, or one that no namespace fulfils.
     const nowhere = options.orphansIn !== undefined && options.orphansIn !== namespace;
     if (nowhere || !isSegment(namespace ?? 'all')) return { items: [], version: '0' };
     const lists = await Promise.all(
-      views.map((view) => this.#list<T>(resource, namespace ?? view.namespace, query, RESTARTS)),
+      namespaces.map((each) => this.#list<T>(resource, namespace ?? each, query, RESTARTS)),
     );
     return {
       items: lists.flatMap(({ items }) => items),
@@ -113,7 +113,7 @@ export class HttpReader implements CacheReader {
   /** Waits while the gateway asks for patience: a cache that is being filled, or too many requests. */
   async #ask(resource: Resource, path: string): Promise<unknown> {
     const { syncWaitMs = SYNC_WAIT_MS, signal = new AbortController().signal, fetch: send = fetch } = this.#options;
-    const { url, token } = addressOf(this.#location);
+    const { url, token } = addressOf(this.#location, isSealed(this.#location, resource));
     const until = Date.now() + syncWaitMs;
     for (;;) {
       const response = await send(url + path, {
@@ -122,7 +122,7 @@ export class HttpReader implements CacheReader {
         redirect: 'error',
         signal,
       });
-      if (response.ok) return await response.json();
+      if (response.ok) return await readJson(response, path);
       const body = await response.text();
       if (response.status === 400) throw new SelectorError(statusFrom(body, 400).message);
       const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'), Date.now());
@@ -146,10 +146,20 @@ interface ListBody<T> {
   readonly items: readonly T[];
 }
 
-function addressOf({ url, token }: CacheLocation): { url: string; token: string } {
+/** The parser's own message shows a piece of the text, which may be a Secret's, and errors are logged. */
+async function readJson(response: Response, path: string): Promise<unknown> {
+  const text = await response.text();
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error(`the cache API's answer to ${path.split('?', 1)[0]} is not JSON`);
+  }
+}
+
+function addressOf({ url, token }: CacheLocation, sealed: boolean): { url: string; token: string } {
   if (url === undefined || token === undefined) {
     throw new Error(
-      'the trigger names no cache API: give the gateway an https address for it (LEVELHOOK_CACHE_URL) and call the function by https, or let the function read from Redis (redisCache)',
+      `the trigger names no cache API: give the gateway an https address for it (LEVELHOOK_CACHE_URL) and call the function by https${sealed ? '' : ', or let the function read from Redis (redisCache)'}`,
     );
   }
   if (!isSecureUrl(url)) {

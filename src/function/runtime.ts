@@ -1,7 +1,8 @@
-import { formatKind, formatObjectKey, type Logger, messageOf } from '../core/index.ts';
+import { formatObjectKey, type Logger, messageOf } from '../core/index.ts';
 import type { RequestResult, Trigger, TriggerRequest } from '../contract/index.ts';
 import { type ApiTransport, ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
+import { isCached } from './cache-views.ts';
 import type { Controller } from './controller.ts';
 import { RetryAfterError, TerminalError } from './errors.ts';
 
@@ -39,7 +40,7 @@ export async function runTrigger(
 
 async function runRequest(
   controller: Controller,
-  { cache: { views } }: Trigger,
+  { cache: location }: Trigger,
   request: TriggerRequest,
   options: Omit<RunOptions, 'cache'> & { cache: CacheReader; signal: AbortSignal; deadlineMs: number },
 ): Promise<RequestResult> {
@@ -47,7 +48,7 @@ async function runRequest(
   const api = new ApiWriter(options.api, { signal, deadlineMs, now });
   const result = await resultOf(controller, request, api, options);
   // What is not cached the next run cannot miss there: an Event that may or may not exist delays nothing.
-  const doubt = api.unanswered.find((write) => views[formatKind(write)] !== undefined);
+  const doubt = api.unanswered.find((write) => isCached(location, write));
   return doubt ? { status: 'unknown', message: doubt.message } : result;
 }
 

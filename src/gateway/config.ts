@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { UserError } from '../core/index.ts';
 import { isSecureUrl } from '../contract/index.ts';
+import { COMPRESS_ABOVE } from '../contract/node/codec.ts';
 
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
@@ -52,6 +53,20 @@ const schema = z.object({
   /** A file that says what of each kind is cached (YAML or JSON, see cache/cache-file.ts). Default: everything. */
   LEVELHOOK_CACHE_FILE: z.string().optional(),
   /**
+   * What Secrets are encrypted with in Redis, `ID:BASE64` of 32 random bytes each, separated by spaces or commas: the first
+   * one writes, all read. Default: none, and controllers that ask for Secrets are refused.
+   */
+  LEVELHOOK_CACHE_KEYS: words.default([]),
+  /** A file that holds the same. */
+  LEVELHOOK_CACHE_KEYS_FILE: z.string().optional(),
+  /** Objects of more bytes are compressed in Redis; `off`: none are. */
+  LEVELHOOK_CACHE_COMPRESS_ABOVE: z
+    .union(
+      [z.literal('off').transform(() => Infinity), z.coerce.number().int().min(0)],
+      'must be a number of bytes, or off',
+    )
+    .default(COMPRESS_ABOVE),
+  /**
    * Where functions reach the cache API, as `https://gateway.example.com/cache`. Default: the gateway's own address, when
    * that is loopback. It is told, with a token, to functions that are called by https or on loopback.
    */
@@ -93,6 +108,11 @@ export interface GatewayConfig {
   readonly resyncMs: number;
   /** See `cache/cache-file`. */
   readonly cacheFile: string | undefined;
+  /** See `cache/cache-keys`. */
+  readonly cacheKeys: readonly string[];
+  readonly cacheKeysFile: string | undefined;
+  /** In bytes. */
+  readonly cacheCompressAbove: number;
   readonly cacheUrl: string | undefined;
   readonly cacheTokenMs: number;
   readonly cacheRequestsPerSecond: number;
@@ -136,6 +156,9 @@ export function readConfig(
     drainMs: value.LEVELHOOK_DRAIN_SECONDS * 1000,
     resyncMs: value.LEVELHOOK_RESYNC_HOURS * 3_600_000,
     cacheFile: value.LEVELHOOK_CACHE_FILE,
+    cacheKeys: value.LEVELHOOK_CACHE_KEYS,
+    cacheKeysFile: value.LEVELHOOK_CACHE_KEYS_FILE,
+    cacheCompressAbove: value.LEVELHOOK_CACHE_COMPRESS_ABOVE,
     cacheUrl: value.LEVELHOOK_CACHE_URL,
     cacheTokenMs: value.LEVELHOOK_CACHE_TOKEN_SECONDS * 1000,
     cacheRequestsPerSecond: value.LEVELHOOK_CACHE_REQUESTS_PER_SECOND,

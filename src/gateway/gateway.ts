@@ -10,18 +10,21 @@ import {
   UserError,
 } from '../core/index.ts';
 import { type Description, importSecret, isLoopback, isSecureUrl, type SigningKey } from '../contract/index.ts';
+import type { KeyRing } from '../contract/node/key-ring.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity, discoverResource } from './apiserver/discovery.ts';
 import { readCacheSettings } from './cache/cache-file.ts';
+import { readCacheKeys } from './cache/cache-keys.ts';
 import type { KeyWakeup } from './cache/change.ts';
 import { Informers } from './cache/informers.ts';
 import { connectRedis, type Redis, withoutPassword } from './cache/redis.ts';
 import type { View } from './cache/view.ts';
-import { type CacheSettings, settingsFor } from './cache/view-settings.ts';
+import type { CacheSettings } from './cache/view-settings.ts';
 import type { GatewayConfig } from './config.ts';
 import { Controller } from './controllers/controller.ts';
 import { FunctionRegistry } from './controllers/function-registry.ts';
+import { checkSealedKinds } from './controllers/sealed-kinds.ts';
 import { CacheAccess } from './dispatch/cache-access.ts';
 import { readCertificates } from './dispatch/certificates.ts';
 import { Endpoint } from './dispatch/endpoint.ts';
@@ -77,6 +80,7 @@ export class Gateway {
   readonly #queues = new Map<string, BullMqWorkQueue>();
   readonly #names = new Set<string>();
   #cacheSettings: CacheSettings = { defaults: {}, kinds: {} };
+  #keyRing: KeyRing | undefined;
   readonly #controllers = new Map<string, Controller>();
   #parts: Parts | undefined;
   #functions: FunctionRegistry | undefined;
@@ -145,6 +149,7 @@ export class Gateway {
     const ca = readCertificates(config.functionCaFile);
     checkFunctionUrls(config.functionUrls);
     this.#cacheSettings = readCacheSettings(config.cacheFile);
+    this.#keyRing = readCacheKeys(config.cacheKeys, config.cacheKeysFile);
     await this.#server.start();
     this.#lifecycle.started('server', () => this.#server.stop());
     this.#logger.info({ url: this.#server.url }, 'listening');
@@ -171,6 +176,8 @@ export class Gateway {
       clusterId,
       viewsKey: `{${config.keyPrefix}:v1:${clusterId}}:views`,
       settings: this.#cacheSettings,
+      keyRing: this.#keyRing,
+      compressAbove: config.cacheCompressAbove,
       enqueue: (wakeups) => this.#enqueue(wakeups),
       term: this.#term,
       onForeignTerm: (view) => void this.#checkTerm(view),
@@ -193,7 +200,7 @@ export class Gateway {
       hash: `{${config.keyPrefix}:v1:${clusterId}}:token-keys`,
       clock: this.#clock,
     });
-    const cacheApi = this.#createCacheApi({ redis, client, informers, recovery, tokenKeys });
+    const cacheApi = this.#createCacheApi({ client, informers, recovery, tokenKeys });
     const parts: Parts = { redis, client, clusterId, keys, ca, informers, recovery, tokenKeys, cacheApi };
     this.#parts = parts;
     const functions = new FunctionRegistry({
@@ -209,8 +216,8 @@ export class Gateway {
     this.#lifecycle.started('functions', () => functions.stopped());
   }
 
-  #createCacheApi(parts: Omit<Parts, 'ca' | 'cacheApi' | 'clusterId' | 'keys'>): CacheApi {
-    const { redis, client, informers, recovery, tokenKeys } = parts;
+  #createCacheApi(parts: Omit<Parts, 'ca' | 'cacheApi' | 'clusterId' | 'keys' | 'redis'>): CacheApi {
+    const { client, informers, recovery, tokenKeys } = parts;
     const views = () =>
       informers.all().map((informer) => ({
         view: informer.view,
@@ -220,7 +227,6 @@ export class Gateway {
       catalog: new Catalog(views, client, () => this.#clock.now()),
       verify: (token) => tokenKeys.verify(token),
       available: () => recovery.healthy,
-      redis,
       listLimit: this.#config.cacheListLimit,
       requestsPerSecond: this.#config.cacheRequestsPerSecond,
       clock: this.#clock,
@@ -280,9 +286,7 @@ export class Gateway {
     const { cacheTokenMs, keyPrefix, logTriggers, resyncMs } = this.#config;
     // Each kind once, that of `for` first.
     const kinds = new Map([description.for, ...owns, ...watches, ...reads].map((kind) => [formatKind(kind), kind]));
-    if (kinds.has('v1/Secret') && settingsFor(this.#cacheSettings, 'v1/Secret').metadataOnly !== true) {
-      throw new UserError(`the controller "${name}" asks for v1/Secret: of Secrets only metadata is cached, if at all`);
-    }
+    checkSealedKinds(description, this.#cacheSettings, this.#keyRing !== undefined);
     const resources = await Promise.all([...kinds.values()].map((kind) => discoverResource(client, kind)));
     const sources = await Promise.all(
       resources.map(async (resource) => ({ resource, informers: await informers.ensure(resource, name) })),

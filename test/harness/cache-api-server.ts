@@ -47,7 +47,6 @@ export class CacheApiServer {
       ),
       verify: (token) => this.keys.verify(token),
       available: options.available ?? (() => true),
-      redis,
       listLimit: options.listLimit ?? 50_000,
       requestsPerSecond: options.requestsPerSecond ?? 1e6,
       clock,

@@ -2,13 +2,13 @@ import { formatObjectKey, type KubernetesObject, type ResourceVersion, isResourc
 import type { IndexSpec, ViewKeys } from '../cache-layout.ts';
 import { viewKeys } from '../cache-layout.ts';
 import { indexesOf, isSelected, type Selection } from '../selection.ts';
-import { decodeObject } from './codec.ts';
+import { ObjectCodec } from './codec.ts';
 
 /** The commands of a Redis connection that reading needs: ioredis' Redis has them. */
 export interface ViewCommands {
-  hget(key: string, field: string): Promise<string | null>;
+  hgetBuffer(key: string, field: string): Promise<Buffer | null>;
   hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
-  hlen(key: string): Promise<number>;
+  hmgetBuffer(key: string, ...fields: string[]): Promise<(Buffer | null)[]>;
   smembers(key: string): Promise<string[]>;
   sinter(...keys: string[]): Promise<string[]>;
   zrangebylex(key: string, min: string, max: string, limit: 'LIMIT', offset: number, count: number): Promise<string[]>;
@@ -44,11 +44,16 @@ export interface Found {
 export class ViewReader {
   readonly #redis: ViewCommands;
   readonly #keys: ViewKeys;
+  readonly #codec: Pick<ObjectCodec, 'decode'>;
 
-  /** @param prefix of the view's keys. */
-  constructor(redis: ViewCommands, prefix: string) {
+  /**
+   * @param prefix of the view's keys.
+   * @param codec of the view. Default: one without keys, which reads no encrypted view.
+   */
+  constructor(redis: ViewCommands, prefix: string, codec: Pick<ObjectCodec, 'decode'> = new ObjectCodec({ prefix })) {
     this.#redis = redis;
     this.#keys = viewKeys(prefix);
+    this.#codec = codec;
   }
 
   /**
@@ -74,9 +79,10 @@ export class ViewReader {
     };
   }
 
+  /** @throws UnreadableObjectError, as does `select`. */
   async get(key: string): Promise<Found | undefined> {
-    const text = await this.#redis.hget(this.#keys.objects, key);
-    return text === null ? undefined : found(key, text);
+    const stored = await this.#redis.hgetBuffer(this.#keys.objects, key);
+    return stored === null ? undefined : found(key, this.#codec.decode(key, stored));
   }
 
   /**
@@ -90,15 +96,15 @@ export class ViewReader {
   ): AsyncGenerator<Found[]> {
     for await (const keys of this.#candidates(selection, state, after, first)) {
       if (keys.length === 0) continue;
-      const texts = await this.#redis.hmget(this.#keys.objects, ...keys);
+      const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
       // A key's namespace never changes: what is selected by nothing else needs no second look.
       const { namespace: _, ...conditions } = selection;
       const certain = Object.keys(conditions).length === 0;
       yield keys.flatMap((key, at) => {
-        const text = texts[at];
+        const bytes = stored[at];
         // Deleted between the trips.
-        if (text === null || text === undefined) return [];
-        const object = found(key, text);
+        if (!bytes) return [];
+        const object = found(key, this.#codec.decode(key, bytes));
         return certain || isSelected(object.decode(), selection) ? [object] : [];
       });
     }
@@ -158,13 +164,8 @@ function range(namespace: string | undefined, after: string): [string, string] {
   return [min, namespace === undefined ? '+' : `(${namespace}0`];
 }
 
-function found(key: string, text: string): Found {
+function found(key: string, json: string): Found {
   let object: KubernetesObject | undefined;
-  return {
-    key,
-    // The first byte tells the format: this one is the JSON itself.
-    json: text.startsWith('{') ? text : JSON.stringify(decodeObject(text)),
-    // Parsing is most of what a read costs: whoever had to look at it has done that already.
-    decode: () => (object ??= decodeObject(text)),
-  };
+  // Parsing is most of what a read costs: whoever had to look at it has done that already.
+  return { key, json, decode: () => (object ??= JSON.parse(json) as KubernetesObject) };
 }

@@ -12,7 +12,8 @@ import {
 import { type CacheLocation, checkFields, type Selection } from '../../contract/index.ts';
 import { type ReadableState, ViewReader } from '../../contract/node/view-reader.ts';
 import { type CacheReader, type ListOptions, type ListResult, type OpenCache, SYNC_WAIT_MS } from '../cache-reader.ts';
-import { oldestVersion, viewsOf } from '../cache-views.ts';
+import { isSealed, oldestVersion, viewsOf } from '../cache-views.ts';
+import { HttpReader } from '../http-reader.ts';
 
 export interface RedisReaderOptions {
   /** How long a read waits for a cache that is being filled for the first time. Default 5000. */
@@ -24,7 +25,8 @@ export interface RedisReaderOptions {
 /**
  * Reads the cache straight from Redis, for functions close to it: the option `cache` of `createFunctionApp`. One
  * connection for the life of the process, opened at the first read. A read fails when Redis does not answer within five
- * seconds, and the key is retried.
+ * seconds, and the key is retried. Kinds that are encrypted in Redis (Secrets) are read through the cache API, with the
+ * token of the trigger.
  *
  * @param url `redis://host:port`, or a function that gives it at the first read.
  */
@@ -37,10 +39,21 @@ export function redisCache(url: string | (() => string)): OpenCache {
     redis.on('error', () => {});
     return redis;
   };
-  return (location, { signal }) => new RedisReader(connection(), location, { signal });
+  return (location, { signal }) => {
+    const http = new HttpReader(location, { signal });
+    const readerOf = (resource: Resource): CacheReader =>
+      isSealed(location, resource) ? http : new RedisReader(connection(), location, { signal });
+    return {
+      get: (resource, key) => readerOf(resource).get(resource, key),
+      list: (resource, options) => readerOf(resource).list(resource, options),
+    };
+  };
 }
 
-/** The `CacheReader` over one trigger's views. Two trips for a list by index, one for an object. */
+/**
+ * The `CacheReader` over one trigger's views. Two trips for a list by index, one for an object. It has no keys: of kinds
+ * that are encrypted it reads nothing, and throws a TypeError.
+ */
 export class RedisReader implements CacheReader {
   readonly #redis: Redis;
   readonly #location: CacheLocation;

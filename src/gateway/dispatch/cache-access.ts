@@ -1,5 +1,5 @@
 import { type Clock, formatKind } from '../../core/index.ts';
-import type { CacheScope, Trigger } from '../../contract/index.ts';
+import type { CacheLocation, CacheScope } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
 import type { TokenKeys } from './token-keys.ts';
 
@@ -21,20 +21,25 @@ export interface CacheAccessOptions {
  */
 export class CacheAccess {
   readonly #options: CacheAccessOptions;
-  readonly #views: Trigger['cache']['views'];
+  readonly #places: Pick<CacheLocation, 'views' | 'sealed'>;
   readonly #scope: CacheScope;
   #token: { readonly text: string; readonly expiresAtMs: number } | undefined;
 
   constructor(options: CacheAccessOptions) {
     this.#options = options;
-    this.#views = locationsOf(options.views);
+    const sealed = scopeOf(options.views.filter((view) => view.sealed));
+    this.#places = {
+      // What is encrypted nobody can read in Redis but the gateway.
+      views: locationsOf(options.views.filter((view) => !view.sealed)),
+      ...(Object.keys(sealed).length > 0 ? { sealed } : {}),
+    };
     this.#scope = scopeOf(options.views);
   }
 
-  async location(): Promise<Trigger['cache']> {
+  async location(): Promise<CacheLocation> {
     const { api } = this.#options;
-    if (!api) return { views: this.#views };
-    return { views: this.#views, url: api.url, token: await this.#currentToken(api.keys) };
+    if (!api) return this.#places;
+    return { ...this.#places, url: api.url, token: await this.#currentToken(api.keys) };
   }
 
   async #currentToken(keys: Pick<TokenKeys, 'sign'>): Promise<string> {
@@ -50,7 +55,7 @@ export class CacheAccess {
   }
 }
 
-function locationsOf(views: readonly View[]): Trigger['cache']['views'] {
+function locationsOf(views: readonly View[]): CacheLocation['views'] {
   const kinds = Map.groupBy(views, (view) => formatKind(view.resource));
   return Object.fromEntries([...kinds].map(([kind, each]) => [kind, each.map(({ location }) => location)]));
 }

@@ -1,6 +1,6 @@
 import { type Clock, compareResourceVersions, formatObjectKey, type ResourceVersion } from '../../../core/index.ts';
 import type { Selection } from '../../../contract/index.ts';
-import { type Found, type ReadableState, type ViewCommands, ViewReader } from '../../../contract/node/view-reader.ts';
+import type { Found, ReadableState, ViewReader } from '../../../contract/node/view-reader.ts';
 import type { Form } from './accept.ts';
 import { type AnswerForm, answerForm, type ListMetadata } from './answer-form.ts';
 import type { Catalog, ReadableView, ServedKind } from './catalog.ts';
@@ -10,7 +10,6 @@ import { type ListRequest, listRequest, readVersion } from './list-options.ts';
 import type { ResourceRequest } from './request-info.ts';
 
 export interface ReadingOptions {
-  readonly redis: ViewCommands;
   /** Objects in one answer without a limit; more are refused, since a part would be taken for all. */
   readonly listLimit: number;
   readonly clock: Clock;
@@ -56,7 +55,7 @@ async function readOne(
   notOlderThan: ResourceVersion | undefined,
   options: ReadingOptions,
 ): Promise<Found | undefined> {
-  const reader = new ViewReader(options.redis, view.view.location.prefix);
+  const { reader } = view.view;
   if (notOlderThan !== undefined) await readings([view], {}, notOlderThan, options);
   // In one trip; the state is asked for first.
   const [state, object] = await Promise.all([reader.state(), reader.get(key)]);
@@ -174,12 +173,12 @@ async function readings(
   views: readonly ReadableView[],
   selection: Selection,
   notOlderThan: ResourceVersion | undefined,
-  { redis, clock }: ReadingOptions,
+  { clock }: ReadingOptions,
 ): Promise<Reading[]> {
   const until = clock.now() + VERSION_WAIT_MS;
   return Promise.all(
     views.map(async ({ view, requestProgress }) => {
-      const reader = new ViewReader(redis, view.location.prefix);
+      const { reader } = view;
       let asked = false;
       for (;;) {
         const state = await reader.state(selection);
