@@ -204,7 +204,7 @@ export class View {
       const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
       const pairs = keys.flatMap((key, at) => {
         const bytes = stored[at];
-        return bytes ? [key, this.#codec.encode(key, this.#codec.decode(key, bytes))] : [];
+        return bytes ? [key, this.#codec.encode(key, this.#decode(key, bytes))] : [];
       });
       await this.#runReseal(pairs);
     }
