@@ -343,6 +343,20 @@ describe('a write without an acknowledgement', () => {
     ).toMatchObject({ status: 'done' });
   });
 
+  it('does so for a kind that is encrypted in Redis, and not for one that is not cached', async () => {
+    answer = () => ({ status: 504, body: '' });
+    const secrets = resource('v1', 'Secret');
+    const write: Reconcile = async (_request, { api }) => {
+      await api.create(secrets, { metadata: { namespace: 'a', name: 'x' } }).catch(() => {});
+    };
+    const outcome = async (cache: Trigger['cache']): Promise<unknown> =>
+      (await send(appOf(write), trigger({ cache }))).json();
+    expect(await outcome({ views: {}, sealed: { 'v1/Secret': '*' } })).toMatchObject({
+      results: [{ status: 'unknown' }],
+    });
+    expect(await outcome({ views: {} })).toMatchObject({ results: [{ status: 'done' }] });
+  });
+
   it('that was a read does not', async () => {
     answer = () => ({ status: 502, body: '' });
     expect(

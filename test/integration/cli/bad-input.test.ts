@@ -167,6 +167,17 @@ describe('levelhook gateway', () => {
       /API_TOKENS is wrong: must hold tokens of at least 16/,
     ],
     ['authorities that are nowhere', { LEVELHOOK_FUNCTION_CA_FILE: '/nowhere' }, /FUNCTION_CA_FILE cannot be read/],
+    ['a cache key that is none', { LEVELHOOK_CACHE_KEYS: 'k:hidden' }, /CACHE_KEYS is wrong: .* must have base64/],
+    [
+      'cache keys that are nowhere',
+      { LEVELHOOK_CACHE_KEYS_FILE: '/nowhere' },
+      /CACHE_KEYS_FILE \/nowhere cannot be read/,
+    ],
+    [
+      'a threshold that is no number',
+      { LEVELHOOK_CACHE_COMPRESS_ABOVE: 'never' },
+      /CACHE_COMPRESS_ABOVE is wrong: must be a number of bytes, or off/,
+    ],
     [
       'an address that no function has',
       { LEVELHOOK_FUNCTIONS: 'http://169.254.169.254/latest' },
