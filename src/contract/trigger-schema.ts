@@ -67,13 +67,6 @@ export const triggerSchema = z
             'Kinds that are encrypted in Redis and so are read through the cache API alone, by `apiVersion/Kind`: ' +
               '`*`, or the cached namespaces. They are not among `views`.',
           ),
-        url: z
-          .string()
-          .exactOptional()
-          .describe(
-            'The cache API, to which `/apis/apps/v1/...` is appended. Absent when there is none for this function.',
-          ),
-        token: z.string().exactOptional().describe('The bearer token for it.'),
       })
       .describe("Where the gateway's cache is."),
     requests: z.array(request).min(1).describe('One unless the function asked for batches.'),
