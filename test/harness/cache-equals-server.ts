@@ -43,7 +43,7 @@ export async function viewsOf(setting: Setting, cluster: Cluster, kind: CachedKi
       keyPrefix: setting.keyPrefix,
       clusterId,
       resource,
-      settings: settingsHash(settings, namespace),
+      settings: settingsHash(settings, namespace, formatKind(resource)),
     }),
     ...(namespace === undefined ? {} : { namespace }),
   }));
@@ -148,7 +148,7 @@ async function listServer(
       ? 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1'
       : 'application/json',
   });
-  const transform = transformOf(settings);
+  const transform = transformOf(settings, formatKind(resource));
   const objects = new Map<string, KubernetesObject>();
   for (const item of list.items) {
     const object = { ...item, apiVersion: resource.apiVersion, kind: resource.kind };
