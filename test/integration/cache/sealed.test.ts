@@ -91,10 +91,10 @@ describe('an encrypted view', () => {
   it('goes on with a rotation that was cut off in the middle', async () => {
     await fill(await open(first));
     const cut = await open(second, first);
-    const { keys } = View.prototype;
+    const whole = await open(second, first);
     let parts = 0;
-    cut.keys = async function* cutOff(this: View) {
-      for await (const part of keys.call(this)) {
+    cut.keys = async function* cutOff() {
+      for await (const part of whole.keys()) {
         parts += 1;
         if (parts > 1) throw new Error('cut off');
         yield part;
