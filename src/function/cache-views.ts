@@ -44,9 +44,7 @@ export function viewsOf(
   namespace: string | undefined,
 ): readonly ViewLocation[] {
   if (isSealed(location, resource)) {
-    throw new TypeError(
-      `${formatKind(resource)} is encrypted in Redis and cannot be read there: use the HTTP reader (httpCache), or redisCache, which does so for such kinds`,
-    );
+    throw new TypeError(`${formatKind(resource)} is encrypted in Redis and cannot be read there: use the HTTP reader`);
   }
   const views = location.views[formatKind(resource)];
   if (views === undefined) {

@@ -152,7 +152,7 @@ async function readJson(response: Response, path: string): Promise<unknown> {
   try {
     return JSON.parse(text);
   } catch {
-    throw new Error(`the cache API's answer to ${path.split('?', 1)[0]} is not JSON`);
+    throw new Error(`the answer to ${path.split('?', 1)[0]} is not JSON`);
   }
 }
 
