@@ -63,6 +63,6 @@ describe('a kind that is encrypted', () => {
     const broken: typeof fetch = async () => new Response('{"data": aHVudGVyMg}');
     const reader = new HttpReader({ ...location('*'), url: 'https://g/cache', token: 't' }, { fetch: broken });
     const message = await reader.get(secrets, { namespace: 'a', name: 'n' }).catch(String);
-    expect(message).toBe("Error: the answer to /api/v1/namespaces/a/secrets/n is not JSON");
+    expect(message).toBe('Error: the answer to /api/v1/namespaces/a/secrets/n is not JSON');
   });
 });
