@@ -6,7 +6,7 @@ import { replicaset } from './controller.ts';
 export function createApp(environment: Readonly<Record<string, string | undefined>>) {
   return createFunctionApp(replicaset, {
     secrets: requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/[\s,]+/),
-    cache: redisCache(requiredVariable(environment, 'REDIS_URL')),
+    ...(environment['REDIS_URL'] ? { cache: redisCache(environment['REDIS_URL']) } : {}),
     api: kubeConfigTransport(environment['KUBECONFIG'] || undefined),
   });
 }

@@ -92,7 +92,7 @@ export class MemoryCluster {
           (namespace === undefined || metadata.namespace === namespace) &&
           (controlledBy === undefined || controllerOf({ metadata })?.uid === controlledBy) &&
           (orphansIn === undefined || (metadata.namespace === orphansIn && !controllerOf({ metadata }))) &&
-          (labelSelector === undefined || matchesLabels(labelSelector, metadata.labels)) &&
+          (labelSelector === undefined || matchesLabels(labelSelector as object, metadata.labels)) &&
           object.kind === resource.kind,
       );
       return { items: structuredClone(items) as never, version: '1' };

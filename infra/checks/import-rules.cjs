@@ -36,7 +36,9 @@ const HOMES = {
   bullmq: ['src/gateway/workqueue/bullmq-work-queue[.]ts$', 'src/gateway/server/dashboard[.]ts$'],
   '@kubernetes/client-node': ['src/gateway/apiserver/credentials[.]ts$', 'src/function/node/'],
   'prom-client': ['src/gateway/manager/metrics[.]ts$'],
+  cockatiel: ['src/gateway/dispatch/endpoint-guard[.]ts$'],
   commander: ['src/cli/'],
+  'json-schema-to-typescript': ['src/cli/crd-types[.]ts$'],
   '@bull-board': ['src/gateway/server/dashboard[.]ts$'],
   zod: ['src/gateway/', 'src/contract/.*schema[^/]*[.]ts$', 'src/(cli|testing)/'],
 };

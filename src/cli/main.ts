@@ -4,6 +4,7 @@ import { messageOf, UserError } from '../core/index.ts';
 import type { GatewayOptions } from './gateway-command.ts';
 import { packageRoot } from './package-root.ts';
 import type { StartOptions } from './start-command.ts';
+import type { TypesOptions } from './types-command.ts';
 
 /**
  * The command line. A command is loaded when it is asked for: all of them together take a second. Mistakes of the user end in one sentence and exit code 1; only our own faults show a stack.
@@ -35,6 +36,18 @@ export async function main(argv: readonly string[]): Promise<void> {
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
     .option('--port <number>', 'overrides $LEVELHOOK_PORT', port)
     .action(async (options: GatewayOptions) => (await import('./gateway-command.ts')).gatewayCommand(options));
+  program
+    .command('types')
+    .description(
+      'write TypeScript types of custom resources, from files with their definitions, or else from the cluster',
+    )
+    .argument('[files...]', 'YAML or JSON files with CustomResourceDefinitions')
+    .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
+    .option('--only <names>', 'of these definitions alone, such as widgets.example.com', names, [])
+    .option('--out <folder>', 'where the modules go', 'types')
+    .action(async (files: string[], options: TypesOptions) => {
+      await (await import('./types-command.ts')).typesCommand(files, options);
+    });
   try {
     await program.parseAsync(argv);
   } catch (error) {

@@ -79,7 +79,10 @@ async function bringUp(
       if ('json' in line && line.json['msg'] === 'listening') listening.resolve(String(line.json['url']));
       else showLine(`function ${name}`, line);
     };
-    const fn = new Child(`function ${name}`, script, { env: { ...env, HOST: '127.0.0.1', PORT: '0' }, onLine });
+    // Not the keys of the cache: what is encrypted a function reads through the gateway.
+    const { LEVELHOOK_CACHE_KEYS: _, LEVELHOOK_CACHE_KEYS_FILE: __, ...functionEnv } = env as NodeJS.ProcessEnv;
+    const variables = { ...functionEnv, HOST: '127.0.0.1', PORT: '0' };
+    const fn = new Child(`function ${name}`, script, { env: variables, onLine });
     family.add(fn);
     urls.push(await patiently(family.unless(listening.promise), `function ${name} to listen`));
     fn.show();

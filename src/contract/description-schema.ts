@@ -5,8 +5,8 @@ import type { Description } from './description.ts';
 
 const groupVersionKind = z.object({ apiVersion: z.string().min(1), kind: z.string().min(1) });
 
-const indexSpec = z.custom<IndexSpec>(
-  (value) => typeof value === 'string' && /^(field|label|annotation):[^\s=]+$/.test(value),
+const indexSpec: z.ZodType<IndexSpec> = z.templateLiteral(
+  [z.enum(['field', 'label', 'annotation']), ':', z.string().regex(/[^\s=]+/)],
   'must be field:, label: or annotation: and a name',
 );
 
@@ -16,14 +16,28 @@ const watchMap = z.discriminatedUnion('by', [
 ]);
 
 /** Decodes a function's description on the gateway's side. A separate file: zod is no part of a function's bundle. */
-export const descriptionSchema: z.ZodType<Description> = z.object({
-  version: z.literal(CONTRACT_VERSION),
-  name: z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a DNS label'),
-  for: groupVersionKind,
-  owns: z.array(groupVersionKind).default([]),
-  watches: z.array(groupVersionKind.extend({ map: watchMap })).default([]),
-  reads: z.array(groupVersionKind).default([]),
-  indexes: z.array(groupVersionKind.extend({ index: indexSpec })).default([]),
-  concurrency: z.int().min(1).max(1000).default(1),
-  timeoutSeconds: z.number().min(1).max(900).default(15),
-});
+export const descriptionSchema: z.ZodType<Description> = z
+  .object({
+    version: z.literal(CONTRACT_VERSION),
+    name: z
+      .string()
+      .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a DNS label')
+      .describe('A DNS label: names the queue, the label of metrics and the field of the log.'),
+    for: groupVersionKind.describe('The kind whose keys are reconciled.'),
+    owns: z
+      .array(groupVersionKind)
+      .default([])
+      .describe('Kinds whose events queue their controller owner, when that is of kind `for`.'),
+    watches: z
+      .array(groupVersionKind.extend({ map: watchMap }))
+      .default([])
+      .describe('Kinds whose events queue the objects of kind `for` that refer to them.'),
+    reads: z.array(groupVersionKind).default([]).describe('Kinds that are cached to be read, and queue nothing.'),
+    indexes: z
+      .array(groupVersionKind.extend({ index: indexSpec }))
+      .default([])
+      .describe('Indexes beside those by namespace and controller, for lists.'),
+    concurrency: z.int().min(1).max(1000).default(1).describe('Keys at a time, over all gateways.'),
+    timeoutSeconds: z.number().min(1).max(900).default(15).describe('The time a run may take.'),
+  })
+  .describe('What a function says of its controller, in answer to a signed GET.');

@@ -13,8 +13,22 @@ export {
   viewKeys,
   viewPrefix,
 } from './cache-layout.ts';
+export { decodeSelection, encodeSelection } from './cache-query.ts';
+export {
+  allows,
+  type CacheClaims,
+  type CacheScope,
+  createCacheToken,
+  importTokenKey,
+  TokenError,
+  type TokenKey,
+  tokenKeyId,
+  verifyCacheToken,
+} from './cache-token.ts';
 export type { Description, WatchMap } from './description.ts';
 export { LEVELHOOK_HEADER, type OutcomeBody, type RequestResult, type Write } from './outcome.ts';
+export { isLoopback, isSecureUrl } from './secure-url.ts';
+export { checkFields, indexesOf, isSelected, type Selection } from './selection.ts';
 export {
   generateSecret,
   importSecret,

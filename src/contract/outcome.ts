@@ -33,6 +33,14 @@ export type RequestResult =
       /** Retrying will not help: the key is put aside until it changes. */
       readonly message: string;
       readonly writes?: readonly Write[];
+    }
+  | {
+      readonly status: 'unknown';
+      /**
+       * A write was sent and its answer never came, or was a 5xx: it may have been done. As after a trigger without an
+       * answer, the gateway waits for the deadline, and then for a cache that shows everything from before it.
+       */
+      readonly message: string;
     };
 
 /** The body of a function's 200 answer: one result for each request, in their order. */

@@ -29,6 +29,12 @@ export class SignatureError extends Error {
  * @throws TypeError with the reason, never with the secret.
  */
 export async function importSecret(secret: string): Promise<SigningKey> {
+  const bytes = decodeSecret(secret);
+  return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']);
+}
+
+/** A secret's bytes; `importSecret` is not to be had at start, since it is asynchronous. @throws TypeError as there. */
+export function decodeSecret(secret: string): Uint8Array<ArrayBuffer> {
   if (!secret.startsWith(SECRET_PREFIX)) throw new TypeError('a signing secret begins with "whsec_"');
   let bytes: Uint8Array<ArrayBuffer>;
   try {
@@ -37,7 +43,7 @@ export async function importSecret(secret: string): Promise<SigningKey> {
     throw new TypeError('a signing secret is "whsec_" followed by base64');
   }
   if (bytes.length < 24 || bytes.length > 64) throw new TypeError('a signing secret holds 24 to 64 bytes');
-  return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']);
+  return bytes;
 }
 
 /** A new random secret of 32 bytes. */

@@ -1,3 +1,5 @@
+import type { CacheScope } from './cache-token.ts';
+
 /** The contract's version. A function refuses a trigger of another major version with 400 and says which it speaks. */
 export const CONTRACT_VERSION = 'v1';
 
@@ -9,6 +11,8 @@ export interface Reason {
   readonly object?: string;
   /** The resourceVersion of that object at that event. */
   readonly resourceVersion?: string;
+  /** What whoever asked for the run has said. At most 200 characters. */
+  readonly message?: string;
 }
 
 /** One key to reconcile. */
@@ -41,6 +45,18 @@ export interface Trigger {
 export interface CacheLocation {
   /** By `apiVersion/Kind`: one view of all that is cached, or one for each cached namespace. For the Redis reader. */
   readonly views: Readonly<Record<string, readonly ViewLocation[]>>;
+  /**
+   * Kinds that are encrypted in Redis and so are read through the cache API alone, by `apiVersion/Kind`: `*`, or the
+   * cached namespaces. They are not among `views`. Absent when there are none.
+   */
+  readonly sealed?: CacheScope;
+  /**
+   * The cache API, to which `/apis/apps/v1/...` is appended: `https://gateway.example.com/cache`. Https or loopback.
+   * Absent when the gateway has no such address, or the trigger is sent over neither.
+   */
+  readonly url?: string;
+  /** The bearer token for it: of this controller's kinds and namespaces alone, and valid until after the deadline. */
+  readonly token?: string;
 }
 
 export interface ViewLocation {

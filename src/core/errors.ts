@@ -18,5 +18,7 @@ export function messageOf(error: unknown): string {
 export function isConnectionRefused(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if ((error as Error & { code?: string }).code === 'ECONNREFUSED') return true;
-  return error instanceof AggregateError && error.errors.length > 0 && error.errors.every(isConnectionRefused);
+  if (error instanceof AggregateError && error.errors.length > 0) return error.errors.every(isConnectionRefused);
+  // `fetch` wraps it.
+  return isConnectionRefused(error.cause);
 }

@@ -8,6 +8,15 @@ export {
 } from './api-error.ts';
 export { type Clock, systemClock } from './clock.ts';
 export { isConnectionRefused, messageOf, UserError } from './errors.ts';
+export { type FieldRequirement, formatFieldSelector, parseFieldSelector } from './field-selector.ts';
+export {
+  formatLabelSelector,
+  fulfils,
+  type LabelRequirement,
+  parseLabelSelector,
+  requirementsOf,
+  SelectorError,
+} from './label-requirement.ts';
 export { type LabelSelector, matchesLabels } from './label-selector.ts';
 export {
   controllerOf,

@@ -1,6 +1,8 @@
 import {
   ApiError,
+  isConnectionRefused,
   type KubernetesObject,
+  messageOf,
   type ObjectKey,
   parseRetryAfter,
   type Resource,
@@ -42,6 +44,14 @@ export interface DeleteOptions {
   readonly gracePeriodSeconds?: number;
 }
 
+/** A write that may have been done. */
+export interface UnansweredWrite {
+  readonly apiVersion: string;
+  readonly kind: string;
+  /** What happened, for the log. */
+  readonly message: string;
+}
+
 /**
  * Writes to the apiserver within one run: raw JSON, so that fields which the author's types do not know survive. Each
  * acknowledged write is remembered for the outcome; the key's next run sees it in the cache. Nothing is sent after the
@@ -55,6 +65,7 @@ export class ApiWriter {
   readonly #deadlineMs: number;
   readonly #now: () => number;
   readonly #writes: Write[] = [];
+  readonly #unanswered: UnansweredWrite[] = [];
 
   /** @param run `now` is the clock of `deadlineMs`. */
   constructor(transport: ApiTransport, run: { signal: AbortSignal; deadlineMs: number; now?: () => number }) {
@@ -69,10 +80,18 @@ export class ApiWriter {
     return this.#writes;
   }
 
+  /**
+   * Writes that may have been done though nobody acknowledged them, whatever became of the error that told the author: no
+   * answer came, or one from which that cannot be told. With one of a kind that is cached, the outcome of the run is unknown.
+   */
+  get unanswered(): readonly UnansweredWrite[] {
+    return this.#unanswered;
+  }
+
   /** A live read, past the cache: for a decision that must not be made on old data. Undefined when it does not exist. */
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
     try {
-      return (await this.#send('GET', resourcePath(resource, key))) as T;
+      return (await this.#send(resource, 'GET', resourcePath(resource, key))) as T;
     } catch (error) {
       if (error instanceof ApiError && error.code === 404) return undefined;
       throw error;
@@ -117,7 +136,7 @@ export class ApiWriter {
 
   async delete(resource: Resource, key: ObjectKey, options: DeleteOptions = {}): Promise<void> {
     const body = { kind: 'DeleteOptions', apiVersion: 'v1', ...options };
-    const answer = (await this.#send('DELETE', resourcePath(resource, key), body)) as DeleteAnswer;
+    const answer = (await this.#send(resource, 'DELETE', resourcePath(resource, key), body)) as DeleteAnswer;
     const uid = answer.kind === 'Status' ? answer.details?.uid : answer.metadata?.uid;
     const { apiVersion, kind } = resource;
     // Part by part: an object's metadata is a key too, as far as the compiler can tell.
@@ -132,7 +151,7 @@ export class ApiWriter {
     body: object,
     contentType?: string,
   ): Promise<T> {
-    const object = (await this.#send(method, path, body, contentType)) as T;
+    const object = (await this.#send(resource, method, path, body, contentType)) as T;
     const { namespace, name, uid, resourceVersion } = object.metadata;
     const { apiVersion, kind } = resource;
     this.#writes.push({ apiVersion, kind, ...(namespace ? { namespace } : {}), name, uid, resourceVersion });
@@ -141,6 +160,7 @@ export class ApiWriter {
 
   /** Sends until the apiserver has taken it: a 429 with a time was not executed, and client-go waits and repeats it too. */
   async #send(
+    resource: Resource,
     method: ApiTransportRequest['method'],
     path: string,
     body?: object,
@@ -150,20 +170,50 @@ export class ApiWriter {
       const remainingMs = this.#deadlineMs - this.#now();
       if (this.#signal.aborted || remainingMs <= 0)
         throw new DeadlineError('the run is over: nothing more may be sent');
-      const answer = await this.#transport({
+      const sent = this.#transport({
         method,
         path: method === 'GET' ? path : withTimeout(path, remainingMs),
         signal: this.#signal,
         ...(body === undefined ? {} : { body: JSON.stringify(body), contentType: contentType ?? 'application/json' }),
       });
-      if (answer.status >= 200 && answer.status < 300) return JSON.parse(answer.body);
+      const { apiVersion, kind } = resource;
+      const unanswered = (error: unknown): void => {
+        const message = `${method} ${path} may have been done: ${messageOf(error)}`;
+        if (method !== 'GET') this.#unanswered.push({ apiVersion, kind, message });
+      };
+      const answer = await sent.catch((error: unknown) => {
+        if (!isConnectionRefused(error)) unanswered(error);
+        throw error;
+      });
+      if (answer.status >= 200 && answer.status < 300) {
+        try {
+          return JSON.parse(answer.body);
+        } catch {
+          // The parser's own message shows a piece of the text, which may be a Secret's.
+          const error = new Error('the answer is not JSON');
+          unanswered(error);
+          throw error;
+        }
+      }
       const retryAfterMs = parseRetryAfter(answer.retryAfter, Date.now());
       if (answer.status !== 429 || retryAfterMs === undefined || retryAfterMs >= remainingMs) {
-        throw new ApiError(statusFrom(answer.body, answer.status), retryAfterMs);
+        const error = new ApiError(statusFrom(answer.body, answer.status), retryAfterMs);
+        if (mayBeDone(error)) unanswered(error);
+        throw error;
       }
       await systemClock.sleep(Math.max(retryAfterMs, MIN_RETRY_MS), this.#signal);
     }
   }
+}
+
+/**
+ * A 5xx does not say that a write was not done: the apiserver answers 504 at its `timeout` while etcd may still take it,
+ * 500 for etcd's own timeouts, and a proxy in between 502 for an answer that it lost. These two were refused before etcd:
+ * by an admission webhook that could not be called, and by an apiserver that is not ready.
+ */
+function mayBeDone({ code, reason, message }: ApiError): boolean {
+  if (code < 500 || reason === 'ServiceUnavailable') return false;
+  return !(reason === 'InternalError' && message.includes('failed calling webhook'));
 }
 
 /** `Retry-After: 0` is no invitation to spin. */

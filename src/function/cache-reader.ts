@@ -1,5 +1,5 @@
 import type { KubernetesObject, LabelSelector, ObjectKey, Resource, ResourceVersion } from '../core/index.ts';
-import type { IndexSpec } from '../contract/index.ts';
+import type { CacheLocation, IndexSpec } from '../contract/index.ts';
 
 /** Which objects to list. All conditions must hold; without any, all that the cache holds of the resource. */
 export interface ListOptions {
@@ -8,12 +8,16 @@ export interface ListOptions {
   readonly controlledBy?: string;
   /** Namespace of objects that no controller manages. Read by index. */
   readonly orphansIn?: string;
-  readonly labelSelector?: LabelSelector;
+  /** `metav1.LabelSelector`, or the text that kubectl takes: `app=web,tier notin (test),!old`. */
+  readonly labelSelector?: LabelSelector | string;
+  /** As kubectl takes it: `metadata.name=a`, and the fields that the apiserver knows of pods, events, secrets and namespaces. */
+  readonly fieldSelector?: string;
   /** Objects with this value in a declared index. Read by index once it is filled, until then by looking at all. */
   readonly index?: { readonly spec: IndexSpec; readonly value: string };
 }
 
 export interface ListResult<T> {
+  /** In the order of namespace and name. */
   readonly items: T[];
   /** Up to which the cache was complete before the first read. */
   readonly version: ResourceVersion;
@@ -23,11 +27,21 @@ export interface ListResult<T> {
  * Reads the gateway's cache. Objects are the reader's own copies.
  *
  * Every object is at least as new as everything that the key's previous run wrote, and in a list as the version that
- * comes with it. A list is not a snapshot: its objects may be of different moments. Kinds that the controller did not declare
- * (`for`, `owns`, `reads`) are not there: a TypeError.
+ * comes with it. A list is not a snapshot: its objects may be of different moments. An object that no longer belongs to the
+ * list when it is read is left out; each that belonged to it throughout is there exactly once.
+ *
+ * While the cache is being filled for the first time a read waits, for five seconds unless set otherwise, and then fails
+ * rather than answer with half of it. Kinds that the controller did not declare (`for`, `owns`, `watches`, `reads`) are
+ * not there: a TypeError. A selector that cannot be understood is a SelectorError.
  */
 export interface CacheReader {
   /** Undefined when the cache has no such object. */
   get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined>;
   list<T extends KubernetesObject>(resource: Resource<T>, options?: ListOptions): Promise<ListResult<T>>;
 }
+
+/** Opens the cache that a trigger points to. The signal is aborted when the run is over. */
+export type OpenCache = (location: CacheLocation, run: { readonly signal: AbortSignal }) => CacheReader;
+
+/** How long a read waits for a cache that is being filled for the first time. */
+export const SYNC_WAIT_MS = 5000;

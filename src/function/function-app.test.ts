@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { type LogFields, type Logger, resource, silentLogger } from '../core/index.ts';
+import { type LogFields, type Logger, resource, silentLogger, UserError } from '../core/index.ts';
 import {
   generateSecret,
   importSecret,
@@ -154,6 +154,17 @@ describe('a function app refuses', () => {
     expect(asked).toHaveLength(0);
   });
 
+  it.each<[string, readonly string[], RegExp]>([
+    ['no secret', [], /at least one signing secret/],
+    ['a malformed secret', [secret, 'hushhush'], /secret 2 of 2 is malformed: a signing secret begins with "whsec_"/],
+    ['an empty one', [''], /secret 1 of 1/],
+  ])('to be made with %s', (_what, secrets, error) => {
+    const make = () => appOf(never, { secrets });
+    expect(make).toThrow(UserError);
+    expect(make).toThrow(error);
+    expect(make).not.toThrow(/hushhush/);
+  });
+
   it('with 404 or 405 every other path and method', async () => {
     const app = appOf(never);
     expect((await app.request('/elsewhere')).status).toBe(404);
@@ -269,6 +280,112 @@ describe('a function app answers', () => {
       throw new Error('at once');
     }) as Reconcile;
     expect(await resultOf(run)).toMatchObject({ status: 'error', message: 'at once' });
+  });
+});
+
+describe('a write without an acknowledgement', () => {
+  const create: Reconcile = async (_request, { api }) => {
+    await api.create(pods, { metadata: { name: 'x' } }).catch(() => {});
+  };
+  const status =
+    (code: number, reason: string, message = '') =>
+    () => ({
+      status: code,
+      body: JSON.stringify({ kind: 'Status', code, reason, message }),
+    });
+
+  it.each<[string, typeof answer]>([
+    [
+      'whose connection broke',
+      () => {
+        throw new Error('socket hang up');
+      },
+    ],
+    ['that timed out at the apiserver', status(504, 'Timeout')],
+    ["that met etcd's own timeout", status(500, 'InternalError', 'etcdserver: request timed out')],
+    ['that a proxy answered', () => ({ status: 502, body: '<html>' })],
+    ['whose answer was cut', () => ({ status: 201, body: '{"metadata"' })],
+  ])('%s leaves the outcome unknown, even when the author passes over it', async (_what, given) => {
+    answer = given;
+    expect(await resultOf(create)).toEqual({
+      status: 'unknown',
+      message: expect.stringMatching(/^POST \/api\/v1\/pods\S* may have been done: /),
+    });
+    expect(
+      await resultOf(async (...args) => {
+        await create(...args);
+        throw new TerminalError('never');
+      }),
+    ).toMatchObject({ status: 'unknown' });
+  });
+
+  it.each<[string, typeof answer]>([
+    ['that was refused', status(409, 'Conflict')],
+    ['that no webhook could judge', status(500, 'InternalError', 'failed calling webhook "a.b.c"')],
+    ['that came too early', status(503, 'ServiceUnavailable')],
+    [
+      'that nobody listened for',
+      () => {
+        throw new TypeError('fetch failed', { cause: Object.assign(new Error('no'), { code: 'ECONNREFUSED' }) });
+      },
+    ],
+  ])('%s does not', async (_what, given) => {
+    answer = given;
+    expect(await resultOf(create)).toEqual({ status: 'done', writes: [] });
+  });
+
+  it('of a kind that is not cached does not either: no run could miss it there', async () => {
+    answer = () => ({ status: 502, body: '' });
+    expect(
+      await resultOf(async (_request, { api }) => {
+        await api.create(sets, { metadata: { name: 'x' } }).catch(() => {});
+      }),
+    ).toMatchObject({ status: 'done' });
+  });
+
+  it('does so for a kind that is encrypted in Redis, and not for one that is not cached', async () => {
+    answer = () => ({ status: 504, body: '' });
+    const secrets = resource('v1', 'Secret');
+    const write: Reconcile = async (_request, { api }) => {
+      await api.create(secrets, { metadata: { namespace: 'a', name: 'x' } }).catch(() => {});
+    };
+    const outcome = async (cache: Trigger['cache']): Promise<unknown> =>
+      (await send(appOf(write), trigger({ cache }))).json();
+    expect(await outcome({ views: {}, sealed: { 'v1/Secret': '*' } })).toMatchObject({
+      results: [{ status: 'unknown' }],
+    });
+    expect(await outcome({ views: {} })).toMatchObject({ results: [{ status: 'done' }] });
+  });
+
+  it('that was a read does not', async () => {
+    answer = () => ({ status: 502, body: '' });
+    expect(
+      await resultOf(async (_request, { api }) => {
+        await api.get(pods, { name: 'x' }).catch(() => {});
+      }),
+    ).toMatchObject({ status: 'done' });
+  });
+});
+
+describe('a gateway of a later version', () => {
+  it('may send fields and reasons that this function does not know', async () => {
+    const reasons = [{ type: 'rescheduled', later: 1 }] as unknown as TriggerRequest['reasons'];
+    const later = { later: { a: 1 }, requests: [{ ...request, reasons, later: true }] };
+    const cache = { views: { 'v1/Pod': [{ prefix: 'p', later: 1 }] }, later: 1 };
+    const given: unknown[] = [];
+    const app = appOf(async (each) => void given.push(each));
+    expect((await send(app, trigger({ ...later, cache }))).status).toBe(200);
+    expect(given).toMatchObject([{ namespace: 'a', name: 'b', reasons }]);
+  });
+
+  it('that speaks another contract is told which one this function speaks, as the function itself', async () => {
+    const response = await send(
+      appOf(async () => {}),
+      { ...trigger(), version: 'v2' },
+    );
+    expect(response.status).toBe(400);
+    expect(response.headers.get(LEVELHOOK_HEADER)).toBe('v1');
+    expect(await response.json()).toEqual({ error: 'the trigger speaks contract v2, this function v1' });
   });
 });
 

@@ -1,8 +1,7 @@
 import { Hono, type Context as HonoContext } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
-import { type Logger, messageOf } from '../core/index.ts';
+import { type Logger, messageOf, UserError } from '../core/index.ts';
 import {
-  type CacheLocation,
   CONTRACT_VERSION,
   ContractError,
   decodeTrigger,
@@ -14,20 +13,22 @@ import {
   type SigningKey,
   verify,
 } from '../contract/index.ts';
+import { decodeSecret } from '../contract/signature.ts';
 import type { ApiTransport } from './api-writer.ts';
-import type { CacheReader } from './cache-reader.ts';
+import type { OpenCache } from './cache-reader.ts';
 import { consoleLogger } from './console-logger.ts';
 import type { Controller } from './controller.ts';
+import { httpCache } from './http-reader.ts';
 import { runTrigger } from './runtime.ts';
 
 export interface FunctionAppOptions {
   /**
-   * The secrets that a trigger may be signed with: one, or two while one is being rotated. A function is asked for them
-   * at the first request, since edge platforms have no environment before one.
+   * The secrets that a trigger may be signed with: one, or two while one is being rotated. Wrong ones in a list are told
+   * at once. A function is asked for them at the first request, since edge platforms have no environment before one.
    */
   readonly secrets: readonly string[] | (() => readonly string[] | Promise<readonly string[]>);
-  /** Opens the cache that a trigger points to. */
-  readonly cache: (location: CacheLocation) => CacheReader;
+  /** Opens the cache that a trigger points to. Default: the gateway's cache API, which needs nothing but the trigger. */
+  readonly cache?: OpenCache;
   /** Reaches the apiserver with the function's own rights. */
   readonly api: ApiTransport;
   /** Default: JSON lines on the console. */
@@ -39,17 +40,23 @@ export interface FunctionAppOptions {
 /** No trigger comes near this. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
+/** On refusals too: the gateway shows the reason in them, and a proxy's page is not taken for one. */
+const HEADERS = { [LEVELHOOK_HEADER]: CONTRACT_VERSION };
+
 /**
  * The HTTP handler of one controller: `POST /` runs a trigger, `GET /` describes the controller. Both must be signed;
  * nothing is parsed before the signature of the raw body is found right, and there is no option to skip that.
+ * @throws UserError when a secret of the list is malformed, or there is none.
  */
 export function createFunctionApp(controller: Controller, options: FunctionAppOptions): Hono {
-  const { logger = consoleLogger, now = Date.now } = options;
+  const { logger = consoleLogger, now = Date.now, cache = httpCache() } = options;
   const log = logger.child({ controller: controller.name });
+  if (typeof options.secrets !== 'function') checkSecrets(options.secrets);
   const keys = onceResolved(() => readKeys(options.secrets));
   const app = new Hono();
 
-  const tooLarge = (context: HonoContext): Response => context.json({ error: 'the body is larger than 4 MiB' }, 413);
+  const tooLarge = (context: HonoContext): Response =>
+    context.json({ error: 'the body is larger than 4 MiB' }, 413, HEADERS);
   app.use('/', bodyLimit({ maxSize: MAX_BODY_BYTES, onError: tooLarge }));
   app.use('/', async (context, next) => {
     try {
@@ -57,7 +64,7 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
     } catch (error) {
       if (!(error instanceof SignatureError)) throw error;
       log.warn({ reason: error.message }, 'a request was refused');
-      return context.json({ error: error.message }, 401);
+      return context.json({ error: error.message }, 401, HEADERS);
     }
     await next();
   });
@@ -72,21 +79,21 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
       throw new ContractError(`the trigger is for ${trigger.controller}, and this is ${controller.name}`);
     }
     const results = await runTrigger(controller, trigger, {
-      cache: options.cache(trigger.cache),
+      cache: (signal) => cache(trigger.cache, { signal }),
       api: options.api,
       log,
       hangUp: context.req.raw.signal,
       now,
     });
     const body: OutcomeBody = { version: CONTRACT_VERSION, results };
-    return context.json(body, 200, { [LEVELHOOK_HEADER]: CONTRACT_VERSION });
+    return context.json(body, 200, HEADERS);
   });
 
   app.onError((error, context) => {
-    if (error instanceof ContractError) return context.json({ error: error.message }, 400);
+    if (error instanceof ContractError) return context.json({ error: error.message }, 400, HEADERS);
     log.error({ error: messageOf(error) }, 'a request failed');
     // Whoever asked may not have signed: the reason is for the log.
-    return context.json({ error: 'internal error' }, 500);
+    return context.json({ error: 'internal error' }, 500, HEADERS);
   });
   return app;
 }
@@ -108,8 +115,20 @@ function describe(controller: Controller): Description {
 
 async function readKeys(secrets: FunctionAppOptions['secrets']): Promise<readonly SigningKey[]> {
   const texts = typeof secrets === 'function' ? await secrets() : secrets;
-  if (texts.length === 0) throw new TypeError('a function needs at least one signing secret');
+  checkSecrets(texts);
   return Promise.all(texts.map(importSecret));
+}
+
+/** Told as numbers: a secret, even a wrong one, is not for the log. */
+function checkSecrets(secrets: readonly string[]): void {
+  if (secrets.length === 0) throw new UserError('a function needs at least one signing secret, and was given none.');
+  for (const [at, secret] of secrets.entries()) {
+    try {
+      decodeSecret(secret);
+    } catch (error) {
+      throw new UserError(`signing secret ${at + 1} of ${secrets.length} is malformed: ${messageOf(error)}.`);
+    }
+  }
 }
 
 /** Asks once, but asks again after a failure. */

@@ -12,10 +12,11 @@ export {
   type OwnerReference,
   type Resource,
   resource,
+  SelectorError,
 } from '../core/index.ts';
 export type { CacheLocation, IndexSpec, Reason, ViewLocation, WatchMap } from '../contract/index.ts';
 export { type ApiTransport, ApiWriter, type DeleteOptions, type NewObject, type Patch } from './api-writer.ts';
-export type { CacheReader, ListOptions, ListResult } from './cache-reader.ts';
+export type { CacheReader, ListOptions, ListResult, OpenCache } from './cache-reader.ts';
 export {
   type Context,
   type Controller,
@@ -29,3 +30,4 @@ export {
 export { DeadlineError, RetryAfterError, TerminalError } from './errors.ts';
 export { fetchTransport, type FetchTransportOptions } from './fetch-transport.ts';
 export { createFunctionApp, type FunctionAppOptions } from './function-app.ts';
+export { httpCache, HttpReader, type HttpReaderOptions } from './http-reader.ts';

@@ -2,11 +2,12 @@ import { formatObjectKey, type Logger, messageOf } from '../core/index.ts';
 import type { RequestResult, Trigger, TriggerRequest } from '../contract/index.ts';
 import { type ApiTransport, ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
+import { isCached } from './cache-views.ts';
 import type { Controller } from './controller.ts';
 import { RetryAfterError, TerminalError } from './errors.ts';
 
 export interface RunOptions {
-  readonly cache: CacheReader;
+  readonly cache: (signal: AbortSignal) => CacheReader;
   readonly api: ApiTransport;
   readonly log: Logger;
   /** Aborted when the caller hangs up. */
@@ -27,9 +28,10 @@ export async function runTrigger(
   const timer = setTimeout(() => deadline.abort(new Error('the deadline has passed')), Math.max(0, deadlineMs - now));
   const signal = AbortSignal.any([deadline.signal, options.hangUp]);
   try {
+    const cache = options.cache(signal);
     const results = [];
     for (const request of trigger.requests)
-      results.push(await runRequest(controller, request, signal, deadlineMs, options));
+      results.push(await runRequest(controller, trigger, request, { ...options, cache, signal, deadlineMs }));
     return results;
   } finally {
     clearTimeout(timer);
@@ -38,12 +40,25 @@ export async function runTrigger(
 
 async function runRequest(
   controller: Controller,
+  { cache: location }: Trigger,
   request: TriggerRequest,
-  signal: AbortSignal,
-  deadlineMs: number,
-  options: RunOptions,
+  options: Omit<RunOptions, 'cache'> & { cache: CacheReader; signal: AbortSignal; deadlineMs: number },
 ): Promise<RequestResult> {
-  const api = new ApiWriter(options.api, { signal, deadlineMs, now: options.now });
+  const { signal, deadlineMs, now } = options;
+  const api = new ApiWriter(options.api, { signal, deadlineMs, now });
+  const result = await resultOf(controller, request, api, options);
+  // What is not cached the next run cannot miss there: an Event that may or may not exist delays nothing.
+  const doubt = api.unanswered.find((write) => isCached(location, write));
+  return doubt ? { status: 'unknown', message: doubt.message } : result;
+}
+
+async function resultOf(
+  controller: Controller,
+  request: TriggerRequest,
+  api: ApiWriter,
+  options: Omit<RunOptions, 'cache'> & { cache: CacheReader; signal: AbortSignal },
+): Promise<RequestResult> {
+  const { signal } = options;
   const log = options.log.child({ key: formatObjectKey(request), run: request.run });
   const { namespace, name, attempt, reasons } = request;
   const given = { ...(namespace === undefined ? {} : { namespace }), name, attempt, reasons };

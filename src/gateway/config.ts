@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import { UserError } from '../core/index.ts';
+import { isSecureUrl } from '../contract/index.ts';
+import { COMPRESS_ABOVE } from '../contract/node/codec.ts';
 
 const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
@@ -32,6 +34,12 @@ const schema = z.object({
   LEVELHOOK_FUNCTIONS: functionUrls.default([]),
   /** What triggers are signed with: one `whsec_...`, or two while one is being rotated. */
   LEVELHOOK_SIGNING_SECRETS: words.default([]),
+  /** A PEM file of the certificate authorities of functions at https URLs, instead of those that Node knows. */
+  LEVELHOOK_FUNCTION_CA_FILE: z.string().optional(),
+  /** Bearer tokens that may queue keys at `POST /reconcile`, separated by spaces or commas. Default: nobody may. */
+  LEVELHOOK_API_TOKENS: words
+    .pipe(z.array(z.string().min(16, 'must hold tokens of at least 16 characters each')))
+    .default([]),
   /** Where the gateway's own server listens. The dashboard is served on loopback only. */
   LEVELHOOK_HOST: z.string().default('127.0.0.1'),
   LEVELHOOK_PORT: z.coerce.number('must be a port number').int().min(0).max(65_535).default(8787),
@@ -44,6 +52,38 @@ const schema = z.object({
   LEVELHOOK_RESYNC_HOURS: z.coerce.number('must be a number of hours').positive().default(10),
   /** A file that says what of each kind is cached (YAML or JSON, see cache/cache-file.ts). Default: everything. */
   LEVELHOOK_CACHE_FILE: z.string().optional(),
+  /**
+   * What Secrets are encrypted with in Redis, `ID:BASE64` of 32 random bytes each, separated by spaces or commas: the first
+   * one writes, all read. Default: none, and controllers that ask for Secrets are refused.
+   */
+  LEVELHOOK_CACHE_KEYS: words.default([]),
+  /** A file that holds the same. */
+  LEVELHOOK_CACHE_KEYS_FILE: z.string().optional(),
+  /** Objects of more bytes are compressed in Redis; `off`: none are. */
+  LEVELHOOK_CACHE_COMPRESS_ABOVE: z
+    .union(
+      [z.literal('off').transform(() => Infinity), z.coerce.number().int().min(0)],
+      'must be a number of bytes, or off',
+    )
+    .default(COMPRESS_ABOVE),
+  /**
+   * Where functions reach the cache API, as `https://gateway.example.com/cache`. Default: the gateway's own address, when
+   * that is loopback. It is told, with a token, to functions that are called by https or on loopback.
+   */
+  LEVELHOOK_CACHE_URL: z
+    .url({ protocol: /^https?$/, error: 'must be an http:// or https:// URL' })
+    .refine((url) => URL.canParse(url) && isSecureUrl(url), 'must be https, or on loopback: tokens are sent there')
+    .transform((url) => url.replace(/\/+$/, ''))
+    .optional(),
+  /** How long a function's token for the cache API is valid beyond the time of a run. */
+  LEVELHOOK_CACHE_TOKEN_SECONDS: z.coerce.number('must be a number of seconds').min(10).max(86_400).default(600),
+  /** Requests a second that a controller may make to the cache API of each gateway process; twice as many at once. */
+  LEVELHOOK_CACHE_REQUESTS_PER_SECOND: z.coerce.number('must be a number').min(1).default(1000),
+  /** Objects in one answer of the cache API, when a client asks for no smaller one. */
+  LEVELHOOK_CACHE_LIST_LIMIT: z.coerce.number('must be a number of objects').int().min(1).default(50_000),
+  /** Serve https: a certificate chain and its key, in PEM. Read again when they change. */
+  LEVELHOOK_TLS_CERT_FILE: z.string().optional(),
+  LEVELHOOK_TLS_KEY_FILE: z.string().optional(),
   /** No gateway has dispatched on this cluster lately, whatever Redis says: set by `levelhook start` alone. */
   LEVELHOOK_NOTHING_IN_FLIGHT: flag.default(false),
 });
@@ -57,6 +97,9 @@ export interface GatewayConfig {
   readonly kubeconfig: string | undefined;
   readonly functionUrls: readonly string[];
   readonly signingSecrets: readonly string[];
+  /** See `EndpointOptions.ca`. */
+  readonly functionCaFile: string | undefined;
+  readonly apiTokens: readonly string[];
   readonly host: string;
   readonly port: number;
   readonly logLevel: (typeof LOG_LEVELS)[number];
@@ -65,6 +108,17 @@ export interface GatewayConfig {
   readonly resyncMs: number;
   /** See `cache/cache-file`. */
   readonly cacheFile: string | undefined;
+  /** See `cache/cache-keys`. */
+  readonly cacheKeys: readonly string[];
+  readonly cacheKeysFile: string | undefined;
+  /** In bytes. */
+  readonly cacheCompressAbove: number;
+  readonly cacheUrl: string | undefined;
+  readonly cacheTokenMs: number;
+  readonly cacheRequestsPerSecond: number;
+  readonly cacheListLimit: number;
+  /** Files; undefined: plain http. */
+  readonly tls: { readonly certFile: string; readonly keyFile: string } | undefined;
   /** See `RecoveryOptions.nothingInFlight`. */
   readonly nothingInFlight: boolean;
 }
@@ -93,6 +147,8 @@ export function readConfig(
     kubeconfig: overrides.kubeconfig,
     functionUrls: value.LEVELHOOK_FUNCTIONS,
     signingSecrets: value.LEVELHOOK_SIGNING_SECRETS,
+    functionCaFile: value.LEVELHOOK_FUNCTION_CA_FILE,
+    apiTokens: value.LEVELHOOK_API_TOKENS,
     host: value.LEVELHOOK_HOST,
     port: value.LEVELHOOK_PORT,
     logLevel: value.LEVELHOOK_LOG_LEVEL,
@@ -100,8 +156,23 @@ export function readConfig(
     drainMs: value.LEVELHOOK_DRAIN_SECONDS * 1000,
     resyncMs: value.LEVELHOOK_RESYNC_HOURS * 3_600_000,
     cacheFile: value.LEVELHOOK_CACHE_FILE,
+    cacheKeys: value.LEVELHOOK_CACHE_KEYS,
+    cacheKeysFile: value.LEVELHOOK_CACHE_KEYS_FILE,
+    cacheCompressAbove: value.LEVELHOOK_CACHE_COMPRESS_ABOVE,
+    cacheUrl: value.LEVELHOOK_CACHE_URL,
+    cacheTokenMs: value.LEVELHOOK_CACHE_TOKEN_SECONDS * 1000,
+    cacheRequestsPerSecond: value.LEVELHOOK_CACHE_REQUESTS_PER_SECOND,
+    cacheListLimit: value.LEVELHOOK_CACHE_LIST_LIMIT,
+    tls: tlsOf(value.LEVELHOOK_TLS_CERT_FILE, value.LEVELHOOK_TLS_KEY_FILE),
     nothingInFlight: value.LEVELHOOK_NOTHING_IN_FLIGHT,
   });
+}
+
+function tlsOf(certFile: string | undefined, keyFile: string | undefined): GatewayConfig['tls'] {
+  if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile };
+  if (certFile === undefined && keyFile === undefined) return undefined;
+  const missing = certFile === undefined ? 'LEVELHOOK_TLS_CERT_FILE' : 'LEVELHOOK_TLS_KEY_FILE';
+  throw new UserError(`${missing} is not set: a certificate and its key belong together.`);
 }
 
 function definedOnly(record: Readonly<Record<string, string | undefined>>): Record<string, string> {

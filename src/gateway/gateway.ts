@@ -9,26 +9,36 @@ import {
   systemClock,
   UserError,
 } from '../core/index.ts';
-import { type Description, importSecret, type SigningKey } from '../contract/index.ts';
+import { type Description, importSecret, isLoopback, isSecureUrl, type SigningKey } from '../contract/index.ts';
+import type { KeyRing } from '../contract/node/key-ring.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity, discoverResource } from './apiserver/discovery.ts';
 import { readCacheSettings } from './cache/cache-file.ts';
+import { readCacheKeys } from './cache/cache-keys.ts';
 import type { KeyWakeup } from './cache/change.ts';
 import { Informers } from './cache/informers.ts';
 import { connectRedis, type Redis, withoutPassword } from './cache/redis.ts';
 import type { View } from './cache/view.ts';
-import { type CacheSettings, settingsFor } from './cache/view-settings.ts';
+import type { CacheSettings } from './cache/view-settings.ts';
 import type { GatewayConfig } from './config.ts';
 import { Controller } from './controllers/controller.ts';
 import { FunctionRegistry } from './controllers/function-registry.ts';
+import { checkSealedKinds } from './controllers/sealed-kinds.ts';
+import { CacheAccess } from './dispatch/cache-access.ts';
+import { readCertificates } from './dispatch/certificates.ts';
 import { Endpoint } from './dispatch/endpoint.ts';
+import { checkEndpoint, rulesForConfigured } from './dispatch/endpoint-rules.ts';
+import { TokenKeys } from './dispatch/token-keys.ts';
 import type { HealthCheck } from './manager/health.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
 import { PrometheusMetrics } from './manager/metrics.ts';
 import { Recovery } from './manager/recovery.ts';
-import { AdminServer } from './server/admin-server.ts';
+import { AdminServer, CACHE_PATH } from './server/admin-server.ts';
+import { CacheApi } from './server/cache-api/cache-api.ts';
+import { Catalog } from './server/cache-api/catalog.ts';
 import { Dashboard } from './server/dashboard.ts';
+import { reconcileApi } from './server/reconcile-api.ts';
 import { BullMqWorkQueue } from './workqueue/bullmq-work-queue.ts';
 
 /** What start-up has made and the controllers are made of. */
@@ -37,8 +47,12 @@ interface Parts {
   readonly client: ApiClient;
   readonly clusterId: string;
   readonly keys: readonly SigningKey[];
+  /** Whom functions' certificates are checked against; undefined: those that Node knows. */
+  readonly ca: string | undefined;
   readonly informers: Informers;
   readonly recovery: Recovery;
+  readonly tokenKeys: TokenKeys;
+  readonly cacheApi: CacheApi;
 }
 
 export interface GatewayOptions {
@@ -66,6 +80,7 @@ export class Gateway {
   readonly #queues = new Map<string, BullMqWorkQueue>();
   readonly #names = new Set<string>();
   #cacheSettings: CacheSettings = { defaults: {}, kinds: {} };
+  #keyRing: KeyRing | undefined;
   readonly #controllers = new Map<string, Controller>();
   #parts: Parts | undefined;
   #functions: FunctionRegistry | undefined;
@@ -83,6 +98,18 @@ export class Gateway {
       ready: this.#readyChecks(),
       metrics: () => this.#renderMetrics(),
       dashboard: this.#dashboard,
+      cacheApi: () => this.#parts?.cacheApi,
+      tls: config.tls,
+      reconcile: reconcileApi({
+        tokens: config.apiTokens,
+        controller: (name) => {
+          const found = this.#controllers.get(name);
+          return found && ((request) => found.requeue(request));
+        },
+        healthy: () => this.#parts?.recovery.healthy ?? false,
+        clock: this.#clock,
+        logger,
+      }),
     });
   }
 
@@ -119,7 +146,10 @@ export class Gateway {
     const config = this.#config;
     const { signal } = this.#stop;
     const keys = await this.#signingKeys();
+    const ca = readCertificates(config.functionCaFile);
+    checkFunctionUrls(config.functionUrls);
     this.#cacheSettings = readCacheSettings(config.cacheFile);
+    this.#keyRing = readCacheKeys(config.cacheKeys, config.cacheKeysFile);
     await this.#server.start();
     this.#lifecycle.started('server', () => this.#server.stop());
     this.#logger.info({ url: this.#server.url }, 'listening');
@@ -146,6 +176,8 @@ export class Gateway {
       clusterId,
       viewsKey: `{${config.keyPrefix}:v1:${clusterId}}:views`,
       settings: this.#cacheSettings,
+      keyRing: this.#keyRing,
+      compressAbove: config.cacheCompressAbove,
       enqueue: (wakeups) => this.#enqueue(wakeups),
       term: this.#term,
       onForeignTerm: (view) => void this.#checkTerm(view),
@@ -163,11 +195,18 @@ export class Gateway {
     this.#lifecycle.started('controllers', async () => {
       await Promise.all([...this.#controllers.values()].map((each) => each.stop(config.drainMs)));
     });
-    const parts: Parts = { redis, client, clusterId, keys, informers, recovery };
+    const tokenKeys = new TokenKeys({
+      redis,
+      hash: `{${config.keyPrefix}:v1:${clusterId}}:token-keys`,
+      clock: this.#clock,
+    });
+    const cacheApi = this.#createCacheApi({ client, informers, recovery, tokenKeys });
+    const parts: Parts = { redis, client, clusterId, keys, ca, informers, recovery, tokenKeys, cacheApi };
     this.#parts = parts;
     const functions = new FunctionRegistry({
       urls: config.functionUrls,
       keys,
+      ca,
       add: (description, url) => this.#addController(description, url, parts),
       clock: this.#clock,
       logger: this.#logger,
@@ -175,6 +214,32 @@ export class Gateway {
     this.#functions = functions;
     functions.start(signal);
     this.#lifecycle.started('functions', () => functions.stopped());
+  }
+
+  #createCacheApi(parts: Omit<Parts, 'ca' | 'cacheApi' | 'clusterId' | 'keys' | 'redis'>): CacheApi {
+    const { client, informers, recovery, tokenKeys } = parts;
+    const views = () =>
+      informers.all().map((informer) => ({
+        view: informer.view,
+        requestProgress: () => informer.requestProgress(),
+      }));
+    return new CacheApi({
+      catalog: new Catalog(views, client, () => this.#clock.now()),
+      verify: (token) => tokenKeys.verify(token),
+      available: () => recovery.healthy,
+      listLimit: this.#config.cacheListLimit,
+      requestsPerSecond: this.#config.cacheRequestsPerSecond,
+      clock: this.#clock,
+      logger: this.#logger,
+      metrics: this.#metrics,
+    });
+  }
+
+  /** Where a function that is called at `endpoint` may read the cache; undefined where a token must not be sent. */
+  #cacheUrlFor(endpoint: string): string | undefined {
+    if (!isSecureUrl(endpoint)) return undefined;
+    if (this.#config.cacheUrl !== undefined) return this.#config.cacheUrl;
+    return isLoopback(new URL(this.#server.url).hostname) ? this.#server.url + CACHE_PATH : undefined;
   }
 
   async #signingKeys(): Promise<SigningKey[]> {
@@ -217,13 +282,11 @@ export class Gateway {
   /** Its queue is known to the relay, and paused until recovery has looked at it and at its views. */
   async #createController(description: Description, url: string, parts: Parts): Promise<Controller> {
     const { name, concurrency, timeoutSeconds, owns, watches, reads } = description;
-    const { redis, clusterId, client, informers, keys } = parts;
-    const { keyPrefix, logTriggers, resyncMs } = this.#config;
+    const { redis, clusterId, client, informers, keys, ca, tokenKeys } = parts;
+    const { cacheTokenMs, keyPrefix, logTriggers, resyncMs } = this.#config;
     // Each kind once, that of `for` first.
     const kinds = new Map([description.for, ...owns, ...watches, ...reads].map((kind) => [formatKind(kind), kind]));
-    if (kinds.has('v1/Secret') && settingsFor(this.#cacheSettings, 'v1/Secret').metadataOnly !== true) {
-      throw new UserError(`the controller "${name}" asks for v1/Secret: of Secrets only metadata is cached, if at all`);
-    }
+    checkSealedKinds(description, this.#cacheSettings, this.#keyRing !== undefined);
     const resources = await Promise.all([...kinds.values()].map((kind) => discoverResource(client, kind)));
     const sources = await Promise.all(
       resources.map(async (resource) => ({ resource, informers: await informers.ensure(resource, name) })),
@@ -234,9 +297,19 @@ export class Gateway {
     const queue = new BullMqWorkQueue({ ...shared, redis, keyPrefix, clusterId, name, concurrency, timeoutMs });
     queue.pause();
     this.#queues.set(name, queue);
-    const endpoint = new Endpoint(url, keys, concurrency);
+    const endpoint = new Endpoint(url, keys, { connections: concurrency, ca });
+    const cacheUrl = this.#cacheUrlFor(url);
+    const cacheAccess = new CacheAccess({
+      controller: name,
+      views: sources.flatMap((source) => source.informers.map(({ view }) => view)),
+      api: cacheUrl === undefined ? undefined : { url: cacheUrl, keys: tokenKeys },
+      clock: this.#clock,
+      lifetimeMs: cacheTokenMs,
+      timeoutMs,
+    });
     const random = Math.random;
-    return new Controller({ ...shared, description, sources, queue, endpoint, logTriggers, resyncMs, random });
+    const own = { description, sources, queue, endpoint, cacheAccess, logTriggers, resyncMs, random };
+    return new Controller({ ...shared, ...own });
   }
 
   async #enqueue(wakeups: readonly KeyWakeup[]): Promise<readonly string[]> {
@@ -276,6 +349,14 @@ export class Gateway {
       this.#metrics.set('controller_runtime_active_workers', { controller: name }, running);
     }
     return this.#metrics.registry.metrics();
+  }
+}
+
+function checkFunctionUrls(urls: readonly string[]): void {
+  try {
+    for (const url of urls) checkEndpoint(url, rulesForConfigured(url));
+  } catch (error) {
+    throw new UserError(`LEVELHOOK_FUNCTIONS is wrong: ${messageOf(error)}.`);
   }
 }
 

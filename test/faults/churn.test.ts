@@ -57,7 +57,7 @@ test(
       cluster.create(configMaps, { metadata: { name: name(at), namespace }, data: { payload: PAYLOAD, change: '0' } });
     await inParallel(objects, 32, create);
 
-    const proxy = new TestProcess('test/harness/cutting-proxy.ts', [plane.server, String(cutEveryMs)], {});
+    const proxy = new TestProcess('test/harness/cutting-proxy-program.ts', [plane.server, String(cutEveryMs)], {});
     processes.add(proxy);
     const { url } = await proxy.line(({ msg }) => msg === 'listening');
     const setting = createSetting({ kubeconfig: await kubeconfigThrough(String(url)), redisUrl: inject('redisUrl') });

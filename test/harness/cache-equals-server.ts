@@ -18,7 +18,7 @@ import {
   viewKeys,
   viewPrefix,
 } from '../../src/contract/index.ts';
-import { decodeObject } from '../../src/contract/node/codec.ts';
+import { ObjectCodec } from '../../src/contract/node/codec.ts';
 import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
 import { settingsHash, transformOf, type ViewSettings } from '../../src/gateway/cache/view-settings.ts';
 import type { Cluster } from './cluster.ts';
@@ -43,7 +43,7 @@ export async function viewsOf(setting: Setting, cluster: Cluster, kind: CachedKi
       keyPrefix: setting.keyPrefix,
       clusterId,
       resource,
-      settings: settingsHash(settings, namespace),
+      settings: settingsHash(settings, namespace, formatKind(resource)),
     }),
     ...(namespace === undefined ? {} : { namespace }),
   }));
@@ -81,14 +81,14 @@ async function differences(redis: Redis, cluster: Cluster, kind: CachedKind, vie
   const keys = viewKeys(view.prefix);
   const server = await listServer(cluster, kind, view.namespace);
   const [objects, entries, order, state, waiting] = await Promise.all([
-    redis.hgetall(keys.objects),
+    redis.hgetallBuffer(keys.objects),
     redis.hgetall(keys.entries),
     redis.zrange(keys.order, '0', '-1'),
     redis.hgetall(keys.view),
     redis.xlen(keys.outbox),
   ]);
   const sets = await readSets(redis, keys.indexPrefix);
-
+  const codec = new ObjectCodec({ prefix: view.prefix });
   const found: string[] = [];
   const differ = (what: string): number => found.push(`${formatKind(resource)} ${view.namespace ?? ''}: ${what}`);
   const same = (what: string, cached: unknown, expected: unknown): void => {
@@ -104,7 +104,7 @@ async function differences(redis: Redis, cluster: Cluster, kind: CachedKind, vie
       differ(`${key} is missing`);
       continue;
     }
-    same(key, decodeObject(text), object);
+    same(key, JSON.parse(codec.decode(key, text)), object);
     const { metadata } = object;
     const indexEntries = indexEntriesOf(object, indexes);
     same(
@@ -148,7 +148,7 @@ async function listServer(
       ? 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1'
       : 'application/json',
   });
-  const transform = transformOf(settings);
+  const transform = transformOf(settings, formatKind(resource));
   const objects = new Map<string, KubernetesObject>();
   for (const item of list.items) {
     const object = { ...item, apiVersion: resource.apiVersion, kind: resource.kind };

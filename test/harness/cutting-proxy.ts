@@ -1,41 +1,86 @@
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { readFile, writeFile } from 'node:fs/promises';
+import { parse, stringify } from 'yaml';
 
 /**
  * A TCP proxy on loopback before an apiserver that breaks all its connections every few seconds, as a load balancer or a
  * network on a bad day does. TLS goes through it: the apiserver's certificate is for 127.0.0.1, whatever the port.
- *
- * `cutting-proxy.ts https://127.0.0.1:PORT <ms between cuts>`; SIGUSR2 ends the cuts, and it tells how many there were. A
- * program of its own: in a busy process it would be read slowly, and the apiserver end the watches by itself.
  */
-const [, , server = '', everyMs = '3000'] = process.argv;
-const { hostname: host, port } = new URL(server);
-const sockets = new Set<Socket>();
-const tell = (what: object): boolean => process.stdout.write(`${JSON.stringify(what)}\n`);
+export class CuttingProxy {
+  readonly #target: { host: string; port: number };
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  #timer: NodeJS.Timeout | undefined;
+  #cuts = 0;
 
-const proxy = createServer((inside) => {
-  const outside = connect({ host, port: Number(port) });
-  for (const [socket, other] of [
-    [inside, outside],
-    [outside, inside],
-  ] as const) {
-    sockets.add(socket);
-    socket.on('error', () => {});
-    socket.on('close', () => {
-      sockets.delete(socket);
-      other.destroy();
+  private constructor(target: { host: string; port: number }, lagMs: number) {
+    this.#target = target;
+    this.#server = createServer((inside) => {
+      const outside = connect(this.#target);
+      for (const [socket, other] of [
+        [inside, outside],
+        [outside, inside],
+      ] as const) {
+        this.#sockets.add(socket);
+        socket.on('error', () => {});
+        socket.on('close', () => {
+          this.#sockets.delete(socket);
+          if (lagMs === 0) other.destroy();
+          else setTimeout(() => other.destroy(), lagMs);
+        });
+        if (socket === inside || lagMs === 0) socket.pipe(other);
+        // In order, since all wait the same time.
+        else socket.on('data', (chunk) => setTimeout(() => other.writable && other.write(chunk), lagMs));
+      }
     });
-    socket.pipe(other);
   }
-});
-let cuts = 0;
-const timer = setInterval(() => {
-  cuts += 1;
-  for (const socket of sockets) socket.resetAndDestroy();
-}, Number(everyMs));
-process.on('SIGUSR2', () => {
-  clearInterval(timer);
-  tell({ msg: 'healed', cuts });
-});
-proxy.listen(0, '127.0.0.1', () => {
-  tell({ msg: 'listening', url: `https://127.0.0.1:${(proxy.address() as AddressInfo).port}` });
-});
+
+  /**
+   * @param server `https://127.0.0.1:PORT`
+   * @param lagMs how much later than the server says it its clients hear it: a cache that lags. Default 0.
+   */
+  static async start(server: string, lagMs = 0): Promise<CuttingProxy> {
+    const { hostname, port } = new URL(server);
+    const proxy = new CuttingProxy({ host: hostname, port: Number(port) }, lagMs);
+    await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve));
+    return proxy;
+  }
+
+  get url(): string {
+    return `https://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** How often the connections were broken. */
+  get cuts(): number {
+    return this.#cuts;
+  }
+
+  /** A copy of a kubeconfig, written to `path`, that leads through the proxy. */
+  async kubeconfig(original: string, path: string): Promise<string> {
+    const config = parse(await readFile(original, 'utf8')) as { clusters: { cluster: { server: string } }[] };
+    for (const { cluster } of config.clusters) cluster.server = this.url;
+    await writeFile(path, stringify(config), { mode: 0o600 });
+    return path;
+  }
+
+  cutEvery(ms: number): void {
+    clearInterval(this.#timer);
+    this.#timer = setInterval(() => this.cut(), ms);
+  }
+
+  cut(): void {
+    this.#cuts += 1;
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+  }
+
+  /** From now on it lets everything pass. */
+  heal(): void {
+    clearInterval(this.#timer);
+  }
+
+  async stop(): Promise<void> {
+    this.heal();
+    for (const socket of this.#sockets) socket.destroy();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+}

@@ -15,17 +15,22 @@ export class TestProcess {
   readonly #exited: Promise<number | string>;
   #listeners: (() => void)[] = [];
 
-  /** @param script relative to the repository's root */
-  constructor(script: string, args: readonly string[], env: Readonly<Record<string, string>>) {
-    this.#process = spawn(
-      process.execPath,
-      ['--conditions=levelhook-source', fileURLToPath(new URL(script, ROOT)), ...args],
-      {
-        cwd: fileURLToPath(ROOT),
-        stdio: ['ignore', 'pipe', 'pipe'],
-        env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
-      },
-    );
+  /**
+   * @param script relative to the repository's root
+   * @param program what runs it. Default: this Node, on our sources.
+   */
+  constructor(
+    script: string,
+    args: readonly string[],
+    env: Readonly<Record<string, string>>,
+    program: readonly [string, ...string[]] = [process.execPath, '--conditions=levelhook-source'],
+  ) {
+    const [command, ...options] = program;
+    this.#process = spawn(command, [...options, fileURLToPath(new URL(script, ROOT)), ...args], {
+      cwd: fileURLToPath(ROOT),
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
+    });
     for (const stream of [this.#process.stdout, this.#process.stderr]) {
       if (stream) createInterface({ input: stream }).on('line', (line) => this.#add(line));
     }

@@ -25,6 +25,8 @@ export const done: Behaviour = (response) => {
  */
 export class RawFunction {
   readonly arrivals: Arrival[] = [];
+  /** How triggers end of which `behave` says nothing. */
+  otherwise: Behaviour = done;
   readonly #description: Description;
   readonly #behaviour = new Map<string, Behaviour>();
   readonly #server: Server;
@@ -55,7 +57,7 @@ export class RawFunction {
     await closed;
   }
 
-  /** How triggers for the object of this name end from now on. Default: done. */
+  /** How triggers for the object of this name end from now on. Default: `otherwise`. */
   behave(name: string, behaviour: Behaviour): void {
     this.#behaviour.set(name, behaviour);
   }
@@ -70,7 +72,7 @@ export class RawFunction {
     const name = (JSON.parse(body) as Trigger).requests[0]?.name ?? '';
     const attempt = (JSON.parse(body) as Trigger).requests[0]?.attempt ?? 0;
     this.arrivals.push({ key: name, attempt });
-    (this.#behaviour.get(name) ?? done)(response, request);
+    (this.#behaviour.get(name) ?? this.otherwise)(response, request);
   }
 }
 

@@ -25,6 +25,7 @@ await serveFunction((environment) => {
   });
   return createFunctionApp(recorder, {
     secrets: requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/\s+/),
+    now: () => Date.now() + 1000 * Number(environment['RECORDER_CLOCK_OFFSET_SECONDS'] ?? 0),
     cache: redisCache(requiredVariable(environment, 'REDIS_URL')),
     api: kubeConfigTransport(environment['KUBECONFIG'] || undefined),
   });

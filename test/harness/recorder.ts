@@ -25,12 +25,14 @@ export interface RecorderOptions {
   readonly delayMs?: number;
   /** The time of a run, and so of the wait for an outcome that was lost. Default 4. */
   readonly timeoutSeconds?: number;
+  /** How far its clock goes wrong. Default 0. */
+  readonly clockOffsetSeconds?: number;
 }
 
 /** The recorder function as a process of its own. */
 export async function startRecorder(
   setting: Setting,
-  { namespace, port = 0, delayMs = 0, timeoutSeconds = 4 }: RecorderOptions,
+  { namespace, port = 0, delayMs = 0, timeoutSeconds = 4, clockOffsetSeconds = 0 }: RecorderOptions,
 ): Promise<{ process: TestProcess; url: string }> {
   const process = new TestProcess('test/harness/recorder-function.ts', [], {
     LEVELHOOK_SIGNING_SECRETS: setting.secret,
@@ -41,6 +43,7 @@ export async function startRecorder(
     RECORDER_NAMESPACE: namespace,
     RECORDER_DELAY_MS: String(delayMs),
     RECORDER_TIMEOUT_SECONDS: String(timeoutSeconds),
+    RECORDER_CLOCK_OFFSET_SECONDS: String(clockOffsetSeconds),
   });
   const line = await process.line(({ msg }) => msg === 'listening');
   return { process, url: String(line['url']) };

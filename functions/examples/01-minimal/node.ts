@@ -6,7 +6,7 @@ await serveFunction(
   (environment) =>
     createFunctionApp(greeting, {
       secrets: requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/[\s,]+/),
-      cache: redisCache(requiredVariable(environment, 'REDIS_URL')),
+      ...(environment['REDIS_URL'] ? { cache: redisCache(environment['REDIS_URL']) } : {}),
       api: kubeConfigTransport(environment['KUBECONFIG'] || undefined),
     }),
   process.env,

@@ -1,17 +1,109 @@
-import type { KubernetesObject } from '../../core/index.ts';
+import { deflateSync, inflateSync } from 'node:zlib';
+import { messageOf } from '../../core/index.ts';
+import { type KeyRing, SEALED } from './key-ring.ts';
 
-/**
- * How an object is kept in Redis, format 1: its JSON as the apiserver sent it. JSON of an object begins with `{`, so
- * the first byte tells the format, and later formats (compressed, encrypted) begin with another byte.
- */
-export function encodeObject(json: string): string {
-  return json;
+/** A stored object cannot be read: altered, of a format or under a key that is not known here. Shows nothing of it. */
+export class UnreadableObjectError extends TypeError {
+  override readonly name = 'UnreadableObjectError';
 }
 
-/** @throws TypeError for a format that this version does not know. */
-export function decodeObject(text: string): KubernetesObject {
-  if (!text.startsWith('{')) {
-    throw new TypeError(`an object in the cache has the unknown format "${text.slice(0, 1)}": upgrade this reader`);
+/** An object whose JSON has more bytes is compressed, unless said otherwise. */
+export const COMPRESS_ABOVE = 16 * 1024;
+
+export interface ObjectCodecOptions {
+  /** Of the view's keys: an encrypted object cannot be read in another view. */
+  readonly prefix: string;
+  /** Encrypt everything, and read nothing that is not encrypted. Default: encrypt nothing. */
+  readonly keyRing?: KeyRing | undefined;
+  /** Compress JSON of more bytes than this. Default `COMPRESS_ABOVE`. */
+  readonly compressAbove?: number | undefined;
+}
+
+/**
+ * How the objects of one view are kept in Redis. The first byte tells the format:
+ *
+ * - `{` (format 1): the JSON as the apiserver sent it, in UTF-8.
+ * - `z`: compressed JSON, a zlib stream (RFC 1950) behind the `z`; only where it is smaller.
+ * - `e`: encrypted, see `KeyRing`; inside is one of the other two.
+ *
+ * A reader of before a format refuses it by that byte.
+ */
+export class ObjectCodec {
+  readonly #prefix: string;
+  readonly #keyRing: KeyRing | undefined;
+  readonly #compressAbove: number;
+
+  constructor({ prefix, keyRing, compressAbove = COMPRESS_ABOVE }: ObjectCodecOptions) {
+    this.#prefix = prefix;
+    this.#keyRing = keyRing;
+    this.#compressAbove = compressAbove;
   }
-  return JSON.parse(text) as KubernetesObject;
+
+  /** Names the key with which this codec encrypts; undefined when it does not. */
+  get sealedBy(): string | undefined {
+    return this.#keyRing?.writer;
+  }
+
+  /** @param key `namespace/name`, or `name`. @returns text for format 1: it is sent to Redis as it is. */
+  encode(key: string, json: string): string | Buffer {
+    const inner = this.#compress(json);
+    return this.#keyRing ? this.#keyRing.seal(Buffer.from(inner), this.#binding(key)) : inner;
+  }
+
+  /**
+   * The object's JSON.
+   * @throws UnreadableObjectError
+   */
+  decode(key: string, stored: Buffer): string {
+    if (!this.#keyRing) {
+      if (stored[0] === SEALED) {
+        throw new UnreadableObjectError(
+          `the object ${key} is encrypted in the cache: read it through the cache API (httpCache)`,
+        );
+      }
+      return expand(key, stored);
+    }
+    // Whoever can write to Redis must not be able to put an object of his own in the place of an encrypted one.
+    if (stored[0] !== SEALED) throw new UnreadableObjectError(`the object ${key} is not encrypted in the cache`);
+    let inner: Buffer;
+    try {
+      inner = this.#keyRing.open(stored, this.#binding(key));
+    } catch (error) {
+      throw new UnreadableObjectError(`the object ${key} cannot be decrypted (${messageOf(error)})`);
+    }
+    return expand(key, inner);
+  }
+
+  #compress(json: string): string | Buffer {
+    // A text has at least as many bytes as characters, and mostly as many.
+    if (json.length <= this.#compressAbove) return json;
+    const packed = deflateSync(json, { level: 1 });
+    return packed.length + 1 < Buffer.byteLength(json) ? Buffer.concat([Z, packed]) : json;
+  }
+
+  /** What the ciphertext belongs to: moved to another key or view it is refused. */
+  #binding(key: string): Buffer {
+    return Buffer.from(`${this.#prefix}\n${key}`);
+  }
+}
+
+const PLAIN = '{'.charCodeAt(0);
+const COMPRESSED = 'z'.charCodeAt(0);
+const Z = Buffer.of(COMPRESSED);
+/** Far above what etcd takes (1.5 MiB by default): a few bytes must not become gigabytes. */
+const MAX_BYTES = 64 * 1024 * 1024;
+
+function expand(key: string, stored: Buffer): string {
+  if (stored[0] === PLAIN) return stored.toString('utf8');
+  if (stored[0] !== COMPRESSED) {
+    const format = stored.toString('latin1', 0, 1);
+    throw new UnreadableObjectError(
+      `the object ${key} is in the cache in the unknown format ${JSON.stringify(format)}: upgrade this reader`,
+    );
+  }
+  try {
+    return inflateSync(stored.subarray(1), { maxOutputLength: MAX_BYTES }).toString('utf8');
+  } catch {
+    throw new UnreadableObjectError(`the object ${key} cannot be decompressed: its bytes in the cache were altered`);
+  }
 }

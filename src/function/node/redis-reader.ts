@@ -1,36 +1,36 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import {
   formatKind,
   formatObjectKey,
   type KubernetesObject,
-  matchesLabels,
-  newestResourceVersion,
   type ObjectKey,
+  parseFieldSelector,
+  requirementsOf,
   type Resource,
-  type ResourceVersion,
 } from '../../core/index.ts';
-import {
-  type CacheLocation,
-  controllerIndex,
-  declaredIndex,
-  indexEntriesOf,
-  type IndexSpec,
-  namespaceIndex,
-  orphanIndex,
-  type ViewKeys,
-  viewKeys,
-} from '../../contract/index.ts';
-import { decodeObject } from '../../contract/node/codec.ts';
-import type { CacheReader, ListOptions, ListResult } from '../cache-reader.ts';
+import { type CacheLocation, checkFields, type Selection } from '../../contract/index.ts';
+import { type ReadableState, ViewReader } from '../../contract/node/view-reader.ts';
+import { type CacheReader, type ListOptions, type ListResult, type OpenCache, SYNC_WAIT_MS } from '../cache-reader.ts';
+import { isSealed, oldestVersion, viewsOf } from '../cache-views.ts';
+import { HttpReader } from '../http-reader.ts';
+
+export interface RedisReaderOptions {
+  /** How long a read waits for a cache that is being filled for the first time. Default 5000. */
+  readonly syncWaitMs?: number;
+  /** Ends the waiting. Default: never. */
+  readonly signal?: AbortSignal;
+}
 
 /**
  * Reads the cache straight from Redis, for functions close to it: the option `cache` of `createFunctionApp`. One
  * connection for the life of the process, opened at the first read. A read fails when Redis does not answer within five
- * seconds, and the key is retried.
+ * seconds, and the key is retried. Kinds that are encrypted in Redis (Secrets) are read through the cache API, with the
+ * token of the trigger.
  *
  * @param url `redis://host:port`, or a function that gives it at the first read.
  */
-export function redisCache(url: string | (() => string)): (location: CacheLocation) => CacheReader {
+export function redisCache(url: string | (() => string)): OpenCache {
   let redis: Redis | undefined;
   const connection = (): Redis => {
     if (redis) return redis;
@@ -39,99 +39,85 @@ export function redisCache(url: string | (() => string)): (location: CacheLocati
     redis.on('error', () => {});
     return redis;
   };
-  return (location) => new RedisReader(connection(), location);
+  return (location, { signal }) => {
+    const http = new HttpReader(location, { signal });
+    const readerOf = (resource: Resource): CacheReader =>
+      isSealed(location, resource) ? http : new RedisReader(connection(), location, { signal });
+    return {
+      get: (resource, key) => readerOf(resource).get(resource, key),
+      list: (resource, options) => readerOf(resource).list(resource, options),
+    };
+  };
 }
 
-/** The `CacheReader` over one trigger's views. */
+/**
+ * The `CacheReader` over one trigger's views. Two trips for a list by index, one for an object. It has no keys: of kinds
+ * that are encrypted it reads nothing, and throws a TypeError.
+ */
 export class RedisReader implements CacheReader {
   readonly #redis: Redis;
   readonly #location: CacheLocation;
+  readonly #options: RedisReaderOptions;
 
-  constructor(redis: Redis, location: CacheLocation) {
+  constructor(redis: Redis, location: CacheLocation, options: RedisReaderOptions = {}) {
     this.#redis = redis;
     this.#location = location;
+    this.#options = options;
   }
 
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
-    const [keys] = this.#views(resource, key.namespace);
     // A namespace that is not cached has no objects, as far as this controller is concerned.
-    if (!keys) return undefined;
-    const [, text] = await Promise.all([
-      this.#state(resource, keys),
-      this.#redis.hget(keys.objects, formatObjectKey(key)),
-    ]);
-    return text === null ? undefined : (decodeObject(text) as T);
+    const [location] = viewsOf(this.#location, resource, key.namespace);
+    if (!location) return undefined;
+    const view = new ViewReader(this.#redis, location.prefix);
+    const [state, object] = await Promise.all([view.state(), view.get(formatObjectKey(key))]);
+    if (state) return object?.decode() as T | undefined;
+    await this.#synced(resource, view);
+    return (await view.get(formatObjectKey(key)))?.decode() as T | undefined;
   }
 
   async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {
-    const views = this.#views(resource, options.namespace ?? options.orphansIn);
-    const lists = await Promise.all(views.map((keys) => this.#listView(resource, keys, options)));
-    const versions = lists.map(({ version }) => version);
+    const selection = selectionOf(resource, options);
+    const views = viewsOf(this.#location, resource, options.namespace ?? options.orphansIn);
+    const lists = await Promise.all(
+      views.map(async ({ prefix }) => {
+        const view = new ViewReader(this.#redis, prefix);
+        const state = (await view.state(selection)) ?? (await this.#synced(resource, view, selection));
+        const items: T[] = [];
+        for await (const batch of view.select(selection, { state })) {
+          items.push(...batch.map((each) => each.decode() as T));
+        }
+        return { items, version: state.version };
+      }),
+    );
     return {
       items: lists.flatMap(({ items }) => items),
-      // The oldest of them is what all are at least as new as.
-      version: versions.reduce((a, b) => (newestResourceVersion(a, b) === a ? b : a), versions[0] ?? '0'),
+      version: oldestVersion(lists.map(({ version }) => version)),
     };
   }
 
-  async #listView<T extends KubernetesObject>(
-    resource: Resource<T>,
-    keys: ViewKeys,
-    options: ListOptions,
-  ): Promise<ListResult<T>> {
-    const wanted = indexesOf(options);
-    const declared = options.index ? [options.index.spec] : [];
-    const { version, complete } = await this.#state(resource, keys);
-    // A declared index that is still being filled is no help in finding keys; the objects are looked at either way.
-    const usable = options.index && !complete.includes(options.index.spec) ? wanted.slice(0, -1) : wanted;
-    // Two trips: the keys by index, then the objects. (One Lua script for both was slower, measured.)
-    const names = await this.#names(keys, usable);
-    const texts = names.length > 0 ? await this.#redis.hmget(keys.objects, ...names) : [];
-    const items: T[] = [];
-    for (const text of texts) {
-      // Deleted between the trips.
-      if (text === null) continue;
-      const object = decodeObject(text) as T;
-      // Changed between the trips, so that it left the index.
-      const entries = indexEntriesOf(object, declared);
-      if (!wanted.every((index) => entries.includes(index))) continue;
-      if (options.labelSelector && !matchesLabels(options.labelSelector, object.metadata.labels)) continue;
-      items.push(object);
+  async #synced(resource: Resource, view: ViewReader, selection: Selection = {}): Promise<ReadableState> {
+    const { syncWaitMs = SYNC_WAIT_MS, signal } = this.#options;
+    const until = Date.now() + syncWaitMs;
+    for (;;) {
+      const state = await view.state(selection);
+      if (state) return state;
+      signal?.throwIfAborted();
+      if (Date.now() >= until) throw new Error(`the cache of ${formatKind(resource)} is not complete yet`);
+      await sleep(Math.min(POLL_MS, Math.max(1, until - Date.now())));
     }
-    return { items, version };
-  }
-
-  #names(keys: ViewKeys, indexes: readonly string[]): Promise<string[]> {
-    const sets = indexes.map((index) => keys.indexPrefix + index);
-    const [first] = sets;
-    if (first === undefined) return this.#redis.hkeys(keys.objects);
-    return sets.length === 1 ? this.#redis.smembers(first) : this.#redis.sinter(...sets);
-  }
-
-  async #state(resource: Resource, keys: ViewKeys): Promise<{ version: ResourceVersion; complete: IndexSpec[] }> {
-    const [version, indexes] = await this.#redis.hmget(keys.view, 'version', 'indexes');
-    if (!version) throw new Error(`the cache of ${formatKind(resource)} is not complete yet`);
-    return { version, complete: indexes ? (JSON.parse(indexes) as IndexSpec[]) : [] };
-  }
-
-  /** The views of a kind, or the one that can hold a namespace's objects. */
-  #views(resource: Resource, namespace: string | undefined): ViewKeys[] {
-    const views = this.#location.views[formatKind(resource)];
-    if (views === undefined) {
-      throw new TypeError(`${formatKind(resource)} is not cached for this controller: name it in for, owns or reads`);
-    }
-    const holds = (view: { namespace?: string }): boolean =>
-      namespace === undefined || view.namespace === undefined || view.namespace === namespace;
-    return views.filter(holds).map(({ prefix }) => viewKeys(prefix));
   }
 }
 
-/** The index entries that an object of the list carries; that of a declared index last. */
-function indexesOf({ namespace, controlledBy, orphansIn, index }: ListOptions): string[] {
-  const indexes = [];
-  if (namespace !== undefined) indexes.push(namespaceIndex(namespace));
-  if (controlledBy !== undefined) indexes.push(controllerIndex(controlledBy));
-  if (orphansIn !== undefined) indexes.push(orphanIndex(orphansIn));
-  if (index !== undefined) indexes.push(declaredIndex(index.spec, index.value));
-  return indexes;
+const POLL_MS = 50;
+
+function selectionOf(resource: Resource, { labelSelector, fieldSelector, ...options }: ListOptions): Selection {
+  const fields = parseFieldSelector(fieldSelector ?? '');
+  checkFields(resource, fields);
+  const labels = requirementsOf(labelSelector ?? '');
+  return {
+    ...options,
+    ...(labels.length > 0 ? { labels } : {}),
+    ...(fields.length > 0 ? { fields } : {}),
+  };
 }

@@ -36,8 +36,13 @@ export class ApiClient {
 
   /** @throws ApiError for an answer other than 2xx; the transport's own error when there was no answer. */
   async json<T>(options: ApiRequest): Promise<T> {
-    const body = await this.#send(options);
-    return JSON.parse(await text(body)) as T;
+    const answer = await text(await this.#send(options));
+    try {
+      return JSON.parse(answer) as T;
+    } catch {
+      // The parser's own message shows a piece of the text, which may be a Secret's.
+      throw new Error(`the apiserver's answer to ${options.method ?? 'GET'} ${options.path} is not JSON`);
+    }
   }
 
   /** The body of a 2xx answer as it comes: a watch. The caller must read it to its end or destroy it. */

@@ -11,7 +11,6 @@ import {
   type ResourceVersion,
 } from '../../core/index.ts';
 import { encodeEntry, indexEntriesOf, type IndexSpec, type ObjectEntry } from '../../contract/index.ts';
-import { encodeObject } from '../../contract/node/codec.ts';
 import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
 import { type Change, type ChangeHandler, mergeWakeups, type Wakeup } from './change.ts';
 import type { Chunk, View, ViewOperation } from './view.ts';
@@ -230,7 +229,8 @@ export class Applier {
     for (const change of changesOf(before, object)) wakeups.push(...this.#wake(change));
     const entry = this.#entryOf(object);
     known.set(key, { entry, object });
-    return { kind: 'S', key, entry: encodeEntry(entry), object: encodeObject(json ?? JSON.stringify(object)) };
+    const stored = this.#options.view.encode(key, json ?? JSON.stringify(object));
+    return { kind: 'S', key, entry: encodeEntry(entry), object: stored };
   }
 
   /** Above 0 when the cache has the object newer than this, 0 when it has just this, below 0 otherwise. */

@@ -2,6 +2,7 @@ import {
   type Checkpoint,
   type Clock,
   compareResourceVersions,
+  formatKind,
   type Logger,
   messageOf,
   type Metrics,
@@ -17,6 +18,7 @@ import type { WatchEvent } from '../reflector/watch-event.ts';
 import { Applier } from './applier.ts';
 import { backfill } from './backfill.ts';
 import type { ChangeHandler } from './change.ts';
+import { UnreadableObjectError } from '../../contract/node/codec.ts';
 import { type Enqueue, Relay } from './relay.ts';
 import { ForeignTermError, type View } from './view.ts';
 import { transformOf, type ViewSettings } from './view-settings.ts';
@@ -68,6 +70,7 @@ export class Informer {
   #relists = 0;
   /** The chunk under way. */
   #applying: Promise<void> = Promise.resolve();
+  #discarding: Promise<void> | undefined;
   #waiters: (() => void)[] = [];
 
   constructor(options: InformerOptions) {
@@ -83,7 +86,7 @@ export class Informer {
       logger,
       metrics,
       random: Math.random,
-      transform: transformOf(settings),
+      transform: transformOf(settings, formatKind(resource)),
     });
     this.#applier = new Applier({
       view,
@@ -93,6 +96,7 @@ export class Informer {
       checkpoint,
     });
     this.#relay = new Relay(options);
+    view.onUnreadable((error) => this.#discard(error));
   }
 
   /** The kind, and the namespace when it is of one. */
@@ -134,6 +138,7 @@ export class Informer {
   /** Takes the view. Nothing happens to it before `begin`. */
   async start(): Promise<void> {
     await this.view.take(this.#options.term);
+    await this.#reseal();
     const { version, backwards } = await this.view.state();
     this.#filledFromNothing = version === undefined;
     this.#applier.setIndexes(await this.view.indexes());
@@ -243,6 +248,40 @@ export class Informer {
         }
         await this.#options.clock.sleep(200, signal);
       }
+    }
+  }
+
+  /** What the keys of today cannot read is thrown away before anybody looks at it, and so is listed anew. */
+  async #reseal(): Promise<void> {
+    try {
+      await this.view.reseal();
+    } catch (error) {
+      if (!(error instanceof UnreadableObjectError)) throw error;
+      // The listener has seen to it.
+      await this.#discarding;
+      await this.view.take(this.#options.term);
+      await this.view.reseal();
+    }
+  }
+
+  /**
+   * An object of the view cannot be read: altered, or written by a later version. All of the view goes, which recovery
+   * notices and mends as any other loss; a list alone would leave alone what has the version that it names.
+   */
+  #discard(error: UnreadableObjectError): void {
+    this.#discarding ??= this.#discardNow(error);
+  }
+
+  async #discardNow(error: UnreadableObjectError): Promise<void> {
+    const { logger } = this.#options;
+    logger.error({ resource: this.name, error: error.message }, 'the view cannot be read: listing it anew');
+    try {
+      await this.view.discard();
+    } catch (reason) {
+      // Whoever reads the object next tries again.
+      logger.error({ resource: this.name, error: messageOf(reason) }, 'the view could not be removed');
+    } finally {
+      this.#discarding = undefined;
     }
   }
 

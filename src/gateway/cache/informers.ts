@@ -1,11 +1,13 @@
 import { type Checkpoint, type Clock, formatKind, type Logger, type Metrics, type Resource } from '../../core/index.ts';
 import { viewPrefix } from '../../contract/index.ts';
+import { ObjectCodec } from '../../contract/node/codec.ts';
+import type { KeyRing } from '../../contract/node/key-ring.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { Informer } from './informer.ts';
 import { type Redis, unlinkAll } from './redis.ts';
 import type { Enqueue } from './relay.ts';
 import { View } from './view.ts';
-import { type CacheSettings, settingsFor, settingsHash, type ViewSettings } from './view-settings.ts';
+import { type CacheSettings, isSealed, settingsFor, settingsHash, type ViewSettings } from './view-settings.ts';
 
 export interface InformersOptions {
   readonly client: ApiClient;
@@ -15,6 +17,10 @@ export interface InformersOptions {
   /** SET of the prefixes of all views that this gateway keeps in Redis. */
   readonly viewsKey: string;
   readonly settings: CacheSettings;
+  /** What encrypted views are encrypted with; without it none is begun. */
+  readonly keyRing?: KeyRing | undefined;
+  /** See `ObjectCodecOptions`. */
+  readonly compressAbove?: number;
   readonly enqueue: Enqueue;
   readonly term: string;
   readonly onForeignTerm: (view: View) => void;
@@ -109,12 +115,19 @@ export class Informers {
   }
 
   #create(resource: Resource, settings: ViewSettings, namespace: string | undefined): Informer {
-    const { redis, keyPrefix, clusterId } = this.#options;
-    const prefix = viewPrefix({ keyPrefix, clusterId, resource, settings: settingsHash(settings, namespace) });
+    const { redis, keyPrefix, clusterId, compressAbove } = this.#options;
+    const kind = formatKind(resource);
+    const hash = settingsHash(settings, namespace, kind);
+    const prefix = viewPrefix({ keyPrefix, clusterId, resource, settings: hash });
+    const keyRing = isSealed(kind, settings) ? this.#options.keyRing : undefined;
+    // Whoever adds controllers has refused them before this.
+    if (isSealed(kind, settings) && !keyRing) throw new Error(`there is no key to encrypt ${kind} with`);
+    const codec = new ObjectCodec({ prefix, keyRing, compressAbove });
     const location = { prefix, ...(namespace === undefined ? {} : { namespace }) };
     const viewAt = (wanted: string): View | undefined =>
       this.all().find(({ view }) => view.location.prefix === wanted)?.view;
-    return new Informer({ ...this.#options, viewAt, resource, settings, view: new View(redis, resource, location) });
+    const view = new View(redis, resource, location, codec);
+    return new Informer({ ...this.#options, viewAt, resource, settings, view });
   }
 
   /** Views of this kind under other settings, left by an earlier configuration. */

@@ -39,14 +39,14 @@ export function withoutPassword(url: string): string {
 }
 
 /** One Lua script. It is sent by its hash, and whole only when the server does not know it (a restarted Redis). */
-export type Script = (keys: readonly string[], args: readonly (string | number)[]) => Promise<unknown>;
+export type Script = (keys: readonly string[], args: readonly (string | number | Buffer)[]) => Promise<unknown>;
 
 /** Reads `lua/<name>.lua` beside the module and makes it callable on this connection. */
 export function loadScript(redis: Redis, moduleUrl: string, name: string): Script {
   const lua = readFileSync(new URL(`./lua/${name}.lua`, moduleUrl), 'utf8');
   const command = `levelhook_${name}`;
   if (!(command in redis)) redis.defineCommand(command, { lua });
-  const run = (redis as unknown as Record<string, (...all: (string | number)[]) => Promise<unknown>>)[command];
+  const run = (redis as unknown as Record<string, (...all: (string | number | Buffer)[]) => Promise<unknown>>)[command];
   return (keys, args) => (run as Function).call(redis, keys.length, ...keys, ...args) as Promise<unknown>;
 }
 

@@ -16,6 +16,16 @@ export interface ViewSettings {
   readonly drop?: readonly string[];
 }
 
+/** The kind that is encrypted, or kept without what is secret in it. */
+const SECRET = 'v1/Secret';
+/** kubectl's copy of an applied object, values included. */
+const LAST_APPLIED = ['metadata', 'annotations', 'kubectl.kubernetes.io/last-applied-configuration'];
+
+/** Whether objects of this kind are encrypted in Redis: Secrets, unless their metadata alone is cached. */
+export function isSealed(kind: string, settings: ViewSettings): boolean {
+  return kind === SECRET && settings.metadataOnly !== true;
+}
+
 /** The settings of one gateway: for all kinds, and for some, by `apiVersion/Kind`, where each field replaces the default's. */
 export interface CacheSettings {
   readonly defaults: ViewSettings;
@@ -31,16 +41,21 @@ export function settingsFor(settings: CacheSettings, kind: string): ViewSettings
 /**
  * A short name for what a view holds, part of all its keys: with other settings it is another view, which is listed anew.
  * @param namespace of a view that holds one namespace.
+ * @param kind needed for v1/Secret alone.
  */
-export function settingsHash(settings: ViewSettings, namespace?: string): string {
+export function settingsHash(settings: ViewSettings, namespace?: string, kind?: string): string {
   const { labelSelector = '', fieldSelector = '', metadataOnly = false, drop = DEFAULT_DROP } = settings;
-  const text = JSON.stringify([namespace ?? '', labelSelector, fieldSelector, metadataOnly, drop.toSorted()]);
+  const parts = [namespace ?? '', labelSelector, fieldSelector, metadataOnly, drop.toSorted()];
+  // Of all other kinds the views stay what they are.
+  if (kind === SECRET) parts.push(isSealed(kind, settings) ? 'sealed' : 'without last-applied');
+  const text = JSON.stringify(parts);
   return createHash('sha256').update(text).digest('base64url').slice(0, 10);
 }
 
-/** Removes the fields that the settings leave out. */
-export function transformOf(settings: ViewSettings): Transform {
+/** Removes the fields that the settings leave out, and from the metadata of Secrets the annotation that holds their values. */
+export function transformOf(settings: ViewSettings, kind?: string): Transform {
   const paths = (settings.drop ?? DEFAULT_DROP).map((path) => path.split('.'));
+  if (kind === SECRET && !isSealed(kind, settings)) paths.push(LAST_APPLIED);
   return {
     object: (object) => {
       for (const path of paths) dropField(object as unknown as Record<string, unknown>, path);

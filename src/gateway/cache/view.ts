@@ -16,9 +16,10 @@ import {
   viewKeys,
   type ViewLocation,
 } from '../../contract/index.ts';
-import { decodeObject } from '../../contract/node/codec.ts';
+import { ObjectCodec, UnreadableObjectError } from '../../contract/node/codec.ts';
+import { ViewReader } from '../../contract/node/view-reader.ts';
 import type { Lookup, Wakeup } from './change.ts';
-import { loadScript, type Redis, type Script } from './redis.ts';
+import { loadScript, type Redis, type Script, unlinkAll } from './redis.ts';
 
 /** Another gateway has written its term into the view: this one must stop writing and see whether it still leads. */
 export class ForeignTermError extends Error {
@@ -27,7 +28,7 @@ export class ForeignTermError extends Error {
 
 /** One operation of the apply script. */
 export type ViewOperation =
-  | { readonly kind: 'S'; readonly key: string; readonly entry: string; readonly object: string }
+  | { readonly kind: 'S'; readonly key: string; readonly entry: string; readonly object: string | Buffer }
   | { readonly kind: 'D'; readonly key: string; readonly version: ResourceVersion };
 
 export interface ViewState {
@@ -63,22 +64,48 @@ export class View {
   readonly #keys: ViewKeys;
   readonly #apply: Script;
   readonly #reindex: Script;
+  readonly #reseal: Script;
+  readonly #codec: ObjectCodec;
+  #onUnreadable: (error: UnreadableObjectError) => void = () => {};
   #term = '';
 
-  constructor(redis: Redis, resource: Resource, location: ViewLocation) {
+  /** @param codec Default: one that encrypts nothing. */
+  constructor(
+    redis: Redis,
+    resource: Resource,
+    location: ViewLocation,
+    codec: ObjectCodec = new ObjectCodec({ prefix: location.prefix }),
+  ) {
     this.#redis = redis;
     this.resource = resource;
     this.location = location;
+    this.#codec = codec;
     const { prefix } = location;
     this.#keys = viewKeys(prefix);
     this.#apply = loadScript(redis, import.meta.url, 'apply');
     this.#reindex = loadScript(redis, import.meta.url, 'reindex');
+    this.#reseal = loadScript(redis, import.meta.url, 'reseal');
   }
 
   /** The kind, and the namespace of a view that holds one. */
   get name(): string {
     const { namespace } = this.location;
     return namespace === undefined ? formatKind(this.resource) : `${formatKind(this.resource)} in ${namespace}`;
+  }
+
+  /** Whether its objects are encrypted in Redis. */
+  get sealed(): boolean {
+    return this.#codec.sealedBy !== undefined;
+  }
+
+  /** Reads it as functions and clients do. */
+  get reader(): ViewReader {
+    return new ViewReader(this.#redis, this.location.prefix, { decode: (key, stored) => this.#decode(key, stored) });
+  }
+
+  /** Told of each object that could not be read, by whichever way. */
+  onUnreadable(listener: (error: UnreadableObjectError) => void): void {
+    this.#onUnreadable = listener;
   }
 
   /** Whether an object of this namespace would be here. */
@@ -138,8 +165,57 @@ export class View {
   /** Objects of these keys, in their order; undefined where the view has none. */
   async objects(keys: readonly string[]): Promise<(KubernetesObject | undefined)[]> {
     if (keys.length === 0) return [];
-    const texts = await this.#redis.hmget(this.#keys.objects, ...keys);
-    return texts.map((text) => (text === null ? undefined : decodeObject(text)));
+    const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
+    return keys.map((key, at) => {
+      const bytes = stored[at];
+      return bytes ? (JSON.parse(this.#decode(key, bytes)) as KubernetesObject) : undefined;
+    });
+  }
+
+  #decode(key: string, stored: Buffer): string {
+    try {
+      return this.#codec.decode(key, stored);
+    } catch (error) {
+      if (error instanceof UnreadableObjectError) this.#onUnreadable(error);
+      throw error;
+    }
+  }
+
+  /** What an object looks like in Redis: the `object` of an operation. */
+  encode(key: string, json: string): string | Buffer {
+    return this.#codec.encode(key, json);
+  }
+
+  /** Removes all of it, as if Redis had lost it. */
+  async discard(): Promise<void> {
+    await unlinkAll(this.#redis, `${this.location.prefix}:`);
+  }
+
+  /**
+   * Encrypts with the writing key whatever another one has encrypted; afterwards the others are not needed. Nothing to
+   * do for a view that has been through this with the same key, or is not encrypted. Once taken, and before anything is applied.
+   * @throws UnreadableObjectError, ForeignTermError
+   */
+  async reseal(): Promise<void> {
+    const { sealedBy } = this.#codec;
+    if (sealedBy === undefined) return;
+    if ((await this.#redis.hget(this.#keys.view, 'sealedBy')) === sealedBy) return;
+    for await (const keys of this.keys()) {
+      const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
+      const pairs = keys.flatMap((key, at) => {
+        const bytes = stored[at];
+        return bytes ? [key, this.#codec.encode(key, this.#decode(key, bytes))] : [];
+      });
+      await this.#runReseal(pairs);
+    }
+    // Last: whoever was cut off before begins again.
+    await this.#runReseal([], sealedBy);
+  }
+
+  async #runReseal(pairs: readonly (string | Buffer)[], sealedBy = ''): Promise<void> {
+    const { view, objects } = this.#keys;
+    const answer = await this.#reseal([view, objects], [this.#term, sealedBy, ...pairs]);
+    if (answer === -1) throw new ForeignTermError(`the view of ${this.name} was taken by another gateway`);
   }
 
   /** All keys, in order, in parts. */
@@ -183,7 +259,7 @@ export class View {
    */
   async apply(chunk: Chunk): Promise<void> {
     const keys = this.#keys;
-    const args: (string | number)[] = [
+    const args: (string | number | Buffer)[] = [
       this.#term,
       keys.indexPrefix,
       chunk.version ?? '',

@@ -3,10 +3,12 @@ import { type Checkpoint, type Clock, formatKind, type Logger, type Metrics, typ
 import type { Description, IndexSpec } from '../../contract/index.ts';
 import type { ChangeHandler } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
+import type { CacheAccess } from '../dispatch/cache-access.ts';
 import { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Endpoint } from '../dispatch/endpoint.ts';
 import { enqueueControllerOwner, enqueueObject, enqueueReferrers } from '../handlers/event-handler.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
+import { requeue, type RequeueRequest } from './requeue.ts';
 
 export interface ControllerOptions {
   readonly description: Description;
@@ -14,6 +16,7 @@ export interface ControllerOptions {
   readonly sources: readonly Source[];
   readonly queue: BullMqWorkQueue;
   readonly endpoint: Endpoint;
+  readonly cacheAccess: CacheAccess;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -88,14 +91,14 @@ export class Controller {
 
   /** Starts to run keys. The queue may be paused; then it runs none yet. */
   async start(): Promise<void> {
-    const { clock, endpoint, logger, logTriggers, metrics } = this.#options;
+    const { cacheAccess, clock, endpoint, logger, logTriggers, metrics } = this.#options;
     const views = this.#informers().map((informer) => ({
       view: informer.view,
       currentVersion: () => informer.currentVersion(),
       requestProgress: () => informer.requestProgress(),
     }));
     await this.queue.start(
-      new Dispatcher({ controller: this.name, endpoint, views, clock, logger, metrics, logTriggers }),
+      new Dispatcher({ controller: this.name, endpoint, views, cacheAccess, clock, logger, metrics, logTriggers }),
     );
   }
 
@@ -137,6 +140,14 @@ export class Controller {
       logger.info({ controller: this.name, keys: count, next: new Date(next).toISOString() }, 'resync');
     }
     await this.queue.setResyncAt(next);
+  }
+
+  /** Queues keys because somebody asked for it. @throws UserError as `requeue`. */
+  async requeue(request: RequeueRequest): Promise<number> {
+    const [reconciled] = this.#options.sources;
+    if (!reconciled) return 0;
+    const views = reconciled.informers.map(({ view }) => view);
+    return requeue({ resource: reconciled.resource, views, queue: this.queue }, request);
   }
 
   async #queueAll(reason: 'initial' | 'resync'): Promise<number> {

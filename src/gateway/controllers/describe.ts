@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { messageOf } from '../../core/index.ts';
-import type { Description } from '../../contract/index.ts';
+import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import { descriptionSchema } from '../../contract/description-schema.ts';
 import type { Endpoint } from '../dispatch/endpoint.ts';
 
@@ -23,8 +23,19 @@ export async function describeFunction(endpoint: Endpoint): Promise<Description>
   } catch (error) {
     throw new DescribeError(`${endpoint.url} did not answer with JSON (${messageOf(error)})`);
   }
+  return decodeDescription(value, endpoint.url);
+}
+
+/** @throws DescribeError naming what is wrong with it. `url` is for the message. */
+export function decodeDescription(value: unknown, url: string): Description {
+  const spoken = (value as { version?: unknown } | null)?.version;
+  if (typeof spoken === 'string' && spoken !== CONTRACT_VERSION) {
+    throw new DescribeError(
+      `${url} speaks contract ${spoken}, and this gateway ${CONTRACT_VERSION}: update the older one`,
+    );
+  }
   const parsed = descriptionSchema.safeParse(value);
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
-  throw new DescribeError(`the description of ${endpoint.url} is wrong at ${issue?.path.join('.')}: ${issue?.message}`);
+  throw new DescribeError(`the description of ${url} is wrong at ${issue?.path.join('.')}: ${issue?.message}`);
 }

@@ -6,6 +6,8 @@ import { describeFunction } from './describe.ts';
 export interface FunctionRegistryOptions {
   readonly urls: readonly string[];
   readonly keys: readonly SigningKey[];
+  /** See `EndpointOptions`. */
+  readonly ca: string | undefined;
   /** Starts the controller that a function has described. Rejecting means: ask again later. */
   readonly add: (description: Description, url: string) => Promise<void>;
   readonly clock: Clock;
@@ -43,11 +45,11 @@ export class FunctionRegistry {
   }
 
   async #ask(url: string, signal: AbortSignal): Promise<void> {
-    const { add, clock, keys, logger } = this.#options;
+    const { add, ca, clock, keys, logger } = this.#options;
     let waitMs = FIRST_WAIT_MS;
     while (!signal.aborted) {
       // The controller gets an endpoint of its own, with as many connections as it may use.
-      const endpoint = new Endpoint(url, keys, 1);
+      const endpoint = new Endpoint(url, keys, { connections: 1, ca });
       try {
         await add(await describeFunction(endpoint), url);
         this.#awaited.delete(url);

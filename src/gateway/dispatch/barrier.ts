@@ -1,4 +1,11 @@
-import { compareResourceVersions, formatKind, formatObjectKey, type ResourceVersion } from '../../core/index.ts';
+import {
+  type Clock,
+  compareResourceVersions,
+  formatKind,
+  formatObjectKey,
+  type ResourceVersion,
+  systemClock,
+} from '../../core/index.ts';
 import type { Write } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
 
@@ -14,15 +21,30 @@ interface ViewBarrier {
   readonly version?: ResourceVersion;
   /** Deleted objects as [key, uid]: a delete's event has a version that its answer does not tell. */
   readonly deleted?: readonly (readonly [string, string])[];
+  /** When the writes were known to have ended. */
+  readonly endedAtMs?: number;
 }
+
+/** What the server had at a moment: every write that had ended before is at or below it. */
+export interface Ceiling {
+  readonly version: ResourceVersion;
+  /** Before the server was asked. */
+  readonly askedAtMs: number;
+}
+
+/** Between gateways' clocks: a barrier may have been made by another one. */
+const CLOCKS_APART_MS = 1000;
 
 /** Makes and checks the barriers of one controller, over the views that it can read. */
 export class Barriers {
   readonly #views: readonly View[];
   readonly #byPrefix: ReadonlyMap<string, View>;
+  readonly #clock: Clock;
+  readonly #ceilings = new Map<View, Ceiling>();
 
-  constructor(views: readonly View[]) {
+  constructor(views: readonly View[], clock: Clock = systemClock) {
     this.#views = views;
+    this.#clock = clock;
     this.#byPrefix = new Map(views.map((view) => [view.location.prefix, view]));
   }
 
@@ -54,6 +76,28 @@ export class Barriers {
     return this.#encode(new Set(versions.keys()), (view) => ({ version: versions.get(view) ?? '' }));
   }
 
+  /**
+   * A function may report a write that never was: a version that the server does not have yet, an object that it did not
+   * delete. No event will come of it. But whatever it has written, it wrote before it answered; so a view that has reached
+   * what the server had after that has passed, whatever the barrier says.
+   */
+  learn(view: View, ceiling: Ceiling): void {
+    this.#ceilings.set(view, ceiling);
+  }
+
+  /** Whether it is known what the server had after the writes of this barrier. */
+  hasCeiling(text: string, view: View): boolean {
+    const wanted = (JSON.parse(text) as Barrier)[view.location.prefix];
+    return wanted === undefined || this.#ceilingFor(view, wanted) !== undefined;
+  }
+
+  /** Whether the barrier asks for a version that the server did not have when the function said that it had written it. */
+  isImpossible(text: string, view: View): boolean {
+    const wanted = (JSON.parse(text) as Barrier)[view.location.prefix];
+    const ceiling = wanted && this.#ceilingFor(view, wanted);
+    return wanted?.version !== undefined && !!ceiling && compareResourceVersions(wanted.version, ceiling.version) > 0;
+  }
+
   async passed(text: string): Promise<boolean> {
     const barrier = JSON.parse(text) as Barrier;
     for (const [prefix, wanted] of Object.entries(barrier)) {
@@ -73,6 +117,8 @@ export class Barriers {
     const { version, incarnation } = await view.state();
     if (incarnation !== wanted.incarnation) return incarnation !== undefined;
     if (version === undefined) return false;
+    const ceiling = this.#ceilingFor(view, wanted);
+    if (ceiling && compareResourceVersions(version, ceiling.version) >= 0) return true;
     if (wanted.version !== undefined && compareResourceVersions(version, wanted.version) < 0) return false;
     if (!wanted.deleted) return true;
     const entries = await view.entries(wanted.deleted.map(([key]) => key));
@@ -82,15 +128,21 @@ export class Barriers {
     });
   }
 
+  #ceilingFor(view: View, { endedAtMs = 0 }: ViewBarrier): Ceiling | undefined {
+    const ceiling = this.#ceilings.get(view);
+    return ceiling && ceiling.askedAtMs >= endedAtMs + CLOCKS_APART_MS ? ceiling : undefined;
+  }
+
   async #encode(
     views: ReadonlySet<View>,
-    of: (view: View) => Omit<ViewBarrier, 'incarnation'>,
+    of: (view: View) => Omit<ViewBarrier, 'incarnation' | 'endedAtMs'>,
   ): Promise<string | undefined> {
     if (views.size === 0) return undefined;
     const barrier: Barrier = {};
+    const endedAtMs = this.#clock.now();
     for (const view of views) {
       const { incarnation = '' } = await view.state();
-      barrier[view.location.prefix] = { incarnation, ...of(view) };
+      barrier[view.location.prefix] = { incarnation, ...of(view), endedAtMs };
     }
     return JSON.stringify(barrier);
   }

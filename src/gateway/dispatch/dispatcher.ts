@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import {
   type Clock,
-  formatKind,
   type Logger,
+  messageOf,
   type Metrics,
   parseObjectKey,
   type ResourceVersion,
@@ -11,7 +11,9 @@ import { CONTRACT_VERSION, type Trigger, type Write } from '../../contract/index
 import type { View } from '../cache/view.ts';
 import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
 import { Barriers } from './barrier.ts';
+import type { CacheAccess } from './cache-access.ts';
 import type { Endpoint } from './endpoint.ts';
+import { EndpointGuard } from './endpoint-guard.ts';
 import { decodeOutcome, type Outcome } from './outcome.ts';
 import { decide, decideLost } from './requeue-policy.ts';
 
@@ -28,6 +30,7 @@ export interface DispatcherOptions {
   readonly controller: string;
   readonly endpoint: Endpoint;
   readonly views: readonly DispatchView[];
+  readonly cacheAccess: CacheAccess;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -39,32 +42,40 @@ export interface DispatcherOptions {
 export class Dispatcher implements Process {
   readonly #options: DispatcherOptions;
   readonly #barriers: Barriers;
-  readonly #cache: Trigger['cache'];
+  readonly #guard: EndpointGuard;
+  /** When the version of a view at the server was last asked for. */
+  readonly #askedAtMs = new Map<View, number>();
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
     const views = options.views.map(({ view }) => view);
-    this.#barriers = new Barriers(views);
-    this.#cache = { views: locationsOf(views) };
+    this.#barriers = new Barriers(views, options.clock);
+    this.#guard = new EndpointGuard(options);
   }
 
   async run(run: Run): Promise<Finish> {
-    const { clock, endpoint, metrics, controller } = this.#options;
+    const { cacheAccess, clock, endpoint, metrics, controller } = this.#options;
+    const cache = await cacheAccess.location();
     const startedAt = clock.now();
     const timeoutMs = run.deadlineMs - startedAt;
-    const answer = await endpoint.send({
-      method: 'POST',
-      body: JSON.stringify(this.#trigger(run, timeoutMs)),
-      id: randomUUID(),
-      timeoutMs,
+    const outcome = await this.#guard.run(async () => {
+      const body = JSON.stringify(this.#trigger(run, timeoutMs, cache));
+      return decodeOutcome(await endpoint.send({ method: 'POST', body, id: randomUUID(), timeoutMs }));
     });
-    const outcome = decodeOutcome(answer);
     const { finish, result } = decide(outcome, run.failures);
     const durationMs = clock.now() - startedAt;
+    // No trigger, so no reconcile: the guard has counted it.
+    if (outcome.kind === 'withheld') {
+      this.#log(run, outcome, finish, durationMs);
+      return finish;
+    }
     metrics.observe('controller_runtime_reconcile_time_seconds', { controller }, durationMs / 1000);
     metrics.count('controller_runtime_reconcile_total', { controller, result });
     if (result === 'error') metrics.count('controller_runtime_reconcile_errors_total', { controller });
     metrics.count('levelhook_triggers_total', { controller, outcome: outcome.kind });
+    if (outcome.kind === 'unknown') {
+      metrics.count('levelhook_unknown_outcomes_total', { controller, reason: outcome.reason });
+    }
     this.#log(run, outcome, finish, durationMs);
     return this.#withBarrier(finish, writesOf(outcome));
   }
@@ -87,16 +98,41 @@ export class Dispatcher implements Process {
 
   late(barrier: string): void {
     const waitedFor = new Set(this.#barriers.viewsOf(barrier));
-    for (const { view, requestProgress } of this.#options.views) if (waitedFor.has(view)) requestProgress();
+    for (const each of this.#options.views) {
+      if (!waitedFor.has(each.view)) continue;
+      // First what the server has at all: for a write that never was, no progress would be enough.
+      if (this.#barriers.hasCeiling(barrier, each.view)) each.requestProgress();
+      else void this.#askCeiling(barrier, each);
+    }
   }
 
-  #trigger(run: Run, remainingMs: number): Trigger {
+  async #askCeiling(barrier: string, { view, currentVersion, requestProgress }: DispatchView): Promise<void> {
+    const { clock, controller, logger, metrics } = this.#options;
+    const askedAtMs = clock.now();
+    // Barriers that are late together share one answer; an apiserver that is away is not asked at each tick.
+    if (askedAtMs - (this.#askedAtMs.get(view) ?? 0) < ASK_EVERY_MS) return;
+    this.#askedAtMs.set(view, askedAtMs);
+    try {
+      this.#barriers.learn(view, { version: await currentVersion(), askedAtMs });
+      if (!this.#barriers.isImpossible(barrier, view)) return;
+      metrics.count('levelhook_impossible_writes_total', { controller });
+      logger.warn({ controller, resource: view.name, barrier }, 'a function reports a version that does not exist');
+    } catch (error) {
+      logger.warn(
+        { controller, resource: view.name, error: messageOf(error) },
+        'the version of a resource is not known',
+      );
+      requestProgress();
+    }
+  }
+
+  #trigger(run: Run, remainingMs: number, cache: Trigger['cache']): Trigger {
     return {
       version: CONTRACT_VERSION,
       controller: this.#options.controller,
       deadline: new Date(run.deadlineMs).toISOString(),
       remainingSeconds: remainingMs / 1000,
-      cache: this.#cache,
+      cache,
       requests: [{ ...parseObjectKey(run.key), attempt: run.failures + 1, run: run.run, reasons: run.reasons }],
     };
   }
@@ -109,8 +145,9 @@ export class Dispatcher implements Process {
 
   #log(run: Run, outcome: Outcome, finish: Finish, durationMs: number): void {
     const { controller, logger, logTriggers } = this.#options;
-    const failed = outcome.kind !== 'done' && outcome.kind !== 'deferred';
-    logger[failed ? 'warn' : logTriggers ? 'info' : 'debug'](
+    const quiet = outcome.kind === 'withheld';
+    const failed = !quiet && outcome.kind !== 'done' && outcome.kind !== 'deferred';
+    logger[quiet ? 'debug' : failed ? 'warn' : logTriggers ? 'info' : 'debug'](
       {
         controller,
         key: run.key,
@@ -118,6 +155,7 @@ export class Dispatcher implements Process {
         attempt: run.failures + 1,
         reasons: run.reasons,
         outcome: outcome.kind,
+        ...('reason' in outcome ? { reason: outcome.reason } : {}),
         ...('message' in outcome ? { error: outcome.message } : {}),
         ...(finish.kind === 'known' && finish.againAfterMs !== undefined ? { againAfterMs: finish.againAfterMs } : {}),
         writes: writesOf(outcome).length,
@@ -128,10 +166,7 @@ export class Dispatcher implements Process {
   }
 }
 
-function locationsOf(views: readonly View[]): Trigger['cache']['views'] {
-  const kinds = Map.groupBy(views, (view) => formatKind(view.resource));
-  return Object.fromEntries([...kinds].map(([kind, each]) => [kind, each.map(({ location }) => location)]));
-}
+const ASK_EVERY_MS = 1000;
 
 function writesOf(outcome: Outcome): readonly Write[] {
   return 'writes' in outcome ? outcome.writes : [];

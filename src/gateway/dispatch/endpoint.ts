@@ -1,5 +1,12 @@
 import { Pool } from 'undici';
 import { isConnectionRefused, messageOf } from '../../core/index.ts';
+import {
+  AddressRefusedError,
+  checkEndpoint,
+  type EndpointRules,
+  guardedLookup,
+  rulesForConfigured,
+} from './endpoint-rules.ts';
 import { sign, type SigningKey } from '../../contract/index.ts';
 
 /** What came back for one signed request. */
@@ -13,7 +20,18 @@ export type Answer =
   /** Nobody listens there: the request was not delivered. */
   | { readonly kind: 'refused'; readonly message: string }
   /** It may have been delivered, in whole or in part. */
-  | { readonly kind: 'failed'; readonly message: string };
+  | { readonly kind: 'failed'; readonly reason: FailureReason; readonly message: string };
+
+export type FailureReason = 'timeout' | 'connection' | 'too-large';
+
+export interface EndpointOptions {
+  /** At most this many requests at a time: the controller's concurrency. */
+  readonly connections: number;
+  /** Certificate authorities in PEM form, instead of those that Node knows. */
+  readonly ca?: string | undefined;
+  /** Default: those for a URL that the operator has configured. */
+  readonly rules?: EndpointRules;
+}
 
 /** An answer is small; more than this is a fault of the function and is not read to its end. */
 const MAX_ANSWER_BYTES = 1024 * 1024;
@@ -37,11 +55,14 @@ export class Endpoint {
   readonly #path: string;
   readonly #keys: readonly SigningKey[];
 
-  /** @param connections at most this many requests at a time; the controller's concurrency. */
-  constructor(url: string, keys: readonly SigningKey[], connections: number) {
-    const { origin, pathname, search } = new URL(url);
+  /** @throws UserError when the rules do not allow the URL. */
+  constructor(url: string, keys: readonly SigningKey[], options: EndpointOptions) {
+    const { connections, ca, rules = rulesForConfigured(url) } = options;
+    const { origin, pathname, search } = checkEndpoint(url, rules);
     this.url = url;
-    this.#pool = new Pool(origin, { connections, pipelining: 1, ...KEEP_ALIVE });
+    // Over HTTP/2 all triggers would share one connection, and what cuts one would leave the outcomes of all unknown.
+    const connect = { lookup: guardedLookup(rules), ...(ca === undefined ? {} : { ca }) };
+    this.#pool = new Pool(origin, { connections, pipelining: 1, allowH2: false, connect, ...KEEP_ALIVE });
     this.#path = pathname + search;
     this.#keys = keys;
   }
@@ -65,7 +86,8 @@ export class Endpoint {
       for await (const chunk of response.body as AsyncIterable<Buffer>) {
         size += chunk.length;
         // Leaving the loop destroys the body, and with it the connection.
-        if (size > MAX_ANSWER_BYTES) return { kind: 'failed', message: 'the answer is larger than 1 MiB' };
+        if (size > MAX_ANSWER_BYTES)
+          return { kind: 'failed', reason: 'too-large', message: 'the answer is larger than 1 MiB' };
         chunks.push(chunk);
       }
       return {
@@ -75,9 +97,12 @@ export class Endpoint {
         body: Buffer.concat(chunks).toString('utf8'),
       };
     } catch (error) {
+      // As certain as nobody listening: no connection was opened.
+      if (error instanceof AddressRefusedError) return { kind: 'refused', message: error.message };
       if (isConnectionRefused(error)) return { kind: 'refused', message: `nobody listens at ${this.url}` };
       const timedOut = error instanceof Error && error.name === 'TimeoutError';
-      return { kind: 'failed', message: timedOut ? 'no answer before the deadline' : messageOf(error) };
+      if (timedOut) return { kind: 'failed', reason: 'timeout', message: 'no answer before the deadline' };
+      return { kind: 'failed', reason: 'connection', message: messageOf(error) };
     }
   }
 

@@ -50,6 +50,16 @@ describe('decodeOutcome', () => {
       { kind: 'deferred', message: 'the function answered 503', retryAfterMs: 1000 },
     ],
     [
+      'put off until a date that has passed',
+      answered(429, '', ours({ 'retry-after': 'Wed, 21 Oct 2015 07:28:00 GMT' })),
+      { kind: 'deferred', message: 'the function answered 429', retryAfterMs: 100 },
+    ],
+    [
+      'put off for longer than an hour',
+      answered(503, '', ours({ 'retry-after': 'Wed, 21 Oct 2065 07:28:00 GMT' })),
+      { kind: 'deferred', message: 'the function answered 503', retryAfterMs: 3_600_000 },
+    ],
+    [
       'put off for no time',
       answered(503, '', ours({ 'retry-after': 'x' })),
       { kind: 'deferred', message: 'the function answered 503', retryAfterMs: 1000 },
@@ -59,7 +69,8 @@ describe('decodeOutcome', () => {
   });
 
   it.each<[string, Answer]>([
-    ['a failed connection', { kind: 'failed', message: 'm' }],
+    ['a failed connection', { kind: 'failed', reason: 'connection', message: 'm' }],
+    ['a write without an answer', ok({ status: 'unknown', message: 'm' })],
     ['garbage', answered(200, 'garbage')],
     ['nothing', answered(200, '')],
     ['JSON that is no outcome', answered(200, { ok: true })],
@@ -70,6 +81,7 @@ describe('decodeOutcome', () => {
     ['a wish that is no time', ok({ status: 'done', requeueAfterSeconds: -1 })],
     ['another 2xx', answered(202, { version: 'v1', results: [{ status: 'done' }] })],
     ['a redirect', answered(301, '', { location: 'http://elsewhere/' })],
+    ['a result that is unknown beside another field', ok({ status: 'unknown', message: 'm', writes: [write] })],
     ['a mismatch of versions', answered(400, { error: 'x' }, ours())],
     ['a refused signature', answered(401, { error: 'x' })],
     ['a 404', answered(404, '')],
@@ -83,6 +95,29 @@ describe('decodeOutcome', () => {
     ['a 503 without our header', answered(503, '', { 'retry-after': '7' })],
   ])('takes %s for unknown', (_what, answer) => {
     expect(decodeOutcome(answer)).toMatchObject({ kind: 'unknown' });
+  });
+});
+
+describe('an unknown outcome', () => {
+  it.each<[string, Answer, object]>([
+    ['a redirect', answered(301, ''), { reason: 'status', message: 'the function answered 301' }],
+    ['gone', answered(410, '', ours()), { reason: 'gone', message: 'the function answered 410' }],
+    ["a proxy's 410", answered(410, ''), { reason: 'status' }],
+    [
+      'what the SDK refuses, and why',
+      answered(401, { error: 'the message is too old' }, ours()),
+      { reason: 'status', message: 'the function answered 401: the message is too old' },
+    ],
+    [
+      "a stranger's page, unread",
+      answered(401, { error: 'token=abc' }),
+      { reason: 'status', message: 'the function answered 401' },
+    ],
+    ['garbage', answered(200, '<html>'), { reason: 'body' }],
+    ['a write without an answer', ok({ status: 'unknown', message: 'm' }), { reason: 'write', message: 'm' }],
+    ['a timeout', { kind: 'failed', reason: 'timeout', message: 'm' }, { reason: 'timeout', message: 'm' }],
+  ])('says why: %s', (_what, answer, expected) => {
+    expect(decodeOutcome(answer)).toMatchObject({ kind: 'unknown', ...expected });
   });
 });
 
@@ -104,7 +139,7 @@ describe('an Endpoint', () => {
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
-    endpoint = new Endpoint(`http://127.0.0.1:${port}${path}`, [await importSecret(secret)], 4);
+    endpoint = new Endpoint(`http://127.0.0.1:${port}${path}`, [await importSecret(secret)], { connections: 4 });
     return endpoint;
   }
   const send = (to: Endpoint, timeoutMs = 5000) => to.send({ method: 'POST', body: '{"ä":1}', id: 'msg', timeoutMs });
@@ -168,7 +203,11 @@ describe('an Endpoint', () => {
   });
 
   it('says that the deadline has passed', async () => {
-    expect(await send(await serve(() => {}), 50)).toEqual({ kind: 'failed', message: 'no answer before the deadline' });
+    expect(await send(await serve(() => {}), 50)).toEqual({
+      kind: 'failed',
+      reason: 'timeout',
+      message: 'no answer before the deadline',
+    });
   });
 
   it('knows when nobody listens, by address and by name', async () => {
@@ -177,7 +216,7 @@ describe('an Endpoint', () => {
     server?.close();
     await once(server as Server, 'close');
     expect(await send(gone)).toMatchObject({ kind: 'refused' });
-    const byName = new Endpoint(`http://localhost:${port}/`, [await importSecret(secret)], 1);
+    const byName = new Endpoint(`http://localhost:${port}/`, [await importSecret(secret)], { connections: 1 });
     expect(await send(byName)).toMatchObject({ kind: 'refused' });
     await byName.close();
   });

@@ -3,7 +3,7 @@ import { LEVELHOOK_HEADER, type OutcomeBody, type RequestResult, type Write } fr
 import { outcomeSchema } from '../../contract/outcome-schema.ts';
 import type { Answer } from './endpoint.ts';
 
-/** A trigger's end, decoded. Everything that is not one of the first five is unknown: the run may still be going on. */
+/** A trigger's end, decoded. Everything that is not one of the first six is unknown: the run may still be going on. */
 export type Outcome =
   | { readonly kind: 'done'; readonly requeueAfterMs?: number; readonly writes: readonly Write[] }
   | {
@@ -17,7 +17,25 @@ export type Outcome =
   | { readonly kind: 'refused'; readonly message: string }
   /** The function itself asked for later, before it did anything. */
   | { readonly kind: 'deferred'; readonly message: string; readonly retryAfterMs: number }
-  | { readonly kind: 'unknown'; readonly message: string };
+  /** Nothing was sent: see `EndpointGuard`. */
+  | { readonly kind: 'withheld'; readonly reason: string; readonly message: string; readonly retryAfterMs: number }
+  | { readonly kind: 'unknown'; readonly reason: UnknownReason; readonly message: string };
+
+/** Why an outcome is unknown: the label of `levelhook_unknown_outcomes_total`. */
+export type UnknownReason =
+  | 'timeout'
+  /** The connection broke, or never came about for a reason other than that nobody listens. */
+  | 'connection'
+  /** More than 1 MiB. */
+  | 'too-large'
+  /** No 200, and none of the answers that are known. */
+  | 'status'
+  /** A 410 with our header: the function says that it is gone for good. */
+  | 'gone'
+  /** A 200 whose body is not an outcome. */
+  | 'body'
+  /** The function says so itself: it got no answer to a write. */
+  | 'write';
 
 const DEFAULT_DEFER_MS = 1000;
 const MIN_DEFER_MS = 100;
@@ -30,7 +48,7 @@ export function decodeOutcome(answer: Answer): Outcome {
     case 'refused':
       return answer;
     case 'failed':
-      return { kind: 'unknown', message: answer.message };
+      return { kind: 'unknown', reason: answer.reason, message: answer.message };
     case 'answered':
       return decodeAnswer(answer);
   }
@@ -43,17 +61,22 @@ function decodeAnswer({ status, headers, body }: Answer & { kind: 'answered' }):
     const retryAfterMs = Math.min(Math.max(named, MIN_DEFER_MS), MAX_DEFER_MS);
     return { kind: 'deferred', message: `the function answered ${status}`, retryAfterMs };
   }
-  if (status !== 200) return { kind: 'unknown', message: `the function answered ${status}` };
+  if (status !== 200) {
+    const ours = headers[LEVELHOOK_HEADER] !== undefined;
+    const message = `the function answered ${status}${ours ? reasonIn(body) : ''}`;
+    return { kind: 'unknown', reason: status === 410 && ours ? 'gone' : 'status', message };
+  }
   let value: unknown;
   try {
     value = JSON.parse(body);
   } catch {
-    return { kind: 'unknown', message: 'the answer is not JSON' };
+    return { kind: 'unknown', reason: 'body', message: 'the answer is not JSON' };
   }
   const parsed = outcomeSchema.safeParse(value);
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
-    return { kind: 'unknown', message: `the answer is not an outcome: ${issue?.path.join('.')}: ${issue?.message}` };
+    const message = `the answer is not an outcome: ${issue?.path.join('.')}: ${issue?.message}`;
+    return { kind: 'unknown', reason: 'body', message };
   }
   return fromResults(parsed.data);
 }
@@ -61,12 +84,13 @@ function decodeAnswer({ status, headers, body }: Answer & { kind: 'answered' }):
 function fromResults({ results }: OutcomeBody): Outcome {
   const [result] = results;
   if (results.length !== 1 || !result) {
-    return { kind: 'unknown', message: `the answer has ${results.length} results for one request` };
+    return { kind: 'unknown', reason: 'body', message: `the answer has ${results.length} results for one request` };
   }
   return fromResult(result);
 }
 
 function fromResult(result: RequestResult): Outcome {
+  if (result.status === 'unknown') return { kind: 'unknown', reason: 'write', message: result.message };
   const writes = result.writes ?? [];
   switch (result.status) {
     case 'done': {
@@ -79,5 +103,15 @@ function fromResult(result: RequestResult): Outcome {
     }
     case 'terminal':
       return { kind: 'terminal', message: result.message, writes };
+  }
+}
+
+/** `: the message is too old`: what the SDK says in its refusals. A stranger's body stays out of the log. */
+function reasonIn(body: string): string {
+  try {
+    const { error } = JSON.parse(body) as { error?: unknown };
+    return typeof error === 'string' ? `: ${error.slice(0, 200)}` : '';
+  } catch {
+    return '';
   }
 }

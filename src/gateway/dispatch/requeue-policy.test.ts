@@ -50,7 +50,16 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
     { kind: 'deferred', message: 'm', retryAfterMs: 3000 },
     () => ({ finish: { kind: 'known', failures: 'keep', againAfterMs: 3000 }, result: 'requeue_after' }),
   ],
-  ['unknown', { kind: 'unknown', message: 'm' }, () => ({ finish: { kind: 'unknown' }, result: 'error' })],
+  [
+    'withheld',
+    { kind: 'withheld', reason: 'breaker', message: 'm', retryAfterMs: 800 },
+    () => ({ finish: { kind: 'known', failures: 'keep', againAfterMs: 800 }, result: 'requeue_after' }),
+  ],
+  [
+    'unknown',
+    { kind: 'unknown', reason: 'timeout', message: 'm' },
+    () => ({ finish: { kind: 'unknown' }, result: 'error' }),
+  ],
 ];
 
 describe.each(TABLE)('%s', (_name, outcome, expected) => {

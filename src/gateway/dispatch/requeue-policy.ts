@@ -41,6 +41,12 @@ export function decide(outcome: Outcome, failures: number): Decision {
         finish: { kind: 'known', failures: 'keep', againAfterMs: outcome.retryAfterMs },
         result: 'requeue_after',
       };
+    case 'withheld':
+      // Nothing was tried, so nothing has failed: the key comes back when the endpoint may have.
+      return {
+        finish: { kind: 'known', failures: 'keep', againAfterMs: outcome.retryAfterMs },
+        result: 'requeue_after',
+      };
     case 'terminal':
       return { finish: { kind: 'known', failures: 'keep' }, result: 'error' };
     case 'unknown':

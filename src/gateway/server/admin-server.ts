@@ -1,10 +1,14 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
+import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import { createAdaptorServer } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
 import { messageOf, UserError } from '../../core/index.ts';
 import { type HealthCheck, report } from '../manager/health.ts';
+import type { CacheApi } from './cache-api/cache-api.ts';
+import { statusResponse, unavailable } from './cache-api/kubernetes-status.ts';
 import type { Dashboard } from './dashboard.ts';
+import { readTls, type TlsFiles, watchTls } from './tls.ts';
 
 export interface AdminServerOptions {
   readonly host: string;
@@ -17,48 +21,64 @@ export interface AdminServerOptions {
   /** The metrics in Prometheus' text form. */
   readonly metrics: () => Promise<string>;
   readonly dashboard: Dashboard;
+  /** Undefined while the gateway is starting. Default: there is none. */
+  readonly cacheApi?: () => CacheApi | undefined;
+  /** Serves https. Default: http. */
+  readonly tls?: TlsFiles | undefined;
+  /** Mounted at `/reconcile`: see `reconcileApi`. */
+  readonly reconcile: Hono;
 }
+
+/** Where the cache API is. */
+export const CACHE_PATH = '/cache';
 
 /** Names under which a browser on this machine may ask for the dashboard. */
 const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]']);
 
-/** The gateway's own HTTP server: `/livez`, `/readyz`, `/metrics`, and the dashboard on loopback only. */
+/** The gateway's own HTTP server: `/livez`, `/readyz`, `/metrics`, `/reconcile`, and the dashboard on loopback only. */
 export class AdminServer {
   readonly #options: AdminServerOptions;
-  readonly #server: Server;
+  #server: Server | undefined;
   #url = '';
+  #unwatch: () => void = () => {};
 
   constructor(options: AdminServerOptions) {
     this.#options = options;
-    this.#server = createAdaptorServer({ fetch: adminApp(options).fetch }) as Server;
   }
 
-  /** `http://host:port`, once started. */
+  /** `http://host:port`, or https, once started. */
   get url(): string {
     return this.#url;
   }
 
-  /** @throws UserError when the port is taken or the address is not this machine's. */
+  /** @throws UserError when the port is taken, the address is not this machine's, or the certificate cannot be used. */
   async start(): Promise<void> {
-    const { host, port } = this.#options;
-    this.#server.listen(port, host);
+    const { host, port, tls } = this.#options;
+    const { fetch } = adminApp(this.#options);
+    const secure = tls && { createServer: createHttpsServer, serverOptions: readTls(tls) };
+    const server = createAdaptorServer({ fetch, ...secure }) as Server;
+    this.#server = server;
+    server.listen(port, host);
     try {
-      await once(this.#server, 'listening');
+      await once(server, 'listening');
     } catch (error) {
       const taken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
       const reason = taken ? 'another process listens there' : messageOf(error);
       throw new UserError(`The gateway cannot listen on ${host}:${port} (${reason}): choose another with --port.`);
     }
-    const address = this.#server.address();
+    if (tls) this.#unwatch = watchTls(tls, server as unknown as HttpsServer);
+    const address = server.address();
     const actual = typeof address === 'object' && address ? address.port : port;
-    this.#url = `http://${host}:${actual}`;
+    this.#url = `${tls ? 'https' : 'http'}://${host}:${actual}`;
   }
 
   async stop(): Promise<void> {
-    if (!this.#server.listening) return;
-    const closed = once(this.#server, 'close');
-    this.#server.close();
-    this.#server.closeAllConnections();
+    this.#unwatch();
+    const server = this.#server;
+    if (!server?.listening) return;
+    const closed = once(server, 'close');
+    server.close();
+    server.closeAllConnections();
     await closed;
   }
 }
@@ -70,9 +90,16 @@ function adminApp(options: AdminServerOptions): Hono {
     const verbose = !healthy || context.req.query('verbose') !== undefined;
     return context.text(verbose ? `${lines.join('\n')}\n` : 'ok', healthy ? 200 : 503);
   };
+  const { cacheApi } = options;
+  if (cacheApi) {
+    const answer = async ({ req: { raw } }: Context): Promise<Response> =>
+      (await cacheApi()?.handle(raw, CACHE_PATH)) ?? statusResponse(unavailable('the gateway is starting').status);
+    app.all(CACHE_PATH, answer).all(`${CACHE_PATH}/*`, answer);
+  }
   app.get('/livez', health(options.live));
   app.get('/readyz', health(options.ready));
   app.get('/metrics', async (context) => context.text(await options.metrics()));
+  app.route('/reconcile', options.reconcile);
   if (LOOPBACK.has(options.host)) {
     const { dashboard } = options;
     app.get('/', (context) => context.redirect(dashboard.path));

@@ -17,6 +17,7 @@ import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
 import type { Enqueue } from '../../../src/gateway/cache/relay.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { Controller } from '../../../src/gateway/controllers/controller.ts';
+import { CacheAccess } from '../../../src/gateway/dispatch/cache-access.ts';
 import type { Endpoint } from '../../../src/gateway/dispatch/endpoint.ts';
 import { Recovery } from '../../../src/gateway/manager/recovery.ts';
 import { description, kinds } from './kinds.ts';
@@ -117,6 +118,14 @@ export class GatewayUnderTest {
       queue: queue.forGateway(() => this.alive),
       // Nothing is dispatched here: the recording queue looks for itself what a run would have seen.
       endpoint: {} as Endpoint,
+      cacheAccess: new CacheAccess({
+        controller: description.name,
+        views,
+        api: undefined,
+        clock: hastyClock,
+        lifetimeMs: 0,
+        timeoutMs: 0,
+      }),
       logTriggers: false,
       resyncMs: 36_000_000,
       random: Math.random,

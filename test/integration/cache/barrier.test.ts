@@ -158,6 +158,51 @@ describe('the barrier of a delete', () => {
   });
 });
 
+describe('the barrier of a write that never was', () => {
+  beforeEach(() => list(podView, '10', pod(5)));
+  const learn = (version: string, afterMs: number) =>
+    barriers.learn(podView, { version, askedAtMs: Date.now() + afterMs });
+
+  it('passes when the view has reached what the server had after it', async () => {
+    const barrier = await after(wrote('1000000'));
+    expect(barriers.hasCeiling(barrier, podView)).toBe(false);
+    learn('20', 1000);
+    expect(barriers.hasCeiling(barrier, podView)).toBe(true);
+    expect(barriers.isImpossible(barrier, podView)).toBe(true);
+    expect(await barriers.passed(barrier)).toBe(false);
+    await bookmark('19');
+    expect(await barriers.passed(barrier)).toBe(false);
+    await bookmark('20');
+    expect(await barriers.passed(barrier)).toBe(true);
+  });
+
+  it('passes so when an object was not deleted, too', async () => {
+    const barrier = await after(deleted);
+    learn('20', 1000);
+    expect(barriers.isImpossible(barrier, podView)).toBe(false);
+    await bookmark('20');
+    expect(await barriers.passed(barrier)).toBe(true);
+  });
+
+  it('does not for what the server had before it, by clocks that may differ', async () => {
+    learn('20', -1);
+    const barrier = await after(wrote('30'));
+    await bookmark('20');
+    expect(await barriers.passed(barrier)).toBe(false);
+    learn('20', 500);
+    expect(await barriers.passed(barrier)).toBe(false);
+    expect(barriers.hasCeiling(barrier, podView)).toBe(false);
+  });
+
+  it('that did happen passes at its version, below the ceiling', async () => {
+    const barrier = await after(wrote('15'));
+    learn('20', 1000);
+    expect(barriers.isImpossible(barrier, podView)).toBe(false);
+    await bookmark('15');
+    expect(await barriers.passed(barrier)).toBe(true);
+  });
+});
+
 describe('the barrier of a lost run', () => {
   it('passes when the views have reached what the server had after it', async () => {
     await list(podView, '10');

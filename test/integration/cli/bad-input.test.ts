@@ -139,6 +139,11 @@ describe('levelhook start', () => {
   it.each([
     ['LEVELHOOK_DRAIN_SECONDS', 'long', /LEVELHOOK_DRAIN_SECONDS is wrong: must be a number of seconds/],
     ['LEVELHOOK_FUNCTIONS', 'ftp://x', /LEVELHOOK_FUNCTIONS is wrong: must be http/],
+    ['LEVELHOOK_CACHE_URL', 'http://gateway.example.com/cache', /LEVELHOOK_CACHE_URL is wrong: must be https, or on/],
+    ['LEVELHOOK_CACHE_URL', 'nowhere', /LEVELHOOK_CACHE_URL is wrong: must be an http/],
+    ['LEVELHOOK_CACHE_TOKEN_SECONDS', '1', /LEVELHOOK_CACHE_TOKEN_SECONDS is wrong/],
+    ['LEVELHOOK_CACHE_LIST_LIMIT', '0', /LEVELHOOK_CACHE_LIST_LIMIT is wrong/],
+    ['LEVELHOOK_TLS_CERT_FILE', 'x.crt', /LEVELHOOK_TLS_KEY_FILE is not set/],
   ])('%s is wrong', async (variable, value, sentence) => {
     command = levelhook(['start', '--port', '0'], { [variable]: value });
     await expectOneSentence(sentence);
@@ -153,6 +158,36 @@ describe('levelhook gateway', () => {
     command = levelhook(['gateway', '--port', '0', '--kubeconfig', inject('kubeconfig')], env);
     await expectOneSentence(/LEVELHOOK_SIGNING_SECRETS is wrong: /);
     expect(command.output).not.toContain(secret);
+  });
+
+  it.each<[string, Readonly<Record<string, string>>, RegExp]>([
+    [
+      'a token that can be guessed',
+      { LEVELHOOK_API_TOKENS: 'hidden' },
+      /API_TOKENS is wrong: must hold tokens of at least 16/,
+    ],
+    ['authorities that are nowhere', { LEVELHOOK_FUNCTION_CA_FILE: '/nowhere' }, /FUNCTION_CA_FILE cannot be read/],
+    ['a cache key that is none', { LEVELHOOK_CACHE_KEYS: 'k:hidden' }, /CACHE_KEYS is wrong: .* must have base64/],
+    [
+      'cache keys that are nowhere',
+      { LEVELHOOK_CACHE_KEYS_FILE: '/nowhere' },
+      /CACHE_KEYS_FILE \/nowhere cannot be read/,
+    ],
+    [
+      'a threshold that is no number',
+      { LEVELHOOK_CACHE_COMPRESS_ABOVE: 'never' },
+      /CACHE_COMPRESS_ABOVE is wrong: must be a number of bytes, or off/,
+    ],
+    [
+      'an address that no function has',
+      { LEVELHOOK_FUNCTIONS: 'http://169.254.169.254/latest' },
+      /LEVELHOOK_FUNCTIONS is wrong: the endpoint http:\/\/169\.254\.169\.254 is an address that no function has/,
+    ],
+  ])('%s', async (_, variables, sentence) => {
+    const env = { LEVELHOOK_SIGNING_SECRETS: generateSecret(), ...variables };
+    command = levelhook(['gateway', '--port', '0', '--kubeconfig', inject('kubeconfig')], env);
+    await expectOneSentence(sentence);
+    expect(command.output).not.toContain('hidden');
   });
 
   it('the signing secret is missing', async () => {
@@ -216,7 +251,7 @@ describe('a function alone', () => {
 
   it.each<[string, Readonly<Record<string, string>>, RegExp]>([
     ['a bad port', { PORT: 'x' }, /PORT must be a number/],
-    ['no Redis named', { REDIS_URL: '' }, /REDIS_URL is not set/],
+    ['a malformed secret', { LEVELHOOK_SIGNING_SECRETS: 'hidden' }, /^signing secret 1 of 1 is malformed: .*whsec_/],
     ['no secret', { LEVELHOOK_SIGNING_SECRETS: '' }, /LEVELHOOK_SIGNING_SECRETS is not set/],
   ])('%s', async (_, env, sentence) => {
     run(env);

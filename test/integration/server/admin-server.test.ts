@@ -1,3 +1,4 @@
+import { Hono } from 'hono';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { METRICS } from '../../../src/core/index.ts';
 import type { HealthCheck } from '../../../src/gateway/manager/health.ts';
@@ -21,6 +22,7 @@ async function withServer(
     ready: new Map(options.ready ?? [['redis', ok]]),
     metrics: async () => '',
     dashboard: new Dashboard(),
+    reconcile: new Hono(),
   });
   await server.start();
   try {

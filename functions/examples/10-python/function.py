@@ -1,0 +1,245 @@
+"""A levelhook function in Python, with its standard library alone.
+
+For every ConfigMap labelled `count: "words"` it keeps a second one, NAME-words, with the number of words in it. Written
+from infra/contract; the README beside this file says how to run it.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import ssl
+import sys
+import time
+import urllib.error
+import urllib.request
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+VERSION = "v1"
+NAME = "word-count"
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap"}
+DESCRIPTION = {"version": VERSION, "name": NAME, "for": CONFIG_MAP, "owns": [CONFIG_MAP], "timeoutSeconds": 10}
+TOLERANCE_SECONDS = 300
+MAX_BODY_BYTES = 4 * 1024 * 1024
+
+
+class Refused(Exception):
+    """A request that is answered with an error status, before anything is done."""
+
+    def __init__(self, status, reason):
+        super().__init__(reason)
+        self.status = status
+
+
+class ApiError(Exception):
+    def __init__(self, status, message):
+        super().__init__(message)
+        self.status = status
+
+
+class Unanswered(Exception):
+    """A write that may have been done: its answer never came, or does not tell."""
+
+
+# --- what is signed ---------------------------------------------------------------------------------------------------
+
+
+def decode_secret(secret):
+    """The bytes of `whsec_<base64>`. Never tells the secret."""
+    try:
+        if not secret.startswith("whsec_"):
+            raise ValueError
+        key = base64.b64decode(secret[len("whsec_") :], validate=True)
+    except ValueError:
+        sys.exit('LEVELHOOK_SIGNING_SECRETS: a signing secret is "whsec_" followed by base64')
+    if not 24 <= len(key) <= 64:
+        sys.exit("LEVELHOOK_SIGNING_SECRETS: a signing secret holds 24 to 64 bytes")
+    return key
+
+
+def verify(keys, headers, body):
+    """Standard Webhooks: one signature that matches one of our secrets is enough, since secrets are rotated."""
+    message_id = headers.get("webhook-id", "")
+    timestamp = headers.get("webhook-timestamp", "")
+    if not message_id or not timestamp.isascii() or not timestamp.isdigit() or len(timestamp) > 12:
+        raise Refused(401, "the signature headers are missing")
+    if abs(int(time.time()) - int(timestamp)) > TOLERANCE_SECONDS:
+        raise Refused(401, "the message is too old, or comes from the future")
+    signed = f"{message_id}.{timestamp}.".encode("latin-1") + body
+    right = [base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()) for key in keys]
+    for candidate in headers.get("webhook-signature", "").split(" "):
+        version, _, signature = candidate.partition(",")
+        if version == "v1" and any(hmac.compare_digest(each, signature.encode("latin-1")) for each in right):
+            return
+    raise Refused(401, "no signature matches")
+
+
+# --- the apiserver ----------------------------------------------------------------------------------------------------
+
+
+class Api:
+    """Reads and writes of one run, until its deadline. Remembers every write that was acknowledged."""
+
+    def __init__(self, server, context, token_file, deadline):
+        self.server, self.context, self.token_file, self.deadline = server, context, token_file, deadline
+        self.writes = []
+
+    def get(self, path):
+        try:
+            return self._send("GET", path)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def write(self, method, path, body, content_type="application/json"):
+        written = self._send(method, path, body, content_type)
+        meta = written["metadata"]
+        names = {name: meta[name] for name in ("namespace", "name", "uid", "resourceVersion") if name in meta}
+        self.writes.append({"apiVersion": written["apiVersion"], "kind": written["kind"], **names})
+
+    def _send(self, method, path, body=None, content_type=None):
+        left = self.deadline - time.time()
+        if left <= 0:
+            raise TimeoutError("the run is over: nothing more may be sent")
+        with open(self.token_file, encoding="ascii") as file:  # rotated, so read each time
+            headers = {"accept": "application/json", "authorization": "Bearer " + file.read().strip()}
+        data = None
+        if method != "GET":
+            headers["content-type"] = content_type
+            data = json.dumps(body).encode()
+            # The apiserver gives the write up at our deadline too.
+            path += f"?timeout={max(1, int(left * 1000))}ms"
+        request = urllib.request.Request(self.server + path, data=data, method=method, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=left, context=self.context) as response:
+                return json.load(response)
+        except urllib.error.HTTPError as error:
+            text = error.read().decode("utf-8", "replace")[:300]
+            if method != "GET" and error.code >= 500:
+                raise Unanswered(f"{method} {path}: {error.code} {text}") from error
+            raise ApiError(error.code, f"{method} {path}: {error.code} {text}") from error
+        except (OSError, ValueError) as error:
+            if method == "GET":
+                raise
+            raise Unanswered(f"{method} {path}: {error}") from error
+
+
+# --- the controller ---------------------------------------------------------------------------------------------------
+
+
+def reconcile(key, api):
+    """Brings the world one step nearer to what the object asks for. It may run at any time, again and again."""
+    path = f"/api/v1/namespaces/{key['namespace']}/configmaps"
+    source = api.get(f"{path}/{key['name']}")
+    if not source or "deletionTimestamp" in source["metadata"]:
+        return
+    if source["metadata"].get("labels", {}).get("count") != "words":
+        return
+    words = str(sum(len(text.split()) for text in source.get("data", {}).values()))
+    name = key["name"] + "-words"
+    found = api.get(f"{path}/{name}")
+    if not found:
+        owner = {"name": key["name"], "uid": source["metadata"]["uid"], "controller": True, "blockOwnerDeletion": True}
+        metadata = {"name": name, "ownerReferences": [{**CONFIG_MAP, **owner}]}
+        api.write("POST", path, {**CONFIG_MAP, "metadata": metadata, "data": {"words": words}})
+    elif found.get("data", {}).get("words") != words:
+        patch = {"data": {"words": words}}
+        api.write("PATCH", f"{path}/{name}", patch, "application/merge-patch+json")
+
+
+def run(request, api):
+    """One result for one request."""
+    try:
+        reconcile(request, api)
+        return {"status": "done", "writes": api.writes}
+    except Unanswered as error:
+        return {"status": "unknown", "message": str(error)}
+    except Exception as error:  # whatever it was, the gateway is to try again
+        print(json.dumps({"level": "error", "msg": "reconcile failed", "error": str(error)}), flush=True)
+        return {"status": "error", "message": str(error), "writes": api.writes}
+
+
+def handle_trigger(body, connect):
+    trigger = json.loads(body)
+    if trigger.get("version") != VERSION:
+        raise Refused(400, f"the trigger speaks contract {trigger.get('version')}, this function {VERSION}")
+    if trigger.get("controller") != NAME:
+        raise Refused(400, f"the trigger is for {trigger.get('controller')}, and this is {NAME}")
+    # The earlier of the two: this machine's clock and the gateway's may differ.
+    absolute = datetime.fromisoformat(trigger["deadline"].replace("Z", "+00:00")).timestamp()
+    deadline = min(absolute, time.time() + trigger["remainingSeconds"])
+    return {"version": VERSION, "results": [run(request, connect(deadline)) for request in trigger["requests"]]}
+
+
+# --- HTTP -------------------------------------------------------------------------------------------------------------
+
+
+def handler(keys, connect):
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        # Idle connections are closed by the gateway, which keeps them for 30 s, and never under its hands.
+        timeout = 75
+
+        def do_GET(self):
+            self.answer(lambda body: DESCRIPTION)
+
+        def do_POST(self):
+            self.answer(lambda body: handle_trigger(body, connect))
+
+        def answer(self, act):
+            try:
+                length = int(self.headers.get("content-length", 0))
+                if length > MAX_BODY_BYTES:
+                    self.close_connection = True
+                    raise Refused(413, "the body is too large")
+                body = self.rfile.read(length)
+                # Before anything parses it.
+                verify(keys, self.headers, body)
+                self.send(200, act(body))
+            except Refused as refused:
+                self.send(refused.status, {"error": str(refused)})
+            except ConnectionError:
+                self.close_connection = True
+
+        def send(self, status, value):
+            data = json.dumps(value).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.send_header("levelhook-contract", VERSION)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_):
+            pass  # one line for each request says nothing: the gateway logs its triggers
+
+    return Handler
+
+
+def connector(environment):
+    """How to reach the apiserver: as the environment says, or as a pod's service account."""
+    account = "/var/run/secrets/kubernetes.io/serviceaccount"
+    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
+    server = environment.get("KUBE_SERVER") or (f"https://{host}:{port}" if host else sys.exit("KUBE_SERVER is not set"))
+    context = ssl.create_default_context(cafile=environment.get("KUBE_CA_FILE", f"{account}/ca.crt"))
+    token_file = environment.get("KUBE_TOKEN_FILE", f"{account}/token")
+    return lambda deadline: Api(server.rstrip("/"), context, token_file, deadline)
+
+
+def main():
+    environment = os.environ
+    secrets = environment.get("LEVELHOOK_SIGNING_SECRETS", "").replace(",", " ").split()
+    if not secrets:
+        sys.exit("LEVELHOOK_SIGNING_SECRETS is not set: a function accepts signed triggers only")
+    keys = [decode_secret(secret) for secret in secrets]
+    address = (environment.get("HOST", "127.0.0.1"), int(environment.get("PORT", "8080")))
+    server = ThreadingHTTPServer(address, handler(keys, connector(environment)))
+    print(json.dumps({"msg": "listening", "url": "http://%s:%d" % server.server_address[:2]}), flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+import { once } from 'node:events';
+import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { basename, join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { resource, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
+import { decodeTrigger, generateSecret, importSecret, verify } from '../../src/contract/index.ts';
+import { descriptionSchema } from '../../src/contract/description-schema.ts';
+import { outcomeSchema } from '../../src/contract/outcome-schema.ts';
+import { controller, createFunctionApp } from '../../src/function/index.ts';
+import { describeFunction } from '../../src/gateway/controllers/describe.ts';
+import { CacheAccess } from '../../src/gateway/dispatch/cache-access.ts';
+import { Dispatcher } from '../../src/gateway/dispatch/dispatcher.ts';
+import { Endpoint } from '../../src/gateway/dispatch/endpoint.ts';
+import { contractDocuments, type DocumentName, jsonSchema } from './contract-documents.ts';
+import { repositoryRoot } from './temp-repository.ts';
+
+const folder = join(repositoryRoot, 'infra/contract/v1');
+const read = (path: string): unknown => JSON.parse(readFileSync(join(folder, path), 'utf8'));
+const ajv = new Ajv2020({ formats: { 'date-time': true }, strict: true });
+
+/** `trigger-retry.json` is a trigger; every example but the signed request is named so. */
+const examples = globSync('*.json', { cwd: join(folder, 'examples') })
+  .filter((file) => file !== 'signed-request.json')
+  .map((file) => ({ file, kind: basename(file, '.json').split('-')[0] as DocumentName }));
+
+/** The verdict of the code that runs in gateway and functions. */
+const code: Record<DocumentName, (value: unknown) => boolean> = {
+  trigger: (value) => {
+    try {
+      decodeTrigger(JSON.stringify(value));
+      return true;
+    } catch {
+      return false;
+    }
+  },
+  outcome: (value) => outcomeSchema.safeParse(value).success,
+  description: (value) => descriptionSchema.safeParse(value).success,
+};
+
+const published: Record<DocumentName, ValidateFunction> = {
+  trigger: ajv.compile(jsonSchema('trigger')),
+  outcome: ajv.compile(jsonSchema('outcome')),
+  description: ajv.compile(jsonSchema('description')),
+};
+
+describe('the published contract', () => {
+  it.each([...contractDocuments()])('%s says what the code does (UPDATE_CONTRACT=1 writes it)', (file, document) => {
+    const path = join(folder, file);
+    if (process.env['UPDATE_CONTRACT'] === '1') writeFileSync(path, `${JSON.stringify(document, null, 2)}\n`);
+    expect(document).toEqual(read(file));
+  });
+
+  it('is OpenAPI 3.1, and its examples are there', async () => {
+    const document = contractDocuments().get('openapi.json');
+    expect(await new Validator().validate(structuredClone(document) ?? {})).toMatchObject({ valid: true });
+    const named = [...JSON.stringify(document).matchAll(/"externalValue":"(.*?)"/g)].map(([, path = '']) => path);
+    expect(named.length).toBeGreaterThan(5);
+    expect(named.filter((path) => !existsSync(join(folder, path)))).toEqual([]);
+  });
+
+  it.each(examples)('$file is a $kind, by the schema and by the code', ({ file, kind }) => {
+    const value = read(`examples/${file}`);
+    published[kind](value);
+    expect(published[kind].errors ?? []).toEqual([]);
+    expect(code[kind](value)).toBe(true);
+  });
+
+  it('has a signed request that verifies with each of its secrets', async () => {
+    const request = z
+      .object({ secrets: z.array(z.string()), headers: z.record(z.string(), z.string()), body: z.string() })
+      .parse(read('examples/signed-request.json'));
+    expect(request.secrets).toHaveLength(2);
+    const headers = new Headers(request.headers);
+    const nowMs = Number(headers.get('webhook-timestamp')) * 1000;
+    for (const secret of request.secrets) {
+      await verify([await importSecret(secret)], { headers, nowMs, body: request.body });
+    }
+    expect(published.trigger(JSON.parse(request.body))).toBe(true);
+  });
+});
+
+describe('what gateway and SDK send', () => {
+  const strictly = (name: DocumentName, value: unknown): unknown => {
+    const validate = ajv.compile(jsonSchema(name, 'strict'));
+    validate(value);
+    return validate.errors ?? [];
+  };
+
+  it('is what is published, and no field more', async () => {
+    const secret = generateSecret();
+    const keys = [await importSecret(secret)];
+    const pods = resource('v1', 'Pod');
+    const web = controller({ name: 'web', for: pods, timeoutSeconds: 5 }).reconcile(async (_request, { api }) => {
+      await api.create(pods, { metadata: { name: 'x' } });
+      return { requeueAfterSeconds: 5 };
+    });
+    const app = createFunctionApp(web, {
+      secrets: [secret],
+      cache: () => ({ get: async () => undefined, list: async () => ({ items: [], version: '1' }) }),
+      api: async () => ({ status: 201, body: '{"metadata":{"name":"x","uid":"u","resourceVersion":"5"}}' }),
+    });
+    const bodies: { given: string; answered: string }[] = [];
+    const server = createServer((incoming, response) => {
+      void (async () => {
+        const given = await text(incoming);
+        const init = { method: incoming.method ?? '', headers: incoming.headers as Record<string, string> };
+        const answer = await app.request('/', { ...init, ...(given === '' ? {} : { body: given }) });
+        bodies.push({ given, answered: await answer.text() });
+        response.end(bodies.at(-1)?.answered);
+      })();
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const endpoint = new Endpoint(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, keys, {
+      connections: 1,
+    });
+    try {
+      const shared = { clock: systemClock, logger: silentLogger, metrics: silentMetrics };
+      const cacheAccess = new CacheAccess({
+        controller: 'web',
+        views: [],
+        api: { url: 'https://gateway.example.com/cache', keys: { sign: async () => 'a.b.c' } },
+        clock: systemClock,
+        lifetimeMs: 60_000,
+        timeoutMs: 5000,
+      });
+      const options = { ...shared, controller: 'web', endpoint, cacheAccess, views: [], logTriggers: false };
+      const dispatcher = new Dispatcher(options);
+      const reasons = [
+        { type: 'manual' as const, message: 'm' },
+        { type: 'updated' as const, object: 'v1/Pod a/b' },
+      ];
+      const run = { key: 'a/b', run: 7, failures: 2, reasons, deadlineMs: Date.now() + 5000 };
+      expect(await dispatcher.run(run)).toMatchObject({ kind: 'known', againAfterMs: 5000 });
+      expect(await describeFunction(endpoint)).toMatchObject({ name: 'web' });
+    } finally {
+      await endpoint.close();
+      server.close();
+    }
+    const [trigger, description] = bodies.map(({ given, answered }) => ({
+      given,
+      answered: JSON.parse(answered) as unknown,
+    }));
+    expect(strictly('trigger', JSON.parse(trigger?.given ?? ''))).toEqual([]);
+    expect(strictly('outcome', trigger?.answered)).toEqual([]);
+    expect(strictly('description', description?.answered)).toEqual([]);
+    expect(strictly('trigger', { ...(JSON.parse(trigger?.given ?? '') as object), more: 1 })).not.toEqual([]);
+  });
+});
+
+describe('the schemas and the code', () => {
+  const wrong = fc.oneof(
+    fc.constantFrom<unknown>(undefined, null, '', 'x', 'v2', 0, -1, 1.5, 1e9, true, false, [], {}, [{}]),
+    fc.jsonValue(),
+  );
+  const damage = fc.record({ at: fc.nat(), to: wrong });
+
+  it.each(examples.filter(({ kind }) => kind !== 'trigger'))(
+    'agree on $file, however it is damaged',
+    ({ file, kind }) => {
+      fc.assert(
+        fc.property(fc.array(damage, { minLength: 1, maxLength: 3 }), (damages) => {
+          const value = damages.reduce((each, { at, to }) => replaced(each, at, to), read(`examples/${file}`));
+          expect(code[kind](value), JSON.stringify(value)).toBe(published[kind](value));
+        }),
+        { numRuns: 1000 },
+      );
+    },
+  );
+
+  it('agree that a function takes every trigger that the schema allows', () => {
+    fc.assert(
+      fc.property(fc.constantFrom('first-run', 'retry'), fc.array(damage), (name, damages) => {
+        const value = damages.reduce(
+          (each, { at, to }) => replaced(each, at, to),
+          read(`examples/trigger-${name}.json`),
+        );
+        if (published.trigger(value)) expect(code.trigger(value), JSON.stringify(value)).toBe(true);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+});
+
+/** A copy with its `at`th value, in order of depth first, replaced; or taken away, by undefined. */
+function replaced(value: unknown, at: number, to: unknown): unknown {
+  const places: { holder: Record<string, unknown>; name: string }[] = [];
+  const copy = structuredClone(value);
+  const walk = (holder: unknown): void => {
+    if (typeof holder !== 'object' || holder === null) return;
+    for (const name of Object.keys(holder)) {
+      places.push({ holder: holder as Record<string, unknown>, name });
+      walk((holder as Record<string, unknown>)[name]);
+    }
+  };
+  walk(copy);
+  const place = places[at % Math.max(places.length, 1)];
+  if (place) place.holder[place.name] = to;
+  // As it would travel: an absent field, not an undefined one.
+  return JSON.parse(JSON.stringify(copy)) as unknown;
+}

@@ -1,0 +1,162 @@
+/**
+ * The published contract (`infra/contract/v1`), made from the schemas with which the gateway decodes. A test holds the
+ * files against it; `npm run update-contract` writes them.
+ */
+import { z } from 'zod';
+import { descriptionSchema } from '../../src/contract/description-schema.ts';
+import { LEVELHOOK_HEADER } from '../../src/contract/outcome.ts';
+import { outcomeSchema } from '../../src/contract/outcome-schema.ts';
+import { CONTRACT_VERSION } from '../../src/contract/trigger.ts';
+import { triggerSchema } from '../../src/contract/trigger-schema.ts';
+
+type Json = { [name: string]: unknown };
+
+const SCHEMAS = { trigger: triggerSchema, outcome: outcomeSchema, description: descriptionSchema };
+export type DocumentName = keyof typeof SCHEMAS;
+
+/** File names and contents, in the order in which the README names them. */
+export function contractDocuments(): Map<string, Json> {
+  const files = new Map<string, Json>();
+  for (const name of names()) files.set(`${name}.schema.json`, schemaDocument(name));
+  files.set('openapi.json', openApi());
+  return files;
+}
+
+/**
+ * `input`: what a sender has to write. It allows fields that it does not name, as every reader of the contract must.
+ * `strict` allows none: for a test that what we send is what is published.
+ */
+export function jsonSchema(name: DocumentName, form: 'open' | 'strict' = 'open'): Json {
+  return z.toJSONSchema(SCHEMAS[name], { io: form === 'open' ? 'input' : 'output' });
+}
+
+function names(): DocumentName[] {
+  return Object.keys(SCHEMAS) as DocumentName[];
+}
+
+function schemaDocument(name: DocumentName): Json {
+  const { $schema, ...schema } = jsonSchema(name);
+  const title = `levelhook ${name}, contract ${CONTRACT_VERSION}`;
+  return { $schema, $id: `https://levelhook.dev/contract/${CONTRACT_VERSION}/${name}.schema.json`, title, ...schema };
+}
+
+function openApi(): Json {
+  const schemas = Object.fromEntries(
+    names().map((name) => {
+      const { $schema: _, ...schema } = jsonSchema(name);
+      return [name, schema];
+    }),
+  );
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'A levelhook function',
+      version: CONTRACT_VERSION,
+      description:
+        'What a function answers, and what the gateway takes from the answer. Both requests are signed as Standard ' +
+        'Webhooks (v1, HMAC-SHA256 over `id.timestamp.body`). See README.md.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: 'http://127.0.0.1:8080', description: 'Wherever the function listens; the path may be any.' }],
+    security: [{ signature: [] }],
+    paths: {
+      '/': {
+        parameters: ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => ({
+          $ref: `#/components/parameters/${name}`,
+        })),
+        get: {
+          operationId: 'describe',
+          summary: 'What controller this function is. The signed body is empty.',
+          responses: {
+            200: {
+              description: 'Its description.',
+              content: json('description', ['description', 'description-least']),
+            },
+            401: refusal('The signature is missing, wrong, or too old.'),
+          },
+        },
+        post: {
+          operationId: 'reconcile',
+          summary: 'Reconcile some keys before a deadline.',
+          requestBody: { required: true, content: json('trigger', ['trigger-first-run', 'trigger-retry']) },
+          responses: {
+            200: {
+              description: 'What became of each key.',
+              content: json('outcome', ['outcome-done', 'outcome-error', 'outcome-terminal', 'outcome-unknown']),
+            },
+            400: refusal(
+              'Another contract version, or another controller. Unknown to the gateway: counts as a failure.',
+            ),
+            401: refusal('The signature is missing, wrong, or too old. Nothing was parsed.'),
+            410: deferral(
+              `Gone for good. With the header ${LEVELHOOK_HEADER}, three times in a row, triggers are withheld; the ` +
+                'function is tried again from time to time.',
+            ),
+            413: refusal('The body is larger than the function takes.'),
+            429: deferral(`Later, and nothing was done. Only with the header ${LEVELHOOK_HEADER}: it is no failure.`),
+            503: deferral(
+              `As 429. Without the header ${LEVELHOOK_HEADER} it is a proxy's, and the outcome is unknown.`,
+            ),
+            default: {
+              description:
+                'Any other status, a redirect, no answer before the deadline, more than 1 MiB, a body that is not an ' +
+                'outcome: the run may still be going on. It counts as a failure, and the key waits for the deadline.',
+            },
+          },
+        },
+      },
+    },
+    components: {
+      schemas,
+      parameters: {
+        'webhook-id': header('webhook-id', 'Unique for each message.'),
+        'webhook-timestamp': header(
+          'webhook-timestamp',
+          'Seconds since the epoch. Refuse one over 300 s off, either way.',
+        ),
+        'webhook-signature': header(
+          'webhook-signature',
+          'One `v1,<base64>` for each secret, separated by spaces. One that matches is enough: secrets are rotated.',
+        ),
+      },
+      securitySchemes: {
+        signature: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'webhook-signature',
+          description: 'Standard Webhooks: https://github.com/standard-webhooks/standard-webhooks',
+        },
+      },
+    },
+  };
+}
+
+function json(schema: DocumentName, examples: readonly string[]): Json {
+  const named = examples.map((name) => [name, { externalValue: `./examples/${name}.json` }]);
+  return {
+    'application/json': {
+      schema: { $ref: `#/components/schemas/${schema}` },
+      examples: Object.fromEntries(named) as Json,
+    },
+  };
+}
+
+function header(name: string, description: string): Json {
+  return { name, in: 'header', required: true, description, schema: { type: 'string' } };
+}
+
+function refusal(description: string): Json {
+  const schema = { type: 'object', properties: { error: { type: 'string' } } };
+  return { description, content: { 'application/json': { schema } } };
+}
+
+function deferral(description: string): Json {
+  const string = { schema: { type: 'string' } };
+  return {
+    description,
+    headers: {
+      [LEVELHOOK_HEADER]: { description: `"${CONTRACT_VERSION}": the function itself says so.`, ...string },
+      'retry-after': { description: 'Seconds, or an HTTP date.', ...string },
+    },
+  };
+}

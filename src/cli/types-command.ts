@@ -1,0 +1,95 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parseAllDocuments } from 'yaml';
+import { ApiError, messageOf, UserError } from '../core/index.ts';
+import { ApiClient } from '../gateway/apiserver/api-client.ts';
+import { loadCredentials } from '../gateway/apiserver/credentials.ts';
+import { type Definition, parseDefinition, TYPES_HEADER, typesOf } from './crd-types.ts';
+
+export interface TypesOptions {
+  readonly kubeconfig?: string;
+  /** Names of definitions, `widgets.example.com`; all when empty. */
+  readonly only: readonly string[];
+  readonly out: string;
+}
+
+/** Writes a TypeScript module for each served version of the custom resources in files, or else in the cluster. */
+export async function typesCommand(files: readonly string[], options: TypesOptions): Promise<void> {
+  const found = files.length > 0 ? await fromFiles(files) : await fromCluster(options.kubeconfig);
+  const nameOf = ({ spec }: Definition): string => `${spec.names.plural}.${spec.group}`;
+  const missing = options.only.find((name) => !found.some((each) => nameOf(each) === name));
+  if (missing !== undefined) throw new UserError(`There is no custom resource definition "${missing}".`);
+  const wanted = found.filter((each) => options.only.length === 0 || options.only.includes(nameOf(each)));
+  if (wanted.length === 0) throw new UserError('There are no custom resource definitions to make types of.');
+  // All of them before the first is written: half of it would be of no use.
+  const modules = new Map((await Promise.all(wanted.map(typesOf))).flatMap((each) => [...each]));
+  await mkdir(options.out, { recursive: true }).catch((error: unknown) => {
+    throw new UserError(`The folder ${options.out} cannot be made (${messageOf(error)}).`);
+  });
+  const paths = [...modules].map(([name, text]) => [join(options.out, name), text] as const);
+  for (const [path] of paths) await refuseForeign(path);
+  for (const [path, text] of paths) {
+    await writeFile(path, text);
+    process.stdout.write(`${path}\n`);
+  }
+}
+
+async function fromFiles(files: readonly string[]): Promise<Definition[]> {
+  const definitions: Definition[] = [];
+  for (const file of files) {
+    const text = await readFile(file, 'utf8').catch((error: unknown) => {
+      throw new UserError(`${file} cannot be read (${messageOf(error)}).`);
+    });
+    const documents = parseAllDocuments(text);
+    for (const document of Array.isArray(documents) ? documents : []) {
+      const [error] = document.errors;
+      if (error) throw new UserError(`${file} is not YAML (${error.message.split('\n', 1)[0]}).`);
+      // A bundle holds other objects too.
+      for (const each of objectsOf(toPlain(document, file))) {
+        if ((each as { kind?: unknown } | null)?.kind === 'CustomResourceDefinition')
+          definitions.push(parseDefinition(each, file));
+      }
+    }
+  }
+  if (definitions.length === 0) throw new UserError(`There is no CustomResourceDefinition in ${files.join(', ')}.`);
+  return definitions;
+}
+
+function toPlain(document: { toJS(): unknown }, file: string): unknown {
+  try {
+    return document.toJS();
+  } catch (error) {
+    throw new UserError(`${file} cannot be used (${messageOf(error)}).`);
+  }
+}
+
+/** Of a `List` its items. */
+function objectsOf(value: unknown): unknown[] {
+  const { kind, items } = (value ?? {}) as { kind?: unknown; items?: unknown };
+  return kind === 'List' && Array.isArray(items) ? items : [value];
+}
+
+async function fromCluster(kubeconfig: string | undefined): Promise<Definition[]> {
+  const credentials = await loadCredentials(kubeconfig);
+  const client = new ApiClient(credentials);
+  try {
+    const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+    const { items } = await client.json<{ items: { metadata: { name: string } }[] }>({ path });
+    // Items of a list are without their kind.
+    const type = { apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition' };
+    return items.map((item) => parseDefinition({ ...type, ...item }, `${client.server}, ${item.metadata.name},`));
+  } catch (error) {
+    if (error instanceof UserError) throw error;
+    const what = error instanceof ApiError ? 'does not give its definitions' : 'does not answer';
+    throw new UserError(`The apiserver at ${client.server} ${what} (${messageOf(error)}).`);
+  } finally {
+    await credentials.close();
+  }
+}
+
+async function refuseForeign(path: string): Promise<void> {
+  const old = await readFile(path, 'utf8').catch(() => TYPES_HEADER);
+  if (!old.startsWith(TYPES_HEADER)) {
+    throw new UserError(`${path} was not made by this command: move it away, or choose another folder with --out.`);
+  }
+}

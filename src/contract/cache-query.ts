@@ -1,0 +1,51 @@
+import {
+  formatFieldSelector,
+  formatLabelSelector,
+  parseFieldSelector,
+  parseLabelSelector,
+  SelectorError,
+} from '../core/index.ts';
+import type { IndexSpec } from './cache-layout.ts';
+import type { Selection } from './selection.ts';
+
+/**
+ * The query parameters of the cache API beside Kubernetes' own: the same API, with reads by index. No Kubernetes client
+ * sends them, and an apiserver would ignore them.
+ */
+const CONTROLLED_BY = 'levelhook-controlledBy';
+const ORPHANS = 'levelhook-orphans';
+const INDEX = 'levelhook-index';
+
+/** The query of a list, without its namespace, which is part of the path. */
+export function encodeSelection({ controlledBy, orphansIn, index, labels, fields }: Selection): URLSearchParams {
+  const query = new URLSearchParams();
+  if (labels && labels.length > 0) query.set('labelSelector', formatLabelSelector(labels));
+  if (fields && fields.length > 0) query.set('fieldSelector', formatFieldSelector(fields));
+  if (controlledBy !== undefined) query.set(CONTROLLED_BY, controlledBy);
+  if (orphansIn !== undefined) query.set(ORPHANS, orphansIn);
+  if (index !== undefined) query.set(INDEX, `${index.spec}=${index.value}`);
+  return query;
+}
+
+/** @throws SelectorError with the apiserver's message, where it has one */
+export function decodeSelection(query: URLSearchParams, namespace: string | undefined): Selection {
+  const labels = parseLabelSelector(query.get('labelSelector') ?? '');
+  const fields = parseFieldSelector(query.get('fieldSelector') ?? '');
+  const controlledBy = query.get(CONTROLLED_BY);
+  const orphansIn = query.get(ORPHANS);
+  const index = query.get(INDEX);
+  return {
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(labels.length > 0 ? { labels } : {}),
+    ...(fields.length > 0 ? { fields } : {}),
+    ...(controlledBy === null ? {} : { controlledBy }),
+    ...(orphansIn === null ? {} : { orphansIn }),
+    ...(index === null ? {} : { index: decodeIndex(index) }),
+  };
+}
+
+function decodeIndex(text: string): { spec: IndexSpec; value: string } {
+  const found = /^((?:field|label|annotation):[^=]+)=(.*)$/s.exec(text);
+  if (!found) throw new SelectorError(`${INDEX} must be field:PATH=VALUE, label:KEY=VALUE or annotation:KEY=VALUE`);
+  return { spec: found[1] as IndexSpec, value: found[2] ?? '' };
+}

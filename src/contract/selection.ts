@@ -1,0 +1,103 @@
+import {
+  controllerOf,
+  type FieldRequirement,
+  formatKind,
+  fulfils,
+  type GroupVersionKind,
+  type KubernetesObject,
+  type LabelRequirement,
+  SelectorError,
+} from '../core/index.ts';
+import {
+  controllerIndex,
+  declaredIndex,
+  type IndexSpec,
+  indexValues,
+  namespaceIndex,
+  orphanIndex,
+} from './cache-layout.ts';
+
+/** Which objects of a view to read. All conditions must hold; without any, all of them. */
+export interface Selection {
+  readonly namespace?: string;
+  /** UID of the owner that manages them. */
+  readonly controlledBy?: string;
+  /** Namespace of objects that no controller manages. */
+  readonly orphansIn?: string;
+  /** Value in a declared index. */
+  readonly index?: { readonly spec: IndexSpec; readonly value: string };
+  readonly labels?: readonly LabelRequirement[];
+  readonly fields?: readonly FieldRequirement[];
+}
+
+/** Whether an object is one of those selected. */
+export function isSelected(object: KubernetesObject, selection: Selection): boolean {
+  const { namespace, controlledBy, orphansIn, index, labels = [], fields = [] } = selection;
+  const { metadata } = object;
+  if (namespace !== undefined && metadata.namespace !== namespace) return false;
+  if (controlledBy !== undefined && controllerOf(object)?.uid !== controlledBy) return false;
+  if (orphansIn !== undefined && (metadata.namespace !== orphansIn || controllerOf(object))) return false;
+  if (index !== undefined && !indexValues(object, index.spec).includes(index.value)) return false;
+  if (!fulfils(labels, metadata.labels)) return false;
+  return fields.every(({ field, operator, value }) => (fieldValue(object, field) === value) === (operator === '='));
+}
+
+/** The index entries that all selected objects carry, of indexes that every view has, and of the declared one. */
+export function indexesOf(selection: Selection): { always: string[]; declared: string[] } {
+  const { namespace, controlledBy, orphansIn, index } = selection;
+  const always = [];
+  if (controlledBy !== undefined) always.push(controllerIndex(controlledBy));
+  if (orphansIn !== undefined) always.push(orphanIndex(orphansIn));
+  const declared = index === undefined ? [] : [declaredIndex(index.spec, index.value)];
+  // Alone it is served by the order of the keys, which is the order of the answer too.
+  if (namespace !== undefined && always.length + declared.length > 0) always.push(namespaceIndex(namespace));
+  return { always, declared };
+}
+
+/** Fields that the apiserver can select by, beside name and namespace (`pkg/apis/*\/v1/conversion.go`), by kind. */
+const SELECTABLE: Readonly<Record<string, readonly string[]>> = {
+  'v1/Pod': [
+    'spec.nodeName',
+    'spec.restartPolicy',
+    'spec.schedulerName',
+    'spec.serviceAccountName',
+    'status.phase',
+    'status.podIP',
+    'status.nominatedNodeName',
+  ],
+  'v1/Namespace': ['status.phase'],
+  'v1/Secret': ['type'],
+  'v1/Event': [
+    'involvedObject.kind',
+    'involvedObject.namespace',
+    'involvedObject.name',
+    'involvedObject.uid',
+    'involvedObject.apiVersion',
+    'involvedObject.resourceVersion',
+    'involvedObject.fieldPath',
+    'reason',
+    'reportingComponent',
+    'type',
+  ],
+};
+
+/** @throws SelectorError for a field that this kind cannot be selected by, with the apiserver's message */
+export function checkFields(kind: GroupVersionKind, fields: readonly FieldRequirement[]): void {
+  const more = SELECTABLE[formatKind(kind)] ?? [];
+  for (const { field } of fields) {
+    if (field === 'metadata.name' || field === 'metadata.namespace' || more.includes(field)) continue;
+    throw new SelectorError(
+      more.length > 0
+        ? `field label not supported: ${field}`
+        : `"${field}" is not a known field selector: only "metadata.name", "metadata.namespace"`,
+    );
+  }
+}
+
+/** Every selectable field is text, and empty when it is absent. */
+function fieldValue(object: unknown, path: string): string {
+  const value = path.split('.').reduce<unknown>((at, name) => {
+    return typeof at === 'object' && at !== null ? (at as Record<string, unknown>)[name] : undefined;
+  }, object);
+  return typeof value === 'string' ? value : '';
+}

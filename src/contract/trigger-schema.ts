@@ -1,0 +1,74 @@
+import { z } from 'zod';
+import { CONTRACT_VERSION } from './trigger.ts';
+
+/** Bounded, since it is kept with the key and sent with its trigger. */
+export const MAX_REASON_MESSAGE = 200;
+
+const reason = z.object({
+  // Text, not an enumeration: a later gateway may know more, and a function must not stumble over them.
+  type: z
+    .string()
+    .describe(
+      'added, updated or deleted: an event of `object`. initial, resync: all keys are queued. requeue, retry: the ' +
+        'last outcome asked for it. manual: somebody asked for it. Later gateways may send others.',
+    ),
+  object: z.string().exactOptional().describe('Whose event it was: `apiVersion/Kind namespace/name`.'),
+  resourceVersion: z.string().exactOptional().describe('Of that object at that event.'),
+  message: z.string().max(MAX_REASON_MESSAGE).exactOptional().describe('What whoever asked for the run has said.'),
+});
+
+const request = z.object({
+  namespace: z.string().min(1).exactOptional().describe('Absent for a cluster-scoped object.'),
+  name: z.string().min(1),
+  attempt: z
+    .int()
+    .min(1)
+    .describe('1 for the first run since the key last succeeded, one more for each failure since.'),
+  run: z.int().min(1).describe('The fencing number: grows with every run of this controller.'),
+  reasons: z.array(reason).describe('Why the key runs. For people: a function looks at how things are.'),
+});
+
+const view = z.object({
+  prefix: z.string().min(1).describe("The first part of the view's keys in Redis, for the Redis reader."),
+  namespace: z.string().min(1).exactOptional().describe('The only namespace that the view holds; all when absent.'),
+});
+
+/**
+ * What the published documents say of a trigger. The gateway builds triggers and functions check them with
+ * `decodeTrigger`, so this schema decodes nothing at run time; tests hold it against both.
+ */
+export const triggerSchema = z
+  .object({
+    version: z.literal(CONTRACT_VERSION).describe('Refuse any other with 400.'),
+    controller: z.string().min(1).describe('As the function describes itself. Refuse any other with 400.'),
+    deadline: z.string().meta({ format: 'date-time', description: 'RFC 3339. Nothing may be written after it.' }),
+    remainingSeconds: z
+      .number()
+      .describe('Seconds left when the trigger was sent. The earlier of this and `deadline` holds: clocks differ.'),
+    cache: z
+      .object({
+        views: z.record(z.string(), z.array(view)).describe('By `apiVersion/Kind`, for the Redis reader.'),
+        url: z
+          .string()
+          .min(1)
+          .exactOptional()
+          .describe(
+            'The cache API, to which `/apis/apps/v1/...` is appended. Https or loopback. Absent: there is none.',
+          ),
+        token: z
+          .string()
+          .min(1)
+          .exactOptional()
+          .describe("The bearer token for `url`: of the controller's kinds alone, valid until after the deadline."),
+        sealed: z
+          .record(z.string(), z.union([z.literal('*'), z.array(z.string().min(1))]))
+          .exactOptional()
+          .describe(
+            'Kinds that are encrypted in Redis and so are read through the cache API alone, by `apiVersion/Kind`: ' +
+              '`*`, or the cached namespaces. They are not among `views`.',
+          ),
+      })
+      .describe("Where the gateway's cache is."),
+    requests: z.array(request).min(1).describe('One unless the function asked for batches.'),
+  })
+  .describe('The body of the signed POST by which the gateway asks a function to reconcile.');

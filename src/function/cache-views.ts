@@ -1,0 +1,63 @@
+import {
+  formatKind,
+  type GroupVersionKind,
+  type Resource,
+  type ResourceVersion,
+  compareResourceVersions,
+} from '../core/index.ts';
+import type { CacheLocation, ViewLocation } from '../contract/index.ts';
+
+/** Whether a kind is encrypted in Redis, and so is read through the cache API alone. */
+export function isSealed(location: CacheLocation, resource: GroupVersionKind): boolean {
+  return location.sealed?.[formatKind(resource)] !== undefined;
+}
+
+/** Whether a kind is cached for this controller, wherever it is read. */
+export function isCached(location: CacheLocation, resource: GroupVersionKind): boolean {
+  return location.views[formatKind(resource)] !== undefined || isSealed(location, resource);
+}
+
+/**
+ * The cached namespaces of a kind, or the one asked for if it is cached; undefined stands for all of them. In the order of
+ * their names.
+ * @throws TypeError for a kind that the controller did not declare.
+ */
+export function namespacesOf(
+  location: CacheLocation,
+  resource: Resource,
+  namespace: string | undefined,
+): readonly (string | undefined)[] {
+  const sealed = location.sealed?.[formatKind(resource)];
+  if (sealed === undefined) return viewsOf(location, resource, namespace).map((view) => view.namespace);
+  if (sealed === '*') return [undefined];
+  return sealed.filter((each) => namespace === undefined || each === namespace).toSorted();
+}
+
+/**
+ * The views of a kind in the order of their namespaces, or the one that can hold a namespace's objects: none when the
+ * namespace is not cached.
+ * @throws TypeError for a kind that the controller did not declare, and for one that is encrypted.
+ */
+export function viewsOf(
+  location: CacheLocation,
+  resource: Resource,
+  namespace: string | undefined,
+): readonly ViewLocation[] {
+  if (isSealed(location, resource)) {
+    throw new TypeError(`${formatKind(resource)} is encrypted in Redis and cannot be read there: use the HTTP reader`);
+  }
+  const views = location.views[formatKind(resource)];
+  if (views === undefined) {
+    throw new TypeError(
+      `${formatKind(resource)} is not cached for this controller: name it in for, owns, watches or reads`,
+    );
+  }
+  return views
+    .filter((view) => namespace === undefined || view.namespace === undefined || view.namespace === namespace)
+    .toSorted((a, b) => ((a.namespace ?? '') < (b.namespace ?? '') ? -1 : 1));
+}
+
+/** The version that objects of several views are all at least as new as: the oldest. */
+export function oldestVersion(versions: readonly ResourceVersion[]): ResourceVersion {
+  return versions.toSorted(compareResourceVersions)[0] ?? '0';
+}

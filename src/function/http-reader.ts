@@ -1,0 +1,169 @@
+import {
+  ApiError,
+  formatKind,
+  type KubernetesObject,
+  type ObjectKey,
+  parseFieldSelector,
+  parseRetryAfter,
+  requirementsOf,
+  type Resource,
+  resourcePath,
+  SelectorError,
+  statusFrom,
+  systemClock,
+} from '../core/index.ts';
+import { type CacheLocation, encodeSelection, isSecureUrl } from '../contract/index.ts';
+import { type CacheReader, type ListOptions, type ListResult, type OpenCache, SYNC_WAIT_MS } from './cache-reader.ts';
+import { isSealed, namespacesOf, oldestVersion } from './cache-views.ts';
+
+export interface HttpReaderOptions {
+  /** How long a read waits for a cache that is being filled for the first time, or asks for patience. Default 5000. */
+  readonly syncWaitMs?: number;
+  /** Ends requests and waiting. Default: never. */
+  readonly signal?: AbortSignal;
+  /** Default: the platform's. */
+  readonly fetch?: typeof fetch;
+}
+
+/**
+ * Reads the cache through the gateway's cache API with the token that came with the trigger, wherever a function runs. It is
+ * what `createFunctionApp` uses when it is given no other cache.
+ */
+export function httpCache(options: Omit<HttpReaderOptions, 'signal'> = {}): OpenCache {
+  return (location, { signal }) => new HttpReader(location, { ...options, signal });
+}
+
+/** Objects in one answer. */
+const PAGE = 500;
+/** Times that a list begins anew because it could not be continued. */
+const RESTARTS = 3;
+
+/** The `CacheReader` over the cache API. One request for an object, and for each 500 of a list. */
+export class HttpReader implements CacheReader {
+  readonly #location: CacheLocation;
+  readonly #options: HttpReaderOptions;
+
+  constructor(location: CacheLocation, options: HttpReaderOptions = {}) {
+    this.#location = location;
+    this.#options = options;
+  }
+
+  async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
+    const isKept = namespacesOf(this.#location, resource, key.namespace).length > 0;
+    // A namespaced object without a namespace is nobody: its path would be another's.
+    if (!isKept || resource.namespaced !== (key.namespace !== undefined)) return undefined;
+    if (!isSegment(key.name) || !isSegment(key.namespace ?? 'none')) return undefined;
+    try {
+      return (await this.#ask(resource, resourcePath(resource, key))) as T;
+    } catch (error) {
+      if (error instanceof ApiError && error.code === 404) return undefined;
+      throw error;
+    }
+  }
+
+  async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {
+    const { labelSelector, fieldSelector, namespace = options.orphansIn, ...rest } = options;
+    // Read here too, so that a wrong one never leaves the function.
+    const labels = requirementsOf(labelSelector ?? '');
+    const fields = parseFieldSelector(fieldSelector ?? '');
+    const query = encodeSelection({ ...rest, labels, fields });
+    const namespaces = namespacesOf(this.#location, resource, namespace);
+    // Two conditions on the namespace that contradict each other, or one that no namespace fulfils.
+    const nowhere = options.orphansIn !== undefined && options.orphansIn !== namespace;
+    if (nowhere || !isSegment(namespace ?? 'all')) return { items: [], version: '0' };
+    const lists = await Promise.all(
+      namespaces.map((each) => this.#list<T>(resource, namespace ?? each, query, RESTARTS)),
+    );
+    return {
+      items: lists.flatMap(({ items }) => items),
+      version: oldestVersion(lists.map(({ version }) => version)),
+    };
+  }
+
+  async #list<T extends KubernetesObject>(
+    resource: Resource,
+    namespace: string | undefined,
+    query: URLSearchParams,
+    restarts: number,
+  ): Promise<ListResult<T>> {
+    const path = resourcePath(resource, { namespace });
+    const items: T[] = [];
+    let version: string | undefined;
+    let next: string | undefined;
+    do {
+      const page = new URLSearchParams(query);
+      page.set('limit', String(PAGE));
+      if (next !== undefined) page.set('continue', next);
+      let list: ListBody<T>;
+      try {
+        list = (await this.#ask(resource, `${path}?${page.toString()}`)) as ListBody<T>;
+      } catch (error) {
+        // The cache was filled anew in between: what was read so far belongs to another past.
+        const expired = error instanceof ApiError && error.code === 410 && next !== undefined;
+        if (!expired || restarts === 0) throw error;
+        return this.#list(resource, namespace, query, restarts - 1);
+      }
+      for (const item of list.items) items.push(item);
+      version ??= list.metadata.resourceVersion;
+      next = list.metadata.continue;
+    } while (next !== undefined);
+    return { items, version };
+  }
+
+  /** Waits while the gateway asks for patience: a cache that is being filled, or too many requests. */
+  async #ask(resource: Resource, path: string): Promise<unknown> {
+    const { syncWaitMs = SYNC_WAIT_MS, signal = new AbortController().signal, fetch: send = fetch } = this.#options;
+    const { url, token } = addressOf(this.#location, isSealed(this.#location, resource));
+    const until = Date.now() + syncWaitMs;
+    for (;;) {
+      const response = await send(url + path, {
+        headers: { accept: 'application/json', authorization: `Bearer ${token}` },
+        // A token goes to the address that the signed trigger named, and to no other.
+        redirect: 'error',
+        signal,
+      });
+      if (response.ok) return await readJson(response, path);
+      const body = await response.text();
+      if (response.status === 400) throw new SelectorError(statusFrom(body, 400).message);
+      const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'), Date.now());
+      if (response.status !== 429 || retryAfterMs === undefined || Date.now() + retryAfterMs > until) {
+        const error = new ApiError(statusFrom(body, response.status), retryAfterMs);
+        if (response.status !== 429) throw error;
+        throw new Error(`the cache of ${formatKind(resource)} cannot be read now`, { cause: error });
+      }
+      await systemClock.sleep(retryAfterMs, signal);
+    }
+  }
+}
+
+/** Whether a text can be a name in a path: `..` would lead elsewhere, and there are no such names (apimachinery, IsPathSegmentName). */
+function isSegment(text: string): boolean {
+  return text !== '' && text !== '.' && text !== '..' && !/[/%]/.test(text);
+}
+
+interface ListBody<T> {
+  readonly metadata: { readonly resourceVersion: string; readonly continue?: string };
+  readonly items: readonly T[];
+}
+
+/** The parser's own message shows a piece of the text, which may be a Secret's, and errors are logged. */
+async function readJson(response: Response, path: string): Promise<unknown> {
+  const text = await response.text();
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error(`the answer to ${path.split('?', 1)[0]} is not JSON`);
+  }
+}
+
+function addressOf({ url, token }: CacheLocation, sealed: boolean): { url: string; token: string } {
+  if (url === undefined || token === undefined) {
+    throw new Error(
+      `the trigger names no cache API: give the gateway an https address for it (LEVELHOOK_CACHE_URL) and call the function by https${sealed ? '' : ', or let the function read from Redis (redisCache)'}`,
+    );
+  }
+  if (!isSecureUrl(url)) {
+    throw new Error('the cache API is neither https nor on loopback: its token is not sent there');
+  }
+  return { url, token };
+}

@@ -1,0 +1,57 @@
+import { expect, it } from 'vitest';
+import type { Description, IndexSpec } from '../../contract/index.ts';
+import type { CacheSettings } from '../cache/view-settings.ts';
+import { checkSealedKinds } from './sealed-kinds.ts';
+
+const kind = (name: string) => ({ apiVersion: 'v1', kind: name });
+const description = (rest: Partial<Description>): Description => ({
+  version: 'v1',
+  name: 'web',
+  for: kind('ConfigMap'),
+  owns: [],
+  watches: [],
+  reads: [],
+  indexes: [],
+  concurrency: 1,
+  timeoutSeconds: 15,
+  ...rest,
+});
+const all: CacheSettings = { defaults: {}, kinds: {} };
+const metadataOnly: CacheSettings = { defaults: {}, kinds: { 'v1/Secret': { metadataOnly: true } } };
+const check = (rest: Partial<Description>, settings = all, hasKeys = true) => {
+  return () => checkSealedKinds(description(rest), settings, hasKeys);
+};
+const secret = kind('Secret');
+const index = (of: string, spec: IndexSpec) => ({ indexes: [{ ...kind(of), index: spec }] });
+
+it.each<[string, Partial<Description>]>([
+  ['for', { for: secret }],
+  ['owns', { owns: [secret] }],
+  ['watches', { watches: [{ ...secret, map: { by: 'selector', path: 'spec.selector' } }] }],
+  ['reads', { reads: [kind('Pod'), secret] }],
+])('Secrets that are named in `%s` need keys, their metadata none', (_, declared) => {
+  expect(check(declared, all, false)).toThrow(
+    'the controller "web" asks for v1/Secret, which is cached only encrypted: set LEVELHOOK_CACHE_KEYS',
+  );
+  expect(check(declared, metadataOnly, false)).not.toThrow();
+  expect(check(declared, { defaults: { metadataOnly: true }, kinds: {} }, false)).not.toThrow();
+  expect(check(declared)).not.toThrow();
+});
+
+it('other kinds need none, nor do other kinds of that name', () => {
+  expect(check({ reads: [kind('Pod'), { apiVersion: 'example.com/v1', kind: 'Secret' }] }, all, false)).not.toThrow();
+});
+
+it('an index of what Secrets hold is refused, since its values are names of keys', () => {
+  const reads = [secret];
+  for (const spec of ['field:data.password', 'field:metadata.annotations', 'annotation:a'] as const) {
+    expect(check({ reads, ...index('Secret', spec) })).toThrow(`declares the index ${spec} of v1/Secret`);
+    expect(check({ reads, ...index('Secret', spec) }, metadataOnly)).not.toThrow();
+    expect(check({ reads, ...index('ConfigMap', spec) })).not.toThrow();
+    const watches = [{ ...kind('Pod'), map: { by: 'index' as const, index: spec } }];
+    expect(check({ for: secret, watches })).toThrow(spec);
+    // That is an index of what is reconciled, and not of the Secrets.
+    expect(check({ reads, watches })).not.toThrow();
+  }
+  expect(check({ reads, ...index('Secret', 'label:app') })).not.toThrow();
+});

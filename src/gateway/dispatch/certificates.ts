@@ -1,0 +1,21 @@
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { messageOf, UserError } from '../../core/index.ts';
+
+/** The certificate authorities in a PEM file. @throws UserError when it cannot be read, or holds none. */
+export function readCertificates(path: string | undefined): string | undefined {
+  if (path === undefined) return undefined;
+  let pem: string;
+  try {
+    pem = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new UserError(`LEVELHOOK_FUNCTION_CA_FILE cannot be read (${messageOf(error)}): check the path.`);
+  }
+  try {
+    // Node takes a file without certificates for one with none, and then trusts nobody, without a word.
+    void new X509Certificate(pem);
+    return pem;
+  } catch {
+    throw new UserError(`LEVELHOOK_FUNCTION_CA_FILE is wrong: ${path} holds no certificate in PEM form.`);
+  }
+}

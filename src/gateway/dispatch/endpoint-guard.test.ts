@@ -1,0 +1,127 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { type LogFields, type MetricLabels, silentLogger, silentMetrics } from '../../core/index.ts';
+import { EndpointGuard } from './endpoint-guard.ts';
+import type { Outcome } from './outcome.ts';
+
+const done: Outcome = { kind: 'done', writes: [] };
+const refused: Outcome = { kind: 'refused', message: 'm' };
+const unknown = (reason: (Outcome & { kind: 'unknown' })['reason']): Outcome => ({
+  kind: 'unknown',
+  reason,
+  message: 'm',
+});
+
+describe('an EndpointGuard', () => {
+  let guard: EndpointGuard;
+  let sent: number;
+  let open: Record<string, number>;
+  let warnings: LogFields[];
+
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    sent = 0;
+    open = {};
+    warnings = [];
+    guard = new EndpointGuard({
+      controller: 'web',
+      random: () => 0,
+      logger: { ...silentLogger, warn: (fields) => void warnings.push(fields) },
+      metrics: {
+        ...silentMetrics,
+        set: (_name, labels: MetricLabels, value) => (open[labels['reason'] ?? ''] = value),
+      },
+    });
+  });
+
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  const send = (outcome: Outcome): Promise<Outcome> =>
+    guard.run(async () => {
+      sent += 1;
+      return outcome;
+    });
+  const sendMany = async (count: number, outcome: Outcome): Promise<void> => {
+    for (let at = 0; at < count; at += 1) await send(outcome);
+  };
+
+  it.each<[string, Outcome]>([
+    ['nobody listens', refused],
+    ['no answer comes', unknown('timeout')],
+    ['the connection breaks', unknown('connection')],
+    ['a proxy answers', unknown('status')],
+    ['the answers are none', unknown('body')],
+  ])('withholds triggers when %s for most of twenty', async (_what, failure) => {
+    await sendMany(9, done);
+    await sendMany(11, failure);
+    expect(await send(done)).toMatchObject({ kind: 'withheld', reason: 'breaker', retryAfterMs: 501 });
+    expect(sent).toBe(20);
+    expect(open).toEqual({ breaker: 1, gone: 0 });
+    expect(warnings).toEqual([{ controller: 'web', reason: 'breaker', forMs: 500 }]);
+  });
+
+  it.each<[string, number, Outcome]>([
+    ['few triggers, as of one key that always fails', 19, refused],
+    ["the function's own errors", 100, { kind: 'error', message: 'm', writes: [] }],
+    ['its wish for later', 100, { kind: 'deferred', message: 'm', retryAfterMs: 1 }],
+    ['writes without an answer: that is the apiserver', 100, unknown('write')],
+    ['terminal errors', 100, { kind: 'terminal', message: 'm', writes: [] }],
+  ])('does not withhold them for %s', async (_what, count, outcome) => {
+    await sendMany(count, outcome);
+    expect(await send(done)).toBe(done);
+  });
+
+  it('does not when half of them do well', async () => {
+    for (let at = 0; at < 50; at += 1) {
+      await send(done);
+      await send(unknown('timeout'));
+    }
+    expect(sent).toBe(100);
+  });
+
+  it('lets one through after a while: it ends the withholding, or begins the next, twice as long, to ten seconds', async () => {
+    await sendMany(20, refused);
+    for (const ms of [500, 1000, 2000, 4000, 8000, 10_000, 10_000]) {
+      vi.advanceTimersByTime(ms);
+      expect(await send(done)).toMatchObject({ kind: 'withheld' });
+      vi.advanceTimersByTime(1);
+      expect(await send(refused)).toBe(refused);
+    }
+    vi.advanceTimersByTime(10_001);
+    expect(await send(done)).toBe(done);
+    expect(open['breaker']).toBe(0);
+    await sendMany(19, done);
+    expect(sent).toBe(20 + 7 + 20);
+  });
+
+  it('puts the others off while one shows whether the function is back, and none waits for it', async () => {
+    await sendMany(20, refused);
+    vi.advanceTimersByTime(501);
+    let answer = (_outcome: Outcome): void => {};
+    const probe = guard.run(() => new Promise((resolve) => (answer = resolve)));
+    expect(await send(done)).toMatchObject({ kind: 'withheld', reason: 'breaker', retryAfterMs: 250 });
+    answer(done);
+    expect(await probe).toBe(done);
+    expect(await send(done)).toBe(done);
+  });
+
+  it("withholds them after three answers of the function's own 410 in a row, and tries again for ever", async () => {
+    await sendMany(2, unknown('gone'));
+    await send(done);
+    await sendMany(2, unknown('gone'));
+    expect(await send(done)).toBe(done);
+    await sendMany(3, unknown('gone'));
+    expect(await send(done)).toMatchObject({ kind: 'withheld', reason: 'gone', retryAfterMs: 10_001 });
+    expect(open).toEqual({ breaker: 0, gone: 1 });
+    for (const seconds of [10, 20, 40, 80, 160, 300, 300]) {
+      vi.advanceTimersByTime(seconds * 1000);
+      expect(await send(done)).toMatchObject({ kind: 'withheld' });
+      vi.advanceTimersByTime(1);
+      expect(await send(unknown('gone'))).toMatchObject({ reason: 'gone' });
+    }
+    vi.advanceTimersByTime(300_001);
+    expect(await send(done)).toBe(done);
+    expect(open).toEqual({ breaker: 0, gone: 0 });
+  });
+});

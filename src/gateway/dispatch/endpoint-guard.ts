@@ -1,0 +1,127 @@
+import {
+  circuitBreaker,
+  type CircuitBreakerPolicy,
+  CircuitState,
+  ConsecutiveBreaker,
+  DelegateBackoff,
+  handleWhenResult,
+  type IBreaker,
+  SamplingBreaker,
+} from 'cockatiel';
+import type { Logger, Metrics } from '../../core/index.ts';
+import type { Outcome } from './outcome.ts';
+
+export interface EndpointGuardOptions {
+  readonly controller: string;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** 0 to 1. Default `Math.random`. */
+  readonly random?: () => number;
+  /** How long triggers are withheld before one is let through: at first, and at most, doubling. */
+  readonly breakerMs?: readonly [number, number];
+  readonly goneMs?: readonly [number, number];
+}
+
+/** Why nothing is sent: the label of `levelhook_withheld_triggers_total`. */
+type WithheldReason = 'breaker' | 'gone';
+
+/**
+ * Withholds triggers from an endpoint that cannot use them, so that no key spends attempts on it and an overloaded
+ * function is left alone:
+ *
+ * - `breaker`: in the last ten seconds at least twenty triggers ended, and more than half of them at nobody, or
+ *   without an answer that is one. One key that always fails does not get there beside others that do not.
+ * - `gone`: three in a row were answered with a 410 of the function itself.
+ *
+ * After a while, which doubles, one trigger is let through: it ends the withholding, or begins the next while.
+ */
+export class EndpointGuard {
+  readonly #options: Required<EndpointGuardOptions>;
+  readonly #gates: readonly Gate[];
+
+  constructor(options: EndpointGuardOptions) {
+    this.#options = { random: Math.random, breakerMs: [500, 10_000], goneMs: [10_000, 300_000], ...options };
+    const { breakerMs, goneMs } = this.#options;
+    // The rate is that of the ten seconds: twenty triggers.
+    const sampling = new SamplingBreaker({ threshold: 0.5, duration: 10_000, minimumRps: 2 });
+    this.#gates = [
+      this.#gate('gone', isGone, new ConsecutiveBreaker(3), goneMs),
+      this.#gate('breaker', isEndpointFailure, sampling, breakerMs),
+    ];
+  }
+
+  /** Sends, unless it is withheld: `send` is called at once or not at all. */
+  run(send: () => Promise<Outcome>): Promise<Outcome> {
+    for (const { reason, policy, openUntilMs } of this.#gates) {
+      const waitMs = policy.state === CircuitState.HalfOpen ? PROBE_MS : openUntilMs() - Date.now();
+      if (policy.state === CircuitState.Closed || (policy.state === CircuitState.Open && waitMs <= 0)) continue;
+      return Promise.resolve(this.#withheld(reason, waitMs));
+    }
+    return this.#gates.reduce(
+      (inner, { policy }) =>
+        () =>
+          policy.execute(inner),
+      send,
+    )();
+  }
+
+  #withheld(reason: WithheldReason, waitMs: number): Outcome {
+    const { controller, metrics, random } = this.#options;
+    metrics.count('levelhook_withheld_triggers_total', { controller, reason });
+    const message = reason === 'gone' ? 'the function says that it is gone' : 'the function does not answer';
+    // Spread, so that the keys which wait do not all come at once, most of them to be turned away by the probe.
+    return { kind: 'withheld', reason, message, retryAfterMs: Math.max(waitMs, PROBE_MS) * (1 + random() / 2) };
+  }
+
+  #gate(
+    reason: WithheldReason,
+    counts: (outcome: Outcome) => boolean,
+    breaker: IBreaker,
+    ms: readonly [number, number],
+  ): Gate {
+    const { controller, logger, metrics } = this.#options;
+    const [firstMs, maxMs] = ms;
+    let openMs = 0;
+    let openUntilMs = 0;
+    const halfOpenAfter = new DelegateBackoff<unknown, number>((_context, before) => {
+      openMs = Math.min(before === undefined ? firstMs : before * 2, maxMs);
+      return { delay: openMs, state: openMs };
+    });
+    const policy = circuitBreaker(
+      handleWhenResult((result) => counts(result as Outcome)),
+      { breaker, halfOpenAfter },
+    );
+    const show = (open: 0 | 1): void => metrics.set('levelhook_endpoint_withheld', { controller, reason }, open);
+    policy.onBreak(() => {
+      // Rounded up: cockatiel has taken its own time a moment before.
+      openUntilMs = Date.now() + openMs + 1;
+      show(1);
+      logger.warn({ controller, reason, forMs: openMs }, 'triggers are withheld from a function');
+    });
+    policy.onReset(() => {
+      show(0);
+      logger.info({ controller, reason }, 'triggers are sent to a function again');
+    });
+    show(0);
+    return { reason, policy, openUntilMs: () => openUntilMs };
+  }
+}
+
+interface Gate {
+  readonly reason: WithheldReason;
+  readonly policy: CircuitBreakerPolicy;
+  readonly openUntilMs: () => number;
+}
+
+/** While one trigger shows whether the function is back, and the least time for which another is put off. */
+const PROBE_MS = 250;
+
+function isGone(outcome: Outcome): boolean {
+  return outcome.kind === 'unknown' && outcome.reason === 'gone';
+}
+
+/** What says something about the function rather than about the key. */
+function isEndpointFailure(outcome: Outcome): boolean {
+  if (outcome.kind === 'refused') return true;
+  return outcome.kind === 'unknown' && outcome.reason !== 'write' && outcome.reason !== 'gone';
+}

@@ -1,0 +1,111 @@
+import { lookup as systemLookup, type LookupOptions } from 'node:dns';
+import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { UserError } from '../../core/index.ts';
+
+/** Where triggers may be sent. */
+export interface EndpointRules {
+  /**
+   * The operator's list of origins: `https://functions.example.com`, `http://10.0.0.7:8080`, or with a star for one label and
+   * more: `https://*.example.com`. The port counts; without one it is the scheme's.
+   */
+  readonly allow: readonly string[];
+  /** Whether this machine's own addresses are allowed. */
+  readonly loopback: boolean;
+}
+
+/**
+ * The rules for a URL that the operator has configured: its own origin, and loopback when the URL says so itself. A name
+ * that only resolves to loopback is not taken for that.
+ */
+export function rulesForConfigured(url: string): EndpointRules {
+  const { origin, hostname } = new URL(url);
+  return { allow: [origin], loopback: hostname === 'localhost' || isLoopback(bare(hostname)) };
+}
+
+/**
+ * Checks a function's URL before anything is sent there. What a name resolves to is checked at each connection, by
+ * `guardedLookup`: whoever owns the name can change that at any time.
+ * @throws UserError saying what is not allowed.
+ */
+export function checkEndpoint(text: string, rules: EndpointRules): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
+    throw new UserError(`the endpoint "${text}" is no http:// or https:// URL`);
+  }
+  if (url.username || url.password) throw new UserError('an endpoint must hold no user or password');
+  if (!rules.allow.some((pattern) => matches(url, pattern))) {
+    throw new UserError(`the endpoint ${url.origin} is not on the operator's list`);
+  }
+  const host = bare(url.hostname);
+  const refusal = isIP(host) ? addressRefusal(host, rules) : undefined;
+  if (refusal) throw new UserError(`the endpoint ${url.origin} is ${refusal}`);
+  return url;
+}
+
+/** Resolves like the system, and fails when any address found is not allowed: before a connection is opened. */
+export function guardedLookup(rules: EndpointRules, lookup: typeof systemLookup = systemLookup): LookupFunction {
+  return (hostname, options, callback) => {
+    // All of them in any case: the one that is not looked at is the one that a retry would take.
+    lookup(hostname, { ...options, all: true } as LookupOptions & { all: true }, (error, found) => {
+      if (error) return callback(error, '', 0);
+      for (const { address } of found) {
+        const refusal = addressRefusal(address, rules);
+        if (refusal) return callback(new AddressRefusedError(`${hostname} is ${address}, ${refusal}`), '', 0);
+      }
+      const [first] = found;
+      if (!first) return callback(new Error(`${hostname} has no address`), '', 0);
+      if (options.all) return callback(null, found);
+      callback(null, first.address, first.family);
+    });
+  };
+}
+
+/** Nothing was sent: a name has an address that is not allowed. */
+export class AddressRefusedError extends Error {
+  override readonly name = 'AddressRefusedError';
+}
+
+/** Why an address may not be sent to; undefined when it may. Private networks may: that is where functions are. */
+function addressRefusal(address: string, rules: EndpointRules): string | undefined {
+  const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
+  if (NEVER.check(address, family)) return 'an address that no function has (link-local, multicast or unspecified)';
+  if (isLoopback(address) && !rules.loopback) return 'a loopback address, which is not allowed here';
+  return undefined;
+}
+
+function isLoopback(address: string): boolean {
+  return isIP(address) !== 0 && LOOPBACK.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+}
+
+const LOOPBACK = new BlockList();
+LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
+LOOPBACK.addAddress('::1', 'ipv6');
+
+/** 169.254.169.254 is where clouds hand out a machine's credentials; 0.0.0.0 is this machine by another name. */
+const NEVER = new BlockList();
+for (const [network, bits] of [
+  ['0.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['224.0.0.0', 3],
+] as const) {
+  NEVER.addSubnet(network, bits, 'ipv4');
+}
+NEVER.addAddress('::', 'ipv6');
+NEVER.addSubnet('fe80::', 10, 'ipv6');
+NEVER.addSubnet('ff00::', 8, 'ipv6');
+// AWS' metadata service.
+NEVER.addAddress('fd00:ec2::254', 'ipv6');
+
+function matches(url: URL, pattern: string): boolean {
+  const [scheme, rest = ''] = pattern.split('://');
+  if (!rest.startsWith('*.')) return URL.canParse(pattern) && new URL(pattern).origin === url.origin;
+  const allowed = `${scheme}://star.${rest.slice(2)}`;
+  if (!URL.canParse(allowed)) return false;
+  const { protocol, port, hostname } = new URL(allowed);
+  return url.protocol === protocol && url.port === port && url.hostname.endsWith(hostname.slice('star'.length));
+}
+
+/** `[::1]` is how a URL writes `::1`. */
+function bare(hostname: string): string {
+  return hostname.replace(/^\[|\]$/g, '');
+}

@@ -1,0 +1,219 @@
+import { type Clock, compareResourceVersions, formatObjectKey, type ResourceVersion } from '../../../core/index.ts';
+import type { Selection } from '../../../contract/index.ts';
+import type { Found, ReadableState, ViewReader } from '../../../contract/node/view-reader.ts';
+import type { Form } from './accept.ts';
+import { type AnswerForm, answerForm, type ListMetadata } from './answer-form.ts';
+import type { Catalog, ReadableView, ServedKind } from './catalog.ts';
+import { encodeContinue } from './continue-token.ts';
+import { expired, HEADERS, notFound, tooLarge, tooLargeResourceVersion, tooManyRequests } from './kubernetes-status.ts';
+import { type ListRequest, listRequest, readVersion } from './list-options.ts';
+import type { ResourceRequest } from './request-info.ts';
+
+export interface ReadingOptions {
+  /** Objects in one answer without a limit; more are refused, since a part would be taken for all. */
+  readonly listLimit: number;
+  readonly clock: Clock;
+}
+
+/** A request for a kind that may be read. */
+export interface Asked {
+  readonly kind: ServedKind;
+  readonly request: ResourceRequest;
+  readonly query: URLSearchParams;
+  readonly form: Form;
+  readonly catalog: Catalog;
+}
+
+/** A view, and what it said of itself before anything was read. */
+interface Reading {
+  readonly reader: ViewReader;
+  readonly state: ReadableState;
+}
+
+/** How long a version is waited for: the apiserver's `blockTimeout` (storage/cacher/watch_cache.go). */
+const VERSION_WAIT_MS = 3000;
+/** Above this a list is sent as it is read. */
+const WHOLE = 500;
+
+/** @throws Refusal */
+export async function readObject(asked: Asked, options: ReadingOptions): Promise<Response> {
+  const { kind, request, query } = asked;
+  const name = request.name ?? '';
+  const form = await formOf(asked, options);
+  const key = kind.resource.namespaced ? formatObjectKey({ namespace: request.namespace ?? '', name }) : name;
+  const view = kind.views.find((each) => each.view.holds(request.namespace) || !kind.resource.namespaced);
+  const notOlderThan = readVersion(query.get('resourceVersion') ?? '');
+  if (!view) throw notFound(request, name);
+  const object = await readOne(view, key, notOlderThan, options);
+  if (!object) throw notFound(request, name);
+  return body(form.one(object));
+}
+
+async function readOne(
+  view: ReadableView,
+  key: string,
+  notOlderThan: ResourceVersion | undefined,
+  options: ReadingOptions,
+): Promise<Found | undefined> {
+  const { reader } = view.view;
+  if (notOlderThan !== undefined) await readings([view], {}, notOlderThan, options);
+  // In one trip; the state is asked for first.
+  const [state, object] = await Promise.all([reader.state(), reader.get(key)]);
+  if (!state) throw initializing();
+  return object;
+}
+
+/** @throws Refusal */
+export async function readList(asked: Asked, options: ReadingOptions): Promise<Response> {
+  const { kind, query, request } = asked;
+  const { namespace } = request;
+  const wanted = listRequest(kind.resource, query, namespace);
+  const form = await formOf(asked, options);
+  const views = kind.views.filter(({ view }) => namespace === undefined || view.holds(namespace));
+  const found = await readings(views, wanted.selection, wanted.notOlderThan, options);
+  const incarnations = found.map(({ state }) => state.incarnation).join(' ');
+  if (wanted.continue && wanted.continue.incarnations !== incarnations) {
+    throw expired(
+      'The provided continue parameter is too old: the cache has been filled anew. Start a new list without the continue parameter.',
+    );
+  }
+  // Of all pages that of the first: what it promises holds for each of them.
+  const version = wanted.continue?.version ?? oldest(found.map(({ state }) => state.version));
+  const list: List = { readings: found, wanted, version, incarnations };
+  return wanted.limit === undefined ? whole(list, form, options) : page(list, form, wanted.limit, options);
+}
+
+interface List {
+  readonly readings: readonly Reading[];
+  readonly wanted: ListRequest;
+  readonly version: ResourceVersion;
+  readonly incarnations: string;
+}
+
+async function page(list: List, form: AnswerForm, asked: number, options: ReadingOptions): Promise<Response> {
+  const limit = Math.min(asked, options.listLimit);
+  const { selection } = list.wanted;
+  const items: Found[] = [];
+  // One more than asked for tells whether the list goes on.
+  for await (const batch of select(list, limit + 1)) {
+    items.push(...batch);
+    if (items.length > limit) break;
+  }
+  const last = items.length > limit ? items[limit - 1]?.key : undefined;
+  items.length = Math.min(items.length, limit);
+  return body(wholeText(form, items, { resourceVersion: list.version, ...(await more(list, selection, last)) }));
+}
+
+async function more(list: List, selection: Selection, last: string | undefined): Promise<Partial<ListMetadata>> {
+  if (last === undefined) return {};
+  const { version, incarnations } = list;
+  const next = { continue: encodeContinue({ version, incarnations, after: last }) };
+  // As the apiserver: with a selector the rest is not known.
+  if (Object.keys(selection).some((condition) => condition !== 'namespace')) return next;
+  const counts = await Promise.all(list.readings.map(({ reader, state }) => reader.count(selection, state, last)));
+  return { ...next, remainingItemCount: counts.reduce((sum, count) => sum + count, 0) };
+}
+
+async function whole(list: List, form: AnswerForm, { listLimit }: ReadingOptions): Promise<Response> {
+  const { selection, continue: from } = list.wanted;
+  const counts = await Promise.all(
+    list.readings.map(({ reader, state }) => reader.count(selection, state, from?.after ?? '')),
+  );
+  const count = counts.reduce((sum, each) => sum + each, 0);
+  if (count > listLimit) {
+    throw tooLarge(`the list may have ${count} objects and this server sends ${listLimit} at most: ask with limit=500`);
+  }
+  const metadata = { resourceVersion: list.version };
+  if (count > WHOLE) return body(stream(list, form, metadata));
+  const items: Found[] = [];
+  for await (const batch of select(list)) items.push(...batch);
+  return body(wholeText(form, items, metadata));
+}
+
+/** As it is read, a batch at a time, when the client takes it. A failure in the middle cuts the connection. */
+function stream(list: List, form: AnswerForm, metadata: ListMetadata): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  const pieces = texts(list, form, metadata);
+  return new ReadableStream({
+    async pull(controller) {
+      const { done, value } = await pieces.next();
+      if (done) controller.close();
+      else controller.enqueue(encoder.encode(value));
+    },
+    async cancel() {
+      await pieces.return();
+    },
+  });
+}
+
+async function* texts(list: List, form: AnswerForm, metadata: ListMetadata): AsyncGenerator<string, void, undefined> {
+  yield form.head(metadata);
+  let separator = '';
+  for await (const batch of select(list)) {
+    if (batch.length === 0) continue;
+    yield separator + batch.map((each) => form.item(each)).join(',');
+    separator = ',';
+  }
+  yield form.tail;
+}
+
+async function* select({ readings: views, wanted }: List, first?: number): AsyncGenerator<Found[]> {
+  const after = wanted.continue?.after ?? '';
+  for (const { reader, state } of views) {
+    yield* reader.select(wanted.selection, { state, after, ...(first === undefined ? {} : { first }) });
+  }
+}
+
+function wholeText(form: AnswerForm, items: readonly Found[], metadata: ListMetadata): string {
+  return form.head(metadata) + items.map((each) => form.item(each)).join(',') + form.tail;
+}
+
+/** The views, once each is complete and at least as new as asked for. @throws Refusal 429, 504 */
+async function readings(
+  views: readonly ReadableView[],
+  selection: Selection,
+  notOlderThan: ResourceVersion | undefined,
+  { clock }: ReadingOptions,
+): Promise<Reading[]> {
+  const until = clock.now() + VERSION_WAIT_MS;
+  return Promise.all(
+    views.map(async ({ view, requestProgress }) => {
+      const { reader } = view;
+      let asked = false;
+      for (;;) {
+        const state = await reader.state(selection);
+        if (!state) throw initializing();
+        if (notOlderThan === undefined || compareResourceVersions(state.version, notOlderThan) >= 0) {
+          return { reader, state };
+        }
+        const left = until - clock.now();
+        if (left <= 0) throw tooLargeResourceVersion(notOlderThan, state.version);
+        // No event may be on its way that would move it.
+        if (!asked && left < VERSION_WAIT_MS - PATIENCE_MS) {
+          asked = true;
+          requestProgress();
+        }
+        await clock.sleep(Math.min(LOOK_MS, left));
+      }
+    }),
+  );
+}
+
+/** The apiserver's words for a watch cache that is not filled. Clients wait and ask again. */
+const initializing = (): Error => tooManyRequests('storage is (re)initializing');
+
+const LOOK_MS = 20;
+const PATIENCE_MS = 200;
+
+function oldest(versions: readonly ResourceVersion[]): ResourceVersion {
+  // Nothing of this namespace is cached, and the apiserver's "0" is below every version too.
+  return versions.toSorted(compareResourceVersions)[0] ?? '0';
+}
+
+function formOf({ form, kind, query, catalog }: Asked, { clock }: ReadingOptions): Promise<AnswerForm> {
+  return answerForm(form, kind, { catalog, includeObject: query.get('includeObject') ?? '', nowMs: clock.now() });
+}
+
+function body(content: string | ReadableStream<Uint8Array>): Response {
+  return new Response(content, { headers: { ...HEADERS, 'content-type': 'application/json' } });
+}

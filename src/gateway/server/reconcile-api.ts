@@ -1,0 +1,140 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { type Context, Hono } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
+import { z } from 'zod';
+import { type Clock, type LabelSelector, type Logger, messageOf, UserError } from '../../core/index.ts';
+import type { RequeueRequest } from '../controllers/requeue.ts';
+
+export interface ReconcileApiOptions {
+  /** Bearer tokens that may ask: several while one is rotated. None: nobody may. */
+  readonly tokens: readonly string[];
+  /** How keys of a controller are queued; undefined when there is no such controller. */
+  readonly controller: (name: string) => ((request: RequeueRequest) => Promise<number>) | undefined;
+  /** Whether the queues can be trusted now. */
+  readonly healthy: () => boolean;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+const MAX_BODY_BYTES = 512 * 1024;
+const MAX_KEYS = 1000;
+/** Requests of all tokens together: this many at once, and then one more every so often. */
+const BURST = 20;
+const EVERY_MS = 100;
+
+const name = z.string().regex(/^[^\s/]{1,253}$/, 'must be a name');
+
+const labelSelector: z.ZodType<LabelSelector> = z.strictObject({
+  matchLabels: z.record(z.string(), z.string()).exactOptional(),
+  matchExpressions: z
+    .array(
+      z.strictObject({
+        key: z.string(),
+        operator: z.enum(['In', 'NotIn', 'Exists', 'DoesNotExist']),
+        values: z.array(z.string()).exactOptional(),
+      }),
+    )
+    .exactOptional(),
+});
+
+const shared = {
+  controller: z.string().min(1),
+  reason: z.string().max(200).exactOptional(),
+  priority: z.enum(['high', 'low']).exactOptional(),
+};
+/** Strict: with a misspelt `labelSelector` a selection would be everything. */
+const schema = z.union([
+  z.strictObject({
+    ...shared,
+    keys: z
+      .array(z.strictObject({ namespace: name.exactOptional(), name }))
+      .min(1)
+      .max(MAX_KEYS),
+  }),
+  z.strictObject({
+    ...shared,
+    selection: z.strictObject({ namespace: name.exactOptional(), labelSelector: labelSelector.exactOptional() }),
+  }),
+  z.strictObject({ ...shared, all: z.literal(true) }),
+]);
+
+/** `POST /`: queues keys of a controller, a selection of them, or all. The README of this folder has the forms. */
+export function reconcileApi(options: ReconcileApiOptions): Hono {
+  const { clock, controller, healthy, logger } = options;
+  const allowed = rateLimit(clock);
+  /** Controllers of which a selection is being read: one at a time. */
+  const reading = new Set<string>();
+  const app = new Hono();
+
+  app.use(async (context, next) => {
+    if (options.tokens.length === 0) return refuse(context, 403, 'set LEVELHOOK_API_TOKENS to allow this');
+    if (!holdsToken(context.req.header('authorization'), options.tokens)) {
+      context.header('www-authenticate', 'Bearer');
+      return refuse(context, 401, 'the bearer token is missing or wrong');
+    }
+    if (!allowed()) return later(context, 429, 'too many requests');
+    return next();
+  });
+  app.use(bodyLimit({ maxSize: MAX_BODY_BYTES, onError: (context) => refuse(context, 413, 'the body is too large') }));
+
+  app.post('/', async (context) => {
+    const parsed = schema.safeParse(await context.req.json().catch(() => undefined));
+    if (!parsed.success) return refuse(context, 400, `the body is wrong: ${z.prettifyError(parsed.error)}`);
+    const { controller: named, reason: message, ...given } = parsed.data;
+    const add = controller(named);
+    if (!add) return refuse(context, 404, `there is no controller "${named}" here`);
+    if (!healthy()) return later(context, 503, 'the gateway is not ready: see /readyz');
+    const byName = 'keys' in given;
+    if (!byName && reading.has(named)) return later(context, 429, `a selection of "${named}" is being queued already`);
+    const which = byName ? { keys: given.keys } : { selection: 'selection' in given ? given.selection : {} };
+    // Few keys that somebody waits for, or many that can wait.
+    const priority = given.priority ?? (byName ? 'high' : 'low');
+    if (!byName) reading.add(named);
+    try {
+      const queued = await add({ which, priority, ...(message === undefined ? {} : { message }) });
+      logger.info({ controller: named, keys: queued, priority, reason: message }, 'queued keys that were asked for');
+      return context.json({ queued, priority }, 202);
+    } catch (error) {
+      if (error instanceof UserError) return refuse(context, 400, error.message);
+      logger.warn({ controller: named, error: messageOf(error) }, 'keys that were asked for could not be queued');
+      return later(context, 503, 'the keys could not be queued');
+    } finally {
+      if (!byName) reading.delete(named);
+    }
+  });
+  app.all('/', (context) => refuse(context, 405, 'POST only'));
+  return app;
+}
+
+function refuse(context: Context, status: 400 | 401 | 403 | 404 | 405 | 413 | 429 | 503, error: string): Response {
+  return context.json({ error }, status);
+}
+
+function later(context: Context, status: 429 | 503, error: string): Response {
+  context.header('retry-after', '1');
+  return refuse(context, status, error);
+}
+
+/** Hashes are of one length, so that comparing takes the same time for every guess. */
+function holdsToken(header: string | undefined, tokens: readonly string[]): boolean {
+  const given = hash(/^Bearer (.+)$/i.exec(header ?? '')?.[1] ?? '');
+  return tokens.filter((token) => timingSafeEqual(given, hash(token))).length > 0;
+}
+
+function hash(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}
+
+/** A bucket of `BURST`, refilled one every `EVERY_MS`. */
+function rateLimit(clock: Clock): () => boolean {
+  let left = BURST;
+  let countedAtMs = clock.now();
+  return () => {
+    const refill = Math.floor((clock.now() - countedAtMs) / EVERY_MS);
+    countedAtMs += refill * EVERY_MS;
+    left = Math.min(BURST, left + refill);
+    if (left <= 0) return false;
+    left -= 1;
+    return true;
+  };
+}

@@ -1,0 +1,114 @@
+import { startRedis } from '../../src/testing/index.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { generateSecret } from '../../src/contract/index.ts';
+import { TestProcess } from '../harness/process.ts';
+import { Started } from '../harness/started.ts';
+import { bareLoop } from './dispatch/bare-loop.ts';
+import { levelhookLine } from './dispatch/levelhook-line.ts';
+import type { Line, LineOptions } from './dispatch/line.ts';
+
+/**
+ * From a key in the queue to the function's answer, one key in each trigger, with one gateway, one function and Redis on
+ * this machine, beside a bare loop over the same queue library, client, function and signature; in turns, so that both
+ * meet the same machine. `npm run bench:dispatch`; `BENCH_KEYS`, `BENCH_ROUNDS` and `BENCH_SECONDS` make it shorter.
+ */
+const KEYS = Number(process.env['BENCH_KEYS'] ?? 20_000);
+const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 5);
+const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 10);
+const RATES = [100, 1000, 3000];
+const CONCURRENCY = 50;
+
+type MakeLine = (options: LineOptions) => Promise<Line>;
+const LINES: readonly MakeLine[] = [bareLoop, levelhookLine];
+
+const started = new Started();
+try {
+  const redis = await startRedis({ ignoreEnvironment: true });
+  started.add(() => redis.stop());
+  const secret = generateSecret();
+  const fn = new TestProcess('test/bench/dispatch/function.ts', [], { LEVELHOOK_SIGNING_SECRETS: secret, PORT: '0' });
+  started.keep({ process: fn });
+  const functionUrl = String((await fn.line(({ msg }) => msg === 'listening'))['url']);
+  const shared = { redisUrl: redis.url, functionUrl, secret, concurrency: CONCURRENCY };
+
+  const speeds = LINES.map((): number[] => []);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const [at, make] of LINES.entries()) speeds[at]?.push(await throughput(make, shared));
+  }
+  const [bare = Number.NaN, ours = Number.NaN] = speeds.map((each) => median(each));
+  console.log(`queue to answer, single keys, ${CONCURRENCY} at a time, ${KEYS} keys, median of ${ROUNDS} rounds:`);
+  console.log(
+    `  bare ${bare.toFixed(0)} keys/s, levelhook ${ours.toFixed(0)} keys/s: ${((100 * ours) / bare).toFixed(0)} % (aim: 70 %)`,
+  );
+  for (const [at, each] of speeds.entries()) {
+    console.log(`  ${at === 0 ? 'bare' : 'levelhook'} rounds: ${each.map((one) => one.toFixed(0)).join(', ')}`);
+  }
+  for (const perSecond of RATES) {
+    for (const make of LINES) {
+      const { name, sorted } = await latency(make, shared, perSecond);
+      const [p50, p99, max] = [0.5, 0.99, 1].map((share) => percentile(sorted, share).toFixed(1));
+      const aim = perSecond === 1000 && make === levelhookLine ? ' (aim: p50 under 2 ms)' : '';
+      console.log(
+        `add to answer at ${perSecond}/s, ${name}: p50 ${p50} ms, p99 ${p99} ms, max ${max} ms (n=${sorted.length})${aim}`,
+      );
+    }
+  }
+} finally {
+  await started.stop();
+}
+
+/** Keys a second, from a full queue to the last answer. */
+async function throughput(make: MakeLine, shared: Omit<LineOptions, 'onDone'>): Promise<number> {
+  const seen = new Set<string>();
+  const all = Promise.withResolvers<void>();
+  const onDone = (key: string): void => {
+    seen.add(key);
+    if (seen.size === KEYS) all.resolve();
+  };
+  const line = await make({ ...shared, onDone });
+  const keys = Array.from({ length: KEYS }, (_, at) => `default/key-${at}`);
+  for (let from = 0; from < KEYS; from += 1000) await line.add(keys.slice(from, from + 1000));
+  const startedAt = performance.now();
+  await line.start();
+  await all.promise;
+  const seconds = (performance.now() - startedAt) / 1000;
+  await line.stop();
+  return KEYS / seconds;
+}
+
+/** Milliseconds from the add of each key to its answer, while they are added at a steady rate whatever the answers take. */
+async function latency(make: MakeLine, shared: Omit<LineOptions, 'onDone'>, perSecond: number) {
+  const addedAt = new Map<string, number>();
+  const sorted: number[] = [];
+  const onDone = (key: string): void => {
+    const added = addedAt.get(key);
+    if (added !== undefined) sorted.push(performance.now() - added);
+  };
+  const line = await make({ ...shared, onDone });
+  await line.start();
+  const warmUp = perSecond;
+  const count = warmUp + perSecond * SECONDS;
+  const startedAt = performance.now();
+  for (let at = 0; at < count; at += 1) {
+    const wait = startedAt + (at * 1000) / perSecond - performance.now();
+    if (wait > 1) await sleep(wait);
+    const key = `default/key-${at}`;
+    if (at >= warmUp) addedAt.set(key, performance.now());
+    line.add([key]).catch((error: unknown) => process.stderr.write(`${String(error)}\n`));
+  }
+  const limit = performance.now() + 30_000;
+  while (sorted.length < perSecond * SECONDS && performance.now() < limit) await sleep(50);
+  await line.stop();
+  return { name: line.name, sorted: sorted.toSorted((a, b) => a - b) };
+}
+
+function median(values: readonly number[]): number {
+  return percentile(
+    values.toSorted((a, b) => a - b),
+    0.5,
+  );
+}
+
+function percentile(sorted: readonly number[], share: number): number {
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN;
+}

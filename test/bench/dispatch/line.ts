@@ -1,0 +1,18 @@
+/** A way from a queue in Redis to a function's answer. */
+export interface Line {
+  readonly name: string;
+  /** Queues these keys. */
+  add(keys: readonly string[]): Promise<void>;
+  /** Begins to run keys. Called once. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface LineOptions {
+  readonly redisUrl: string;
+  readonly functionUrl: string;
+  readonly secret: string;
+  readonly concurrency: number;
+  /** Told of each key when its function has answered, and the run is over for the queue. */
+  readonly onDone: (key: string) => void;
+}

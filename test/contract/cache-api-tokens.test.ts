@@ -1,0 +1,288 @@
+import { SignJWT } from 'jose';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { noCheckpoint, resource, silentMetrics, systemClock } from '../../src/core/index.ts';
+import { type CacheScope, viewPrefix } from '../../src/contract/index.ts';
+import { Applier } from '../../src/gateway/cache/applier.ts';
+import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
+import { View } from '../../src/gateway/cache/view.ts';
+import { TokenKeys } from '../../src/gateway/dispatch/token-keys.ts';
+import { CacheApiServer } from '../harness/cache-api-server.ts';
+import { deaf } from '../harness/deaf-handler.ts';
+import { uniqueName } from '../harness/levelhook.ts';
+
+const pods = resource('v1', 'Pod');
+const configMaps = resource('v1', 'ConfigMap');
+
+let redis: Redis;
+let server: CacheApiServer;
+let keyPrefix: string;
+
+async function filled(of: typeof pods): Promise<View> {
+  const prefix = viewPrefix({ keyPrefix, clusterId: 'c', resource: of, settings: 's' });
+  const view = new View(redis, of, { prefix });
+  await view.take('term');
+  const applier = new Applier({
+    view,
+    handler: deaf,
+    users: () => [],
+    metrics: silentMetrics,
+    checkpoint: noCheckpoint,
+  });
+  const object = (namespace: string) => ({
+    apiVersion: 'v1',
+    kind: of.kind,
+    metadata: { namespace, name: 'secret-name', uid: 'u', resourceVersion: '1' },
+  });
+  await applier.apply([
+    { kind: 'init', timeWentBackwards: false },
+    { kind: 'listed', object: object('a') },
+    { kind: 'listed', object: object('b') },
+    { kind: 'init-done', version: '2', list: 0 },
+  ]);
+  return view;
+}
+
+beforeAll(async () => {
+  redis = await connectRedis(inject('redisUrl'));
+  keyPrefix = uniqueName('test');
+  const views = [await filled(pods), await filled(configMaps)];
+  server = await CacheApiServer.start({ redis, views: () => views });
+});
+afterAll(async () => {
+  await server.stop();
+  redis.disconnect();
+});
+
+async function ask(path: string, token?: string): Promise<{ status: number; text: string }> {
+  const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const answer = await fetch(server.url + path, { headers });
+  return { status: answer.status, text: await answer.text() };
+}
+
+const PATHS = [
+  '/api/v1/pods',
+  '/api/v1/namespaces/a/pods/secret-name',
+  '/api/v1/namespaces/a/pods/nope',
+  '/api/v1',
+  '/apis',
+  '/version',
+  '/nowhere',
+];
+
+describe('a token that is not good', () => {
+  const scope: CacheScope = { 'v1/Pod': '*' };
+
+  async function refused(token?: string): Promise<void> {
+    for (const path of PATHS) {
+      const { status, text } = await ask(path, token);
+      expect([path, status], token).toEqual([path, 401]);
+      expect(JSON.parse(text)).toEqual({
+        kind: 'Status',
+        apiVersion: 'v1',
+        metadata: {},
+        status: 'Failure',
+        message: 'Unauthorized',
+        reason: 'Unauthorized',
+        code: 401,
+      });
+    }
+  }
+
+  it('none', () => refused());
+
+  it('none of ours', async () => {
+    for (const token of ['x', 'a.b.c', '..', 'e30.e30.e30', 'e30.e30.', '%', 'A'.repeat(15_000)]) {
+      await refused(token);
+    }
+  });
+
+  it('signed by another gateway, even under the id of our key', async () => {
+    const foreign = new TokenKeys({ redis, hash: `${uniqueName('other')}:keys`, clock: systemClock });
+    await refused(await foreign.sign('x', scope, Date.now() + 60_000));
+    const [kid = ''] = (await server.token(scope)).split('.');
+    const { kid: id } = JSON.parse(Buffer.from(kid, 'base64url').toString()) as { kid: string };
+    const claims = { scope };
+    const jwt = new SignJWT(claims).setProtectedHeader({ alg: 'HS256', typ: 'JWT', kid: id });
+    const forged = jwt.setSubject('x').setAudience('levelhook-cache').setExpirationTime('1h');
+    await refused(await forged.sign(new Uint8Array(32)));
+  });
+
+  it('altered anywhere', async () => {
+    const token = await server.token(scope);
+    expect((await ask('/api/v1/pods', token)).status).toBe(200);
+    for (let at = 0; at < token.length; at += 1) {
+      const character = token[at] === 'A' ? 'B' : 'A';
+      const altered = token.slice(0, at) + character + token.slice(at + 1);
+      expect([at, (await ask('/api/v1/pods', altered)).status]).toEqual([at, 401]);
+    }
+    for (const cut of [1, 10, 44]) await refused(token.slice(0, -cut));
+    await refused(`${token}A`);
+    await refused(`${token}.A`);
+  });
+
+  it('with a scope that was widened, or a signature that was taken away', async () => {
+    const [header = '', payload = '', signature = ''] = (await server.token({ 'v1/ConfigMap': ['a'] })).split('.');
+    const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>;
+    const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
+    await refused(`${header}.${part({ ...claims, scope: { 'v1/Pod': '*' } })}.${signature}`);
+    await refused(`${part({ alg: 'none' })}.${payload}.`);
+    const { kid } = JSON.parse(Buffer.from(header, 'base64url').toString()) as { kid: string };
+    await refused(`${part({ alg: 'none', kid })}.${payload}.${signature}`);
+    await refused(`${part({ alg: 'HS512', kid })}.${payload}.${signature}`);
+  });
+
+  it('expired', async () => {
+    await refused(await server.token(scope, 'x', 0));
+    await refused(await server.token(scope, 'x', -1));
+  });
+
+  it('in any other header than Authorization: Bearer', async () => {
+    const token = await server.token(scope);
+    for (const headers of [{ authorization: token }, { authorization: `Basic ${token}` }, { 'x-token': token }]) {
+      expect((await fetch(`${server.url}/api/v1/pods`, { headers: headers as Record<string, string> })).status).toBe(
+        401,
+      );
+    }
+    expect((await ask(`/api/v1/pods?token=${token}&access_token=${token}`)).status).toBe(401);
+  });
+});
+
+describe('a token that is good', () => {
+  it('reads what it names, and learns nothing of the rest', async () => {
+    const token = await server.token({ 'v1/Pod': ['a'] });
+    expect((await ask('/api/v1/namespaces/a/pods/secret-name', token)).status).toBe(200);
+    expect((await ask('/api/v1/namespaces/a/pods/nope', token)).status).toBe(404);
+    expect((await ask('/api/v1/namespaces/a/pods', token)).status).toBe(200);
+    for (const [there, nowhere] of [
+      ['/api/v1/namespaces/b/pods/secret-name', '/api/v1/namespaces/b/pods/no-such-name'],
+      ['/api/v1/namespaces/a/configmaps/secret-name', '/api/v1/namespaces/a/configmaps/no-such-name'],
+      ['/api/v1/namespaces/b/pods', '/api/v1/namespaces/c/pods'],
+      ['/api/v1/configmaps', '/api/v1/secrets'],
+    ]) {
+      const [first, second] = await Promise.all([ask(there ?? '', token), ask(nowhere ?? '', token)]);
+      expect([first.status, second.status]).toEqual([403, 403]);
+      const neutral = (text: string): string =>
+        text
+          .replaceAll(/no-such-name|secret-name/g, 'N')
+          .replaceAll(/"(b|c)\\?"/g, 'S')
+          .replaceAll(/configmaps|secrets/g, 'K')
+          .replaceAll(/namespace \\S/g, '');
+      expect(neutral(first.text).replaceAll(/\\"[bc]\\"/g, '')).toBe(
+        neutral(second.text).replaceAll(/\\"[bc]\\"/g, ''),
+      );
+    }
+    // All of them is more than this one.
+    expect((await ask('/api/v1/pods', token)).status).toBe(403);
+    expect((await ask('/api/v1/pods?fieldSelector=metadata.namespace=a', token)).status).toBe(403);
+    expect((await ask('/api/v1/namespaces/a/pods/..%2F..%2Fb%2Fpods%2Fsecret-name', token)).status).toBe(403);
+    const { resources } = JSON.parse((await ask('/api/v1', token)).text) as { resources: { name: string }[] };
+    expect(resources.map(({ name }) => name)).toEqual(['pods']);
+  });
+
+  it('is good at another replica, and stays so while keys are rotated, until it expires', async () => {
+    let now = Date.now();
+    const clock = { ...systemClock, now: () => now };
+    const hash = `${uniqueName('test')}:keys`;
+    const rotateMs = 3_600_000;
+    const [first, second] = [1, 2].map(() => new TokenKeys({ redis, hash, clock, rotateMs }));
+    if (!first || !second) throw new Error('two');
+    await expect(second.verify(await server.token({}))).rejects.toThrow('unknown key');
+    const keyOf = (token: string): unknown =>
+      JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString());
+    now += 2000;
+    const token = await first.sign('x', { 'v1/Pod': '*' }, now + 2 * rotateMs);
+    expect(await second.verify(token)).toMatchObject({ controller: 'x', scope: { 'v1/Pod': '*' } });
+    expect(keyOf(await second.sign('y', {}, now + 1000))).toEqual(keyOf(token));
+    now += rotateMs + 1;
+    const rotated = await first.sign('x', {}, now + 1000);
+    expect(keyOf(rotated)).not.toEqual(keyOf(token));
+    await second.verify(rotated);
+    await second.verify(token);
+    await first.verify(token);
+    now += rotateMs + 70_000;
+    await expect(second.verify(token)).rejects.toThrow('unknown key');
+    await first.sign('x', {}, now + 1000);
+    expect(await redis.hlen(hash)).toBe(2);
+  });
+
+  it('is refused when it was signed with a key that Redis has lost, and a new one is good', async () => {
+    let now = Date.now();
+    const clock = { ...systemClock, now: () => now };
+    const hash = `${uniqueName('test')}:keys`;
+    const signer = new TokenKeys({ redis, hash, clock });
+    const lost = await signer.sign('x', {}, now + 600_000);
+    await redis.del(hash);
+    now += 61_000;
+    const anew = await signer.sign('x', {}, now + 600_000);
+    const other = new TokenKeys({ redis, hash, clock });
+    await other.verify(anew);
+    await expect(other.verify(lost)).rejects.toThrow('unknown key');
+    await expect(signer.verify(lost)).rejects.toThrow('unknown key');
+  });
+});
+
+describe('limits', () => {
+  it('answer 429 with a time to wait, reader by reader', async () => {
+    let now = 1e12;
+    const clock = { ...systemClock, now: () => now };
+    const views: View[] = [];
+    const limited = await CacheApiServer.start({ redis, views: () => views, clock, requestsPerSecond: 2 });
+    try {
+      const status = async (controller: string): Promise<number> => {
+        const token = await limited.token({}, controller, 3600);
+        return (await fetch(`${limited.url}/apis`, { headers: { authorization: `Bearer ${token}` } })).status;
+      };
+      expect([await status('x'), await status('x'), await status('x'), await status('x')]).toEqual([
+        200, 200, 200, 200,
+      ]);
+      const token = await limited.token({}, 'x', 3600);
+      const answer = await fetch(`${limited.url}/apis`, { headers: { authorization: `Bearer ${token}` } });
+      expect([answer.status, answer.headers.get('retry-after')]).toEqual([429, '1']);
+      expect(await answer.json()).toMatchObject({
+        kind: 'Status',
+        reason: 'TooManyRequests',
+        details: { retryAfterSeconds: 1 },
+      });
+      expect(await status('y')).toBe(200);
+      now += 1000;
+      expect([await status('x'), await status('x'), await status('x')]).toEqual([200, 200, 429]);
+    } finally {
+      await limited.stop();
+    }
+  });
+
+  it('refuse a list that is too long to be sent whole, and send it in pages', async () => {
+    const view = await filled(resource('v1', 'Event'));
+    const small = await CacheApiServer.start({ redis, views: () => [view], listLimit: 1 });
+    try {
+      const headers = { authorization: `Bearer ${await small.token({ 'v1/Event': '*' })}` };
+      const whole = await fetch(`${small.url}/api/v1/events`, { headers });
+      expect(whole.status).toBe(413);
+      expect(await whole.json()).toMatchObject({ reason: 'RequestEntityTooLarge' });
+      const part = await fetch(`${small.url}/api/v1/events?limit=500`, { headers });
+      expect(await part.json()).toMatchObject({
+        metadata: { remainingItemCount: 1 },
+        items: [{ metadata: { namespace: 'a' } }],
+      });
+    } finally {
+      await small.stop();
+    }
+  });
+
+  it('answer 503 while the cache is being checked, and 429 while it is filled', async () => {
+    let available = false;
+    const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: pods, settings: 's' });
+    const empty = new View(redis, pods, { prefix });
+    const checked = await CacheApiServer.start({ redis, views: () => [empty], available: () => available });
+    try {
+      const headers = { authorization: `Bearer ${await checked.token({ 'v1/Pod': '*' })}` };
+      const status = async (): Promise<number> => (await fetch(`${checked.url}/api/v1/pods`, { headers })).status;
+      expect(await status()).toBe(503);
+      available = true;
+      const answer = await fetch(`${checked.url}/api/v1/pods`, { headers });
+      expect([answer.status, answer.headers.get('retry-after')]).toEqual([429, '1']);
+    } finally {
+      await checked.stop();
+    }
+  });
+});

@@ -1,0 +1,321 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { type KubernetesObject, noCheckpoint, resource, SelectorError, silentMetrics } from '../../src/core/index.ts';
+import { type CacheLocation, type IndexSpec, viewPrefix } from '../../src/contract/index.ts';
+import type { CacheReader, ListOptions } from '../../src/function/index.ts';
+import { Applier } from '../../src/gateway/cache/applier.ts';
+import { backfill } from '../../src/gateway/cache/backfill.ts';
+import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
+import { View } from '../../src/gateway/cache/view.ts';
+import { deaf } from '../harness/deaf-handler.ts';
+import { uniqueName } from '../harness/levelhook.ts';
+
+/** Opens the reader under test over views in Redis. Called for each test. */
+export type OpenReader = (world: {
+  redis: Redis;
+  views: readonly View[];
+  location: CacheLocation;
+  syncWaitMs: number;
+}) => Promise<{ reader: CacheReader; close: () => Promise<unknown> }>;
+
+const pods = resource('v1', 'Pod');
+const configMaps = resource('v1', 'ConfigMap');
+const nodes = resource('v1', 'Node', { namespaced: false });
+const services = resource('v1', 'Service');
+const ON_NODE: IndexSpec = 'field:spec.nodeName';
+const GREETS: IndexSpec = 'annotation:greets/whom';
+
+function object(
+  kind: string,
+  key: string,
+  version: number,
+  metadata: object = {},
+  rest: object = {},
+): KubernetesObject {
+  const [first = '', second] = key.split('/');
+  const named = second === undefined ? { name: first } : { namespace: first, name: second };
+  return {
+    apiVersion: 'v1',
+    kind,
+    metadata: { ...named, uid: `uid-${key}`, resourceVersion: String(version), ...metadata },
+    ...rest,
+  };
+}
+const pod = (key: string, version: number, metadata: object = {}, rest: object = {}): KubernetesObject =>
+  object('Pod', key, version, metadata, rest);
+const ownedBy = (uid: string, controller = true) => ({
+  ownerReferences: [{ apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'x', uid, controller }],
+});
+
+/** What every `CacheReader` does. Run by each implementation. */
+export function cacheReaderContract(name: string, open: OpenReader): void {
+  let redis: Redis;
+  let view: View;
+  let applier: Applier;
+  let reader: CacheReader;
+  let close: () => Promise<unknown>;
+  let views: View[];
+  let location: CacheLocation;
+
+  beforeAll(async () => {
+    redis = await connectRedis(inject('redisUrl'));
+  });
+  afterAll(() => redis.disconnect());
+
+  async function newView(of: typeof pods, settings: string, namespace?: string): Promise<View> {
+    const prefix = viewPrefix({ keyPrefix: scope, clusterId: 'c', resource: of, settings });
+    const made = new View(redis, of, { prefix, ...(namespace === undefined ? {} : { namespace }) });
+    await made.take('term');
+    return made;
+  }
+  const newApplier = (of: View): Applier =>
+    new Applier({ view: of, handler: deaf, users: () => [], metrics: silentMetrics, checkpoint: noCheckpoint });
+
+  let scope: string;
+
+  async function list(to: Applier, version: number, ...objects: KubernetesObject[]): Promise<void> {
+    await to.apply([
+      { kind: 'init', timeWentBackwards: false },
+      ...objects.map((each) => ({ kind: 'listed' as const, object: each })),
+      { kind: 'init-done', version: String(version), list: 0 },
+    ]);
+  }
+
+  async function start(syncWaitMs = 300): Promise<void> {
+    ({ reader, close } = await open({ redis, views, location, syncWaitMs }));
+  }
+
+  beforeEach(async () => {
+    scope = uniqueName('test');
+    view = await newView(pods, 's');
+    const inA = await newView(configMaps, 'a', 'a');
+    const inB = await newView(configMaps, 'b', 'b');
+    const ofNodes = await newView(nodes, 's');
+    views = [view, inA, inB, ofNodes];
+    applier = newApplier(view);
+    // As the gateway tells them: each kind's views, in no particular order.
+    location = {
+      views: {
+        'v1/Pod': [view.location],
+        'v1/ConfigMap': [inB.location, inA.location],
+        'v1/Node': [ofNodes.location],
+      },
+    };
+    await list(newApplier(inA), 20, object('ConfigMap', 'a/one', 1));
+    await list(newApplier(inB), 30, object('ConfigMap', 'b/two', 2), object('ConfigMap', 'b/one', 3));
+    await list(newApplier(ofNodes), 40, object('Node', 'n1', 1), object('Node', 'n2', 2, { labels: { disk: 'fast' } }));
+    await start();
+  });
+  afterEach(() => close());
+
+  async function names(options?: ListOptions, of = pods): Promise<string[]> {
+    const { items } = await reader.list(of, options);
+    return items.map(({ metadata: { namespace, name: own } }) => (namespace ? `${namespace}/${own}` : own));
+  }
+
+  describe(`${name}, over a view that the gateway has filled`, () => {
+    const mine = pod(
+      'a/mine',
+      1,
+      { ...ownedBy('o1'), labels: { app: 'x', constructor: 'y' } },
+      { spec: { nodeName: 'n1' } },
+    );
+    const theirs = pod('a/theirs', 2, { ...ownedBy('o2'), annotations: { 'greets/whom': 'a=b, c' } });
+    const free = pod('a/free', 3, { labels: { app: 'x', tier: 'front' } }, { spec: { nodeName: 'n1' } });
+    const claimed = pod('a/claimed', 4, { ...ownedBy('o1', false), labels: { size: '7' } });
+    const far = pod('b/far', 5, ownedBy('o1'), { spec: { nodeName: 'n2' }, status: { phase: 'Running' } });
+
+    beforeEach(() => list(applier, 10, mine, theirs, free, claimed, far));
+
+    it('gets an object whole, and nothing for one that is not there', async () => {
+      expect(await reader.get(pods, { namespace: 'a', name: 'mine' })).toEqual(mine);
+      expect(await reader.get(pods, { namespace: 'b', name: 'mine' })).toBeUndefined();
+      expect(await reader.get(pods, { name: 'mine' })).toBeUndefined();
+      expect(await reader.get(pods, { namespace: 'nowhere', name: '../pods' })).toBeUndefined();
+      expect((await reader.get(nodes, { name: 'n2' }))?.metadata.labels).toEqual({ disk: 'fast' });
+      expect(await reader.get(nodes, { name: 'n3' })).toBeUndefined();
+    });
+
+    it('gives the reader copies of its own', async () => {
+      const first = await reader.get(pods, { namespace: 'a', name: 'mine' });
+      first!.metadata.labels = { changed: 'yes' };
+      expect(await reader.get(pods, { namespace: 'a', name: 'mine' })).toEqual(mine);
+    });
+
+    it('lists all in order, by namespace, by controller, those without one, and by all of them together', async () => {
+      expect((await reader.list(pods, { namespace: 'b' })).items).toEqual([far]);
+      expect(await names()).toEqual(['a/claimed', 'a/free', 'a/mine', 'a/theirs', 'b/far']);
+      expect(await names({ namespace: 'a' })).toEqual(['a/claimed', 'a/free', 'a/mine', 'a/theirs']);
+      expect(await names({ controlledBy: 'o1' })).toEqual(['a/mine', 'b/far']);
+      expect(await names({ controlledBy: 'o1', namespace: 'a' })).toEqual(['a/mine']);
+      expect(await names({ orphansIn: 'a' })).toEqual(['a/claimed', 'a/free']);
+      expect(await names({ orphansIn: 'b' })).toEqual([]);
+      expect(await names({ orphansIn: 'a', controlledBy: 'o1' })).toEqual([]);
+      expect(await names({ orphansIn: 'a', namespace: 'b' })).toEqual([]);
+      expect(await names({ namespace: 'nowhere' })).toEqual([]);
+      expect(await names({}, nodes)).toEqual(['n1', 'n2']);
+    });
+
+    it.each<[ListOptions['labelSelector'], string[]]>([
+      [{ matchLabels: { app: 'x' } }, ['a/free', 'a/mine']],
+      [{ matchLabels: { constructor: 'y' } }, ['a/mine']],
+      [{ matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] }, ['a/claimed', 'a/theirs', 'b/far']],
+      [
+        { matchExpressions: [{ key: 'tier', operator: 'NotIn', values: ['front', 'back'] }] },
+        ['a/claimed', 'a/mine', 'a/theirs', 'b/far'],
+      ],
+      [{ matchLabels: { app: 'x' }, matchExpressions: [{ key: 'tier', operator: 'Exists' }] }, ['a/free']],
+      [{}, ['a/claimed', 'a/free', 'a/mine', 'a/theirs', 'b/far']],
+      ['', ['a/claimed', 'a/free', 'a/mine', 'a/theirs', 'b/far']],
+      ['app=x', ['a/free', 'a/mine']],
+      ['app==x, tier!=front', ['a/mine']],
+      ['app in (x, y),tier', ['a/free']],
+      ['!app,size>6', ['a/claimed']],
+      ['size<7', []],
+      ['tier notin (front,), app', ['a/mine']],
+      ['app in ()', []],
+    ])('lists by labels: %j', async (labelSelector, expected) => {
+      expect(await names({ labelSelector: labelSelector ?? '' })).toEqual(expected);
+    });
+
+    it.each<[string, string[]]>([
+      ['metadata.name=mine', ['a/mine']],
+      ['metadata.namespace!=a', ['b/far']],
+      ['metadata.name!=mine,metadata.namespace=a', ['a/claimed', 'a/free', 'a/theirs']],
+      ['spec.nodeName=n1', ['a/free', 'a/mine']],
+      ['spec.nodeName=', ['a/claimed', 'a/theirs']],
+      ['status.phase=Running,spec.nodeName!=n1', ['b/far']],
+    ])('lists by fields: %s', async (fieldSelector, expected) => {
+      expect(await names({ fieldSelector })).toEqual(expected);
+    });
+
+    it('finds one by name in its namespace', async () => {
+      expect(await names({ namespace: 'a', fieldSelector: 'metadata.name=mine' })).toEqual(['a/mine']);
+      expect(await names({ namespace: 'b', fieldSelector: 'metadata.name=mine' })).toEqual([]);
+      expect(await names({ namespace: 'a', fieldSelector: 'metadata.name=mine', labelSelector: 'app=y' })).toEqual([]);
+    });
+
+    it('lists by a declared index, before it is filled and after', async () => {
+      const onNode = (value: string): ListOptions => ({ index: { spec: ON_NODE, value } });
+      const greeting: ListOptions = { index: { spec: GREETS, value: 'a=b, c' } };
+      const look = async () => [
+        await names(onNode('n1')),
+        await names({ ...onNode('n1'), controlledBy: 'o1' }),
+        await names({ ...onNode('n1'), namespace: 'b' }),
+        await names(onNode('n3')),
+        await names(greeting),
+      ];
+      const expected = [['a/free', 'a/mine'], ['a/mine'], [], [], ['a/theirs']];
+      expect(await look()).toEqual(expected);
+      applier.setIndexes([ON_NODE, GREETS]);
+      await backfill(view, [ON_NODE, GREETS], new AbortController().signal);
+      expect(await view.indexes()).toEqual([ON_NODE, GREETS]);
+      expect(await look()).toEqual(expected);
+    });
+
+    it.each<ListOptions>([
+      { labelSelector: 'a===b' },
+      { labelSelector: 'app in x' },
+      { labelSelector: '-x=1' },
+      { labelSelector: { matchExpressions: [{ key: 'a', operator: 'In', values: [] }] } },
+      { labelSelector: { matchLabels: { 'a b': 'c' } } },
+      { fieldSelector: 'metadata.name' },
+      { fieldSelector: 'spec.containers=1' },
+    ])('refuses a selector that it does not understand: %j', async (options) => {
+      await expect(reader.list(pods, options)).rejects.toThrow(SelectorError);
+    });
+
+    it('tells the version up to which the cache is complete, of several views the oldest', async () => {
+      expect((await reader.list(pods)).version).toBe('10');
+      await applier.apply([{ kind: 'bookmark', version: '20' }]);
+      expect((await reader.list(pods, { namespace: 'nowhere' })).version).toBe('20');
+      expect((await reader.list(configMaps)).version).toBe('20');
+      expect((await reader.list(configMaps, { namespace: 'b' })).version).toBe('30');
+    });
+
+    it('reads a kind that is cached namespace by namespace, each alone and all together', async () => {
+      expect(await names({}, configMaps)).toEqual(['a/one', 'b/one', 'b/two']);
+      expect(await names({ namespace: 'b' }, configMaps)).toEqual(['b/one', 'b/two']);
+      expect(await names({ namespace: 'c' }, configMaps)).toEqual([]);
+      expect((await reader.get(configMaps, { namespace: 'b', name: 'two' }))?.metadata.resourceVersion).toBe('2');
+      expect(await reader.get(configMaps, { namespace: 'c', name: 'two' })).toBeUndefined();
+    });
+
+    it('follows an object out of one index into another', async () => {
+      await applier.apply([{ kind: 'changed', object: pod('a/mine', 11, ownedBy('o2')) }]);
+      expect(await names({ controlledBy: 'o1' })).toEqual(['b/far']);
+      expect(await names({ controlledBy: 'o2' })).toEqual(['a/mine', 'a/theirs']);
+      await applier.apply([{ kind: 'changed', object: pod('a/mine', 12) }]);
+      expect(await names({ controlledBy: 'o2' })).toEqual(['a/theirs']);
+      expect(await names({ orphansIn: 'a' })).toEqual(['a/claimed', 'a/free', 'a/mine']);
+      await applier.apply([{ kind: 'deleted', object: pod('a/mine', 13) }]);
+      expect(await names({ orphansIn: 'a' })).toEqual(['a/claimed', 'a/free']);
+      expect(await reader.get(pods, { namespace: 'a', name: 'mine' })).toBeUndefined();
+    });
+
+    it('lists nothing that has left the index, or is gone, by the time it is read', async () => {
+      // As if the change had come between the reader's two trips: the index still names them.
+      await redis.sadd(`${view.location.prefix}:index:controller:o1`, 'a/theirs', 'a/gone');
+      expect(await names({ controlledBy: 'o1' })).toEqual(['a/mine', 'b/far']);
+    });
+
+    it('reads while the view is listed again', async () => {
+      await applier.apply([
+        { kind: 'init', timeWentBackwards: false },
+        { kind: 'listed', object: pod('a/new', 30) },
+      ]);
+      expect(await names({ namespace: 'a' })).toContain('a/new');
+      expect((await reader.list(pods)).version).toBe('10');
+    });
+
+    it('lists many, each once and in order', async () => {
+      const many = Array.from({ length: 1234 }, (_, at) => pod(`c/p${at}`, 100 + at, ownedBy('o9')));
+      await applier.apply(many.map((each) => ({ kind: 'changed' as const, object: each })));
+      const expected = many.map(({ metadata }) => `c/${metadata.name}`).toSorted();
+      expect(await names({ namespace: 'c' })).toEqual(expected);
+      expect(await names({ controlledBy: 'o9' })).toEqual(expected);
+      expect(await names({ fieldSelector: 'metadata.namespace=c' })).toEqual(expected);
+    });
+
+    it('has no kind that the controller did not declare', async () => {
+      await expect(reader.get(services, { namespace: 'a', name: 'n' })).rejects.toThrow(TypeError);
+      await expect(reader.list(services)).rejects.toThrow('name it in for, owns, watches or reads');
+    });
+  });
+
+  describe(`${name}, over a view that is not complete`, () => {
+    const halfListed = () =>
+      applier.apply([
+        { kind: 'init', timeWentBackwards: false },
+        { kind: 'listed', object: pod('a/b', 1) },
+      ]);
+
+    it('reads nothing rather than half of it', async () => {
+      await expect(reader.get(pods, { namespace: 'a', name: 'b' })).rejects.toThrow(/not complete|cannot be read now/);
+      await halfListed();
+      await expect(reader.get(pods, { namespace: 'a', name: 'b' })).rejects.toThrow(/not complete|cannot be read now/);
+      await expect(reader.list(pods)).rejects.toThrow(/the cache of v1\/Pod (is not complete yet|cannot be read now)/);
+    });
+
+    it('waits for it', async () => {
+      await close();
+      await start(30_000);
+      await halfListed();
+      const reads = Promise.all([reader.get(pods, { namespace: 'a', name: 'b' }), reader.list(pods)]);
+      await sleep(150);
+      await applier.apply([{ kind: 'init-done', version: '9', list: 0 }]);
+      const [got, listed] = await reads;
+      expect(got).toEqual(pod('a/b', 1));
+      expect(listed).toEqual({ items: [pod('a/b', 1)], version: '9' });
+    });
+
+    it('waits while it is a mixture of two pasts', async () => {
+      await list(applier, 50, pod('a/old', 40));
+      await view.beginBackwards();
+      await expect(reader.list(pods)).rejects.toThrow(/not complete|cannot be read now/);
+      await list(applier, 30, pod('a/older', 20));
+      await redis.hdel(`${view.location.prefix}:view`, 'backwards');
+      expect(await names()).toContain('a/older');
+    });
+  });
+}

@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest';
+import { resource } from '../../src/core/index.ts';
+import { HttpReader } from '../../src/function/index.ts';
+import { CacheApiServer } from '../harness/cache-api-server.ts';
+import { cacheReaderContract } from './cache-reader-contract.ts';
+
+cacheReaderContract('HttpReader', async ({ redis, views, location, syncWaitMs }) => {
+  const server = await CacheApiServer.start({ redis, views: () => views });
+  // Not longer than the reader waits at all, so that the bound is the reader's.
+  const token = await server.token({ 'v1/Pod': '*', 'v1/ConfigMap': ['a', 'b'], 'v1/Node': '*' });
+  return {
+    reader: new HttpReader({ ...location, url: server.url, token }, { syncWaitMs }),
+    close: () => server.stop(),
+  };
+});
+
+describe('HttpReader', () => {
+  const pods = resource('v1', 'Pod');
+  const views = { 'v1/Pod': [{ prefix: 'p' }] };
+  const nobody: typeof fetch = () => Promise.reject(new Error('it was asked'));
+
+  it('sends its token by https or on loopback only', async () => {
+    const read = (url: string): Promise<unknown> =>
+      new HttpReader({ views, url, token: 't' }, { fetch: nobody }).list(pods);
+    await expect(read('http://gateway.example.com/cache')).rejects.toThrow('neither https nor on loopback');
+    await expect(read('http://127.0.0.1.example.com/cache')).rejects.toThrow('neither https nor on loopback');
+    await expect(read('https://gateway.example.com/cache')).rejects.toThrow('it was asked');
+    await expect(read('http://localhost:1/cache')).rejects.toThrow('it was asked');
+    await expect(read('http://[::1]:1/cache')).rejects.toThrow('it was asked');
+  });
+
+  it('says what to do when the trigger names no cache API', async () => {
+    await expect(new HttpReader({ views }, { fetch: nobody }).list(pods)).rejects.toThrow('LEVELHOOK_CACHE_URL');
+  });
+
+  it('follows no redirect, and sends nothing when the run is over', async () => {
+    let init: RequestInit | undefined;
+    const look: typeof fetch = async (_, given) => {
+      init = given;
+      return Response.json({ metadata: { resourceVersion: '1' }, items: [] });
+    };
+    const run = new AbortController();
+    const location = { views, url: 'https://g/cache', token: 't' };
+    await new HttpReader(location, { fetch: look, signal: run.signal }).list(pods);
+    expect(init).toMatchObject({ redirect: 'error', headers: { authorization: 'Bearer t' } });
+    run.abort(new Error('over'));
+    await expect(new HttpReader(location, { signal: run.signal }).list(pods)).rejects.toThrow('over');
+  });
+
+  it('begins a list anew that cannot be continued, a few times', async () => {
+    const answers = (expiries: number): typeof fetch => {
+      let left = expiries;
+      return async (url) => {
+        const from = new URL(url instanceof Request ? url.url : url).searchParams.get('continue');
+        const item = (name: string) => ({ metadata: { name } });
+        if (from === null)
+          return Response.json({ metadata: { resourceVersion: '5', continue: 'c' }, items: [item('a')] });
+        left -= 1;
+        if (left >= 0) return Response.json({ kind: 'Status', code: 410, reason: 'Expired' }, { status: 410 });
+        return Response.json({ metadata: { resourceVersion: '5' }, items: [item('b')] });
+      };
+    };
+    const location = { views, url: 'https://g/cache', token: 't' };
+    const { items } = await new HttpReader(location, { fetch: answers(2) }).list(pods);
+    expect(items.map(({ metadata }) => metadata.name)).toEqual(['a', 'b']);
+    await expect(new HttpReader(location, { fetch: answers(99) }).list(pods)).rejects.toMatchObject({ code: 410 });
+  });
+});

@@ -1,0 +1,113 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { LEVELHOOK_HEADER } from '../../src/contract/index.ts';
+import { type Cluster, configMaps } from '../harness/cluster.ts';
+import { eventually } from '../harness/eventually.ts';
+import { metric } from '../harness/gateway-view.ts';
+import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { type Behaviour, done, linesAbout, RawFunction } from '../harness/raw-function.ts';
+import { RECORDER, recordsOf, startRecorder } from '../harness/recorder.ts';
+import { Started } from '../harness/started.ts';
+
+const NAMES = Array.from({ length: 30 }, (_, at) => `cm-${at}`);
+const gone: Behaviour = (response) => response.writeHead(410, { [LEVELHOOK_HEADER]: 'v1' }).end();
+
+describe('a function to which triggers are not sent', () => {
+  const namespace = uniqueName('withheld');
+  const started = new Started();
+  let cluster: Cluster;
+  let setting: Setting;
+
+  beforeAll(async () => {
+    cluster = await started.cluster(inject('kubeconfig'), namespace);
+    setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+  });
+
+  afterAll(() => started.stop());
+
+  async function start(controller: string) {
+    const kind = { apiVersion: 'v1', kind: 'ConfigMap' };
+    const fn = new RawFunction({ name: controller, for: kind, concurrency: 5, timeoutSeconds: 1 });
+    await fn.open();
+    started.add(() => fn.close());
+    const gateway = started.keep(await startGateway({ ...setting, keyPrefix: uniqueName(controller) }, [fn.url]));
+    await untilReady(gateway.url);
+    const withheld = (reason: string) => metric(gateway.url, 'levelhook_endpoint_withheld', { controller, reason });
+    return { fn, gateway, withheld };
+  }
+
+  it('because nobody listens: its keys spend few attempts, and all run soon after its return', async () => {
+    const { fn, gateway, withheld } = await start('down');
+    await fn.close();
+    await Promise.all(NAMES.map((name) => cluster.create(configMaps, { metadata: { namespace, name } })));
+    await eventually(async () => expect(await withheld('breaker')).toBe(1));
+    await gateway.process.line(
+      ({ msg, reason }) => msg === 'triggers are withheld from a function' && reason === 'breaker',
+    );
+    // Without a breaker 5 ms doubling makes ten attempts in this time, each of them for nothing.
+    await sleep(6000);
+    const attempts = NAMES.map((name) => linesAbout(gateway.process.lines, name).length);
+    expect(attempts.reduce((a, b) => a + b) / NAMES.length).toBeLessThan(6);
+    await fn.open();
+    await eventually(async () => {
+      for (const name of NAMES)
+        expect(linesAbout(gateway.process.lines, name).at(-1)).toMatchObject({ outcome: 'done' });
+    });
+    expect(await withheld('breaker')).toBe(0);
+    expect(await metric(gateway.url, 'levelhook_withheld_triggers_total', { reason: 'breaker' })).toBeGreaterThan(0);
+    await gateway.process.line(({ msg }) => msg === 'triggers are sent to a function again');
+  });
+
+  it('because it says three times in a row that it is gone, and is tried again', { timeout: 90_000 }, async () => {
+    const { fn, gateway, withheld } = await start('gone');
+    const names = NAMES.map((name) => `gone-${name}`);
+    fn.otherwise = gone;
+    const before = fn.arrivals.length;
+    await Promise.all(names.map((name) => cluster.create(configMaps, { metadata: { namespace, name } })));
+    await eventually(async () => expect(await withheld('gone')).toBe(1));
+    await sleep(3000);
+    // Those that were on their way when the third answer came are at most the other four.
+    expect(fn.arrivals.length - before).toBeLessThanOrEqual(3 + 4);
+    fn.otherwise = done;
+    await eventually(async () => {
+      for (const name of names)
+        expect(linesAbout(gateway.process.lines, name).at(-1)).toMatchObject({ outcome: 'done' });
+    }, 60_000);
+    expect(await withheld('gone')).toBe(0);
+  });
+});
+
+describe.each([3600, -3600])('a function whose clock is %d s off', (clockOffsetSeconds) => {
+  const namespace = uniqueName('clock');
+  const started = new Started();
+
+  afterAll(() => started.stop());
+
+  it('refuses every trigger, runs nothing, and the log says why', async () => {
+    const cluster = await started.cluster(inject('kubeconfig'), namespace);
+    const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+    const right = started.keep(await startRecorder(setting, { namespace, timeoutSeconds: 1 }));
+    const port = Number(new URL(right.url).port);
+    const gateway = started.keep(await startGateway(setting, [right.url]));
+    await untilReady(gateway.url);
+    // It has described itself; from here on its clock is wrong.
+    await right.process.kill('SIGTERM');
+    const wrong = started.keep(
+      await startRecorder(setting, { namespace, timeoutSeconds: 1, port, clockOffsetSeconds }),
+    );
+    await cluster.create(configMaps, { metadata: { namespace, name: 'cm' } });
+    const reason = clockOffsetSeconds > 0 ? 'the message is too old' : 'the message comes from the future';
+    // Of whatever key: with many of them failing, the breaker lets few through.
+    const line = await gateway.process.line(({ error }) => String(error).includes('401'));
+    const error = `the function answered 401: ${reason}`;
+    expect(line).toMatchObject({ outcome: 'unknown', reason: 'status', error });
+    await wrong.process.line(({ msg, reason: told }) => msg === 'a request was refused' && told === reason);
+    expect(recordsOf(wrong.process)).toEqual([]);
+    const labels = { controller: RECORDER, reason: 'status' };
+    expect(await metric(gateway.url, 'levelhook_unknown_outcomes_total', labels)).toBeGreaterThan(0);
+    // Its clock is put right: nothing is lost.
+    await wrong.process.kill('SIGTERM');
+    const mended = started.keep(await startRecorder(setting, { namespace, timeoutSeconds: 1, port }));
+    await eventually(async () => expect(recordsOf(mended.process).map(({ key }) => key)).toContain('cm'));
+  });
+});

@@ -1,0 +1,183 @@
+import { mkdtemp, readdir, readFile, rm, stat, truncate } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import { parse } from 'yaml';
+import { type RedisServer, startRedis } from '../../src/testing/index.ts';
+import { type Cluster, configMaps } from '../harness/cluster.ts';
+import { CuttingProxy } from '../harness/cutting-proxy.ts';
+import { eventually } from '../harness/eventually.ts';
+import { runsOnRecord } from '../harness/gateway-view.ts';
+import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { PodWatch } from '../harness/pod-watch.ts';
+import type { TestProcess } from '../harness/process.ts';
+import { REPLICAS, SCALER, SCALER_TIMEOUT_SECONDS, startScaler } from '../harness/scaler.ts';
+import { Started } from '../harness/started.ts';
+import { type Tampering, TriggerProxy } from '../harness/trigger-proxy.ts';
+
+const PODS = 200;
+/** At this create the fault comes: acknowledged, and told by no outcome. */
+const FAULT_AT = 100;
+/** How much later than the function the gateway hears of a pod: long enough to make dozens in the dark. */
+const LAG_MS = 400;
+/** 20 by `npm run soak:overshoot`. */
+const RUNS = Number(process.env['OVERSHOOT_RUNS'] ?? 1);
+const runs = Array.from({ length: RUNS }, (_, at) => at + 1);
+
+/** A function that makes 200 pods, a gateway whose cache lags behind it, and a proxy between them. */
+class Scene {
+  readonly parent = 'web';
+  readonly namespace = uniqueName('overshoot');
+  readonly #started: Started;
+  cluster!: Cluster;
+  setting!: Setting;
+  redis!: RedisServer;
+  directory!: string;
+  fn!: TestProcess;
+  proxy!: TriggerProxy;
+  watch!: PodWatch;
+  gateway!: Awaited<ReturnType<typeof startGateway>>;
+
+  constructor(started: Started) {
+    this.#started = started;
+  }
+
+  async start({ pauseMs = 0 } = {}): Promise<void> {
+    const started = this.#started;
+    this.directory = await mkdtemp(join(tmpdir(), 'levelhook-test-overshoot-'));
+    started.add(() => rm(this.directory, { recursive: true }));
+    this.redis = await startRedis({ appendOnly: true, directory: join(this.directory), ignoreEnvironment: true });
+    started.add(() => this.redis.stop());
+    const kubeconfig = inject('kubeconfig');
+    this.cluster = await started.cluster(kubeconfig, this.namespace);
+    const { clusters } = parse(await readFile(kubeconfig, 'utf8')) as { clusters: { cluster: { server: string } }[] };
+    const lag = await CuttingProxy.start(clusters[0]?.cluster.server ?? '', LAG_MS);
+    started.add(() => lag.stop());
+    this.setting = createSetting({ kubeconfig, redisUrl: this.redis.url });
+    const scaler = started.keep(await startScaler(this.setting, { namespace: this.namespace, pauseMs }));
+    this.fn = scaler.process;
+    this.proxy = new TriggerProxy(scaler.url, this.setting.secret);
+    await this.proxy.open();
+    started.add(() => this.proxy.close());
+    this.setting = { ...this.setting, kubeconfig: await lag.kubeconfig(kubeconfig, join(this.directory, 'lagging')) };
+    await this.startGateway('true');
+    await untilReady(this.gateway.url);
+    this.watch = await PodWatch.start(this.cluster, this.namespace, this.parent);
+    started.add(() => this.watch.stop());
+  }
+
+  async startGateway(nothingInFlight: 'true' | 'false'): Promise<void> {
+    const variables = { LEVELHOOK_NOTHING_IN_FLIGHT: nothingInFlight };
+    this.gateway = this.#started.keep(await startGateway(this.setting, [this.proxy.url], variables));
+  }
+
+  /** Asks for the pods; returns when the create at which the fault comes has been acknowledged. */
+  async scaleUp(): Promise<void> {
+    const metadata = { namespace: this.namespace, name: this.parent };
+    await this.cluster.create(configMaps, { metadata, data: { [REPLICAS]: String(PODS) } });
+    await this.fn.line(({ msg, count }) => msg === 'created' && count === FAULT_AT);
+  }
+
+  /** Until nothing more will be made: all pods are there, and a run has seen that. */
+  async settled(): Promise<number> {
+    await eventually(async () => {
+      expect(this.watch.names.size).toBeGreaterThanOrEqual(PODS);
+      expect(await runsOnRecord(this.setting, this.cluster, SCALER)).toEqual([]);
+    }, 60_000);
+    await sleep(3 * LAG_MS);
+    await eventually(async () => expect(await runsOnRecord(this.setting, this.cluster, SCALER)).toEqual([]), 60_000);
+    return this.watch.most;
+  }
+}
+
+let started: Started;
+let scene: Scene;
+
+beforeEach(() => {
+  started = new Started();
+  scene = new Scene(started);
+});
+
+afterEach(() => started.stop());
+
+/** What happens when a hundred pods are made, and what that needs besides. */
+const FAULTS: Record<string, { pauseMs?: number; before?: Tampering; fault: () => Promise<void> }> = {
+  'the gateway is killed with SIGKILL, and another takes over': {
+    fault: async () => {
+      await scene.gateway.process.kill('SIGKILL');
+      await scene.startGateway('false');
+    },
+  },
+  'the connection is cut': {
+    fault: async () => scene.proxy.cut(),
+  },
+  'the outcome does not arrive before the deadline': {
+    before: 'hold',
+    fault: async () => {
+      await scene.gateway.process.line(({ msg, reason }) => msg === 'trigger' && reason === 'timeout');
+      scene.proxy.tampering = 'pass';
+    },
+  },
+  'the function needs more time than it has': {
+    pauseMs: 30,
+    fault: async () => {},
+  },
+  'a proxy answers 502 after the writes': {
+    before: 'answer-502',
+    fault: async () => {
+      const isProxys = (error: unknown): boolean => String(error).includes('answered 502');
+      await scene.gateway.process.line(({ msg, error }) => msg === 'trigger' && isProxys(error));
+      scene.proxy.tampering = 'pass';
+    },
+  },
+  'Redis loses its last second': {
+    // A second before the fault the run had begun; what is lost is that, and that it was ever asked for.
+    pauseMs: 10,
+    fault: async () => {
+      await scene.redis.kill('SIGKILL');
+      await truncate(await appendOnlyFile(), redisLength);
+      await scene.redis.start();
+    },
+  },
+};
+
+let redisLength = 0;
+
+async function appendOnlyFile(): Promise<string> {
+  const folder = join(scene.directory, 'appendonlydir');
+  const name = (await readdir(folder)).find((each) => each.endsWith('.incr.aof'));
+  return join(folder, name ?? '');
+}
+
+describe.each(Object.entries(FAULTS))(
+  '200 pods, of which 100 are made when %s',
+  (_what, { pauseMs = 0, before, fault }) => {
+    it.for(runs)('are never more than 200 (run %i)', { timeout: 150_000 }, async () => {
+      await scene.start({ pauseMs });
+      scene.proxy.tampering = before ?? 'pass';
+      redisLength = (await stat(await appendOnlyFile())).size;
+      await scene.scaleUp();
+      await fault();
+      expect(await scene.settled()).toBe(PODS);
+    });
+  },
+);
+
+/** The same line with one of its guards taken away: the tests above can fail. */
+describe('more than 200 pods are made', () => {
+  it('without the barrier: the next run does not see what the last one made', { timeout: 150_000 }, async () => {
+    await scene.start();
+    scene.proxy.tampering = 'forget-writes';
+    await scene.scaleUp();
+    expect(await scene.settled()).toBeGreaterThan(PODS);
+  });
+
+  it('without the deadline: the last run is still making them', { timeout: 150_000 }, async () => {
+    // Longer than the deadline and its margin.
+    await scene.start({ pauseMs: (SCALER_TIMEOUT_SECONDS * 1000 * 2.5) / PODS });
+    scene.proxy.tampering = 'forget-deadline';
+    await scene.scaleUp();
+    expect(await scene.settled()).toBeGreaterThan(PODS);
+  });
+});

@@ -1,0 +1,87 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { generateSecret } from '../../src/contract/index.ts';
+import type { Cluster } from '../harness/cluster.ts';
+import { ConfigMapChanges } from '../harness/config-map-changes.ts';
+import { eventually } from '../harness/eventually.ts';
+import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { type Line, TestProcess } from '../harness/process.ts';
+import { recordsOf, startRecorder } from '../harness/recorder.ts';
+import { seededRandom } from '../harness/seeded-random.ts';
+import { Started } from '../harness/started.ts';
+
+/** Each step restarts one side with other secrets, as a rollout does; the order is the one that loses nothing. */
+describe('a signing secret rotated while objects change', () => {
+  const namespace = uniqueName('rotated');
+  const started = new Started();
+  const [old, fresh] = [generateSecret(), generateSecret()];
+  const recorders: TestProcess[] = [];
+  const gateways: TestProcess[] = [];
+  let cluster: Cluster;
+  let setting: Setting;
+  let port = 0;
+
+  beforeAll(async () => {
+    cluster = await started.cluster(inject('kubeconfig'), namespace);
+    setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+  });
+
+  afterAll(() => started.stop());
+
+  async function functionHolds(...secrets: string[]): Promise<void> {
+    await recorders.at(-1)?.kill('SIGTERM');
+    const options = { namespace, port };
+    const { process, url } = started.keep(await startRecorder({ ...setting, secret: secrets.join(' ') }, options));
+    recorders.push(process);
+    port = Number(new URL(url).port);
+  }
+
+  async function gatewaySignsWith(...secrets: string[]): Promise<void> {
+    expect((await gateways.at(-1)?.kill('SIGTERM')) ?? 0).toBe(0);
+    const holding = { ...setting, secret: secrets.join(' ') };
+    const { process, url } = started.keep(await startGateway(holding, [`http://127.0.0.1:${port}`]));
+    gateways.push(process);
+    await untilReady(url);
+  }
+
+  it('loses no trigger, and none is refused', { timeout: 180_000 }, async () => {
+    await functionHolds(old);
+    await gatewaySignsWith(old);
+    const changes = new ConfigMapChanges(cluster, namespace, { count: 50, random: seededRandom('secrets-rotated') });
+    await changes.createAll();
+    await changes.keepChanging(30, async () => {
+      await functionHolds(old, fresh);
+      await gatewaySignsWith(old, fresh);
+      await functionHolds(fresh);
+      await gatewaySignsWith(fresh);
+    });
+    await eventually(async () => expect(await changes.unreconciled(recordsOf(...recorders))).toEqual([]), 60_000);
+    const triggers = gateways.flatMap(({ lines }) => lines.filter(isTrigger));
+    expect(triggers.filter(({ error }) => String(error).includes('401'))).toEqual([]);
+  });
+
+  it('is refused from then on where it is still held, with the reason in the log and at /readyz', async () => {
+    const stale = started.keep(
+      await startGateway({ ...setting, keyPrefix: uniqueName('stale'), secret: old }, [`http://127.0.0.1:${port}`]),
+    );
+    const line = await stale.process.line(({ msg }) => String(msg).includes('cannot be used yet'));
+    expect(line['error']).toContain('refuses our signature: do gateway and function hold the same secret?');
+    expect(await (await fetch(`${stale.url}/readyz`)).text()).toContain('refuses our signature');
+    expect(stale.process.output).not.toContain(old);
+  });
+
+  it('tells at its start that a function was given a malformed one, and not which', async () => {
+    const wrong = new TestProcess('functions/replicaset/node.ts', [], {
+      LEVELHOOK_SIGNING_SECRETS: `${fresh} whsec_hush*hush`,
+      REDIS_URL: setting.redisUrl,
+      KUBECONFIG: setting.kubeconfig,
+      PORT: '0',
+    });
+    started.keep({ process: wrong });
+    expect(await wrong.exited).toBe(1);
+    expect(wrong.output).toBe('signing secret 2 of 2 is malformed: a signing secret is "whsec_" followed by base64.');
+  });
+});
+
+function isTrigger({ msg }: Line): boolean {
+  return msg === 'trigger';
+}

@@ -1,0 +1,81 @@
+import { once } from 'node:events';
+import type { Server } from 'node:http';
+import { createAdaptorServer } from '@hono/node-server';
+import { type Clock, type Logger, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
+import type { CacheScope } from '../../src/contract/index.ts';
+import type { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
+import type { Redis } from '../../src/gateway/cache/redis.ts';
+import type { View } from '../../src/gateway/cache/view.ts';
+import { TokenKeys } from '../../src/gateway/dispatch/token-keys.ts';
+import { CacheApi } from '../../src/gateway/server/cache-api/cache-api.ts';
+import { Catalog } from '../../src/gateway/server/cache-api/catalog.ts';
+import { uniqueName } from './levelhook.ts';
+
+export interface CacheApiServerOptions {
+  readonly redis: Redis;
+  readonly views: () => readonly View[];
+  readonly client?: Pick<ApiClient, 'json'>;
+  readonly clock?: Clock;
+  readonly logger?: Logger;
+  readonly listLimit?: number;
+  readonly requestsPerSecond?: number;
+  readonly available?: () => boolean;
+  readonly onProgress?: () => void;
+}
+
+/** Nobody is there: short names and columns of custom resources are unknown. */
+const silentApiserver: Pick<ApiClient, 'json'> = {
+  json: () => Promise.reject(new Error('there is no apiserver in this test')),
+};
+
+/** The cache API alone, over views that a test fills itself, on a port of its own. */
+export class CacheApiServer {
+  readonly api: CacheApi;
+  readonly keys: TokenKeys;
+  readonly #server: Server;
+  readonly #clock: Clock;
+
+  private constructor(options: CacheApiServerOptions) {
+    const { redis, views, client = silentApiserver, clock = systemClock, onProgress = () => {} } = options;
+    this.#clock = clock;
+    this.keys = new TokenKeys({ redis, hash: `{${uniqueName('test')}}:token-keys`, clock });
+    this.api = new CacheApi({
+      catalog: new Catalog(
+        () => views().map((view) => ({ view, requestProgress: onProgress })),
+        client,
+        () => clock.now(),
+      ),
+      verify: (token) => this.keys.verify(token),
+      available: options.available ?? (() => true),
+      listLimit: options.listLimit ?? 50_000,
+      requestsPerSecond: options.requestsPerSecond ?? 1e6,
+      clock,
+      logger: options.logger ?? silentLogger,
+      metrics: silentMetrics,
+    });
+    this.#server = createAdaptorServer({ fetch: (request) => this.api.handle(request, '/cache') }) as Server;
+  }
+
+  static async start(options: CacheApiServerOptions): Promise<CacheApiServer> {
+    const server = new CacheApiServer(options);
+    server.#server.listen(0, '127.0.0.1');
+    await once(server.#server, 'listening');
+    return server;
+  }
+
+  get url(): string {
+    const address = this.#server.address();
+    return `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}/cache`;
+  }
+
+  token(scope: CacheScope, controller = 'x', seconds = 60): Promise<string> {
+    return this.keys.sign(controller, scope, this.#clock.now() + seconds * 1000);
+  }
+
+  async stop(): Promise<void> {
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await closed;
+  }
+}

@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { request, type Dispatcher } from 'undici';
+import { importSecret, type OutcomeBody, sign, type Trigger } from '../../src/contract/index.ts';
+
+/**
+ * What a proxy between gateway and function does to triggers.
+ *
+ * - `pass`: nothing.
+ * - `hold`: it keeps the function's answer to itself.
+ * - `answer-502`: in place of the function's answer, once that is there.
+ * - `forget-writes`: takes from the answer what was written, so that the gateway has no barrier.
+ * - `forget-deadline`: gives the function an hour, and does not tell it when the gateway hangs up.
+ */
+export type Tampering = 'pass' | 'hold' | 'answer-502' | 'forget-writes' | 'forget-deadline';
+
+/** A proxy that holds the signing secret: it can do what no honest one could. */
+export class TriggerProxy {
+  tampering: Tampering = 'pass';
+  readonly #target: string;
+  readonly #secret: string;
+  readonly #server: Server;
+  readonly #calls = new Set<AbortController>();
+
+  constructor(target: string, secret: string) {
+    this.#target = target;
+    this.#secret = secret;
+    this.#server = createServer((incoming, response) => {
+      // A call that was broken off has no answer to give.
+      this.#pass(incoming, response).catch(() => response.destroy());
+    });
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  async open(): Promise<void> {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+  }
+
+  /** Breaks all connections, on both sides. */
+  cut(): void {
+    this.#server.closeAllConnections();
+    for (const call of this.#calls) call.abort();
+  }
+
+  async close(): Promise<void> {
+    this.#server.close();
+    this.cut();
+  }
+
+  async #pass(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    const tampering = incoming.method === 'POST' ? this.tampering : 'pass';
+    const given = await text(incoming);
+    const body = tampering === 'forget-deadline' ? withAnHour(given) : given;
+    const call = new AbortController();
+    this.#calls.add(call);
+    response.on('close', () => {
+      if (tampering !== 'forget-deadline') call.abort();
+    });
+    const answer = await request(this.#target, {
+      method: incoming.method as Dispatcher.HttpMethod,
+      headers: body === given ? headersOf(incoming) : await this.#sign(body),
+      body: body === '' ? null : body,
+      signal: call.signal,
+    });
+    const answered = await answer.body.text();
+    this.#calls.delete(call);
+    if (tampering === 'hold') return;
+    if (tampering === 'answer-502') return void response.writeHead(502).end('Bad Gateway');
+    response.writeHead(answer.statusCode, { 'levelhook-contract': 'v1', 'content-type': 'application/json' });
+    response.end(tampering === 'forget-writes' ? withoutWrites(answered) : answered);
+  }
+
+  async #sign(body: string): Promise<Record<string, string>> {
+    return { ...(await sign([await importSecret(this.#secret)], { id: randomUUID(), nowMs: Date.now(), body })) };
+  }
+}
+
+function headersOf({ headers }: IncomingMessage): Record<string, string> {
+  const names = ['webhook-id', 'webhook-timestamp', 'webhook-signature', 'content-type'];
+  return Object.fromEntries(names.flatMap((name) => (headers[name] ? [[name, String(headers[name])]] : [])));
+}
+
+function withAnHour(body: string): string {
+  const trigger = JSON.parse(body) as Trigger;
+  const deadline = new Date(Date.now() + 3_600_000).toISOString();
+  return JSON.stringify({ ...trigger, deadline, remainingSeconds: 3600 });
+}
+
+function withoutWrites(body: string): string {
+  const outcome = JSON.parse(body) as OutcomeBody;
+  return JSON.stringify({ ...outcome, results: outcome.results.map((result) => ({ ...result, writes: [] })) });
+}

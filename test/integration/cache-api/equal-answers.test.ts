@@ -1,0 +1,443 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { AppsV1Api, CoreV1Api, CustomObjectsApi, KubeConfig } from '@kubernetes/client-node';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { type KubernetesObject, type Resource, resource } from '../../../src/core/index.ts';
+import type { CacheScope } from '../../../src/contract/index.ts';
+import { sharedConnections } from '../../../src/function/node/index.ts';
+import { findOnPath } from '../../../src/testing/process/find-on-path.ts';
+import { type ApiSide, type CachedCluster, startCachedCluster } from '../../harness/cached-cluster.ts';
+import { type Cluster, configMaps, pods, replicaSet, replicaSets } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { uniqueName } from '../../harness/levelhook.ts';
+import { Started } from '../../harness/started.ts';
+
+const GROUP = 'answers.levelhook.test';
+const deployments = resource('apps/v1', 'Deployment');
+const services = resource('v1', 'Service');
+const namespaces = resource('v1', 'Namespace', { namespaced: false });
+const leases = resource('coordination.k8s.io/v1', 'Lease');
+const gizmos = resource(`${GROUP}/v1`, 'Gizmo');
+const definitions = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
+const roles = resource('rbac.authorization.k8s.io/v1', 'ClusterRole', { namespaced: false });
+const bindings = resource('rbac.authorization.k8s.io/v1', 'ClusterRoleBinding', { namespaced: false });
+const KINDS: readonly Resource[] = [configMaps, pods, replicaSets, deployments, services, namespaces, leases, gizmos];
+const CLUSTER_WIDE: CacheScope = Object.fromEntries(
+  KINDS.map(({ apiVersion, kind }) => [`${apiVersion}/${kind}`, '*']),
+);
+
+const started = new Started();
+const namespace = uniqueName('answers');
+const controller = uniqueName('reader');
+let cluster: Cluster;
+let world: CachedCluster;
+
+function podOf(name: string, labels: Record<string, string>) {
+  return { metadata: { namespace, name, labels }, spec: { containers: [{ name: 'main', image: 'pause' }] } };
+}
+
+/** What only the server that made the answer can know, or what the cache leaves out on purpose (cache-api/README). */
+function comparable(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(comparable);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value as Record<string, unknown>)
+      .filter(([name]) => name !== 'managedFields')
+      .map(([name, each]) => [name, comparable(each)]),
+  );
+}
+
+interface ListBody {
+  kind: string;
+  metadata: { resourceVersion?: string; continue?: string };
+  items?: Partial<KubernetesObject>[];
+  columnDefinitions?: { description: string }[];
+}
+
+function normal(text: string): unknown {
+  const body = comparable(JSON.parse(text)) as ListBody;
+  if (body.kind.endsWith('List')) {
+    expect(body.metadata.resourceVersion).toMatch(/^[0-9]+$/);
+    delete body.metadata.resourceVersion;
+    if (body.metadata.continue) body.metadata.continue = 'more';
+    // In lists of custom resources the apiserver says so when there is no more.
+    else delete body.metadata.continue;
+    for (const item of body.items ?? []) {
+      delete item.kind;
+      delete item.apiVersion;
+    }
+  }
+  if (body.kind === 'Table') {
+    // Of a list it is the list's.
+    delete body.metadata.resourceVersion;
+    if (body.metadata.continue) body.metadata.continue = 'more';
+    // In lists of custom resources the apiserver says so when there is no more.
+    else delete body.metadata.continue;
+    for (const definition of body.columnDefinitions ?? []) definition.description = '';
+  }
+  return body;
+}
+
+/** The age that both say may have grown by a second in between. */
+const ageless = (text: string): string => text.replaceAll(/\b\d+[smh](\d+[sm])?\b/g, 'AGE').replaceAll(/ {2,}/g, '  ');
+
+beforeAll(async () => {
+  const kubeconfig = inject('kubeconfig');
+  cluster = await started.cluster(kubeconfig, namespace);
+  const user = `levelhook:controller:${controller}`;
+  const rules = [
+    { apiGroups: [''], resources: ['configmaps', 'pods', 'services', 'namespaces'], verbs: ['get', 'list'] },
+    { apiGroups: ['apps'], resources: ['replicasets', 'deployments'], verbs: ['get', 'list'] },
+    { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'list'] },
+    { apiGroups: [GROUP], resources: ['gizmos'], verbs: ['get', 'list'] },
+  ];
+  const kind = 'ClusterRole';
+  await cluster.create(roles, { metadata: { name: controller }, rules });
+  await cluster.create(bindings, {
+    metadata: { name: controller },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind, name: controller },
+    subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: user }],
+  });
+  started.add(() => cluster.delete(bindings, { name: controller }));
+  started.add(() => cluster.delete(roles, { name: controller }));
+  const names = { kind: 'Gizmo', plural: 'gizmos', singular: 'gizmo', listKind: 'GizmoList', shortNames: ['gz'] };
+  const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
+  const additionalPrinterColumns = [
+    { name: 'Size', type: 'integer', jsonPath: '.spec.size' },
+    { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status', priority: 1 },
+    { name: 'First', type: 'string', jsonPath: '.spec.parts[0].name' },
+    { name: 'Born', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+    { name: 'On', type: 'boolean', jsonPath: '.spec.on' },
+  ];
+  const version = { name: 'v1', served: true, storage: true, schema, additionalPrinterColumns };
+  await cluster.create(definitions, {
+    metadata: { name: `gizmos.${GROUP}` },
+    spec: { group: GROUP, scope: 'Namespaced', names, versions: [version] },
+  });
+  started.add(() => cluster.delete(definitions, { name: `gizmos.${GROUP}` }));
+
+  await cluster.create(configMaps, {
+    metadata: { namespace, name: 'one', labels: { app: 'x' } },
+    data: { a: '1', b: '2' },
+  });
+  await cluster.create(configMaps, { metadata: { namespace, name: 'two', labels: { app: 'y', tier: 'front' } } });
+  await cluster.create(configMaps, { metadata: { namespace, name: 'three', annotations: { note: '<b> & "c"' } } });
+  await cluster.create(pods, podOf('pod-a', { app: 'x' }));
+  await cluster.create(pods, podOf('pod-b', { app: 'x', tier: 'back' }));
+  await cluster.create(pods, podOf('pod-c', { app: 'z' }));
+  await cluster.create(replicaSets, replicaSet({ namespace, name: 'rs' }, 3));
+  await cluster.create(deployments, {
+    ...replicaSet({ namespace, name: 'web' }, 2),
+  });
+  await cluster.create(services, {
+    metadata: { namespace, name: 'svc' },
+    spec: { selector: { app: 'x' }, ports: [{ port: 80, protocol: 'TCP' }], clusterIP: 'None' },
+  });
+  await cluster.create(leases, { metadata: { namespace, name: 'lease' }, spec: { holderIdentity: 'nobody' } });
+  await eventually(() =>
+    cluster.create(gizmos, {
+      metadata: { namespace, name: 'gizmo' },
+      spec: { size: 3, on: true, parts: [{ name: 'wheel' }] },
+      status: {
+        conditions: [
+          { type: 'Other', status: 'No' },
+          { type: 'Ready', status: 'True' },
+        ],
+      },
+    }),
+  );
+  world = await startCachedCluster(started, {
+    cluster,
+    kubeconfig,
+    redisUrl: inject('redisUrl'),
+    name: controller,
+    kinds: KINDS,
+    scope: CLUSTER_WIDE,
+  });
+});
+afterAll(() => started.stop());
+
+/** Asks both until they agree: the cache is a moment behind, and other tests work on the same apiserver. */
+async function equal(look: (side: ApiSide) => Promise<unknown>): Promise<void> {
+  await eventually(async () => {
+    const before = await look(world.direct);
+    expect(await look(world.cached)).toEqual(before);
+  }, 15_000);
+}
+
+const cm = `/api/v1/namespaces/${namespace}/configmaps`;
+const pod = `/api/v1/namespaces/${namespace}/pods`;
+const TABLE =
+  'application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json';
+const PARTIAL = 'application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json';
+const CORE_ENTRIES = ['configmaps', 'pods', 'services', 'namespaces'];
+
+describe('the same request to apiserver and cache API, as a user with the same rights', () => {
+  it.each<[string, string?]>([
+    [`${cm}/one`],
+    [`${cm}/nope`],
+    [cm],
+    [`/apis/apps/v1/namespaces/${namespace}/deployments/web`],
+    [`/apis/${GROUP}/v1/namespaces/${namespace}/gizmos/gizmo`],
+    [`/apis/${GROUP}/v1/gizmos`],
+    [`/api/v1/namespaces/${namespace}`],
+    [`/api/v1/namespaces?fieldSelector=metadata.name=${namespace}`],
+    [`/api/v1/namespaces/nobody/configmaps`],
+    [`${cm}?labelSelector=app=x`],
+    [`${cm}?labelSelector=app+in+(x,y),tier!=front`],
+    [`${cm}?labelSelector=!app,kubernetes.io/a+notin+(b)`],
+    [`/api/v1/pods?labelSelector=app%3Dx&fieldSelector=metadata.namespace%3D${namespace}`],
+    [`${pod}?fieldSelector=spec.nodeName=,metadata.name!=pod-a`],
+    [`${pod}?fieldSelector=status.phase=Running`],
+    [`${cm}?fieldSelector=metadata.name=one`],
+    [`${cm}?limit=2`],
+    [`${cm}?limit=1&labelSelector=app`],
+    [`${cm}?resourceVersion=0`],
+    [`${cm}?resourceVersion=1&resourceVersionMatch=NotOlderThan`],
+    [`${cm}/one?resourceVersion=1`],
+    // Refused.
+    [`${cm}?labelSelector=a===b`],
+    [`${cm}?labelSelector=a+in`],
+    [`${cm}?labelSelector=a+in+(b`],
+    [`${cm}?labelSelector=,a`],
+    [`${cm}?labelSelector=a,`],
+    [`${cm}?labelSelector=-x=1`],
+    [`${cm}?labelSelector=a=-b`],
+    [`${cm}?labelSelector=a>b`],
+    [`${cm}?fieldSelector=spec.foo=1`],
+    [`${pod}?fieldSelector=spec.foo=1`],
+    [`${cm}?fieldSelector=metadata.name`],
+    [`${cm}?limit=abc`],
+    [`${cm}?limit=-1`],
+    [`${cm}?resourceVersion=abc`],
+    [`${cm}?resourceVersionMatch=Exact`],
+    [`${cm}?resourceVersionMatch=Foo&resourceVersion=5`],
+    [`${cm}?resourceVersionMatch=Exact&resourceVersion=0`],
+    [`${cm}?sendInitialEvents=true`],
+    ['/api/v1/secrets'],
+    [`/api/v1/namespaces/${namespace}/secrets/s`],
+    ['/apis/batch/v1/jobs'],
+    ['/apis/nobody.example.com/v1/namespaces/x/things/y'],
+    ['/api/v1/nodes'],
+    [`${pod}/pod-a/log`],
+    [`/apis/apps/v1/namespaces/${namespace}/deployments/web/scale`],
+    ['/nowhere'],
+    [`/api/v1/configmaps/one`],
+    // Other forms.
+    [`${cm}/one`, TABLE],
+    [`${cm}?limit=2`, TABLE],
+    [`${pod}?includeObject=None`, TABLE],
+    [`/apis/${GROUP}/v1/namespaces/${namespace}/gizmos`, TABLE],
+    [`${cm}?limit=1`, PARTIAL],
+    [`${cm}/one`, 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io'],
+    [`${cm}/one`, 'application/vnd.kubernetes.protobuf;as=Table;v=v9;g=meta.k8s.io,application/json'],
+  ])('%s %s', async (path, accept) => {
+    await equal(async (side) => {
+      const { status, text, headers } = await side.ask(path, accept ? { headers: { accept } } : {});
+      return { status, type: headers['content-type'], body: normal(text.replaceAll(/"\d+[sm](\d+s)?"/g, '"AGE"')) };
+    });
+  });
+
+  it('refuses a version from the future, and tells how long to wait', async () => {
+    const look = async (side: ApiSide) => {
+      const { status, text, headers } = await side.ask(`${cm}?resourceVersion=99999999999`);
+      const { message, ...rest } = JSON.parse(text) as { message: string };
+      return { status, rest, message: message.replace(/current: .*/, ''), retryAfter: headers['retry-after'] };
+    };
+    expect(await look(world.cached)).toEqual(await look(world.direct));
+  });
+
+  it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS', 'TRACE'])(
+    'allows no %s: 405 where reading is allowed, 403 as the apiserver elsewhere',
+    async (method) => {
+      const { status, text } = await world.cached.ask(`${cm}/one`, { method });
+      expect(status).toBe(405);
+      if (method !== 'HEAD') expect(JSON.parse(text)).toMatchObject({ kind: 'Status', reason: 'MethodNotAllowed' });
+      if (['HEAD', 'TRACE'].includes(method)) return;
+      await equal(async (side) => {
+        const answer = await side.ask(`/api/v1/namespaces/${namespace}/secrets/s`, { method });
+        return [answer.status, answer.text === '' ? '' : JSON.parse(answer.text)];
+      });
+    },
+  );
+
+  it('continues a list to its end, each object once', async () => {
+    const look = async (side: ApiSide) => {
+      const names: string[] = [];
+      const remaining: unknown[] = [];
+      let next = '';
+      do {
+        const { text } = await side.ask(`${cm}?limit=2&continue=${next}`);
+        const list = JSON.parse(text) as {
+          metadata: { continue?: string; remainingItemCount?: number };
+          items: KubernetesObject[];
+        };
+        names.push(...list.items.map(({ metadata }) => metadata.name));
+        remaining.push(list.metadata.remainingItemCount);
+        next = list.metadata.continue ?? '';
+      } while (next);
+      return { names, remaining };
+    };
+    await equal(look);
+    expect((await look(world.cached)).names).toEqual(['kube-root-ca.crt', 'one', 'three', 'two']);
+  });
+
+  it('describes the kinds that may be read, and no other', async () => {
+    const resources = async (side: ApiSide, path: string, wanted: readonly string[]) => {
+      const list = JSON.parse((await side.ask(path)).text) as { resources: Record<string, unknown>[] };
+      const served = list.resources.filter(({ name }) => wanted.includes(String(name)));
+      return { ...list, resources: served.map(({ storageVersionHash: _, verbs: __, ...entry }) => entry) };
+    };
+    const byName = ({ resources: found, ...rest }: Awaited<ReturnType<typeof resources>>) => ({
+      ...rest,
+      resources: found.toSorted((a, b) => String(a['name']).localeCompare(String(b['name']))),
+    });
+    await equal(async (side) => byName(await resources(side, '/api/v1', CORE_ENTRIES)));
+    await equal(async (side) => byName(await resources(side, '/apis/apps/v1', ['deployments', 'replicasets'])));
+    await equal(async (side) => byName(await resources(side, `/apis/${GROUP}/v1`, ['gizmos'])));
+    const all = JSON.parse((await world.cached.ask('/api/v1')).text) as {
+      resources: { name: string; verbs: string[] }[];
+    };
+    expect(all.resources.map(({ name }) => name).toSorted()).toEqual(CORE_ENTRIES.toSorted());
+    expect(all.resources.every(({ verbs }) => verbs.join(' ') === 'get list')).toBe(true);
+    await equal(async (side) => JSON.parse((await side.ask('/apis/apps')).text) as unknown);
+    await equal(async (side) => JSON.parse((await side.ask('/version')).text) as unknown);
+    expect((await world.cached.ask('/apis/batch/v1')).status).toBe(404);
+    const groups = JSON.parse((await world.cached.ask('/apis')).text) as { groups: { name: string }[] };
+    expect(groups.groups.map(({ name }) => name).toSorted()).toEqual([GROUP, 'apps', 'coordination.k8s.io'].toSorted());
+  });
+});
+
+describe('kubectl, pointed at the cache', () => {
+  it.each([
+    [['get', 'pods', '-A', '-l', 'app=x', '-o', 'yaml']],
+    [['get', 'deploy', '-n', namespace, '-o', 'wide']],
+    [['get', 'deploy,rs,svc', '-n', namespace]],
+    [['get', 'rs', '-n', namespace, '-o', 'wide']],
+    [['get', 'po', '-n', namespace, '-o', 'wide', '--show-labels']],
+    [['get', 'pods', '-n', namespace, '--field-selector', 'metadata.name!=pod-a', '-o', 'name']],
+    [['get', 'cm', '-n', namespace, '--sort-by=.metadata.uid']],
+    [['get', 'cm', 'one', '-n', namespace, '-o', 'json']],
+    [['get', 'cm', 'one', 'two', '-n', namespace]],
+    [['get', 'cm', 'nope', '-n', namespace]],
+    [['get', 'cm', '-n', namespace, '--chunk-size=1', '-o', 'jsonpath={.items[*].metadata.name}']],
+    [['get', 'cm', '-n', 'nowhere']],
+    [['get', 'ns', namespace]],
+    [['get', 'svc', 'svc', '-n', namespace, '-o', 'wide']],
+    [['get', 'gz', '-n', namespace]],
+    [['get', 'gizmos', '-A', '-o', 'wide']],
+    [['get', 'leases', '-n', namespace, '-o', 'yaml']],
+    [['get', 'pods', '-n', namespace, '-l', 'app in (x', '-o', 'name']],
+    [['get', 'cm,po', '-n', namespace, '-l', 'app', '-o', 'name']],
+    [['get', 'cm/one', 'deploy/web', '-n', namespace, '-o', 'name']],
+  ])('%j', async (args) => {
+    await equal(async (side) => {
+      const text = ageless(await side.kubectl(...args));
+      return text
+        .replaceAll(/"?resourceVersion"?: "?\d*"?/g, 'VERSION')
+        .replaceAll(/"metadata":\{VERSION\}/g, 'LIST')
+        .trim();
+    });
+  });
+
+  it('is told that there is no watch', async () => {
+    expect(await world.cached.kubectl('get', 'cm', '-n', namespace, '--watch-only')).toMatch(/watch is not supported/);
+  });
+
+  it('reads a raw path as it is written', async () => {
+    const path = `${cm}?limit=0&labelSelector=app=nobody`;
+    await equal(async (side) => normal(await side.kubectl('get', '--raw', path)));
+  });
+
+  it('finds no kind that may not be read', async () => {
+    expect(await world.cached.kubectl('get', 'secrets', '-n', namespace)).toMatch(
+      /doesn't have a resource type "secrets"/,
+    );
+  });
+
+  it('is told that nothing can be written', async () => {
+    expect(await world.cached.kubectl('delete', 'cm', 'one', '-n', namespace)).toMatch(/does not allow this method/);
+  });
+});
+
+describe("client-node's own classes, pointed at the cache", () => {
+  function clientOf(side: ApiSide): KubeConfig {
+    const config = new KubeConfig();
+    config.loadFromString(readFileSync(side.kubeconfig, 'utf8'));
+    return sharedConnections(config);
+  }
+
+  const plain = (value: unknown): unknown => {
+    const body = comparable(JSON.parse(JSON.stringify(value))) as ListBody;
+    for (const item of body.items ?? []) {
+      delete item.kind;
+      delete item.apiVersion;
+    }
+    if (body.items) {
+      delete body.metadata.resourceVersion;
+      if (!body.metadata.continue) delete body.metadata.continue;
+    }
+    return body;
+  };
+  const failure = async (asked: Promise<unknown>) => {
+    try {
+      return plain(await asked);
+    } catch (error) {
+      const { code, body } = error as { code: number; body: string };
+      return { code, body: JSON.parse(body) as unknown };
+    }
+  };
+
+  it('reads and lists, and fails, as from the apiserver', async () => {
+    await equal(async (side) => {
+      const config = clientOf(side);
+      const core = config.makeApiClient(CoreV1Api);
+      const apps = config.makeApiClient(AppsV1Api);
+      const custom = config.makeApiClient(CustomObjectsApi);
+      return Promise.all([
+        failure(core.readNamespacedConfigMap({ namespace, name: 'one' })),
+        failure(core.readNamespacedConfigMap({ namespace, name: 'nope' })),
+        failure(core.listNamespacedPod({ namespace, labelSelector: 'app=x' })),
+        failure(core.listPodForAllNamespaces({ fieldSelector: `metadata.namespace=${namespace}` })),
+        failure(core.listNamespacedSecret({ namespace })),
+        failure(core.listNamespacedConfigMap({ namespace, labelSelector: 'a===b' })),
+        failure(apps.readNamespacedDeployment({ namespace, name: 'web' })),
+        failure(apps.listReplicaSetForAllNamespaces({ labelSelector: 'nobody' })),
+        failure(custom.listNamespacedCustomObject({ group: GROUP, version: 'v1', namespace, plural: 'gizmos' })),
+        failure(
+          custom.getNamespacedCustomObject({ group: GROUP, version: 'v1', namespace, plural: 'gizmos', name: 'gizmo' }),
+        ),
+      ]);
+    });
+  });
+});
+
+/** As the control plane's own programs are built; without it this one program is not run, and says so. */
+const go = findOnPath(['go'], process.env['PATH']);
+
+describe("client-go's clients, pointed at the cache", () => {
+  const run = promisify(execFile);
+
+  it.skipIf(go === undefined)(
+    'read and list, page, and fail, as from the apiserver',
+    async () => {
+      const directory = await mkdtemp(join(tmpdir(), 'levelhook-client-go-'));
+      started.add(() => rm(directory, { recursive: true }));
+      const program = join(directory, 'reader');
+      const cwd = resolve(import.meta.dirname, '../../harness/client-go-reader');
+      // A cold build cache takes minutes.
+      await run(go ?? 'go', ['build', '-o', program, '.'], { cwd, timeout: 600_000 });
+      await equal(async (side) => JSON.parse((await run(program, [side.kubeconfig, namespace])).stdout) as string[]);
+      const { stdout } = await run(program, [world.cached.kubeconfig, namespace]);
+      const said = JSON.parse(stdout) as string[];
+      for (const what of ['dynamic', 'selected', 'paged', 'metadata']) {
+        expect(said.filter((line) => line.startsWith(`${what}: ${namespace}/one `))).toHaveLength(2);
+      }
+    },
+    700_000,
+  );
+});

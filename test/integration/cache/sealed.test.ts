@@ -1,0 +1,141 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { type KubernetesObject, noCheckpoint, resource, silentMetrics } from '../../../src/core/index.ts';
+import { viewKeys, viewPrefix } from '../../../src/contract/index.ts';
+import { ObjectCodec, UnreadableObjectError } from '../../../src/contract/node/codec.ts';
+import { type CacheKey, KeyRing } from '../../../src/contract/node/key-ring.ts';
+import { ViewReader } from '../../../src/contract/node/view-reader.ts';
+import { Applier } from '../../../src/gateway/cache/applier.ts';
+import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
+import { ForeignTermError, View } from '../../../src/gateway/cache/view.ts';
+import { deaf } from '../../harness/deaf-handler.ts';
+import { uniqueName } from '../../harness/levelhook.ts';
+
+const secrets = resource('v1', 'Secret');
+const newKey = (id: string): CacheKey => ({ id, bytes: randomBytes(32) });
+const [first, second] = [newKey('first'), newKey('second')];
+const COUNT = 1500;
+
+const secret = (at: number): KubernetesObject & { data: object } => ({
+  apiVersion: 'v1',
+  kind: 'Secret',
+  metadata: { namespace: 'a', name: `s${at}`, uid: `u${at}`, resourceVersion: String(at + 1) },
+  data: { password: Buffer.from(`hunter-${at}`).toString('base64') },
+});
+
+describe('an encrypted view', () => {
+  let redis: Redis;
+  let prefix: string;
+
+  beforeAll(async () => {
+    redis = await connectRedis(inject('redisUrl'));
+  });
+  afterAll(() => redis.disconnect());
+  beforeEach(() => {
+    prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: secrets, settings: 's' });
+  });
+
+  /** The view as a gateway with these keys opens it. */
+  async function open(...keys: readonly CacheKey[]): Promise<View> {
+    const view = new View(redis, secrets, { prefix }, new ObjectCodec({ prefix, keyRing: new KeyRing(keys) }));
+    await view.take('term');
+    return view;
+  }
+
+  async function fill(view: View, count = COUNT): Promise<void> {
+    await view.reseal();
+    const applier = new Applier({
+      view,
+      handler: deaf,
+      users: () => [],
+      metrics: silentMetrics,
+      checkpoint: noCheckpoint,
+    });
+    await applier.apply([
+      { kind: 'init', timeWentBackwards: false },
+      ...Array.from({ length: count }, (_, at) => ({ kind: 'listed' as const, object: secret(at) })),
+      { kind: 'init-done', version: '5000', list: 0 },
+    ]);
+  }
+
+  const storedIds = async (): Promise<Set<string>> => {
+    const stored = Object.values(await redis.hgetallBuffer(viewKeys(prefix).objects));
+    return new Set(stored.map((bytes) => bytes.toString('latin1', 2, 2 + (bytes[1] ?? 0))));
+  };
+
+  it('is read by the gateway and by nobody without its keys', async () => {
+    const view = await open(first);
+    await fill(view, 3);
+    expect(view.sealed).toBe(true);
+    expect(await view.objects(['a/s1', 'a/none'])).toEqual([secret(1), undefined]);
+    expect((await view.reader.get('a/s2'))?.decode()).toEqual(secret(2));
+    await expect(new ViewReader(redis, prefix).get('a/s2')).rejects.toThrow('read it through the cache API');
+    await expect(new View(redis, secrets, { prefix }).objects(['a/s2'])).rejects.toThrow(UnreadableObjectError);
+  });
+
+  it('is written anew under a new first key, after which the old one opens nothing', async () => {
+    await fill(await open(first));
+    expect(await storedIds()).toEqual(new Set(['first']));
+    const before = await (await open(first)).state();
+    const rotated = await open(second, first);
+    await rotated.reseal();
+    expect(await storedIds()).toEqual(new Set(['second']));
+    // What it holds, and what it says of itself, is as it was: nobody has to look again.
+    expect(await rotated.state()).toEqual(before);
+    const alone = await open(second);
+    await alone.reseal();
+    expect(await alone.objects(['a/s0', `a/s${COUNT - 1}`])).toEqual([secret(0), secret(COUNT - 1)]);
+    await expect((await open(first)).objects(['a/s0'])).rejects.toThrow('the key "second" is not known here');
+  });
+
+  it('goes on with a rotation that was cut off in the middle', async () => {
+    await fill(await open(first));
+    const cut = await open(second, first);
+    const whole = await open(second, first);
+    let parts = 0;
+    cut.keys = async function* cutOff() {
+      for await (const part of whole.keys()) {
+        parts += 1;
+        if (parts > 1) throw new Error('cut off');
+        yield part;
+      }
+    };
+    await expect(cut.reseal()).rejects.toThrow('cut off');
+    expect(await storedIds()).toEqual(new Set(['first', 'second']));
+    const next = await open(second, first);
+    await next.reseal();
+    expect(await storedIds()).toEqual(new Set(['second']));
+    expect((await next.objects([`a/s${COUNT - 1}`]))[0]).toEqual(secret(COUNT - 1));
+  });
+
+  it('is not rotated by a gateway that has been replaced', async () => {
+    await fill(await open(first), 3);
+    const late = await open(second, first);
+    await new View(redis, secrets, { prefix }).take('another');
+    await expect(late.reseal()).rejects.toThrow(ForeignTermError);
+    expect(await storedIds()).toEqual(new Set(['first']));
+  });
+
+  it('tells whoever listens when its keys are gone, or are others under the same ids', async () => {
+    await fill(await open(first), 3);
+    for (const keys of [[second], [newKey('first')]]) {
+      const view = await open(...keys);
+      const heard: string[] = [];
+      view.onUnreadable((error) => heard.push(error.message));
+      await expect(view.reseal()).rejects.toThrow(UnreadableObjectError);
+      expect(heard).toHaveLength(1);
+      expect(heard[0]).toMatch(/cannot be decrypted \((the key "first" is not known here|.*another key "first")\)$/);
+    }
+  });
+
+  it('takes nothing that was put there by somebody without a key', async () => {
+    const view = await open(first);
+    await fill(view, 2);
+    const { objects } = viewKeys(prefix);
+    const [zero] = await redis.hmgetBuffer(objects, 'a/s0');
+    await redis.hset(objects, 'a/s1', zero ?? '');
+    await expect(view.objects(['a/s1'])).rejects.toThrow('moved');
+    await redis.hset(objects, 'a/s1', JSON.stringify(secret(1)));
+    await expect(view.objects(['a/s1'])).rejects.toThrow('is not encrypted');
+  });
+});

@@ -1,0 +1,86 @@
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { generateSecret, importSecret, type SigningKey } from '../../../src/contract/index.ts';
+import { readCertificates } from '../../../src/gateway/dispatch/certificates.ts';
+import { Endpoint, type EndpointOptions } from '../../../src/gateway/dispatch/endpoint.ts';
+import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
+
+describe('an https endpoint', () => {
+  let directory: string;
+  let ca: string;
+  let keys: SigningKey[];
+  let server: Server;
+  let asked = 0;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'levelhook-test-endpoint-'));
+    ca = await createCertificates(join(directory, 'pki'));
+    const pem = (name: string) => readFile(join(directory, 'pki', name));
+    server = createServer({ cert: await pem('serving.crt'), key: await pem('serving.key') }, (request, response) => {
+      asked += 1;
+      request.resume();
+      response.end('fine');
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    keys = [await importSecret(generateSecret())];
+  });
+
+  afterAll(async () => {
+    server.close();
+    server.closeAllConnections();
+    await rm(directory, { recursive: true });
+  });
+
+  const port = (): number => (server.address() as AddressInfo).port;
+
+  async function send(host: string, options: Partial<EndpointOptions>) {
+    const endpoint = new Endpoint(`https://${host}:${port()}/`, keys, { connections: 1, ...options });
+    try {
+      return await endpoint.send({ method: 'POST', body: '{}', id: 'msg', timeoutMs: 10_000 });
+    } finally {
+      await endpoint.close();
+    }
+  }
+
+  it.each(['127.0.0.1', 'localhost'])("is trusted by the operator's certificate authority, as %s", async (host) => {
+    const path = join(directory, 'ca.pem');
+    await writeFile(path, ca);
+    expect(await send(host, { ca: readCertificates(path) })).toMatchObject({ kind: 'answered', body: 'fine' });
+  });
+
+  it('is not trusted without it, and gets nothing', async () => {
+    const before = asked;
+    const answer = await send('127.0.0.1', {});
+    expect(answer).toMatchObject({
+      kind: 'failed',
+      reason: 'connection',
+      message: expect.stringMatching(/certificate/),
+    });
+    expect(asked).toBe(before);
+  });
+
+  it('is not connected to when its name has an address that is not allowed', async () => {
+    const before = asked;
+    const rules = { allow: ['https://*.localhost', `https://localhost:${port()}`], loopback: false };
+    const answer = await send('localhost', { ca, rules });
+    expect(answer).toEqual({
+      kind: 'refused',
+      message: expect.stringMatching(/^localhost is (127\.0\.0\.1|::1), a loopback address/),
+    });
+    expect(asked).toBe(before);
+  });
+
+  it('is told at the start that the file of authorities is missing, or holds none', async () => {
+    expect(() => readCertificates(join(directory, 'missing'))).toThrow(/FUNCTION_CA_FILE cannot be read \(ENOENT/);
+    const path = join(directory, 'empty.pem');
+    await writeFile(path, 'not a certificate');
+    expect(() => readCertificates(path)).toThrow(/holds no certificate in PEM form/);
+    expect(readCertificates(undefined)).toBeUndefined();
+  });
+});

@@ -1,0 +1,110 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { parse } from 'yaml';
+import { generateSecret, importSecret, sign } from '../../../src/contract/index.ts';
+import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { TestProcess } from '../../harness/process.ts';
+import { Started } from '../../harness/started.ts';
+
+const SCRIPT = 'functions/examples/10-python/function.py';
+
+describe('the function in Python, behind a gateway', () => {
+  const namespace = uniqueName('python');
+  const key = { namespace, name: 'text' };
+  const counted = { namespace, name: 'text-words' };
+  const started = new Started();
+  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+  let cluster: Cluster;
+  let fn: TestProcess;
+  let url: string;
+  let gateway: Awaited<ReturnType<typeof startGateway>>;
+
+  beforeAll(async () => {
+    cluster = await started.cluster(setting.kubeconfig, namespace);
+    const directory = await mkdtemp(join(tmpdir(), 'levelhook-test-python-'));
+    started.add(() => rm(directory, { recursive: true }));
+    const secrets = `${generateSecret()} ${setting.secret}`;
+    const env = {
+      ...(await accountFiles(setting.kubeconfig, directory)),
+      LEVELHOOK_SIGNING_SECRETS: secrets,
+      PORT: '0',
+    };
+    fn = new TestProcess(SCRIPT, [], env, ['python3']);
+    started.keep({ process: fn });
+    url = String((await fn.line(({ msg }) => msg === 'listening'))['url']);
+    gateway = started.keep(await startGateway(setting, [url]));
+    await untilReady(gateway.url);
+  });
+
+  afterAll(() => started.stop());
+
+  const says = (words: string) =>
+    eventually(async () => expect((await cluster.get(configMaps, counted))?.data).toEqual({ words }));
+
+  it('counts, and counts again when the text or the result changes', async () => {
+    const data = { a: 'to be or', b: 'not to be' };
+    await cluster.create(configMaps, { metadata: { ...key, labels: { count: 'words' } }, data });
+    await says('6');
+    await cluster.patch(configMaps, key, { data: { a: 'to be' } });
+    await says('5');
+    await cluster.patch(configMaps, counted, { data: { words: 'many' } });
+    await says('5');
+    await cluster.delete(configMaps, counted);
+    await says('5');
+  });
+
+  it('reports its writes, which the gateway keeps as a barrier', async () => {
+    const line = await gateway.process.line(({ msg, writes }) => msg === 'trigger' && writes === 1);
+    expect(line).toMatchObject({ controller: 'word-count', key: `${namespace}/text`, outcome: 'done' });
+  });
+
+  it('is tried again when the apiserver refuses', async () => {
+    const long = { namespace, name: 'x'.repeat(250) };
+    await cluster.create(configMaps, { metadata: { ...long, labels: { count: 'words' } } });
+    const line = await gateway.process.line(({ attempt, key }) => attempt === 2 && key === `${namespace}/${long.name}`);
+    expect(line).toMatchObject({ outcome: 'error', error: expect.stringContaining('422') });
+    await cluster.delete(configMaps, long);
+  });
+
+  it('refuses what is not signed, or signed by another, or old, or meant for another', async () => {
+    const post = async (body: string, secret: string, nowMs = Date.now()): Promise<number> => {
+      const headers = await sign([await importSecret(secret)], { id: 'msg', nowMs, body });
+      return (await fetch(url, { method: 'POST', body, headers: { ...headers } })).status;
+    };
+    expect((await fetch(url)).status).toBe(401);
+    expect(await post('{}', generateSecret())).toBe(401);
+    expect(await post('{}', setting.secret, Date.now() - 600_000)).toBe(401);
+    expect(await post('{"version":"v2"}', setting.secret)).toBe(400);
+    expect(await post('{"version":"v1","controller":"another"}', setting.secret)).toBe(400);
+  });
+
+  it('says at its start that a secret is malformed, and does not tell it', async () => {
+    const env = { ...process.env, LEVELHOOK_SIGNING_SECRETS: 'whsec_hush*hush', PORT: '0' };
+    const failed = promisify(execFile)('python3', [SCRIPT], { env }).catch((error: unknown) => error);
+    const { code, stderr } = (await failed) as { code: number; stderr: string };
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^LEVELHOOK_SIGNING_SECRETS: .*base64\n$/);
+    expect(stderr).not.toContain('hush');
+  });
+});
+
+/** What a kubeconfig holds, as files: Python's standard library reads no YAML. */
+async function accountFiles(kubeconfig: string, directory: string): Promise<Record<string, string>> {
+  const config = parse(await readFile(kubeconfig, 'utf8')) as {
+    clusters: { cluster: { server: string; 'certificate-authority-data': string } }[];
+    users: { user: { token: string } }[];
+  };
+  const [cluster] = config.clusters;
+  const [user] = config.users;
+  if (!cluster || !user) throw new Error(`${kubeconfig} names no cluster or no user`);
+  const [ca, token] = [join(directory, 'ca.crt'), join(directory, 'token')];
+  await writeFile(ca, Buffer.from(cluster.cluster['certificate-authority-data'], 'base64'));
+  await writeFile(token, user.user.token);
+  return { KUBE_SERVER: cluster.cluster.server, KUBE_CA_FILE: ca, KUBE_TOKEN_FILE: token };
+}
