@@ -1,4 +1,4 @@
-import type { LabelSelector } from './label-selector.ts';
+import { holds, labelOf, type LabelSelector } from './label-selector.ts';
 
 /** One condition of a label selector: apimachinery's `labels.Requirement`. `=` is `In` of one value, `!=` is `NotIn` of one. */
 export interface LabelRequirement {
@@ -22,27 +22,20 @@ export function requirementsOf(selector: LabelSelector | string): LabelRequireme
   return [...labels, ...expressions];
 }
 
-/** Whether labels fulfil all conditions. `NotIn` also holds when the key is absent, as apimachinery has it. */
+/** Whether labels fulfil all conditions. */
 export function fulfils(
   requirements: readonly LabelRequirement[],
   labels: Readonly<Record<string, string>> = {},
 ): boolean {
   return requirements.every(({ key, operator, values }) => {
-    // Own properties only: "constructor" is a label like any other.
-    const value = Object.hasOwn(labels, key) ? labels[key] : undefined;
+    const value = labelOf(labels, key);
     switch (operator) {
-      case 'In':
-        return value !== undefined && values.includes(value);
-      case 'NotIn':
-        return value === undefined || !values.includes(value);
-      case 'Exists':
-        return value !== undefined;
-      case 'DoesNotExist':
-        return value === undefined;
       case 'Gt':
         return value !== undefined && isInteger(value) && BigInt(value) > BigInt(values[0] ?? '');
       case 'Lt':
         return value !== undefined && isInteger(value) && BigInt(value) < BigInt(values[0] ?? '');
+      default:
+        return holds(operator, values, value);
     }
   });
 }

@@ -8,25 +8,32 @@ export interface LabelSelector {
   }[];
 }
 
-/**
- * Whether labels match a selector, as apimachinery's `LabelSelectorAsSelector` does: `NotIn` also matches when the key is
- * absent.
- */
+type Operator = NonNullable<LabelSelector['matchExpressions']>[number]['operator'];
+
+/** One condition on the value of a label, undefined where the key is absent: `NotIn` holds then, too. */
+export function holds(operator: Operator, values: readonly string[], value: string | undefined): boolean {
+  switch (operator) {
+    case 'In':
+      return value !== undefined && values.includes(value);
+    case 'NotIn':
+      return value === undefined || !values.includes(value);
+    case 'Exists':
+      return value !== undefined;
+    case 'DoesNotExist':
+      return value === undefined;
+  }
+}
+
+/** The value of a label. Own properties only: "constructor" is a label like any other. */
+export function labelOf(labels: Readonly<Record<string, string>>, key: string): string | undefined {
+  return Object.hasOwn(labels, key) ? labels[key] : undefined;
+}
+
+/** Whether labels match a selector, as apimachinery's `LabelSelectorAsSelector` does. */
 export function matchesLabels(selector: LabelSelector, labels: Readonly<Record<string, string>> = {}): boolean {
-  // Own properties only: "constructor" is a label like any other.
-  const valueOf = (key: string): string | undefined => (Object.hasOwn(labels, key) ? labels[key] : undefined);
-  for (const [key, value] of Object.entries(selector.matchLabels ?? {})) if (valueOf(key) !== value) return false;
-  return (selector.matchExpressions ?? []).every(({ key, operator, values = [] }) => {
-    const value = valueOf(key);
-    switch (operator) {
-      case 'In':
-        return value !== undefined && values.includes(value);
-      case 'NotIn':
-        return value === undefined || !values.includes(value);
-      case 'Exists':
-        return value !== undefined;
-      case 'DoesNotExist':
-        return value === undefined;
-    }
-  });
+  const { matchLabels = {}, matchExpressions = [] } = selector;
+  return (
+    Object.entries(matchLabels).every(([key, value]) => labelOf(labels, key) === value) &&
+    matchExpressions.every(({ key, operator, values = [] }) => holds(operator, values, labelOf(labels, key)))
+  );
 }
