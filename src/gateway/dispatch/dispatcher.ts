@@ -102,7 +102,7 @@ export class Dispatcher implements Process {
   }
 
   async #withBarrier(finish: Finish, writes: readonly Write[]): Promise<Finish> {
-    if (finish.kind === 'unknown' || writes.length === 0) return finish;
+    if (finish.kind !== 'known' || writes.length === 0) return finish;
     const barrier = await this.#barriers.afterWrites(writes);
     return barrier === undefined ? finish : { ...finish, barrier };
   }

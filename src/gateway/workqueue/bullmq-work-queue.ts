@@ -1,24 +1,34 @@
 import { randomUUID } from 'node:crypto';
-import { type Job, Queue, Worker } from 'bullmq';
+import { Queue, Worker } from 'bullmq';
 import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
 import type { Incarnated } from '../cache/incarnation.ts';
 import { type Redis, unlinkAll } from '../cache/redis.ts';
+import { Inspector } from './inspector.ts';
 import { KeyRecords } from './key-record.ts';
 import { Poller } from './poller.ts';
 import { queueKeys, type QueueKeys } from './queue-keys.ts';
-import type { LowReason, Process, QueuedKey, WorkQueue } from './work-queue.ts';
+import { FLIGHT_MARGIN_MS, type QueueOptions } from './queue-options.ts';
+import { Runner } from './runner.ts';
+import type {
+  Hold,
+  HoldScope,
+  KeyList,
+  KeyPage,
+  KeyStatus,
+  Known,
+  LowReason,
+  Process,
+  QueuedKey,
+  WorkQueue,
+} from './work-queue.ts';
 
-export interface BullMqWorkQueueOptions {
+export interface BullMqWorkQueueOptions extends QueueOptions {
   /** For commands; the Worker opens a second connection for its blocking read. */
   readonly redis: Redis;
   readonly keyPrefix: string;
   readonly clusterId: string;
   /** The controller's name. */
   readonly name: string;
-  /** Runs at a time, over all gateways. */
-  readonly concurrency: number;
-  /** The time a run may take. */
-  readonly timeoutMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -46,10 +56,11 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #options: BullMqWorkQueueOptions;
   readonly #keys: QueueKeys;
   readonly #records: KeyRecords;
+  readonly #inspector: Inspector;
   readonly #queue: Queue<KeyJob>;
-  #process: Process | undefined;
   #worker: Worker<KeyJob> | undefined;
   #poller: Poller | undefined;
+  #runner: Runner | undefined;
   readonly #flying = new Set<Promise<void>>();
   #waitingAtGate = 0;
   /** Present while paused: runs wait here before their start. */
@@ -59,7 +70,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.name = options.name;
     this.#options = options;
     this.#keys = queueKeys(options);
-    this.#records = new KeyRecords(options.redis, this.#keys);
+    this.#records = new KeyRecords(options.redis, this.#keys, options);
+    this.#inspector = new Inspector(options.redis, this.#keys, this.name);
     this.#queue = new Queue<KeyJob>(this.name, {
       connection: options.redis,
       prefix: this.#keys.prefix,
@@ -76,37 +88,81 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async add(keys: readonly QueuedKey[]): Promise<void> {
     if (keys.length === 0) return;
-    await this.#records.note(keys, this.#options.clock.now());
-    await this.#addJobs(keys.map(({ key }) => key));
-    this.#options.metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
+    const { clock, debounce, metrics } = this.#options;
+    // Both on one connection, the note first and so before the job: the job is nothing without it.
+    const noted = this.#records.note(keys, clock.now());
+    const added = debounce ? Promise.resolve() : this.#addJobs(keys.map(({ key }) => key));
+    await Promise.all([noted, added]);
+    if (debounce) this.#poller?.wake(clock.now() + debounce.windowMs);
+    metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
   }
 
   async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
     await this.#records.addToBacklog(keys, this.#options.clock.now(), reason);
+    this.#poller?.wake();
     this.#options.metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
   }
 
   async addAfter(key: string, ms: number): Promise<void> {
-    await this.#records.addTimer(key, this.#options.clock.now() + Math.max(0, ms));
+    const atMs = this.#options.clock.now() + Math.max(0, ms);
+    await this.#records.addTimer(key, atMs);
+    this.#poller?.wake(atMs);
+  }
+
+  async settle(key: string, run: number, finish: Known): Promise<boolean> {
+    const { clock } = this.#options;
+    if (this.#runner) return this.#runner.finish({ key, run, finish });
+    return this.#records.finish(key, run, finish, clock.now());
+  }
+
+  async hold(scope: HoldScope, untilMs?: number): Promise<void> {
+    await this.#records.hold(scope, this.#options.clock.now(), untilMs);
+    if (untilMs !== undefined) this.#poller?.wake(untilMs);
+  }
+
+  async release(scope: HoldScope): Promise<void> {
+    await this.#records.release(scope);
+    this.#poller?.wake();
+  }
+
+  holds(): Promise<readonly Hold[]> {
+    return this.#inspector.holds();
+  }
+
+  status(key: string): Promise<KeyStatus> {
+    return this.#inspector.status(key);
+  }
+
+  list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage> {
+    return this.#inspector.list(list, page);
+  }
+
+  drop(keys: readonly string[]): Promise<number> {
+    return this.#records.drop(keys);
   }
 
   async start(process: Process): Promise<void> {
     if (this.#worker) return;
-    const { redis, concurrency, clock, logger } = this.#options;
-    this.#process = process;
+    const { redis, concurrency, timeoutMs, maxBatch = 1, clock, logger, metrics } = this.#options;
+    const addJobs = (keys: readonly string[]): Promise<void> => this.#addJobs(keys);
+    const poller = new Poller({ records: this.#records, process, addJobs, concurrency, clock, logger });
+    this.#runner = new Runner({
+      ...{ name: this.name, records: this.#records, process, timeoutMs, maxBatch, clock, metrics },
+      closed: () => this.#gate !== undefined,
+      wake: (atMs) => poller.wake(atMs),
+    });
     await this.#queue.setGlobalConcurrency(concurrency);
-    this.#worker = new Worker<KeyJob>(this.name, (job) => this.#work(job), {
+    this.#worker = new Worker<KeyJob>(this.name, (job) => this.#work(job.data.key), {
       connection: redis,
       prefix: this.#keys.prefix,
       concurrency,
-      lockDuration: 10_000,
-      stalledInterval: 2000,
+      lockDuration: lockMs(timeoutMs),
+      stalledInterval: STALLED_INTERVAL_MS,
       // A job whose gateway died is taken up again however often that happens; our records decide what it may do.
       maxStalledCount: 1_000_000_000,
     });
     this.#worker.on('error', (error) => this.#warn(error, 'worker'));
-    const addJobs = (keys: readonly string[]): Promise<void> => this.#addJobs(keys);
-    this.#poller = new Poller({ records: this.#records, process, addJobs, concurrency, clock, logger });
+    this.#poller = poller;
     if (this.#gate) await this.#worker.pause(true);
     else this.#poller.start();
   }
@@ -200,12 +256,13 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   /** BullMQ's processor: never throws for what a run may do wrong, so that the job always ends as completed. */
-  async #work(job: Job<KeyJob>): Promise<void> {
+  async #work(key: string): Promise<void> {
     // Not in flight while it waits here: a stop need not wait for it, and another gateway takes the job up.
     this.#waitingAtGate += 1;
     while (this.#gate) await this.#gate.opened;
     this.#waitingAtGate -= 1;
-    const work = this.#runKey(job.data.key);
+    if (!this.#runner) return;
+    const work = this.#runner.take(key);
     this.#flying.add(work);
     try {
       await work;
@@ -217,50 +274,17 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     }
   }
 
-  async #runKey(key: string): Promise<void> {
-    const { clock, metrics, timeoutMs } = this.#options;
-    const process = this.#process;
-    if (!process) return;
-    const nonce = randomUUID();
-    const nowMs = clock.now();
-    const deadlineMs = nowMs + timeoutMs;
-    let start = await this.#records.start(key, { nowMs, deadlineMs, nonce });
-    if (start.kind === 'barrier' && (await process.passed(start.barrier))) {
-      start = await this.#records.start(key, { nowMs, deadlineMs, nonce, passedBarrier: start.barrier });
-    }
-    switch (start.kind) {
-      case 'busy':
-      case 'barrier':
-        return;
-      case 'lost': {
-        metrics.count('levelhook_lost_outcomes_total', { controller: this.name });
-        const finish = await process.lost({ key, run: start.run, failures: start.failures });
-        await this.#records.finish(key, start.run, finish, clock.now());
-        return;
-      }
-      case 'go': {
-        if (start.queuedAtMs !== undefined) {
-          const waited = Math.max(0, nowMs - start.queuedAtMs) / 1000;
-          metrics.observe('workqueue_queue_duration_seconds', { name: this.name }, waited);
-        }
-        const { run, failures, reasons } = start;
-        if (this.#gate) {
-          // Trap: the connection broke during the script, and it was sent again to a Redis that nobody has checked yet.
-          await this.#records.finish(key, run, { kind: 'known', failures: 'keep', againAfterMs: 0 }, clock.now());
-          return;
-        }
-        const finish = await process.run({ key, run, failures, reasons, deadlineMs });
-        metrics.observe('workqueue_work_duration_seconds', { name: this.name }, (clock.now() - nowMs) / 1000);
-        // Unknown: the flight stays on record, and the poller finds it after its deadline.
-        if (finish.kind === 'unknown') return;
-        if (finish.againAfterMs !== undefined) metrics.count('workqueue_retries_total', { name: this.name });
-        const current = await this.#records.finish(key, run, finish, clock.now());
-        if (!current) metrics.count('levelhook_stale_outcomes_total', { controller: this.name });
-      }
-    }
-  }
-
   #warn(error: unknown, part: string): void {
     this.#options.logger.warn({ controller: this.name, part, error: messageOf(error) }, 'work queue trouble');
   }
+}
+
+const STALLED_INTERVAL_MS = 2000;
+
+/**
+ * How long BullMQ leaves a job to a gateway that has gone silent. Over by the time that its runs are, so that a killed
+ * gateway's slots are free when its keys may run again. A lock lost too early costs one idle job and nothing else.
+ */
+function lockMs(timeoutMs: number): number {
+  return Math.min(Math.max(timeoutMs + FLIGHT_MARGIN_MS - STALLED_INTERVAL_MS, 2000), 10_000);
 }

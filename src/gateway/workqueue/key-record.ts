@@ -1,9 +1,29 @@
 import type { Reason } from '../../contract/index.ts';
 import { loadScript, type Redis, type Script } from '../cache/redis.ts';
 import type { QueueKeys } from './queue-keys.ts';
-import type { BarrierText, Finish, LowReason, QueuedKey } from './work-queue.ts';
+import {
+  BARRIER_AGAIN_MS,
+  type Debounce,
+  ERROR_LENGTH,
+  FLIGHT_MARGIN_MS,
+  HISTORY_LENGTH,
+  HISTORY_MS,
+  type QueueOptions,
+} from './queue-options.ts';
+import type { BarrierText, Finish } from './run.ts';
+import type { HoldScope, LowReason, QueuedKey } from './work-queue.ts';
 
-/** The answer of the start script. */
+export { FLIGHT_MARGIN_MS } from './queue-options.ts';
+
+/** One question to the start script. */
+export interface StartRequest {
+  readonly key: string;
+  /** The same for the same call sent twice. */
+  readonly nonce: string;
+  readonly passedBarrier?: BarrierText;
+}
+
+/** The answer of the start script, see there. */
 export type Start =
   | {
       readonly kind: 'go';
@@ -13,15 +33,26 @@ export type Start =
       /** When the key was first added since its last start; undefined when a timer alone brought it here. */
       readonly queuedAtMs: number | undefined;
     }
+  | { readonly kind: 'idle' }
   | { readonly kind: 'busy' }
+  | { readonly kind: 'held' }
   | { readonly kind: 'lost'; readonly run: number; readonly failures: number }
-  | { readonly kind: 'barrier'; readonly barrier: BarrierText };
+  | { readonly kind: 'barrier'; readonly barrier: BarrierText }
+  | { readonly kind: 'limited'; readonly untilMs: number };
 
-export interface DueTimer {
+export interface FinishRequest {
   readonly key: string;
-  readonly score: string;
-  readonly barrier: BarrierText | undefined;
-  readonly barrierAtMs: number;
+  readonly run: number;
+  readonly finish: Exclude<Finish, { kind: 'unknown' }>;
+}
+
+export interface Finished {
+  /** False: the run was not the one in flight, and nothing was changed. */
+  readonly current: boolean;
+  /** The key is a dead letter now. */
+  readonly dead: boolean;
+  /** When the key's timer is due, if the finish has set one. */
+  readonly timerMs: number | undefined;
 }
 
 export interface Scored {
@@ -29,96 +60,147 @@ export interface Scored {
   readonly score: string;
 }
 
-/** After its deadline a run in flight blocks its key for this long: writes it sent in time are settled by then. */
-export const FLIGHT_MARGIN_MS = 1000;
+export interface DueTimer extends Scored {
+  readonly barrier: BarrierText | undefined;
+  readonly barrierAtMs: number;
+}
+
+/** What the poller has to look at. */
+export interface Due {
+  readonly timers: readonly DueTimer[];
+  readonly debounced: readonly Scored[];
+  readonly flights: readonly Scored[];
+  readonly backlog: readonly Scored[];
+  /** Scopes whose hold ends. */
+  readonly holds: readonly Scored[];
+  /** When the next of all these is due. */
+  readonly nextMs: number | undefined;
+  /** Low-priority keys were left for want of room. */
+  readonly backlogLeft: boolean;
+}
+
+const SCRIPTS = ['note', 'start', 'finish', 'due', 'postpone', 'release', 'drop'] as const;
+type Scripts = Record<(typeof SCRIPTS)[number], Script>;
 
 /** The scripts around the key records of one queue, with their arguments and answers as types. */
 export class KeyRecords {
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
-  readonly #scripts: Record<'note' | 'start' | 'finish' | 'due' | 'postpone', Script>;
+  readonly #debounce: Debounce | undefined;
+  readonly #limits: readonly [msPerToken: number, burst: number, maxAttempts: number];
+  readonly #scripts: Scripts;
 
-  constructor(redis: Redis, keys: QueueKeys) {
+  constructor(
+    redis: Redis,
+    keys: QueueKeys,
+    options: Pick<QueueOptions, 'debounce' | 'rateLimit' | 'maxAttempts'> = {},
+  ) {
     this.#redis = redis;
     this.#keys = keys;
+    this.#debounce = options.debounce;
+    const { rateLimit, maxAttempts = 0 } = options;
+    this.#limits = [rateLimit ? 1000 / rateLimit.perSecond : 0, rateLimit?.burst ?? 0, maxAttempts];
     const load = (name: string): Script => loadScript(redis, import.meta.url, name);
-    this.#scripts = {
-      note: load('note'),
-      start: load('start'),
-      finish: load('finish'),
-      due: load('due'),
-      postpone: load('postpone'),
-    };
+    this.#scripts = Object.fromEntries(SCRIPTS.map((name) => [name, load(name)])) as Scripts;
   }
 
+  /** @returns when the keys are due: at once, unless adds of this queue are debounced. */
   async note(keys: readonly QueuedKey[], nowMs: number): Promise<void> {
-    const args: (string | number)[] = [nowMs];
-    for (const { key, reasons } of keys) args.push(key, reasons.map((reason) => JSON.stringify(reason)).join('\n'));
-    await this.#scripts.note([this.#keys.recordPrefix], args);
+    const { recordPrefix, debounced, holds, heldPrefix } = this.#keys;
+    const args: (string | number)[] = [nowMs, this.#debounce?.windowMs ?? 0, this.#debounce?.maxMs ?? 0];
+    for (const { key, reasons, paused } of keys) {
+      args.push(key, reasons.map((reason) => JSON.stringify(reason)).join('\n'));
+      args.push(paused === undefined ? '' : paused ? '1' : '0');
+    }
+    await this.#scripts.note([recordPrefix, debounced, holds, heldPrefix], args);
+  }
+
+  async startAll(
+    requests: readonly StartRequest[],
+    at: { readonly nowMs: number; readonly deadlineMs: number },
+  ): Promise<Start[]> {
+    const { recordPrefix, timers, flights, backlog, debounced, runs, queue, holds, heldPrefix, bucket, dead } =
+      this.#keys;
+    const [msPerToken, burst] = this.#limits;
+    const answers = (await this.#scripts.start(
+      [recordPrefix, timers, flights, backlog, debounced, runs, queue, holds, heldPrefix, bucket, dead],
+      [
+        ...[at.nowMs, at.deadlineMs, FLIGHT_MARGIN_MS, BARRIER_AGAIN_MS, msPerToken, burst],
+        ...requests.flatMap(({ key, nonce, passedBarrier = '' }) => [key, nonce, passedBarrier]),
+      ],
+    )) as StartAnswer[];
+    return answers.map(decodeStart);
   }
 
   async start(
     key: string,
-    at: { nowMs: number; deadlineMs: number; nonce: string; passedBarrier?: BarrierText },
+    { nowMs, deadlineMs, ...request }: { nowMs: number; deadlineMs: number } & Omit<StartRequest, 'key'>,
   ): Promise<Start> {
-    const { timers, flights, backlog, runs, queue } = this.#keys;
-    const answer = (await this.#scripts.start(
-      [this.#record(key), timers, flights, backlog, runs, queue],
-      [key, at.nowMs, at.deadlineMs, FLIGHT_MARGIN_MS, at.nonce, at.passedBarrier ?? ''],
-    )) as [string, ...unknown[]];
-    switch (answer[0]) {
-      case 'go': {
-        const [, run, failures, noted, queuedAt, low] = answer as [
-          string,
-          number,
-          number,
-          string,
-          string,
-          LowReason | '',
-        ];
-        const reasons = reasonsFrom(noted, { low: low || undefined, failures });
-        return { kind: 'go', run, failures, reasons, queuedAtMs: queuedAt ? Number(queuedAt) : undefined };
-      }
-      case 'lost':
-        return { kind: 'lost', run: answer[1] as number, failures: answer[2] as number };
-      case 'barrier':
-        return { kind: 'barrier', barrier: answer[1] as string };
-      default:
-        return { kind: 'busy' };
-    }
+    const [start] = await this.startAll([{ key, ...request }], { nowMs, deadlineMs });
+    return start ?? { kind: 'idle' };
+  }
+
+  async finishAll(requests: readonly FinishRequest[], nowMs: number): Promise<Finished[]> {
+    const { recordPrefix, timers, flights, dead, historyPrefix } = this.#keys;
+    const answers = (await this.#scripts.finish(
+      [recordPrefix, timers, flights, dead, historyPrefix],
+      [
+        ...[nowMs, FLIGHT_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS],
+        ...requests.flatMap(({ key, run, finish }) => [key, run, ...finishArguments(finish, nowMs)]),
+      ],
+    )) as [number, string][];
+    return answers.map(([code, timer]) => ({
+      current: code > 0,
+      dead: code === 2,
+      timerMs: timer ? Number(timer) : undefined,
+    }));
   }
 
   /** @returns whether the run was the one in flight; if not, nothing was changed. */
-  async finish(key: string, run: number, finish: Finish & { kind: 'known' }, nowMs: number): Promise<boolean> {
-    const again = finish.againAfterMs === undefined ? '' : Math.round(nowMs + finish.againAfterMs);
-    const answer = await this.#scripts.finish(
-      [this.#record(key), this.#keys.timers, this.#keys.flights],
-      [key, run, nowMs, finish.failures, again, finish.barrier ?? ''],
-    );
-    return answer === 1;
+  async finish(key: string, run: number, finish: FinishRequest['finish'], nowMs: number): Promise<boolean> {
+    const [finished] = await this.finishAll([{ key, run, finish }], nowMs);
+    return finished?.current ?? false;
   }
 
-  async due(
-    nowMs: number,
-    limit: number,
-    room: number,
-  ): Promise<{ timers: DueTimer[]; flights: Scored[]; backlog: Scored[] }> {
-    const { timers, flights, backlog, waiting, recordPrefix } = this.#keys;
-    const answer = await this.#scripts.due([timers, flights, backlog, waiting, recordPrefix], [nowMs, limit, room]);
-    const [due, expired, low] = answer as [string[], string[], string[]];
+  async due(nowMs: number, limit: number, room: number): Promise<Due> {
+    const { timers, debounced, flights, backlog, holdEnds, waiting, recordPrefix } = this.#keys;
+    const answer = await this.#scripts.due(
+      [timers, debounced, flights, backlog, holdEnds, waiting, recordPrefix],
+      [nowMs, limit, room],
+    );
+    const [due, added, expired, low, ends, next, left] = answer as [
+      string[],
+      string[],
+      string[],
+      string[],
+      string[],
+      string,
+      number,
+    ];
     const dueTimers: DueTimer[] = [];
     for (let at = 0; at < due.length; at += 4) {
       const [key = '', score = '', barrier = '', barrierAt = ''] = due.slice(at, at + 4);
       dueTimers.push({ key, score, barrier: barrier || undefined, barrierAtMs: Number(barrierAt || 0) });
     }
-    return { timers: dueTimers, flights: pairs(expired), backlog: pairs(low) };
+    return {
+      timers: dueTimers,
+      debounced: pairs(added),
+      flights: pairs(expired),
+      backlog: pairs(low),
+      holds: pairs(ends),
+      nextMs: next ? Number(next) : undefined,
+      backlogLeft: left === 1,
+    };
   }
 
-  /** Moves each score to `toMs` unless it has changed since it was read. */
-  async postpone(set: 'timers' | 'flights' | 'backlog', toMs: number, entries: readonly Scored[]): Promise<void> {
+  async postpone(
+    set: 'timers' | 'debounced' | 'flights' | 'backlog',
+    toMs: number,
+    entries: readonly Scored[],
+  ): Promise<void> {
     if (entries.length === 0) return;
     const args = entries.flatMap(({ key, score }) => [key, score]);
-    await this.#scripts.postpone([this.#keys[set]], [toMs, ...args]);
+    await this.#scripts.postpone([this.#keys[set], set === 'backlog' ? this.#keys.recordPrefix : ''], [toMs, ...args]);
   }
 
   /** Earliest time wins. */
@@ -136,19 +218,76 @@ export class KeyRecords {
       .exec();
   }
 
+  async hold(scope: HoldScope, sinceMs: number, untilMs: number | undefined): Promise<void> {
+    const step = this.#redis.multi().hset(this.#keys.holds, scope, sinceMs);
+    if (untilMs === undefined) step.zrem(this.#keys.holdEnds, scope);
+    else step.zadd(this.#keys.holdEnds, untilMs, scope);
+    await step.exec();
+  }
+
+  /** @param onlyIfEnds the end as it was read: a hold that was prolonged since stays. */
+  async release(scope: string, onlyIfEnds = ''): Promise<void> {
+    const { holds, holdEnds, heldPrefix, backlog } = this.#keys;
+    await this.#scripts.release([holds, holdEnds, heldPrefix + scope, backlog], [scope, onlyIfEnds]);
+  }
+
+  async drop(keys: readonly string[]): Promise<number> {
+    if (keys.length === 0) return 0;
+    const { dead, recordPrefix, historyPrefix } = this.#keys;
+    return (await this.#scripts.drop([dead, recordPrefix, historyPrefix], keys)) as number;
+  }
+
   running(): Promise<number> {
     return this.#redis.zcard(this.#keys.flights);
   }
+}
 
-  #record(key: string): string {
-    return this.#keys.recordPrefix + key;
+type StartAnswer = [string, ...unknown[]];
+
+function decodeStart(answer: StartAnswer): Start {
+  const [kind, first, second] = answer;
+  switch (kind) {
+    case 'go': {
+      const [, run, failures, noted, queuedAt, low] = answer as [
+        string,
+        number,
+        number,
+        string,
+        string,
+        LowReason | '',
+      ];
+      const reasons = reasonsFrom(noted, { low: low || undefined, failures });
+      return { kind, run, failures, reasons, queuedAtMs: queuedAt ? Number(queuedAt) : undefined };
+    }
+    case 'lost':
+      return { kind, run: first as number, failures: second as number };
+    case 'barrier':
+      return { kind, barrier: first as string };
+    case 'limited':
+      return { kind, untilMs: Number(first) };
+    case 'held':
+    case 'idle':
+      return { kind };
+    default:
+      return { kind: 'busy' };
   }
+}
+
+function finishArguments(finish: FinishRequest['finish'], nowMs: number): (string | number)[] {
+  if (finish.kind === 'busy') return ['busy', Math.round(finish.untilMs), '', '', ''];
+  const { failures, againAfterMs, barrier = '', error = '', dead = false } = finish;
+  const again = againAfterMs === undefined ? '' : Math.round(nowMs + againAfterMs);
+  return [failures, again, barrier, error.slice(0, ERROR_LENGTH), dead ? '1' : ''];
 }
 
 /** A run that no add gave a reason for comes from the backlog or from a timer, which the last outcome has set. */
 function reasonsFrom(noted: string, run: { low: LowReason | undefined; failures: number }): Reason[] {
-  if (noted) return noted.split('\n').map((line) => JSON.parse(line) as Reason);
+  if (noted) return notedReasons(noted);
   return [{ type: run.low ?? (run.failures > 0 ? 'retry' : 'requeue') }];
+}
+
+export function notedReasons(text: string): Reason[] {
+  return text === '' ? [] : text.split('\n').map((line) => JSON.parse(line) as Reason);
 }
 
 function pairs(flat: readonly string[]): Scored[] {
