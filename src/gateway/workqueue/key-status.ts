@@ -74,3 +74,9 @@ export interface KeyPage {
    */
   readonly keys: readonly { readonly key: string; readonly atMs?: number }[];
 }
+
+/** What a key waits for that a hold covers. */
+export function waitFor({ scope, untilMs }: Hold): Wait {
+  if (scope !== 'breaker') return { reason: 'paused', by: scope };
+  return { reason: 'breaker', ...(untilMs === undefined ? {} : { untilMs }) };
+}

@@ -1,10 +1,10 @@
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
-import type { DueTimer, KeyRecords } from './key-record.ts';
+import type { DueTimer, Records } from './records.ts';
 import { BARRIER_AGAIN_MS, BARRIER_LATE_MS, backlogRoom } from './queue-options.ts';
 import type { Process } from './run.ts';
 
 export interface PollerOptions {
-  readonly records: KeyRecords;
+  readonly records: Records;
   readonly process: Process;
   /** Adds jobs for these keys. */
   readonly addJobs: (keys: readonly string[]) => Promise<void>;
@@ -14,7 +14,7 @@ export interface PollerOptions {
 }
 
 /** Two looks are at least this far apart: what is due in between is due together. */
-const LEAST_MS = 5;
+export const LEAST_MS = 5;
 /** While keys of the backlog wait for room. */
 const BACKLOG_MS = 20;
 /** Somebody else may have set a timer, and died: at rest this is all that happens. */

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock, Metrics } from '../../core/index.ts';
 import { GroupCommit } from './group-commit.ts';
-import type { Finished, FinishRequest, KeyRecords, Start, StartRequest } from './key-record.ts';
+import type { Finished, FinishRequest, Records, Start, StartRequest } from './records.ts';
 import type { Finish, Process, Run } from './run.ts';
 
 export interface RunnerOptions {
   readonly name: string;
-  readonly records: KeyRecords;
+  readonly records: Records;
   readonly process: Process;
   readonly timeoutMs: number;
   readonly maxBatch: number;

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import { silentLogger } from '../../../src/core/index.ts';
-import { KeyRecords } from '../../../src/gateway/workqueue/key-record.ts';
+import { RedisRecords } from '../../../src/gateway/workqueue/redis-records.ts';
+import type { Known } from '../../../src/gateway/workqueue/work-queue.ts';
 import { Poller } from '../../../src/gateway/workqueue/poller.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { TestProcess } from '../../harness/process.ts';
@@ -124,8 +125,15 @@ describe('the queue in Redis', () => {
   });
 });
 
+interface Started {
+  nowMs: number;
+  deadlineMs: number;
+  nonce: string;
+  passedBarrier?: string;
+}
+
 describe('the scripts on the records of keys', () => {
-  let records: KeyRecords;
+  let records: RedisRecords;
   const at = (nowMs: number, nonce = `${nowMs}`) => ({ nowMs, deadlineMs: nowMs + 100, nonce });
   /** In whole milliseconds: the fraction only tells one run's timer from another's. */
   const score = async (set: 'timers' | 'flights' | 'backlog', key: string) => {
@@ -136,39 +144,47 @@ describe('the scripts on the records of keys', () => {
   const forget = { kind: 'known', failures: 'forget' } as const;
 
   beforeEach(() => {
-    records = new KeyRecords(fixture.redis, fixture.keys);
+    records = new RedisRecords(fixture.redis, fixture.keys);
   });
 
+  const startOne = async (key: string, { nowMs, deadlineMs, ...request }: Started) => {
+    const [start] = await records.startAll([{ key, ...request }], { nowMs, deadlineMs });
+    return start;
+  };
+  const finishOne = async (key: string, run: number, finish: Known, nowMs: number) => {
+    const [finished] = await records.finishAll([{ key, run, finish }], nowMs);
+    return finished?.current;
+  };
   /** The start of a key that was added. */
-  const start = async (key: string, request: Parameters<KeyRecords['start']>[1]) => {
+  const start = async (key: string, request: Started) => {
     await records.note(plain(key), request.nowMs);
-    return records.start(key, request);
+    return startOne(key, request);
   };
 
   it('start nothing for a job that an earlier run has served', async () => {
     await records.note(plain('k'), 1000);
-    expect(await records.start('k', at(1010))).toMatchObject({ kind: 'go', run: 1 });
-    expect(await records.start('k', at(1020))).toEqual({ kind: 'idle' });
+    expect(await startOne('k', at(1010))).toMatchObject({ kind: 'go', run: 1 });
+    expect(await startOne('k', at(1020))).toEqual({ kind: 'idle' });
     // Not marked as touched either: nobody has touched it.
-    await records.finish('k', 1, forget, 1030);
+    await finishOne('k', 1, forget, 1030);
     expect(await score('timers', 'k')).toBeNull();
-    expect(await records.start('k', at(1040))).toEqual({ kind: 'idle' });
+    expect(await startOne('k', at(1040))).toEqual({ kind: 'idle' });
   });
 
   it('refuse the outcome of a run that is not in flight, and change nothing', async () => {
     expect(await start('k', at(1000))).toMatchObject({ kind: 'go', run: 1 });
     const before = await record('k');
-    expect(
-      await records.finish('k', 2, { kind: 'known', failures: 'count', againAfterMs: 1, barrier: 'b' }, 1001),
-    ).toBe(false);
+    expect(await finishOne('k', 2, { kind: 'known', failures: 'count', againAfterMs: 1, barrier: 'b' }, 1001)).toBe(
+      false,
+    );
     expect(await record('k')).toEqual(before);
     expect(await score('timers', 'k')).toBeNull();
     expect(await score('flights', 'k')).toBe('2100');
-    expect(await records.finish('k', 1, forget, 1002)).toBe(true);
+    expect(await finishOne('k', 1, forget, 1002)).toBe(true);
     // A second time, and one that comes after the next run's start.
-    expect(await records.finish('k', 1, forget, 1003)).toBe(false);
+    expect(await finishOne('k', 1, forget, 1003)).toBe(false);
     expect(await start('k', at(1004))).toMatchObject({ kind: 'go', run: 2 });
-    expect(await records.finish('k', 1, forget, 1005)).toBe(false);
+    expect(await finishOne('k', 1, forget, 1005)).toBe(false);
     expect(await record('k')).toMatchObject({ run: '2' });
   });
 
@@ -190,11 +206,11 @@ describe('the scripts on the records of keys', () => {
   it('queue a key again that was touched while it ran', async () => {
     await start('k', at(1000));
     await start('k', at(1010, 'other'));
-    await records.finish('k', 1, { ...forget, againAfterMs: 60_000 }, 1050);
+    await finishOne('k', 1, { ...forget, againAfterMs: 60_000 }, 1050);
     expect(await score('timers', 'k')).toBe('1050');
     expect(await start('k', at(1060))).toMatchObject({ kind: 'go' });
     expect(await score('timers', 'k')).toBeNull();
-    await records.finish('k', 2, forget, 1070);
+    await finishOne('k', 2, forget, 1070);
     expect(await record('k')).toEqual({});
   });
 
@@ -205,7 +221,7 @@ describe('the scripts on the records of keys', () => {
     expect(timers.map(({ key, score }) => `${key} ${score}`).toSorted()).toEqual(['moved 500', 'same 500']);
     // Meanwhile a run of it has ended and asked for another time.
     await start('moved', at(1000));
-    await records.finish('moved', 1, { ...forget, againAfterMs: 70 }, 1010);
+    await finishOne('moved', 1, { ...forget, againAfterMs: 70 }, 1010);
     await records.postpone('timers', 31_000, timers);
     expect(await score('timers', 'same')).toBe('31000');
     expect(await score('timers', 'moved')).toBe('1080');
@@ -219,7 +235,7 @@ describe('the scripts on the records of keys', () => {
     const addJobs = async (keys: readonly string[]): Promise<void> => {
       for (const key of keys) {
         await start(key, at(1000));
-        await records.finish(key, 1, { ...forget, againAfterMs: 70 }, 1010);
+        await finishOne(key, 1, { ...forget, againAfterMs: 70 }, 1010);
       }
     };
     const stopped = { now: () => 1000, sleep: async () => {} };
@@ -233,7 +249,7 @@ describe('the scripts on the records of keys', () => {
     await start('k', at(1000));
     await records.addTimer('k', 1005);
     const { timers } = await records.due(1010, 10, 10);
-    await records.finish('k', 1, { ...forget, barrier: 'b' }, 1011);
+    await finishOne('k', 1, { ...forget, barrier: 'b' }, 1011);
     expect(await start('k', at(1012))).toEqual({ kind: 'barrier', barrier: 'b' });
     await records.postpone('timers', 31_010, timers);
     const again = await records.due(1040, 10, 10);
@@ -242,10 +258,10 @@ describe('the scripts on the records of keys', () => {
 
   it('start past a barrier only who has found that very barrier passed', async () => {
     await start('k', at(1000));
-    await records.finish('k', 1, { ...forget, barrier: 'b' }, 1010);
+    await finishOne('k', 1, { ...forget, barrier: 'b' }, 1010);
     expect(await start('k', { ...at(1020), passedBarrier: 'a' })).toEqual({ kind: 'barrier', barrier: 'b' });
     expect(await start('k', { ...at(1030), passedBarrier: 'b' })).toMatchObject({ kind: 'go', run: 2 });
-    await records.finish('k', 2, forget, 1040);
+    await finishOne('k', 2, forget, 1040);
     expect(await record('k')).toEqual({});
   });
 
@@ -263,13 +279,13 @@ describe('the scripts on the records of keys', () => {
     await records.note(plain('k'), 1000);
     await records.note(plain('k'), 1500);
     const low = { reasons: [{ type: 'initial' }], queuedAtMs: 1000 };
-    expect(await records.start('low', at(2000))).toMatchObject(low);
+    expect(await startOne('low', at(2000))).toMatchObject(low);
     // The poller has moved its score ahead.
     const { backlog } = await records.due(2000, 10, 10);
     await records.postpone('backlog', 32_000, backlog);
-    expect(await records.start('moved', at(2000))).toMatchObject(low);
-    expect(await records.start('k', at(2000))).toMatchObject({ reasons: [{ type: 'requeue' }], queuedAtMs: 1000 });
-    await records.finish('k', 3, { kind: 'known', failures: 'count' }, 2010);
+    expect(await startOne('moved', at(2000))).toMatchObject(low);
+    expect(await startOne('k', at(2000))).toMatchObject({ reasons: [{ type: 'requeue' }], queuedAtMs: 1000 });
+    await finishOne('k', 3, { kind: 'known', failures: 'count' }, 2010);
     expect(await start('k', at(2020))).toMatchObject({ reasons: [{ type: 'retry' }], failures: 1 });
   });
 });
@@ -279,7 +295,7 @@ describe('a timer whose add got lost', () => {
     const queue = await fixture.open();
     await queue.addAfter('k', 0);
     // A poller that dies after its look: the score is ahead, and no job was added.
-    const records = new KeyRecords(fixture.redis, fixture.keys);
+    const records = new RedisRecords(fixture.redis, fixture.keys);
     const now = clock.now() + 10;
     const { timers } = await records.due(now, 10, 10);
     await records.postpone('timers', now + 30_000, timers);

@@ -10,80 +10,25 @@ import {
   HISTORY_MS,
   type QueueOptions,
 } from './queue-options.ts';
-import type { BarrierText, Finish } from './run.ts';
+import {
+  type Due,
+  type DueTimer,
+  type Finished,
+  type FinishRequest,
+  type PostponedSet,
+  reasonsOr,
+  type Records,
+  type Scored,
+  type Start,
+  type StartRequest,
+} from './records.ts';
 import type { HoldScope, LowReason, QueuedKey } from './work-queue.ts';
-
-export { FLIGHT_MARGIN_MS } from './queue-options.ts';
-
-/** One question to the start script. */
-export interface StartRequest {
-  readonly key: string;
-  /** The same for the same call sent twice. */
-  readonly nonce: string;
-  readonly passedBarrier?: BarrierText;
-}
-
-/** The answer of the start script, see there. */
-export type Start =
-  | {
-      readonly kind: 'go';
-      readonly run: number;
-      readonly failures: number;
-      readonly reasons: readonly Reason[];
-      /** When the key was first added since its last start; undefined when a timer alone brought it here. */
-      readonly queuedAtMs: number | undefined;
-    }
-  | { readonly kind: 'idle' }
-  | { readonly kind: 'busy' }
-  | { readonly kind: 'held' }
-  | { readonly kind: 'lost'; readonly run: number; readonly failures: number }
-  | { readonly kind: 'barrier'; readonly barrier: BarrierText }
-  | { readonly kind: 'limited'; readonly untilMs: number };
-
-export interface FinishRequest {
-  readonly key: string;
-  readonly run: number;
-  readonly finish: Exclude<Finish, { kind: 'unknown' }>;
-}
-
-export interface Finished {
-  /** False: the run was not the one in flight, and nothing was changed. */
-  readonly current: boolean;
-  /** The key is a dead letter now. */
-  readonly dead: boolean;
-  /** When the key's timer is due, if the finish has set one. */
-  readonly timerMs: number | undefined;
-}
-
-export interface Scored {
-  readonly key: string;
-  readonly score: string;
-}
-
-export interface DueTimer extends Scored {
-  readonly barrier: BarrierText | undefined;
-  readonly barrierAtMs: number;
-}
-
-/** What the poller has to look at. */
-export interface Due {
-  readonly timers: readonly DueTimer[];
-  readonly debounced: readonly Scored[];
-  readonly flights: readonly Scored[];
-  readonly backlog: readonly Scored[];
-  /** Scopes whose hold ends. */
-  readonly holds: readonly Scored[];
-  /** When the next of all these is due. */
-  readonly nextMs: number | undefined;
-  /** Low-priority keys were left for want of room. */
-  readonly backlogLeft: boolean;
-}
 
 const SCRIPTS = ['note', 'start', 'finish', 'due', 'postpone', 'release', 'drop'] as const;
 type Scripts = Record<(typeof SCRIPTS)[number], Script>;
 
-/** The scripts around the key records of one queue, with their arguments and answers as types. */
-export class KeyRecords {
+/** The records in Redis: each step is a script, with its arguments and answers as types. */
+export class RedisRecords implements Records {
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
   readonly #debounce: Debounce | undefined;
@@ -104,7 +49,6 @@ export class KeyRecords {
     this.#scripts = Object.fromEntries(SCRIPTS.map((name) => [name, load(name)])) as Scripts;
   }
 
-  /** @returns when the keys are due: at once, unless adds of this queue are debounced. */
   async note(keys: readonly QueuedKey[], nowMs: number): Promise<void> {
     const { recordPrefix, debounced, holds, heldPrefix } = this.#keys;
     const args: (string | number)[] = [nowMs, this.#debounce?.windowMs ?? 0, this.#debounce?.maxMs ?? 0];
@@ -122,44 +66,26 @@ export class KeyRecords {
     const { recordPrefix, timers, flights, backlog, debounced, runs, queue, holds, heldPrefix, bucket, dead } =
       this.#keys;
     const [msPerToken, burst] = this.#limits;
+    const each = requests.flatMap(({ key, nonce, passedBarrier = '' }) => [key, nonce, passedBarrier]);
     const answers = (await this.#scripts.start(
       [recordPrefix, timers, flights, backlog, debounced, runs, queue, holds, heldPrefix, bucket, dead],
-      [
-        ...[at.nowMs, at.deadlineMs, FLIGHT_MARGIN_MS, BARRIER_AGAIN_MS, msPerToken, burst],
-        ...requests.flatMap(({ key, nonce, passedBarrier = '' }) => [key, nonce, passedBarrier]),
-      ],
+      [at.nowMs, at.deadlineMs, FLIGHT_MARGIN_MS, BARRIER_AGAIN_MS, msPerToken, burst, ...each],
     )) as StartAnswer[];
     return answers.map(decodeStart);
   }
 
-  async start(
-    key: string,
-    { nowMs, deadlineMs, ...request }: { nowMs: number; deadlineMs: number } & Omit<StartRequest, 'key'>,
-  ): Promise<Start> {
-    const [start] = await this.startAll([{ key, ...request }], { nowMs, deadlineMs });
-    return start ?? { kind: 'idle' };
-  }
-
   async finishAll(requests: readonly FinishRequest[], nowMs: number): Promise<Finished[]> {
     const { recordPrefix, timers, flights, dead, historyPrefix } = this.#keys;
+    const each = requests.flatMap(({ key, run, finish }) => [key, run, ...finishArguments(finish, nowMs)]);
     const answers = (await this.#scripts.finish(
       [recordPrefix, timers, flights, dead, historyPrefix],
-      [
-        ...[nowMs, FLIGHT_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS],
-        ...requests.flatMap(({ key, run, finish }) => [key, run, ...finishArguments(finish, nowMs)]),
-      ],
+      [nowMs, FLIGHT_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, ...each],
     )) as [number, string][];
     return answers.map(([code, timer]) => ({
       current: code > 0,
       dead: code === 2,
       timerMs: timer ? Number(timer) : undefined,
     }));
-  }
-
-  /** @returns whether the run was the one in flight; if not, nothing was changed. */
-  async finish(key: string, run: number, finish: FinishRequest['finish'], nowMs: number): Promise<boolean> {
-    const [finished] = await this.finishAll([{ key, run, finish }], nowMs);
-    return finished?.current ?? false;
   }
 
   async due(nowMs: number, limit: number, room: number): Promise<Due> {
@@ -193,17 +119,12 @@ export class KeyRecords {
     };
   }
 
-  async postpone(
-    set: 'timers' | 'debounced' | 'flights' | 'backlog',
-    toMs: number,
-    entries: readonly Scored[],
-  ): Promise<void> {
+  async postpone(set: PostponedSet, toMs: number, entries: readonly Scored[]): Promise<void> {
     if (entries.length === 0) return;
     const args = entries.flatMap(({ key, score }) => [key, score]);
     await this.#scripts.postpone([this.#keys[set], set === 'backlog' ? this.#keys.recordPrefix : ''], [toMs, ...args]);
   }
 
-  /** Earliest time wins. */
   async addTimer(key: string, atMs: number): Promise<void> {
     await this.#redis.zadd(this.#keys.timers, 'LT', atMs, key);
   }
@@ -225,7 +146,6 @@ export class KeyRecords {
     await step.exec();
   }
 
-  /** @param onlyIfEnds the end as it was read: a hold that was prolonged since stays. */
   async release(scope: string, onlyIfEnds = ''): Promise<void> {
     const { holds, holdEnds, heldPrefix, backlog } = this.#keys;
     await this.#scripts.release([holds, holdEnds, heldPrefix + scope, backlog], [scope, onlyIfEnds]);
@@ -256,7 +176,7 @@ function decodeStart(answer: StartAnswer): Start {
         string,
         LowReason | '',
       ];
-      const reasons = reasonsFrom(noted, { low: low || undefined, failures });
+      const reasons = reasonsOr(notedReasons(noted), { low: low || undefined, failures });
       return { kind, run, failures, reasons, queuedAtMs: queuedAt ? Number(queuedAt) : undefined };
     }
     case 'lost':
@@ -278,12 +198,6 @@ function finishArguments(finish: FinishRequest['finish'], nowMs: number): (strin
   const { failures, againAfterMs, barrier = '', error = '', dead = false } = finish;
   const again = againAfterMs === undefined ? '' : Math.round(nowMs + againAfterMs);
   return [failures, again, barrier, error.slice(0, ERROR_LENGTH), dead ? '1' : ''];
-}
-
-/** A run that no add gave a reason for comes from the backlog or from a timer, which the last outcome has set. */
-function reasonsFrom(noted: string, run: { low: LowReason | undefined; failures: number }): Reason[] {
-  if (noted) return notedReasons(noted);
-  return [{ type: run.low ?? (run.failures > 0 ? 'retry' : 'requeue') }];
 }
 
 export function notedReasons(text: string): Reason[] {

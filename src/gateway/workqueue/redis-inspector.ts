@@ -1,10 +1,20 @@
 import type { Redis } from '../cache/redis.ts';
-import { notedReasons } from './key-record.ts';
-import type { Hold, HoldScope, KeyList, KeyPage, KeyStatus, PastOutcome, Wait } from './key-status.ts';
+import { notedReasons } from './redis-records.ts';
+import {
+  type Hold,
+  type HoldScope,
+  type KeyList,
+  type KeyPage,
+  type KeyStatus,
+  type PastOutcome,
+  type Wait,
+  waitFor,
+} from './key-status.ts';
+import type { Inspector } from './records.ts';
 import { type QueueKeys, scopesOf } from './queue-keys.ts';
 
-/** Reads what is known of keys. Nothing here changes anything, and nothing is read while a key runs. */
-export class Inspector {
+/** Reads the records in Redis, and BullMQ's own keys where they alone tell whether a key is queued. */
+export class RedisInspector implements Inspector {
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
   /** Of BullMQ's own keys. */
@@ -132,9 +142,4 @@ export class Inspector {
     ]);
     return active === null && exists > 0;
   }
-}
-
-function waitFor({ scope, untilMs }: Hold): Wait {
-  if (scope !== 'breaker') return { reason: 'paused', by: scope };
-  return { reason: 'breaker', ...(untilMs === undefined ? {} : { untilMs }) };
 }
