@@ -3,6 +3,7 @@ import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { messageOf, UserError } from '../core/index.ts';
 import type { GatewayOptions } from './gateway-command.ts';
 import { packageRoot } from './package-root.ts';
+import { queueCommands } from './queue-commands.ts';
 import type { StartOptions } from './start-command.ts';
 
 /**
@@ -35,6 +36,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
     .option('--port <number>', 'overrides $LEVELHOOK_PORT', port)
     .action(async (options: GatewayOptions) => (await import('./gateway-command.ts')).gatewayCommand(options));
+  program.addCommand(withErrorsAsSentences(queueCommands()));
   try {
     await program.parseAsync(argv);
   } catch (error) {
@@ -46,6 +48,12 @@ export async function main(argv: readonly string[]): Promise<void> {
     process.stderr.write(`levelhook: ${textOf(error)}\n`);
     process.exitCode = 1;
   }
+}
+
+/** What `command()` hands down to its own, and `addCommand` does not. */
+function withErrorsAsSentences(command: Command): Command {
+  for (const each of [command, ...command.commands]) each.exitOverride().configureOutput({ outputError: () => {} });
+  return command;
 }
 
 function textOf(error: unknown): string {

@@ -83,6 +83,7 @@ export class Gateway {
       ready: this.#readyChecks(),
       metrics: () => this.#renderMetrics(),
       dashboard: this.#dashboard,
+      queues: () => (this.#parts?.recovery.healthy ? this.#queues : undefined),
     });
   }
 
