@@ -15,6 +15,17 @@ const watchMap = z.discriminatedUnion('by', [
   z.object({ by: z.literal('selector'), path: z.string().min(1), orphansOnly: z.boolean().exactOptional() }),
 ]);
 
+const queue = z.object({
+  maxAttempts: z.int().min(1).max(1000).exactOptional(),
+  rateLimit: z
+    .object({ perSecond: z.number().min(0.001).max(100_000), burst: z.int().min(1).max(100_000) })
+    .exactOptional(),
+  debounce: z
+    .object({ seconds: z.number().min(0.001).max(3600), maxSeconds: z.number().min(0.001).max(86_400) })
+    .refine(({ seconds, maxSeconds }) => maxSeconds >= seconds, 'maxSeconds must not be less than seconds')
+    .exactOptional(),
+});
+
 /** Decodes a function's description on the gateway's side. A separate file: zod is no part of a function's bundle. */
 export const descriptionSchema: z.ZodType<Description> = z.object({
   version: z.literal(CONTRACT_VERSION),
@@ -26,4 +37,5 @@ export const descriptionSchema: z.ZodType<Description> = z.object({
   indexes: z.array(groupVersionKind.extend({ index: indexSpec })).default([]),
   concurrency: z.int().min(1).max(1000).default(1),
   timeoutSeconds: z.number().min(1).max(900).default(15),
+  queue: queue.exactOptional(),
 });

@@ -13,7 +13,7 @@ export {
   viewKeys,
   viewPrefix,
 } from './cache-layout.ts';
-export type { Description, WatchMap } from './description.ts';
+export type { Description, QueueDescription, WatchMap } from './description.ts';
 export { LEVELHOOK_HEADER, type OutcomeBody, type RequestResult, type Write } from './outcome.ts';
 export {
   generateSecret,

@@ -66,7 +66,8 @@ export class Dispatcher implements Process {
     if (result === 'error') metrics.count('controller_runtime_reconcile_errors_total', { controller });
     metrics.count('levelhook_triggers_total', { controller, outcome: outcome.kind });
     this.#log(run, outcome, finish, durationMs);
-    return this.#withBarrier(finish, writesOf(outcome));
+    const told = finish.kind === 'known' && 'message' in outcome ? { ...finish, error: outcome.message } : finish;
+    return this.#withBarrier(told, writesOf(outcome));
   }
 
   async lost(run: { key: string; run: number; failures: number }): Promise<Finish & { readonly kind: 'known' }> {
