@@ -1,7 +1,6 @@
 import { type Clock, silentMetrics } from '../../src/core/index.ts';
 import { MemoryStore } from '../../src/gateway/workqueue/memory-store.ts';
 import { MemoryWorkQueue } from '../../src/gateway/workqueue/memory-work-queue.ts';
-import { LEAST_MS } from '../../src/gateway/workqueue/poller.ts';
 import type { QueueOptions } from '../../src/gateway/workqueue/work-queue.ts';
 import { noting } from './redis-queue.ts';
 
@@ -34,11 +33,11 @@ export class MemoryQueueFixture {
     );
   }
 
-  async unsettled(flying: number): Promise<boolean> {
+  async unsettled(flying: number, lateMs: number): Promise<boolean> {
     const { timers, debounced, flights, waiting, out } = this.store;
-    const before = this.clock.now() - LEAST_MS;
+    const before = this.clock.now() - lateMs;
     const due = [timers, debounced, flights].some((set) => [...set.values()].some((atMs) => atMs <= before));
-    return due || out.size !== flying || (waiting.size > 0 && out.size < this.#concurrency);
+    return due || out.size > flying || (waiting.size > 0 && out.size < this.#concurrency);
   }
 
   async close(): Promise<void> {

@@ -90,13 +90,13 @@ export class MemoryRecords implements Records {
     return { ...found, nextMs: nextMs === Infinity ? undefined : nextMs, backlogLeft };
   }
 
-  async postpone(name: PostponedSet, toMs: number, entries: readonly Scored[]): Promise<void> {
+  async postpone(name: PostponedSet, toMs: number, entries: readonly Scored[], added = false): Promise<void> {
     const set = this.#store[name];
     for (const { key, score } of entries) {
       const atMs = set.get(key);
       if (atMs === undefined || atMs !== Number(score)) continue;
       set.set(key, toMs);
-      if (name === 'backlog') this.#store.record(key).queuedAtMs ??= atMs;
+      if (added) this.#store.record(key).queuedAtMs ??= Math.floor(atMs);
     }
   }
 
@@ -148,11 +148,14 @@ export class MemoryRecords implements Records {
     const { flight, barrier, queuedAtMs } = record;
     if (flight?.nonce === nonce)
       return { kind: 'go', run: flight.run, failures: record.failures, reasons: [], queuedAtMs };
+    const lowAtMs = backlog.get(key);
+    const timerMs = timers.get(key) ?? Infinity;
+    const wanted = queuedAtMs !== undefined || lowAtMs !== undefined || timerMs <= nowMs || debounced.has(key);
     if (flight && flight.deadlineMs + FLIGHT_MARGIN_MS <= nowMs) {
+      record.dirty ||= wanted;
       return { kind: 'lost', run: flight.run, failures: record.failures };
     }
-    const lowAtMs = backlog.get(key);
-    if (queuedAtMs === undefined && lowAtMs === undefined && !timers.has(key) && !debounced.has(key)) {
+    if (!wanted) {
       this.#tidy(key);
       return { kind: 'idle' };
     }

@@ -18,7 +18,7 @@ export const LEAST_MS = 5;
 /** While keys of the backlog wait for room. */
 const BACKLOG_MS = 20;
 /** Somebody else may have set a timer, and died: at rest this is all that happens. */
-const IDLE_MS = 1000;
+export const IDLE_MS = 1000;
 const LIMIT = 500;
 /** A key that was added and not started within this time is added again. */
 const ADD_AGAIN_MS = 30_000;
@@ -79,9 +79,11 @@ export class Poller {
     for (;;) {
       const ms = Math.max(this.#nextMs, earliestMs) - clock.now();
       if (signal.aborted || ms <= 0) return;
-      this.#wakeUp = new AbortController();
-      await clock.sleep(ms, this.#wakeUp.signal);
-      this.#wakeUp = undefined;
+      const wakeUp = new AbortController();
+      this.#wakeUp = wakeUp;
+      await clock.sleep(ms, wakeUp.signal);
+      // Trap: after a stop and a start at once there is another sleeper already.
+      if (this.#wakeUp === wakeUp) this.#wakeUp = undefined;
     }
   }
 
@@ -100,10 +102,10 @@ export class Poller {
     }
     await addJobs([...ready, ...debounced, ...flights, ...backlog].map(({ key }) => key));
     const again = now + ADD_AGAIN_MS;
-    await records.postpone('timers', again, ready);
-    await records.postpone('debounced', again, debounced);
+    await records.postpone('timers', again, ready, true);
+    await records.postpone('debounced', again, debounced, true);
     await records.postpone('flights', now + SETTLE_AGAIN_MS, flights);
-    await records.postpone('backlog', again, backlog);
+    await records.postpone('backlog', again, backlog, true);
     // Out of the way of keys that can run, and looked at again soon.
     await records.postpone('timers', now + BARRIER_AGAIN_MS, waiting);
     for (const { key: scope, score } of holds) await records.release(scope, score);

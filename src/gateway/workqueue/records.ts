@@ -90,8 +90,8 @@ export interface Records {
   finishAll(requests: readonly FinishRequest[], nowMs: number): Promise<Finished[]>;
   /** @param limit of each but the backlog. @param room how many jobs may wait before low keys stay in the backlog. */
   due(nowMs: number, limit: number, room: number): Promise<Due>;
-  /** Moves scores that are still as they were read. */
-  postpone(set: PostponedSet, toMs: number, entries: readonly Scored[]): Promise<void>;
+  /** Moves scores that are still as they were read. @param added jobs were added for these keys, which are to run. */
+  postpone(set: PostponedSet, toMs: number, entries: readonly Scored[], added?: boolean): Promise<void>;
   /** Earliest time wins. */
   addTimer(key: string, atMs: number): Promise<void>;
   addToBacklog(keys: readonly string[], nowMs: number, reason: LowReason): Promise<void>;

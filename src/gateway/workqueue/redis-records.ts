@@ -119,10 +119,10 @@ export class RedisRecords implements Records {
     };
   }
 
-  async postpone(set: PostponedSet, toMs: number, entries: readonly Scored[]): Promise<void> {
+  async postpone(set: PostponedSet, toMs: number, entries: readonly Scored[], added = false): Promise<void> {
     if (entries.length === 0) return;
     const args = entries.flatMap(({ key, score }) => [key, score]);
-    await this.#scripts.postpone([this.#keys[set], set === 'backlog' ? this.#keys.recordPrefix : ''], [toMs, ...args]);
+    await this.#scripts.postpone([this.#keys[set], added ? this.#keys.recordPrefix : ''], [toMs, ...args]);
   }
 
   async addTimer(key: string, atMs: number): Promise<void> {

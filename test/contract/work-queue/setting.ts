@@ -1,6 +1,7 @@
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect } from 'vitest';
 import type { Reason } from '../../../src/contract/index.ts';
+import { LEAST_MS } from '../../../src/gateway/workqueue/poller.ts';
 import type { Finish, QueueOptions, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
@@ -12,8 +13,11 @@ export interface WorkQueueFixture {
   open(options?: Partial<QueueOptions>): Promise<WorkQueue>;
   /** How many keys wait for anything, now or later; runs in flight included. */
   pending(): Promise<number>;
-  /** Whether anything still happens for which no time need pass, while `flying` runs are in the middle. */
-  unsettled(flying: number): Promise<boolean>;
+  /**
+   * Whether anything still happens for which no time need pass, while `flying` runs are in the middle. What is due for
+   * less than `lateMs` may need some.
+   */
+  unsettled(flying: number, lateMs: number): Promise<boolean>;
   /** Warnings and errors that were logged. */
   readonly troubles: readonly string[];
   close(): Promise<void>;
@@ -30,12 +34,22 @@ export const plain = (...keys: string[]) => keys.map((key) => ({ key, reasons: [
 export const numbered = (stem: string, count: number): string[] =>
   Array.from({ length: count }, (_, at) => `${stem}${at}`);
 
+/** Something that is given runs. */
+export interface Watched {
+  /** Keys running now. */
+  readonly flying: readonly string[];
+  /** Keys of which two runs were seen at a time. */
+  readonly overlaps: readonly string[];
+}
+
 /** One test's queue, what it runs, and its time. */
 export class Setting {
   readonly clock = new VirtualClock();
   readonly #fixture: WorkQueueFixture;
-  readonly #processes: RecordingProcess[] = [];
+  readonly #processes: Watched[] = [];
   #closed = false;
+  /** How late a timer may be: as far as two looks of a poller are apart. */
+  lateMs = LEAST_MS;
   queue!: WorkQueue;
   process!: RecordingProcess;
 
@@ -44,11 +58,14 @@ export class Setting {
     this.clock = clock;
   }
 
-  static async create(create: CreateFixture): Promise<Setting> {
+  /** @param open whether to open a queue and make a process for it. */
+  static async create(create: CreateFixture, open = true): Promise<Setting> {
     const clock = new VirtualClock();
     const setting = new Setting(await create(clock), clock);
-    setting.queue = await setting.open();
-    setting.process = setting.newProcess();
+    if (open) {
+      setting.queue = await setting.open();
+      setting.process = setting.newProcess();
+    }
     return setting;
   }
 
@@ -61,6 +78,11 @@ export class Setting {
     const process = new RecordingProcess(this.clock);
     this.#processes.push(process);
     return process;
+  }
+
+  /** Its runs count as going on for `settle`. */
+  watch(process: Watched): void {
+    this.#processes.push(process);
   }
 
   /** Runs of `key` that start stay in flight until they are let go. */
@@ -82,7 +104,7 @@ export class Setting {
       async () => {
         // Everything that needs no more than this turn of the event loop is done after it.
         await setImmediate();
-        expect(await this.#fixture.unsettled(flying())).toBe(false);
+        expect(await this.#fixture.unsettled(flying(), this.lateMs)).toBe(false);
       },
       20_000,
       1,

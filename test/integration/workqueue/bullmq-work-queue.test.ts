@@ -282,7 +282,7 @@ describe('the scripts on the records of keys', () => {
     expect(await startOne('low', at(2000))).toMatchObject(low);
     // The poller has moved its score ahead.
     const { backlog } = await records.due(2000, 10, 10);
-    await records.postpone('backlog', 32_000, backlog);
+    await records.postpone('backlog', 32_000, backlog, true);
     expect(await startOne('moved', at(2000))).toMatchObject(low);
     expect(await startOne('k', at(2000))).toMatchObject({ reasons: [{ type: 'requeue' }], queuedAtMs: 1000 });
     await finishOne('k', 3, { kind: 'known', failures: 'count' }, 2010);

@@ -77,8 +77,13 @@ local function start(key, nonce, seen)
   if run and r[3] == nonce then return { 'go', tonumber(run), failures, reasons, queued_at, '' } end
 
   local timer, low, waited = score(timers, key), score(backlog, key), score(debounced, key)
-  local wanted = r[7] or timer or low or waited
-  if run and tonumber(r[2]) + margin <= now then return { 'lost', tonumber(run), failures } end
+  -- A timer of the future is no reason: a job that comes too often must not cut a backoff short.
+  local wanted = r[7] or (timer and tonumber(timer) <= now) or low or waited
+  if run and tonumber(r[2]) + margin <= now then
+    -- This job ends with the settling: what it was added for must not wait for the backoff.
+    if wanted then redis.call('HSET', record, 'dirty', '1') end
+    return { 'lost', tonumber(run), failures }
+  end
   if not wanted then return { 'idle' } end
   if run then
     redis.call('HSET', record, 'dirty', '1')
@@ -123,7 +128,6 @@ local function start(key, nonce, seen)
   if low then
     low_reason = redis.call('HGET', KEYS[7], 'lowReason') or ''
     redis.call('ZREM', backlog, key)
-    -- The poller moves the score ahead when it adds the job, and keeps the time of the add on the record.
     if queued_at == '' and tonumber(low) <= now then queued_at = low end
   end
   if timer then redis.call('ZREM', timers, key) end
