@@ -2,12 +2,8 @@ import { type Clock, type Logger, silentLogger, silentMetrics } from '../../src/
 import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
 import { BullMqWorkQueue } from '../../src/gateway/workqueue/bullmq-work-queue.ts';
 import { queueKeys, type QueueKeys } from '../../src/gateway/workqueue/queue-keys.ts';
+import type { QueueOptions } from '../../src/gateway/workqueue/work-queue.ts';
 import { uniqueName } from './levelhook.ts';
-
-export interface OpenQueue {
-  readonly concurrency?: number;
-  readonly timeoutMs?: number;
-}
 
 /** One queue in Redis that nobody else has, and any number of gateways on it. */
 export class RedisQueueFixture {
@@ -31,15 +27,16 @@ export class RedisQueueFixture {
   }
 
   /** One more gateway: with a connection of its own, as in a process of its own. */
-  async open({ concurrency = 4, timeoutMs = 15_000 }: OpenQueue = {}): Promise<BullMqWorkQueue> {
+  async open(options: Partial<QueueOptions> = {}): Promise<BullMqWorkQueue> {
     const redis = await connectRedis(this.#url);
     const { clock, scope } = this;
     const logger = noting(this.troubles);
     const queue = new BullMqWorkQueue({
       redis,
       ...scope,
-      concurrency,
-      timeoutMs,
+      concurrency: 4,
+      timeoutMs: 15_000,
+      ...options,
       clock,
       logger,
       metrics: silentMetrics,
@@ -50,18 +47,47 @@ export class RedisQueueFixture {
 
   /** What is to run, now or ever. */
   async pending(): Promise<number> {
-    const { waiting, timers, flights, backlog, prefix } = this.keys;
-    const bullmq = `${prefix}:${this.scope.name}`;
-    const counts = await Promise.all([
-      this.redis.llen(waiting),
-      this.redis.llen(`${bullmq}:active`),
+    const { timers, debounced, flights, backlog, heldPrefix } = this.keys;
+    const held = (await this.names())
+      .filter((name) => name.startsWith('held:'))
+      .map((name) => heldPrefix + name.slice(5));
+    const [jobs, ...counts] = await Promise.all([
+      this.#jobs(),
+      ...[timers, debounced, flights, backlog, ...held].map((set) => this.redis.zcard(set)),
+    ]);
+    return jobs.waiting + jobs.active + counts.reduce((sum, count) => sum + count, 0);
+  }
+
+  /** Whether anything still happens for which no time need pass, while `flying` runs are in the middle. */
+  async unsettled(flying: number, lateMs: number): Promise<boolean> {
+    if (this.#talking()) return true;
+    const { timers, debounced, flights } = this.keys;
+    const due = await Promise.all(
+      [timers, debounced, flights].map((set) => this.redis.zcount(set, '-inf', this.clock.now() - lateMs)),
+    );
+    const { waiting, active, concurrency } = await this.#jobs();
+    const idle = active <= flying && (waiting === 0 || active >= concurrency);
+    return !idle || due.some((count) => count > 0) || this.#talking();
+  }
+
+  /** Whether a gateway waits for an answer: its poller is in the middle of a look. */
+  #talking(): boolean {
+    return this.#opened.some(({ redis }) => {
+      const { commandQueue } = redis as unknown as { commandQueue: { length: number } };
+      return commandQueue.length > 0;
+    });
+  }
+
+  async #jobs(): Promise<{ waiting: number; active: number; concurrency: number }> {
+    const bullmq = `${this.keys.prefix}:${this.scope.name}`;
+    const [waiting, delayed, prioritized, active, concurrency] = await Promise.all([
+      this.redis.llen(this.keys.waiting),
       this.redis.zcard(`${bullmq}:delayed`),
       this.redis.zcard(`${bullmq}:prioritized`),
-      this.redis.zcard(timers),
-      this.redis.zcard(flights),
-      this.redis.zcard(backlog),
+      this.redis.llen(`${bullmq}:active`),
+      this.redis.hget(`${bullmq}:meta`, 'concurrency'),
     ]);
-    return counts.reduce((sum, count) => sum + count);
+    return { waiting: waiting + delayed + prioritized, active, concurrency: Number(concurrency) };
   }
 
   /** The names of this queue's keys in Redis, without the common prefix, in order. */
@@ -83,7 +109,7 @@ export class RedisQueueFixture {
   }
 }
 
-function noting(lines: string[]): Logger {
+export function noting(lines: string[]): Logger {
   const note = (fields: object, message: string): number => lines.push(`${message} ${JSON.stringify(fields)}`);
   return { ...silentLogger, warn: note, error: note, child: () => noting(lines) };
 }

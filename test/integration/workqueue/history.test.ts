@@ -85,7 +85,7 @@ it(`keeps its promises through ${ADDS} adds of ${KEYS.length} keys on two proces
   }
   for (const key of CHAINS) expect(runs.filter((run) => run.key === key).length, key).toBeGreaterThan(CHAIN_LENGTH);
   expect(fixture.troubles).toEqual([]);
-  // Nothing remembers the keys.
-  const names = await fixture.names();
+  // Nothing remembers the keys, but for the failures of late.
+  const names = (await fixture.names()).filter((name) => !name.startsWith('history:'));
   expect(names.filter((name) => !name.startsWith('controller:'))).toEqual(['queue', 'runs']);
 }, 60_000);
