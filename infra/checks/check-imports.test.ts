@@ -86,6 +86,7 @@ const violations: Violation[] = [
   { rule: 'home-of-cockatiel', from: 'src/gateway/dispatch/f.ts', to: 'cockatiel' },
   { rule: 'home-of-json-schema-to-typescript', from: 'src/gateway/dispatch/f.ts', to: 'json-schema-to-typescript' },
   { rule: 'home-of-commander', from: 'src/gateway/server/c.ts', to: 'commander' },
+  { rule: 'home-of-json-schema-to-typescript', from: 'src/cli/other.ts', to: 'json-schema-to-typescript' },
   { rule: 'home-of-bull-board', from: 'src/gateway/server/d.ts', to: '@bull-board/hono' },
   { rule: 'home-of-zod', from: 'src/contract/e.ts', to: 'zod' },
   { rule: 'functions-own-folder-only', from: 'functions/hello/a.ts', to: 'node:fs' },

@@ -57,7 +57,7 @@ const schema = z.object({
    */
   LEVELHOOK_CACHE_URL: z
     .url({ protocol: /^https?$/, error: 'must be an http:// or https:// URL' })
-    .refine(isSecureUrl, 'must be https, or on loopback: tokens are sent there')
+    .refine((url) => URL.canParse(url) && isSecureUrl(url), 'must be https, or on loopback: tokens are sent there')
     .transform((url) => url.replace(/\/+$/, ''))
     .optional(),
   /** How long a function's token for the cache API is valid beyond the time of a run. */

@@ -68,8 +68,6 @@ func (r *reader) read(ctx context.Context, config *rest.Config) error {
 	r.say("one: %v", object.Object["data"])
 	_, err = dynamicClient.Resource(configMaps).Namespace(r.namespace).Get(ctx, "nope", metav1.GetOptions{})
 	r.say("nope: %v, not found %t", err, errors.IsNotFound(err))
-	_, err = dynamicClient.Resource(configMaps).Namespace(r.namespace).List(ctx, metav1.ListOptions{ResourceVersion: "99999999999"})
-	r.say("future: timeout %t", errors.IsTimeout(err))
 
 	pages := pager.New(pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) {
 		return dynamicClient.Resource(configMaps).Namespace(r.namespace).List(ctx, options)

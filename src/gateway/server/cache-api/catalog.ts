@@ -112,14 +112,22 @@ export class Catalog {
   #ask<T>(path: string): Promise<T | undefined> {
     const known = this.#remembered.get(path) as Remembered<T | undefined> | undefined;
     if (known && known.untilMs > this.#now()) return known.value;
-    const value = this.#client.json<T>({ path, signal: AbortSignal.timeout(ANSWER_MS) }).catch(() => undefined);
-    this.#remembered.set(path, { value, untilMs: this.#now() + FRESH_MS });
-    return value;
+    const remember = (value: Promise<T | undefined>, ms: number): Promise<T | undefined> => {
+      this.#remembered.set(path, { value, untilMs: this.#now() + ms });
+      return value;
+    };
+    const asked = this.#client.json<T>({ path, signal: AbortSignal.timeout(ANSWER_MS) });
+    return remember(
+      asked.catch(() => remember(Promise.resolve(undefined), RETRY_MS)),
+      FRESH_MS,
+    );
   }
 }
 
 /** A list must not wait long for the apiserver, which it does not need. */
 const ANSWER_MS = 2000;
+/** How long no answer is taken for an answer. */
+const RETRY_MS = 2000;
 
 interface Definition {
   readonly spec?: {

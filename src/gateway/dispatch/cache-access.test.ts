@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest';
+import { resource } from '../../core/index.ts';
+import type { CacheScope } from '../../contract/index.ts';
+import type { View } from '../cache/view.ts';
+import { CacheAccess } from './cache-access.ts';
+
+const viewOf = (kind: string, namespace?: string): View =>
+  ({
+    resource: resource('v1', kind),
+    location: { prefix: `${kind}-${namespace}`, ...(namespace === undefined ? {} : { namespace }) },
+  }) as View;
+
+function world(views: readonly View[]) {
+  const signed: { scope: CacheScope; expiresAtMs: number }[] = [];
+  let now = 0;
+  const clock = { now: () => now, sleep: async () => {} };
+  const keys = {
+    sign: async (_: string, scope: CacheScope, expiresAtMs: number) => {
+      signed.push({ scope, expiresAtMs });
+      return `token-${signed.length}`;
+    },
+  };
+  const options = { controller: 'x', views, clock, lifetimeMs: 600_000, timeoutMs: 15_000 };
+  return {
+    signed,
+    access: new CacheAccess({ ...options, api: { url: 'https://g/cache', keys } }),
+    without: new CacheAccess({ ...options, api: undefined }),
+    at: (ms: number) => (now = ms),
+  };
+}
+
+describe('what a trigger says of the cache', () => {
+  it('without an address, the views alone', async () => {
+    const { without } = world([viewOf('Pod')]);
+    expect(await without.location()).toEqual({ views: { 'v1/Pod': [{ prefix: 'Pod-undefined' }] } });
+  });
+
+  it('a token of what is cached for the controller, and nothing else', async () => {
+    const { access, signed } = world([viewOf('Pod'), viewOf('ConfigMap', 'a'), viewOf('ConfigMap', 'b')]);
+    expect(await access.location()).toMatchObject({ url: 'https://g/cache', token: 'token-1' });
+    expect(signed[0]?.scope).toEqual({ 'v1/Pod': '*', 'v1/ConfigMap': ['a', 'b'] });
+  });
+
+  it('the same token for a while, and always one that outlives the run', async () => {
+    const { access, signed, at } = world([viewOf('Pod')]);
+    for (let ms = 0; ms < 3_600_000; ms += 10_000) {
+      at(ms);
+      await access.location();
+      const { expiresAtMs = 0 } = signed.at(-1) ?? {};
+      expect(expiresAtMs - ms).toBeGreaterThanOrEqual(15_000 + 300_000);
+    }
+    expect(signed.length).toBeLessThan(15);
+  });
+});

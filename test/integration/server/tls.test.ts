@@ -1,0 +1,71 @@
+import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Agent, request } from 'undici';
+import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
+import { Dashboard } from '../../../src/gateway/server/dashboard.ts';
+import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
+import { eventually } from '../../harness/eventually.ts';
+
+describe('a gateway with a certificate', () => {
+  let folder: string;
+  let first: string;
+  let second: string;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'levelhook-tls-'));
+    first = await createCertificates(join(folder, 'first'));
+    second = await createCertificates(join(folder, 'second'));
+  });
+  afterAll(() => rm(folder, { recursive: true }));
+
+  const files = () => ({ certFile: join(folder, 'tls.crt'), keyFile: join(folder, 'tls.key') });
+  async function use(which: 'first' | 'second'): Promise<void> {
+    await copyFile(join(folder, which, 'serving.key'), files().keyFile);
+    await copyFile(join(folder, which, 'serving.crt'), files().certFile);
+  }
+  const serverOf = () =>
+    new AdminServer({
+      host: '127.0.0.1',
+      port: 0,
+      live: new Map([['ping', () => undefined]]),
+      ready: new Map(),
+      metrics: async () => '',
+      dashboard: new Dashboard(),
+      tls: files(),
+    });
+
+  /** Over a new connection, so with the certificate of now. */
+  async function ask(url: string, ca: string): Promise<string> {
+    const agent = new Agent({ connect: { ca } });
+    try {
+      return await (await request(`${url}/livez`, { dispatcher: agent })).body.text();
+    } finally {
+      await agent.destroy();
+    }
+  }
+
+  it('serves https alone, and takes a renewed certificate without a restart', async () => {
+    await use('first');
+    const server = serverOf();
+    await server.start();
+    try {
+      expect(server.url).toMatch(/^https:/);
+      expect(await ask(server.url, first)).toBe('ok');
+      await expect(ask(server.url, second)).rejects.toThrow(/certificate/);
+      await expect(request(`${server.url.replace('https', 'http')}/livez`)).rejects.toThrow();
+      await use('second');
+      await eventually(async () => expect(await ask(server.url, second)).toBe('ok'), 60_000);
+    } finally {
+      await server.stop();
+    }
+  });
+
+  it('does not start with files that it cannot use', async () => {
+    await use('first');
+    await writeFile(files().certFile, 'nothing');
+    await expect(serverOf().start()).rejects.toThrow(/The certificate .*tls.crt with the key .*tls.key cannot be used/);
+    await copyFile(join(folder, 'second', 'serving.crt'), files().certFile);
+    await expect(serverOf().start()).rejects.toThrow(/cannot be used/);
+  });
+});
