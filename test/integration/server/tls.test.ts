@@ -2,6 +2,7 @@ import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Hono } from 'hono';
 import { Agent, request } from 'undici';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
 import { Dashboard } from '../../../src/gateway/server/dashboard.ts';
@@ -32,6 +33,8 @@ describe('a gateway with a certificate', () => {
       ready: new Map(),
       metrics: async () => '',
       dashboard: new Dashboard(),
+      reconcile: new Hono(),
+      queues: () => new Map(),
       tls: files(),
     });
 
