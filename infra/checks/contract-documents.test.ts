@@ -1,13 +1,22 @@
+import { once } from 'node:events';
 import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { basename, join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { decodeTrigger, importSecret, verify } from '../../src/contract/index.ts';
+import { resource, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
+import { decodeTrigger, generateSecret, importSecret, verify } from '../../src/contract/index.ts';
 import { descriptionSchema } from '../../src/contract/description-schema.ts';
 import { outcomeSchema } from '../../src/contract/outcome-schema.ts';
+import { controller, createFunctionApp } from '../../src/function/index.ts';
+import { describeFunction } from '../../src/gateway/controllers/describe.ts';
+import { Dispatcher } from '../../src/gateway/dispatch/dispatcher.ts';
+import { Endpoint } from '../../src/gateway/dispatch/endpoint.ts';
 import { contractDocuments, type DocumentName, jsonSchema } from './contract-documents.ts';
 import { repositoryRoot } from './temp-repository.ts';
 
@@ -73,6 +82,66 @@ describe('the published contract', () => {
       await verify([await importSecret(secret)], { headers, nowMs, body: request.body });
     }
     expect(published.trigger(JSON.parse(request.body))).toBe(true);
+  });
+});
+
+describe('what gateway and SDK send', () => {
+  const strictly = (name: DocumentName, value: unknown): unknown => {
+    const validate = ajv.compile(jsonSchema(name, 'strict'));
+    validate(value);
+    return validate.errors ?? [];
+  };
+
+  it('is what is published, and no field more', async () => {
+    const secret = generateSecret();
+    const keys = [await importSecret(secret)];
+    const pods = resource('v1', 'Pod');
+    const web = controller({ name: 'web', for: pods, timeoutSeconds: 5 }).reconcile(async (_request, { api }) => {
+      await api.create(pods, { metadata: { name: 'x' } });
+      return { requeueAfterSeconds: 5 };
+    });
+    const app = createFunctionApp(web, {
+      secrets: [secret],
+      cache: () => ({ get: async () => undefined, list: async () => ({ items: [], version: '1' }) }),
+      api: async () => ({ status: 201, body: '{"metadata":{"name":"x","uid":"u","resourceVersion":"5"}}' }),
+    });
+    const bodies: { given: string; answered: string }[] = [];
+    const server = createServer((incoming, response) => {
+      void (async () => {
+        const given = await text(incoming);
+        const init = { method: incoming.method ?? '', headers: incoming.headers as Record<string, string> };
+        const answer = await app.request('/', { ...init, ...(given === '' ? {} : { body: given }) });
+        bodies.push({ given, answered: await answer.text() });
+        response.end(bodies.at(-1)?.answered);
+      })();
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const endpoint = new Endpoint(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, keys, {
+      connections: 1,
+    });
+    try {
+      const shared = { clock: systemClock, logger: silentLogger, metrics: silentMetrics };
+      const dispatcher = new Dispatcher({ ...shared, controller: 'web', endpoint, views: [], logTriggers: false });
+      const reasons = [
+        { type: 'manual' as const, message: 'm' },
+        { type: 'updated' as const, object: 'v1/Pod a/b' },
+      ];
+      const run = { key: 'a/b', run: 7, failures: 2, reasons, deadlineMs: Date.now() + 5000 };
+      expect(await dispatcher.run(run)).toMatchObject({ kind: 'known', againAfterMs: 5000 });
+      expect(await describeFunction(endpoint)).toMatchObject({ name: 'web' });
+    } finally {
+      await endpoint.close();
+      server.close();
+    }
+    const [trigger, description] = bodies.map(({ given, answered }) => ({
+      given,
+      answered: JSON.parse(answered) as unknown,
+    }));
+    expect(strictly('trigger', JSON.parse(trigger?.given ?? ''))).toEqual([]);
+    expect(strictly('outcome', trigger?.answered)).toEqual([]);
+    expect(strictly('description', description?.answered)).toEqual([]);
+    expect(strictly('trigger', { ...(JSON.parse(trigger?.given ?? '') as object), more: 1 })).not.toEqual([]);
   });
 });
 

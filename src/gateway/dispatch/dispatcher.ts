@@ -43,8 +43,8 @@ export class Dispatcher implements Process {
   readonly #options: DispatcherOptions;
   readonly #barriers: Barriers;
   readonly #guard: EndpointGuard;
-  /** Views whose version at the server is being asked for. */
-  readonly #asking = new Set<View>();
+  /** When the version of a view at the server was last asked for. */
+  readonly #askedAtMs = new Map<View, number>();
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
@@ -108,11 +108,12 @@ export class Dispatcher implements Process {
   }
 
   async #askCeiling(barrier: string, { view, currentVersion, requestProgress }: DispatchView): Promise<void> {
-    if (this.#asking.has(view)) return;
     const { clock, controller, logger, metrics } = this.#options;
-    this.#asking.add(view);
+    const askedAtMs = clock.now();
+    // Barriers that are late together share one answer; an apiserver that is away is not asked at each tick.
+    if (askedAtMs - (this.#askedAtMs.get(view) ?? 0) < ASK_EVERY_MS) return;
+    this.#askedAtMs.set(view, askedAtMs);
     try {
-      const askedAtMs = clock.now();
       this.#barriers.learn(view, { version: await currentVersion(), askedAtMs });
       if (!this.#barriers.isImpossible(barrier, view)) return;
       metrics.count('levelhook_impossible_writes_total', { controller });
@@ -123,8 +124,6 @@ export class Dispatcher implements Process {
         'the version of a resource is not known',
       );
       requestProgress();
-    } finally {
-      this.#asking.delete(view);
     }
   }
 
@@ -167,6 +166,8 @@ export class Dispatcher implements Process {
     );
   }
 }
+
+const ASK_EVERY_MS = 1000;
 
 function writesOf(outcome: Outcome): readonly Write[] {
   return 'writes' in outcome ? outcome.writes : [];

@@ -1,0 +1,79 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import { parse } from 'yaml';
+import { type Cluster, configMaps } from '../harness/cluster.ts';
+import { ConfigMapChanges } from '../harness/config-map-changes.ts';
+import { CuttingProxy } from '../harness/cutting-proxy.ts';
+import { eventually } from '../harness/eventually.ts';
+import { createSetting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { ROUNDS, sightsOf, startSeer } from '../harness/seer.ts';
+import { seededRandom } from '../harness/seeded-random.ts';
+import { Started } from '../harness/started.ts';
+import { type Tampering, TriggerProxy } from '../harness/trigger-proxy.ts';
+
+const PARENTS = 10;
+/** 1,000 of each by `npm run soak:read-your-writes`: 10,000 runs. */
+const RUNS_EACH = Number(process.env['READ_YOUR_WRITES_RUNS'] ?? 30);
+/** How much later than the function the gateway hears of a pod. */
+const LAG_MS = 50;
+
+describe('what a run has written', () => {
+  let started: Started;
+
+  beforeEach(() => {
+    started = new Started();
+  });
+
+  afterEach(() => started.stop());
+
+  /** Sights of all runs, while other objects change, through a gateway that lags. */
+  async function look(tampering: Tampering, runsEach: number) {
+    const namespace = uniqueName('seen');
+    const cluster: Cluster = await started.cluster(inject('kubeconfig'), namespace);
+    const directory = await mkdtemp(join(tmpdir(), 'levelhook-test-seen-'));
+    started.add(() => rm(directory, { recursive: true }));
+    const kubeconfig = inject('kubeconfig');
+    const { clusters } = parse(await readFile(kubeconfig, 'utf8')) as { clusters: { cluster: { server: string } }[] };
+    const lag = await CuttingProxy.start(clusters[0]?.cluster.server ?? '', LAG_MS);
+    started.add(() => lag.stop());
+    const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
+    const fn = started.keep(await startSeer(setting, namespace));
+    const proxy = new TriggerProxy(fn.url, setting.secret);
+    await proxy.open();
+    started.add(() => proxy.close());
+    proxy.tampering = tampering;
+    const lagging = { ...setting, kubeconfig: await lag.kubeconfig(kubeconfig, join(directory, 'lagging')) };
+    const gateway = started.keep(await startGateway(lagging, [proxy.url], { LEVELHOOK_LOG_TRIGGERS: 'false' }));
+    await untilReady(gateway.url);
+    const parents = Array.from({ length: PARENTS }, (_, at) => `parent-${at}`);
+    const changes = new ConfigMapChanges(cluster, namespace, { count: 20, random: seededRandom('read-your-writes') });
+    await changes.createAll();
+    await changes.keepChanging(20, async () => {
+      for (const name of parents) {
+        await cluster.create(configMaps, { metadata: { namespace, name }, data: { [ROUNDS]: String(runsEach) } });
+      }
+      await eventually(
+        async () => expect(sightsOf(fn.process).length).toBe(PARENTS * runsEach),
+        60_000 + PARENTS * runsEach * 100,
+        500,
+      );
+    });
+    return sightsOf(fn.process);
+  }
+
+  const timeout = 200_000 + PARENTS * RUNS_EACH * 150;
+
+  it('is in the cache when the next one starts: what it made, and what it deleted', { timeout }, async () => {
+    const sights = await look('pass', RUNS_EACH);
+    expect(sights).toHaveLength(PARENTS * RUNS_EACH);
+    expect(sights.filter(({ missed, undead }) => missed || undead)).toEqual([]);
+  });
+
+  it('is not, without the barrier', { timeout: 200_000 }, async () => {
+    const sights = await look('forget-writes', 10);
+    expect(sights.filter(({ missed }) => missed).length).toBeGreaterThan(0);
+    expect(sights.filter(({ undead }) => undead).length).toBeGreaterThan(0);
+  });
+});

@@ -1,0 +1,50 @@
+import {
+  controller,
+  controllerReference,
+  createFunctionApp,
+  type KubernetesObject,
+  resource,
+} from 'levelhook/function';
+import { kubeConfigTransport, redisCache, requiredVariable, serveFunction } from 'levelhook/function/node';
+import { configMaps } from './cluster.ts';
+import { ROUNDS, SEER, type Sight } from './seer.ts';
+
+const pods = resource<KubernetesObject & { spec: object }>('v1', 'Pod');
+
+/**
+ * The program of `startSeer`: each run of a ConfigMap with rounds to go makes one pod and deletes the one of the run before,
+ * and looks first whether the cache shows what the run before did: the pod that it made, and none that it deleted.
+ */
+await serveFunction((environment) => {
+  const before = new Map<string, { round: number; made: string; deleted: string | undefined }>();
+  const seer = controller({ name: SEER, for: configMaps, owns: [pods], concurrency: 10, timeoutSeconds: 5 }).reconcile(
+    async ({ namespace = '', name }, { cache, api }) => {
+      if (namespace !== environment['SEER_NAMESPACE']) return;
+      const parent = await cache.get(configMaps, { namespace, name });
+      const last = before.get(name);
+      const round = (last?.round ?? 0) + 1;
+      if (!parent || round > Number(parent.data?.[ROUNDS] ?? 0)) return;
+      const made = last && (await cache.get(pods, { namespace, name: last.made }));
+      const deleted = last?.deleted ? await cache.get(pods, { namespace, name: last.deleted }) : undefined;
+      const sight: Sight = {
+        msg: 'saw',
+        parent: name,
+        round,
+        missed: last !== undefined && made === undefined,
+        undead: deleted !== undefined && !deleted.metadata.deletionTimestamp,
+      };
+      process.stdout.write(`${JSON.stringify(sight)}\n`);
+      const ownerReferences = [controllerReference(configMaps, parent)];
+      const metadata = { namespace, generateName: `${name}-`, ownerReferences };
+      const pod = await api.create(pods, { metadata, spec: { containers: [{ name: 'main', image: 'pause' }] } });
+      if (last) await api.delete(pods, { namespace, name: last.made }, { gracePeriodSeconds: 0 });
+      before.set(name, { round, made: pod.metadata.name, deleted: last?.made });
+      return { requeueAfterSeconds: 0 };
+    },
+  );
+  return createFunctionApp(seer, {
+    secrets: requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/\s+/),
+    cache: redisCache(requiredVariable(environment, 'REDIS_URL')),
+    api: kubeConfigTransport(environment['KUBECONFIG'] || undefined),
+  });
+}, process.env);
