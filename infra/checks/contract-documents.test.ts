@@ -15,6 +15,7 @@ import { descriptionSchema } from '../../src/contract/description-schema.ts';
 import { outcomeSchema } from '../../src/contract/outcome-schema.ts';
 import { controller, createFunctionApp } from '../../src/function/index.ts';
 import { describeFunction } from '../../src/gateway/controllers/describe.ts';
+import { CacheAccess } from '../../src/gateway/dispatch/cache-access.ts';
 import { Dispatcher } from '../../src/gateway/dispatch/dispatcher.ts';
 import { Endpoint } from '../../src/gateway/dispatch/endpoint.ts';
 import { contractDocuments, type DocumentName, jsonSchema } from './contract-documents.ts';
@@ -122,7 +123,16 @@ describe('what gateway and SDK send', () => {
     });
     try {
       const shared = { clock: systemClock, logger: silentLogger, metrics: silentMetrics };
-      const dispatcher = new Dispatcher({ ...shared, controller: 'web', endpoint, views: [], logTriggers: false });
+      const cacheAccess = new CacheAccess({
+        controller: 'web',
+        views: [],
+        api: { url: 'https://gateway.example.com/cache', keys: { sign: async () => 'a.b.c' } },
+        clock: systemClock,
+        lifetimeMs: 60_000,
+        timeoutMs: 5000,
+      });
+      const options = { ...shared, controller: 'web', endpoint, cacheAccess, views: [], logTriggers: false };
+      const dispatcher = new Dispatcher(options);
       const reasons = [
         { type: 'manual' as const, message: 'm' },
         { type: 'updated' as const, object: 'v1/Pod a/b' },

@@ -46,7 +46,21 @@ export const triggerSchema = z
       .number()
       .describe('Seconds left when the trigger was sent. The earlier of this and `deadline` holds: clocks differ.'),
     cache: z
-      .object({ views: z.record(z.string(), z.array(view)).describe('By `apiVersion/Kind`.') })
+      .object({
+        views: z.record(z.string(), z.array(view)).describe('By `apiVersion/Kind`, for the Redis reader.'),
+        url: z
+          .string()
+          .min(1)
+          .exactOptional()
+          .describe(
+            'The cache API, to which `/apis/apps/v1/...` is appended. Https or loopback. Absent: there is none.',
+          ),
+        token: z
+          .string()
+          .min(1)
+          .exactOptional()
+          .describe("The bearer token for `url`: of the controller's kinds alone, valid until after the deadline."),
+      })
       .describe("Where the gateway's cache is."),
     requests: z.array(request).min(1).describe('One unless the function asked for batches.'),
   })
