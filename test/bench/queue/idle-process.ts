@@ -5,11 +5,17 @@ import { machineMs } from '../../harness/machine-clock.ts';
 
 /** The queues of a gateway. Arguments: Redis URL, key prefix, how many. Tells the CPU time it has used, every second. */
 const [url = '', keyPrefix = '', count = '1'] = process.argv.slice(2);
+const ports = { clock: systemClock, logger: silentLogger, metrics: silentMetrics };
 const redis = await connectRedis(url);
 for (let at = 0; at < Number(count); at += 1) {
   const queue = new BullMqWorkQueue({
-    ...{ redis, keyPrefix, clusterId: 'c', name: `controller-${at}`, concurrency: 10, timeoutMs: 15_000 },
-    ...{ clock: systemClock, logger: silentLogger, metrics: silentMetrics },
+    ...ports,
+    redis,
+    keyPrefix,
+    clusterId: 'c',
+    name: `controller-${at}`,
+    concurrency: 10,
+    timeoutMs: 15_000,
   });
   await queue.start({
     run: async () => ({ kind: 'known', failures: 'forget' }),

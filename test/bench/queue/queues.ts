@@ -34,14 +34,12 @@ export const bareBullMq: MakeQueue = async (redisUrl, { concurrency }) => {
     async start(run) {
       await queue.setGlobalConcurrency(concurrency);
       worker = new Worker('bench', async (job) => run((job.data as { key: string }).key), {
-        ...{
-          connection: redis,
-          prefix,
-          concurrency,
-          lockDuration: 10_000,
-          stalledInterval: 2000,
-          maxStalledCount: 1e9,
-        },
+        connection: redis,
+        prefix,
+        concurrency,
+        lockDuration: 10_000,
+        stalledInterval: 2000,
+        maxStalledCount: 1e9,
       });
     },
     async close() {
@@ -56,8 +54,15 @@ export const bareBullMq: MakeQueue = async (redisUrl, { concurrency }) => {
 export const ours: MakeQueue = async (redisUrl, { concurrency }) => {
   const redis = await connectRedis(redisUrl);
   const queue = new BullMqWorkQueue({
-    ...{ redis, keyPrefix: uniqueName('ours'), clusterId: 'c', name: 'bench', concurrency, timeoutMs: 15_000 },
-    ...{ clock: systemClock, logger: silentLogger, metrics: silentMetrics },
+    redis,
+    keyPrefix: uniqueName('ours'),
+    clusterId: 'c',
+    name: 'bench',
+    concurrency,
+    timeoutMs: 15_000,
+    clock: systemClock,
+    logger: silentLogger,
+    metrics: silentMetrics,
   });
   return {
     // As the relay adds them: with a reason.
