@@ -31,13 +31,12 @@ export class RedisQueueFixture {
     clock: Clock,
     scripts: Readonly<Record<string, string>> = {},
   ): Promise<RedisQueueFixture> {
-    return new RedisQueueFixture(url, await connectRedis(url), clock, scripts);
+    return new RedisQueueFixture(url, await connectWith(url, scripts), clock, scripts);
   }
 
   /** One more gateway: with a connection of its own, as in a process of its own. */
   async open(options: Partial<QueueOptions> = {}): Promise<BullMqWorkQueue> {
-    const redis = await connectRedis(this.#url);
-    for (const [name, lua] of Object.entries(this.#scripts)) redis.defineCommand(`levelhook_${name}`, { lua });
+    const redis = await connectWith(this.#url, this.#scripts);
     const { clock, scope } = this;
     const logger = noting(this.troubles);
     const queue = new BullMqWorkQueue({
@@ -116,6 +115,12 @@ export class RedisQueueFixture {
     for (const { redis } of this.#opened) redis.disconnect();
     this.redis.disconnect();
   }
+}
+
+async function connectWith(url: string, scripts: Readonly<Record<string, string>>): Promise<Redis> {
+  const redis = await connectRedis(url);
+  for (const [name, lua] of Object.entries(scripts)) redis.defineCommand(`levelhook_${name}`, { lua });
+  return redis;
 }
 
 export function noting(lines: string[]): Logger {

@@ -1,5 +1,10 @@
+import { setTimeout } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { done } from '../../harness/recording-process.ts';
+import { silentLogger } from '../../../src/core/index.ts';
+import { Poller } from '../../../src/gateway/workqueue/poller.ts';
+import { RedisRecords } from '../../../src/gateway/workqueue/redis-records.ts';
+import { done, RecordingProcess } from '../../harness/recording-process.ts';
+import type { RedisQueueFixture } from '../../harness/redis-queue.ts';
 import { numbered, plain, type Setting } from '../../contract/work-queue/setting.ts';
 
 /**
@@ -21,12 +26,27 @@ export async function keysThatAskAgain(setting: Setting, forMs: number): Promise
   await queue.add(plain(...keys));
   const end = clock.now() + forMs;
   while (clock.now() < end) {
-    clock.step(end);
-    // Not until all has settled: looks of the poller are to meet runs in the middle.
-    await new Promise((resolve) => setTimeout(resolve, 1));
+    // In small steps, and not until all has settled: looks of the poller are to meet runs in the middle.
+    clock.step(clock.now() + 1);
+    await setTimeout(1);
   }
   const stuck = keys.filter((key) => (lastRun.get(key) ?? 0) < end - 5000);
   expect(stuck, 'keys that ran no more').toEqual([]);
+}
+
+/** A run that ends while the poller is in the middle of its look keeps the time that it asked for. */
+export async function timerSurvivesTheLook({ redis, keys }: RedisQueueFixture): Promise<void> {
+  const records = new RedisRecords(redis, keys);
+  const process = new RecordingProcess();
+  const addJobs = async ([key = '']: readonly string[]): Promise<void> => {
+    await records.startAll([{ key, nonce: 'n' }], { nowMs: 1000, deadlineMs: 2000 });
+    await records.finishAll([{ key, run: 1, finish: { ...done, againAfterMs: 50 } }], 1010);
+  };
+  const clock = { now: () => 1000, sleep: async () => {} };
+  const poller = new Poller({ records, process, addJobs, concurrency: 1, clock, logger: silentLogger });
+  await records.addTimer('k', 500);
+  await poller.tick();
+  expect(Math.floor(Number(await redis.zscore(keys.timers, 'k')))).toBe(1060);
 }
 
 /** A key whose run goes on elsewhere is not run beside it. */
