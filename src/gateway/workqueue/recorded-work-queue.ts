@@ -48,7 +48,6 @@ export abstract class RecordedWorkQueue implements WorkQueue {
   #ended = false;
   readonly #adds: GroupCommit<readonly QueuedKey[], undefined>;
   readonly #flying = new Set<Promise<void>>();
-  #waitingAtGate = 0;
   /** Present while paused: runs wait here before their start. */
   #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
 
@@ -168,21 +167,24 @@ export abstract class RecordedWorkQueue implements WorkQueue {
     this.#ended = true;
     // From here on no run starts, whatever is still handed out.
     this.pause();
+    this.#gate?.open();
     const limit = new AbortController();
     const end = clock.sleep(drainMs, limit.signal);
     await Promise.race([this.#landed(), end]);
     limit.abort();
-    // What is still running is cut off: its flight stays on record and is settled by whoever takes over. A key that waits
-    // at the gate is given to somebody else.
-    await this.#jobs.close(wasPaused || this.#flying.size > 0 || this.#waitingAtGate > 0);
+    // What is still running is cut off: its flight stays on record and is settled by whoever takes over.
+    await this.#jobs.close(wasPaused || this.#flying.size > 0);
   }
 
   /** Never throws for what a run may do wrong, so that the job always ends. */
   async #work(key: string): Promise<void> {
-    // Not in flight while it waits here: a stop need not wait for it, and another gateway takes the job up.
-    this.#waitingAtGate += 1;
-    while (this.#gate) await this.#gate.opened;
-    this.#waitingAtGate -= 1;
+    // Not in flight while it waits here: a stop need not wait for it.
+    while (this.#gate && !this.#ended) await this.#gate.opened;
+    if (this.#ended) {
+      // Handed out when this gateway was about to end. As a timer it is due for whoever is left, and the job may end.
+      await this.#track(this.#records.addTimer(key, this.#options.clock.now()));
+      return;
+    }
     if (!this.#runner) return;
     await this.#track(this.#runner.take(key));
   }
