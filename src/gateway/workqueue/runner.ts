@@ -95,6 +95,10 @@ export class Runner {
       await this.finish({ key, run, finish: { kind: 'known', failures: 'keep', againAfterMs: 0 } });
       return;
     }
+    if (clock.now() >= deadlineMs) {
+      // This process stood still since it asked. Others take the run for lost by now, and may run the key.
+      return wake(deadlineMs + FLIGHT_MARGIN_MS);
+    }
     if (queuedAtMs !== undefined) {
       metrics.observe('workqueue_queue_duration_seconds', { name }, Math.max(0, nowMs - queuedAtMs) / 1000);
     }
