@@ -23,7 +23,7 @@ export async function listCommand(
     return print(options, answer, describeQueues(answer.queues));
   }
   const query = new URLSearchParams({ list: options.list, offset: `${options.offset}`, limit: `${options.limit}` });
-  const answer = await ask<KeyPage>(options, `${pathOf(controller)}/keys?${query}`);
+  const answer = await ask<KeyPage>(options, `${pathOf(controller)}/keys?${query.toString()}`);
   print(options, answer, describePage(answer, options.offset));
 }
 

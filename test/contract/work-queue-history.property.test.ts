@@ -24,6 +24,7 @@ for (const [name, adds, crashes, create] of implementations) {
     const history = new ModelHistory(setting, randomOf(seed), crashes);
     await history.play(adds);
     expect(history.model.runs).toBeGreaterThan(adds / 20);
+    expect(history.model.idleRuns).toBeLessThanOrEqual(5 + history.model.runs / 200);
     expect(history.model.lost).toBeGreaterThan(0);
   }, 3_600_000);
 }

@@ -16,19 +16,27 @@ export class RedisQueueFixture {
   readonly #opened: { queue: BullMqWorkQueue; redis: Redis }[] = [];
   readonly #url: string;
 
-  private constructor(url: string, redis: Redis, clock: Clock) {
+  readonly #scripts: Readonly<Record<string, string>>;
+
+  private constructor(url: string, redis: Redis, clock: Clock, scripts: Readonly<Record<string, string>>) {
     this.#url = url;
+    this.#scripts = scripts;
     this.redis = redis;
     this.clock = clock;
   }
 
-  static async create(url: string, clock: Clock): Promise<RedisQueueFixture> {
-    return new RedisQueueFixture(url, await connectRedis(url), clock);
+  /** @param scripts Lua by name, in place of the queue's own: to show what each rule of them is for. */
+  static async create(
+    url: string,
+    clock: Clock,
+    scripts: Readonly<Record<string, string>> = {},
+  ): Promise<RedisQueueFixture> {
+    return new RedisQueueFixture(url, await connectWith(url, scripts), clock, scripts);
   }
 
   /** One more gateway: with a connection of its own, as in a process of its own. */
   async open(options: Partial<QueueOptions> = {}): Promise<BullMqWorkQueue> {
-    const redis = await connectRedis(this.#url);
+    const redis = await connectWith(this.#url, this.#scripts);
     const { clock, scope } = this;
     const logger = noting(this.troubles);
     const queue = new BullMqWorkQueue({
@@ -107,6 +115,12 @@ export class RedisQueueFixture {
     for (const { redis } of this.#opened) redis.disconnect();
     this.redis.disconnect();
   }
+}
+
+async function connectWith(url: string, scripts: Readonly<Record<string, string>>): Promise<Redis> {
+  const redis = await connectRedis(url);
+  for (const [name, lua] of Object.entries(scripts)) redis.defineCommand(`levelhook_${name}`, { lua });
+  return redis;
 }
 
 export function noting(lines: string[]): Logger {

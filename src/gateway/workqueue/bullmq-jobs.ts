@@ -59,6 +59,8 @@ export class BullMqJobs implements Jobs {
       concurrency,
       lockDuration: lockMs(timeoutMs),
       stalledInterval: STALLED_INTERVAL_MS,
+      // How long one blocking read waits; an add ends it. The longest that BullMQ takes, for the sake of idle queues.
+      drainDelay: 10,
       // A job whose gateway died is taken up again however often that happens; our records decide what it may do.
       maxStalledCount: 1_000_000_000,
     });

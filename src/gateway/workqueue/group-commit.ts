@@ -1,40 +1,30 @@
 /**
- * Collects what is submitted while a call is under way and gives it to the next call as one: a lone item waits for
- * nobody, and under load a trip to Redis carries many. What a database calls group commit.
+ * Collects what is submitted in one turn of the event loop and commits it as one: answers of Redis come many at a time, and
+ * what they set off is sent in one trip. A lone item waits for nobody.
  */
 export class GroupCommit<Item, Answer> {
   readonly #commit: (items: readonly Item[]) => Promise<readonly Answer[]>;
   readonly #limit: number;
-  readonly #atATime: number;
   #waiting: Submitted<Item, Answer>[] = [];
-  #running = 0;
 
-  /**
-   * @param commit answers for each item, in order.
-   * @param limit most items in a call.
-   * @param atATime most calls under way. Two: one is on its way while the other's answers are worked on.
-   */
-  constructor(commit: (items: readonly Item[]) => Promise<readonly Answer[]>, limit = 200, atATime = 2) {
+  /** @param commit answers for each item, in order. @param limit most items in a call. */
+  constructor(commit: (items: readonly Item[]) => Promise<readonly Answer[]>, limit = 200) {
     this.#commit = commit;
     this.#limit = limit;
-    this.#atATime = atATime;
   }
 
   /** The answer for this item. Rejects when the call that carried it fails. */
   submit(item: Item): Promise<Answer> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, resolve, reject });
-      // Behind what this turn of the event loop still submits: answers of Redis come many at a time.
-      if (this.#waiting.length === 1) queueMicrotask(() => this.#pump());
+      if (this.#waiting.length === 1) queueMicrotask(() => this.#commitAll());
     });
   }
 
-  #pump(): void {
-    while (this.#running < this.#atATime && this.#waiting.length > 0) {
-      const batch = this.#waiting.splice(0, this.#limit);
-      this.#running += 1;
-      void this.#run(batch);
-    }
+  #commitAll(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (let at = 0; at < waiting.length; at += this.#limit) void this.#run(waiting.slice(at, at + this.#limit));
   }
 
   async #run(batch: readonly Submitted<Item, Answer>[]): Promise<void> {
@@ -43,9 +33,6 @@ export class GroupCommit<Item, Answer> {
       batch.forEach(({ resolve }, at) => resolve(answers[at] as Answer));
     } catch (error) {
       for (const { reject } of batch) reject(error);
-    } finally {
-      this.#running -= 1;
-      this.#pump();
     }
   }
 }

@@ -222,7 +222,7 @@ export class MemoryRecords implements Records {
       return { current: false, dead: false, timerMs: undefined };
     }
     if (finish.kind === 'busy') {
-      record.flight.deadlineMs = Math.round(finish.untilMs);
+      record.flight.deadlineMs = Math.ceil(finish.untilMs);
       record.flight.busy = true;
       flights.set(key, record.flight.deadlineMs + FLIGHT_MARGIN_MS);
       return { current: true, dead: false, timerMs: undefined };
@@ -232,7 +232,7 @@ export class MemoryRecords implements Records {
     const dead = this.#countFailures(key, record, finish, nowMs, run);
     const times = record.dirty ? [nowMs] : [];
     record.dirty = false;
-    if (!dead && finish.againAfterMs !== undefined) times.push(Math.round(nowMs + finish.againAfterMs));
+    if (!dead && finish.againAfterMs !== undefined) times.push(Math.ceil(nowMs + finish.againAfterMs));
     const timerMs = times.length > 0 ? Math.min(...times) : undefined;
     // The fraction tells one run's timer from another's of the same millisecond, for `postpone`.
     if (timerMs !== undefined) timers.lower(key, timerMs + (run % 1000) / 1024);

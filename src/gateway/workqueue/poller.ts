@@ -18,7 +18,7 @@ export const LEAST_MS = 5;
 /** While keys of the backlog wait for room. */
 const BACKLOG_MS = 20;
 /** Somebody else may have set a timer, and died: at rest this is all that happens. */
-export const IDLE_MS = 1000;
+export const IDLE_MS = 2000;
 const LIMIT = 500;
 /** A key that was added and not started within this time is added again. */
 const ADD_AGAIN_MS = 30_000;

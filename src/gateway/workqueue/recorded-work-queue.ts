@@ -1,4 +1,5 @@
 import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
+import { GroupCommit } from './group-commit.ts';
 import type { Jobs } from './jobs.ts';
 import { Poller } from './poller.ts';
 import type { QueueOptions } from './queue-options.ts';
@@ -45,8 +46,8 @@ export abstract class RecordedWorkQueue implements WorkQueue {
   #poller: Poller | undefined;
   #runner: Runner | undefined;
   #ended = false;
+  readonly #adds: GroupCommit<readonly QueuedKey[], undefined>;
   readonly #flying = new Set<Promise<void>>();
-  #waitingAtGate = 0;
   /** Present while paused: runs wait here before their start. */
   #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
 
@@ -56,6 +57,14 @@ export abstract class RecordedWorkQueue implements WorkQueue {
     this.#records = records;
     this.#inspector = inspector;
     this.#jobs = jobs;
+    this.#adds = new GroupCommit(async (adds) => {
+      const keys = adds.flat();
+      // Both on one connection, the note first and so before the jobs: a job is nothing without it.
+      const noted = records.note(keys, options.clock.now());
+      const added = options.debounce ? undefined : jobs.add([...new Set(keys.map(({ key }) => key))]);
+      await Promise.all([noted, added]);
+      return adds.map(() => undefined);
+    });
   }
 
   abstract obliterate(): Promise<void>;
@@ -63,10 +72,7 @@ export abstract class RecordedWorkQueue implements WorkQueue {
   async add(keys: readonly QueuedKey[]): Promise<void> {
     if (keys.length === 0) return;
     const { clock, debounce, metrics } = this.#options;
-    // Both on one connection, the note first and so before the job: the job is nothing without it.
-    const noted = this.#records.note(keys, clock.now());
-    const added = debounce ? Promise.resolve() : this.#jobs.add(keys.map(({ key }) => key));
-    await Promise.all([noted, added]);
+    await this.#adds.submit(keys);
     if (debounce) this.#poller?.wake(clock.now() + debounce.windowMs);
     metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
   }
@@ -128,8 +134,9 @@ export abstract class RecordedWorkQueue implements WorkQueue {
     const addJobs = (keys: readonly string[]): Promise<void> => this.#jobs.add(keys);
     const poller = new Poller({ records, process, addJobs, concurrency, clock, logger });
     const closed = (): boolean => this.#gate !== undefined;
+    const track = (work: Promise<unknown>): void => void this.#track(work);
     const wake = (atMs: number): void => poller.wake(atMs);
-    this.#runner = new Runner({ name, records, process, timeoutMs, maxBatch, clock, metrics, closed, wake });
+    this.#runner = new Runner({ name, records, process, timeoutMs, maxBatch, clock, metrics, closed, track, wake });
     this.#poller = poller;
     if (this.#gate) this.#jobs.pause();
     await this.#jobs.start((key) => this.#work(key));
@@ -160,32 +167,42 @@ export abstract class RecordedWorkQueue implements WorkQueue {
     this.#ended = true;
     // From here on no run starts, whatever is still handed out.
     this.pause();
+    this.#gate?.open();
     const limit = new AbortController();
     const end = clock.sleep(drainMs, limit.signal);
-    await Promise.race([Promise.all(this.#flying), end]);
+    await Promise.race([this.#landed(), end]);
     limit.abort();
-    // What is still running is cut off: its flight stays on record and is settled by whoever takes over. A key that waits
-    // at the gate is given to somebody else.
-    await this.#jobs.close(wasPaused || this.#flying.size > 0 || this.#waitingAtGate > 0);
+    // What is still running is cut off: its flight stays on record and is settled by whoever takes over.
+    await this.#jobs.close(wasPaused || this.#flying.size > 0);
   }
 
   /** Never throws for what a run may do wrong, so that the job always ends. */
   async #work(key: string): Promise<void> {
-    // Not in flight while it waits here: a stop need not wait for it, and another gateway takes the job up.
-    this.#waitingAtGate += 1;
-    while (this.#gate) await this.#gate.opened;
-    this.#waitingAtGate -= 1;
-    if (!this.#runner) return;
-    const work = this.#runner.take(key);
-    this.#flying.add(work);
-    try {
-      await work;
-    } catch (error) {
-      // Redis or the apiserver failed in the middle. A run in flight is on record and is settled at its deadline.
-      this.#warn(error, 'run');
-    } finally {
-      this.#flying.delete(work);
+    // Not in flight while it waits here: a stop need not wait for it.
+    while (this.#gate && !this.#ended) await this.#gate.opened;
+    if (this.#ended) {
+      // Handed out when this gateway was about to end. As a timer it is due for whoever is left, and the job may end.
+      await this.#track(this.#records.addTimer(key, this.#options.clock.now()));
+      return;
     }
+    if (!this.#runner) return;
+    await this.#track(this.#runner.take(key));
+  }
+
+  /** Redis or the apiserver may fail in the middle: a run in flight is on record and is settled at its deadline. */
+  async #track(work: Promise<unknown>): Promise<void> {
+    const flight = work.then(
+      () => undefined,
+      (error: unknown) => this.#warn(error, 'run'),
+    );
+    this.#flying.add(flight);
+    await flight;
+    this.#flying.delete(flight);
+  }
+
+  /** A run that ends leaves its finish behind. */
+  async #landed(): Promise<void> {
+    while (this.#flying.size > 0) await Promise.all(this.#flying);
   }
 
   #warn(error: unknown, part: string): void {

@@ -194,9 +194,9 @@ function decodeStart(answer: StartAnswer): Start {
 }
 
 function finishArguments(finish: FinishRequest['finish'], nowMs: number): (string | number)[] {
-  if (finish.kind === 'busy') return ['busy', Math.round(finish.untilMs), '', '', ''];
+  if (finish.kind === 'busy') return ['busy', Math.ceil(finish.untilMs), '', '', ''];
   const { failures, againAfterMs, barrier = '', error = '', dead = false } = finish;
-  const again = againAfterMs === undefined ? '' : Math.round(nowMs + againAfterMs);
+  const again = againAfterMs === undefined ? '' : Math.ceil(nowMs + againAfterMs);
   return [failures, again, barrier, error.slice(0, ERROR_LENGTH), dead ? '1' : ''];
 }
 

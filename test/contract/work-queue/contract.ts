@@ -13,8 +13,15 @@ import { unknownContract } from './unknown.ts';
 /** The promises of `WorkQueue`, for every implementation of it, on a clock that stands still until a test moves it. */
 export function workQueueContract(name: string, create: CreateFixture): void {
   const themes = [
-    ...[addsContract, timesContract, priorityContract, unknownContract, barriersContract],
-    ...[holdsContract, limitsContract, lifecycleContract, statusContract],
+    addsContract,
+    timesContract,
+    priorityContract,
+    unknownContract,
+    barriersContract,
+    holdsContract,
+    limitsContract,
+    lifecycleContract,
+    statusContract,
   ];
   describe(`${name} as a WorkQueue`, () => {
     for (const theme of themes) describe(theme.name, () => theme(create));

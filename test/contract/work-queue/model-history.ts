@@ -72,10 +72,8 @@ export class ModelHistory implements Process {
   async lost({ key, run, failures }: { key: string; run: number; failures: number }): Promise<Known> {
     const againAfterMs = backoffMs(failures + 1);
     const dead = failures + 1 >= OPTIONS.maxAttempts;
-    // Two gateways may both see to it; then the second one finds it settled.
-    if (this.model.inFlightUntil(key, run) !== undefined) {
-      this.#judge(() => this.model.settled(key, run, this.#now(), dead ? undefined : againAfterMs));
-    }
+    if (this.model.inFlightUntil(key, run) === undefined) this.model.doubt(key, this.#now() + againAfterMs);
+    else this.#judge(() => this.model.settled(key, run, this.#now(), dead ? undefined : againAfterMs));
     return { kind: 'known', failures: 'count', againAfterMs };
   }
 
