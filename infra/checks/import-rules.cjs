@@ -33,7 +33,7 @@ const HOMES = {
     'src/function/node/',
     'src/testing/',
   ],
-  bullmq: ['src/gateway/workqueue/bullmq-work-queue[.]ts$', 'src/gateway/server/dashboard[.]ts$'],
+  bullmq: ['src/gateway/workqueue/bullmq-[a-z-]+[.]ts$', 'src/gateway/server/dashboard[.]ts$'],
   '@kubernetes/client-node': ['src/gateway/apiserver/credentials[.]ts$', 'src/function/node/'],
   'prom-client': ['src/gateway/manager/metrics[.]ts$'],
   cockatiel: ['src/gateway/dispatch/endpoint-guard[.]ts$'],

@@ -3,6 +3,7 @@ import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { messageOf, UserError } from '../core/index.ts';
 import type { GatewayOptions } from './gateway-command.ts';
 import { packageRoot } from './package-root.ts';
+import { queueCommands } from './queue-commands.ts';
 import type { StartOptions } from './start-command.ts';
 import type { TypesOptions } from './types-command.ts';
 
@@ -48,6 +49,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     .action(async (files: string[], options: TypesOptions) => {
       await (await import('./types-command.ts')).typesCommand(files, options);
     });
+  program.addCommand(withErrorsAsSentences(queueCommands()));
   try {
     await program.parseAsync(argv);
   } catch (error) {
@@ -59,6 +61,12 @@ export async function main(argv: readonly string[]): Promise<void> {
     process.stderr.write(`levelhook: ${textOf(error)}\n`);
     process.exitCode = 1;
   }
+}
+
+/** What `command()` hands down to its own, and `addCommand` does not. */
+function withErrorsAsSentences(command: Command): Command {
+  for (const each of [command, ...command.commands]) each.exitOverride().configureOutput({ outputError: () => {} });
+  return command;
 }
 
 function textOf(error: unknown): string {

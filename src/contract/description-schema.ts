@@ -15,6 +15,17 @@ const watchMap = z.discriminatedUnion('by', [
   z.object({ by: z.literal('selector'), path: z.string().min(1), orphansOnly: z.boolean().exactOptional() }),
 ]);
 
+const queue = z.object({
+  maxAttempts: z.int().min(1).max(1000).exactOptional(),
+  rateLimit: z
+    .object({ perSecond: z.number().min(0.001).max(100_000), burst: z.int().min(1).max(100_000) })
+    .exactOptional(),
+  debounce: z
+    .object({ seconds: z.number().min(0.001).max(3600), maxSeconds: z.number().min(0.001).max(86_400) })
+    .refine(({ seconds, maxSeconds }) => maxSeconds >= seconds, 'maxSeconds must not be less than seconds')
+    .exactOptional(),
+});
+
 /** Decodes a function's description on the gateway's side. A separate file: zod is no part of a function's bundle. */
 export const descriptionSchema: z.ZodType<Description> = z
   .object({
@@ -39,5 +50,6 @@ export const descriptionSchema: z.ZodType<Description> = z
       .describe('Indexes beside those by namespace and controller, for lists.'),
     concurrency: z.int().min(1).max(1000).default(1).describe('Keys at a time, over all gateways.'),
     timeoutSeconds: z.number().min(1).max(900).default(15).describe('The time a run may take.'),
+    queue: queue.exactOptional().describe('Limits of the queue; none when absent.'),
   })
   .describe('What a function says of its controller, in answer to a signed GET.');

@@ -31,4 +31,19 @@ export interface Description {
   readonly concurrency: number;
   /** The time a run may take, in seconds. Default 15. */
   readonly timeoutSeconds: number;
+  /** How its queue behaves. Default: no limits, retried for ever. */
+  readonly queue?: QueueDescription;
+}
+
+/** Limits of a controller's queue; each holds over all replicas of the gateway. */
+export interface QueueDescription {
+  /** Failures in a row after which a key is a dead letter, run again only by an event or by hand. Default: none. */
+  readonly maxAttempts?: number;
+  /** Runs started: so many a second, and so many at once after a rest. Default: no limit. */
+  readonly rateLimit?: { readonly perSecond: number; readonly burst: number };
+  /**
+   * A woken key waits until nothing has woken it for `seconds`, but at most `maxSeconds` after the first. Default: it
+   * runs at once.
+   */
+  readonly debounce?: { readonly seconds: number; readonly maxSeconds: number };
 }

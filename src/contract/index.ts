@@ -25,7 +25,7 @@ export {
   tokenKeyId,
   verifyCacheToken,
 } from './cache-token.ts';
-export type { Description, WatchMap } from './description.ts';
+export type { Description, QueueDescription, WatchMap } from './description.ts';
 export { LEVELHOOK_HEADER, type OutcomeBody, type RequestResult, type Write } from './outcome.ts';
 export { isLoopback, isSecureUrl } from './secure-url.ts';
 export { checkFields, indexesOf, isSelected, type Selection } from './selection.ts';

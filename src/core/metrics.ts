@@ -47,6 +47,7 @@ export const METRICS = {
       labels: ['controller'],
     },
     levelhook_stale_outcomes_total: { help: 'Outcomes refused by their run number.', labels: ['controller'] },
+    levelhook_dead_letters_total: { help: 'Keys that became dead letters.', labels: ['controller'] },
     levelhook_reflector_lists_total: { help: 'Lists by form.', labels: ['resource', 'form'] },
     levelhook_reflector_watch_ends_total: { help: 'Ended watches by reason.', labels: ['resource', 'reason'] },
     levelhook_cache_changes_total: { help: 'Changes applied to the cache.', labels: ['resource', 'type'] },

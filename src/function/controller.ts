@@ -1,5 +1,5 @@
 import type { KubernetesObject, Logger, ObjectKey, Resource } from '../core/index.ts';
-import type { IndexSpec, Reason, WatchMap } from '../contract/index.ts';
+import type { IndexSpec, QueueDescription, Reason, WatchMap } from '../contract/index.ts';
 import type { ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
 
@@ -54,6 +54,8 @@ export interface ControllerOptions {
   readonly concurrency?: number;
   /** The time a run may take. Default 15. */
   readonly timeoutSeconds?: number;
+  /** Attempts, rate and debounce. Default: no limits. */
+  readonly queue?: QueueDescription;
 }
 
 /** A controller: its declaration and its code. `createFunctionApp` makes an HTTP handler of it. */

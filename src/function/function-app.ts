@@ -110,6 +110,7 @@ function describe(controller: Controller): Description {
     indexes: (controller.indexes ?? []).map(({ resource, index }) => ({ ...kind(resource), index })),
     concurrency: controller.concurrency ?? 1,
     timeoutSeconds: controller.timeoutSeconds ?? 15,
+    ...(controller.queue ? { queue: controller.queue } : {}),
   };
 }
 

@@ -23,6 +23,7 @@ import type { View } from './cache/view.ts';
 import type { CacheSettings } from './cache/view-settings.ts';
 import type { GatewayConfig } from './config.ts';
 import { Controller } from './controllers/controller.ts';
+import { queueOptions } from './controllers/queue-options.ts';
 import { FunctionRegistry } from './controllers/function-registry.ts';
 import { checkSealedKinds } from './controllers/sealed-kinds.ts';
 import { CacheAccess } from './dispatch/cache-access.ts';
@@ -76,8 +77,8 @@ export class Gateway {
   readonly #stop = new AbortController();
   /** Written into every view: the scripts refuse a writer with another one. */
   readonly #term = randomUUID();
-  /** Queues of all controllers that may be woken, those that are still being started included. */
-  readonly #queues = new Map<string, BullMqWorkQueue>();
+  /** All controllers that may be woken, those that are still being started included. */
+  readonly #woken = new Map<string, Controller>();
   readonly #names = new Set<string>();
   #cacheSettings: CacheSettings = { defaults: {}, kinds: {} };
   #keyRing: KeyRing | undefined;
@@ -110,6 +111,7 @@ export class Gateway {
         clock: this.#clock,
         logger,
       }),
+      queues: () => this.#askableQueues(),
     });
   }
 
@@ -269,7 +271,7 @@ export class Gateway {
       await controller.start();
     } catch (error) {
       await controller.stop(0);
-      this.#queues.delete(name);
+      this.#woken.delete(name);
       this.#names.delete(name);
       throw error;
     }
@@ -281,7 +283,7 @@ export class Gateway {
 
   /** Its queue is known to the relay, and paused until recovery has looked at it and at its views. */
   async #createController(description: Description, url: string, parts: Parts): Promise<Controller> {
-    const { name, concurrency, timeoutSeconds, owns, watches, reads } = description;
+    const { name, concurrency, owns, watches, reads } = description;
     const { redis, clusterId, client, informers, keys, ca, tokenKeys } = parts;
     const { cacheTokenMs, keyPrefix, logTriggers, resyncMs } = this.#config;
     // Each kind once, that of `for` first.
@@ -293,10 +295,8 @@ export class Gateway {
     );
     const { checkpoint } = this.#options;
     const shared = { clock: this.#clock, logger: this.#logger, metrics: this.#metrics, checkpoint };
-    const timeoutMs = timeoutSeconds * 1000;
-    const queue = new BullMqWorkQueue({ ...shared, redis, keyPrefix, clusterId, name, concurrency, timeoutMs });
+    const queue = new BullMqWorkQueue({ ...shared, redis, keyPrefix, clusterId, name, ...queueOptions(description) });
     queue.pause();
-    this.#queues.set(name, queue);
     const endpoint = new Endpoint(url, keys, { connections: concurrency, ca });
     const cacheUrl = this.#cacheUrlFor(url);
     const cacheAccess = new CacheAccess({
@@ -305,18 +305,20 @@ export class Gateway {
       api: cacheUrl === undefined ? undefined : { url: cacheUrl, keys: tokenKeys },
       clock: this.#clock,
       lifetimeMs: cacheTokenMs,
-      timeoutMs,
+      timeoutMs: description.timeoutSeconds * 1000,
     });
     const random = Math.random;
     const own = { description, sources, queue, endpoint, cacheAccess, logTriggers, resyncMs, random };
-    return new Controller({ ...shared, ...own });
+    const controller = new Controller({ ...shared, ...own });
+    this.#woken.set(name, controller);
+    return controller;
   }
 
   async #enqueue(wakeups: readonly KeyWakeup[]): Promise<readonly string[]> {
     const byController = Map.groupBy(wakeups, ({ controller }) => controller);
-    await Promise.all([...byController].map(async ([controller, keys]) => this.#queues.get(controller)?.add(keys)));
+    await Promise.all([...byController].map(async ([controller, keys]) => this.#woken.get(controller)?.wake(keys)));
     // A controller that this gateway does not run, or not yet.
-    return [...byController.keys()].filter((controller) => !this.#queues.has(controller));
+    return [...byController.keys()].filter((controller) => !this.#woken.has(controller));
   }
 
   /** The term is gone with the rest of Redis' data, which recovery mends, or another gateway has written its own. */
@@ -340,10 +342,15 @@ export class Gateway {
     ]);
   }
 
+  /** Undefined while Redis is away: a question would wait until it is back. */
+  #askableQueues(): ReadonlyMap<string, BullMqWorkQueue> | undefined {
+    if (!this.#parts?.recovery.healthy) return undefined;
+    return new Map([...this.#woken].map(([name, { queue }]) => [name, queue]));
+  }
+
   /** Depths are asked for when somebody looks, not counted along. */
   async #renderMetrics(): Promise<string> {
-    // While Redis is away a question would wait until it is back, and the scrape with it.
-    for (const [name, queue] of this.#parts?.recovery.healthy ? this.#queues : []) {
+    for (const [name, queue] of this.#askableQueues() ?? []) {
       const { waiting, running } = await queue.counts();
       this.#metrics.set('workqueue_depth', { name }, waiting);
       this.#metrics.set('controller_runtime_active_workers', { controller: name }, running);

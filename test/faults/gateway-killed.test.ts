@@ -54,7 +54,7 @@ describe('a gateway killed with SIGKILL at random moments of a scale-up', () => 
   async function untilPods(name: string, count: number): Promise<void> {
     if (count === 0) return;
     const stop = new AbortController();
-    const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(30_000)]);
+    const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(60_000)]);
     const query = { labelSelector: `app=${name}`, watch: true };
     let seen = 0;
     try {

@@ -71,8 +71,13 @@ export class TestProcess {
   }
 
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<number | string> {
-    if (this.alive) this.#process.kill(signal);
+    this.send(signal);
     return this.#exited;
+  }
+
+  /** A signal that need not end it. */
+  send(signal: NodeJS.Signals): void {
+    if (this.alive) this.#process.kill(signal);
   }
 
   #add(text: string): void {

@@ -1,11 +1,12 @@
-import type { Finish, Process, Run } from '../../src/gateway/workqueue/work-queue.ts';
-
-type Known = Finish & { readonly kind: 'known' };
+import { type Clock, systemClock } from '../../src/core/index.ts';
+import type { Finish, Known, Process, Run } from '../../src/gateway/workqueue/work-queue.ts';
 
 export const done: Known = { kind: 'known', failures: 'forget' };
 
 /** A `Process` that does what a test says and keeps what it was asked. */
 export class RecordingProcess implements Process {
+  /** When each run began, on the clock that was passed. */
+  readonly startedAtMs: number[] = [];
   readonly runs: Run[] = [];
   readonly losses: { key: string; run: number; failures: number; atMs: number }[] = [];
   readonly lates: string[] = [];
@@ -17,9 +18,15 @@ export class RecordingProcess implements Process {
   onLost: () => Known = () => ({ kind: 'known', failures: 'count', againAfterMs: 0 });
   /** Barriers that hold. */
   readonly holding = new Set<string>();
+  readonly #clock: Clock;
+
+  constructor(clock: Clock = systemClock) {
+    this.#clock = clock;
+  }
 
   async run(run: Run): Promise<Finish> {
     this.runs.push(run);
+    this.startedAtMs.push(this.#clock.now());
     if (this.flying.includes(run.key)) this.overlaps.push(run.key);
     this.flying.push(run.key);
     try {
@@ -30,7 +37,7 @@ export class RecordingProcess implements Process {
   }
 
   async lost(run: { key: string; run: number; failures: number }): Promise<Known> {
-    this.losses.push({ ...run, atMs: Date.now() });
+    this.losses.push({ ...run, atMs: this.#clock.now() });
     return this.onLost();
   }
 

@@ -2,12 +2,8 @@ import { type Clock, type Logger, silentLogger, silentMetrics } from '../../src/
 import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
 import { BullMqWorkQueue } from '../../src/gateway/workqueue/bullmq-work-queue.ts';
 import { queueKeys, type QueueKeys } from '../../src/gateway/workqueue/queue-keys.ts';
+import type { QueueOptions } from '../../src/gateway/workqueue/work-queue.ts';
 import { uniqueName } from './levelhook.ts';
-
-export interface OpenQueue {
-  readonly concurrency?: number;
-  readonly timeoutMs?: number;
-}
 
 /** One queue in Redis that nobody else has, and any number of gateways on it. */
 export class RedisQueueFixture {
@@ -20,26 +16,35 @@ export class RedisQueueFixture {
   readonly #opened: { queue: BullMqWorkQueue; redis: Redis }[] = [];
   readonly #url: string;
 
-  private constructor(url: string, redis: Redis, clock: Clock) {
+  readonly #scripts: Readonly<Record<string, string>>;
+
+  private constructor(url: string, redis: Redis, clock: Clock, scripts: Readonly<Record<string, string>>) {
     this.#url = url;
+    this.#scripts = scripts;
     this.redis = redis;
     this.clock = clock;
   }
 
-  static async create(url: string, clock: Clock): Promise<RedisQueueFixture> {
-    return new RedisQueueFixture(url, await connectRedis(url), clock);
+  /** @param scripts Lua by name, in place of the queue's own: to show what each rule of them is for. */
+  static async create(
+    url: string,
+    clock: Clock,
+    scripts: Readonly<Record<string, string>> = {},
+  ): Promise<RedisQueueFixture> {
+    return new RedisQueueFixture(url, await connectWith(url, scripts), clock, scripts);
   }
 
   /** One more gateway: with a connection of its own, as in a process of its own. */
-  async open({ concurrency = 4, timeoutMs = 15_000 }: OpenQueue = {}): Promise<BullMqWorkQueue> {
-    const redis = await connectRedis(this.#url);
+  async open(options: Partial<QueueOptions> = {}): Promise<BullMqWorkQueue> {
+    const redis = await connectWith(this.#url, this.#scripts);
     const { clock, scope } = this;
     const logger = noting(this.troubles);
     const queue = new BullMqWorkQueue({
       redis,
       ...scope,
-      concurrency,
-      timeoutMs,
+      concurrency: 4,
+      timeoutMs: 15_000,
+      ...options,
       clock,
       logger,
       metrics: silentMetrics,
@@ -50,18 +55,47 @@ export class RedisQueueFixture {
 
   /** What is to run, now or ever. */
   async pending(): Promise<number> {
-    const { waiting, timers, flights, backlog, prefix } = this.keys;
-    const bullmq = `${prefix}:${this.scope.name}`;
-    const counts = await Promise.all([
-      this.redis.llen(waiting),
-      this.redis.llen(`${bullmq}:active`),
+    const { timers, debounced, flights, backlog, heldPrefix } = this.keys;
+    const held = (await this.names())
+      .filter((name) => name.startsWith('held:'))
+      .map((name) => heldPrefix + name.slice(5));
+    const [jobs, ...counts] = await Promise.all([
+      this.#jobs(),
+      ...[timers, debounced, flights, backlog, ...held].map((set) => this.redis.zcard(set)),
+    ]);
+    return jobs.waiting + jobs.active + counts.reduce((sum, count) => sum + count, 0);
+  }
+
+  /** Whether anything still happens for which no time need pass, while `flying` runs are in the middle. */
+  async unsettled(flying: number, lateMs: number): Promise<boolean> {
+    if (this.#talking()) return true;
+    const { timers, debounced, flights } = this.keys;
+    const due = await Promise.all(
+      [timers, debounced, flights].map((set) => this.redis.zcount(set, '-inf', this.clock.now() - lateMs)),
+    );
+    const { waiting, active, concurrency } = await this.#jobs();
+    const idle = active <= flying && (waiting === 0 || active >= concurrency);
+    return !idle || due.some((count) => count > 0) || this.#talking();
+  }
+
+  /** Whether a gateway waits for an answer: its poller is in the middle of a look. */
+  #talking(): boolean {
+    return this.#opened.some(({ redis }) => {
+      const { commandQueue } = redis as unknown as { commandQueue: { length: number } };
+      return commandQueue.length > 0;
+    });
+  }
+
+  async #jobs(): Promise<{ waiting: number; active: number; concurrency: number }> {
+    const bullmq = `${this.keys.prefix}:${this.scope.name}`;
+    const [waiting, delayed, prioritized, active, concurrency] = await Promise.all([
+      this.redis.llen(this.keys.waiting),
       this.redis.zcard(`${bullmq}:delayed`),
       this.redis.zcard(`${bullmq}:prioritized`),
-      this.redis.zcard(timers),
-      this.redis.zcard(flights),
-      this.redis.zcard(backlog),
+      this.redis.llen(`${bullmq}:active`),
+      this.redis.hget(`${bullmq}:meta`, 'concurrency'),
     ]);
-    return counts.reduce((sum, count) => sum + count);
+    return { waiting: waiting + delayed + prioritized, active, concurrency: Number(concurrency) };
   }
 
   /** The names of this queue's keys in Redis, without the common prefix, in order. */
@@ -83,7 +117,13 @@ export class RedisQueueFixture {
   }
 }
 
-function noting(lines: string[]): Logger {
+async function connectWith(url: string, scripts: Readonly<Record<string, string>>): Promise<Redis> {
+  const redis = await connectRedis(url);
+  for (const [name, lua] of Object.entries(scripts)) redis.defineCommand(`levelhook_${name}`, { lua });
+  return redis;
+}
+
+export function noting(lines: string[]): Logger {
   const note = (fields: object, message: string): number => lines.push(`${message} ${JSON.stringify(fields)}`);
   return { ...silentLogger, warn: note, error: note, child: () => noting(lines) };
 }

@@ -37,3 +37,34 @@ export class InstantClock implements Clock {
     this.#now += ms;
   }
 }
+
+/** Time stands still until a test moves it. Whoever sleeps wakes in the order of their times, each at its own. */
+export class VirtualClock implements Clock {
+  #now = Date.UTC(2026, 0, 1);
+  readonly #sleepers = new Set<{ readonly atMs: number; readonly wake: () => void }>();
+
+  now(): number {
+    return this.#now;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    if (ms <= 0 || signal?.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        this.#sleepers.delete(sleeper);
+        signal?.removeEventListener('abort', wake);
+        resolve();
+      };
+      const sleeper = { atMs: this.#now + ms, wake };
+      this.#sleepers.add(sleeper);
+      signal?.addEventListener('abort', wake, { once: true });
+    });
+  }
+
+  /** Moves to the time of the next sleeper and wakes it, or to `limitMs` if none sleeps that short. */
+  step(limitMs: number): void {
+    const next = Math.min(limitMs, ...[...this.#sleepers].map(({ atMs }) => atMs));
+    this.#now = Math.max(this.#now, next);
+    for (const { atMs, wake } of this.#sleepers) if (atMs <= this.#now) wake();
+  }
+}

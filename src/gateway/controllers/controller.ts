@@ -1,12 +1,21 @@
 import { createHash } from 'node:crypto';
-import { type Checkpoint, type Clock, formatKind, type Logger, type Metrics, type Resource } from '../../core/index.ts';
+import {
+  type Checkpoint,
+  type Clock,
+  formatKind,
+  type Logger,
+  type Metrics,
+  parseObjectKey,
+  type Resource,
+} from '../../core/index.ts';
 import type { Description, IndexSpec } from '../../contract/index.ts';
-import type { ChangeHandler } from '../cache/change.ts';
+import type { ChangeHandler, KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { CacheAccess } from '../dispatch/cache-access.ts';
 import { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Endpoint } from '../dispatch/endpoint.ts';
 import { enqueueControllerOwner, enqueueObject, enqueueReferrers } from '../handlers/event-handler.ts';
+import { isPaused, PAUSED_INDEX } from '../handlers/paused.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { requeue, type RequeueRequest } from './requeue.ts';
 
@@ -82,7 +91,27 @@ export class Controller {
     const { description } = this.#options;
     const declared = description.indexes.filter((each) => formatKind(each) === kind).map(({ index }) => index);
     if (kind !== formatKind(description.for)) return declared;
-    return [...declared, ...description.watches.flatMap(({ map }) => (map.by === 'index' ? [map.index] : []))];
+    return [
+      PAUSED_INDEX,
+      ...declared,
+      ...description.watches.flatMap(({ map }) => (map.by === 'index' ? [map.index] : [])),
+    ];
+  }
+
+  /** Queues keys that an event has woken, once the event is in the cache: so it is known whether their objects are paused. */
+  async wake(wakeups: readonly KeyWakeup[]): Promise<void> {
+    const paused = await this.#pausedAmong(wakeups.map(({ key }) => key));
+    await this.queue.add(wakeups.map(({ key, reasons }) => ({ key, reasons, paused: paused.has(key) })));
+  }
+
+  async #pausedAmong(keys: readonly string[]): Promise<Set<string>> {
+    const paused = new Set<string>();
+    for (const { view } of this.#options.sources[0]?.informers ?? []) {
+      const held = keys.filter((key) => view.holds(parseObjectKey(key).namespace));
+      const entries = await view.entries(held);
+      held.forEach((key, at) => isPaused(entries[at]) && paused.add(key));
+    }
+    return paused;
   }
 
   async waitForSync(signal: AbortSignal): Promise<void> {
@@ -154,6 +183,7 @@ export class Controller {
     let count = 0;
     for (const { view } of this.#options.sources[0]?.informers ?? []) {
       for await (const keys of view.keys()) {
+        for (const key of await this.#pausedAmong(keys)) await this.queue.hold(`object/${key}`);
         await this.queue.addLow(keys, reason);
         count += keys.length;
         await this.#options.checkpoint('initial:between-keys');

@@ -77,7 +77,8 @@ export class Dispatcher implements Process {
       metrics.count('levelhook_unknown_outcomes_total', { controller, reason: outcome.reason });
     }
     this.#log(run, outcome, finish, durationMs);
-    return this.#withBarrier(finish, writesOf(outcome));
+    const told = finish.kind === 'known' && 'message' in outcome ? { ...finish, error: outcome.message } : finish;
+    return this.#withBarrier(told, writesOf(outcome));
   }
 
   async lost(run: { key: string; run: number; failures: number }): Promise<Finish & { readonly kind: 'known' }> {
@@ -138,7 +139,7 @@ export class Dispatcher implements Process {
   }
 
   async #withBarrier(finish: Finish, writes: readonly Write[]): Promise<Finish> {
-    if (finish.kind === 'unknown' || writes.length === 0) return finish;
+    if (finish.kind !== 'known' || writes.length === 0) return finish;
     const barrier = await this.#barriers.afterWrites(writes);
     return barrier === undefined ? finish : { ...finish, barrier };
   }

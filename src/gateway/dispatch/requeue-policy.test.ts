@@ -35,7 +35,7 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
   [
     'a terminal error',
     { kind: 'terminal', message: 'm', writes },
-    () => ({ finish: { kind: 'known', failures: 'keep' }, result: 'error' }),
+    () => ({ finish: { kind: 'known', failures: 'keep', dead: true }, result: 'error' }),
   ],
   [
     'a refused connection',

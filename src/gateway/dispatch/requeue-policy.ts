@@ -13,7 +13,7 @@ export interface Decision {
 /**
  * What becomes of a key: the one place that decides it, from the outcome and the failures so far. As
  * controller-runtime's reconcileHandler (pkg/internal/controller/controller.go): an error wins over a wish to be
- * requeued, a wish to be requeued forgets the failures, a terminal error is neither retried nor forgotten.
+ * requeued, a wish to be requeued forgets the failures, a terminal error is neither retried nor forgotten: the key becomes a dead letter.
  */
 export function decide(outcome: Outcome, failures: number): Decision {
   switch (outcome.kind) {
@@ -48,7 +48,7 @@ export function decide(outcome: Outcome, failures: number): Decision {
         result: 'requeue_after',
       };
     case 'terminal':
-      return { finish: { kind: 'known', failures: 'keep' }, result: 'error' };
+      return { finish: { kind: 'known', failures: 'keep', dead: true }, result: 'error' };
     case 'unknown':
       return { finish: { kind: 'unknown' }, result: 'error' };
   }

@@ -3,7 +3,7 @@ import { findLost, redisRunId } from '../cache/incarnation.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { Redis } from '../cache/redis.ts';
 import type { Controller } from '../controllers/controller.ts';
-import { FLIGHT_MARGIN_MS } from '../workqueue/key-record.ts';
+import { FLIGHT_MARGIN_MS } from '../workqueue/queue-options.ts';
 
 export interface RecoveryOptions {
   readonly redis: Redis;

@@ -2,12 +2,13 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import { createAdaptorServer } from '@hono/node-server';
-import { type Context, Hono } from 'hono';
+import { type Context, Hono, type MiddlewareHandler } from 'hono';
 import { messageOf, UserError } from '../../core/index.ts';
 import { type HealthCheck, report } from '../manager/health.ts';
 import type { CacheApi } from './cache-api/cache-api.ts';
 import { statusResponse, unavailable } from './cache-api/kubernetes-status.ts';
 import type { Dashboard } from './dashboard.ts';
+import { queueApi, type Queues } from './queue-api.ts';
 import { readTls, type TlsFiles, watchTls } from './tls.ts';
 
 export interface AdminServerOptions {
@@ -27,15 +28,19 @@ export interface AdminServerOptions {
   readonly tls?: TlsFiles | undefined;
   /** Mounted at `/reconcile`: see `reconcileApi`. */
   readonly reconcile: Hono;
+  readonly queues: Queues;
 }
 
 /** Where the cache API is. */
 export const CACHE_PATH = '/cache';
 
-/** Names under which a browser on this machine may ask for the dashboard. */
+/** Names under which a browser on this machine may ask for the dashboard and the queues. */
 const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]']);
 
-/** The gateway's own HTTP server: `/livez`, `/readyz`, `/metrics`, `/reconcile`, and the dashboard on loopback only. */
+/**
+ * The gateway's own HTTP server: `/livez`, `/readyz`, `/metrics`, `/reconcile`, the cache API, and
+ * on loopback only the dashboard and `/queues`.
+ */
 export class AdminServer {
   readonly #options: AdminServerOptions;
   #server: Server | undefined;
@@ -104,15 +109,20 @@ function adminApp(options: AdminServerOptions): Hono {
     const { dashboard } = options;
     app.get('/', (context) => context.redirect(dashboard.path));
     // Until there is a login: on loopback only, and not for a page elsewhere that has rebound its name to loopback.
-    app.use(`${dashboard.path}/*`, async (context, next) => {
+    const onLoopback: MiddlewareHandler = async (context, next) => {
       const host = (context.req.header('host') ?? '').replace(/:[0-9]+$/, '');
-      if (!LOOPBACK.has(host)) return context.text('the dashboard answers on loopback only\n', 403);
+      if (!LOOPBACK.has(host)) return context.text('this is answered on loopback only\n', 403);
+      return next();
+    };
+    app.use(`${dashboard.path}/*`, onLoopback, async (context, next) => {
       // bull-board's own read-only mode is checked queue by queue, and by each of its handlers: this by none of them.
       if (!['GET', 'HEAD'].includes(context.req.method)) {
         return context.text('the dashboard is read-only\n', 405, { allow: 'GET, HEAD' });
       }
       return next();
     });
+    app.use('/queues/*', onLoopback);
+    app.route('/queues', queueApi(options.queues));
     app.route(dashboard.path, dashboard.app);
   }
   return app;

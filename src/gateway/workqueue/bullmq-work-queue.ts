@@ -1,30 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { type Job, Queue, Worker } from 'bullmq';
-import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
+import type { Queue } from 'bullmq';
 import type { Incarnated } from '../cache/incarnation.ts';
 import { type Redis, unlinkAll } from '../cache/redis.ts';
-import { KeyRecords } from './key-record.ts';
-import { Poller } from './poller.ts';
+import { BullMqJobs } from './bullmq-jobs.ts';
 import { queueKeys, type QueueKeys } from './queue-keys.ts';
-import type { LowReason, Process, QueuedKey, WorkQueue } from './work-queue.ts';
+import { RecordedWorkQueue, type RecordedWorkQueueOptions } from './recorded-work-queue.ts';
+import { RedisInspector } from './redis-inspector.ts';
+import { RedisRecords } from './redis-records.ts';
 
-export interface BullMqWorkQueueOptions {
+export interface BullMqWorkQueueOptions extends RecordedWorkQueueOptions {
   /** For commands; the Worker opens a second connection for its blocking read. */
   readonly redis: Redis;
   readonly keyPrefix: string;
   readonly clusterId: string;
-  /** The controller's name. */
-  readonly name: string;
-  /** Runs at a time, over all gateways. */
-  readonly concurrency: number;
-  /** The time a run may take. */
-  readonly timeoutMs: number;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
 }
-
-type KeyJob = { key: string };
 
 /** What is kept of a queue as a whole. */
 export interface QueueState {
@@ -36,131 +25,38 @@ export interface QueueState {
   readonly resyncAtMs: number | undefined;
 }
 
-/**
- * The work queue on BullMQ. BullMQ holds what is to run now and gives it to one of the gateways; `keepLastIfActive` is
- * client-go's dirty set. Everything that has a time (requeue, backoff, deadline) and everything that must hold for a
- * key (one run at a time, failures, barrier) lives in our records beside it: no option of BullMQ keeps those promises.
- */
-export class BullMqWorkQueue implements WorkQueue, Incarnated {
-  readonly name: string;
-  readonly #options: BullMqWorkQueueOptions;
+/** The work queue in Redis: BullMQ holds the jobs, scripts of ours guard the records. */
+export class BullMqWorkQueue extends RecordedWorkQueue implements Incarnated {
+  readonly #redis: Redis;
   readonly #keys: QueueKeys;
-  readonly #records: KeyRecords;
-  readonly #queue: Queue<KeyJob>;
-  #process: Process | undefined;
-  #worker: Worker<KeyJob> | undefined;
-  #poller: Poller | undefined;
-  readonly #flying = new Set<Promise<void>>();
-  #waitingAtGate = 0;
-  /** Present while paused: runs wait here before their start. */
-  #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
+  readonly #jobs: BullMqJobs;
 
   constructor(options: BullMqWorkQueueOptions) {
-    this.name = options.name;
-    this.#options = options;
-    this.#keys = queueKeys(options);
-    this.#records = new KeyRecords(options.redis, this.#keys);
-    this.#queue = new Queue<KeyJob>(this.name, {
-      connection: options.redis,
-      prefix: this.#keys.prefix,
-      // Each add writes the events stream, which nobody reads, and there is no switch to turn it off.
-      streams: { events: { maxLen: 100 } },
+    const { redis, name } = options;
+    const keys = queueKeys(options);
+    const jobs = new BullMqJobs({ ...options, prefix: keys.prefix });
+    super(options, {
+      records: new RedisRecords(redis, keys, options),
+      inspector: new RedisInspector(redis, keys, name),
+      jobs,
     });
-    this.#queue.on('error', (error) => this.#warn(error, 'queue'));
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#jobs = jobs;
   }
 
   /** For the dashboard, which shows BullMQ's own view of the jobs. */
   get bullmq(): Queue {
-    return this.#queue;
+    return this.#jobs.bullmq;
   }
 
-  async add(keys: readonly QueuedKey[]): Promise<void> {
-    if (keys.length === 0) return;
-    await this.#records.note(keys, this.#options.clock.now());
-    await this.#addJobs(keys.map(({ key }) => key));
-    this.#options.metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
-  }
-
-  async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
-    await this.#records.addToBacklog(keys, this.#options.clock.now(), reason);
-    this.#options.metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
-  }
-
-  async addAfter(key: string, ms: number): Promise<void> {
-    await this.#records.addTimer(key, this.#options.clock.now() + Math.max(0, ms));
-  }
-
-  async start(process: Process): Promise<void> {
-    if (this.#worker) return;
-    const { redis, concurrency, clock, logger } = this.#options;
-    this.#process = process;
-    await this.#queue.setGlobalConcurrency(concurrency);
-    this.#worker = new Worker<KeyJob>(this.name, (job) => this.#work(job), {
-      connection: redis,
-      prefix: this.#keys.prefix,
-      concurrency,
-      lockDuration: 10_000,
-      stalledInterval: 2000,
-      // A job whose gateway died is taken up again however often that happens; our records decide what it may do.
-      maxStalledCount: 1_000_000_000,
-    });
-    this.#worker.on('error', (error) => this.#warn(error, 'worker'));
-    const addJobs = (keys: readonly string[]): Promise<void> => this.#addJobs(keys);
-    this.#poller = new Poller({ records: this.#records, process, addJobs, concurrency, clock, logger });
-    if (this.#gate) await this.#worker.pause(true);
-    else this.#poller.start();
-  }
-
-  pause(): void {
-    if (this.#gate) return;
-    let open = (): void => {};
-    const opened = new Promise<void>((resolve) => (open = resolve));
-    this.#gate = { opened, open };
-    // Redis may be away, so nothing here waits for it. The gate holds whatever BullMQ still hands out.
-    this.#poller?.stop().catch((error: unknown) => this.#warn(error, 'poller'));
-    this.#worker?.pause(true).catch((error: unknown) => this.#warn(error, 'worker'));
-  }
-
-  resume(): void {
-    if (!this.#gate) return;
-    this.#gate.open();
-    this.#gate = undefined;
-    this.#worker?.resume().catch((error: unknown) => this.#warn(error, 'worker'));
-    this.#poller?.start();
-  }
-
-  async stop(drainMs: number): Promise<void> {
-    const { clock } = this.#options;
-    const wasPaused = this.#gate !== undefined;
-    // From here on no run starts, whatever BullMQ still hands out.
-    this.pause();
-    const limit = new AbortController();
-    const end = clock.sleep(drainMs, limit.signal);
-    await Promise.race([Promise.all(this.#flying), end]);
-    limit.abort();
-    // What is still running is cut off: its flight stays on record and is settled by whoever takes over. A job that waits
-    // at the gate is left to BullMQ, which hands it out again.
-    await this.#worker?.close(wasPaused || this.#flying.size > 0 || this.#waitingAtGate > 0);
-    await this.#queue.close();
-    this.#worker = undefined;
-    this.#poller = undefined;
-  }
-
-  async counts(): Promise<{ waiting: number; running: number }> {
-    const [waiting, running] = await Promise.all([
-      this.#options.redis.llen(this.#keys.waiting),
-      this.#records.running(),
-    ]);
-    return { waiting, running };
-  }
-
-  async obliterate(): Promise<void> {
-    await unlinkAll(this.#options.redis, `${this.#keys.prefix}:`);
+  override async obliterate(): Promise<void> {
+    await unlinkAll(this.#redis, `${this.#keys.prefix}:`);
   }
 
   async state(): Promise<QueueState> {
     const fields = ['incarnation', 'runId', 'initial', 'resyncAt'] as const;
-    const [incarnation, runId, initial, resyncAt] = await this.#options.redis.hmget(this.#keys.queue, ...fields);
+    const [incarnation, runId, initial, resyncAt] = await this.#redis.hmget(this.#keys.queue, ...fields);
     return {
       incarnation: incarnation ?? undefined,
       runId: runId ?? undefined,
@@ -171,96 +67,16 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async renew(runId: string): Promise<void> {
     // Kept by Redis, and so lost with the rest.
-    await this.#queue.setGlobalConcurrency(this.#options.concurrency);
-    await this.#options.redis.hset(this.#keys.queue, { incarnation: randomUUID(), runId });
+    await this.#jobs.shareConcurrency();
+    await this.#redis.hset(this.#keys.queue, { incarnation: randomUUID(), runId });
   }
 
   /** Remembers that all keys of the controller have been queued once, under this hash of what it depends on. */
   async setInitial(initial: string): Promise<void> {
-    await this.#options.redis.hset(this.#keys.queue, 'initial', initial);
+    await this.#redis.hset(this.#keys.queue, 'initial', initial);
   }
 
   async setResyncAt(atMs: number): Promise<void> {
-    await this.#options.redis.hset(this.#keys.queue, 'resyncAt', atMs);
-  }
-
-  async #addJobs(keys: readonly string[]): Promise<void> {
-    if (keys.length === 0) return;
-    const jobs = keys.map((key) => ({
-      name: 'reconcile',
-      data: { key },
-      opts: {
-        removeOnComplete: true,
-        removeOnFail: true,
-        attempts: 1,
-        deduplication: { id: key, keepLastIfActive: true },
-      },
-    }));
-    await this.#queue.addBulk(jobs);
-  }
-
-  /** BullMQ's processor: never throws for what a run may do wrong, so that the job always ends as completed. */
-  async #work(job: Job<KeyJob>): Promise<void> {
-    // Not in flight while it waits here: a stop need not wait for it, and another gateway takes the job up.
-    this.#waitingAtGate += 1;
-    while (this.#gate) await this.#gate.opened;
-    this.#waitingAtGate -= 1;
-    const work = this.#runKey(job.data.key);
-    this.#flying.add(work);
-    try {
-      await work;
-    } catch (error) {
-      // Redis or the apiserver failed in the middle. A run in flight is on record and is settled at its deadline.
-      this.#warn(error, 'run');
-    } finally {
-      this.#flying.delete(work);
-    }
-  }
-
-  async #runKey(key: string): Promise<void> {
-    const { clock, metrics, timeoutMs } = this.#options;
-    const process = this.#process;
-    if (!process) return;
-    const nonce = randomUUID();
-    const nowMs = clock.now();
-    const deadlineMs = nowMs + timeoutMs;
-    let start = await this.#records.start(key, { nowMs, deadlineMs, nonce });
-    if (start.kind === 'barrier' && (await process.passed(start.barrier))) {
-      start = await this.#records.start(key, { nowMs, deadlineMs, nonce, passedBarrier: start.barrier });
-    }
-    switch (start.kind) {
-      case 'busy':
-      case 'barrier':
-        return;
-      case 'lost': {
-        metrics.count('levelhook_lost_outcomes_total', { controller: this.name });
-        const finish = await process.lost({ key, run: start.run, failures: start.failures });
-        await this.#records.finish(key, start.run, finish, clock.now());
-        return;
-      }
-      case 'go': {
-        if (start.queuedAtMs !== undefined) {
-          const waited = Math.max(0, nowMs - start.queuedAtMs) / 1000;
-          metrics.observe('workqueue_queue_duration_seconds', { name: this.name }, waited);
-        }
-        const { run, failures, reasons } = start;
-        if (this.#gate) {
-          // Trap: the connection broke during the script, and it was sent again to a Redis that nobody has checked yet.
-          await this.#records.finish(key, run, { kind: 'known', failures: 'keep', againAfterMs: 0 }, clock.now());
-          return;
-        }
-        const finish = await process.run({ key, run, failures, reasons, deadlineMs });
-        metrics.observe('workqueue_work_duration_seconds', { name: this.name }, (clock.now() - nowMs) / 1000);
-        // Unknown: the flight stays on record, and the poller finds it after its deadline.
-        if (finish.kind === 'unknown') return;
-        if (finish.againAfterMs !== undefined) metrics.count('workqueue_retries_total', { name: this.name });
-        const current = await this.#records.finish(key, run, finish, clock.now());
-        if (!current) metrics.count('levelhook_stale_outcomes_total', { controller: this.name });
-      }
-    }
-  }
-
-  #warn(error: unknown, part: string): void {
-    this.#options.logger.warn({ controller: this.name, part, error: messageOf(error) }, 'work queue trouble');
+    await this.#redis.hset(this.#keys.queue, 'resyncAt', atMs);
   }
 }

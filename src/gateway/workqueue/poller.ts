@@ -1,9 +1,10 @@
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
-import type { DueTimer, KeyRecords } from './key-record.ts';
-import type { Process } from './work-queue.ts';
+import type { DueTimer, Records } from './records.ts';
+import { BARRIER_AGAIN_MS, BARRIER_LATE_MS, backlogRoom } from './queue-options.ts';
+import type { Process } from './run.ts';
 
 export interface PollerOptions {
-  readonly records: KeyRecords;
+  readonly records: Records;
   readonly process: Process;
   /** Adds jobs for these keys. */
   readonly addJobs: (keys: readonly string[]) => Promise<void>;
@@ -12,23 +13,29 @@ export interface PollerOptions {
   readonly logger: Logger;
 }
 
-const TICK_MS = 20;
+/** Two looks are at least this far apart: what is due in between is due together. */
+export const LEAST_MS = 5;
+/** While keys of the backlog wait for room. */
+const BACKLOG_MS = 20;
+/** Somebody else may have set a timer, and died: at rest this is all that happens. */
+export const IDLE_MS = 2000;
 const LIMIT = 500;
 /** A key that was added and not started within this time is added again. */
 const ADD_AGAIN_MS = 30_000;
 /** The same for a run that is to be settled: until it is, its key stands still. */
 const SETTLE_AGAIN_MS = 5000;
-/** A barrier older than this is reported as late. */
-const LATE_MS = 1000;
 
 /**
- * Turns time into jobs, every 20 ms: due timers whose barrier has passed, runs past their deadline, and keys of the
- * backlog when there is room. Any number of pollers may work on one queue: what two of them add, BullMQ merges.
+ * Turns time into jobs: due timers whose barrier has passed, keys whose adds have paused, runs past their deadline, and
+ * keys of the backlog when there is room. It sleeps until the next of them is due; whoever sets an earlier time in this
+ * process wakes it. Any number of pollers may work on one queue: what two of them add, BullMQ merges.
  */
 export class Poller {
   readonly #options: PollerOptions;
   #stop = new AbortController();
   #loop: Promise<void> = Promise.resolve();
+  #nextMs = 0;
+  #wakeUp: AbortController | undefined;
 
   constructor(options: PollerOptions) {
     this.#options = options;
@@ -42,47 +49,78 @@ export class Poller {
 
   async stop(): Promise<void> {
     this.#stop.abort();
+    this.#wakeUp?.abort();
     await this.#loop;
+  }
+
+  /** Something is due at this time, or now. */
+  wake(atMs = 0): void {
+    if (atMs >= this.#nextMs) return;
+    this.#nextMs = atMs;
+    this.#wakeUp?.abort();
   }
 
   async #run(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options;
     while (!signal.aborted) {
-      let more = false;
+      const startedAt = clock.now();
+      this.#nextMs = startedAt + IDLE_MS;
       try {
-        more = await this.tick();
+        this.wake(await this.tick());
       } catch (error) {
         logger.error({ error: messageOf(error) }, 'the poller could not read the queue, trying again');
-        await clock.sleep(1000, signal);
       }
-      if (!more) await clock.sleep(TICK_MS, signal);
+      await this.#sleep(startedAt + LEAST_MS, signal);
     }
   }
 
-  /** One look. @returns whether there was more than fits into one. */
-  async tick(): Promise<boolean> {
+  async #sleep(earliestMs: number, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    for (;;) {
+      const ms = Math.max(this.#nextMs, earliestMs) - clock.now();
+      if (signal.aborted || ms <= 0) return;
+      const wakeUp = new AbortController();
+      this.#wakeUp = wakeUp;
+      await clock.sleep(ms, wakeUp.signal);
+      // Trap: after a stop and a start at once there is another sleeper already.
+      if (this.#wakeUp === wakeUp) this.#wakeUp = undefined;
+    }
+  }
+
+  /** One look. @returns when the next is due, as far as this one has seen. */
+  async tick(): Promise<number> {
     const { records, addJobs, clock, concurrency } = this.#options;
     const now = clock.now();
-    const { timers, flights, backlog } = await records.due(now, LIMIT, Math.max(200, 4 * concurrency));
-    if (timers.length + flights.length + backlog.length === 0) return false;
+    const due = await records.due(now, LIMIT, backlogRoom(concurrency));
+    const { timers, debounced, flights, backlog, holds } = due;
     const ready: DueTimer[] = [];
     const waiting: DueTimer[] = [];
-    // Many keys of a burst share the views they wait for, rarely the whole barrier; each is one short read.
-    const passed = await Promise.all(timers.map((timer) => this.#passed(timer.barrier, timer.barrierAtMs, now)));
-    timers.forEach((timer, at) => (passed[at] ? ready : waiting).push(timer));
-    await addJobs([...ready, ...flights, ...backlog].map(({ key }) => key));
+    if (timers.length > 0) {
+      // Many keys of a burst share the views they wait for, rarely the whole barrier; each is one short read.
+      const passed = await Promise.all(timers.map((timer) => this.#passed(timer.barrier, timer.barrierAtMs, now)));
+      timers.forEach((timer, at) => (passed[at] ? ready : waiting).push(timer));
+    }
+    await addJobs([...ready, ...debounced, ...flights, ...backlog].map(({ key }) => key));
     const again = now + ADD_AGAIN_MS;
-    await records.postpone('timers', again, ready);
+    await records.postpone('timers', again, ready, true);
+    await records.postpone('debounced', again, debounced, true);
     await records.postpone('flights', now + SETTLE_AGAIN_MS, flights);
-    await records.postpone('backlog', again, backlog);
-    // Out of the way of keys that can run, and looked at again at the next tick.
-    await records.postpone('timers', now + TICK_MS, waiting);
-    return timers.length === LIMIT && ready.length > 0;
+    await records.postpone('backlog', again, backlog, true);
+    // Out of the way of keys that can run, and looked at again soon.
+    await records.postpone('timers', now + BARRIER_AGAIN_MS, waiting);
+    for (const { key: scope, score } of holds) await records.release(scope, score);
+    const more = [timers, debounced, flights].some(({ length }) => length === LIMIT) || holds.length > 0;
+    if (more) return now;
+    return Math.min(
+      due.nextMs ?? Infinity,
+      due.backlogLeft ? now + BACKLOG_MS : Infinity,
+      waiting.length > 0 ? now + BARRIER_AGAIN_MS : Infinity,
+    );
   }
 
   async #passed(barrier: string | undefined, sinceMs: number, now: number): Promise<boolean> {
     if (barrier === undefined || (await this.#options.process.passed(barrier))) return true;
-    if (now - sinceMs > LATE_MS) this.#options.process.late(barrier);
+    if (now - sinceMs > BARRIER_LATE_MS) this.#options.process.late(barrier);
     return false;
   }
 }

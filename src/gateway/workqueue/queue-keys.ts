@@ -1,3 +1,5 @@
+import type { HoldScope } from './key-status.ts';
+
 /** The Redis keys of one queue. All share a hash tag, with BullMQ's own, so that scripts may touch them together. */
 export interface QueueKeys {
   /** BullMQ's `prefix` option; its keys are `<prefix>:<queue name>:*`. */
@@ -6,12 +8,26 @@ export interface QueueKeys {
   readonly queue: string;
   /** ZSET key -> due time: requeues and backoffs. A timer ends only with a run. */
   readonly timers: string;
+  /** ZSET key -> due time: keys that were added and wait for their adds to pause. */
+  readonly debounced: string;
   /** ZSET key -> deadline plus margin of its run in flight. */
   readonly flights: string;
-  /** ZSET key -> time of its add: low-priority keys. */
+  /** ZSET key -> time of its add: low-priority keys, and those that a hold has let go. */
   readonly backlog: string;
   /** Counter of runs: the source of fencing numbers. */
   readonly runs: string;
+  /** STRING: when the token bucket is full again. */
+  readonly bucket: string;
+  /** HASH scope -> since and until: what is held back. */
+  readonly holds: string;
+  /** ZSET scope -> time at which its hold ends by itself. */
+  readonly holdEnds: string;
+  /** What a scope is appended to, to name the ZSET key -> time, of keys that wait for its release. */
+  readonly heldPrefix: string;
+  /** ZSET key -> time at which it became a dead letter. */
+  readonly dead: string;
+  /** What a key is appended to, to name its past outcomes (LIST). */
+  readonly historyPrefix: string;
   /** BullMQ's list of waiting jobs. */
   readonly waiting: string;
   /** What a key is appended to, to name its record (HASH). */
@@ -24,10 +40,24 @@ export function queueKeys(scope: { keyPrefix: string; clusterId: string; name: s
     prefix,
     queue: `${prefix}:queue`,
     timers: `${prefix}:timers`,
+    debounced: `${prefix}:debounced`,
     flights: `${prefix}:flights`,
     backlog: `${prefix}:backlog`,
     runs: `${prefix}:runs`,
+    bucket: `${prefix}:bucket`,
+    holds: `${prefix}:holds`,
+    holdEnds: `${prefix}:hold-ends`,
+    heldPrefix: `${prefix}:held:`,
+    dead: `${prefix}:dead`,
+    historyPrefix: `${prefix}:history:`,
     waiting: `${prefix}:${scope.name}:wait`,
     recordPrefix: `${prefix}:key:`,
   };
+}
+
+/** The scopes that cover a key, in the order in which they are looked at. */
+export function scopesOf(key: string): HoldScope[] {
+  const slash = key.indexOf('/');
+  const namespace: HoldScope[] = slash > 0 ? [`namespace/${key.slice(0, slash)}`] : [];
+  return ['controller', 'breaker', ...namespace, `object/${key}`];
 }

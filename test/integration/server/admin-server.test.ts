@@ -23,6 +23,7 @@ async function withServer(
     metrics: async () => '',
     dashboard: new Dashboard(),
     reconcile: new Hono(),
+    queues: () => new Map(),
   });
   await server.start();
   try {
@@ -81,7 +82,7 @@ describe('health', () => {
 it('there is no dashboard on an address that is not loopback', async () => {
   // It is loopback really, but none of the names that count as it: nothing else may be bound in a test.
   await withServer({ host: '127.0.0.2' }, async (url) => {
-    for (const path of ['/', '/dashboard', '/dashboard/', '/dashboard/api/queues']) {
+    for (const path of ['/', '/dashboard', '/dashboard/', '/dashboard/api/queues', '/queues']) {
       expect((await get(url + path))[0], path).toBe(404);
     }
     expect(await get(`${url}/livez`)).toEqual([200, 'ok']);

@@ -34,6 +34,7 @@ describe('a gateway with a certificate', () => {
       metrics: async () => '',
       dashboard: new Dashboard(),
       reconcile: new Hono(),
+      queues: () => new Map(),
       tls: files(),
     });
 

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import { silentLogger } from '../../../src/core/index.ts';
-import { KeyRecords } from '../../../src/gateway/workqueue/key-record.ts';
+import { RedisRecords } from '../../../src/gateway/workqueue/redis-records.ts';
+import type { Known } from '../../../src/gateway/workqueue/work-queue.ts';
 import { Poller } from '../../../src/gateway/workqueue/poller.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { TestProcess } from '../../harness/process.ts';
@@ -51,7 +52,9 @@ describe('the queue in Redis', () => {
     await atRest();
     await queue.stop(1000);
     const names = await fixture.names();
-    expect(names.filter((name) => !name.startsWith('controller:'))).toEqual(['queue', 'runs']);
+    expect(names.filter((name) => !name.startsWith('controller:'))).toEqual(['history:fails', 'queue', 'runs']);
+    // A bad time is remembered for a while.
+    expect(await fixture.redis.pttl(`${fixture.keys.historyPrefix}fails`)).toBeGreaterThan(0);
     const bullmq = names.filter((name) => name.startsWith('controller:')).map((name) => name.slice(11));
     // No job, no list of jobs, no mark of a key.
     const known = ['events', 'id', 'marker', 'meta', 'stalled-check'];
@@ -122,8 +125,15 @@ describe('the queue in Redis', () => {
   });
 });
 
+interface Started {
+  nowMs: number;
+  deadlineMs: number;
+  nonce: string;
+  passedBarrier?: string;
+}
+
 describe('the scripts on the records of keys', () => {
-  let records: KeyRecords;
+  let records: RedisRecords;
   const at = (nowMs: number, nonce = `${nowMs}`) => ({ nowMs, deadlineMs: nowMs + 100, nonce });
   /** In whole milliseconds: the fraction only tells one run's timer from another's. */
   const score = async (set: 'timers' | 'flights' | 'backlog', key: string) => {
@@ -134,49 +144,73 @@ describe('the scripts on the records of keys', () => {
   const forget = { kind: 'known', failures: 'forget' } as const;
 
   beforeEach(() => {
-    records = new KeyRecords(fixture.redis, fixture.keys);
+    records = new RedisRecords(fixture.redis, fixture.keys);
+  });
+
+  const startOne = async (key: string, { nowMs, deadlineMs, ...request }: Started) => {
+    const [start] = await records.startAll([{ key, ...request }], { nowMs, deadlineMs });
+    return start;
+  };
+  const finishOne = async (key: string, run: number, finish: Known, nowMs: number) => {
+    const [finished] = await records.finishAll([{ key, run, finish }], nowMs);
+    return finished?.current;
+  };
+  /** The start of a key that was added. */
+  const start = async (key: string, request: Started) => {
+    await records.note(plain(key), request.nowMs);
+    return startOne(key, request);
+  };
+
+  it('start nothing for a job that an earlier run has served', async () => {
+    await records.note(plain('k'), 1000);
+    expect(await startOne('k', at(1010))).toMatchObject({ kind: 'go', run: 1 });
+    expect(await startOne('k', at(1020))).toEqual({ kind: 'idle' });
+    // Not marked as touched either: nobody has touched it.
+    await finishOne('k', 1, forget, 1030);
+    expect(await score('timers', 'k')).toBeNull();
+    expect(await startOne('k', at(1040))).toEqual({ kind: 'idle' });
   });
 
   it('refuse the outcome of a run that is not in flight, and change nothing', async () => {
-    expect(await records.start('k', at(1000))).toMatchObject({ kind: 'go', run: 1 });
+    expect(await start('k', at(1000))).toMatchObject({ kind: 'go', run: 1 });
     const before = await record('k');
-    expect(
-      await records.finish('k', 2, { kind: 'known', failures: 'count', againAfterMs: 1, barrier: 'b' }, 1001),
-    ).toBe(false);
+    expect(await finishOne('k', 2, { kind: 'known', failures: 'count', againAfterMs: 1, barrier: 'b' }, 1001)).toBe(
+      false,
+    );
     expect(await record('k')).toEqual(before);
     expect(await score('timers', 'k')).toBeNull();
     expect(await score('flights', 'k')).toBe('2100');
-    expect(await records.finish('k', 1, forget, 1002)).toBe(true);
+    expect(await finishOne('k', 1, forget, 1002)).toBe(true);
     // A second time, and one that comes after the next run's start.
-    expect(await records.finish('k', 1, forget, 1003)).toBe(false);
-    expect(await records.start('k', at(1004))).toMatchObject({ kind: 'go', run: 2 });
-    expect(await records.finish('k', 1, forget, 1005)).toBe(false);
+    expect(await finishOne('k', 1, forget, 1003)).toBe(false);
+    expect(await start('k', at(1004))).toMatchObject({ kind: 'go', run: 2 });
+    expect(await finishOne('k', 1, forget, 1005)).toBe(false);
     expect(await record('k')).toMatchObject({ run: '2' });
   });
 
   it('give the same start the same answer when it is sent twice', async () => {
-    const go = await records.start('k', at(1000, 'n'));
-    expect(await records.start('k', at(1000, 'n'))).toMatchObject({ kind: 'go', run: 1 });
+    const go = await start('k', at(1000, 'n'));
+    expect(await start('k', at(1000, 'n'))).toMatchObject({ kind: 'go', run: 1 });
     expect(go).toMatchObject({ kind: 'go', run: 1 });
-    expect(await records.start('k', at(1000, 'other'))).toEqual({ kind: 'busy' });
+    expect(await start('k', at(1000, 'other'))).toEqual({ kind: 'busy' });
   });
 
   it('block a key until the deadline and the margin of its run', async () => {
-    await records.start('k', at(1000));
-    expect(await records.start('k', at(2099, 'a'))).toEqual({ kind: 'busy' });
-    expect(await records.start('k', at(2100, 'b'))).toEqual({ kind: 'lost', run: 1, failures: 0 });
+    await start('k', at(1000));
+    expect(await start('k', at(2099, 'a'))).toEqual({ kind: 'busy' });
+    expect(await start('k', at(2100, 'b'))).toEqual({ kind: 'lost', run: 1, failures: 0 });
     // Until somebody settles it, everybody is told so.
-    expect(await records.start('k', at(9000, 'c'))).toEqual({ kind: 'lost', run: 1, failures: 0 });
+    expect(await start('k', at(9000, 'c'))).toEqual({ kind: 'lost', run: 1, failures: 0 });
   });
 
   it('queue a key again that was touched while it ran', async () => {
-    await records.start('k', at(1000));
-    await records.start('k', at(1010, 'other'));
-    await records.finish('k', 1, { ...forget, againAfterMs: 60_000 }, 1050);
+    await start('k', at(1000));
+    await start('k', at(1010, 'other'));
+    await finishOne('k', 1, { ...forget, againAfterMs: 60_000 }, 1050);
     expect(await score('timers', 'k')).toBe('1050');
-    expect(await records.start('k', at(1060))).toMatchObject({ kind: 'go' });
+    expect(await start('k', at(1060))).toMatchObject({ kind: 'go' });
     expect(await score('timers', 'k')).toBeNull();
-    await records.finish('k', 2, forget, 1070);
+    await finishOne('k', 2, forget, 1070);
     expect(await record('k')).toEqual({});
   });
 
@@ -186,13 +220,13 @@ describe('the scripts on the records of keys', () => {
     const { timers } = await records.due(1000, 10, 10);
     expect(timers.map(({ key, score }) => `${key} ${score}`).toSorted()).toEqual(['moved 500', 'same 500']);
     // Meanwhile a run of it has ended and asked for another time.
-    await records.start('moved', at(1000));
-    await records.finish('moved', 1, { ...forget, againAfterMs: 70 }, 1010);
+    await start('moved', at(1000));
+    await finishOne('moved', 1, { ...forget, againAfterMs: 70 }, 1010);
     await records.postpone('timers', 31_000, timers);
     expect(await score('timers', 'same')).toBe('31000');
     expect(await score('timers', 'moved')).toBe('1080');
     // And one that is gone stays gone.
-    await records.start('same', at(1020));
+    await start('same', at(1020));
     await records.postpone('timers', 61_000, [{ key: 'same', score: '31000' }]);
     expect(await score('timers', 'same')).toBeNull();
   });
@@ -200,8 +234,8 @@ describe('the scripts on the records of keys', () => {
   it('keep the time that a run asked for between the add of its key by the poller and the end of its look', async () => {
     const addJobs = async (keys: readonly string[]): Promise<void> => {
       for (const key of keys) {
-        await records.start(key, at(1000));
-        await records.finish(key, 1, { ...forget, againAfterMs: 70 }, 1010);
+        await start(key, at(1000));
+        await finishOne(key, 1, { ...forget, againAfterMs: 70 }, 1010);
       }
     };
     const stopped = { now: () => 1000, sleep: async () => {} };
@@ -212,22 +246,22 @@ describe('the scripts on the records of keys', () => {
   });
 
   it('let the poller look at a barrier again though it has just read the same timer', async () => {
-    await records.start('k', at(1000));
+    await start('k', at(1000));
     await records.addTimer('k', 1005);
     const { timers } = await records.due(1010, 10, 10);
-    await records.finish('k', 1, { ...forget, barrier: 'b' }, 1011);
-    expect(await records.start('k', at(1012))).toEqual({ kind: 'barrier', barrier: 'b' });
+    await finishOne('k', 1, { ...forget, barrier: 'b' }, 1011);
+    expect(await start('k', at(1012))).toEqual({ kind: 'barrier', barrier: 'b' });
     await records.postpone('timers', 31_010, timers);
     const again = await records.due(1040, 10, 10);
     expect(again.timers).toMatchObject([{ key: 'k', barrier: 'b', barrierAtMs: 1011 }]);
   });
 
   it('start past a barrier only who has found that very barrier passed', async () => {
-    await records.start('k', at(1000));
-    await records.finish('k', 1, { ...forget, barrier: 'b' }, 1010);
-    expect(await records.start('k', { ...at(1020), passedBarrier: 'a' })).toEqual({ kind: 'barrier', barrier: 'b' });
-    expect(await records.start('k', { ...at(1030), passedBarrier: 'b' })).toMatchObject({ kind: 'go', run: 2 });
-    await records.finish('k', 2, forget, 1040);
+    await start('k', at(1000));
+    await finishOne('k', 1, { ...forget, barrier: 'b' }, 1010);
+    expect(await start('k', { ...at(1020), passedBarrier: 'a' })).toEqual({ kind: 'barrier', barrier: 'b' });
+    expect(await start('k', { ...at(1030), passedBarrier: 'b' })).toMatchObject({ kind: 'go', run: 2 });
+    await finishOne('k', 2, forget, 1040);
     expect(await record('k')).toEqual({});
   });
 
@@ -241,16 +275,18 @@ describe('the scripts on the records of keys', () => {
   });
 
   it('know a low key by its start, and when a key was added first', async () => {
-    await records.addToBacklog(['low'], 1000, 'initial');
+    await records.addToBacklog(['low', 'moved'], 1000, 'initial');
     await records.note(plain('k'), 1000);
     await records.note(plain('k'), 1500);
-    expect(await records.start('low', at(2000))).toMatchObject({
-      reasons: [{ type: 'initial' }],
-      queuedAtMs: undefined,
-    });
-    expect(await records.start('k', at(2000))).toMatchObject({ reasons: [{ type: 'requeue' }], queuedAtMs: 1000 });
-    await records.finish('k', 2, { kind: 'known', failures: 'count' }, 2010);
-    expect(await records.start('k', at(2020))).toMatchObject({ reasons: [{ type: 'retry' }], failures: 1 });
+    const low = { reasons: [{ type: 'initial' }], queuedAtMs: 1000 };
+    expect(await startOne('low', at(2000))).toMatchObject(low);
+    // The poller has moved its score ahead.
+    const { backlog } = await records.due(2000, 10, 10);
+    await records.postpone('backlog', 32_000, backlog, true);
+    expect(await startOne('moved', at(2000))).toMatchObject(low);
+    expect(await startOne('k', at(2000))).toMatchObject({ reasons: [{ type: 'requeue' }], queuedAtMs: 1000 });
+    await finishOne('k', 3, { kind: 'known', failures: 'count' }, 2010);
+    expect(await start('k', at(2020))).toMatchObject({ reasons: [{ type: 'retry' }], failures: 1 });
   });
 });
 
@@ -259,7 +295,7 @@ describe('a timer whose add got lost', () => {
     const queue = await fixture.open();
     await queue.addAfter('k', 0);
     // A poller that dies after its look: the score is ahead, and no job was added.
-    const records = new KeyRecords(fixture.redis, fixture.keys);
+    const records = new RedisRecords(fixture.redis, fixture.keys);
     const now = clock.now() + 10;
     const { timers } = await records.due(now, 10, 10);
     await records.postpone('timers', now + 30_000, timers);

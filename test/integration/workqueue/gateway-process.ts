@@ -23,7 +23,7 @@ const queue = new BullMqWorkQueue({
 });
 const line = (fields: object): boolean => process.stdout.write(`${JSON.stringify(fields)}\n`);
 if (options.mode === 'history') {
-  await queue.start(new HistoryProcess(randomOf(options.seed), (record) => line(record)));
+  await queue.start(new HistoryProcess(randomOf(options.seed), (event) => line(event)));
 } else {
   await queue.start({
     run: ({ key, run, deadlineMs }) => {

@@ -1,56 +1,55 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { machineMs } from '../../harness/machine-clock.ts';
-import type { Finish, Process, Run } from '../../../src/gateway/workqueue/work-queue.ts';
 import { backoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
+import type { Finish, Known, Process, Run } from '../../../src/gateway/workqueue/work-queue.ts';
+import { machineMs } from '../../harness/machine-clock.ts';
 
-/** One run as it was: from its first to its last moment, on the clock that all processes of a machine share. */
-export interface RunRecord {
-  readonly key: string;
-  readonly run: number;
-  readonly startMs: number;
-  readonly endMs: number;
-  /** What it asked for. */
-  readonly againAfterMs?: number;
-}
+/** A run begins or ends, on the clock that all processes of a machine share. */
+export type RunEvent =
+  | {
+      readonly event: 'start';
+      readonly key: string;
+      readonly run: number;
+      readonly atMs: number;
+      readonly deadlineMs: number;
+    }
+  | {
+      readonly event: 'end';
+      readonly key: string;
+      readonly run: number;
+      readonly atMs: number;
+      readonly again: boolean;
+    };
 
 /** How often a key asks to be run again whose name begins with `chain/`: by nothing but its timers, and in no time. */
 export const CHAIN_LENGTH = 40;
 
-/** Runs of 0 to 8 ms that succeed, fail, or ask to be run again, by chance. */
+/** Runs of 0 to 8 ms that succeed, fail, ask to be run again, become dead letters or never tell their end, by chance. */
 export class HistoryProcess implements Process {
   readonly #random: () => number;
-  readonly #record: (record: RunRecord) => void;
+  readonly #tell: (event: RunEvent) => void;
 
-  constructor(random: () => number, record: (record: RunRecord) => void) {
+  constructor(random: () => number, tell: (event: RunEvent) => void) {
     this.#random = random;
-    this.#record = record;
+    this.#tell = tell;
   }
 
-  async run({ key, run, failures }: Run): Promise<Finish> {
-    const startMs = machineMs();
+  async run(given: Run): Promise<Finish> {
+    const { key, run } = given;
+    const atMs = machineMs();
+    this.#tell({ event: 'start', key, run, atMs, deadlineMs: atMs + given.deadlineMs - Date.now() });
     const random = this.#random;
     // A process is busy with something else at times, between any two steps of the queue.
     if (random() < 0.05) spin(random() * 10);
-    if (key.startsWith('chain/')) {
-      const again = failures < CHAIN_LENGTH ? { againAfterMs: Math.floor(random() * 20) } : {};
-      this.#record({ key, run, startMs, endMs: machineMs(), ...again });
-      return { kind: 'known', failures: failures < CHAIN_LENGTH ? 'count' : 'forget', ...again };
-    }
     if (random() < 0.8) await sleep(Math.floor(random() * 9));
-    const chance = random();
-    const finish: Finish =
-      chance < 0.1
-        ? { kind: 'known', failures: 'count', againAfterMs: backoffMs(failures + 1) }
-        : chance < 0.2
-          ? { kind: 'known', failures: 'forget', againAfterMs: Math.floor(random() * 300) }
-          : { kind: 'known', failures: 'forget' };
-    const again = 'againAfterMs' in finish ? { againAfterMs: finish.againAfterMs } : {};
-    this.#record({ key, run, startMs, endMs: machineMs(), ...again });
+    const finish = this.#outcome(given);
+    // It may go on until its deadline: nobody knows.
+    if (finish.kind !== 'known') return finish;
+    this.#tell({ event: 'end', key, run, atMs: machineMs(), again: finish.againAfterMs !== undefined });
     return finish;
   }
 
-  async lost(): Promise<Finish & { readonly kind: 'known' }> {
-    throw new Error('no run is ever lost here');
+  async lost({ failures }: { failures: number }): Promise<Known> {
+    return { kind: 'known', failures: 'count', againAfterMs: Math.min(backoffMs(failures + 1), 2000) };
   }
 
   async passed(): Promise<boolean> {
@@ -58,6 +57,21 @@ export class HistoryProcess implements Process {
   }
 
   late(): void {}
+
+  #outcome({ key, failures }: Run): Finish {
+    const random = this.#random;
+    if (key.startsWith('chain/')) {
+      if (failures >= CHAIN_LENGTH) return { kind: 'known', failures: 'forget' };
+      return { kind: 'known', failures: 'count', againAfterMs: Math.floor(random() * 20) };
+    }
+    const chance = random();
+    if (chance < 0.1) {
+      return { kind: 'known', failures: 'count', againAfterMs: Math.min(backoffMs(failures + 1), 2000), error: 'no' };
+    }
+    if (chance < 0.2) return { kind: 'known', failures: 'forget', againAfterMs: Math.floor(random() * 300) };
+    if (chance < 0.21) return { kind: 'known', failures: 'keep', dead: true, error: 'never' };
+    return chance < 0.212 ? { kind: 'unknown' } : { kind: 'known', failures: 'forget' };
+  }
 }
 
 function spin(ms: number): void {

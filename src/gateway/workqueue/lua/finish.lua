@@ -1,43 +1,83 @@
--- Ends a run: takes the flight off the record and stores what becomes of the key.
+-- Ends some runs: takes each flight off its record and stores what becomes of the key.
 --
--- KEYS[1] record HASH
+-- KEYS[1] what a key is appended to, to name its record HASH
 -- KEYS[2] timers ZSET
 -- KEYS[3] flights ZSET
--- ARGV[1] key
--- ARGV[2] run: refused unless it is the one in flight
--- ARGV[3] now
--- ARGV[4] 'forget' | 'count' | 'keep' the failures
--- ARGV[5] when to run again (milliseconds since the epoch), or ''
--- ARGV[6] barrier, or ''
+-- KEYS[4] dead ZSET
+-- KEYS[5] what a key is appended to, to name its history LIST
+-- ARGV[1] now
+-- ARGV[2] margin, see start.lua
+-- ARGV[3] failures after which a key is a dead letter, 0 for never
+-- ARGV[4] how many outcomes a history holds
+-- ARGV[5] how long a history stays after its last outcome, in ms
+-- then    seven each:
+--         key
+--         run: refused unless it is the one in flight
+--         'forget' | 'count' | 'keep' the failures, or 'busy': the run goes on
+--         when to run again, or '', and for 'busy' the run's new deadline; milliseconds since the epoch
+--         barrier, or ''
+--         what went wrong, or ''
+--         '1' for a dead letter, else ''
 --
--- Answer: 1, or 0 when another run is in flight or none: the outcome came too late and changed nothing.
+-- Answer, for each run: {code, when the key's timer is due or ''}; code 0: another run is in flight or none, the outcome
+-- came too late and changed nothing; 1: done; 2: the key is a dead letter now.
 
-local record, timers, flights = KEYS[1], KEYS[2], KEYS[3]
-local key, run, now, failures, again, barrier = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local now, margin, max_failures = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local timers, flights = KEYS[2], KEYS[3]
 
-if redis.call('HGET', record, 'run') ~= run then
-  return 0
+local function remember(key, run, error, keep)
+  local history = KEYS[5] .. key
+  local outcome = { atMs = tonumber(now), run = tonumber(run) }
+  if error ~= '' then outcome.error = error end
+  redis.call('LPUSH', history, cjson.encode(outcome))
+  redis.call('LTRIM', history, 0, tonumber(ARGV[4]) - 1)
+  if keep then redis.call('PERSIST', history) else redis.call('PEXPIRE', history, ARGV[5]) end
 end
-local dirty = redis.call('HGET', record, 'dirty')
-redis.call('HDEL', record, 'run', 'deadline', 'nonce', 'dirty')
-redis.call('ZREM', flights, key)
-if failures == 'forget' then
-  redis.call('HDEL', record, 'failures')
-elseif failures == 'count' then
-  redis.call('HINCRBY', record, 'failures', 1)
+
+local function finish(key, run, mode, again, barrier, error, dead)
+  local record = KEYS[1] .. key
+  local r = redis.call('HMGET', record, 'run', 'dirty', 'failures')
+  if r[1] ~= run then return { 0, '' } end
+  if mode == 'busy' then
+    redis.call('HSET', record, 'deadline', again, 'busy', '1')
+    redis.call('ZADD', flights, tonumber(again) + margin, key)
+    return { 1, '' }
+  end
+  redis.call('HDEL', record, 'run', 'deadline', 'nonce', 'busy', 'dirty', mode == 'forget' and 'failures' or 'busy')
+  redis.call('ZREM', flights, key)
+  local failures = tonumber(r[3] or 0)
+  if mode == 'count' then
+    failures = redis.call('HINCRBY', record, 'failures', 1)
+    if max_failures > 0 and failures >= max_failures then dead = '1' end
+  end
+  if dead == '1' then
+    redis.call('HSET', record, 'dead', now)
+    redis.call('ZADD', KEYS[4], now, key)
+    again = ''
+  end
+  -- Of keys in good health nothing is remembered; the success that ends a bad time is.
+  if error ~= '' or mode == 'count' or dead == '1' or (mode == 'forget' and r[3]) then
+    remember(key, run, error, dead == '1')
+  end
+  -- A poller may have read a timer of this key and be about to move it ahead if it is unchanged. The run's own fraction
+  -- of a millisecond makes a timer that is set in that very millisecond another one.
+  local fraction = (tonumber(run) % 1000) / 1024
+  local due = ''
+  if r[2] then due = now end
+  if again ~= '' and (due == '' or tonumber(again) < tonumber(due)) then due = again end
+  if due ~= '' then redis.call('ZADD', timers, 'LT', due + fraction, key) end
+  if barrier ~= '' then
+    redis.call('HSET', record, 'barrier', barrier, 'barrierAt', now)
+    -- Nothing may ever wake this key again. By then every view has long passed the barrier, so it need not stay.
+    if mode == 'forget' and dead ~= '1' and redis.call('HEXISTS', record, 'queuedAt') == 0 then
+      redis.call('PEXPIRE', record, 3600000)
+    end
+  end
+  return { dead == '1' and 2 or 1, due }
 end
--- A poller may have read a timer of this key and be about to move it ahead if it is unchanged. The run's own fraction of
--- a millisecond makes a timer that is set in that very millisecond another one.
-local fraction = (tonumber(run) % 1000) / 1024
-if dirty then
-  redis.call('ZADD', timers, 'LT', now + fraction, key)
+
+local answers = {}
+for at = 6, #ARGV, 7 do
+  answers[#answers + 1] = finish(unpack(ARGV, at, at + 6))
 end
-if again ~= '' then
-  redis.call('ZADD', timers, 'LT', again + fraction, key)
-end
-if barrier ~= '' then
-  redis.call('HSET', record, 'barrier', barrier, 'barrierAt', now)
-  -- Nothing may ever wake this key again. By then every view has long passed the barrier, so it need not stay.
-  if failures == 'forget' then redis.call('PEXPIRE', record, 3600000) end
-end
-return 1
+return answers

@@ -3,6 +3,8 @@
 -- 500 requeues: the key's run may have ended, and asked for another time, between the add and the removal.)
 --
 -- KEYS[1] ZSET
+-- KEYS[2] what a key is appended to, to name its record HASH, when jobs were added for these keys: the record says so, and
+--         since when they were to run; else ''
 -- ARGV[1] new score
 -- then    two each: key, score as it was read
 --
@@ -13,6 +15,7 @@ for at = 2, #ARGV, 2 do
   local score = redis.call('ZSCORE', KEYS[1], ARGV[at])
   if score and tonumber(score) == tonumber(ARGV[at + 1]) then
     redis.call('ZADD', KEYS[1], ARGV[1], ARGV[at])
+    if KEYS[2] ~= '' then redis.call('HSETNX', KEYS[2] .. ARGV[at], 'queuedAt', math.floor(score)) end
     moved = moved + 1
   end
 end

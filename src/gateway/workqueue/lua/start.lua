@@ -1,60 +1,151 @@
--- Decides whether a key may run now, and if so puts the run on record. Guards every run: overlap is prevented here and
--- not by BullMQ's lock.
+-- Decides for each of some keys whether it may run now, and if so puts the run on record. Guards every run: overlap is
+-- prevented here and not by BullMQ's lock.
 --
--- KEYS[1] record HASH   run, deadline, nonce, barrier, dirty, failures, reasons, queuedAt
--- KEYS[2] timers ZSET
--- KEYS[3] flights ZSET
--- KEYS[4] backlog ZSET
--- KEYS[5] runs   counter
--- KEYS[6] queue  HASH   lowReason
--- ARGV[1] key
--- ARGV[2] now
--- ARGV[3] deadline of the run, if it starts
--- ARGV[4] margin: how long after its deadline a run in flight still blocks the key
--- ARGV[5] nonce of this call: the same call sent twice (broken connection) gets the same answer
--- ARGV[6] the barrier that the caller has found passed, or ''
+-- KEYS[1]  what a key is appended to, to name its record HASH: run, deadline, nonce, busy, dirty, barrier, barrierAt,
+--          failures, dead, reasons, queuedAt, tokenAt
+-- KEYS[2]  timers ZSET
+-- KEYS[3]  flights ZSET
+-- KEYS[4]  backlog ZSET
+-- KEYS[5]  debounced ZSET
+-- KEYS[6]  runs counter
+-- KEYS[7]  queue HASH: lowReason
+-- KEYS[8]  holds HASH
+-- KEYS[9]  what a scope is appended to, to name the ZSET of keys that wait for its release
+-- KEYS[10] bucket STRING
+-- KEYS[11] dead ZSET
+-- ARGV[1]  now
+-- ARGV[2]  deadline of the runs that start
+-- ARGV[3]  margin: how long after its deadline a run in flight still blocks the key
+-- ARGV[4]  after how long a barrier is looked at again
+-- ARGV[5]  rate limit: ms for one token, 0 for no limit
+-- ARGV[6]  rate limit: burst
+-- then     three each: key, nonce of the call (the same call sent twice, after a broken connection, gets the same answer),
+--          and the barrier that the caller has found passed, or ''
 --
--- Answer: {'go', run, failures, reasons, queuedAt, reason of the backlog if the key stood there, else ''}
---         {'busy'}              a run is in flight; the key is marked dirty, its finish queues it again
---         {'lost', run, failures}  a run's deadline has passed without an outcome: settle it
---         {'barrier', barrier}  writes of the last run are not in the cache yet; a timer is set
+-- Answer, for each key:
+--   {'go', run, failures, reasons, queuedAt, reason of the backlog if the key stood there, else ''}
+--   {'idle'}                  nothing to do: the run that this job was for has been
+--   {'busy'}                  a run is in flight; the key is marked dirty, its finish queues it again
+--   {'lost', run, failures}   a run's deadline has passed without an outcome: settle it
+--   {'held'}                  a hold covers it; its release queues it again
+--   {'barrier', barrier}      writes of the last run are not in the cache yet; a timer is set
+--   {'limited', when}         its token comes then; a timer is set
 
-local record, timers, flights, backlog = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local key, now, deadline, margin, nonce, seen = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[6]
+local now, deadline, margin = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local per_token, burst = tonumber(ARGV[5]), tonumber(ARGV[6])
+local timers, flights, backlog, debounced, holds = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[8]
+-- Sets that are not there are asked once for all keys: at rest there are none.
+local has = {}
+for _, set in ipairs({ timers, backlog, debounced, holds }) do has[set] = redis.call('EXISTS', set) == 1 end
 
-local r = redis.call('HMGET', record, 'run', 'deadline', 'nonce', 'barrier', 'failures', 'reasons', 'queuedAt')
-local run, run_deadline, run_nonce, barrier = r[1], r[2], r[3], r[4]
-local failures, reasons, queued_at = tonumber(r[5] or 0), r[6] or '', r[7] or ''
+local function score(set, key)
+  return has[set] and redis.call('ZSCORE', set, key)
+end
 
-if run then
-  if run_nonce == nonce then
-    return { 'go', tonumber(run), failures, reasons, queued_at, '' }
+local function remove(set, key)
+  if has[set] then redis.call('ZREM', set, key) end
+end
+
+-- The first of the holds that cover a key.
+local function held_by(key)
+  if not has[holds] then return nil end
+  local scopes = { 'controller', 'breaker', 'object/' .. key }
+  local slash = string.find(key, '/', 1, true)
+  if slash then scopes[4] = 'namespace/' .. string.sub(key, 1, slash - 1) end
+  for at, found in ipairs(redis.call('HMGET', holds, unpack(scopes))) do
+    if found then return scopes[at] end
   end
-  if tonumber(run_deadline) + margin > now then
+  return nil
+end
+
+-- When the key's token comes: a token is reserved for it once, so a crowd does not ask again and again.
+local function token_at(record, reserved)
+  if reserved then return tonumber(reserved) end
+  local full = math.max(now, tonumber(redis.call('GET', KEYS[10]) or 0)) + per_token
+  -- Gone when it has long been full: real time, which a test's clock need not be.
+  redis.call('SET', KEYS[10], string.format('%.3f', full), 'PX', math.ceil(full - now + burst * per_token) + 3600000)
+  local at = math.ceil(full - burst * per_token)
+  if at > now then redis.call('HSET', record, 'tokenAt', at) end
+  return at
+end
+
+local function start(key, nonce, seen)
+  local record = KEYS[1] .. key
+  local r = redis.call('HMGET', record, 'run', 'deadline', 'nonce', 'barrier', 'failures', 'reasons', 'queuedAt', 'dead', 'tokenAt')
+  local run, barrier, failures = r[1], r[4], tonumber(r[5] or 0)
+  local reasons, queued_at, dead = r[6] or '', r[7] or '', r[8]
+  if run and r[3] == nonce then return { 'go', tonumber(run), failures, reasons, queued_at, '' } end
+
+  local timer, low, waited = score(timers, key), score(backlog, key), score(debounced, key)
+  -- A timer of the future is no reason: a job that comes too often must not cut a backoff short.
+  local wanted = r[7] or (timer and tonumber(timer) <= now) or low or waited
+  if run and tonumber(r[2]) + margin <= now then
+    -- This job ends with the settling: what it was added for must not wait for the backoff.
+    if wanted then redis.call('HSET', record, 'dirty', '1') end
+    return { 'lost', tonumber(run), failures }
+  end
+  if not wanted then return { 'idle' } end
+  if run then
     redis.call('HSET', record, 'dirty', '1')
-    redis.call('ZREM', backlog, key)
-    redis.call('ZREM', timers, key)
+    remove(backlog, key)
+    remove(timers, key)
+    remove(debounced, key)
     return { 'busy' }
   end
-  return { 'lost', tonumber(run), failures }
+
+  local scope = held_by(key)
+  if scope then
+    redis.call('ZADD', KEYS[9] .. scope, 'NX', now, key)
+    remove(timers, key)
+    remove(backlog, key)
+    remove(debounced, key)
+    return { 'held' }
+  end
+
+  if barrier and barrier ~= seen then
+    -- A little ahead: the caller asks first whether it has passed, and the poller would add the key a second time. And
+    -- without LT: a timer that is due already changes too, so that a poller which has read it leaves this one alone.
+    redis.call('ZADD', timers, now + tonumber(ARGV[4]), key)
+    has[timers] = true
+    remove(backlog, key)
+    remove(debounced, key)
+    return { 'barrier', barrier }
+  end
+
+  if per_token > 0 then
+    local at = token_at(record, r[9])
+    if at > now then
+      redis.call('ZADD', timers, at, key)
+      has[timers] = true
+      remove(backlog, key)
+      remove(debounced, key)
+      return { 'limited', tostring(at) }
+    end
+  end
+
+  run = redis.call('INCR', KEYS[6])
+  local low_reason = ''
+  if low then
+    low_reason = redis.call('HGET', KEYS[7], 'lowReason') or ''
+    redis.call('ZREM', backlog, key)
+    if queued_at == '' and tonumber(low) <= now then queued_at = low end
+  end
+  if timer then redis.call('ZREM', timers, key) end
+  if waited then redis.call('ZREM', debounced, key) end
+  redis.call('HDEL', record, 'queuedAt', 'reasons', 'dirty', 'barrier', 'barrierAt', 'tokenAt')
+  if dead then
+    redis.call('HDEL', record, 'dead', 'failures')
+    redis.call('ZREM', KEYS[11], key)
+    failures = 0
+  end
+  redis.call('HSET', record, 'run', run, 'deadline', deadline, 'nonce', nonce)
+  if barrier then redis.call('PERSIST', record) end
+  redis.call('ZADD', flights, deadline + margin, key)
+  return { 'go', run, failures, reasons, queued_at, low_reason }
 end
 
-if barrier and barrier ~= seen then
-  -- One tick ahead: the caller asks first whether it has passed, and the poller would add the key a second time. And
-  -- without LT: a timer that is due already changes too, so that a poller which has read it leaves this one alone.
-  redis.call('ZADD', timers, now + 20, key)
-  redis.call('ZREM', backlog, key)
-  return { 'barrier', barrier }
+local answers = {}
+for at = 7, #ARGV, 3 do
+  answers[#answers + 1] = start(ARGV[at], ARGV[at + 1], ARGV[at + 2])
 end
-
-run = redis.call('INCR', KEYS[5])
-redis.call('HDEL', record, 'barrier', 'barrierAt', 'dirty', 'reasons', 'queuedAt')
-redis.call('HSET', record, 'run', run, 'deadline', deadline, 'nonce', nonce)
-redis.call('PERSIST', record)
-redis.call('ZADD', flights, deadline + margin, key)
-redis.call('ZREM', timers, key)
-local low = ''
-if redis.call('ZREM', backlog, key) == 1 then
-  low = redis.call('HGET', KEYS[6], 'lowReason') or ''
-end
-return { 'go', run, failures, reasons, queued_at, low }
+return answers

@@ -1,0 +1,70 @@
+import { Command, InvalidArgumentError, Option } from 'commander';
+import type { GatewayAddress, Selection } from './queue-command.ts';
+
+/** `levelhook queue …`: what the queues of a running gateway know, and what a person may do with them. */
+export function queueCommands(): Command {
+  const queue = new Command('queue').description('look into the queues of a running gateway, and mend what got stuck');
+  const load = () => import('./queue-command.ts');
+  const verb = (usage: string, description: string): Command =>
+    queue
+      .command(usage)
+      .description(description)
+      .addOption(
+        new Option('--gateway <url>', "the gateway's own server")
+          .env('LEVELHOOK_GATEWAY')
+          .default('http://127.0.0.1:8787')
+          .argParser(gatewayUrl),
+      )
+      .option('--json', 'print the answer as JSON');
+
+  verb('list [controller]', 'every queue, or a list of one controller’s keys')
+    .addOption(new Option('--list <name>', 'which keys').choices(LISTS).default('dead'))
+    .option('--offset <number>', 'how many to leave out', count, 0)
+    .option('--limit <number>', 'how many to show', count, 100)
+    .action(
+      async (
+        controller: string | undefined,
+        options: GatewayAddress & { list: string; offset: number; limit: number },
+      ) => (await load()).listCommand(controller, options),
+    );
+  verb('get <controller> <key>', 'everything about one key: namespace/name, or name').action(
+    async (controller: string, key: string, options: GatewayAddress) =>
+      (await load()).getCommand(controller, key, options),
+  );
+  for (const name of ['replay', 'drop'] as const) {
+    const what = name === 'replay' ? 'run dead letters again' : 'forget dead letters; the next event runs them';
+    verb(`${name} <controller> [keys...]`, what)
+      .option('--namespace <name>', 'those of a namespace')
+      .option('--all', 'all of them')
+      .action(async (controller: string, keys: string[], options: Selection) =>
+        (await load()).deadLettersCommand(name, controller, keys, options),
+      );
+  }
+  for (const name of ['pause', 'resume'] as const) {
+    const what =
+      name === 'pause'
+        ? 'start no runs until resume; one object: annotate it levelhook.dev/paused=true'
+        : 'end a pause';
+    verb(`${name} <controller>`, what)
+      .option('--namespace <name>', 'only its keys of this namespace')
+      .action(async (controller: string, options: GatewayAddress & { namespace?: string }) =>
+        (await load()).pauseCommand(name, controller, options),
+      );
+  }
+  return queue;
+}
+
+/** As `KEY_LISTS`; a command is loaded only when it is asked for. */
+const LISTS = ['queued', 'running', 'timers', 'backlog', 'waiting', 'dead'];
+
+function gatewayUrl(text: string): string {
+  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
+    throw new InvalidArgumentError('Write it as http://127.0.0.1:8787.');
+  }
+  return text;
+}
+
+function count(text: string): number {
+  if (!/^[0-9]{1,9}$/.test(text)) throw new InvalidArgumentError('Write a whole number.');
+  return Number(text);
+}

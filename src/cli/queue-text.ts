@@ -1,0 +1,92 @@
+import type { Hold, KeyPage, KeyStatus, Wait } from '../gateway/workqueue/work-queue.ts';
+
+/** One queue as `GET /queues` tells of it. */
+export interface QueueSummary {
+  readonly controller: string;
+  /** Sizes by list. */
+  readonly keys: Readonly<Record<string, number>>;
+  readonly holds: readonly Hold[];
+}
+
+export function describeQueues(queues: readonly QueueSummary[]): string {
+  if (queues.length === 0) return 'this gateway runs no controller\n';
+  const lists = Object.keys(queues[0]?.keys ?? {});
+  const rows = queues.map(({ controller, keys, holds }) => [
+    controller,
+    ...lists.map((list) => String(keys[list] ?? 0)),
+    holds.map(({ scope }) => scope).join(',') || '-',
+  ]);
+  return table([['CONTROLLER', ...lists.map((list) => list.toUpperCase()), 'PAUSED'], ...rows]);
+}
+
+export function describePage({ total, keys }: KeyPage, offset: number): string {
+  if (keys.length === 0) return total === 0 ? 'no keys\n' : `no keys from ${offset} on, ${total} in all\n`;
+  const rows = keys.map(({ key, atMs }) => [key, atMs === undefined ? '-' : time(atMs)]);
+  const rest = total - offset - keys.length;
+  return table([['KEY', 'TIME'], ...rows]) + (rest > 0 ? `${rest} more: --offset ${offset + keys.length}\n` : '');
+}
+
+export function describeKey(status: KeyStatus, nowMs: number): string {
+  const { running, timerMs, waits, failures, deadSinceMs, queuedAtMs, reasons, history } = status;
+  const states = [
+    ...(running
+      ? [`run ${running.run} in flight, until ${time(running.deadlineMs)}${status.dirty ? ', to be run again' : ''}`]
+      : []),
+    ...(status.queued ? ['queued'] : []),
+    ...(status.backlog ? ['in the backlog'] : []),
+    ...(deadSinceMs === undefined ? [] : [`dead letter since ${time(deadSinceMs)}`]),
+  ];
+  const rows = [
+    ['key', status.key],
+    ['state', states.join('; ') || (waits.length > 0 || timerMs !== undefined ? 'waiting' : 'at rest')],
+    ...waits.map((wait) => ['waits for', describeWait(wait)]),
+    ...(timerMs === undefined ? [] : [['timer', `${time(timerMs)} (${inWords(timerMs - nowMs)})`]]),
+    ...(queuedAtMs === undefined ? [] : [['added', time(queuedAtMs)]]),
+    ...reasons.map(({ type, object, resourceVersion }) => [
+      'because',
+      [type, object, resourceVersion && `at ${resourceVersion}`].filter(Boolean).join(' '),
+    ]),
+    ['failures', String(failures)],
+    ...history.map(({ atMs, run, error }) => ['outcome', `${time(atMs)} run ${run}: ${error ?? 'success'}`]),
+  ];
+  return table(rows);
+}
+
+function describeWait(wait: Wait): string {
+  switch (wait.reason) {
+    case 'barrier':
+      return `the cache to show what the last run wrote, since ${time(wait.sinceMs)}`;
+    case 'busy':
+      return `the outcome of its run, until ${time(wait.untilMs)}`;
+    case 'breaker':
+      return `the function to be reachable${wait.untilMs === undefined ? '' : `, tried again at ${time(wait.untilMs)}`}`;
+    case 'paused':
+      return `the end of a pause: ${wait.by}`;
+    case 'rate-limit':
+      return `its turn under the rate limit, ${time(wait.untilMs)}`;
+    case 'debounce':
+      return `its adds to pause, until ${time(wait.untilMs)}`;
+  }
+}
+
+function time(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+function inWords(ms: number): string {
+  return ms <= 0 ? 'now' : `in ${ms < 1000 ? `${Math.ceil(ms)} ms` : `${Math.round(ms / 1000)} s`}`;
+}
+
+/** Columns as wide as their widest cell. */
+function table(rows: readonly (readonly string[])[]): string {
+  const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? [];
+  return rows
+    .map(
+      (row) =>
+        `${row
+          .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+          .join('  ')
+          .trimEnd()}\n`,
+    )
+    .join('');
+}

@@ -1,0 +1,16 @@
+import type { Description } from '../../contract/index.ts';
+import type { QueueOptions } from '../workqueue/work-queue.ts';
+
+/** How a function's queue behaves, from what it says of itself. */
+export function queueOptions({ concurrency, timeoutSeconds, queue = {} }: Description): QueueOptions {
+  const { maxAttempts, rateLimit, debounce } = queue;
+  return {
+    concurrency,
+    timeoutMs: timeoutSeconds * 1000,
+    ...(maxAttempts === undefined ? {} : { maxAttempts }),
+    ...(rateLimit === undefined ? {} : { rateLimit }),
+    ...(debounce === undefined
+      ? {}
+      : { debounce: { windowMs: debounce.seconds * 1000, maxMs: debounce.maxSeconds * 1000 } }),
+  };
+}

@@ -1,0 +1,18 @@
+import { declaredIndex, type IndexSpec, type ObjectEntry } from '../../contract/index.ts';
+
+/**
+ * Whoever annotates an object with it stops its reconciling, whatever the value, but for `false`. A change of it passes
+ * all predicates: it must reach the queue, where the key waits.
+ */
+export const PAUSED_ANNOTATION = 'levelhook.dev/paused';
+
+/** Every view of reconciled objects has this index, so that the annotation can be told without decoding the object. */
+export const PAUSED_INDEX: IndexSpec = `annotation:${PAUSED_ANNOTATION}`;
+
+const PAUSED = declaredIndex(PAUSED_INDEX, '');
+const NOT_PAUSED = declaredIndex(PAUSED_INDEX, 'false');
+
+/** Whether an object is paused; one that is not there is not. */
+export function isPaused(entry: ObjectEntry | undefined): boolean {
+  return entry?.indexEntries.some((each) => each.startsWith(PAUSED) && each !== NOT_PAUSED) ?? false;
+}

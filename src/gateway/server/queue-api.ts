@@ -1,0 +1,127 @@
+import { type Context, Hono } from 'hono';
+import { z } from 'zod';
+import { dropDeadLetters, replayDeadLetters } from '../workqueue/dead-letters.ts';
+import { type HoldScope, KEY_LISTS } from '../workqueue/key-status.ts';
+import type { WorkQueue } from '../workqueue/work-queue.ts';
+
+/** The queues by their controller's name; undefined while Redis is away and nothing can be asked. */
+export type Queues = () => ReadonlyMap<string, WorkQueue> | undefined;
+
+const page = z.object({
+  list: z.enum(KEY_LISTS),
+  offset: z.coerce.number().int().min(0).default(0),
+  limit: z.coerce.number().int().min(1).max(1000).default(100),
+});
+
+const selection = z.union([
+  z.strictObject({ keys: z.array(z.string().min(1)).min(1).max(1000) }),
+  z.strictObject({ namespace: z.string().min(1) }),
+  z.strictObject({ all: z.literal(true) }),
+]);
+
+/** A single object is paused by its annotation, so that the cluster shows it. */
+const pausable = z.strictObject({
+  scope: z.custom<HoldScope>((value) => typeof value === 'string' && /^(controller|namespace\/[^/\s]+)$/.test(value), {
+    message: 'must be controller or namespace/<name>; an object is paused by its annotation levelhook.dev/paused',
+  }),
+});
+
+/**
+ * What the queues know, and what a person may do with them:
+ *
+ * - `GET /queues`: every queue with the sizes of its lists and its holds
+ * - `GET /queues/<controller>/keys?list=dead&offset=0&limit=100`: a list, page by page
+ * - `GET /queues/<controller>/keys/<namespace>/<name>`: everything about one key
+ * - `POST /queues/<controller>/replay` and `/drop`: dead letters, by `{keys}`, `{namespace}` or `{all: true}`
+ * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`
+ *
+ * JSON throughout; a mistake is answered as `{error}` with 400, 404 or 415, and with 503 while Redis is away.
+ */
+export function queueApi(queues: Queues): Hono {
+  const app = new Hono();
+  app.get('/', async (context) => {
+    const all = queues();
+    if (!all) return away(context);
+    return context.json({ queues: await Promise.all([...all.values()].map(summary)) });
+  });
+  app.get('/:name/keys', (context) =>
+    withQueue(context, queues, async (queue) => {
+      const parsed = page.safeParse(context.req.query());
+      if (!parsed.success) return wrong(context, parsed.error);
+      const { list, ...range } = parsed.data;
+      return context.json(await queue.list(list, range));
+    }),
+  );
+  app.get('/:name/keys/:key{.+}', (context) =>
+    withQueue(context, queues, async (queue) => context.json(await queue.status(context.req.param('key')))),
+  );
+  app.post('/:name/replay', (context) =>
+    withBody(context, queues, selection, async (queue, which) => ({ replayed: await replayDeadLetters(queue, which) })),
+  );
+  app.post('/:name/drop', (context) =>
+    withBody(context, queues, selection, async (queue, which) => ({ dropped: await dropDeadLetters(queue, which) })),
+  );
+  app.post('/:name/pause', (context) =>
+    withBody(context, queues, pausable, async (queue, { scope }) => {
+      await queue.hold(scope);
+      return { holds: await queue.holds() };
+    }),
+  );
+  app.post('/:name/resume', (context) =>
+    withBody(context, queues, pausable, async (queue, { scope }) => {
+      await queue.release(scope);
+      return { holds: await queue.holds() };
+    }),
+  );
+  return app;
+}
+
+async function summary(queue: WorkQueue): Promise<object> {
+  const sizes = await Promise.all(
+    KEY_LISTS.map(async (list) => (await queue.list(list, { offset: 0, limit: 1 })).total),
+  );
+  return {
+    controller: queue.name,
+    keys: Object.fromEntries(KEY_LISTS.map((list, at) => [list, sizes[at]])),
+    holds: await queue.holds(),
+  };
+}
+
+async function withQueue(
+  context: Context,
+  queues: Queues,
+  use: (queue: WorkQueue) => Promise<Response>,
+): Promise<Response> {
+  const all = queues();
+  if (!all) return away(context);
+  const name = context.req.param('name') ?? '';
+  const queue = all.get(name);
+  if (!queue) return context.json({ error: `there is no controller "${name}" in this gateway` }, 404);
+  return use(queue);
+}
+
+function withBody<T>(
+  context: Context,
+  queues: Queues,
+  schema: z.ZodType<T>,
+  use: (queue: WorkQueue, body: T) => Promise<object>,
+): Promise<Response> {
+  return withQueue(context, queues, async (queue) => {
+    // A page elsewhere can send a form across origins, but JSON only when it is allowed to.
+    if (!context.req.header('content-type')?.startsWith('application/json')) {
+      return context.json({ error: 'send JSON, with content-type application/json' }, 415);
+    }
+    const parsed = schema.safeParse(await context.req.json().catch(() => undefined));
+    return parsed.success ? context.json(await use(queue, parsed.data)) : wrong(context, parsed.error);
+  });
+}
+
+function away(context: Context): Response {
+  return context.json({ error: 'Redis is away, or being checked after a loss: try again' }, 503);
+}
+
+function wrong(context: Context, error: z.ZodError): Response {
+  const [issue] = error.issues;
+  const where = issue?.path.join('.');
+  return context.json({ error: `${where ? `${where}: ` : ''}${issue?.message ?? 'not understood'}` }, 400);
+}

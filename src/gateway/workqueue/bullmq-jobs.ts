@@ -1,0 +1,113 @@
+import { Queue, Worker } from 'bullmq';
+import { type Logger, messageOf } from '../../core/index.ts';
+import type { Redis } from '../cache/redis.ts';
+import type { Jobs } from './jobs.ts';
+import { FLIGHT_MARGIN_MS } from './queue-options.ts';
+
+export interface BullMqJobsOptions {
+  readonly redis: Redis;
+  readonly prefix: string;
+  readonly name: string;
+  readonly concurrency: number;
+  readonly timeoutMs: number;
+  readonly logger: Logger;
+}
+
+type KeyJob = { key: string };
+
+const STALLED_INTERVAL_MS = 2000;
+
+/**
+ * BullMQ as far as it can be trusted with a key: `keepLastIfActive` is client-go's dirty set. Never a delay, a priority,
+ * an attempt or a job id of our own: each of them loses wakeups (ADR 0002).
+ */
+export class BullMqJobs implements Jobs {
+  readonly #options: BullMqJobsOptions;
+  readonly #queue: Queue<KeyJob>;
+  #worker: Worker<KeyJob> | undefined;
+  #paused = false;
+
+  constructor(options: BullMqJobsOptions) {
+    const { name, prefix, redis } = options;
+    this.#options = options;
+    this.#queue = new Queue<KeyJob>(name, {
+      connection: redis,
+      prefix,
+      // Each add writes the events stream, which nobody reads, and there is no switch to turn it off.
+      streams: { events: { maxLen: 100 } },
+    });
+    this.#queue.on('error', (error) => this.#warn(error, 'queue'));
+  }
+
+  get bullmq(): Queue {
+    return this.#queue;
+  }
+
+  async add(keys: readonly string[]): Promise<void> {
+    const [first, ...others] = keys;
+    if (first === undefined) return;
+    if (others.length === 0) await this.#queue.add('reconcile', { key: first }, jobOptions(first));
+    else await this.#queue.addBulk(keys.map((key) => ({ name: 'reconcile', data: { key }, opts: jobOptions(key) })));
+  }
+
+  async start(work: (key: string) => Promise<void>): Promise<void> {
+    const { redis, prefix, name, concurrency, timeoutMs } = this.#options;
+    await this.shareConcurrency();
+    this.#worker = new Worker<KeyJob>(name, (job) => work(job.data.key), {
+      connection: redis,
+      prefix,
+      concurrency,
+      lockDuration: lockMs(timeoutMs),
+      stalledInterval: STALLED_INTERVAL_MS,
+      // How long one blocking read waits; an add ends it. The longest that BullMQ takes, for the sake of idle queues.
+      drainDelay: 10,
+      // A job whose gateway died is taken up again however often that happens; our records decide what it may do.
+      maxStalledCount: 1_000_000_000,
+    });
+    this.#worker.on('error', (error) => this.#warn(error, 'worker'));
+    if (this.#paused) await this.#worker.pause(true);
+  }
+
+  /** The concurrency over all gateways is kept by Redis, and so lost with the rest. */
+  async shareConcurrency(): Promise<void> {
+    await this.#queue.setGlobalConcurrency(this.#options.concurrency);
+  }
+
+  pause(): void {
+    this.#paused = true;
+    this.#worker?.pause(true).catch((error: unknown) => this.#warn(error, 'worker'));
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#worker?.resume().catch((error: unknown) => this.#warn(error, 'worker'));
+  }
+
+  async close(force: boolean): Promise<void> {
+    await this.#worker?.close(force);
+    await this.#queue.close();
+    this.#worker = undefined;
+  }
+
+  waiting(): Promise<number> {
+    return this.#options.redis.llen(`${this.#options.prefix}:${this.#options.name}:wait`);
+  }
+
+  #warn(error: unknown, part: string): void {
+    const { logger, name } = this.#options;
+    logger.warn({ controller: name, part, error: messageOf(error) }, 'work queue trouble');
+  }
+}
+
+function jobOptions(key: string) {
+  const deduplication = { id: key, keepLastIfActive: true };
+  return { removeOnComplete: true, removeOnFail: true, attempts: 1, deduplication };
+}
+
+/**
+ * How long BullMQ leaves a job to a gateway that has gone silent. Over by the time that its runs are, so that a killed
+ * gateway's slots are free when its keys may run again. A lock lost too early costs one idle job and nothing else.
+ */
+function lockMs(timeoutMs: number): number {
+  return Math.min(Math.max(timeoutMs + FLIGHT_MARGIN_MS - STALLED_INTERVAL_MS, 2000), 10_000);
+}

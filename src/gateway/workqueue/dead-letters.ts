@@ -1,0 +1,47 @@
+import type { WorkQueue } from './work-queue.ts';
+
+/** Which dead letters: some by key, those of a namespace, or all. */
+export type DeadLetterSelection =
+  { readonly keys: readonly string[] } | { readonly namespace: string } | { readonly all: true };
+
+const PAGE = 500;
+/** More than this are replayed at low priority: live keys do not wait behind them. */
+const FEW = 100;
+
+/**
+ * Runs dead letters again, with their failures forgotten. Each stays a dead letter until its run starts, so none is lost
+ * on the way. Keys that are none are left out.
+ * @returns how many are run again.
+ */
+export async function replayDeadLetters(queue: WorkQueue, selection: DeadLetterSelection): Promise<number> {
+  const keys = await select(queue, selection);
+  for (let at = 0; at < keys.length; at += PAGE) {
+    const page = keys.slice(at, at + PAGE);
+    if (keys.length > FEW) await queue.addLow(page, 'manual');
+    else await queue.add(page.map((key) => ({ key, reasons: [{ type: 'manual' }] })));
+  }
+  return keys.length;
+}
+
+/** Forgets dead letters: nothing runs them until the next event. @returns how many. */
+export async function dropDeadLetters(queue: WorkQueue, selection: DeadLetterSelection): Promise<number> {
+  const keys = await select(queue, selection);
+  let dropped = 0;
+  for (let at = 0; at < keys.length; at += PAGE) dropped += await queue.drop(keys.slice(at, at + PAGE));
+  return dropped;
+}
+
+/** All of them before the first is touched: the list shrinks while they are. */
+async function select(queue: WorkQueue, selection: DeadLetterSelection): Promise<string[]> {
+  if ('keys' in selection) {
+    const found = await Promise.all(selection.keys.map((key) => queue.status(key)));
+    return found.filter(({ deadSinceMs }) => deadSinceMs !== undefined).map(({ key }) => key);
+  }
+  const prefix = 'namespace' in selection ? `${selection.namespace}/` : '';
+  const keys = new Set<string>();
+  for (let offset = 0; ; offset += PAGE) {
+    const page = await queue.list('dead', { offset, limit: PAGE });
+    for (const { key } of page.keys) if (key.startsWith(prefix)) keys.add(key);
+    if (page.keys.length < PAGE) return [...keys];
+  }
+}

@@ -1,0 +1,82 @@
+import type { Reason } from '../../contract/index.ts';
+
+/**
+ * What is held back: all keys of the controller, those of one namespace, or one object. `breaker`: all keys, by the
+ * gateway itself, because the function cannot be reached.
+ */
+export type HoldScope = 'controller' | 'breaker' | `namespace/${string}` | `object/${string}`;
+
+/** Keys in its scope do not start until it is released; what would have run meanwhile is kept and runs then. */
+export interface Hold {
+  readonly scope: HoldScope;
+  /** When it began. Milliseconds since the epoch, as all times here. */
+  readonly sinceMs: number;
+  /** Released by itself at this time. Undefined: only when somebody does it. */
+  readonly untilMs?: number;
+}
+
+/** Why a key that has something to do does not run. */
+export type Wait =
+  /** The cache does not show yet what the key's last run wrote. */
+  | { readonly reason: 'barrier'; readonly sinceMs: number }
+  /** Its run goes on elsewhere (a 202); its outcome is unknown after `untilMs`. */
+  | { readonly reason: 'busy'; readonly untilMs: number }
+  | { readonly reason: 'breaker'; readonly untilMs?: number }
+  | { readonly reason: 'paused'; readonly by: Exclude<HoldScope, 'breaker'> }
+  /** Its token of the controller's rate limit comes at `untilMs`. */
+  | { readonly reason: 'rate-limit'; readonly untilMs: number }
+  | { readonly reason: 'debounce'; readonly untilMs: number };
+
+/** The end of one run, as it is kept: failures, and the success after them. */
+export interface PastOutcome {
+  readonly atMs: number;
+  readonly run: number;
+  /** Absent for a success. */
+  readonly error?: string;
+}
+
+/** Everything that is known of one key. */
+export interface KeyStatus {
+  readonly key: string;
+  /** Handed out to be run as soon as a slot is free. */
+  readonly queued: boolean;
+  /** The run in flight. */
+  readonly running?: { readonly run: number; readonly deadlineMs: number };
+  /** Touched while it runs: it will run once more. */
+  readonly dirty: boolean;
+  /** Waits as a low-priority key. */
+  readonly backlog: boolean;
+  /** When it runs by itself at the latest: requeue, backoff, or the next look at what it waits for. */
+  readonly timerMs?: number;
+  readonly waits: readonly Wait[];
+  /** Failures since it was last forgotten. */
+  readonly failures: number;
+  /** When it became a dead letter. */
+  readonly deadSinceMs?: number;
+  /** When it was first added since its last start. */
+  readonly queuedAtMs?: number;
+  /** Why it was added since its last start. */
+  readonly reasons: readonly Reason[];
+  /** The newest first, 10 at most. A key in good health has none. */
+  readonly history: readonly PastOutcome[];
+}
+
+/** The sets in which a key can be found; one key can be in several. */
+export type KeyList = 'queued' | 'running' | 'timers' | 'backlog' | 'waiting' | 'dead';
+export const KEY_LISTS: readonly KeyList[] = ['queued', 'running', 'timers', 'backlog', 'waiting', 'dead'];
+
+export interface KeyPage {
+  /** How many keys the list has. */
+  readonly total: number;
+  /**
+   * From `offset` on, in order of time. `atMs`: when it became dead, began to wait or was added to the backlog, when its
+   * timer or its deadline comes; undefined for a key that is queued.
+   */
+  readonly keys: readonly { readonly key: string; readonly atMs?: number }[];
+}
+
+/** What a key waits for that a hold covers. */
+export function waitFor({ scope, untilMs }: Hold): Wait {
+  if (scope !== 'breaker') return { reason: 'paused', by: scope };
+  return { reason: 'breaker', ...(untilMs === undefined ? {} : { untilMs }) };
+}

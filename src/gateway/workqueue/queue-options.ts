@@ -1,0 +1,48 @@
+/** How a controller's queue behaves. The same for all its gateways: what is shared lives in Redis. */
+export interface QueueOptions {
+  /** Runs at a time, over all gateways. */
+  readonly concurrency: number;
+  /** The time a run may take, in milliseconds. */
+  readonly timeoutMs: number;
+  /** Keys given to one call of `Process.runAll`, at most; each counts towards `concurrency`. Default 1. */
+  readonly maxBatch?: number;
+  /**
+   * An added key waits until nothing was added to it for `windowMs`, but never longer than `maxMs` after the first add.
+   * Low keys and timers are not held up. Default: none, an added key runs at once.
+   */
+  readonly debounce?: Debounce;
+  /** Starts of runs, over all gateways: a token bucket, as client-go's BucketRateLimiter. Default: none. */
+  readonly rateLimit?: RateLimit;
+  /** A key that has failed this many times in a row becomes a dead letter. Default: none, it backs off for ever. */
+  readonly maxAttempts?: number;
+}
+
+export interface Debounce {
+  readonly windowMs: number;
+  /** Counted from the first add since the key's last run. */
+  readonly maxMs: number;
+}
+
+export interface RateLimit {
+  /** Tokens that come in a second. */
+  readonly perSecond: number;
+  /** Tokens that a queue at rest has saved up. */
+  readonly burst: number;
+}
+
+/** After its deadline a run in flight blocks its key for this long: writes it sent in time are settled by then. */
+export const FLIGHT_MARGIN_MS = 1000;
+/** A barrier that has not passed is looked at again after this. */
+export const BARRIER_AGAIN_MS = 20;
+/** A barrier older than this is reported as late. */
+export const BARRIER_LATE_MS = 1000;
+/** How many outcomes of a key are kept, and how long after the last. A dead letter keeps them until it is none. */
+export const HISTORY_LENGTH = 10;
+export const HISTORY_MS = 3_600_000;
+/** Of an error's text this much is kept. */
+export const ERROR_LENGTH = 1024;
+
+/** How many keys may wait to run before low ones stay in the backlog. */
+export function backlogRoom(concurrency: number): number {
+  return Math.max(200, 4 * concurrency);
+}

@@ -1,0 +1,211 @@
+import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
+import { GroupCommit } from './group-commit.ts';
+import type { Jobs } from './jobs.ts';
+import { Poller } from './poller.ts';
+import type { QueueOptions } from './queue-options.ts';
+import type { Inspector, Records } from './records.ts';
+import { Runner } from './runner.ts';
+import type {
+  Hold,
+  HoldScope,
+  KeyList,
+  KeyPage,
+  KeyStatus,
+  Known,
+  LowReason,
+  Process,
+  QueuedKey,
+  WorkQueue,
+} from './work-queue.ts';
+
+export interface RecordedWorkQueueOptions extends QueueOptions {
+  /** The controller's name. */
+  readonly name: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+export interface WorkQueueParts {
+  readonly records: Records;
+  readonly inspector: Inspector;
+  readonly jobs: Jobs;
+}
+
+/**
+ * A work queue made of two halves: `jobs` hold what is to run now and give it to one of the gateways; `records` hold
+ * everything that has a time (requeue, backoff, deadline) and everything that must be true of a key (one run at a time,
+ * failures, barrier, holds). Where the halves live is the implementations' business.
+ */
+export abstract class RecordedWorkQueue implements WorkQueue {
+  readonly name: string;
+  readonly #options: RecordedWorkQueueOptions;
+  readonly #records: Records;
+  readonly #inspector: Inspector;
+  readonly #jobs: Jobs;
+  #poller: Poller | undefined;
+  #runner: Runner | undefined;
+  #ended = false;
+  readonly #adds: GroupCommit<readonly QueuedKey[], undefined>;
+  readonly #flying = new Set<Promise<void>>();
+  /** Present while paused: runs wait here before their start. */
+  #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
+
+  constructor(options: RecordedWorkQueueOptions, { records, inspector, jobs }: WorkQueueParts) {
+    this.name = options.name;
+    this.#options = options;
+    this.#records = records;
+    this.#inspector = inspector;
+    this.#jobs = jobs;
+    this.#adds = new GroupCommit(async (adds) => {
+      const keys = adds.flat();
+      // Both on one connection, the note first and so before the jobs: a job is nothing without it.
+      const noted = records.note(keys, options.clock.now());
+      const added = options.debounce ? undefined : jobs.add([...new Set(keys.map(({ key }) => key))]);
+      await Promise.all([noted, added]);
+      return adds.map(() => undefined);
+    });
+  }
+
+  abstract obliterate(): Promise<void>;
+
+  async add(keys: readonly QueuedKey[]): Promise<void> {
+    if (keys.length === 0) return;
+    const { clock, debounce, metrics } = this.#options;
+    await this.#adds.submit(keys);
+    if (debounce) this.#poller?.wake(clock.now() + debounce.windowMs);
+    metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
+  }
+
+  async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
+    await this.#records.addToBacklog(keys, this.#options.clock.now(), reason);
+    this.#poller?.wake();
+    this.#options.metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
+  }
+
+  async addAfter(key: string, ms: number): Promise<void> {
+    const atMs = this.#options.clock.now() + Math.max(0, ms);
+    await this.#records.addTimer(key, atMs);
+    this.#poller?.wake(atMs);
+  }
+
+  async settle(key: string, run: number, finish: Known): Promise<boolean> {
+    const { clock } = this.#options;
+    if (this.#runner) return this.#runner.finish({ key, run, finish });
+    const [finished] = await this.#records.finishAll([{ key, run, finish }], clock.now());
+    return finished?.current ?? false;
+  }
+
+  async hold(scope: HoldScope, untilMs?: number): Promise<void> {
+    await this.#records.hold(scope, this.#options.clock.now(), untilMs);
+    if (untilMs !== undefined) this.#poller?.wake(untilMs);
+  }
+
+  async release(scope: HoldScope): Promise<void> {
+    await this.#records.release(scope);
+    this.#poller?.wake();
+  }
+
+  holds(): Promise<readonly Hold[]> {
+    return this.#inspector.holds();
+  }
+
+  status(key: string): Promise<KeyStatus> {
+    return this.#inspector.status(key);
+  }
+
+  list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage> {
+    return this.#inspector.list(list, page);
+  }
+
+  drop(keys: readonly string[]): Promise<number> {
+    return this.#records.drop(keys);
+  }
+
+  async counts(): Promise<{ waiting: number; running: number }> {
+    const [waiting, running] = await Promise.all([this.#jobs.waiting(), this.#records.running()]);
+    return { waiting, running };
+  }
+
+  async start(process: Process): Promise<void> {
+    if (this.#runner || this.#ended) return;
+    const { name, concurrency, timeoutMs, maxBatch = 1, clock, logger, metrics } = this.#options;
+    const records = this.#records;
+    const addJobs = (keys: readonly string[]): Promise<void> => this.#jobs.add(keys);
+    const poller = new Poller({ records, process, addJobs, concurrency, clock, logger });
+    const closed = (): boolean => this.#gate !== undefined;
+    const track = (work: Promise<unknown>): void => void this.#track(work);
+    const wake = (atMs: number): void => poller.wake(atMs);
+    this.#runner = new Runner({ name, records, process, timeoutMs, maxBatch, clock, metrics, closed, track, wake });
+    this.#poller = poller;
+    if (this.#gate) this.#jobs.pause();
+    await this.#jobs.start((key) => this.#work(key));
+    if (!this.#gate) this.#poller.start();
+  }
+
+  pause(): void {
+    if (this.#gate) return;
+    let open = (): void => {};
+    const opened = new Promise<void>((resolve) => (open = resolve));
+    this.#gate = { opened, open };
+    // Redis may be away, so nothing here waits for it. The gate holds whatever is still handed out.
+    this.#poller?.stop().catch((error: unknown) => this.#warn(error, 'poller'));
+    this.#jobs.pause();
+  }
+
+  resume(): void {
+    if (!this.#gate) return;
+    this.#gate.open();
+    this.#gate = undefined;
+    this.#jobs.resume();
+    this.#poller?.start();
+  }
+
+  async stop(drainMs: number): Promise<void> {
+    const { clock } = this.#options;
+    const wasPaused = this.#gate !== undefined;
+    this.#ended = true;
+    // From here on no run starts, whatever is still handed out.
+    this.pause();
+    this.#gate?.open();
+    const limit = new AbortController();
+    const end = clock.sleep(drainMs, limit.signal);
+    await Promise.race([this.#landed(), end]);
+    limit.abort();
+    // What is still running is cut off: its flight stays on record and is settled by whoever takes over.
+    await this.#jobs.close(wasPaused || this.#flying.size > 0);
+  }
+
+  /** Never throws for what a run may do wrong, so that the job always ends. */
+  async #work(key: string): Promise<void> {
+    // Not in flight while it waits here: a stop need not wait for it.
+    while (this.#gate && !this.#ended) await this.#gate.opened;
+    if (this.#ended) {
+      // Handed out when this gateway was about to end. As a timer it is due for whoever is left, and the job may end.
+      await this.#track(this.#records.addTimer(key, this.#options.clock.now()));
+      return;
+    }
+    if (!this.#runner) return;
+    await this.#track(this.#runner.take(key));
+  }
+
+  /** Redis or the apiserver may fail in the middle: a run in flight is on record and is settled at its deadline. */
+  async #track(work: Promise<unknown>): Promise<void> {
+    const flight = work.then(
+      () => undefined,
+      (error: unknown) => this.#warn(error, 'run'),
+    );
+    this.#flying.add(flight);
+    await flight;
+    this.#flying.delete(flight);
+  }
+
+  /** A run that ends leaves its finish behind. */
+  async #landed(): Promise<void> {
+    while (this.#flying.size > 0) await Promise.all(this.#flying);
+  }
+
+  #warn(error: unknown, part: string): void {
+    this.#options.logger.warn({ controller: this.name, part, error: messageOf(error) }, 'work queue trouble');
+  }
+}

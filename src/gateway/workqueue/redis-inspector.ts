@@ -1,0 +1,145 @@
+import type { Redis } from '../cache/redis.ts';
+import { notedReasons } from './redis-records.ts';
+import {
+  type Hold,
+  type HoldScope,
+  type KeyList,
+  type KeyPage,
+  type KeyStatus,
+  type PastOutcome,
+  type Wait,
+  waitFor,
+} from './key-status.ts';
+import type { Inspector } from './records.ts';
+import { type QueueKeys, scopesOf } from './queue-keys.ts';
+
+/** Reads the records in Redis, and BullMQ's own keys where they alone tell whether a key is queued. */
+export class RedisInspector implements Inspector {
+  readonly #redis: Redis;
+  readonly #keys: QueueKeys;
+  /** Of BullMQ's own keys. */
+  readonly #bullmq: string;
+
+  constructor(redis: Redis, keys: QueueKeys, name: string) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#bullmq = `${keys.prefix}:${name}`;
+  }
+
+  async status(key: string): Promise<KeyStatus> {
+    const { recordPrefix, timers, backlog, debounced, historyPrefix, heldPrefix } = this.#keys;
+    const scopes = scopesOf(key);
+    const [record, timer, low, added, history, holds, queued, ...held] = await Promise.all([
+      this.#redis.hgetall(recordPrefix + key),
+      this.#redis.zscore(timers, key),
+      this.#redis.zscore(backlog, key),
+      this.#redis.zscore(debounced, key),
+      this.#redis.lrange(historyPrefix + key, 0, -1),
+      this.holds(),
+      this.#queued(key),
+      ...scopes.map((scope) => this.#redis.zscore(heldPrefix + scope, key)),
+    ]);
+    const { run, deadline, busy, dirty, failures, dead, queuedAt, reasons = '', barrier, barrierAt, tokenAt } = record;
+    const running = run === undefined ? undefined : { run: Number(run), deadlineMs: Number(deadline) };
+    const waits: Wait[] = [];
+    if (running && busy) waits.push({ reason: 'busy', untilMs: running.deadlineMs });
+    scopes.forEach((scope, at) => {
+      const hold = holds.find((each) => each.scope === scope);
+      if (hold && held[at]) waits.push(waitFor(hold));
+    });
+    // A barrier is there as long as the key rests after its writes; it is waited for only when there is something to run.
+    if (barrier !== undefined && (timer ?? queuedAt) && !running) {
+      waits.push({ reason: 'barrier', sinceMs: Number(barrierAt) });
+    }
+    if (tokenAt !== undefined) waits.push({ reason: 'rate-limit', untilMs: Number(tokenAt) });
+    if (added !== null) waits.push({ reason: 'debounce', untilMs: Number(added) });
+    return {
+      key,
+      queued,
+      ...(running ? { running } : {}),
+      dirty: dirty !== undefined,
+      backlog: low !== null,
+      ...(timer === null ? {} : { timerMs: Math.floor(Number(timer)) }),
+      waits,
+      failures: Number(failures ?? 0),
+      ...(dead === undefined ? {} : { deadSinceMs: Number(dead) }),
+      ...(queuedAt === undefined ? {} : { queuedAtMs: Number(queuedAt) }),
+      reasons: notedReasons(reasons),
+      history: history.map((text) => JSON.parse(text) as PastOutcome),
+    };
+  }
+
+  async holds(): Promise<Hold[]> {
+    const [holds, ends] = await Promise.all([
+      this.#redis.hgetall(this.#keys.holds),
+      this.#redis.zrange(this.#keys.holdEnds, '0', '-1', 'WITHSCORES'),
+    ]);
+    return Object.entries(holds).map(([scope, since]) => {
+      const at = ends.indexOf(scope);
+      const until = at < 0 ? {} : { untilMs: Number(ends[at + 1]) };
+      return { scope: scope as HoldScope, sinceMs: Number(since), ...until };
+    });
+  }
+
+  async list(list: KeyList, { offset, limit }: { offset: number; limit: number }): Promise<KeyPage> {
+    const { timers, flights, backlog, dead } = this.#keys;
+    switch (list) {
+      case 'queued':
+        return this.#waiting(offset, limit);
+      case 'running':
+        return this.#sorted([flights], offset, limit);
+      case 'timers':
+        return this.#sorted([timers], offset, limit);
+      case 'backlog':
+        return this.#sorted([backlog], offset, limit);
+      case 'dead':
+        return this.#sorted([dead], offset, limit);
+      case 'waiting': {
+        const holds = await this.holds();
+        const held = holds.map(({ scope }) => this.#keys.heldPrefix + scope);
+        return this.#sorted([this.#keys.debounced, ...held], offset, limit);
+      }
+    }
+  }
+
+  /** Several sets one after the other. */
+  async #sorted(sets: readonly string[], offset: number, limit: number): Promise<KeyPage> {
+    const keys: { key: string; atMs: number }[] = [];
+    let total = 0;
+    for (const set of sets) {
+      const size = await this.#redis.zcard(set);
+      const from = Math.max(0, offset - total);
+      total += size;
+      if (keys.length >= limit || from >= size) continue;
+      const found = await this.#redis.zrange(set, `${from}`, `${from + limit - keys.length - 1}`, 'WITHSCORES');
+      for (let at = 0; at < found.length; at += 2) {
+        keys.push({ key: found[at] ?? '', atMs: Math.floor(Number(found[at + 1])) });
+      }
+    }
+    return { total, keys };
+  }
+
+  async #waiting(offset: number, limit: number): Promise<KeyPage> {
+    const total = await this.#redis.llen(this.#keys.waiting);
+    // BullMQ takes from the right.
+    const ids = (await this.#redis.lrange(this.#keys.waiting, -offset - limit, -offset - 1)).toReversed();
+    const jobs = await Promise.all(ids.map((id) => this.#redis.hget(`${this.#bullmq}:${id}`, 'data')));
+    const keys = jobs.flatMap((data) => (data === null ? [] : [{ key: (JSON.parse(data) as { key: string }).key }]));
+    return { total, keys };
+  }
+
+  /** Whether a job of the key waits: one that is not active, or the next one, kept while one is. */
+  async #queued(key: string): Promise<boolean> {
+    const [id, next] = await Promise.all([
+      this.#redis.get(`${this.#bullmq}:de:${key}`),
+      this.#redis.exists(`${this.#bullmq}:dn:${key}`),
+    ]);
+    if (next > 0) return true;
+    if (id === null) return false;
+    const [active, exists] = await Promise.all([
+      this.#redis.lpos(`${this.#bullmq}:active`, id),
+      this.#redis.exists(`${this.#bullmq}:${id}`),
+    ]);
+    return active === null && exists > 0;
+  }
+}

@@ -1,0 +1,211 @@
+import type { Reason } from '../../contract/index.ts';
+import { loadScript, type Redis, type Script } from '../cache/redis.ts';
+import type { QueueKeys } from './queue-keys.ts';
+import {
+  BARRIER_AGAIN_MS,
+  type Debounce,
+  ERROR_LENGTH,
+  FLIGHT_MARGIN_MS,
+  HISTORY_LENGTH,
+  HISTORY_MS,
+  type QueueOptions,
+} from './queue-options.ts';
+import {
+  type Due,
+  type DueTimer,
+  type Finished,
+  type FinishRequest,
+  type PostponedSet,
+  reasonsOr,
+  type Records,
+  type Scored,
+  type Start,
+  type StartRequest,
+} from './records.ts';
+import type { HoldScope, LowReason, QueuedKey } from './work-queue.ts';
+
+const SCRIPTS = ['note', 'start', 'finish', 'due', 'postpone', 'release', 'drop'] as const;
+type Scripts = Record<(typeof SCRIPTS)[number], Script>;
+
+/** The records in Redis: each step is a script, with its arguments and answers as types. */
+export class RedisRecords implements Records {
+  readonly #redis: Redis;
+  readonly #keys: QueueKeys;
+  readonly #debounce: Debounce | undefined;
+  readonly #limits: readonly [msPerToken: number, burst: number, maxAttempts: number];
+  readonly #scripts: Scripts;
+
+  constructor(
+    redis: Redis,
+    keys: QueueKeys,
+    options: Pick<QueueOptions, 'debounce' | 'rateLimit' | 'maxAttempts'> = {},
+  ) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#debounce = options.debounce;
+    const { rateLimit, maxAttempts = 0 } = options;
+    this.#limits = [rateLimit ? 1000 / rateLimit.perSecond : 0, rateLimit?.burst ?? 0, maxAttempts];
+    const load = (name: string): Script => loadScript(redis, import.meta.url, name);
+    this.#scripts = Object.fromEntries(SCRIPTS.map((name) => [name, load(name)])) as Scripts;
+  }
+
+  async note(keys: readonly QueuedKey[], nowMs: number): Promise<void> {
+    const { recordPrefix, debounced, holds, heldPrefix } = this.#keys;
+    const args: (string | number)[] = [nowMs, this.#debounce?.windowMs ?? 0, this.#debounce?.maxMs ?? 0];
+    for (const { key, reasons, paused } of keys) {
+      args.push(key, reasons.map((reason) => JSON.stringify(reason)).join('\n'));
+      args.push(paused === undefined ? '' : paused ? '1' : '0');
+    }
+    await this.#scripts.note([recordPrefix, debounced, holds, heldPrefix], args);
+  }
+
+  async startAll(
+    requests: readonly StartRequest[],
+    at: { readonly nowMs: number; readonly deadlineMs: number },
+  ): Promise<Start[]> {
+    const { recordPrefix, timers, flights, backlog, debounced, runs, queue, holds, heldPrefix, bucket, dead } =
+      this.#keys;
+    const [msPerToken, burst] = this.#limits;
+    const each = requests.flatMap(({ key, nonce, passedBarrier = '' }) => [key, nonce, passedBarrier]);
+    const answers = (await this.#scripts.start(
+      [recordPrefix, timers, flights, backlog, debounced, runs, queue, holds, heldPrefix, bucket, dead],
+      [at.nowMs, at.deadlineMs, FLIGHT_MARGIN_MS, BARRIER_AGAIN_MS, msPerToken, burst, ...each],
+    )) as StartAnswer[];
+    return answers.map(decodeStart);
+  }
+
+  async finishAll(requests: readonly FinishRequest[], nowMs: number): Promise<Finished[]> {
+    const { recordPrefix, timers, flights, dead, historyPrefix } = this.#keys;
+    const each = requests.flatMap(({ key, run, finish }) => [key, run, ...finishArguments(finish, nowMs)]);
+    const answers = (await this.#scripts.finish(
+      [recordPrefix, timers, flights, dead, historyPrefix],
+      [nowMs, FLIGHT_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, ...each],
+    )) as [number, string][];
+    return answers.map(([code, timer]) => ({
+      current: code > 0,
+      dead: code === 2,
+      timerMs: timer ? Number(timer) : undefined,
+    }));
+  }
+
+  async due(nowMs: number, limit: number, room: number): Promise<Due> {
+    const { timers, debounced, flights, backlog, holdEnds, waiting, recordPrefix } = this.#keys;
+    const answer = await this.#scripts.due(
+      [timers, debounced, flights, backlog, holdEnds, waiting, recordPrefix],
+      [nowMs, limit, room],
+    );
+    const [due, added, expired, low, ends, next, left] = answer as [
+      string[],
+      string[],
+      string[],
+      string[],
+      string[],
+      string,
+      number,
+    ];
+    const dueTimers: DueTimer[] = [];
+    for (let at = 0; at < due.length; at += 4) {
+      const [key = '', score = '', barrier = '', barrierAt = ''] = due.slice(at, at + 4);
+      dueTimers.push({ key, score, barrier: barrier || undefined, barrierAtMs: Number(barrierAt || 0) });
+    }
+    return {
+      timers: dueTimers,
+      debounced: pairs(added),
+      flights: pairs(expired),
+      backlog: pairs(low),
+      holds: pairs(ends),
+      nextMs: next ? Number(next) : undefined,
+      backlogLeft: left === 1,
+    };
+  }
+
+  async postpone(set: PostponedSet, toMs: number, entries: readonly Scored[], added = false): Promise<void> {
+    if (entries.length === 0) return;
+    const args = entries.flatMap(({ key, score }) => [key, score]);
+    await this.#scripts.postpone([this.#keys[set], added ? this.#keys.recordPrefix : ''], [toMs, ...args]);
+  }
+
+  async addTimer(key: string, atMs: number): Promise<void> {
+    await this.#redis.zadd(this.#keys.timers, 'LT', atMs, key);
+  }
+
+  async addToBacklog(keys: readonly string[], nowMs: number, reason: LowReason): Promise<void> {
+    if (keys.length === 0) return;
+    // One reason for all: it is for people, and a note on each of many thousand records is not worth that.
+    await this.#redis
+      .pipeline()
+      .hset(this.#keys.queue, 'lowReason', reason)
+      .zadd(this.#keys.backlog, 'LT', ...keys.flatMap((key) => [nowMs, key]))
+      .exec();
+  }
+
+  async hold(scope: HoldScope, sinceMs: number, untilMs: number | undefined): Promise<void> {
+    const step = this.#redis.multi().hset(this.#keys.holds, scope, sinceMs);
+    if (untilMs === undefined) step.zrem(this.#keys.holdEnds, scope);
+    else step.zadd(this.#keys.holdEnds, untilMs, scope);
+    await step.exec();
+  }
+
+  async release(scope: string, onlyIfEnds = ''): Promise<void> {
+    const { holds, holdEnds, heldPrefix, backlog } = this.#keys;
+    await this.#scripts.release([holds, holdEnds, heldPrefix + scope, backlog], [scope, onlyIfEnds]);
+  }
+
+  async drop(keys: readonly string[]): Promise<number> {
+    if (keys.length === 0) return 0;
+    const { dead, recordPrefix, historyPrefix } = this.#keys;
+    return (await this.#scripts.drop([dead, recordPrefix, historyPrefix], keys)) as number;
+  }
+
+  running(): Promise<number> {
+    return this.#redis.zcard(this.#keys.flights);
+  }
+}
+
+type StartAnswer = [string, ...unknown[]];
+
+function decodeStart(answer: StartAnswer): Start {
+  const [kind, first, second] = answer;
+  switch (kind) {
+    case 'go': {
+      const [, run, failures, noted, queuedAt, low] = answer as [
+        string,
+        number,
+        number,
+        string,
+        string,
+        LowReason | '',
+      ];
+      const reasons = reasonsOr(notedReasons(noted), { low: low || undefined, failures });
+      return { kind, run, failures, reasons, queuedAtMs: queuedAt ? Number(queuedAt) : undefined };
+    }
+    case 'lost':
+      return { kind, run: first as number, failures: second as number };
+    case 'barrier':
+      return { kind, barrier: first as string };
+    case 'limited':
+      return { kind, untilMs: Number(first) };
+    case 'held':
+    case 'idle':
+      return { kind };
+    default:
+      return { kind: 'busy' };
+  }
+}
+
+function finishArguments(finish: FinishRequest['finish'], nowMs: number): (string | number)[] {
+  if (finish.kind === 'busy') return ['busy', Math.ceil(finish.untilMs), '', '', ''];
+  const { failures, againAfterMs, barrier = '', error = '', dead = false } = finish;
+  const again = againAfterMs === undefined ? '' : Math.ceil(nowMs + againAfterMs);
+  return [failures, again, barrier, error.slice(0, ERROR_LENGTH), dead ? '1' : ''];
+}
+
+export function notedReasons(text: string): Reason[] {
+  return text === '' ? [] : text.split('\n').map((line) => JSON.parse(line) as Reason);
+}
+
+function pairs(flat: readonly string[]): Scored[] {
+  const found: Scored[] = [];
+  for (let at = 0; at < flat.length; at += 2) found.push({ key: flat[at] ?? '', score: flat[at + 1] ?? '' });
+  return found;
+}

@@ -1,0 +1,60 @@
+import type { Reason } from '../../contract/index.ts';
+
+/** One run of a key, from its start to its finish. */
+export interface Run {
+  readonly key: string;
+  /** The fencing number: grows with every run of this queue. */
+  readonly run: number;
+  /** Failures since the key was last forgotten; 0 for a key in good health. */
+  readonly failures: number;
+  readonly reasons: readonly Reason[];
+  /** The run's outcome is unknown after this. Milliseconds since the epoch. */
+  readonly deadlineMs: number;
+}
+
+/** What the views must have passed before the key's next run may start; kept as text, see `dispatch/barrier`. */
+export type BarrierText = string;
+
+/** The end of a run that is known. */
+export interface Known {
+  readonly kind: 'known';
+  /** `forget` sets the failures to 0, `count` adds one, `keep` leaves them. */
+  readonly failures: 'forget' | 'count' | 'keep';
+  /** Run again after this time at the latest. Undefined: only when something wakes it. */
+  readonly againAfterMs?: number;
+  readonly barrier?: BarrierText;
+  /** What went wrong, for people: kept in the key's history, at most 1 KiB of it. */
+  readonly error?: string;
+  /** No attempt of ours will help: the key becomes a dead letter, whatever `againAfterMs` says. */
+  readonly dead?: boolean;
+}
+
+/** What becomes of a key after a run. */
+export type Finish =
+  | Known
+  /**
+   * The run goes on without us (a 202): its slot is free, its key blocked until `WorkQueue.settle` brings the outcome.
+   * After `untilMs` (since the epoch) the outcome is unknown.
+   */
+  | { readonly kind: 'busy'; readonly untilMs: number }
+  /**
+   * Nobody knows whether the run has ended, or what it wrote: the flight stays on record until its deadline, and then
+   * `Process.lost` settles it.
+   */
+  | { readonly kind: 'unknown' };
+
+/** What the queue asks of whoever runs its keys. `run` does not throw; what the others throw is tried again later. */
+export interface Process {
+  run(run: Run): Promise<Finish>;
+  /**
+   * Several runs at once, at most `maxBatch`, each of another key; asked for only when the queue was given a `maxBatch`
+   * above 1. Answers one finish for each, in the same order: their deadline, failures and barriers are their own.
+   */
+  runAll?(runs: readonly Run[]): Promise<readonly Finish[]>;
+  /** A run whose deadline passed without an outcome. Counts as a failure; the answer says how to go on. */
+  lost(run: Omit<Run, 'reasons' | 'deadlineMs'>): Promise<Known>;
+  /** Whether the views have passed this barrier. */
+  passed(barrier: BarrierText): Promise<boolean>;
+  /** A barrier has not been passed for a while: do something about it. */
+  late(barrier: BarrierText): void;
+}

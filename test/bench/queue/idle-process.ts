@@ -1,0 +1,32 @@
+import { silentLogger, silentMetrics, systemClock } from '../../../src/core/index.ts';
+import { connectRedis } from '../../../src/gateway/cache/redis.ts';
+import { BullMqWorkQueue } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
+import { machineMs } from '../../harness/machine-clock.ts';
+
+/** The queues of a gateway. Arguments: Redis URL, key prefix, how many. Tells the CPU time it has used, every second. */
+const [url = '', keyPrefix = '', count = '1'] = process.argv.slice(2);
+const ports = { clock: systemClock, logger: silentLogger, metrics: silentMetrics };
+const redis = await connectRedis(url);
+for (let at = 0; at < Number(count); at += 1) {
+  const queue = new BullMqWorkQueue({
+    ...ports,
+    redis,
+    keyPrefix,
+    clusterId: 'c',
+    name: `controller-${at}`,
+    concurrency: 10,
+    timeoutMs: 15_000,
+  });
+  await queue.start({
+    run: async () => ({ kind: 'known', failures: 'forget' }),
+    lost: async () => ({ kind: 'known', failures: 'count' }),
+    passed: async () => true,
+    late: () => {},
+  });
+}
+const tell = (fields: object): boolean => process.stdout.write(`${JSON.stringify(fields)}\n`);
+tell({ msg: 'started' });
+setInterval(() => {
+  const { user, system } = process.cpuUsage();
+  tell({ cpuMs: (user + system) / 1000, at: machineMs() });
+}, 1000);

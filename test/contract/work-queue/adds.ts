@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest';
+import type { Finish } from '../../../src/gateway/workqueue/work-queue.ts';
+import { done } from '../../harness/recording-process.ts';
+import { because, type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
+
+/** client-go's three sets: queue, dirty, processing. */
+export function addsContract(create: CreateFixture): void {
+  const setting = eachSetting(create);
+
+  describe('add', () => {
+    it('runs a key once that was added many times while it waited', async () => {
+      const { queue, process } = setting();
+      for (let at = 1; at <= 20; at += 1) await queue.add([{ key: 'a/b', reasons: [because(String(at))] }]);
+      await queue.add(plain('a/b', 'a/b', 'a/c'));
+      await queue.start(process);
+      await setting().atRest();
+      expect(process.keys().toSorted()).toEqual(['a/b', 'a/c']);
+      const [run] = process.runsOf('a/b');
+      expect(run?.reasons[0]).toEqual(because('1'));
+      expect(run?.reasons.length).toBeGreaterThan(1);
+    });
+
+    it('runs a key once more that was touched while it ran, however often', async () => {
+      const { queue, process } = setting();
+      const hold = setting().holdRuns('k');
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().ran('k');
+      for (let at = 1; at <= 20; at += 1) await queue.add([{ key: 'k', reasons: [because(String(at))] }]);
+      await setting().pass(1000);
+      expect(process.runs).toHaveLength(1);
+      hold.release();
+      await setting().atRest();
+      expect(process.runs).toHaveLength(2);
+      expect(process.runs[1]?.reasons[0]).toEqual(because('1'));
+    });
+
+    it('gives each run a higher number', async () => {
+      const { queue, process } = setting();
+      await queue.start(process);
+      for (let at = 0; at < 20; at += 1) {
+        await queue.add(plain('k', 'l'));
+        await setting().settle();
+      }
+      const numbers = process.runs.map(({ run }) => run);
+      expect(numbers).toHaveLength(40);
+      expect(numbers).toEqual(numbers.toSorted((a, b) => a - b));
+      expect(new Set(numbers).size).toBe(numbers.length);
+    });
+
+    it('runs no key twice at a time, over two gateways', async () => {
+      const { queue, process, clock } = setting();
+      const other = await setting().open();
+      process.onRun = async () => {
+        await clock.sleep(3);
+        return done;
+      };
+      await Promise.all([queue.start(process), other.start(process)]);
+      for (let at = 0; at < 100; at += 1) {
+        await Promise.all([queue.add(plain('k', 'l')), other.add(plain('k', 'm'))]);
+        if (at % 5 === 0) await setting().pass(2);
+      }
+      await setting().atRest();
+      expect(process.overlaps).toEqual([]);
+      expect(process.runsOf('k').length).toBeGreaterThan(5);
+    });
+
+    it('runs as many keys at a time as it was told, over two gateways', async () => {
+      const { process, clock } = setting();
+      let most = 0;
+      process.onRun = async () => {
+        most = Math.max(most, process.flying.length);
+        await clock.sleep(5);
+        return done;
+      };
+      const [one, two] = [await setting().open({ concurrency: 3 }), await setting().open({ concurrency: 3 })];
+      await Promise.all([one.start(process), two.start(process)]);
+      await one.add(plain(...numbered('k', 60)));
+      await setting().atRest();
+      expect(process.runs).toHaveLength(60);
+      expect(most).toBe(3);
+    });
+
+    it('counts, keeps and forgets failures', async () => {
+      const { queue, process } = setting();
+      const finishes: Finish[] = [
+        { kind: 'known', failures: 'count', againAfterMs: 0 },
+        { kind: 'known', failures: 'count', againAfterMs: 0 },
+        { kind: 'known', failures: 'keep', againAfterMs: 0 },
+        { kind: 'known', failures: 'forget', againAfterMs: 0 },
+        done,
+      ];
+      process.onRun = () => finishes[process.runs.length - 1] ?? done;
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().atRest();
+      expect(process.runs.map(({ failures }) => failures)).toEqual([0, 1, 2, 2, 0]);
+    });
+
+    it('gives keys that start together to a process that takes several, and each its own finish', async () => {
+      const { process } = setting();
+      const batching = await setting().open({ concurrency: 10, maxBatch: 4 });
+      const batches: string[][] = [];
+      const runAll = async (runs: readonly { key: string }[]): Promise<Finish[]> => {
+        batches.push(runs.map(({ key }) => key));
+        return Promise.all(runs.map((run) => process.run(run as never)));
+      };
+      process.onRun = ({ key, failures }) =>
+        key === 'k3' && failures === 0 ? { kind: 'known', failures: 'count', againAfterMs: 40 } : done;
+      await batching.add(plain(...numbered('k', 30)));
+      await batching.start(Object.assign(process, { runAll }));
+      await setting().atRest();
+      expect(batches.flat().toSorted()).toEqual([...numbered('k', 30), 'k3'].toSorted());
+      for (const batch of batches) expect(batch.length).toBeLessThanOrEqual(4);
+      expect(batches.length).toBeLessThan(25);
+      expect(process.runsOf('k3').map(({ failures }) => failures)).toEqual([0, 1]);
+    });
+  });
+}

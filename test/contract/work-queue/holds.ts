@@ -1,0 +1,125 @@
+import { describe, expect, it } from 'vitest';
+import type { HoldScope } from '../../../src/gateway/workqueue/work-queue.ts';
+import { done } from '../../harness/recording-process.ts';
+import { type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
+
+export function holdsContract(create: CreateFixture): void {
+  const setting = eachSetting(create);
+
+  describe('a hold', () => {
+    it.each<[HoldScope, string[]]>([
+      ['controller', ['a/k', 'a/l', 'b/k', 'c']],
+      ['breaker', ['a/k', 'a/l', 'b/k', 'c']],
+      ['namespace/a', ['a/k', 'a/l']],
+      ['object/a/k', ['a/k']],
+      ['object/c', ['c']],
+    ])('of %s keeps back %j, however they come, until it is released', async (scope, kept) => {
+      const { queue, process } = setting();
+      const keys = ['a/k', 'a/l', 'b/k', 'c'];
+      await queue.hold(scope);
+      await queue.add(plain('a/k', 'b/k', 'c'));
+      await queue.addLow(keys, 'initial');
+      await queue.addAfter('a/l', 5);
+      await queue.start(process);
+      await setting().pass(60_000);
+      expect(new Set(process.keys())).toEqual(new Set(keys.filter((key) => !kept.includes(key))));
+      const reason = scope === 'breaker' ? { reason: 'breaker' } : { reason: 'paused', by: scope };
+      for (const key of kept) expect((await queue.status(key)).waits).toEqual([reason]);
+      expect((await queue.list('waiting', { offset: 0, limit: 10 })).keys.map(({ key }) => key).toSorted()).toEqual(
+        kept,
+      );
+      expect(await queue.counts()).toEqual({ waiting: 0, running: 0 });
+      await queue.release(scope);
+      await setting().atRest();
+      for (const key of keys) expect(process.runsOf(key), key).toHaveLength(1);
+      expect(await queue.holds()).toEqual([]);
+    });
+
+    it('lets a run in flight end, and holds what it asks for', async () => {
+      const { queue, process } = setting();
+      const run = setting().holdRuns('k');
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().ran('k');
+      await queue.hold('controller');
+      await queue.add(plain('k'));
+      run.release({ kind: 'known', failures: 'count', againAfterMs: 5 });
+      await setting().pass(1000);
+      expect(process.runs).toHaveLength(1);
+      await queue.release('controller');
+      await setting().atRest();
+      expect(process.runs.map(({ failures }) => failures)).toEqual([0, 1]);
+    });
+
+    it('ends by itself at its time, unless that was put off', async () => {
+      const { queue, process, clock } = setting();
+      const from = clock.now();
+      await queue.hold('breaker', from + 500);
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().pass(400);
+      await queue.hold('breaker', from + 5000);
+      await setting().pass(4500);
+      expect(process.runs).toEqual([]);
+      expect(await queue.holds()).toMatchObject([{ scope: 'breaker', untilMs: from + 5000 }]);
+      await setting().atRest();
+      expect(process.startedAtMs[0]).toBeGreaterThanOrEqual(from + 5000);
+      expect(process.startedAtMs[0]).toBeLessThan(from + 5100);
+      expect(await queue.holds()).toEqual([]);
+    });
+
+    it('inside another one keeps its keys when that is released', async () => {
+      const { queue, process } = setting();
+      await queue.start(process);
+      await queue.hold('namespace/a');
+      await queue.add(plain('a/k'));
+      await setting().settle();
+      await queue.hold('controller');
+      await queue.add(plain('a/k', 'b/k'));
+      await setting().settle();
+      await queue.release('controller');
+      await setting().pass(100);
+      expect(process.keys()).toEqual(['b/k']);
+      await queue.release('namespace/a');
+      await setting().atRest();
+      expect(process.keys()).toEqual(['b/k', 'a/k']);
+    });
+
+    it('begins and ends with what an add says of the object', async () => {
+      const { queue, process } = setting();
+      await queue.start(process);
+      await queue.add([{ key: 'a/k', reasons: [], paused: true }]);
+      await setting().settle();
+      await queue.add([{ key: 'a/k', reasons: [] }]);
+      await queue.add([{ key: 'a/l', reasons: [], paused: false }]);
+      await setting().settle();
+      expect(process.keys()).toEqual(['a/l']);
+      expect(await queue.holds()).toMatchObject([{ scope: 'object/a/k' }]);
+      await queue.add([{ key: 'a/k', reasons: [], paused: false }]);
+      await setting().atRest();
+      expect(process.keys()).toEqual(['a/l', 'a/k']);
+      expect(await queue.holds()).toEqual([]);
+    });
+
+    it('of many lets them go in pieces, behind live keys', async () => {
+      const { process, clock } = setting();
+      const queue = await setting().open({ concurrency: 1 });
+      process.onRun = async () => {
+        await clock.sleep(1);
+        return done;
+      };
+      await queue.start(process);
+      await queue.hold('controller');
+      await queue.add(plain(...numbered('k', 600)));
+      await setting().settle();
+      await queue.release('controller');
+      await setting().until(() => process.runs.length > 20, 'released keys running');
+      const before = process.runs.length;
+      await queue.add(plain('live'));
+      await setting().ran('live');
+      expect(process.keys().indexOf('live') - before).toBeLessThanOrEqual(200);
+      await setting().atRest();
+      expect(process.runs).toHaveLength(601);
+    });
+  });
+}

@@ -1,0 +1,138 @@
+import { describe, expect, it } from 'vitest';
+import type { Finish } from '../../../src/gateway/workqueue/work-queue.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { done } from '../../harness/recording-process.ts';
+import { type CreateFixture, eachSetting, plain } from './setting.ts';
+
+/** Start, pause, stop, and what can be asked of a queue. */
+export function lifecycleContract(create: CreateFixture): void {
+  const setting = eachSetting(create);
+
+  describe('a gateway on the queue', () => {
+    it('starts nothing while paused, lets runs go on, and starts all after resume', async () => {
+      const { queue, process } = setting();
+      const hold = setting().holdRuns('k');
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().ran('k');
+      queue.pause();
+      queue.pause();
+      await queue.add(plain('k', 'l'));
+      await queue.addLow(['m'], 'initial');
+      await queue.addAfter('n', 0);
+      hold.release();
+      await setting().wait();
+      expect(process.flying).toEqual([]);
+      expect(process.keys()).toEqual(['k']);
+      queue.resume();
+      queue.resume();
+      await setting().atRest();
+      expect(process.keys().toSorted()).toEqual(['k', 'k', 'l', 'm', 'n']);
+    });
+
+    it('starts nothing when it was paused before its start', async () => {
+      const { queue, process } = setting();
+      queue.pause();
+      await queue.add(plain('k'));
+      await queue.addLow(['l'], 'initial');
+      await queue.start(process);
+      await setting().wait();
+      expect(process.runs).toEqual([]);
+      queue.resume();
+      await setting().atRest();
+      expect(process.keys().toSorted()).toEqual(['k', 'l']);
+    });
+
+    it('waits at its stop for the runs in flight, and keeps what they end with', async () => {
+      const { queue, process } = setting();
+      const { promise, resolve } = Promise.withResolvers<Finish>();
+      process.onRun = () => promise;
+      await queue.start(process);
+      await queue.add(plain('k', 'l', 'm', 'n', 'o', 'p'));
+      await setting().until(() => process.flying.length === 4, 'four runs in flight');
+      const stopped = queue.stop(10_000);
+      await setting().wait();
+      resolve({ kind: 'known', failures: 'count' });
+      await stopped;
+      expect(process.flying).toEqual([]);
+      const ended = process.keys();
+      expect(ended).toHaveLength(4);
+      // The next gateway finds the outcomes, and the keys that had not started.
+      const next = await setting().open();
+      const after = setting().newProcess();
+      await next.start(after);
+      await next.add(plain(...ended));
+      await setting().until(() => after.runs.length === 6, 'six runs');
+      for (const run of after.runs) expect(run.failures).toBe(ended.includes(run.key) ? 1 : 0);
+      expect(after.losses).toEqual([]);
+    });
+
+    it('may be stopped twice, and without a start', async () => {
+      const { queue, process } = setting();
+      await queue.stop(1000);
+      await queue.stop(1000);
+      const other = await setting().open();
+      await other.start(process);
+      await other.stop(1000);
+      await other.stop(1000);
+    });
+
+    it('gives up waiting at its stop, and the next gateway settles the run', async () => {
+      const { process, clock } = setting();
+      const short = await setting().open({ timeoutMs: 500 });
+      const hold = setting().holdRuns('k');
+      await short.start(process);
+      await short.add(plain('k'));
+      await setting().ran('k');
+      const stopped = short.stop(100);
+      clock.step(clock.now() + 100);
+      await stopped;
+      const next = await setting().open({ timeoutMs: 500 });
+      const after = setting().newProcess();
+      await next.start(after);
+      await next.add(plain('k'));
+      // What the first gateway had taken is given to another one in real time.
+      await eventually(
+        async () => {
+          clock.step(clock.now() + 100);
+          expect(after.runs.length).toBeGreaterThan(0);
+        },
+        20_000,
+        10,
+      );
+      expect(after.losses).toMatchObject([{ key: 'k', failures: 0 }]);
+      expect(after.losses[0]?.atMs).toBeGreaterThanOrEqual((process.runs[0]?.deadlineMs ?? 0) + 1000);
+      expect(after.runs[0]?.failures).toBe(1);
+      hold.release();
+    });
+
+    it('tells how many keys wait and how many run', async () => {
+      const { queue, process } = setting();
+      await queue.add(plain('a', 'b'));
+      expect(await queue.counts()).toEqual({ waiting: 2, running: 0 });
+      const one = await setting().open({ concurrency: 1 });
+      const { promise, resolve } = Promise.withResolvers<Finish>();
+      process.onRun = () => promise;
+      await one.start(process);
+      await setting().until(() => process.flying.length === 1, 'one run');
+      expect(await one.counts()).toEqual({ waiting: 1, running: 1 });
+      resolve(done);
+      await setting().atRest();
+      expect(await one.counts()).toEqual({ waiting: 0, running: 0 });
+    });
+
+    it('leaves nothing behind when the queue is obliterated', async () => {
+      const { queue, process, clock } = setting();
+      await queue.add(plain('a', 'b'));
+      await queue.addAfter('c', 60_000);
+      await queue.addLow(['d'], 'initial');
+      await queue.hold('controller', clock.now() + 1000);
+      await queue.obliterate();
+      expect(await setting().pending()).toBe(0);
+      expect(await queue.holds()).toEqual([]);
+      await queue.start(process);
+      await setting().pass(61_000);
+      expect(process.runs).toEqual([]);
+    });
+  });
+}

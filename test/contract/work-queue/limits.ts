@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest';
+import { done } from '../../harness/recording-process.ts';
+import { type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
+
+export function limitsContract(create: CreateFixture): void {
+  const setting = eachSetting(create);
+
+  describe('debounce', () => {
+    it('waits until adds pause, but no longer than its bound, and runs once', async () => {
+      const { process, clock } = setting();
+      const queue = await setting().open({ debounce: { windowMs: 100, maxMs: 350 } });
+      await queue.start(process);
+      const from = clock.now();
+      await queue.add(plain('once', 'often'));
+      expect((await queue.status('often')).waits).toMatchObject([{ reason: 'debounce', untilMs: from + 100 }]);
+      for (let at = 0; at < 12; at += 1) {
+        await queue.add(plain('often'));
+        await setting().pass(50);
+      }
+      await setting().atRest();
+      const startOf = (key: string) => (process.startedAtMs[process.keys().indexOf(key)] ?? 0) - from;
+      expect(process.runsOf('once')).toHaveLength(1);
+      expect(startOf('once')).toBeGreaterThanOrEqual(100);
+      expect(startOf('once')).toBeLessThanOrEqual(110);
+      expect(startOf('often')).toBeGreaterThanOrEqual(350);
+      expect(startOf('often')).toBeLessThanOrEqual(360);
+      expect(process.runsOf('often')).toHaveLength(2);
+    });
+
+    it('holds up no timer and no low key, and a run ends the wait', async () => {
+      const { process } = setting();
+      const queue = await setting().open({ debounce: { windowMs: 60_000, maxMs: 60_000 } });
+      await queue.start(process);
+      await queue.addAfter('timer', 10);
+      await queue.addLow(['low'], 'initial');
+      await queue.add(plain('timer', 'low'));
+      await setting().pass(100);
+      expect(process.keys().toSorted()).toEqual(['low', 'timer']);
+      await setting().pass(61_000);
+      expect(process.runs).toHaveLength(2);
+    });
+  });
+
+  describe('the rate limit', () => {
+    it('lets a burst start and then as many as there are tokens, over two gateways, each key once', async () => {
+      const { process, clock } = setting();
+      const options = { concurrency: 50, rateLimit: { perSecond: 10, burst: 5 } };
+      const [one, two] = [await setting().open(options), await setting().open(options)];
+      await Promise.all([one.start(process), two.start(process)]);
+      const from = clock.now();
+      await one.add(plain(...numbered('k', 15)));
+      await two.add(plain(...numbered('l', 10)));
+      await setting().settle();
+      expect(process.runs).toHaveLength(5);
+      const waiting = numbered('k', 15).find((key) => !process.keys().includes(key)) ?? '';
+      expect((await one.status(waiting)).waits).toMatchObject([{ reason: 'rate-limit' }]);
+      // Touching a key that waits for its token takes no second one.
+      await one.add(plain(...numbered('k', 15).filter((key) => !process.keys().includes(key))));
+      await setting().atRest();
+      expect(process.keys().toSorted()).toEqual([...numbered('k', 15), ...numbered('l', 10)].toSorted());
+      process.startedAtMs.forEach((startedAtMs, at) => {
+        expect(startedAtMs - from).toBeGreaterThanOrEqual(Math.max(0, at - 4) * 100);
+        expect(startedAtMs - from).toBeLessThanOrEqual(Math.max(0, at - 4) * 100 + 30);
+      });
+      // The bucket fills up again.
+      await setting().pass(2000);
+      await one.add(plain(...numbered('m', 6)));
+      await setting().settle();
+      expect(process.runs).toHaveLength(30);
+      await setting().atRest();
+    });
+  });
+
+  describe('a dead letter', () => {
+    it('is what a key becomes that fails too often, with its last outcomes; a new event revives it', async () => {
+      const { process } = setting();
+      const queue = await setting().open({ maxAttempts: 3 });
+      process.onRun = ({ failures }) => ({
+        kind: 'known',
+        failures: 'count',
+        againAfterMs: 10,
+        error: `no ${failures + 1}`,
+      });
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().pass(60_000);
+      expect(process.runsOf('k').map(({ failures }) => failures)).toEqual([0, 1, 2]);
+      const status = await queue.status('k');
+      expect(status).toMatchObject({ queued: false, failures: 3, waits: [] });
+      expect(status.deadSinceMs).toBe(process.startedAtMs[2]);
+      expect(status.timerMs).toBeUndefined();
+      expect(status.history.map(({ error }) => error)).toEqual(['no 3', 'no 2', 'no 1']);
+      const dead = await queue.list('dead', { offset: 0, limit: 10 });
+      expect(dead).toEqual({ total: 1, keys: [{ key: 'k', atMs: status.deadSinceMs }] });
+      expect(await setting().pending()).toBe(0);
+
+      process.onRun = () => done;
+      await queue.add(plain('k'));
+      await setting().atRest();
+      expect(process.runsOf('k').map(({ failures }) => failures)).toEqual([0, 1, 2, 0]);
+      expect((await queue.list('dead', { offset: 0, limit: 10 })).total).toBe(0);
+    });
+
+    it('is what a key becomes at once when no attempt will help, unless it was touched meanwhile', async () => {
+      const { queue, process } = setting();
+      const hold = setting().holdRuns('touched');
+      const held = process.onRun;
+      const terminal = { kind: 'known', failures: 'keep', dead: true, error: 'never', againAfterMs: 5 } as const;
+      process.onRun = (run) => (run.key === 'touched' ? held(run) : terminal);
+      await queue.start(process);
+      await queue.add(plain('k', 'touched'));
+      await setting().ran('touched');
+      await queue.add(plain('touched'));
+      hold.release(terminal);
+      await setting().pass(1000);
+      expect(process.runsOf('k')).toHaveLength(1);
+      expect(process.runsOf('touched')).toHaveLength(2);
+      expect((await queue.list('dead', { offset: 0, limit: 10 })).keys.map(({ key }) => key)).toEqual(['k']);
+    });
+
+    it('is forgotten when it is dropped, and nothing else is', async () => {
+      const { queue, process } = setting();
+      process.onRun = ({ key }) =>
+        key.startsWith('dead')
+          ? { kind: 'known', failures: 'keep', dead: true, error: 'never' }
+          : { kind: 'known', failures: 'count', againAfterMs: 60_000, error: 'later' };
+      await queue.start(process);
+      await queue.add(plain('dead1', 'dead2', 'alive'));
+      await setting().settle();
+      expect(await queue.drop(['dead1', 'alive', 'unknown'])).toBe(1);
+      expect(await queue.status('dead1')).toMatchObject({ failures: 0, history: [] });
+      expect((await queue.status('dead1')).deadSinceMs).toBeUndefined();
+      expect(await queue.status('alive')).toMatchObject({ failures: 1 });
+      expect((await queue.list('dead', { offset: 0, limit: 10 })).keys.map(({ key }) => key)).toEqual(['dead2']);
+    });
+
+    it('keeps a bounded history, newest first; a success ends it', async () => {
+      const { queue, process } = setting();
+      process.onRun = ({ failures }) =>
+        failures < 14 ? { kind: 'known', failures: 'count', againAfterMs: 5, error: `${failures}`.repeat(2000) } : done;
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().atRest();
+      const { history } = await queue.status('k');
+      expect(history).toHaveLength(10);
+      expect(history[0]).toEqual({ atMs: process.startedAtMs[14], run: process.runs[14]?.run });
+      expect(history[1]?.error).toBe('13'.repeat(512));
+    });
+  });
+}

@@ -1,0 +1,235 @@
+import { expect } from 'vitest';
+import { replayDeadLetters } from '../../../src/gateway/workqueue/dead-letters.ts';
+import { FLIGHT_MARGIN_MS } from '../../../src/gateway/workqueue/queue-options.ts';
+import { IDLE_MS, LEAST_MS } from '../../../src/gateway/workqueue/poller.ts';
+import { backoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
+import type { Finish, HoldScope, Known, Process, Run, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
+import { QueueModel } from './model.ts';
+import { numbered, type Setting } from './setting.ts';
+
+const KEYS = [...numbered('a/', 8), ...numbered('b/', 8), 'c'];
+const SCOPES: readonly HoldScope[] = ['controller', 'breaker', 'namespace/a', 'namespace/b', 'object/a/0', 'object/c'];
+const TIMEOUT_MS = 500;
+const OPTIONS = { concurrency: 4, timeoutMs: TIMEOUT_MS, maxAttempts: 6 };
+
+/** A random history on one queue, all that it does judged by the model. The queue must have been opened with nothing on it. */
+export class ModelHistory implements Process {
+  readonly model = new QueueModel();
+  readonly #setting: Setting;
+  readonly #random: () => number;
+  readonly #crashes: number;
+  #gateways: WorkQueue[] = [];
+  readonly #holds = new Set<HoldScope>();
+  readonly #busy: { key: string; run: number }[] = [];
+  readonly #barriers = new Map<string, number>();
+  /** What was found wrong inside a run, where the queue would take it for its own trouble. */
+  readonly #faults: unknown[] = [];
+  readonly flying: string[] = [];
+  readonly overlaps: string[] = [];
+  #adds = 0;
+
+  /** @param crashes how many of a thousand steps end a gateway in the middle. */
+  constructor(setting: Setting, random: () => number, crashes: number) {
+    this.#setting = setting;
+    this.#random = random;
+    this.#crashes = crashes;
+    setting.watch(this);
+    // The timer that a gateway sets after its end is found when another looks for those that nobody has told of.
+    setting.lateMs = IDLE_MS + LEAST_MS;
+  }
+
+  /** @param adds how many keys are added, one way or another. */
+  async play(adds: number): Promise<void> {
+    await this.#openGateway();
+    await this.#openGateway();
+    while (this.#adds < adds) {
+      await this.#step();
+      this.#check();
+    }
+    for (const scope of this.#holds) await this.#release(scope);
+    // What is lost is settled, what is busy is lost, what waits longest is due.
+    for (let tries = 0; tries < 60 && (await this.#setting.pending()) > 0; tries += 1) {
+      await this.#setting.pass(1000);
+      this.#check();
+    }
+    expect(await this.#setting.pending(), 'keys that never came to rest').toBe(0);
+    this.model.checkAtRest();
+  }
+
+  async run(run: Run): Promise<Finish> {
+    this.flying.push(run.key);
+    try {
+      this.#judge(() => this.model.started(run, this.#now()));
+      // Some take longer than their time, and longer than anybody waits. Half a millisecond: never just as it is settled.
+      const long = this.#chance(0.03) ? 1700 + this.#below(800) : this.#below(this.#chance(0.1) ? 900 : 30);
+      if (this.#chance(0.7)) await this.#setting.clock.sleep(long + 0.5);
+      return this.#outcome(run);
+    } finally {
+      this.flying.splice(this.flying.indexOf(run.key), 1);
+    }
+  }
+
+  async lost({ key, run, failures }: { key: string; run: number; failures: number }): Promise<Known> {
+    const againAfterMs = backoffMs(failures + 1);
+    const dead = failures + 1 >= OPTIONS.maxAttempts;
+    if (this.model.inFlightUntil(key, run) === undefined) this.model.doubt(key, this.#now() + againAfterMs);
+    else this.#judge(() => this.model.settled(key, run, this.#now(), dead ? undefined : againAfterMs));
+    return { kind: 'known', failures: 'count', againAfterMs };
+  }
+
+  async passed(barrier: string): Promise<boolean> {
+    return this.#now() >= (this.#barriers.get(barrier) ?? 0);
+  }
+
+  late(): void {}
+
+  #outcome({ key, run, failures }: Run): Finish {
+    const chance = this.#random();
+    const nowMs = this.#now();
+    if (chance < 0.02) return { kind: 'unknown' };
+    if (chance < 0.06) {
+      const untilMs = nowMs + this.#below(1500);
+      this.model.prolonged(key, run, untilMs);
+      this.#busy.push({ key, run });
+      return { kind: 'busy', untilMs };
+    }
+    const finish = this.#known(failures);
+    this.model.ended(key, run, nowMs, mayRunAgain(finish, failures));
+    return finish;
+  }
+
+  #known(failures: number): Known {
+    const chance = this.#random();
+    if (chance < 0.25) return { kind: 'known', failures: 'count', againAfterMs: backoffMs(failures + 1), error: 'no' };
+    if (chance < 0.28) return { kind: 'known', failures: 'keep', dead: true, error: 'never', againAfterMs: 10 };
+    if (chance < 0.45) return { kind: 'known', failures: 'forget', againAfterMs: this.#below(1500) };
+    if (chance < 0.6) {
+      const barrier = `b${this.#barriers.size}`;
+      this.#barriers.set(barrier, this.#now() + this.#below(200));
+      return { kind: 'known', failures: 'forget', barrier };
+    }
+    return { kind: 'known', failures: 'forget' };
+  }
+
+  async #step(): Promise<void> {
+    const queue = this.#gateways[this.#below(this.#gateways.length)] as WorkQueue;
+    const chance = this.#random();
+    if (chance < 0.45)
+      await this.#ask(this.#someKeys(), 0, (keys) => queue.add(keys.map((key) => ({ key, reasons: [] }))));
+    else if (chance < 0.52) await this.#ask(this.#someKeys(), 0, (keys) => queue.addLow(keys, 'initial'));
+    else if (chance < 0.6) {
+      const ms = this.#below(2000);
+      await this.#ask([this.#someKey()], ms, ([key = '']) => queue.addAfter(key, ms));
+    } else if (chance < 0.63) await this.#holdOrRelease(queue);
+    else if (chance < 0.66) await this.#settleOne(queue);
+    else if (chance < 0.67) await this.#replay(queue);
+    else if (chance < 0.68) await this.#pauseAll();
+    else if (chance < 0.68 + this.#crashes / 1000) await this.#crash();
+    else await this.#setting.pass(this.#below(this.#chance(0.05) ? 1500 : 25));
+  }
+
+  async #ask(keys: readonly string[], ms: number, tell: (keys: readonly string[]) => Promise<void>): Promise<void> {
+    this.#adds += keys.length;
+    const causes = keys.map((key) => this.model.ask(key, this.#now() + ms));
+    await tell(keys);
+    for (const cause of causes) cause.asked = false;
+  }
+
+  async #holdOrRelease(queue: WorkQueue): Promise<void> {
+    // More releases than holds, or nothing would ever run.
+    const [held] = this.#holds;
+    if (held !== undefined && this.#chance(0.6)) return this.#release(held);
+    const scope = SCOPES[this.#below(SCOPES.length)] as HoldScope;
+    this.#holds.add(scope);
+    this.model.hold(scope);
+    await queue.hold(scope);
+  }
+
+  async #release(scope: HoldScope): Promise<void> {
+    this.#holds.delete(scope);
+    this.model.release(scope, this.#now());
+    await this.#gateways[0]?.release(scope);
+  }
+
+  /** A busy run tells its outcome: in time, or long after it was given up. */
+  async #settleOne(queue: WorkQueue): Promise<void> {
+    const at = this.#below(this.#busy.length);
+    const found = this.#busy[at];
+    if (!found) return;
+    const { key, run } = found;
+    const deadlineMs = this.model.inFlightUntil(key, run);
+    // Just now somebody may be settling it.
+    if (deadlineMs !== undefined && this.#now() >= deadlineMs + FLIGHT_MARGIN_MS - 50) return;
+    this.#busy.splice(at, 1);
+    this.model.ended(key, run, this.#now(), undefined);
+    const taken = await queue.settle(key, run, { kind: 'known', failures: 'forget' });
+    expect(taken, `the outcome of run ${run} of ${key}`).toBe(deadlineMs !== undefined);
+  }
+
+  async #replay(queue: WorkQueue): Promise<void> {
+    const keys = (await queue.list('dead', { offset: 0, limit: 100 })).keys.map(({ key }) => key);
+    // By the time they are looked at some may have been revived by an event.
+    const causes = keys.map((key) => this.model.ask(key, this.#now(), false));
+    await replayDeadLetters(queue, { keys });
+    for (const cause of causes) cause.asked = false;
+  }
+
+  async #pauseAll(): Promise<void> {
+    for (const queue of this.#gateways) queue.pause();
+    const [queue] = this.#gateways;
+    if (queue) await this.#ask(this.#someKeys(), 0, (keys) => queue.add(keys.map((key) => ({ key, reasons: [] }))));
+    for (const each of this.#gateways) each.resume();
+  }
+
+  /** A gateway is gone in the middle of its runs, and another comes. */
+  async #crash(): Promise<void> {
+    const gone = this.#gateways.shift();
+    await this.#openGateway();
+    await gone?.stop(0);
+  }
+
+  async #openGateway(): Promise<void> {
+    const queue = await this.#setting.open(OPTIONS);
+    await queue.start(this);
+    this.#gateways = [...this.#gateways, queue];
+  }
+
+  #check(): void {
+    if (this.#faults.length > 0) throw this.#faults[0];
+    this.model.checkInTime(this.#now());
+  }
+
+  #judge(judgement: () => void): void {
+    try {
+      judgement();
+    } catch (error) {
+      this.#faults.push(error);
+    }
+  }
+
+  #now(): number {
+    return this.#setting.clock.now();
+  }
+
+  #someKeys(): string[] {
+    return [...new Set(Array.from({ length: 1 + this.#below(6) }, () => this.#someKey()))];
+  }
+
+  #someKey(): string {
+    return KEYS[this.#below(KEYS.length)] as string;
+  }
+
+  #below(count: number): number {
+    return Math.floor(this.#random() * count);
+  }
+
+  #chance(part: number): boolean {
+    return this.#random() < part;
+  }
+}
+
+/** After how long the queue runs the key again by itself: not when it is a dead letter. */
+function mayRunAgain({ dead, failures, againAfterMs }: Known, failuresBefore: number): number | undefined {
+  const usedUp = failures === 'count' && failuresBefore + 1 >= OPTIONS.maxAttempts;
+  return dead || usedUp ? undefined : againAfterMs;
+}

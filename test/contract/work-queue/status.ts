@@ -1,0 +1,74 @@
+import { describe, expect, it } from 'vitest';
+import { KEY_LISTS } from '../../../src/gateway/workqueue/key-status.ts';
+import { because, type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
+
+/** Everything about a key can be asked. */
+export function statusContract(create: CreateFixture): void {
+  const setting = eachSetting(create);
+  const keysOf = async (list: (typeof KEY_LISTS)[number]): Promise<string[]> =>
+    (await setting().queue.list(list, { offset: 0, limit: 100 })).keys.map(({ key }) => key);
+
+  describe('the status of a key', () => {
+    it('that nobody knows is empty', async () => {
+      expect(await setting().queue.status('a/b')).toEqual({
+        key: 'a/b',
+        queued: false,
+        dirty: false,
+        backlog: false,
+        waits: [],
+        failures: 0,
+        reasons: [],
+        history: [],
+      });
+      for (const list of KEY_LISTS) expect(await keysOf(list), list).toEqual([]);
+    });
+
+    it('that waits tells since when and why; one that runs, its run and its deadline; and both when it is touched', async () => {
+      const { queue, process, clock } = setting();
+      const from = clock.now();
+      await queue.add([{ key: 'k', reasons: [because('1')] }]);
+      expect(await queue.status('k')).toMatchObject({ queued: true, queuedAtMs: from, reasons: [because('1')] });
+      expect(await keysOf('queued')).toEqual(['k']);
+      const hold = setting().holdRuns('k');
+      await queue.start(process);
+      await setting().ran('k');
+      const running = { run: process.runs[0]?.run, deadlineMs: from + 15_000 };
+      expect(await queue.status('k')).toMatchObject({ queued: false, running, reasons: [] });
+      expect(await keysOf('running')).toEqual(['k']);
+      await queue.add([{ key: 'k', reasons: [because('2')] }]);
+      expect(await queue.status('k')).toMatchObject({ queued: true, running, reasons: [because('2')] });
+      hold.release({ kind: 'known', failures: 'count', againAfterMs: 60_000, error: 'no' });
+      await setting().atRest();
+      expect(await queue.status('k')).toMatchObject({ queued: false, history: [{}, { error: 'no', atMs: from }] });
+    });
+
+    it('with a timer tells when, and in the backlog that it is there', async () => {
+      const { queue, clock } = setting();
+      await queue.addAfter('timer', 60_000);
+      await queue.addLow(['low'], 'initial');
+      expect((await queue.status('timer')).timerMs).toBe(clock.now() + 60_000);
+      expect(await queue.status('low')).toMatchObject({ backlog: true, queued: false });
+      expect(await keysOf('timers')).toEqual(['timer']);
+      expect(await keysOf('backlog')).toEqual(['low']);
+    });
+
+    it('is found page by page', async () => {
+      const { queue, clock } = setting();
+      await queue.hold('namespace/a');
+      await queue.hold('namespace/b');
+      await queue.start(setting().process);
+      for (const key of [...numbered('a/', 5), ...numbered('b/', 5)]) {
+        await queue.add(plain(key));
+        await setting().pass(1);
+      }
+      const found: string[] = [];
+      for (let offset = 0; offset < 12; offset += 3) {
+        const page = await queue.list('waiting', { offset, limit: 3 });
+        expect(page.total).toBe(10);
+        for (const { atMs = 0 } of page.keys) expect(atMs).toBeLessThanOrEqual(clock.now());
+        found.push(...page.keys.map(({ key }) => key));
+      }
+      expect(found.toSorted()).toEqual([...numbered('a/', 5), ...numbered('b/', 5)]);
+    });
+  });
+}

@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest';
+import { done } from '../../harness/recording-process.ts';
+import { type CreateFixture, eachSetting, plain } from './setting.ts';
+
+/** Runs whose end nobody has told: unknown ones, and those that go on without us. */
+export function unknownContract(create: CreateFixture): void {
+  const setting = eachSetting(create);
+
+  describe('a run without an outcome', () => {
+    it('is settled after its deadline and a margin, and its key rests until then', async () => {
+      const { process } = setting();
+      const queue = await setting().open({ timeoutMs: 300 });
+      process.onRun = () => (process.runs.length === 1 ? { kind: 'unknown' } : done);
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().ran('k');
+      const [first] = process.runs;
+      await queue.add(plain('k'));
+      await setting().ran('k', 2);
+      expect(process.losses).toMatchObject([{ key: 'k', run: first?.run, failures: 0 }]);
+      expect(process.losses[0]?.atMs).toBeGreaterThanOrEqual((first?.deadlineMs ?? 0) + 1000);
+      expect(process.losses[0]?.atMs).toBeLessThan((first?.deadlineMs ?? 0) + 1100);
+      expect(process.runs[1]?.failures).toBe(1);
+      await setting().atRest();
+      expect(process.runs).toHaveLength(2);
+    });
+  });
+
+  describe('a busy run', () => {
+    const start = async () => {
+      const { queue, process, clock } = setting();
+      const untilMs = clock.now() + 60_000;
+      process.onRun = () => (process.runs.length === 1 ? { kind: 'busy', untilMs } : done);
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().ran('k');
+      await setting().settle();
+      return { queue, process, untilMs, run: process.runs[0]?.run ?? 0 };
+    };
+
+    it('holds its key and no slot, until its outcome comes', async () => {
+      const { queue, process, untilMs, run } = await start();
+      expect(await queue.status('k')).toMatchObject({
+        running: { run, deadlineMs: untilMs },
+        waits: [{ reason: 'busy', untilMs }],
+      });
+      await queue.add(plain('k', 'l', 'm', 'n', 'o', 'p'));
+      await setting().pass(30_000);
+      expect(process.keys().toSorted()).toEqual(['k', 'l', 'm', 'n', 'o', 'p']);
+      expect(await queue.settle('k', run, done)).toBe(true);
+      await setting().atRest();
+      expect(process.runsOf('k')).toHaveLength(2);
+      expect(process.losses).toEqual([]);
+    });
+
+    it('is lost when its outcome does not come in time, and a later one is refused', async () => {
+      const { queue, process, untilMs, run } = await start();
+      await setting().pass(60_500);
+      expect(process.losses).toEqual([]);
+      await setting().ran('k', 2);
+      expect(process.losses[0]?.atMs).toBeGreaterThanOrEqual(untilMs + 1000);
+      expect(await queue.settle('k', run, { kind: 'known', failures: 'count', againAfterMs: 0 })).toBe(false);
+      await setting().atRest();
+      expect(process.runs).toHaveLength(2);
+    });
+
+    it('refuses the outcome of a run that is not in flight', async () => {
+      const { queue, run } = await start();
+      expect(await queue.settle('k', run + 1, done)).toBe(false);
+      expect(await queue.settle('other', run, done)).toBe(false);
+      expect(await queue.settle('k', run, done)).toBe(true);
+      expect(await queue.settle('k', run, done)).toBe(false);
+      await setting().atRest();
+    });
+  });
+}
