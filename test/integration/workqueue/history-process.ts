@@ -18,7 +18,9 @@ export type RunEvent =
       readonly run: number;
       readonly atMs: number;
       readonly again: boolean;
-    };
+    }
+  /** A run is settled of which nobody told the end, nor perhaps the start: it may have been nothing but a record. */
+  | { readonly event: 'lost'; readonly key: string; readonly run: number };
 
 /** How often a key asks to be run again whose name begins with `chain/`: by nothing but its timers, and in no time. */
 export const CHAIN_LENGTH = 40;
@@ -48,7 +50,8 @@ export class HistoryProcess implements Process {
     return finish;
   }
 
-  async lost({ failures }: { failures: number }): Promise<Known> {
+  async lost({ key, run, failures }: { key: string; run: number; failures: number }): Promise<Known> {
+    this.#tell({ event: 'lost', key, run });
     return { kind: 'known', failures: 'count', againAfterMs: Math.min(backoffMs(failures + 1), 2000) };
   }
 

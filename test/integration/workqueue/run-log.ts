@@ -16,9 +16,14 @@ const MARGIN_MS = 990;
 /** All runs of a history, as its processes told of them. */
 export class RunLog {
   readonly #runs = new Map<string, Map<number, LoggedRun>>();
+  readonly #lost = new Map<string, Set<number>>();
   count = 0;
 
   add(event: RunEvent): void {
+    if (event.event === 'lost') {
+      this.#lost.set(event.key, (this.#lost.get(event.key) ?? new Set()).add(event.run));
+      return;
+    }
     let runs = this.#runs.get(event.key);
     if (!runs) this.#runs.set(event.key, (runs = new Map()));
     if (event.event === 'start') {
@@ -33,6 +38,11 @@ export class RunLog {
 
   runsOf(key: string): LoggedRun[] {
     return [...(this.#runs.get(key)?.values() ?? [])].toSorted((a, b) => a.startMs - b.startMs);
+  }
+
+  /** How many run numbers of a key have been used up: by runs, and by starts on record that no process lived to run. */
+  used(key: string): number {
+    return new Set([...(this.#runs.get(key)?.keys() ?? []), ...(this.#lost.get(key) ?? [])]).size;
   }
 
   /** No two at a time, numbers that grow, and every wish to be run again fulfilled. */
