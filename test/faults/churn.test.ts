@@ -13,6 +13,7 @@ import { Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createSetting, type Setting, startGateway } from '../harness/levelhook.ts';
 import { startObserver } from '../harness/observer.ts';
+import { newSeed, randomOf } from '../harness/random.ts';
 import { TestProcess } from '../harness/process.ts';
 
 /** `CHURN_LONG=1` is the long form: 10,000 objects, 500 changes a second for a minute, ten kills. */
@@ -24,7 +25,7 @@ const kills = long ? 10 : 3;
 const cutEveryMs = 3000;
 /** The cuts end so long before the churn: nobody follows a server from behind a cut before its backoff is over. */
 const quietMs = 3000;
-const seed = Number(process.env['CHURN_SEED'] ?? Date.now() % 2_147_483_647);
+const seed = newSeed();
 const PAYLOAD = 'x'.repeat(900);
 
 let plane: ControlPlane;
@@ -46,10 +47,10 @@ afterAll(async () => {
 });
 
 test(
-  `a churning cluster, cut connections and killed gateways leave nothing stale (CHURN_SEED=${seed})`,
+  `a churning cluster, cut connections and killed gateways leave nothing stale (TEST_SEED=${seed})`,
   { timeout: 120_000 + seconds * 6000 },
   async () => {
-    const random = generator(seed);
+    const random = randomOf(seed);
     const namespace = 'churn';
     await cluster.createNamespace(namespace);
     const name = (at: number): string => `object-${at}`;
@@ -197,12 +198,4 @@ async function inParallel(count: number, workers: number, each: (at: number) => 
     for (let at = next++; at < count; at = next++) await each(at);
   };
   await Promise.all(Array.from({ length: workers }, work));
-}
-
-function generator(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 4_294_967_296;
-  };
 }

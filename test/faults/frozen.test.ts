@@ -4,9 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
-import { metric } from '../harness/gateway-view.ts';
 import { createSetting, startGateway, uniqueName, untilIdle, untilReady } from '../harness/levelhook.ts';
-import { RECORDER, recordsOf, startRecorder } from '../harness/recorder.ts';
+import { recordsOf, startRecorder } from '../harness/recorder.ts';
 import { Started } from '../harness/started.ts';
 
 /** Longer than Node's own server keeps an idle connection (5 s, and one more from Node 24.6 on). */
@@ -15,6 +14,7 @@ const NAMES = Array.from({ length: 10 }, (_, at) => `cm-${at}`);
 
 describe('connections between gateway and function', () => {
   const namespace = uniqueName('frozen');
+  const ours = NAMES.map((name) => `${namespace}/${name}`);
   const started = new Started();
   let cluster: Cluster;
   let recorder: Awaited<ReturnType<typeof startRecorder>>;
@@ -46,10 +46,11 @@ describe('connections between gateway and function', () => {
       });
   }
 
-  async function expectNoFailure(): Promise<void> {
-    const failed = gateway.process.lines.filter(({ msg, outcome }) => msg === 'trigger' && outcome !== 'done');
-    expect(failed).toEqual([]);
-    expect(await metric(gateway.url, 'controller_runtime_reconcile_errors_total', { controller: RECORDER })).toBe(0);
+  /** Of our objects only: other tests share the cluster, and a run for one of theirs may be in flight at the freeze. */
+  function expectNoFailure(): void {
+    const triggers = gateway.process.lines.filter(({ msg, key }) => msg === 'trigger' && ours.includes(String(key)));
+    expect(triggers.length).toBeGreaterThanOrEqual(NAMES.length);
+    expect(triggers.filter(({ outcome }) => outcome !== 'done')).toEqual([]);
   }
 
   it('are kept by the function for longer than any gateway uses them', async () => {
@@ -72,7 +73,7 @@ describe('connections between gateway and function', () => {
     await (
       await changeAll('after')
     )();
-    await expectNoFailure();
+    expectNoFailure();
   });
 
   it('carry triggers after the gateway stood still', async () => {
@@ -84,6 +85,6 @@ describe('connections between gateway and function', () => {
     await sleep(LONGER_THAN_NODES_DEFAULT_MS);
     process.kill(gateway.process.pid, 'SIGCONT');
     await untilSeen();
-    await expectNoFailure();
+    expectNoFailure();
   });
 });

@@ -9,6 +9,7 @@ import { untilCacheEqualsServer, viewsOf } from '../harness/cache-equals-server.
 import { Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { ObservedConfigMaps } from '../harness/observed-config-maps.ts';
 import { type Observer, startObserver } from '../harness/observer.ts';
 import type { TestProcess } from '../harness/process.ts';
 
@@ -22,6 +23,7 @@ describe('etcd is restored to an older state', () => {
   let namespace: string;
   let setting: Setting;
   let observer: Observer;
+  let objects: ObservedConfigMaps;
   let gateway: { process: TestProcess; url: string };
 
   beforeAll(async () => {
@@ -40,7 +42,8 @@ describe('etcd is restored to an older state', () => {
     namespace = uniqueName('restored');
     setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: inject('redisUrl') });
     await cluster.createNamespace(namespace);
-    for (const name of ['kept', 'changed', 'deleted', 'remade', 'ahead']) await create(name, 'a');
+    objects = new ObservedConfigMaps(cluster, namespace);
+    for (const name of ['kept', 'changed', 'deleted', 'remade', 'ahead']) await objects.create(name, 'a');
     observer = await startObserver(setting, {
       name: uniqueName('observer'),
       for: configMaps,
@@ -57,32 +60,8 @@ describe('etcd is restored to an older state', () => {
   async function startAndCatchUp(): Promise<void> {
     gateway = await startGateway(setting, [observer.url]);
     await untilReady(gateway.url);
-    await everySeenAtItsVersion(0);
+    await objects.untilSeen([observer]);
     await untilCacheEqualsServer(setting, cluster, kinds);
-  }
-
-  function create(name: string, group: string) {
-    return cluster.create(configMaps, { metadata: { namespace, name }, data: { group } });
-  }
-
-  function change(name: string, group: string) {
-    return cluster.patch(configMaps, { namespace, name }, { data: { group } });
-  }
-
-  async function everySeenAtItsVersion(from: number): Promise<void> {
-    await eventually(async () => {
-      const seen = observer.seen({ from });
-      for (const { metadata } of (await cluster.list(configMaps, namespace)).items) {
-        const last = seen.findLast(({ key }) => key === `${namespace}/${metadata.name}`);
-        expect(last, metadata.name).toMatchObject({ uid: metadata.uid, resourceVersion: metadata.resourceVersion });
-      }
-    }, 60_000);
-  }
-
-  async function seenGone(name: string): Promise<void> {
-    await eventually(async () => {
-      expect(observer.seen({ key: `${namespace}/${name}` }).at(-1), name).toMatchObject({ resourceVersion: null });
-    });
   }
 
   const data = (): string => join(plane.directory, 'etcd');
@@ -115,14 +94,14 @@ describe('etcd is restored to an older state', () => {
 
   /** What the backup does not know: a change, a deletion, an object made again, a new one, and one changed many times. */
   async function makeHistory(): Promise<void> {
-    await change('changed', 'b');
-    await cluster.delete(configMaps, { namespace, name: 'deleted' });
-    await cluster.delete(configMaps, { namespace, name: 'remade' });
-    await create('remade', 'b');
-    await create('forgotten', 'b');
+    await objects.change('changed', 'b');
+    await objects.delete('deleted');
+    await objects.delete('remade');
+    await objects.create('remade', 'b');
+    await objects.create('forgotten', 'b');
     // The writes that the apiserver makes by itself at its start must not be enough to catch up.
     for (let at = 0; at < 10; at += 1) {
-      await Promise.all(Array.from({ length: 10 }, (_, lane) => change('ahead', `turn ${at} ${lane}`)));
+      await Promise.all(Array.from({ length: 10 }, (_, lane) => objects.change('ahead', `turn ${at} ${lane}`)));
     }
   }
 
@@ -139,12 +118,12 @@ describe('etcd is restored to an older state', () => {
 
   async function repaired(from: number): Promise<void> {
     await untilCacheEqualsServer(setting, cluster, kinds);
-    await everySeenAtItsVersion(from);
-    await seenGone('forgotten');
+    await objects.untilSeen([observer], from);
+    await objects.untilSeenGone(observer, 'forgotten');
     await untilReady(gateway.url);
-    await change('kept', 'z');
-    await create('afterwards', 'z');
-    await everySeenAtItsVersion(from);
+    await objects.change('kept', 'z');
+    await objects.create('afterwards', 'z');
+    await objects.untilSeen([observer], from);
     await untilCacheEqualsServer(setting, cluster, kinds);
   }
 
@@ -152,7 +131,7 @@ describe('etcd is restored to an older state', () => {
     await backUp();
     await untilReady(gateway.url);
     await makeHistory();
-    await everySeenAtItsVersion(0);
+    await objects.untilSeen([observer]);
     await untilCacheEqualsServer(setting, cluster, kinds);
     const [before, ahead] = [await viewVersion(), await cachedVersion('ahead')];
     const from = observer.count;
@@ -167,7 +146,7 @@ describe('etcd is restored to an older state', () => {
   it('while the gateway was away', async () => {
     await backUp();
     await makeHistory();
-    await everySeenAtItsVersion(0);
+    await objects.untilSeen([observer]);
     await untilCacheEqualsServer(setting, cluster, kinds, 60_000);
     await gateway.process.kill('SIGKILL');
     const [before, from] = [await viewVersion(), observer.count];
@@ -181,18 +160,18 @@ describe('etcd is restored to an older state', () => {
 
   it('while the gateway was away, and has caught up with the view’s version since', async () => {
     await backUp();
-    await change('changed', 'b');
-    await cluster.delete(configMaps, { namespace, name: 'deleted' });
-    await create('forgotten', 'b');
-    await change('ahead', 'b');
-    await everySeenAtItsVersion(0);
+    await objects.change('changed', 'b');
+    await objects.delete('deleted');
+    await objects.create('forgotten', 'b');
+    await objects.change('ahead', 'b');
+    await objects.untilSeen([observer]);
     await untilCacheEqualsServer(setting, cluster, kinds, 60_000);
     await gateway.process.kill('SIGKILL');
     const [before, from] = [await viewVersion(), observer.count];
     await restore();
     await eventually(
       async () => {
-        const { resourceVersion } = (await change('kept', `${Math.random()}`)).metadata;
+        const { resourceVersion } = (await objects.change('kept', `${Math.random()}`)).metadata;
         expect(compareResourceVersions(resourceVersion, before)).toBeGreaterThan(0);
       },
       30_000,

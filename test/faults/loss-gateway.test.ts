@@ -5,6 +5,7 @@ import { untilCacheEqualsServer } from '../harness/cache-equals-server.ts';
 import { Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilIdle, untilReady } from '../harness/levelhook.ts';
+import { ObservedConfigMaps } from '../harness/observed-config-maps.ts';
 import { type Observation, type Observer, startObserver } from '../harness/observer.ts';
 import type { TestProcess } from '../harness/process.ts';
 
@@ -15,6 +16,7 @@ describe('gateway and apiserver are killed', () => {
   let cluster: Cluster;
   let setting: Setting;
   let observers: Observer[] = [];
+  let objects: ObservedConfigMaps;
   let gateway: { process: TestProcess; url: string };
 
   beforeAll(async () => {
@@ -22,10 +24,11 @@ describe('gateway and apiserver are killed', () => {
     cluster = await Cluster.connect(audited.plane.kubeconfig);
     setting = createSetting({ kubeconfig: audited.gatewayKubeconfig, redisUrl: inject('redisUrl') });
     await cluster.createNamespace(namespace);
-    for (let at = 0; at < 20; at += 1) await create(`one-${at}`);
+    objects = new ObservedConfigMaps(cluster, namespace);
+    for (let at = 0; at < 20; at += 1) await objects.create(`one-${at}`, '0');
     observers = await Promise.all(['first', 'second'].map((name) => startObserver(setting, { name, for: configMaps })));
     await start();
-    await everySeenAtItsVersion();
+    await objects.untilSeen(observers);
     await untilCacheEqualsServer(setting, cluster, kinds);
   });
 
@@ -42,25 +45,6 @@ describe('gateway and apiserver are killed', () => {
       observers.map(({ url }) => url),
     );
     await untilReady(gateway.url);
-  }
-
-  function create(name: string) {
-    return cluster.create(configMaps, { metadata: { namespace, name }, data: { at: '0' } });
-  }
-
-  function change(name: string, at: string) {
-    return cluster.patch(configMaps, { namespace, name }, { data: { at } });
-  }
-
-  async function everySeenAtItsVersion(): Promise<void> {
-    await eventually(async () => {
-      for (const { metadata } of (await cluster.list(configMaps, namespace)).items) {
-        for (const observer of observers) {
-          const last = observer.seen({ key: `${namespace}/${metadata.name}` }).at(-1);
-          expect(last, metadata.name).toMatchObject({ uid: metadata.uid, resourceVersion: metadata.resourceVersion });
-        }
-      }
-    });
   }
 
   /** The gateway's requests about ConfigMaps since the `from`th of all. */
@@ -89,11 +73,11 @@ describe('gateway and apiserver are killed', () => {
     const from = (await audited.requests()).length;
     const counts = observers.map(({ count }) => count);
     await gateway.process.kill('SIGKILL');
-    await change('one-3', 'changed while nobody watched');
-    await cluster.delete(configMaps, { namespace, name: 'one-4' });
-    await create('new-1');
+    await objects.change('one-3', 'changed while nobody watched');
+    await objects.delete('one-4');
+    await objects.create('new-1', '0');
     await start();
-    await everySeenAtItsVersion();
+    await objects.untilSeen(observers);
     await untilCacheEqualsServer(setting, cluster, kinds);
     const requests = await asked(from);
     expect(fullLists(requests)).toEqual([]);
@@ -116,13 +100,13 @@ describe('gateway and apiserver are killed', () => {
     const counts = observers.map(({ count }) => count);
     for (let round = 0; round < 3; round += 1) {
       const changes = (async () => {
-        for (let at = 0; at < 15; at += 1) await change(`one-${10 + (at % 5)}`, `${round}-${at}`);
+        for (let at = 0; at < 15; at += 1) await objects.change(`one-${10 + (at % 5)}`, `${round}-${at}`);
       })();
       await gateway.process.kill('SIGKILL');
       await changes;
       await start();
     }
-    await everySeenAtItsVersion();
+    await objects.untilSeen(observers);
     await untilCacheEqualsServer(setting, cluster, kinds);
     expect(fullLists(await asked(from))).toEqual([]);
     const changed = [0, 1, 2, 3, 4].map((at) => `one-${10 + at}`);
@@ -140,8 +124,8 @@ describe('gateway and apiserver are killed', () => {
     await cluster.createNamespace(uniqueName('other'));
     await audited.plane.kill('kube-apiserver');
     await audited.plane.start('kube-apiserver');
-    await change('one-5', 'changed before the gateway is back');
-    await cluster.delete(configMaps, { namespace, name: 'one-6' });
+    await objects.change('one-5', 'changed before the gateway is back');
+    await objects.delete('one-6');
     await untilCacheEqualsServer(setting, cluster, kinds, 60_000);
     // The apiserver has forgotten the events from before its start: this resume had to be refused.
     const lists = fullLists(await asked(from));
@@ -155,23 +139,23 @@ describe('gateway and apiserver are killed', () => {
         }
       });
     });
-    await create('after-restart');
-    await everySeenAtItsVersion();
+    await objects.create('after-restart', '0');
+    await objects.untilSeen(observers);
   });
 
   it('lists as a diff after a restart of the apiserver while the gateway was away, too', async () => {
     await untilIdle(gateway.url);
     const counts = observers.map(({ count }) => count);
     await gateway.process.kill('SIGKILL');
-    await change('one-7', 'before');
+    await objects.change('one-7', 'before');
     await cluster.createNamespace(uniqueName('other'));
     await audited.plane.kill('kube-apiserver');
     await audited.plane.start('kube-apiserver');
-    await change('one-8', 'after');
-    await cluster.delete(configMaps, { namespace, name: 'one-9' });
+    await objects.change('one-8', 'after');
+    await objects.delete('one-9');
     await start();
     await untilCacheEqualsServer(setting, cluster, kinds);
-    await everySeenAtItsVersion();
+    await objects.untilSeen(observers);
     await eventually(async () => {
       observers.forEach((observer, at) => {
         expect(keysOf(observer.seen({ from: counts[at] ?? 0 }))).toEqual(['one-7', 'one-8', 'one-9']);

@@ -8,8 +8,8 @@ import { queueKeys } from '../../src/gateway/workqueue/queue-keys.ts';
 import { type RedisServer, startRedis } from '../../src/testing/index.ts';
 import { untilCacheEqualsServer, viewsOf } from '../harness/cache-equals-server.ts';
 import { Cluster, configMaps } from '../harness/cluster.ts';
-import { eventually } from '../harness/eventually.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { ObservedConfigMaps } from '../harness/observed-config-maps.ts';
 import { type Observer, startObserver } from '../harness/observer.ts';
 import type { TestProcess } from '../harness/process.ts';
 
@@ -24,6 +24,7 @@ describe('data in Redis is lost', () => {
   let namespace: string;
   let setting: Setting;
   let observer: Observer;
+  let objects: ObservedConfigMaps;
   let gateway: { process: TestProcess; url: string };
 
   beforeAll(async () => {
@@ -45,7 +46,8 @@ describe('data in Redis is lost', () => {
     namespace = uniqueName('loss');
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: redis.url });
     await cluster.createNamespace(namespace);
-    for (const name of FIRST) await create(name, 'a');
+    objects = new ObservedConfigMaps(cluster, namespace);
+    for (const name of FIRST) await objects.create(name, 'a');
     observer = await startObserver(setting, {
       name: uniqueName('observer'),
       for: configMaps,
@@ -53,7 +55,7 @@ describe('data in Redis is lost', () => {
     });
     gateway = await startGateway(setting, [observer.url]);
     await untilReady(gateway.url);
-    await everySeenAtItsVersion(0);
+    await objects.untilSeen([observer]);
     await untilCacheEqualsServer(setting, cluster, [cached()]);
   });
 
@@ -68,46 +70,20 @@ describe('data in Redis is lost', () => {
     return { resource: configMaps, indexes: [INDEX] } as const;
   }
 
-  function create(name: string, group: string) {
-    return cluster.create(configMaps, { metadata: { namespace, name }, data: { group } });
-  }
-
-  function change(name: string, group: string) {
-    return cluster.patch(configMaps, { namespace, name }, { data: { group } });
-  }
-
-  /** Every ConfigMap of the namespace has been reconciled, since the `from`th run, at the version that the server has. */
-  async function everySeenAtItsVersion(from: number): Promise<void> {
-    await eventually(async () => {
-      const seen = observer.seen({ from });
-      for (const { metadata } of (await cluster.list(configMaps, namespace)).items) {
-        const last = seen.findLast(({ key }) => key === `${namespace}/${metadata.name}`);
-        expect(last, metadata.name).toMatchObject({ uid: metadata.uid, resourceVersion: metadata.resourceVersion });
-      }
-    });
-  }
-
-  function seenGone(name: string, from: number): Promise<void> {
-    return eventually(async () => {
-      const last = observer.seen({ from, key: `${namespace}/${name}` }).at(-1);
-      expect(last, name).toMatchObject({ resourceVersion: null });
-    });
-  }
-
   async function repaired(from: number): Promise<void> {
-    await everySeenAtItsVersion(from);
+    await objects.untilSeen([observer], from);
     await untilCacheEqualsServer(setting, cluster, [cached()]);
     await untilReady(gateway.url);
     // And it goes on: an event still arrives.
-    await create('afterwards', 'z');
-    await everySeenAtItsVersion(from);
+    await objects.create('afterwards', 'z');
+    await objects.untilSeen([observer], from);
   }
 
   it('flushed while the gateway runs: every view is read again, every key reconciled again', async () => {
     const from = observer.count;
     await connection.flushall();
-    await change('first-0', 'b');
-    await cluster.delete(configMaps, { namespace, name: 'first-1' });
+    await objects.change('first-0', 'b');
+    await objects.delete('first-1');
     await repaired(from);
   });
 
@@ -115,7 +91,7 @@ describe('data in Redis is lost', () => {
     const [view] = await viewsOf(setting, cluster, cached());
     const from = observer.count;
     await removeKeys(`${view?.prefix}:`);
-    await change('first-0', 'b');
+    await objects.change('first-0', 'b');
     await repaired(from);
   });
 
@@ -143,8 +119,8 @@ describe('data in Redis is lost', () => {
     const from = observer.count;
     await redis.kill();
     await rm(join(directory, 'redis', 'dump.rdb'), { force: true });
-    await change('first-0', 'b');
-    await cluster.delete(configMaps, { namespace, name: 'first-1' });
+    await objects.change('first-0', 'b');
+    await objects.delete('first-1');
     await redis.start();
     await repaired(from);
   });
@@ -154,22 +130,22 @@ describe('data in Redis is lost', () => {
     await connection.save();
     await copyFile(join(directory, 'redis', 'dump.rdb'), copy);
     // What the snapshot does not know: changed, deleted, created, made again under the same name, changed index entries.
-    await change('first-0', 'b');
-    await cluster.delete(configMaps, { namespace, name: 'first-1' });
-    await create('second', 'b');
-    await cluster.delete(configMaps, { namespace, name: 'first-2' });
-    await create('first-2', 'c');
-    await everySeenAtItsVersion(0);
-    await seenGone('first-1', 0);
+    await objects.change('first-0', 'b');
+    await objects.delete('first-1');
+    await objects.create('second', 'b');
+    await objects.delete('first-2');
+    await objects.create('first-2', 'c');
+    await objects.untilSeen([observer]);
+    await objects.untilSeenGone(observer, 'first-1');
     const from = observer.count;
     await redis.kill();
-    await change('first-3', 'd');
-    await cluster.delete(configMaps, { namespace, name: 'first-4' });
+    await objects.change('first-3', 'd');
+    await objects.delete('first-4');
     await copyFile(copy, join(directory, 'redis', 'dump.rdb'));
     await redis.start();
     await repaired(from);
-    await seenGone('first-1', from);
-    await seenGone('first-4', from);
+    await objects.untilSeenGone(observer, 'first-1', from);
+    await objects.untilSeenGone(observer, 'first-4', from);
   });
 
   async function listsMade(): Promise<number> {

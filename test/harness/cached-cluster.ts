@@ -35,7 +35,7 @@ export class ApiSide {
     this.server = options.server;
     this.kubeconfig = options.kubeconfig;
     this.#headers = options.headers;
-    this.#agent = new Agent({ connect: { ca: options.ca } });
+    this.#agent = new Agent({ connect: { ca: options.ca }, allowH2: false });
   }
 
   async ask(path: string, options: { method?: string; headers?: Record<string, string> } = {}): Promise<Answer> {

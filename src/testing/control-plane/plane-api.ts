@@ -14,7 +14,7 @@ export class PlaneApi {
   constructor(server: () => string, ca: string, token: string) {
     this.#server = server;
     this.#token = token;
-    this.#agent = new Agent({ connect: { ca } });
+    this.#agent = new Agent({ connect: { ca }, allowH2: false });
   }
 
   /** Whether `url`, of any part, answers a GET with 200 within two seconds. */

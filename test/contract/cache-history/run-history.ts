@@ -6,6 +6,7 @@ import { encodeEntry, indexEntriesOf, type IndexSpec, viewKeys } from '../../../
 import { unlinkAll } from '../../../src/gateway/cache/redis.ts';
 import { PAUSED_INDEX } from '../../../src/gateway/handlers/paused.ts';
 import { ModelApiserver } from '../../harness/model-apiserver.ts';
+import { randomOf } from '../../harness/random.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import { GatewayUnderTest, type MakeView, prefixOf } from './gateway-under-test.ts';
 import type { History, Step } from './history.ts';
@@ -66,7 +67,7 @@ class Play {
   }
 
   static async begin({ seed }: History, options: RunOptions): Promise<Play> {
-    const random = mulberry(seed);
+    const random = randomOf(seed);
     const server = await ModelApiserver.start(kinds, random);
     const kubeconfig = `${options.directory}/${uniqueName('kubeconfig')}`;
     await writeFile(kubeconfig, kubeconfigFor(server.url));
@@ -385,16 +386,4 @@ function kubeconfigFor(server: string): string {
     contexts: [{ name: 'model', context: { cluster: 'model', user: 'model' } }],
     'current-context': 'model',
   });
-}
-
-/** A small seeded generator: the same seed gives the same run as far as timing allows. */
-function mulberry(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
-  };
 }

@@ -3,7 +3,9 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { KubeConfig, VersionApi } from '@kubernetes/client-node';
 import { parse, stringify } from 'yaml';
+import { kubeConfigTransport, sharedConnections } from '../../../src/function/node/index.ts';
 import { ApiClient } from '../../../src/gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../../../src/gateway/apiserver/credentials.ts';
 import { Started } from '../../harness/started.ts';
@@ -62,11 +64,30 @@ test.each([1, 2, 3, 4, 5, 6, 7, 8])('a request ends when its connection breaks a
 });
 
 /** What a client offers stands in its first message, readable. */
-test('requests are made in HTTP/1.1: in HTTP/2 one that is cut in a bad moment never ends', async () => {
+async function expectHttp1(request: (kubeconfig: string) => Promise<unknown>): Promise<void> {
   hello = Buffer.alloc(0);
-  const credentials = await loadCredentials(await cutAfter(1000));
-  await new ApiClient(credentials).json({ path: '/version' });
+  await request(await cutAfter(1000));
   expect(hello.includes('\u0008http/1.1')).toBe(true);
   expect(hello.includes('\u0002h2')).toBe(false);
-  await credentials.close();
+}
+
+test('the gateway asks in HTTP/1.1: in HTTP/2 a request that is cut in a bad moment never ends', async () => {
+  await expectHttp1(async (kubeconfig) => {
+    const credentials = await loadCredentials(kubeconfig);
+    await new ApiClient(credentials).json({ path: '/version' });
+    await credentials.close();
+  });
+});
+
+test('a function writes in HTTP/1.1: in HTTP/2 one that is given up in a bad moment ends the process', async () => {
+  const signal = AbortSignal.timeout(10_000);
+  await expectHttp1((kubeconfig) => kubeConfigTransport(kubeconfig)({ method: 'GET', path: '/version', signal }));
+});
+
+test('so do client-node’s own classes, when they share connections', async () => {
+  await expectHttp1(async (kubeconfig) => {
+    const config = new KubeConfig();
+    config.loadFromFile(kubeconfig);
+    await sharedConnections(config).makeApiClient(VersionApi).getCode();
+  });
 });
