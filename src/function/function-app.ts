@@ -1,4 +1,6 @@
-import { Hono, type Context as HonoContext } from 'hono';
+import type { Context as HonoContext, Hono } from 'hono';
+// Its router needs 3 KB less, and there is one path.
+import { Hono as TinyHono } from 'hono/tiny';
 import { bodyLimit } from 'hono/body-limit';
 import { type Logger, messageOf, UserError } from '../core/index.ts';
 import {
@@ -53,7 +55,7 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
   const log = logger.child({ controller: controller.name });
   if (typeof options.secrets !== 'function') checkSecrets(options.secrets);
   const keys = onceResolved(() => readKeys(options.secrets));
-  const app = new Hono();
+  const app: Hono = new TinyHono();
 
   const tooLarge = (context: HonoContext): Response =>
     context.json({ error: 'the body is larger than 4 MiB' }, 413, HEADERS);
