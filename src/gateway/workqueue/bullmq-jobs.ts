@@ -15,8 +15,6 @@ export interface BullMqJobsOptions {
 
 type KeyJob = { key: string };
 
-const STALLED_INTERVAL_MS = 2000;
-
 /**
  * BullMQ as far as it can be trusted with a key: `keepLastIfActive` is client-go's dirty set. Never a delay, a priority,
  * an attempt or a job id of our own: each of them loses wakeups (ADR 0002).
@@ -58,7 +56,7 @@ export class BullMqJobs implements Jobs {
       prefix,
       concurrency,
       lockDuration: lockMs(timeoutMs),
-      stalledInterval: STALLED_INTERVAL_MS,
+      stalledInterval: stalledMs(timeoutMs),
       // How long one blocking read waits; an add ends it. The longest that BullMQ takes, for the sake of idle queues.
       drainDelay: 10,
       // A job whose gateway died is taken up again however often that happens; our records decide what it may do.
@@ -105,9 +103,15 @@ function jobOptions(key: string) {
 }
 
 /**
- * How long BullMQ leaves a job to a gateway that has gone silent. Over by the time that its runs are, so that a killed
- * gateway's slots are free when its keys may run again. A lock lost too early costs one idle job and nothing else.
+ * How long BullMQ leaves a job to a gateway that has gone silent: it takes two looks to find it. Over by the time that its
+ * runs are, so that a killed gateway's slots are free when its keys may run again. A lock lost too early costs one idle job
+ * and nothing else.
  */
 function lockMs(timeoutMs: number): number {
-  return Math.min(Math.max(timeoutMs + FLIGHT_MARGIN_MS - STALLED_INTERVAL_MS, 2000), 10_000);
+  return Math.min(Math.max(timeoutMs + FLIGHT_MARGIN_MS - 2 * stalledMs(timeoutMs), 2000), 10_000);
+}
+
+/** How often a gateway looks for such jobs: rarely, since at rest this is most of what a queue costs. */
+function stalledMs(timeoutMs: number): number {
+  return Math.min(Math.max(timeoutMs / 4, 1000), 4000);
 }

@@ -17,8 +17,11 @@ export interface PollerOptions {
 export const LEAST_MS = 5;
 /** While keys of the backlog wait for room. */
 const BACKLOG_MS = 20;
-/** Somebody else may have set a timer, and died: at rest this is all that happens. */
-export const IDLE_MS = 2000;
+/**
+ * Somebody else may have set a timer, and died: at rest this is all that happens, and for all queues of a process at the same
+ * moment, since it is waking up that costs.
+ */
+export const IDLE_MS = 5000;
 const LIMIT = 500;
 /** A key that was added and not started within this time is added again. */
 const ADD_AGAIN_MS = 30_000;
@@ -64,7 +67,7 @@ export class Poller {
     const { clock, logger } = this.#options;
     while (!signal.aborted) {
       const startedAt = clock.now();
-      this.#nextMs = startedAt + IDLE_MS;
+      this.#nextMs = (Math.floor(startedAt / IDLE_MS) + 1) * IDLE_MS;
       try {
         this.wake(await this.tick());
       } catch (error) {
