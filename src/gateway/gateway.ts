@@ -18,6 +18,7 @@ import { readCacheSettings } from './cache/cache-file.ts';
 import { readCacheKeys } from './cache/cache-keys.ts';
 import type { KeyWakeup } from './cache/change.ts';
 import { Informers } from './cache/informers.ts';
+import { ReaderUsers } from './cache/reader-users.ts';
 import { connectRedis, type Redis, withoutPassword } from './cache/redis.ts';
 import type { View } from './cache/view.ts';
 import type { CacheSettings } from './cache/view-settings.ts';
@@ -53,6 +54,8 @@ interface Parts {
   readonly recovery: Recovery;
   readonly tokenKeys: TokenKeys;
   readonly cacheApi: CacheApi;
+  /** Undefined when functions get none. */
+  readonly readerUsers: ReaderUsers | undefined;
 }
 
 export interface GatewayOptions {
@@ -201,7 +204,8 @@ export class Gateway {
       clock: this.#clock,
     });
     const cacheApi = this.#createCacheApi({ client, informers, recovery, tokenKeys });
-    const parts: Parts = { redis, client, clusterId, keys, ca, informers, recovery, tokenKeys, cacheApi };
+    const readerUsers = this.#createReaderUsers({ redis, clusterId, keys });
+    const parts: Parts = { redis, client, clusterId, keys, ca, informers, recovery, tokenKeys, cacheApi, readerUsers };
     this.#parts = parts;
     const functions = new FunctionRegistry({
       urls: config.functionUrls,
@@ -216,7 +220,7 @@ export class Gateway {
     this.#lifecycle.started('functions', () => functions.stopped());
   }
 
-  #createCacheApi(parts: Omit<Parts, 'ca' | 'cacheApi' | 'clusterId' | 'keys' | 'redis'>): CacheApi {
+  #createCacheApi(parts: Pick<Parts, 'client' | 'informers' | 'recovery' | 'tokenKeys'>): CacheApi {
     const { client, informers, recovery, tokenKeys } = parts;
     const views = () =>
       informers.all().map((informer) => ({
@@ -233,6 +237,23 @@ export class Gateway {
       logger: this.#logger,
       metrics: this.#metrics,
     });
+  }
+
+  #createReaderUsers({ redis, clusterId, keys }: Pick<Parts, 'redis' | 'clusterId' | 'keys'>): ReaderUsers | undefined {
+    const { keyPrefix, redisUsers } = this.#config;
+    if (!redisUsers) return undefined;
+    const users = new ReaderUsers({
+      redis,
+      keyPrefix,
+      clusterId,
+      keys,
+      complete: () => this.#functions !== undefined && this.#functions.trouble() === undefined,
+      clock: this.#clock,
+      logger: this.#logger,
+    });
+    const running = users.run(this.#stop.signal);
+    this.#lifecycle.started('redis users', () => running);
+    return users;
   }
 
   /** Where a function that is called at `endpoint` may read the cache; undefined where a token must not be sent. */
@@ -282,7 +303,7 @@ export class Gateway {
   /** Its queue is known to the relay, and paused until recovery has looked at it and at its views. */
   async #createController(description: Description, url: string, parts: Parts): Promise<Controller> {
     const { name, concurrency, timeoutSeconds, owns, watches, reads } = description;
-    const { redis, clusterId, client, informers, keys, ca, tokenKeys } = parts;
+    const { redis, clusterId, client, informers, keys, ca, tokenKeys, readerUsers } = parts;
     const { cacheTokenMs, keyPrefix, logTriggers, resyncMs } = this.#config;
     // Each kind once, that of `for` first.
     const kinds = new Map([description.for, ...owns, ...watches, ...reads].map((kind) => [formatKind(kind), kind]));
@@ -299,9 +320,14 @@ export class Gateway {
     this.#queues.set(name, queue);
     const endpoint = new Endpoint(url, keys, { connections: concurrency, ca });
     const cacheUrl = this.#cacheUrlFor(url);
+    const views = sources.flatMap((source) => source.informers.map(({ view }) => view));
+    // What is encrypted nobody can read in Redis.
+    const readable = views.filter((view) => !view.sealed).map(({ location }) => location);
+    if (readable.length > 0) await readerUsers?.allow(name, readable);
     const cacheAccess = new CacheAccess({
       controller: name,
-      views: sources.flatMap((source) => source.informers.map(({ view }) => view)),
+      views,
+      redisUser: () => readerUsers?.userOf(name),
       api: cacheUrl === undefined ? undefined : { url: cacheUrl, keys: tokenKeys },
       clock: this.#clock,
       lifetimeMs: cacheTokenMs,
