@@ -15,6 +15,7 @@ import { type CacheReader, type ListOptions, type ListResult, type OpenCache, SY
 import { isSealed, oldestVersion, viewsOf } from '../cache-views.ts';
 import { HttpReader } from '../http-reader.ts';
 import { ReaderConnection } from './reader-connection.ts';
+import { undiciFetch } from './undici-fetch.ts';
 
 export interface RedisReaderOptions {
   /** How long a read waits for a cache that is being filled for the first time. Default 5000. */
@@ -42,7 +43,7 @@ export interface RedisCacheOptions {
 export function redisCache(url: string | (() => string), options: RedisCacheOptions = {}): OpenCache {
   const connection = new ReaderConnection(url, options);
   return (location, { signal }) => {
-    const http = new HttpReader(location, { signal });
+    const http = new HttpReader(location, { signal, fetch: undiciFetch });
     const readerOf = async (resource: Resource): Promise<CacheReader> => {
       if (isSealed(location, resource)) return http;
       return new RedisReader(await connection.as(location.redisUser, signal), location, { signal });
