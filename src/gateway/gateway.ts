@@ -9,7 +9,14 @@ import {
   systemClock,
   UserError,
 } from '../core/index.ts';
-import { type Description, importSecret, isLoopback, isSecureUrl, type SigningKey } from '../contract/index.ts';
+import {
+  type Description,
+  gatewayKeys,
+  importSecret,
+  isLoopback,
+  isSecureUrl,
+  type SigningKey,
+} from '../contract/index.ts';
 import type { KeyRing } from '../contract/node/key-ring.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
@@ -171,13 +178,14 @@ export class Gateway {
     );
 
     const { checkpoint } = this.#options;
+    const redisKeys = gatewayKeys({ keyPrefix: config.keyPrefix, clusterId });
     const shared = { redis, clock: this.#clock, logger: this.#logger, metrics: this.#metrics, checkpoint };
     const informers = new Informers({
       ...shared,
       client,
       keyPrefix: config.keyPrefix,
       clusterId,
-      viewsKey: `{${config.keyPrefix}:v1:${clusterId}}:views`,
+      viewsKey: redisKeys.views,
       settings: this.#cacheSettings,
       keyRing: this.#keyRing,
       compressAbove: config.cacheCompressAbove,
@@ -188,7 +196,7 @@ export class Gateway {
     this.#lifecycle.started('informers', () => informers.stop());
     const recovery = new Recovery({
       ...shared,
-      registryKey: `{${config.keyPrefix}:v1:${clusterId}}:gateway`,
+      registryKey: redisKeys.registry,
       informers: () => informers.all(),
       controllers: () => [...this.#controllers.values()],
       nothingInFlight: config.nothingInFlight,
@@ -198,11 +206,7 @@ export class Gateway {
     this.#lifecycle.started('controllers', async () => {
       await Promise.all([...this.#controllers.values()].map((each) => each.stop(config.drainMs)));
     });
-    const tokenKeys = new TokenKeys({
-      redis,
-      hash: `{${config.keyPrefix}:v1:${clusterId}}:token-keys`,
-      clock: this.#clock,
-    });
+    const tokenKeys = new TokenKeys({ redis, hash: redisKeys.tokenKeys, clock: this.#clock });
     const cacheApi = this.#createCacheApi({ client, informers, recovery, tokenKeys });
     const readerUsers = this.#createReaderUsers({ redis, clusterId, keys });
     const parts: Parts = { redis, client, clusterId, keys, ca, informers, recovery, tokenKeys, cacheApi, readerUsers };
