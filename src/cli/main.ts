@@ -5,6 +5,7 @@ import type { GatewayOptions } from './gateway-command.ts';
 import { packageRoot } from './package-root.ts';
 import { queueCommands } from './queue-commands.ts';
 import type { StartOptions } from './start-command.ts';
+import type { TokenOptions } from './token-command.ts';
 import type { TypesOptions } from './types-command.ts';
 
 /**
@@ -50,6 +51,17 @@ export async function main(argv: readonly string[]): Promise<void> {
       await (await import('./types-command.ts')).typesCommand(files, options);
     });
   program.addCommand(withErrorsAsSentences(queueCommands()));
+  program
+    .command('token')
+    .description(
+      'print a token for reading the cache with kubectl or anything else; takes the variables of the gateway',
+    )
+    .requiredOption('--kinds <kinds>', 'what may be read, such as v1/Pod,apps/v1/Deployment', names)
+    .option('--namespaces <names>', 'in these alone (default: in all)', names, [])
+    .option('--minutes <number>', 'for how long, 1440 at most', minutes, 60)
+    .option('--name <name>', 'who reads: in refusals, and for the limit of requests', 'person')
+    .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
+    .action(async (options: TokenOptions) => (await import('./token-command.ts')).tokenCommand(options));
   try {
     await program.parseAsync(argv);
   } catch (error) {
@@ -88,6 +100,15 @@ function names(text: string): string[] {
   const found = text.split(',').map((name) => name.trim());
   if (found.includes('')) throw new InvalidArgumentError('Separate names by single commas.');
   return found;
+}
+
+function minutes(text: string): number {
+  const value = Number(text);
+  // A key that signs now verifies for another day at least.
+  if (!/^[0-9]+$/.test(text) || value < 1 || value > 1440) {
+    throw new InvalidArgumentError('A token is valid for 1 to 1440 minutes.');
+  }
+  return value;
 }
 
 function port(text: string): number {

@@ -35,6 +35,19 @@ export function viewPrefix(view: {
   return `{${view.keyPrefix}:v1:${view.clusterId}:${formatKind(view.resource)}:${view.settings}}`;
 }
 
+/** The keys in Redis that a gateway has beside its views and queues. */
+export function gatewayKeys({ keyPrefix, clusterId }: { keyPrefix: string; clusterId: string }): {
+  /** SET: the prefixes of all its views. */
+  readonly views: string;
+  /** HASH: what the cache API's tokens are signed with. */
+  readonly tokenKeys: string;
+  /** HASH: the Redis process and the controllers that have dispatched through it. */
+  readonly registry: string;
+} {
+  const prefix = `{${keyPrefix}:v1:${clusterId}}`;
+  return { views: `${prefix}:views`, tokenKeys: `${prefix}:token-keys`, registry: `${prefix}:gateway` };
+}
+
 export function viewKeys(prefix: string): ViewKeys {
   return {
     view: `${prefix}:view`,

@@ -3,6 +3,7 @@ export {
   declaredIndex,
   decodeEntry,
   encodeEntry,
+  gatewayKeys,
   indexEntriesOf,
   type IndexSpec,
   indexValues,

@@ -42,6 +42,33 @@ export function isSelected(object: KubernetesObject, selection: Selection): bool
   return fields.every(({ field, operator, value }) => (fieldValue(object, field) === value) === (operator === '='));
 }
 
+/**
+ * Whether a key is one of those selected, as far as a key can tell: by namespace and name, which never change.
+ * @param key `namespace/name`, or `name`.
+ */
+export function isKeySelected(key: string, { namespace, fields = [] }: Selection): boolean {
+  const slash = key.indexOf('/');
+  const own = slash < 0 ? '' : key.slice(0, slash);
+  if (namespace !== undefined && own !== namespace) return false;
+  return fields.every(({ field, operator, value }) => {
+    if (!isKeyField(field)) return true;
+    const found = field === 'metadata.name' ? key.slice(slash + 1) : own;
+    return (found === value) === (operator === '=');
+  });
+}
+
+const isKeyField = (field: string): boolean => field === 'metadata.name' || field === 'metadata.namespace';
+
+/** What `isKeySelected` leaves open: index entries that an object must carry, and whether there are `more` conditions, on the object. */
+export function beyondKey({ namespace: _, ...selection }: Selection): { indexes: string[]; more: boolean } {
+  const { always, declared } = indexesOf(selection);
+  const { labels = [], fields = [] } = selection;
+  return {
+    indexes: [...always, ...declared],
+    more: labels.length > 0 || fields.some(({ field }) => !isKeyField(field)),
+  };
+}
+
 /** The index entries that all selected objects carry, of indexes that every view has, and of the declared one. */
 export function indexesOf(selection: Selection): { always: string[]; declared: string[] } {
   const { namespace, controlledBy, orphansIn, index } = selection;

@@ -48,6 +48,14 @@ export const triggerSchema = z
     cache: z
       .object({
         views: z.record(z.string(), z.array(view)).describe('By `apiVersion/Kind`, for the Redis reader.'),
+        redisUser: z
+          .string()
+          .min(1)
+          .exactOptional()
+          .describe(
+            'The Redis user that may read `views`. Its password is base64url (without padding) of HMAC-SHA256, under the ' +
+              'bytes of the signing secret, over `levelhook:redis-user:v1`, a line feed and its name. Absent: there is none.',
+          ),
         url: z
           .string()
           .min(1)

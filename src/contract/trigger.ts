@@ -46,6 +46,11 @@ export interface CacheLocation {
   /** By `apiVersion/Kind`: one view of all that is cached, or one for each cached namespace. For the Redis reader. */
   readonly views: Readonly<Record<string, readonly ViewLocation[]>>;
   /**
+   * The Redis user that may read these views, with a password derived from the signing secret (`node/reader-user`). Absent
+   * when the gateway makes none.
+   */
+  readonly redisUser?: string;
+  /**
    * Kinds that are encrypted in Redis and so are read through the cache API alone, by `apiVersion/Kind`: `*`, or the
    * cached namespaces. They are not among `views`. Absent when there are none.
    */

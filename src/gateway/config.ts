@@ -81,6 +81,11 @@ const schema = z.object({
   LEVELHOOK_CACHE_REQUESTS_PER_SECOND: z.coerce.number('must be a number').min(1).default(1000),
   /** Objects in one answer of the cache API, when a client asks for no smaller one. */
   LEVELHOOK_CACHE_LIST_LIMIT: z.coerce.number('must be a number of objects').int().min(1).default(50_000),
+  /**
+   * Make a Redis user for each controller, with which a function that is told Redis' address may read the controller's
+   * views and nothing else; its password follows from the signing secret. Default: none are made.
+   */
+  LEVELHOOK_REDIS_USERS: flag.default(false),
   /** Serve https: a certificate chain and its key, in PEM. Read again when they change. */
   LEVELHOOK_TLS_CERT_FILE: z.string().optional(),
   LEVELHOOK_TLS_KEY_FILE: z.string().optional(),
@@ -117,6 +122,8 @@ export interface GatewayConfig {
   readonly cacheTokenMs: number;
   readonly cacheRequestsPerSecond: number;
   readonly cacheListLimit: number;
+  /** See `cache/reader-users`. */
+  readonly redisUsers: boolean;
   /** Files; undefined: plain http. */
   readonly tls: { readonly certFile: string; readonly keyFile: string } | undefined;
   /** See `RecoveryOptions.nothingInFlight`. */
@@ -163,6 +170,7 @@ export function readConfig(
     cacheTokenMs: value.LEVELHOOK_CACHE_TOKEN_SECONDS * 1000,
     cacheRequestsPerSecond: value.LEVELHOOK_CACHE_REQUESTS_PER_SECOND,
     cacheListLimit: value.LEVELHOOK_CACHE_LIST_LIMIT,
+    redisUsers: value.LEVELHOOK_REDIS_USERS,
     tls: tlsOf(value.LEVELHOOK_TLS_CERT_FILE, value.LEVELHOOK_TLS_KEY_FILE),
     nothingInFlight: value.LEVELHOOK_NOTHING_IN_FLIGHT,
   });

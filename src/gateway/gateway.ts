@@ -9,7 +9,14 @@ import {
   systemClock,
   UserError,
 } from '../core/index.ts';
-import { type Description, importSecret, isLoopback, isSecureUrl, type SigningKey } from '../contract/index.ts';
+import {
+  type Description,
+  gatewayKeys,
+  importSecret,
+  isLoopback,
+  isSecureUrl,
+  type SigningKey,
+} from '../contract/index.ts';
 import type { KeyRing } from '../contract/node/key-ring.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
@@ -18,6 +25,7 @@ import { readCacheSettings } from './cache/cache-file.ts';
 import { readCacheKeys } from './cache/cache-keys.ts';
 import type { KeyWakeup } from './cache/change.ts';
 import { Informers } from './cache/informers.ts';
+import { ReaderUsers } from './cache/reader-users.ts';
 import { connectRedis, type Redis, withoutPassword } from './cache/redis.ts';
 import type { View } from './cache/view.ts';
 import type { CacheSettings } from './cache/view-settings.ts';
@@ -54,6 +62,8 @@ interface Parts {
   readonly recovery: Recovery;
   readonly tokenKeys: TokenKeys;
   readonly cacheApi: CacheApi;
+  /** Undefined when functions get none. */
+  readonly readerUsers: ReaderUsers | undefined;
 }
 
 export interface GatewayOptions {
@@ -170,13 +180,14 @@ export class Gateway {
     );
 
     const { checkpoint } = this.#options;
+    const redisKeys = gatewayKeys({ keyPrefix: config.keyPrefix, clusterId });
     const shared = { redis, clock: this.#clock, logger: this.#logger, metrics: this.#metrics, checkpoint };
     const informers = new Informers({
       ...shared,
       client,
       keyPrefix: config.keyPrefix,
       clusterId,
-      viewsKey: `{${config.keyPrefix}:v1:${clusterId}}:views`,
+      viewsKey: redisKeys.views,
       settings: this.#cacheSettings,
       keyRing: this.#keyRing,
       compressAbove: config.cacheCompressAbove,
@@ -187,7 +198,7 @@ export class Gateway {
     this.#lifecycle.started('informers', () => informers.stop());
     const recovery = new Recovery({
       ...shared,
-      registryKey: `{${config.keyPrefix}:v1:${clusterId}}:gateway`,
+      registryKey: redisKeys.registry,
       informers: () => informers.all(),
       controllers: () => [...this.#controllers.values()],
       nothingInFlight: config.nothingInFlight,
@@ -197,13 +208,10 @@ export class Gateway {
     this.#lifecycle.started('controllers', async () => {
       await Promise.all([...this.#controllers.values()].map((each) => each.stop(config.drainMs)));
     });
-    const tokenKeys = new TokenKeys({
-      redis,
-      hash: `{${config.keyPrefix}:v1:${clusterId}}:token-keys`,
-      clock: this.#clock,
-    });
+    const tokenKeys = new TokenKeys({ redis, hash: redisKeys.tokenKeys, clock: this.#clock });
     const cacheApi = this.#createCacheApi({ client, informers, recovery, tokenKeys });
-    const parts: Parts = { redis, client, clusterId, keys, ca, informers, recovery, tokenKeys, cacheApi };
+    const readerUsers = this.#createReaderUsers({ redis, clusterId, keys });
+    const parts: Parts = { redis, client, clusterId, keys, ca, informers, recovery, tokenKeys, cacheApi, readerUsers };
     this.#parts = parts;
     const functions = new FunctionRegistry({
       urls: config.functionUrls,
@@ -218,7 +226,7 @@ export class Gateway {
     this.#lifecycle.started('functions', () => functions.stopped());
   }
 
-  #createCacheApi(parts: Omit<Parts, 'ca' | 'cacheApi' | 'clusterId' | 'keys' | 'redis'>): CacheApi {
+  #createCacheApi(parts: Pick<Parts, 'client' | 'informers' | 'recovery' | 'tokenKeys'>): CacheApi {
     const { client, informers, recovery, tokenKeys } = parts;
     const views = () =>
       informers.all().map((informer) => ({
@@ -235,6 +243,23 @@ export class Gateway {
       logger: this.#logger,
       metrics: this.#metrics,
     });
+  }
+
+  #createReaderUsers({ redis, clusterId, keys }: Pick<Parts, 'redis' | 'clusterId' | 'keys'>): ReaderUsers | undefined {
+    const { keyPrefix, redisUsers } = this.#config;
+    if (!redisUsers) return undefined;
+    const users = new ReaderUsers({
+      redis,
+      keyPrefix,
+      clusterId,
+      keys,
+      complete: () => this.#functions !== undefined && this.#functions.trouble() === undefined,
+      clock: this.#clock,
+      logger: this.#logger,
+    });
+    const running = users.run(this.#stop.signal);
+    this.#lifecycle.started('redis users', () => running);
+    return users;
   }
 
   /** Where a function that is called at `endpoint` may read the cache; undefined where a token must not be sent. */
@@ -284,7 +309,7 @@ export class Gateway {
   /** Its queue is known to the relay, and paused until recovery has looked at it and at its views. */
   async #createController(description: Description, url: string, parts: Parts): Promise<Controller> {
     const { name, concurrency, owns, watches, reads } = description;
-    const { redis, clusterId, client, informers, keys, ca, tokenKeys } = parts;
+    const { redis, clusterId, client, informers, keys, ca, tokenKeys, readerUsers } = parts;
     const { cacheTokenMs, keyPrefix, logTriggers, resyncMs } = this.#config;
     // Each kind once, that of `for` first.
     const kinds = new Map([description.for, ...owns, ...watches, ...reads].map((kind) => [formatKind(kind), kind]));
@@ -299,9 +324,14 @@ export class Gateway {
     queue.pause();
     const endpoint = new Endpoint(url, keys, { connections: concurrency, ca });
     const cacheUrl = this.#cacheUrlFor(url);
+    const views = sources.flatMap((source) => source.informers.map(({ view }) => view));
+    // What is encrypted nobody can read in Redis.
+    const readable = views.filter((view) => !view.sealed).map(({ location }) => location);
+    if (readable.length > 0) await readerUsers?.allow(name, readable);
     const cacheAccess = new CacheAccess({
       controller: name,
-      views: sources.flatMap((source) => source.informers.map(({ view }) => view)),
+      views,
+      redisUser: () => readerUsers?.userOf(name),
       api: cacheUrl === undefined ? undefined : { url: cacheUrl, keys: tokenKeys },
       clock: this.#clock,
       lifetimeMs: cacheTokenMs,

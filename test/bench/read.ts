@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { type KubernetesObject, noCheckpoint, resource, silentMetrics } from '../../src/core/index.ts';
 import { viewPrefix } from '../../src/contract/index.ts';
 import { type CacheReader, HttpReader } from '../../src/function/index.ts';
-import { RedisReader } from '../../src/function/node/index.ts';
+import { RedisReader, undiciFetch } from '../../src/function/node/index.ts';
 import { Applier } from '../../src/gateway/cache/applier.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { startRedis } from '../../src/testing/index.ts';
@@ -12,7 +12,7 @@ import { TestProcess } from '../harness/process.ts';
 import { dataOf } from './config-maps.ts';
 
 /**
- * Reads from a cache of many objects of 4 KB, with both readers: one object by name, and the hundred of one controller by
+ * Reads from a cache of many objects of 4 KB, with both readers, and by HTTP with both clients: one object by name, and the hundred of one controller by
  * index; 1, 10 and 100 readers at once. Redis and the cache API are processes of their own.
  * `npm run bench:read -- [--objects N] [--seconds N]`
  */
@@ -87,7 +87,7 @@ async function measure(name: string, readers: number, read: () => Promise<void>)
   times.sort((a, b) => a - b);
   const [p50, p99] = [percentile(times, 0.5), percentile(times, 0.99)].map((ms) => ms.toFixed(2).padStart(8));
   console.log(
-    `${name.padEnd(28)}${String(readers).padStart(4)} readers  p50 ${p50} ms  p99 ${p99} ms  ${Math.round(rate)}/s`,
+    `${name.padEnd(32)}${String(readers).padStart(4)} readers  p50 ${p50} ms  p99 ${p99} ms  ${Math.round(rate)}/s`,
   );
 }
 
@@ -103,6 +103,7 @@ try {
   const readers: [string, CacheReader][] = [
     ['RedisReader', new RedisReader(redis, location)],
     ['HttpReader', new HttpReader(location, { syncWaitMs: 60_000 })],
+    ['HttpReader, undici', new HttpReader(location, { syncWaitMs: 60_000, fetch: undiciFetch })],
   ];
   console.log(`${objects} objects of 4 KB, ${seconds} s each`);
   for (const [name, reader] of readers) {

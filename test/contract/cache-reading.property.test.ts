@@ -77,6 +77,11 @@ const WAYS: readonly { options: ListOptions; belongs: (object: KubernetesObject)
   { options: {}, belongs: () => true },
   { options: { namespace: 'a' }, belongs: ({ metadata }) => metadata.namespace === 'a' },
   { options: { controlledBy: 'o1' }, belongs: (object) => controllerOf(object)?.uid === 'o1' },
+  {
+    options: { controlledBy: 'o2', namespace: 'a' },
+    belongs: (object) => controllerOf(object)?.uid === 'o2' && object.metadata.namespace === 'a',
+  },
+  { options: { fieldSelector: 'metadata.name!=p1' }, belongs: ({ metadata }) => metadata.name !== 'p1' },
   { options: { orphansIn: 'b' }, belongs: (object) => object.metadata.namespace === 'b' && !controllerOf(object) },
   { options: { labelSelector: 'app=x' }, belongs: ({ metadata }) => metadata.labels?.['app'] === 'x' },
   {

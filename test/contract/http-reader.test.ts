@@ -1,18 +1,29 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { resource } from '../../src/core/index.ts';
-import { HttpReader } from '../../src/function/index.ts';
+import { HttpReader, type HttpReaderOptions } from '../../src/function/index.ts';
+import { undiciFetch } from '../../src/function/node/index.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';
 import { cacheReaderContract } from './cache-reader-contract.ts';
 
-cacheReaderContract('HttpReader', async ({ redis, views, location, syncWaitMs }) => {
-  const server = await CacheApiServer.start({ redis, views: () => views });
-  // Not longer than the reader waits at all, so that the bound is the reader's.
-  const token = await server.token({ 'v1/Pod': '*', 'v1/ConfigMap': ['a', 'b'], 'v1/Node': '*' });
-  return {
-    reader: new HttpReader({ ...location, url: server.url, token }, { syncWaitMs }),
-    close: () => server.stop(),
-  };
-});
+const CLIENTS: readonly [string, HttpReaderOptions][] = [
+  ['HttpReader', {}],
+  ["HttpReader, by undici's own client", { fetch: undiciFetch }],
+];
+
+for (const [name, options] of CLIENTS) {
+  cacheReaderContract(name, async ({ redis, views, location, syncWaitMs }) => {
+    const server = await CacheApiServer.start({ redis, views: () => views });
+    // Not longer than the reader waits at all, so that the bound is the reader's.
+    const token = await server.token({ 'v1/Pod': '*', 'v1/ConfigMap': ['a', 'b'], 'v1/Node': '*' });
+    return {
+      reader: new HttpReader({ ...location, url: server.url, token }, { syncWaitMs, ...options }),
+      close: () => server.stop(),
+    };
+  });
+}
 
 describe('HttpReader', () => {
   const pods = resource('v1', 'Pod');
@@ -45,6 +56,27 @@ describe('HttpReader', () => {
     expect(init).toMatchObject({ redirect: 'error', headers: { authorization: 'Bearer t' } });
     run.abort(new Error('over'));
     await expect(new HttpReader(location, { signal: run.signal }).list(pods)).rejects.toThrow('over');
+  });
+
+  it.each(CLIENTS)('%s does not follow where it is sent, and ends with its run', async (_, options) => {
+    const seen: (string | undefined)[] = [];
+    const elsewhere = createServer(({ url }, response) => {
+      seen.push(url);
+      if (url?.startsWith('/cache')) response.writeHead(302, { location: '/elsewhere' }).end();
+    }).listen(0, '127.0.0.1');
+    await once(elsewhere, 'listening');
+    const { port } = elsewhere.address() as AddressInfo;
+    const read = (path: string, signal: AbortSignal) =>
+      new HttpReader({ views, url: `http://127.0.0.1:${port}${path}`, token: 't' }, { ...options, signal }).list(pods);
+    await expect(read('/cache', AbortSignal.timeout(60_000))).rejects.toThrow();
+    expect(seen).toHaveLength(1);
+    // Nobody answers there.
+    const run = new AbortController();
+    const late = read('/silent', run.signal);
+    setTimeout(() => run.abort(new Error('over')), 100);
+    await expect(late).rejects.toThrow('over');
+    elsewhere.closeAllConnections();
+    elsewhere.close();
   });
 
   it('begins a list anew that cannot be continued, a few times', async () => {

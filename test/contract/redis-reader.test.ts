@@ -1,8 +1,10 @@
 import { expect, inject, it } from 'vitest';
-import { noCheckpoint, resource, silentMetrics } from '../../src/core/index.ts';
-import { viewPrefix } from '../../src/contract/index.ts';
+import { noCheckpoint, resource, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
+import { generateSecret, importSecret, viewPrefix } from '../../src/contract/index.ts';
 import { redisCache, RedisReader } from '../../src/function/node/index.ts';
+import { ReaderConnection } from '../../src/function/node/reader-connection.ts';
 import { Applier } from '../../src/gateway/cache/applier.ts';
+import { ReaderUsers } from '../../src/gateway/cache/reader-users.ts';
 import { connectRedis } from '../../src/gateway/cache/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { deaf } from '../harness/deaf-handler.ts';
@@ -13,6 +15,34 @@ cacheReaderContract('RedisReader', async ({ redis, location, syncWaitMs }) => ({
   reader: new RedisReader(redis, location, { syncWaitMs }),
   close: async () => {},
 }));
+
+cacheReaderContract('RedisReader, as the user that the gateway makes for it', async (world) => {
+  const { redis, views, location, syncWaitMs } = world;
+  const secret = generateSecret();
+  const users = new ReaderUsers({
+    redis,
+    keyPrefix: uniqueName('test'),
+    clusterId: 'c',
+    keys: [await importSecret(secret)],
+    complete: () => true,
+    clock: systemClock,
+    logger: silentLogger,
+  });
+  await users.allow(
+    'x',
+    [...views, ...Object.values(location.views).flat()].map((view) => ('location' in view ? view.location : view)),
+  );
+  const user = users.userOf('x') ?? '';
+  const signal = AbortSignal.timeout(60_000);
+  const connection = await new ReaderConnection(inject('redisUrl'), { secrets: [secret] }).as(user, signal);
+  return {
+    reader: new RedisReader(connection, location, { syncWaitMs }),
+    close: async () => {
+      connection.disconnect();
+      await redis.call('ACL', 'DELUSER', user);
+    },
+  };
+});
 
 it('opens one connection for all triggers, at the first read', async () => {
   const redis = await connectRedis(inject('redisUrl'));

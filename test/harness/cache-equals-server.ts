@@ -109,7 +109,7 @@ async function differences(redis: Redis, cluster: Cluster, kind: CachedKind, vie
       differ(`${key} is missing`);
       continue;
     }
-    same(key, JSON.parse(codec.decode(key, text)), object);
+    same(key, JSON.parse(codec.decode(key, text).toString('utf8')), object);
     const { metadata } = object;
     const indexEntries = indexEntriesOf(object, indexes);
     same(

@@ -8,7 +8,7 @@ import { Redis } from 'ioredis';
 import { Agent, type Dispatcher, request } from 'undici';
 import { parse } from 'yaml';
 import { type Resource, systemClock } from '../../src/core/index.ts';
-import type { CacheScope } from '../../src/contract/index.ts';
+import { type CacheScope, gatewayKeys } from '../../src/contract/index.ts';
 import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
 import { TokenKeys } from '../../src/gateway/dispatch/token-keys.ts';
 import { resolveBinary } from '../../src/testing/index.ts';
@@ -115,7 +115,7 @@ export async function startCachedCluster(
   started.add(async () => redis.disconnect());
   const keys = new TokenKeys({
     redis,
-    hash: `{${setting.keyPrefix}:v1:${clusterId}}:token-keys`,
+    hash: gatewayKeys({ keyPrefix: setting.keyPrefix, clusterId }).tokenKeys,
     clock: systemClock,
   });
   const ca = readFileSync(join(pki, 'ca.crt'), 'utf8');

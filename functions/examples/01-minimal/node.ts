@@ -2,12 +2,11 @@ import { createFunctionApp } from 'levelhook/function';
 import { kubeConfigTransport, redisCache, requiredVariable, serveFunction } from 'levelhook/function/node';
 import { greeting } from './greeting.ts';
 
-await serveFunction(
-  (environment) =>
-    createFunctionApp(greeting, {
-      secrets: requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/[\s,]+/),
-      ...(environment['REDIS_URL'] ? { cache: redisCache(environment['REDIS_URL']) } : {}),
-      api: kubeConfigTransport(environment['KUBECONFIG'] || undefined),
-    }),
-  process.env,
-);
+await serveFunction((environment) => {
+  const secrets = requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/[\s,]+/);
+  return createFunctionApp(greeting, {
+    secrets,
+    ...(environment['REDIS_URL'] ? { cache: redisCache(environment['REDIS_URL'], { secrets }) } : {}),
+    api: kubeConfigTransport(environment['KUBECONFIG'] || undefined),
+  });
+}, process.env);

@@ -23,7 +23,7 @@ describe.each(Object.entries(formats))('an object that is %s', (_, codec) => {
   it('is what it was, whatever it holds', () => {
     fc.assert(
       fc.property(object, fc.string(), (json, key) => {
-        expect(codec.decode(key, bytesOf(codec.encode(key, json)))).toBe(json);
+        expect(String(codec.decode(key, bytesOf(codec.encode(key, json))))).toBe(json);
       }),
     );
   });
@@ -81,8 +81,8 @@ describe('an encrypted object', () => {
 
   it('is read by every key of the ring, and written by the first', () => {
     const before = bytesOf(sealing([old]).encode('a/b', json));
-    expect(sealing([fresh, old]).decode('a/b', before)).toBe(json);
-    expect(codec.decode('a/b', bytesOf(sealing([fresh, old]).encode('a/b', json)))).toBe(json);
+    expect(String(sealing([fresh, old]).decode('a/b', before))).toBe(json);
+    expect(String(codec.decode('a/b', bytesOf(sealing([fresh, old]).encode('a/b', json))))).toBe(json);
     expect(() => codec.decode('a/b', before)).toThrow(
       'the object a/b cannot be decrypted (the key "2025" is not known here)',
     );
@@ -118,21 +118,21 @@ describe('what was written before', () => {
     'ZQJrMaKYOlbGJG+w+qjX4drBliTzVDPyiUkdeMKczDPZkKunjexJZWDYuBrARcDsBL3iNH2RZB3G5KpuCdwYtAUQeDoJbgh1qk6e5KWq+2SYF0LVeuh0shi4Yj0l4A4zQD4hemBDDCWVYuONxztstKeCqh6rXo2ymVcSL/+s';
 
   it('in format 1 is read', () => {
-    expect(reader.decode('n', Buffer.from(json))).toBe(json);
+    expect(String(reader.decode('n', Buffer.from(json)))).toBe(json);
   });
 
   it('compressed is read', () => {
-    expect(reader.decode('n', Buffer.from(compressed, 'base64'))).toBe(json);
+    expect(String(reader.decode('n', Buffer.from(compressed, 'base64')))).toBe(json);
   });
 
   it('encrypted is read', () => {
     const codec = new ObjectCodec({ prefix: '{p}', keyRing: new KeyRing([key]) });
-    expect(codec.decode('n', Buffer.from(encrypted, 'base64'))).toBe(json);
+    expect(String(codec.decode('n', Buffer.from(encrypted, 'base64')))).toBe(json);
   });
 
   it('in a format of the future is refused, and so is nothing at all', () => {
     for (const format of ['f', '[', '\u0000', 'é', '']) {
-      const refused = (): string => reader.decode('a/b', Buffer.from(`${format}anything`.slice(0, 5 * format.length)));
+      const refused = (): Buffer => reader.decode('a/b', Buffer.from(`${format}anything`.slice(0, 5 * format.length)));
       expect(refused).toThrow(TypeError);
       expect(refused).toThrow('unknown format');
     }

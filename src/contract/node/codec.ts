@@ -51,10 +51,10 @@ export class ObjectCodec {
   }
 
   /**
-   * The object's JSON.
+   * The object's JSON, in UTF-8.
    * @throws UnreadableObjectError
    */
-  decode(key: string, stored: Buffer): string {
+  decode(key: string, stored: Buffer): Buffer {
     if (!this.#keyRing) {
       if (stored[0] === SEALED) {
         throw new UnreadableObjectError(
@@ -93,8 +93,8 @@ const Z = Buffer.of(COMPRESSED);
 /** Far above what etcd takes (1.5 MiB by default): a few bytes must not become gigabytes. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
-function expand(key: string, stored: Buffer): string {
-  if (stored[0] === PLAIN) return stored.toString('utf8');
+function expand(key: string, stored: Buffer): Buffer {
+  if (stored[0] === PLAIN) return stored;
   if (stored[0] !== COMPRESSED) {
     const format = stored.toString('latin1', 0, 1);
     throw new UnreadableObjectError(
@@ -102,7 +102,7 @@ function expand(key: string, stored: Buffer): string {
     );
   }
   try {
-    return inflateSync(stored.subarray(1), { maxOutputLength: MAX_BYTES }).toString('utf8');
+    return inflateSync(stored.subarray(1), { maxOutputLength: MAX_BYTES });
   } catch {
     throw new UnreadableObjectError(`the object ${key} cannot be decompressed: its bytes in the cache were altered`);
   }

@@ -1,7 +1,6 @@
 import { formatObjectKey, type KubernetesObject, type ResourceVersion, isResourceVersion } from '../../core/index.ts';
-import type { IndexSpec, ViewKeys } from '../cache-layout.ts';
-import { viewKeys } from '../cache-layout.ts';
-import { indexesOf, isSelected, type Selection } from '../selection.ts';
+import { decodeEntry, type IndexSpec, type ViewKeys, viewKeys } from '../cache-layout.ts';
+import { beyondKey, indexesOf, isKeySelected, isSelected, type Selection } from '../selection.ts';
 import { ObjectCodec } from './codec.ts';
 
 /** The commands of a Redis connection that reading needs: ioredis' Redis has them. */
@@ -13,6 +12,7 @@ export interface ViewCommands {
   sinter(...keys: string[]): Promise<string[]>;
   zrangebylex(key: string, min: string, max: string, limit: 'LIMIT', offset: number, count: number): Promise<string[]>;
   zlexcount(key: string, min: string, max: string): Promise<number>;
+  multi(commands: string[][]): { exec(): Promise<[Error | null, unknown][] | null> };
 }
 
 /** What a view says of itself. */
@@ -30,10 +30,26 @@ export interface ReadableState {
 export interface Found {
   /** `namespace/name`, or `name`. */
   readonly key: string;
-  /** Its JSON. */
-  readonly json: string;
+  /** Its JSON, in UTF-8. */
+  readonly json: Uint8Array;
   /** The object, which belongs to whoever has found it. */
   readonly decode: () => KubernetesObject;
+}
+
+type ReadingCodec = Pick<ObjectCodec, 'decode' | 'sealedBy'>;
+
+export interface SelectOptions {
+  /** As read before, for this selection. */
+  readonly state: ReadableState;
+  /** Begin behind this key. Default: with the first. */
+  readonly after?: string;
+  /** Size of the first batch, when fewer than a whole one are wanted. */
+  readonly first?: number;
+  /**
+   * Nobody is going to decode what is found. Then, where it can tell, the object's entry is asked whether it still belongs to the
+   * selection, so that it need not be parsed for that. Default false.
+   */
+  readonly verbatim?: boolean;
 }
 
 /**
@@ -44,13 +60,13 @@ export interface Found {
 export class ViewReader {
   readonly #redis: ViewCommands;
   readonly #keys: ViewKeys;
-  readonly #codec: Pick<ObjectCodec, 'decode'>;
+  readonly #codec: ReadingCodec;
 
   /**
    * @param prefix of the view's keys.
    * @param codec of the view. Default: one without keys, which reads no encrypted view.
    */
-  constructor(redis: ViewCommands, prefix: string, codec: Pick<ObjectCodec, 'decode'> = new ObjectCodec({ prefix })) {
+  constructor(redis: ViewCommands, prefix: string, codec: ReadingCodec = new ObjectCodec({ prefix })) {
     this.#redis = redis;
     this.#keys = viewKeys(prefix);
     this.#codec = codec;
@@ -85,27 +101,21 @@ export class ViewReader {
     return stored === null ? undefined : found(key, this.#codec.decode(key, stored));
   }
 
-  /**
-   * The selected objects in the order of their keys, in batches, from behind `after`.
-   * @param state as read before, for this selection.
-   * @param first size of the first batch, when fewer than a whole one are wanted.
-   */
+  /** The selected objects in the order of their keys, in batches. */
   async *select(
     selection: Selection,
-    { state, after = '', first = BATCH }: { state: ReadableState; after?: string; first?: number },
+    { state, after = '', first = BATCH, verbatim = false }: SelectOptions,
   ): AsyncGenerator<Found[]> {
-    for await (const keys of this.#candidates(selection, state, after, first)) {
+    for await (const candidates of this.#candidates(selection, state, after, first)) {
+      const keys = candidates.filter((key) => isKeySelected(key, selection));
       if (keys.length === 0) continue;
-      const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
-      // A key's namespace never changes: what is selected by nothing else needs no second look.
-      const { namespace: _, ...conditions } = selection;
-      const certain = Object.keys(conditions).length === 0;
+      const { stored, isCertain } = await this.#read(keys, selection, verbatim);
       yield keys.flatMap((key, at) => {
         const bytes = stored[at];
         // Deleted between the trips.
         if (!bytes) return [];
         const object = found(key, this.#codec.decode(key, bytes));
-        return certain || isSelected(object.decode(), selection) ? [object] : [];
+        return isCertain(at) || isSelected(object.decode(), selection) ? [object] : [];
       });
     }
   }
@@ -115,6 +125,40 @@ export class ViewReader {
     if (state.keys) return state.keys.filter((key) => key > after).length;
     const [min, max] = range(selection.namespace, after);
     return this.#redis.zlexcount(this.#keys.order, min, max);
+  }
+
+  /**
+   * Objects in one trip, and of which ones it is certain that they are selected without a look at them. An entry tells the indexes of the
+   * very state of the object that is read with it in one transaction, since both change in one. An index that it does not name may
+   * just have been withdrawn: then the object decides.
+   */
+  async #read(
+    keys: readonly string[],
+    selection: Selection,
+    verbatim: boolean,
+  ): Promise<{ stored: (Buffer | null)[]; isCertain: (at: number) => boolean }> {
+    const { objects, entries } = this.#keys;
+    const { indexes, more } = beyondKey(selection);
+    // Whoever can write to Redis could alter the entry of an encrypted object; the object itself he cannot.
+    if (!verbatim || more || indexes.length === 0 || this.#codec.sealedBy !== undefined) {
+      const certain = !more && indexes.length === 0;
+      return { stored: await this.#redis.hmgetBuffer(objects, ...keys), isCertain: () => certain };
+    }
+    const commands = [
+      ['hmgetBuffer', objects, ...keys],
+      ['hmget', entries, ...keys],
+    ];
+    const answers = await this.#redis.multi(commands).exec();
+    if (!answers) throw new Error('Redis has discarded a transaction that watches nothing');
+    const [stored, texts] = answers.map(([error, answer]) => {
+      if (error) throw error;
+      return answer;
+    }) as [(Buffer | null)[], (string | null)[]];
+    const isCertain = (at: number): boolean => {
+      const { indexEntries } = decodeEntry(texts[at] ?? '');
+      return indexes.every((each) => indexEntries.includes(each));
+    };
+    return { stored, isCertain };
   }
 
   async *#candidates(
@@ -164,8 +208,8 @@ function range(namespace: string | undefined, after: string): [string, string] {
   return [min, namespace === undefined ? '+' : `(${namespace}0`];
 }
 
-function found(key: string, json: string): Found {
+function found(key: string, json: Buffer): Found {
   let object: KubernetesObject | undefined;
   // Parsing is most of what a read costs: whoever had to look at it has done that already.
-  return { key, json, decode: () => (object ??= JSON.parse(json) as KubernetesObject) };
+  return { key, json, decode: () => (object ??= JSON.parse(json.toString('utf8')) as KubernetesObject) };
 }

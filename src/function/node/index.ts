@@ -1,3 +1,4 @@
 export { kubeConfigTransport, sharedConnections } from './client-node-transport.ts';
-export { redisCache, RedisReader, type RedisReaderOptions } from './redis-reader.ts';
+export { redisCache, type RedisCacheOptions, RedisReader, type RedisReaderOptions } from './redis-reader.ts';
+export { undiciFetch } from './undici-fetch.ts';
 export { requiredVariable, serveFunction, type ServeOptions } from './serve.ts';

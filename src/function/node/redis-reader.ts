@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import {
   formatKind,
   formatObjectKey,
@@ -14,6 +14,8 @@ import { type ReadableState, ViewReader } from '../../contract/node/view-reader.
 import { type CacheReader, type ListOptions, type ListResult, type OpenCache, SYNC_WAIT_MS } from '../cache-reader.ts';
 import { isSealed, oldestVersion, viewsOf } from '../cache-views.ts';
 import { HttpReader } from '../http-reader.ts';
+import { ReaderConnection } from './reader-connection.ts';
+import { undiciFetch } from './undici-fetch.ts';
 
 export interface RedisReaderOptions {
   /** How long a read waits for a cache that is being filled for the first time. Default 5000. */
@@ -22,30 +24,33 @@ export interface RedisReaderOptions {
   readonly signal?: AbortSignal;
 }
 
+export interface RedisCacheOptions {
+  /** The function's signing secrets, as `createFunctionApp` has them. Default: none, and Redis is read as whom the URL says. */
+  readonly secrets?: readonly string[];
+}
+
 /**
  * Reads the cache straight from Redis, for functions close to it: the option `cache` of `createFunctionApp`. One
  * connection for the life of the process, opened at the first read. A read fails when Redis does not answer within five
  * seconds, and the key is retried. Kinds that are encrypted in Redis (Secrets) are read through the cache API, with the
  * token of the trigger.
  *
+ * With `secrets` the URL needs no password: where the gateway makes Redis users for functions (`LEVELHOOK_REDIS_USERS`), it
+ * reads as the controller's own, which may read the controller's views and nothing else. Credentials in the URL win.
+ *
  * @param url `redis://host:port`, or a function that gives it at the first read.
  */
-export function redisCache(url: string | (() => string)): OpenCache {
-  let redis: Redis | undefined;
-  const connection = (): Redis => {
-    if (redis) return redis;
-    redis = new Redis(typeof url === 'string' ? url : url(), { commandTimeout: 5000, maxRetriesPerRequest: 2 });
-    // Each failed command rejects on its own; without a listener ioredis prints the failed attempts too.
-    redis.on('error', () => {});
-    return redis;
-  };
+export function redisCache(url: string | (() => string), options: RedisCacheOptions = {}): OpenCache {
+  const connection = new ReaderConnection(url, options);
   return (location, { signal }) => {
-    const http = new HttpReader(location, { signal });
-    const readerOf = (resource: Resource): CacheReader =>
-      isSealed(location, resource) ? http : new RedisReader(connection(), location, { signal });
+    const http = new HttpReader(location, { signal, fetch: undiciFetch });
+    const readerOf = async (resource: Resource): Promise<CacheReader> => {
+      if (isSealed(location, resource)) return http;
+      return new RedisReader(await connection.as(location.redisUser, signal), location, { signal });
+    };
     return {
-      get: (resource, key) => readerOf(resource).get(resource, key),
-      list: (resource, options) => readerOf(resource).list(resource, options),
+      get: async (resource, key) => (await readerOf(resource)).get(resource, key),
+      list: async (resource, options) => (await readerOf(resource)).list(resource, options),
     };
   };
 }

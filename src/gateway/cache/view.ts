@@ -100,7 +100,9 @@ export class View {
 
   /** Reads it as functions and clients do. */
   get reader(): ViewReader {
-    return new ViewReader(this.#redis, this.location.prefix, { decode: (key, stored) => this.#decode(key, stored) });
+    const { sealedBy } = this.#codec;
+    const decode = (key: string, stored: Buffer): Buffer => this.#decode(key, stored);
+    return new ViewReader(this.#redis, this.location.prefix, { decode, sealedBy });
   }
 
   /** Told of each object that could not be read, by whichever way. */
@@ -168,11 +170,11 @@ export class View {
     const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
     return keys.map((key, at) => {
       const bytes = stored[at];
-      return bytes ? (JSON.parse(this.#decode(key, bytes)) as KubernetesObject) : undefined;
+      return bytes ? (JSON.parse(this.#decode(key, bytes).toString('utf8')) as KubernetesObject) : undefined;
     });
   }
 
-  #decode(key: string, stored: Buffer): string {
+  #decode(key: string, stored: Buffer): Buffer {
     try {
       return this.#codec.decode(key, stored);
     } catch (error) {
@@ -204,7 +206,7 @@ export class View {
       const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
       const pairs = keys.flatMap((key, at) => {
         const bytes = stored[at];
-        return bytes ? [key, this.#codec.encode(key, this.#decode(key, bytes))] : [];
+        return bytes ? [key, this.#codec.encode(key, this.#decode(key, bytes).toString('utf8'))] : [];
       });
       await this.#runReseal(pairs);
     }

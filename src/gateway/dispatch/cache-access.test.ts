@@ -35,6 +35,16 @@ describe('what a trigger says of the cache', () => {
     expect(await without.location()).toEqual({ views: { 'v1/Pod': [{ prefix: 'Pod-undefined' }] } });
   });
 
+  it('the Redis user as it is at the moment', async () => {
+    const users: string[] = [];
+    const clock = { now: () => 0, sleep: async () => {} };
+    const rest = { views: [], api: undefined, clock, lifetimeMs: 1, timeoutMs: 1 };
+    const access = new CacheAccess({ controller: 'x', redisUser: () => users[0], ...rest });
+    expect(await access.location()).toEqual({ views: {} });
+    users.push('reader:x');
+    expect(await access.location()).toEqual({ views: {}, redisUser: 'reader:x' });
+  });
+
   it('a token of what is cached for the controller, and nothing else', async () => {
     const { access, signed } = world([viewOf('Pod'), viewOf('ConfigMap', 'a'), viewOf('ConfigMap', 'b')]);
     expect(await access.location()).toMatchObject({ url: 'https://g/cache', token: 'token-1' });

@@ -8,6 +8,8 @@ export interface CacheAccessOptions {
   readonly views: readonly View[];
   /** The cache API's address, and what signs its tokens; undefined: triggers carry neither. */
   readonly api: { readonly url: string; readonly keys: Pick<TokenKeys, 'sign'> } | undefined;
+  /** As whom a function may read the views in Redis. Default: triggers name nobody. */
+  readonly redisUser?: () => string | undefined;
   readonly clock: Clock;
   /** How long a token is valid beyond the longest run. */
   readonly lifetimeMs: number;
@@ -37,9 +39,11 @@ export class CacheAccess {
   }
 
   async location(): Promise<CacheLocation> {
-    const { api } = this.#options;
-    if (!api) return this.#places;
-    return { ...this.#places, url: api.url, token: await this.#currentToken(api.keys) };
+    const { api, redisUser } = this.#options;
+    const user = redisUser?.();
+    const places = user === undefined ? this.#places : { ...this.#places, redisUser: user };
+    if (!api) return places;
+    return { ...places, url: api.url, token: await this.#currentToken(api.keys) };
   }
 
   async #currentToken(keys: Pick<TokenKeys, 'sign'>): Promise<string> {

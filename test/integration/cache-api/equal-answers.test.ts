@@ -312,6 +312,71 @@ describe('the same request to apiserver and cache API, as a user with the same r
   });
 });
 
+interface Aggregated {
+  items: {
+    metadata?: { name?: string };
+    versions: { version: string; freshness: string; resources: Record<string, unknown>[] }[];
+  }[];
+}
+
+describe('aggregated discovery', () => {
+  const V2 = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList';
+  const accept = `${V2},application/json`;
+
+  it.each(['/api', '/apis'])('of %s says of each kind what the apiserver says', async (path) => {
+    await equal(async (side) => {
+      const { status, headers, text } = await side.ask(path, { headers: { accept } });
+      const { items, ...type } = JSON.parse(text) as Aggregated;
+      const served = items.flatMap(({ metadata: { name: group = '' } = {}, versions }) =>
+        versions.flatMap(({ version, freshness, resources }) =>
+          // The cache has no subresources, and is not written to.
+          resources.flatMap(({ subresources: _, verbs: __, responseKind, ...rest }) => {
+            const { kind } = responseKind as { kind: string };
+            const apiVersion = group ? `${group}/${version}` : version;
+            // The apiserver leaves group and version out where they are those around it, for its own kinds.
+            const known = KINDS.some((each) => each.kind === kind && each.apiVersion === apiVersion);
+            return known ? [{ apiVersion, kind, freshness, ...rest }] : [];
+          }),
+        ),
+      );
+      expect(served.length).toBeGreaterThan(2);
+      return {
+        status,
+        type,
+        content: headers['content-type'],
+        served: served.map((each) => JSON.stringify(each)).toSorted(),
+      };
+    });
+  });
+
+  it('holds nothing that may not be read, and is there with nothing to read', async () => {
+    const one = await world.side({ 'apps/v1/Deployment': '*' });
+    const of = async (path: string): Promise<Aggregated> =>
+      JSON.parse((await one.ask(path, { headers: { accept } })).text) as Aggregated;
+    expect(
+      (await of('/apis')).items.map(({ metadata, versions }) => [
+        metadata,
+        versions.map((each) => each.resources.length),
+      ]),
+    ).toEqual([[{ name: 'apps' }, [1]]]);
+    expect((await of('/api')).items).toEqual([
+      { metadata: {}, versions: [{ version: 'v1', resources: [], freshness: 'Current' }] },
+    ]);
+  });
+
+  it('is all that kubectl needs to know the kinds', async () => {
+    await equal(async (side) => {
+      const lines = (await side.kubectl('api-resources', '--no-headers', '--api-group=apps')).trim().split('\n');
+      return lines
+        .map((line) => line.replaceAll(/ +/g, ' '))
+        .filter((line) => /^(deployments|replicasets) /.test(line));
+    });
+    const log = await world.cached.kubectl('api-resources', '--no-headers', '-v=6');
+    expect(log).toMatch(/\/cache\/apis\?/);
+    expect(log).not.toMatch(/\/cache\/(api|apis)\/[a-z]/);
+  });
+});
+
 describe('kubectl, pointed at the cache', () => {
   it.each([
     [['get', 'pods', '-A', '-l', 'app=x', '-o', 'yaml']],

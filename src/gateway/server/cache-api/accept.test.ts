@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { negotiate } from './accept.ts';
+import { negotiate, wantsAggregated } from './accept.ts';
 
 it.each([
   [null, 'object'],
@@ -23,4 +23,18 @@ it.each([
   'application/json;stream=watch',
 ])('%s is refused', (accept) => {
   expect(() => negotiate(accept)).toThrow('only the following media types are accepted: application/json');
+});
+
+const V2 = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList';
+const V2_BETA = V2.replace('v=v2', 'v=v2beta1');
+it.each([
+  [`${V2},${V2_BETA},application/json`, true],
+  ['application/json; as=APIGroupDiscoveryList; v=v2; g=apidiscovery.k8s.io; profile=nopeer', true],
+  [`${V2_BETA},application/json`, false],
+  [`application/json,${V2}`, false],
+  ['application/json', false],
+  ['*/*', false],
+  [null, false],
+])('%j wants aggregated discovery: %j', (accept, wanted) => {
+  expect(wantsAggregated(accept)).toBe(wanted);
 });

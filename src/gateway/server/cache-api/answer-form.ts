@@ -15,11 +15,28 @@ export interface ListMetadata {
 /** How an answer is written, piece by piece, so that a long list need never be in memory as a whole. */
 export interface AnswerForm {
   head(metadata: ListMetadata): string;
-  item(found: Found): string;
+  item(found: Found): Piece;
   tail: string;
   /** The answer to a read of one object. */
-  one(found: Found): string;
+  one(found: Found): readonly Piece[];
+  /** Objects are passed on as they are, and not looked at. */
+  verbatim: boolean;
 }
+
+/** A part of an answer: text, or bytes that came from Redis and need not become text on their way. */
+export type Piece = string | Uint8Array;
+
+/** The parts of an answer in one piece. */
+export function joined(pieces: readonly Piece[]): Uint8Array<ArrayBuffer> {
+  return Buffer.concat(pieces.map((piece) => (typeof piece === 'string' ? Buffer.from(piece) : piece)));
+}
+
+/** Items with commas between them. */
+export function itemsOf(form: AnswerForm, batch: readonly Found[]): Piece[] {
+  return batch.flatMap((each, at) => (at === 0 ? [form.item(each)] : [COMMA, form.item(each)]));
+}
+
+const COMMA = Buffer.from(',');
 
 /** @throws Refusal 400 for an `includeObject` that there is not. */
 export async function answerForm(
@@ -30,9 +47,9 @@ export async function answerForm(
   const { apiVersion, kind: name } = kind.resource;
   switch (form) {
     case 'object':
-      return listForm({ kind: `${name}List`, apiVersion }, 'items', ({ json }) => json);
+      return { ...listForm({ kind: `${name}List`, apiVersion }, ({ json }) => json), verbatim: true };
     case 'metadata':
-      return listForm({ kind: 'PartialObjectMetadataList', apiVersion: META }, 'items', ({ decode }) =>
+      return listForm({ kind: 'PartialObjectMetadataList', apiVersion: META }, ({ decode }) =>
         JSON.stringify(partial(decode())),
       );
     case 'table':
@@ -43,16 +60,13 @@ export async function answerForm(
 const META = 'meta.k8s.io/v1';
 const partial = ({ metadata }: KubernetesObject) => ({ kind: 'PartialObjectMetadata', apiVersion: META, metadata });
 
-function listForm(
-  type: { kind: string; apiVersion: string },
-  field: string,
-  item: (found: Found) => string,
-): AnswerForm {
+function listForm(type: { kind: string; apiVersion: string }, item: (found: Found) => Piece): AnswerForm {
   return {
-    head: (metadata) => `${JSON.stringify({ ...type, metadata }).slice(0, -1)},"${field}":[`,
+    head: (metadata) => `${JSON.stringify({ ...type, metadata }).slice(0, -1)},"items":[`,
     item,
     tail: ']}\n',
-    one: (found) => `${item(found)}\n`,
+    one: (found) => [item(found), '\n'],
+    verbatim: false,
   };
 }
 
@@ -76,9 +90,12 @@ function tableForm(
   const columnDefinitions = columns.map(({ definition }) => definition);
   const head = (metadata: object): string =>
     `${JSON.stringify({ ...type, metadata, columnDefinitions }).slice(0, -1)},"rows":[`;
-  const one = (found: Found): string =>
-    `${head({ resourceVersion: found.decode().metadata.resourceVersion })}${row(found)}]}\n`;
-  return { head, item: row, tail: ']}\n', one };
+  const one = (found: Found): string[] => [
+    head({ resourceVersion: found.decode().metadata.resourceVersion }),
+    row(found),
+    ']}\n',
+  ];
+  return { head, item: row, tail: ']}\n', one, verbatim: false };
 }
 
 /** A pod that has ended, which clients may hide. */

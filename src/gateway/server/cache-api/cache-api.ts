@@ -1,8 +1,8 @@
 import { type Clock, formatKind, type Logger, messageOf, type Metrics } from '../../../core/index.ts';
 import { allows, type CacheClaims, TokenError } from '../../../contract/index.ts';
-import { negotiate } from './accept.ts';
+import { negotiate, wantsAggregated } from './accept.ts';
 import type { Catalog, ServedKind } from './catalog.ts';
-import { discoveryDocument } from './discovery-documents.ts';
+import { AGGREGATED, aggregatedDocument, discoveryDocument } from './discovery-documents.ts';
 import {
   badRequest,
   forbidden,
@@ -82,7 +82,7 @@ export class CacheApi {
     if (info.kind === 'document') {
       verb.text = 'discover';
       if (request.method !== 'GET') throw methodNotAllowed();
-      return await this.#document(info.parts, claims, path, user);
+      return await this.#document(info.parts, claims, { path, user, accept: request.headers.get('accept') });
     }
     if (['get', 'list', 'watch'].includes(info.verb)) verb.text = info.verb;
     const kind = this.#authorize(info, claims, user);
@@ -121,15 +121,23 @@ export class CacheApi {
     return kind;
   }
 
-  async #document(parts: readonly string[], claims: CacheClaims, path: string, user: string): Promise<Response> {
+  async #document(
+    parts: readonly string[],
+    claims: CacheClaims,
+    { path, user, accept }: { path: string; user: string; accept: string | null },
+  ): Promise<Response> {
     const { catalog } = this.#options;
     if (parts[0] === 'version') {
       const version = await catalog.version();
       if (!version) throw unavailable('the apiserver does not tell its version now');
       return json(version);
     }
-    if (parts[0] !== 'api' && parts[0] !== 'apis') throw forbiddenPath(user, path);
+    const [prefix] = parts;
+    if (prefix !== 'api' && prefix !== 'apis') throw forbiddenPath(user, path);
     const readable = catalog.kinds().filter(({ resource }) => Object.hasOwn(claims.scope, formatKind(resource)));
+    if (parts.length === 1 && wantsAggregated(accept)) {
+      return json(await aggregatedDocument(prefix, readable, catalog), AGGREGATED);
+    }
     const document = await discoveryDocument(parts, readable, catalog);
     if (!document) throw noSuchResource();
     return json(document);
@@ -149,6 +157,6 @@ function decodedPath(path: string): string {
   }
 }
 
-function json(value: object): Response {
-  return new Response(`${JSON.stringify(value)}\n`, { headers: { ...HEADERS, 'content-type': 'application/json' } });
+function json(value: object, type = 'application/json'): Response {
+  return new Response(`${JSON.stringify(value)}\n`, { headers: { ...HEADERS, 'content-type': type, vary: 'Accept' } });
 }

@@ -2,7 +2,7 @@ import { type Clock, compareResourceVersions, formatObjectKey, type ResourceVers
 import type { Selection } from '../../../contract/index.ts';
 import type { Found, ReadableState, ViewReader } from '../../../contract/node/view-reader.ts';
 import type { Form } from './accept.ts';
-import { type AnswerForm, answerForm, type ListMetadata } from './answer-form.ts';
+import { type AnswerForm, answerForm, itemsOf, joined, type ListMetadata, type Piece } from './answer-form.ts';
 import type { Catalog, ReadableView, ServedKind } from './catalog.ts';
 import { encodeContinue } from './continue-token.ts';
 import { expired, HEADERS, notFound, tooLarge, tooLargeResourceVersion, tooManyRequests } from './kubernetes-status.ts';
@@ -46,7 +46,7 @@ export async function readObject(asked: Asked, options: ReadingOptions): Promise
   if (!view) throw notFound(request, name);
   const object = await readOne(view, key, notOlderThan, options);
   if (!object) throw notFound(request, name);
-  return body(form.one(object));
+  return body(joined(form.one(object)));
 }
 
 async function readOne(
@@ -79,8 +79,8 @@ export async function readList(asked: Asked, options: ReadingOptions): Promise<R
   }
   // Of all pages that of the first: what it promises holds for each of them.
   const version = wanted.continue?.version ?? oldest(found.map(({ state }) => state.version));
-  const list: List = { readings: found, wanted, version, incarnations };
-  return wanted.limit === undefined ? whole(list, form, options) : page(list, form, wanted.limit, options);
+  const list: List = { readings: found, wanted, version, incarnations, form };
+  return wanted.limit === undefined ? whole(list, options) : page(list, wanted.limit, options);
 }
 
 interface List {
@@ -88,9 +88,10 @@ interface List {
   readonly wanted: ListRequest;
   readonly version: ResourceVersion;
   readonly incarnations: string;
+  readonly form: AnswerForm;
 }
 
-async function page(list: List, form: AnswerForm, asked: number, options: ReadingOptions): Promise<Response> {
+async function page(list: List, asked: number, options: ReadingOptions): Promise<Response> {
   const limit = Math.min(asked, options.listLimit);
   const { selection } = list.wanted;
   const items: Found[] = [];
@@ -101,7 +102,7 @@ async function page(list: List, form: AnswerForm, asked: number, options: Readin
   }
   const last = items.length > limit ? items[limit - 1]?.key : undefined;
   items.length = Math.min(items.length, limit);
-  return body(wholeText(form, items, { resourceVersion: list.version, ...(await more(list, selection, last)) }));
+  return body(wholeOf(list.form, items, { resourceVersion: list.version, ...(await more(list, selection, last)) }));
 }
 
 async function more(list: List, selection: Selection, last: string | undefined): Promise<Partial<ListMetadata>> {
@@ -114,7 +115,7 @@ async function more(list: List, selection: Selection, last: string | undefined):
   return { ...next, remainingItemCount: counts.reduce((sum, count) => sum + count, 0) };
 }
 
-async function whole(list: List, form: AnswerForm, { listLimit }: ReadingOptions): Promise<Response> {
+async function whole(list: List, { listLimit }: ReadingOptions): Promise<Response> {
   const { selection, continue: from } = list.wanted;
   const counts = await Promise.all(
     list.readings.map(({ reader, state }) => reader.count(selection, state, from?.after ?? '')),
@@ -124,21 +125,20 @@ async function whole(list: List, form: AnswerForm, { listLimit }: ReadingOptions
     throw tooLarge(`the list may have ${count} objects and this server sends ${listLimit} at most: ask with limit=500`);
   }
   const metadata = { resourceVersion: list.version };
-  if (count > WHOLE) return body(stream(list, form, metadata));
+  if (count > WHOLE) return body(stream(list, metadata));
   const items: Found[] = [];
   for await (const batch of select(list)) items.push(...batch);
-  return body(wholeText(form, items, metadata));
+  return body(wholeOf(list.form, items, metadata));
 }
 
 /** As it is read, a batch at a time, when the client takes it. A failure in the middle cuts the connection. */
-function stream(list: List, form: AnswerForm, metadata: ListMetadata): ReadableStream<Uint8Array> {
-  const encoder = new TextEncoder();
-  const pieces = texts(list, form, metadata);
+function stream(list: List, metadata: ListMetadata): ReadableStream<Uint8Array> {
+  const pieces = parts(list, metadata);
   return new ReadableStream({
     async pull(controller) {
       const { done, value } = await pieces.next();
       if (done) controller.close();
-      else controller.enqueue(encoder.encode(value));
+      else controller.enqueue(joined(value));
     },
     async cancel() {
       await pieces.return();
@@ -146,26 +146,27 @@ function stream(list: List, form: AnswerForm, metadata: ListMetadata): ReadableS
   });
 }
 
-async function* texts(list: List, form: AnswerForm, metadata: ListMetadata): AsyncGenerator<string, void, undefined> {
-  yield form.head(metadata);
+async function* parts(list: List, metadata: ListMetadata): AsyncGenerator<Piece[], void, undefined> {
+  const { form } = list;
+  yield [form.head(metadata)];
   let separator = '';
   for await (const batch of select(list)) {
     if (batch.length === 0) continue;
-    yield separator + batch.map((each) => form.item(each)).join(',');
+    yield [separator, ...itemsOf(form, batch)];
     separator = ',';
   }
-  yield form.tail;
+  yield [form.tail];
 }
 
-async function* select({ readings: views, wanted }: List, first?: number): AsyncGenerator<Found[]> {
+async function* select({ readings: views, wanted, form: { verbatim } }: List, first?: number): AsyncGenerator<Found[]> {
   const after = wanted.continue?.after ?? '';
   for (const { reader, state } of views) {
-    yield* reader.select(wanted.selection, { state, after, ...(first === undefined ? {} : { first }) });
+    yield* reader.select(wanted.selection, { state, after, verbatim, ...(first === undefined ? {} : { first }) });
   }
 }
 
-function wholeText(form: AnswerForm, items: readonly Found[], metadata: ListMetadata): string {
-  return form.head(metadata) + items.map((each) => form.item(each)).join(',') + form.tail;
+function wholeOf(form: AnswerForm, items: readonly Found[], metadata: ListMetadata): Uint8Array<ArrayBuffer> {
+  return joined([form.head(metadata), ...itemsOf(form, items), form.tail]);
 }
 
 /** The views, once each is complete and at least as new as asked for. @throws Refusal 429, 504 */
@@ -214,6 +215,6 @@ function formOf({ form, kind, query, catalog }: Asked, { clock }: ReadingOptions
   return answerForm(form, kind, { catalog, includeObject: query.get('includeObject') ?? '', nowMs: clock.now() });
 }
 
-function body(content: string | ReadableStream<Uint8Array>): Response {
+function body(content: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>): Response {
   return new Response(content, { headers: { ...HEADERS, 'content-type': 'application/json' } });
 }

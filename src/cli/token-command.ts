@@ -1,0 +1,65 @@
+import { systemClock, UserError } from '../core/index.ts';
+import { type CacheScope, gatewayKeys } from '../contract/index.ts';
+import { ApiClient } from '../gateway/apiserver/api-client.ts';
+import { loadCredentials } from '../gateway/apiserver/credentials.ts';
+import { clusterIdentity } from '../gateway/apiserver/discovery.ts';
+import { connectRedis, type Redis } from '../gateway/cache/redis.ts';
+import { TokenKeys } from '../gateway/dispatch/token-keys.ts';
+import { readConfig } from '../gateway/index.ts';
+
+export interface TokenOptions {
+  readonly kubeconfig?: string;
+  /** `apiVersion/Kind` each. */
+  readonly kinds: readonly string[];
+  /** All when empty. */
+  readonly namespaces: readonly string[];
+  readonly minutes: number;
+  readonly name: string;
+}
+
+/**
+ * Prints a token with which somebody may read these kinds from the cache API for a while. Made of what the gateway keeps in Redis: who may
+ * read all of Redis may make tokens, and nobody else. Takes the gateway's variables; the gateway need not run.
+ */
+export async function tokenCommand({ kubeconfig, kinds, namespaces, minutes, name }: TokenOptions): Promise<void> {
+  const config = readConfig(process.env, kubeconfig === undefined ? {} : { kubeconfig });
+  const clusterId = config.clusterId ?? (await identityOf(config.kubeconfig));
+  const redis = await connectRedis(config.redisUrl);
+  try {
+    const keys = gatewayKeys({ keyPrefix: config.keyPrefix, clusterId });
+    await checkCached(redis, keys.views, kinds);
+    const scope: CacheScope = Object.fromEntries(kinds.map((kind) => [kind, namespaces.length > 0 ? namespaces : '*']));
+    const expiresAtMs = systemClock.now() + minutes * 60_000;
+    const tokenKeys = new TokenKeys({ redis, hash: keys.tokenKeys, clock: systemClock });
+    const token = await tokenKeys.sign(name, scope, expiresAtMs);
+    const where = namespaces.length > 0 ? namespaces.join(', ') : 'all namespaces';
+    const until = new Date(expiresAtMs).toISOString().replace(/[.].*/, 'Z');
+    process.stderr.write(`reads ${kinds.join(', ')} in ${where} until ${until}, and cannot be called back\n`);
+    process.stdout.write(`${token}\n`);
+  } finally {
+    redis.disconnect();
+  }
+}
+
+async function identityOf(kubeconfig: string | undefined): Promise<string> {
+  const credentials = await loadCredentials(kubeconfig);
+  try {
+    return await clusterIdentity(new ApiClient(credentials));
+  } finally {
+    await credentials.close();
+  }
+}
+
+/** A misspelt kind would be a token that reads nothing. */
+async function checkCached(redis: Redis, viewsKey: string, kinds: readonly string[]): Promise<void> {
+  const prefixes = await redis.smembers(viewsKey);
+  // {PREFIX:v1:CLUSTER:APIVERSION/KIND:SETTINGS}
+  const cached = [...new Set(prefixes.map((prefix) => prefix.split(':').at(-2) ?? ''))].toSorted();
+  const unknown = kinds.find((kind) => !cached.includes(kind));
+  if (unknown === undefined) return;
+  throw new UserError(
+    cached.length > 0
+      ? `${unknown} is not cached: what is cached is ${cached.join(', ')}.`
+      : 'There is no cache of this cluster in Redis: REDIS_URL, LEVELHOOK_KEY_PREFIX and the kubeconfig must be those of the gateway.',
+  );
+}

@@ -1,0 +1,119 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { messageOf } from '../../core/index.ts';
+import { importSecret } from '../../contract/index.ts';
+import { readerPassword } from '../../contract/node/reader-user.ts';
+import { SYNC_WAIT_MS } from '../cache-reader.ts';
+
+/** A read fails when Redis does not answer within this, and the key is retried. */
+const COMMAND_TIMEOUT_MS = 5000;
+const RECONNECT_MS = { first: 50, longest: 1000 };
+
+export interface ReaderConnectionOptions {
+  /** The function's signing secrets: the passwords of the user that triggers name are derived from them. */
+  readonly secrets?: readonly string[] | undefined;
+}
+
+/**
+ * A function's connection to Redis, for the life of the process, opened at the first read. As whom: credentials in the URL are used
+ * as they are; without any, and with signing secrets, it is the read-only user that the trigger names; otherwise Redis' default user.
+ */
+export class ReaderConnection {
+  readonly #url: () => string;
+  readonly #secrets: readonly string[];
+  #open: { readonly user: string | undefined; readonly redis: Promise<ConnectedRedis> } | undefined;
+
+  constructor(url: string | (() => string), { secrets = [] }: ReaderConnectionOptions = {}) {
+    this.#url = typeof url === 'string' ? () => url : url;
+    this.#secrets = secrets;
+  }
+
+  /**
+   * Ready to be read from as `redisUser`. Waits for a user that Redis has lost, five seconds at most: the gateway makes it again.
+   * @throws Error saying as whom Redis was not reached, and why.
+   */
+  async as(redisUser: string | undefined, signal: AbortSignal): Promise<Redis> {
+    // A gateway that was set up anew: runs that still read as somebody else fail, and their keys are retried.
+    if (this.#open?.user !== redisUser) this.close();
+    const open = (this.#open ??= { user: redisUser, redis: this.#connect(redisUser) });
+    const { redis, isUser, lastError } = await open.redis.catch((error: unknown) => {
+      // The next read tries anew.
+      if (this.#open === open) this.#open = undefined;
+      throw error;
+    });
+    if (!isUser) return redis;
+    const until = Date.now() + SYNC_WAIT_MS;
+    while (redis.status !== 'ready') {
+      signal.throwIfAborted();
+      if (Date.now() >= until) throw new Error(`Redis cannot be read as the user ${redisUser} (${lastError()})`);
+      await sleep(POLL_MS);
+    }
+    return redis;
+  }
+
+  /** Ends the connection. The next read opens another. */
+  close(): void {
+    void this.#open?.redis.then(({ redis }) => redis.disconnect()).catch(() => {});
+    this.#open = undefined;
+  }
+
+  async #connect(redisUser: string | undefined): Promise<ConnectedRedis> {
+    const url = this.#url();
+    const user = this.#secrets.length > 0 && !hasCredentials(url) ? redisUser : undefined;
+    const common = { commandTimeout: COMMAND_TIMEOUT_MS, maxRetriesPerRequest: 2 };
+    if (user === undefined) {
+      const redis = new Redis(url, common);
+      // Each failed command rejects on its own; without a listener ioredis prints the failed attempts too.
+      redis.on('error', () => {});
+      return { redis, isUser: false, lastError: () => '' };
+    }
+    const keys = await Promise.all(this.#secrets.map(importSecret));
+    const passwords = await Promise.all(keys.map((key) => readerPassword(key, user)));
+    return connectAs(url, user, passwords, common);
+  }
+}
+
+const POLL_MS = 20;
+
+interface ConnectedRedis {
+  readonly redis: Redis;
+  /** As the user that the trigger has named, and not as whom the URL says. */
+  readonly isUser: boolean;
+  readonly lastError: () => string;
+}
+
+/**
+ * Tries the passwords in turn, one at each attempt to connect: while a secret is rotated, gateway and function need not know of it at
+ * the same time. ioredis takes the password from its options whenever it connects.
+ */
+function connectAs(
+  url: string,
+  user: string,
+  passwords: readonly string[],
+  common: { commandTimeout: number; maxRetriesPerRequest: number },
+): ConnectedRedis {
+  let at = 0;
+  let last = 'no answer yet';
+  const redis = new Redis(url, {
+    ...common,
+    username: user,
+    password: passwords[at] ?? '',
+    // Both need rights that are of no use to a reader. While Redis loads its data it answers with an error, and the key is retried.
+    enableReadyCheck: false,
+    disableClientInfo: true,
+    retryStrategy: (attempt) => Math.min(RECONNECT_MS.first * attempt, RECONNECT_MS.longest),
+  });
+  redis.on('error', (error: unknown) => {
+    last = messageOf(error);
+    if (!/^(WRONGPASS|NOAUTH)/.test(last)) return;
+    at = (at + 1) % passwords.length;
+    redis.options.password = passwords[at] ?? '';
+  });
+  return { redis, isUser: true, lastError: () => last };
+}
+
+function hasCredentials(url: string): boolean {
+  // A path of a socket is no URL.
+  const { username = '', password = '' } = URL.parse(url) ?? {};
+  return username !== '' || password !== '';
+}

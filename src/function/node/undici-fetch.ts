@@ -1,0 +1,16 @@
+import { request } from 'undici';
+import type { CacheFetch } from '../http-reader.ts';
+
+/**
+ * What a reader of the cache API needs of `fetch`, over undici's own client, which takes some three fifths of its time: a function on
+ * Node reads with `httpCache({ fetch: undiciFetch })`. Connections are kept and shared by undici's global dispatcher. Follows no redirect.
+ */
+export const undiciFetch: CacheFetch = async (url, { headers, signal }) => {
+  const { statusCode: status, headers: answered, body } = await request(url, { headers, signal });
+  return {
+    ok: status >= 200 && status < 300,
+    status,
+    headers: { get: (name) => answered[name]?.toString() ?? null },
+    text: () => body.text(),
+  };
+};

@@ -1,0 +1,266 @@
+import { Redis } from 'ioredis';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  type KubernetesObject,
+  type Logger,
+  noCheckpoint,
+  type ObjectKey,
+  resource,
+  silentLogger,
+  silentMetrics,
+  systemClock,
+} from '../../../src/core/index.ts';
+import { generateSecret, importSecret, viewKeys, viewPrefix } from '../../../src/contract/index.ts';
+import type { ListOptions } from '../../../src/function/index.ts';
+import { RedisReader } from '../../../src/function/node/index.ts';
+import { ReaderConnection } from '../../../src/function/node/reader-connection.ts';
+import { Applier } from '../../../src/gateway/cache/applier.ts';
+import { ReaderUsers } from '../../../src/gateway/cache/reader-users.ts';
+import { connectRedis } from '../../../src/gateway/cache/redis.ts';
+import { View } from '../../../src/gateway/cache/view.ts';
+import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
+import { deaf } from '../../harness/deaf-handler.ts';
+import { eventually } from '../../harness/eventually.ts';
+
+const pods = resource('v1', 'Pod');
+const configMaps = resource('v1', 'ConfigMap');
+const [first, second] = [generateSecret(), generateSecret()];
+const KEY = { namespace: 'a', name: 'b' };
+// Whoever reaches Redis and is nobody in particular may do nothing: a function's URL is of no use by itself.
+const GATEWAY = { user: 'gateway', password: 'gateways-own' };
+
+describe('the Redis users of functions', () => {
+  let server: RedisServer;
+  let admin: Redis;
+  let redis: Redis;
+  let stop: AbortController;
+  let scope: { keyPrefix: string; clusterId: string };
+  let warnings: string[];
+  const connections: ReaderConnection[] = [];
+
+  /** What an operator writes into Redis' aclfile. */
+  async function lockRedis(): Promise<void> {
+    await admin.call('ACL', 'SETUSER', 'admin', 'on', 'nopass', '~*', '&*', '+@all');
+    await admin.call('AUTH', 'admin', 'any');
+    await admin.call('ACL', 'SETUSER', GATEWAY.user, 'on', `>${GATEWAY.password}`, '~*', '&*', '+@all');
+    await admin.call('ACL', 'SETUSER', 'default', '-@all', '+@connection', '+info');
+  }
+
+  beforeEach(async () => {
+    server = await startRedis({ ignoreEnvironment: true });
+    admin = new Redis(server.url);
+    await lockRedis();
+    redis = await connectRedis(server.url.replace('//', `//${GATEWAY.user}:${GATEWAY.password}@`));
+    stop = new AbortController();
+    scope = { keyPrefix: 'test', clusterId: 'c' };
+    warnings = [];
+  });
+  afterEach(async () => {
+    stop.abort();
+    for (const connection of connections.splice(0)) connection.close();
+    admin.disconnect();
+    redis.disconnect();
+    await server.stop();
+  });
+
+  const logger: Logger = { ...silentLogger, warn: (_, message) => void warnings.push(message) };
+
+  /** As a gateway with these secrets has them. */
+  async function usersOf(secrets: readonly string[], options: { of?: Redis; complete?: boolean } = {}) {
+    const { of = redis, complete = true } = options;
+    const keys = await Promise.all(secrets.map(importSecret));
+    const rest = { complete: () => complete, clock: systemClock, logger };
+    const users = new ReaderUsers({ redis: of, ...scope, keys, ...rest });
+    void users.run(stop.signal);
+    return users;
+  }
+
+  /** A view with one object in it. */
+  async function filled(kind: typeof pods): Promise<View> {
+    const prefix = viewPrefix({ ...scope, resource: kind, settings: 's' });
+    const view = new View(redis, kind, { prefix });
+    await view.take('term');
+    const metadata = { ...KEY, uid: 'u', resourceVersion: '1' };
+    const object: KubernetesObject = { apiVersion: kind.apiVersion, kind: kind.kind, metadata };
+    const rest = { handler: deaf, users: () => [], metrics: silentMetrics, checkpoint: noCheckpoint };
+    await new Applier({ view, ...rest }).apply([
+      { kind: 'init', timeWentBackwards: false },
+      { kind: 'listed', object },
+      { kind: 'init-done', version: '2', list: 0 },
+    ]);
+    return view;
+  }
+
+  /** A function's cache, as a trigger that names this user opens it. */
+  function cacheOf(view: View, redisUser: string | undefined, secrets: readonly string[] = [first], url = server.url) {
+    const connection = new ReaderConnection(url, { secrets });
+    connections.push(connection);
+    const location = { views: { [`v1/${view.resource.kind}`]: [view.location] } };
+    const open = async () => new RedisReader(await connection.as(redisUser, stop.signal), location);
+    return {
+      get: async (kind: typeof pods, key: ObjectKey) => (await open()).get(kind, key),
+      list: async (kind: typeof pods, options: ListOptions) => (await open()).list(kind, options),
+    };
+  }
+  const connected = async (): Promise<string[]> =>
+    [...String(await admin.client('LIST')).matchAll(/ user=(\S+)/g)].map(([, user = '']) => user);
+
+  it('read their views with nothing but the signing secret', async () => {
+    const view = await filled(pods);
+    const users = await usersOf([first]);
+    await users.allow('web', [view.location]);
+    const user = users.userOf('web');
+    expect(user).toBe('test:v1:c:reader:web');
+    const cache = cacheOf(view, user);
+    expect((await cache.get(pods, KEY))?.metadata.uid).toBe('u');
+    expect((await cache.list(pods, { namespace: 'a', orphansIn: 'a' })).items).toHaveLength(1);
+    expect(await connected()).toContain(user);
+    // Without the user's name, which the gateway tells, and with another secret there is nothing to be read.
+    await expect(cacheOf(view, undefined).get(pods, KEY)).rejects.toThrow('NOPERM');
+    const refused = cacheOf(view, user, [second]).get(pods, KEY);
+    await expect(refused).rejects.toThrow(/cannot be read as the user test:v1:c:reader:web \(WRONGPASS/);
+  });
+
+  it('may do nothing else', async () => {
+    const [own, other] = [await filled(pods), await filled(configMaps)];
+    const users = await usersOf([first]);
+    await users.allow('web', [own.location]);
+    await expect(cacheOf(other, users.userOf('web')).get(configMaps, KEY)).rejects.toThrow('NOPERM');
+    const [mine, theirs] = [viewKeys(own.location.prefix), viewKeys(other.location.prefix)];
+    const user = users.userOf('web') ?? '';
+    // The same user with a password of the test's own.
+    await admin.call('ACL', 'SETUSER', user, '>known');
+    const reader = new Redis(server.url, { username: user, password: 'known', enableReadyCheck: false });
+    expect(await reader.hget(mine.objects, 'a/b')).toContain('"uid":"u"');
+    const refused: [string, ...string[]][] = [
+      ['HGET', theirs.objects, 'a/b'],
+      ['SINTER', `${mine.indexPrefix}orphan:a`, `${theirs.indexPrefix}orphan:a`],
+      ['HGET', mine.outbox, 'a'],
+      ['HGET', mine.entries, 'a/b'],
+      ['HGET', '{test:v1:c}:token-keys', 'a'],
+      ['HGET', 'bull:{test:v1:c:web}:meta', 'a'],
+      ['HGET', `${own.location.prefix}x:objects`, 'a'],
+      ['HSET', mine.objects, 'a/b', '{}'],
+      ['SINTERSTORE', `${mine.indexPrefix}x`, `${mine.indexPrefix}orphan:a`],
+      ['DEL', mine.objects],
+      ['SET', mine.view, 'x'],
+      ['XRANGE', mine.outbox, '-', '+'],
+      ['KEYS', '*'],
+      ['SCAN', '0'],
+      ['DUMP', mine.objects],
+      ['CONFIG', 'GET', '*'],
+      ['ACL', 'LIST'],
+      ['EVAL', 'return 1', '0'],
+      ['FLUSHALL'],
+      ['MONITOR'],
+      ['SUBSCRIBE', 'x'],
+      ['PUBLISH', 'x', 'y'],
+      ['CLIENT', 'LIST'],
+      ['INFO'],
+    ];
+    for (const command of refused) {
+      await expect(reader.call(...command), command.join(' ')).rejects.toThrow('NOPERM');
+    }
+    reader.disconnect();
+  });
+
+  it('lose what is no longer theirs, and keep their connections', async () => {
+    const [kept, taken] = [await filled(pods), await filled(configMaps)];
+    const users = await usersOf([first]);
+    await users.allow('web', [kept.location, taken.location]);
+    const reader = cacheOf(taken, users.userOf('web'));
+    expect(await reader.get(configMaps, KEY)).toBeDefined();
+    const before = await admin.client('LIST');
+    await users.allow('web', [kept.location]);
+    await expect(reader.get(configMaps, KEY)).rejects.toThrow('NOPERM');
+    const id = (text: unknown): string | undefined =>
+      /id=(\d+)[^\n]* user=test:v1:c:reader:web/.exec(String(text))?.[1];
+    expect(id(await admin.client('LIST'))).toBe(id(before));
+  });
+
+  it('are there again when Redis was killed and started empty, and a reader goes on', async () => {
+    const users = await usersOf([first]);
+    await users.allow('web', [(await filled(pods)).location]);
+    const cache = cacheOf(await filled(pods), users.userOf('web'));
+    expect(await cache.get(pods, KEY)).toBeDefined();
+    await server.kill();
+    await server.start();
+    await lockRedis();
+    await eventually(async () => expect(await admin.call('ACL', 'USERS')).toContain(users.userOf('web')));
+    await filled(pods);
+    await eventually(async () => expect(await cache.get(pods, KEY)).toBeDefined());
+    expect(await connected()).toContain(users.userOf('web'));
+  });
+
+  it('are there again when somebody has removed them, and a read waits for that', async () => {
+    const view = await filled(pods);
+    const users = await usersOf([first]);
+    await users.allow('web', [view.location]);
+    const user = users.userOf('web') ?? '';
+    await admin.call('ACL', 'DELUSER', user);
+    const read = cacheOf(view, user).get(pods, KEY);
+    // What the gateway does every ten seconds, and here at once.
+    setTimeout(() => void users.allow('web', [view.location]), 300);
+    expect(await read).toBeDefined();
+  });
+
+  it('survive a rotation of the signing secret, on whichever side it begins', async () => {
+    const view = await filled(pods);
+    const get = (user: string | undefined, secrets: readonly string[]) => cacheOf(view, user, secrets).get(pods, KEY);
+    const old = await usersOf([first]);
+    await old.allow('web', [view.location]);
+    const user = old.userOf('web');
+    expect(await get(user, [second, first])).toBeDefined();
+    const both = await usersOf([second, first]);
+    await both.allow('web', [view.location]);
+    expect(both.userOf('web')).toBe(user);
+    for (const secrets of [[first], [second], [first, second]]) expect(await get(user, secrets)).toBeDefined();
+    const rotated = await usersOf([second]);
+    await rotated.allow('web', [view.location]);
+    expect(await get(user, [first, second])).toBeDefined();
+    await expect(get(user, [first])).rejects.toThrow('WRONGPASS');
+  });
+
+  it('of controllers that are no more are removed once all controllers are known', async () => {
+    const view = await filled(pods);
+    const before = await usersOf([first]);
+    await before.allow('old', [view.location]);
+    await before.allow('web', [view.location]);
+    stop.abort();
+    await admin.call('ACL', 'SETUSER', 'test:v1:other:reader:old', 'on');
+    stop = new AbortController();
+    const all = async (): Promise<string[]> => (await admin.call('ACL', 'USERS')) as string[];
+    const starting = await usersOf([first], { complete: false });
+    await starting.allow('web', [view.location]);
+    expect(await all()).toContain('test:v1:c:reader:old');
+    const started = await usersOf([first]);
+    await started.allow('web', [view.location]);
+    expect((await all()).toSorted()).toEqual(
+      ['admin', 'default', 'gateway', 'test:v1:c:reader:web', 'test:v1:other:reader:old'].toSorted(),
+    );
+  });
+
+  it('are not made where Redis does not let the gateway: said once, and functions read as their own URL says', async () => {
+    const view = await filled(pods);
+    await admin.call('ACL', 'SETUSER', 'managed', 'on', '>pw', '~*', '&*', '+@all', '-acl');
+    const url = server.url.replace('//', '//managed:pw@');
+    const limited = await connectRedis(url);
+    const users = await usersOf([first], { of: limited });
+    await users.allow('web', [view.location]);
+    await users.allow('web', [view.location]);
+    expect(users.userOf('web')).toBeUndefined();
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).toContain('LEVELHOOK_REDIS_USERS');
+    expect(await cacheOf(view, users.userOf('web'), [first], url).get(pods, KEY)).toBeDefined();
+    limited.disconnect();
+  });
+
+  it('yield to credentials in the URL', async () => {
+    const view = await filled(pods);
+    const users = await usersOf([first]);
+    await users.allow('web', [view.location]);
+    const url = server.url.replace('//', `//${GATEWAY.user}:${GATEWAY.password}@`);
+    expect(await cacheOf(view, users.userOf('web'), [first], url).get(pods, KEY)).toBeDefined();
+    expect(await connected()).not.toContain(users.userOf('web'));
+  });
+});

@@ -1,0 +1,82 @@
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { resource } from '../../../src/core/index.ts';
+import type { Cluster } from '../../harness/cluster.ts';
+import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { startObserver } from '../../harness/observer.ts';
+import type { TestProcess } from '../../harness/process.ts';
+import { Started } from '../../harness/started.ts';
+import { UserCommand } from '../../harness/user-command.ts';
+
+const ROOT = resolve(import.meta.dirname, '../../..');
+const configMaps = resource('v1', 'ConfigMap');
+
+describe('levelhook token', () => {
+  const started = new Started();
+  const namespace = uniqueName('token');
+  let cluster: Cluster;
+  let setting: Setting;
+  let gateway: { process: TestProcess; url: string };
+
+  beforeAll(async () => {
+    const kubeconfig = inject('kubeconfig');
+    cluster = await started.cluster(kubeconfig, namespace);
+    await cluster.create(configMaps, { metadata: { namespace, name: 'one' } });
+    setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
+    const observer = started.keep(await startObserver(setting, { name: uniqueName('observer'), for: configMaps }));
+    gateway = started.keep(await startGateway(setting, [observer.url]));
+    await untilReady(gateway.url);
+  });
+  afterAll(() => started.stop());
+
+  async function token(...args: string[]): Promise<{ code: number | string; stdout: string[]; stderr: string }> {
+    const flags = ['--conditions=levelhook-source', join(ROOT, 'src/cli/levelhook.js'), 'token', ...args];
+    const env = {
+      KUBECONFIG: setting.kubeconfig,
+      REDIS_URL: setting.redisUrl,
+      LEVELHOOK_KEY_PREFIX: setting.keyPrefix,
+    };
+    const command = new UserCommand(process.execPath, flags, { env });
+    started.add(() => command.clean());
+    const code = await command.exited;
+    return { code, stdout: command.stdout, stderr: command.stderr.join('\n') };
+  }
+  const read = async (path: string, bearer: string): Promise<{ status: number; text: string }> => {
+    const answer = await fetch(`${gateway.url}/cache${path}`, { headers: { authorization: `Bearer ${bearer}` } });
+    return { status: answer.status, text: await answer.text() };
+  };
+
+  it('prints a token that reads what was asked for, until it expires, and nothing else', async () => {
+    const { code, stdout, stderr } = await token(
+      '--kinds',
+      'v1/ConfigMap',
+      '--namespaces',
+      namespace,
+      '--minutes',
+      '5',
+      '--name',
+      'ann',
+    );
+    expect({ code, lines: stdout.length }, stderr).toEqual({ code: 0, lines: 1 });
+    expect(stderr).toMatch(new RegExp(`^reads v1/ConfigMap in ${namespace} until \\d{4}-`));
+    const [text = ''] = stdout;
+    const claims = JSON.parse(Buffer.from(text.split('.')[1] ?? '', 'base64url').toString()) as { exp: number };
+    expect(Math.abs(claims.exp - (Date.now() / 1000 + 300))).toBeLessThan(60);
+    const found = await read(`/api/v1/namespaces/${namespace}/configmaps/one`, text);
+    expect(JSON.parse(found.text)).toMatchObject({ kind: 'ConfigMap', metadata: { name: 'one' } });
+    const refused = await read('/api/v1/configmaps', text);
+    expect(refused).toMatchObject({ status: 403, text: expect.stringContaining('levelhook:controller:ann') as string });
+    expect((await read(`/api/v1/namespaces/${namespace}/pods`, text)).status).toBe(403);
+  });
+
+  it.each([
+    [['--kinds', 'v1/Pod'], /v1\/Pod is not cached: what is cached is v1\/ConfigMap\.$/],
+    [['--kinds', 'v1/ConfigMap', '--minutes', '1441'], /1 to 1440 minutes/],
+    [[], /--kinds/],
+  ])('refuses %j in one sentence', async (args, message) => {
+    const { code, stdout, stderr } = await token(...args);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: [] });
+    expect(stderr).toMatch(message);
+    expect(stderr.split('\n')).toHaveLength(1);
+  });
+});
