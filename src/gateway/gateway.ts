@@ -40,6 +40,7 @@ import { Endpoint } from './dispatch/endpoint.ts';
 import { checkEndpoint, rulesForConfigured } from './dispatch/endpoint-rules.ts';
 import { TokenKeys } from './dispatch/token-keys.ts';
 import type { HealthCheck } from './manager/health.ts';
+import { removeLeftovers } from './manager/leftovers.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
 import { PrometheusMetrics } from './manager/metrics.ts';
 import { Recovery } from './manager/recovery.ts';
@@ -213,11 +214,14 @@ export class Gateway {
     const readerUsers = this.#createReaderUsers({ redis, clusterId, keys });
     const parts: Parts = { redis, client, clusterId, keys, ca, informers, recovery, tokenKeys, cacheApi, readerUsers };
     this.#parts = parts;
+    const { keyPrefix } = config;
+    const leftovers = { redis, keyPrefix, clusterId, registryKey: redisKeys.registry, informers, logger: this.#logger };
     const functions = new FunctionRegistry({
       urls: config.functionUrls,
       keys,
       ca,
       add: (description, url) => this.#addController(description, url, parts),
+      complete: () => removeLeftovers(leftovers, new Set(this.#controllers.keys())),
       clock: this.#clock,
       logger: this.#logger,
     });

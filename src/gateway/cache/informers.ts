@@ -140,6 +140,14 @@ export class Informers {
     await redis.sadd(viewsKey, ...wanted);
   }
 
+  /** Removes views that earlier gateways had and nobody here has asked for. @returns their prefixes. */
+  async removeUnused(): Promise<string[]> {
+    const used = new Set(this.all().map(({ view }) => view.location.prefix));
+    const unused = (await this.#options.redis.smembers(this.#options.viewsKey)).filter((prefix) => !used.has(prefix));
+    for (const prefix of unused) await this.#removeView(prefix);
+    return unused;
+  }
+
   async #removeView(prefix: string): Promise<void> {
     const { redis, viewsKey } = this.#options;
     await unlinkAll(redis, `${prefix}:`);

@@ -10,6 +10,8 @@ export interface FunctionRegistryOptions {
   readonly ca: string | undefined;
   /** Starts the controller that a function has described. Rejecting means: ask again later. */
   readonly add: (description: Description, url: string) => Promise<void>;
+  /** Every function has its controller. */
+  readonly complete: () => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -30,7 +32,7 @@ export class FunctionRegistry {
   }
 
   start(signal: AbortSignal): void {
-    this.#asking = Promise.all(this.#options.urls.map((url) => this.#ask(url, signal)));
+    this.#asking = this.#askAll(signal);
   }
 
   /** Resolves when nothing is being asked any more, after the signal of `start` was aborted. */
@@ -42,6 +44,12 @@ export class FunctionRegistry {
   trouble(): string | undefined {
     const [first] = this.#awaited;
     return first && `${first[0]}: ${first[1]}`;
+  }
+
+  async #askAll(signal: AbortSignal): Promise<void> {
+    const { urls, complete } = this.#options;
+    await Promise.all(urls.map((url) => this.#ask(url, signal)));
+    if (!signal.aborted) await complete();
   }
 
   async #ask(url: string, signal: AbortSignal): Promise<void> {

@@ -5,6 +5,11 @@ import type { Redis } from '../cache/redis.ts';
 import type { Controller } from '../controllers/controller.ts';
 import { FLIGHT_MARGIN_MS } from '../workqueue/queue-options.ts';
 
+/** A controller's field in the registry: this and its name. */
+export const CONTROLLER_FIELD = 'controller:';
+/** The field's value when everything else of the controller is gone. */
+export const REMOVED = 'removed';
+
 export interface RecoveryOptions {
   readonly redis: Redis;
   /** HASH that remembers the Redis process and the controllers which have dispatched through it. */
@@ -175,7 +180,7 @@ export class Recovery {
     const { clock, redis, registryKey } = this.#options;
     for (const controller of controllers) {
       // Its queue is gone though it has dispatched on this Redis before: only its part was lost, at some time until now.
-      const dispatched = await redis.hexists(registryKey, `controller:${controller.name}`);
+      const dispatched = await redis.hexists(registryKey, CONTROLLER_FIELD + controller.name);
       const { incarnation } = await controller.queue.state();
       const since = dispatched && incarnation === undefined ? clock.now() : this.#unknownBefore;
       await clock.sleep(Math.max(0, since + controller.timeoutMs + FLIGHT_MARGIN_MS - clock.now()), signal);
@@ -184,7 +189,7 @@ export class Recovery {
 
   async #register(runId: string, controllers: readonly Controller[]): Promise<void> {
     const { redis, registryKey } = this.#options;
-    const names = controllers.map(({ name }) => [`controller:${name}`, '1']);
+    const names = controllers.map(({ name }) => [CONTROLLER_FIELD + name, '1']);
     await redis.hset(registryKey, { runId, ...Object.fromEntries(names) });
     this.#noticed = undefined;
   }
