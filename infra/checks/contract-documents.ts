@@ -78,11 +78,20 @@ function openApi(): Json {
         post: {
           operationId: 'reconcile',
           summary: 'Reconcile some keys before a deadline.',
-          requestBody: { required: true, content: json('trigger', ['trigger-first-run', 'trigger-retry']) },
+          requestBody: {
+            required: true,
+            content: json('trigger', ['trigger-first-run', 'trigger-retry', 'trigger-batch']),
+          },
           responses: {
             200: {
               description: 'What became of each key.',
-              content: json('outcome', ['outcome-done', 'outcome-error', 'outcome-terminal', 'outcome-unknown']),
+              content: json('outcome', [
+                'outcome-done',
+                'outcome-error',
+                'outcome-terminal',
+                'outcome-unknown',
+                'outcome-batch',
+              ]),
             },
             400: refusal(
               'Another contract version, or another controller. Unknown to the gateway: counts as a failure.',

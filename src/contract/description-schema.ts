@@ -3,6 +3,9 @@ import { CONTRACT_VERSION } from './trigger.ts';
 import type { IndexSpec } from './cache-layout.ts';
 import type { Description } from './description.ts';
 
+/** Their results share one answer of 1 MiB, and one deadline. */
+export const MAX_BATCH = 100;
+
 const groupVersionKind = z.object({ apiVersion: z.string().min(1), kind: z.string().min(1) });
 
 const indexSpec: z.ZodType<IndexSpec> = z.templateLiteral(
@@ -50,6 +53,12 @@ export const descriptionSchema: z.ZodType<Description> = z
       .describe('Indexes beside those by namespace and controller, for lists.'),
     concurrency: z.int().min(1).max(1000).default(1).describe('Keys at a time, over all gateways.'),
     timeoutSeconds: z.number().min(1).max(900).default(15).describe('The time a run may take.'),
+    maxBatch: z
+      .int()
+      .min(1)
+      .max(MAX_BATCH)
+      .exactOptional()
+      .describe('Requests in one trigger, at most; each counts towards `concurrency`. One when absent.'),
     queue: queue.exactOptional().describe('Limits of the queue; none when absent.'),
   })
   .describe('What a function says of its controller, in answer to a signed GET.');

@@ -69,6 +69,6 @@ export const triggerSchema = z
           ),
       })
       .describe("Where the gateway's cache is."),
-    requests: z.array(request).min(1).describe('One unless the function asked for batches.'),
+    requests: z.array(request).min(1).describe('One, or as many as the `maxBatch` of the description allows.'),
   })
   .describe('The body of the signed POST by which the gateway asks a function to reconcile.');

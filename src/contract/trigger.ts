@@ -37,7 +37,7 @@ export interface Trigger {
   /** Seconds left when the trigger was sent. The function takes the earlier of this and `deadline`: clocks differ. */
   readonly remainingSeconds: number;
   readonly cache: CacheLocation;
-  /** At least one; more only for a function that asked for batches. */
+  /** At least one; more only for a function whose description says `maxBatch`. Each key once. */
   readonly requests: readonly TriggerRequest[];
 }
 

@@ -54,6 +54,11 @@ export interface ControllerOptions {
   readonly concurrency?: number;
   /** The time a run may take. Default 15. */
   readonly timeoutSeconds?: number;
+  /**
+   * Keys in one trigger, at most 100: they run at the same time, and count towards `concurrency`, which must allow as
+   * many. Worth it for short runs of many keys. Default 1.
+   */
+  readonly maxBatch?: number;
   /** Attempts, rate and debounce. Default: no limits. */
   readonly queue?: QueueDescription;
 }

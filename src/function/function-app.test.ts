@@ -226,15 +226,15 @@ describe('a function app answers', () => {
     ]);
   });
 
-  it('several requests with a result for each, in their order, one after the other', async () => {
+  it('several requests with a result for each, in their order, run at the same time', async () => {
     const running: string[] = [];
+    const all = Promise.withResolvers<void>();
     const requests = ['one', 'two', 'three', 'four'].map((name, at) => ({ ...request, name, run: at }));
     const results = await resultsOf(
       appOf(async ({ name }, { api }) => {
-        expect(running).toEqual([]);
         running.push(name);
-        await new Promise((resolve) => setTimeout(resolve, 5));
-        running.pop();
+        if (running.length === requests.length) all.resolve();
+        await all.promise;
         if (name === 'two') throw new Error('broken');
         if (name === 'three') return { requeueAfterSeconds: 5 };
         if (name === 'four') {
@@ -390,6 +390,26 @@ describe('a gateway of a later version', () => {
 });
 
 describe('the deadline of a run', () => {
+  it('is a little earlier in a batch: one that does not end takes no result with it, and sends nothing more', async () => {
+    const refused: unknown[] = [];
+    const startedAt = Date.now();
+    const results = await resultsOf(
+      appOf(async ({ name }, { api, signal }) => {
+        if (name === 'done') return;
+        await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+        await api.create(pods, { metadata: { name } }).catch((error: unknown) => refused.push(error));
+        await new Promise(() => {});
+      }),
+      { remainingSeconds: 0.5, requests: ['hangs', 'done', 'hangs'].map((name, run) => ({ ...request, name, run })) },
+    );
+    const hung = { status: 'unknown', message: 'the run did not end before the deadline' };
+    expect(results).toEqual([hung, { status: 'done', writes: [] }, hung]);
+    // Before the gateway's deadline, by its clock: a timer is never early.
+    expect(Date.now() - startedAt).toBeGreaterThanOrEqual(448);
+    expect(refused).toMatchObject([{ name: 'DeadlineError' }, { name: 'DeadlineError' }]);
+    expect(sent).toEqual([]);
+  });
+
   it.each<[string, Partial<Trigger>]>([
     ['the time left', { remainingSeconds: 0.05 }],
     ['the absolute time', { deadline: new Date(Date.now() + 50).toISOString() }],

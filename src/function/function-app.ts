@@ -112,6 +112,7 @@ function describe(controller: Controller): Description {
     indexes: (controller.indexes ?? []).map(({ resource, index }) => ({ ...kind(resource), index })),
     concurrency: controller.concurrency ?? 1,
     timeoutSeconds: controller.timeoutSeconds ?? 15,
+    ...(controller.maxBatch === undefined ? {} : { maxBatch: controller.maxBatch }),
     ...(controller.queue ? { queue: controller.queue } : {}),
   };
 }

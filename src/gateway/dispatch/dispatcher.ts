@@ -14,7 +14,7 @@ import { Barriers } from './barrier.ts';
 import type { CacheAccess } from './cache-access.ts';
 import type { Endpoint } from './endpoint.ts';
 import { EndpointGuard } from './endpoint-guard.ts';
-import { decodeOutcome, type Outcome } from './outcome.ts';
+import { decodeOutcomes, type Outcome } from './outcome.ts';
 import { decide, decideLost } from './requeue-policy.ts';
 
 /** A view that the dispatcher's controller reads, and what can be asked of the apiserver about it. */
@@ -38,7 +38,7 @@ export interface DispatcherOptions {
   readonly logTriggers: boolean;
 }
 
-/** Runs the keys of one controller: one signed trigger for each run, its outcome decoded and decided upon. */
+/** Runs the keys of one controller by signed triggers, one run in each or a batch; each outcome is decoded and decided upon. */
 export class Dispatcher implements Process {
   readonly #options: DispatcherOptions;
   readonly #barriers: Barriers;
@@ -54,16 +54,28 @@ export class Dispatcher implements Process {
   }
 
   async run(run: Run): Promise<Finish> {
-    const { cacheAccess, clock, endpoint, metrics, controller } = this.#options;
+    const [finish = { kind: 'unknown' as const }] = await this.runAll([run]);
+    return finish;
+  }
+
+  async runAll(runs: readonly Run[]): Promise<readonly Finish[]> {
+    const { cacheAccess, clock, endpoint } = this.#options;
     const cache = await cacheAccess.location();
     const startedAt = clock.now();
-    const timeoutMs = run.deadlineMs - startedAt;
-    const outcome = await this.#guard.run(async () => {
-      const body = JSON.stringify(this.#trigger(run, timeoutMs, cache));
-      return decodeOutcome(await endpoint.send({ method: 'POST', body, id: randomUUID(), timeoutMs }));
+    // One for all: the first of them.
+    const deadlineMs = Math.min(...runs.map((run) => run.deadlineMs));
+    const timeoutMs = deadlineMs - startedAt;
+    const outcomes = await this.#guard.run(runs.length, async () => {
+      const body = JSON.stringify(this.#trigger(runs, { deadlineMs, timeoutMs }, cache));
+      return decodeOutcomes(await endpoint.send({ method: 'POST', body, id: randomUUID(), timeoutMs }), runs.length);
     });
-    const { finish, result } = decide(outcome, run.failures);
     const durationMs = clock.now() - startedAt;
+    return Promise.all(runs.map((run, at) => this.#finish(run, outcomes[at] ?? NO_OUTCOME, durationMs)));
+  }
+
+  async #finish(run: Run, outcome: Outcome, durationMs: number): Promise<Finish> {
+    const { metrics, controller } = this.#options;
+    const { finish, result } = decide(outcome, run.failures);
     // No trigger, so no reconcile: the guard has counted it.
     if (outcome.kind === 'withheld') {
       this.#log(run, outcome, finish, durationMs);
@@ -127,14 +139,23 @@ export class Dispatcher implements Process {
     }
   }
 
-  #trigger(run: Run, remainingMs: number, cache: Trigger['cache']): Trigger {
+  #trigger(
+    runs: readonly Run[],
+    { deadlineMs, timeoutMs }: { deadlineMs: number; timeoutMs: number },
+    cache: Trigger['cache'],
+  ): Trigger {
     return {
       version: CONTRACT_VERSION,
       controller: this.#options.controller,
-      deadline: new Date(run.deadlineMs).toISOString(),
-      remainingSeconds: remainingMs / 1000,
+      deadline: new Date(deadlineMs).toISOString(),
+      remainingSeconds: timeoutMs / 1000,
       cache,
-      requests: [{ ...parseObjectKey(run.key), attempt: run.failures + 1, run: run.run, reasons: run.reasons }],
+      requests: runs.map(({ key, failures, run, reasons }) => ({
+        ...parseObjectKey(key),
+        attempt: failures + 1,
+        run,
+        reasons,
+      })),
     };
   }
 
@@ -168,6 +189,9 @@ export class Dispatcher implements Process {
 }
 
 const ASK_EVERY_MS = 1000;
+
+/** Never: there are as many outcomes as runs. But should there not be, nothing is known. */
+const NO_OUTCOME: Outcome = { kind: 'unknown', reason: 'body', message: 'the answer has no result for this request' };
 
 function writesOf(outcome: Outcome): readonly Write[] {
   return 'writes' in outcome ? outcome.writes : [];

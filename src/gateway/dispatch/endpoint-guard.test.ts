@@ -37,11 +37,12 @@ describe('an EndpointGuard', () => {
     vi.useRealTimers();
   });
 
-  const send = (outcome: Outcome): Promise<Outcome> =>
-    guard.run(async () => {
+  const sendAll = (outcomes: readonly Outcome[]): Promise<readonly Outcome[]> =>
+    guard.run(outcomes.length, async () => {
       sent += 1;
-      return outcome;
+      return outcomes;
     });
+  const send = async (outcome: Outcome): Promise<Outcome | undefined> => (await sendAll([outcome]))[0];
   const sendMany = async (count: number, outcome: Outcome): Promise<void> => {
     for (let at = 0; at < count; at += 1) await send(outcome);
   };
@@ -72,6 +73,18 @@ describe('an EndpointGuard', () => {
     expect(await send(done)).toBe(done);
   });
 
+  it('counts a batch once, as a failure only when all of it failed, and withholds one whole', async () => {
+    await Promise.all(Array.from({ length: 10 }, () => sendAll([refused, refused, refused])));
+    for (let at = 0; at < 30; at += 1)
+      await sendAll([done, { kind: 'error', message: 'm', writes: [] }, unknown('write')]);
+    expect(open['breaker']).toBe(0);
+    for (let at = 0; at < 31; at += 1) await sendAll([unknown('body'), unknown('body')]);
+    expect(open['breaker']).toBe(1);
+    const withheld = { kind: 'withheld', reason: 'breaker' };
+    expect(await sendAll([done, done, done])).toMatchObject([withheld, withheld, withheld]);
+    expect(sent).toBe(61);
+  });
+
   it('does not when half of them do well', async () => {
     for (let at = 0; at < 50; at += 1) {
       await send(done);
@@ -99,10 +112,10 @@ describe('an EndpointGuard', () => {
     await sendMany(20, refused);
     vi.advanceTimersByTime(501);
     let answer = (_outcome: Outcome): void => {};
-    const probe = guard.run(() => new Promise((resolve) => (answer = resolve)));
+    const probe = guard.run(1, async () => [await new Promise<Outcome>((resolve) => (answer = resolve))]);
     expect(await send(done)).toMatchObject({ kind: 'withheld', reason: 'breaker', retryAfterMs: 250 });
     answer(done);
-    expect(await probe).toBe(done);
+    expect(await probe).toEqual([done]);
     expect(await send(done)).toBe(done);
   });
 

@@ -50,12 +50,15 @@ export class EndpointGuard {
     ];
   }
 
-  /** Sends, unless it is withheld: `send` is called at once or not at all. */
-  run(send: () => Promise<Outcome>): Promise<Outcome> {
+  /**
+   * Sends a trigger of so many requests, unless it is withheld: `send` is called at once or not at all. An answer counts
+   * once, however many outcomes it holds.
+   */
+  run(requests: number, send: () => Promise<readonly Outcome[]>): Promise<readonly Outcome[]> {
     for (const { reason, policy, openUntilMs } of this.#gates) {
       const waitMs = policy.state === CircuitState.HalfOpen ? PROBE_MS : openUntilMs() - Date.now();
       if (policy.state === CircuitState.Closed || (policy.state === CircuitState.Open && waitMs <= 0)) continue;
-      return Promise.resolve(this.#withheld(reason, waitMs));
+      return Promise.resolve(Array.from({ length: requests }, () => this.#withheld(reason, waitMs)));
     }
     return this.#gates.reduce(
       (inner, { policy }) =>
@@ -88,7 +91,8 @@ export class EndpointGuard {
       return { delay: openMs, state: openMs };
     });
     const policy = circuitBreaker(
-      handleWhenResult((result) => counts(result as Outcome)),
+      // What says something about the function is the outcome of all of them.
+      handleWhenResult((outcomes) => (outcomes as readonly Outcome[]).every(counts)),
       { breaker, halfOpenAfter },
     );
     const show = (open: 0 | 1): void => metrics.set('levelhook_endpoint_withheld', { controller, reason }, open);

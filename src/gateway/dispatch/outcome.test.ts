@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { generateSecret, importSecret, LEVELHOOK_HEADER, verify } from '../../contract/index.ts';
 import { type Answer, Endpoint } from './endpoint.ts';
-import { decodeOutcome, type Outcome } from './outcome.ts';
+import { decodeOutcomes, type Outcome } from './outcome.ts';
 
 const write = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'b', uid: 'u', resourceVersion: '5' };
 
@@ -14,7 +14,9 @@ function answered(status: number, body: unknown, headers: Record<string, string>
 const ok = (...results: unknown[]): Answer => answered(200, { version: 'v1', results });
 const ours = (rest: Record<string, string> = {}) => ({ [LEVELHOOK_HEADER]: 'v1', ...rest });
 
-describe('decodeOutcome', () => {
+const decodeOutcome = (answer: Answer): Outcome | undefined => decodeOutcomes(answer, 1)[0];
+
+describe('decodeOutcomes of one request', () => {
   it.each<[string, Answer, Outcome]>([
     ['done', ok({ status: 'done' }), { kind: 'done', writes: [] }],
     [
@@ -95,6 +97,51 @@ describe('decodeOutcome', () => {
     ['a 503 without our header', answered(503, '', { 'retry-after': '7' })],
   ])('takes %s for unknown', (_what, answer) => {
     expect(decodeOutcome(answer)).toMatchObject({ kind: 'unknown' });
+  });
+});
+
+describe('decodeOutcomes of a batch', () => {
+  it('gives each request the result at its place', () => {
+    const results = [
+      { status: 'done', requeueAfterSeconds: 2, writes: [write] },
+      { status: 'error', message: 'e', retryAfterSeconds: 1 },
+      { status: 'unknown', message: 'u' },
+      { status: 'terminal', message: 't' },
+    ];
+    expect(decodeOutcomes(ok(...results), 4)).toEqual([
+      { kind: 'done', requeueAfterMs: 2000, writes: [write] },
+      { kind: 'error', message: 'e', retryAfterMs: 1000, writes: [] },
+      { kind: 'unknown', reason: 'write', message: 'u' },
+      { kind: 'terminal', message: 't', writes: [] },
+    ]);
+  });
+
+  it('does not blame the others for a result that cannot be read', () => {
+    const message = expect.stringMatching(/^the answer is not an outcome: results\.1\.status: /) as string;
+    expect(decodeOutcomes(ok({ status: 'done' }, { status: 'fine' }, { status: 'done' }), 3)).toEqual([
+      { kind: 'done', writes: [] },
+      { kind: 'unknown', reason: 'body', message },
+      { kind: 'done', writes: [] },
+    ]);
+  });
+
+  it.each([0, 1, 2, 4, 50])('takes %i results for three requests as nobody knows whose', (count) => {
+    const results = Array.from({ length: count }, () => ({ status: 'done' }));
+    const message = `the answer has ${count} results for 3 requests`;
+    const unknown = { kind: 'unknown', reason: 'body', message };
+    expect(decodeOutcomes(ok(...results), 3)).toEqual([unknown, unknown, unknown]);
+  });
+
+  it.each<[string, Answer]>([
+    ['nobody listened', { kind: 'refused', message: 'm' }],
+    ['no answer came', { kind: 'failed', reason: 'timeout', message: 'm' }],
+    ['put off', answered(503, '', ours())],
+    ['gone', answered(410, '', ours())],
+    ['another status', answered(500, '')],
+    ['garbage', answered(200, 'garbage')],
+  ])('is the same for all: %s', (_what, answer) => {
+    const one = decodeOutcome(answer);
+    expect(decodeOutcomes(answer, 3)).toEqual([one, one, one]);
   });
 });
 
@@ -199,7 +246,7 @@ describe('an Endpoint', () => {
   ])('takes %s for unknown', async (_what, listener, kind) => {
     const answer = await send(await serve(listener), 300);
     expect(answer.kind).toBe('failed');
-    expect(decodeOutcome(answer).kind).toBe(kind);
+    expect(decodeOutcome(answer)?.kind).toBe(kind);
   });
 
   it('says that the deadline has passed', async () => {

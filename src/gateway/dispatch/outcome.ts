@@ -1,6 +1,6 @@
-import { parseRetryAfter } from '../../core/index.ts';
-import { LEVELHOOK_HEADER, type OutcomeBody, type RequestResult, type Write } from '../../contract/index.ts';
-import { outcomeSchema } from '../../contract/outcome-schema.ts';
+import { messageOf, parseRetryAfter } from '../../core/index.ts';
+import { LEVELHOOK_HEADER, type RequestResult, type Write } from '../../contract/index.ts';
+import { decodeResults } from '../../contract/outcome-schema.ts';
 import type { Answer } from './endpoint.ts';
 
 /** A trigger's end, decoded. Everything that is not one of the first six is unknown: the run may still be going on. */
@@ -34,7 +34,7 @@ export type UnknownReason =
   | 'gone'
   /** A 200 whose body is not an outcome. */
   | 'body'
-  /** The function says so itself: it got no answer to a write. */
+  /** The function says so itself: it got no answer to a write, or the run did not end. */
   | 'write';
 
 const DEFAULT_DEFER_MS = 1000;
@@ -42,19 +42,24 @@ const MIN_DEFER_MS = 100;
 /** Longer than this is a mistake: such a function is paused, not asked to be patient. */
 const MAX_DEFER_MS = 3_600_000;
 
-/** Decodes the answer to a trigger of one request. */
-export function decodeOutcome(answer: Answer): Outcome {
-  switch (answer.kind) {
-    case 'refused':
-      return answer;
-    case 'failed':
-      return { kind: 'unknown', reason: answer.reason, message: answer.message };
-    case 'answered':
-      return decodeAnswer(answer);
-  }
+/**
+ * Decodes the answer to a trigger of so many requests: one outcome for each, in their order. What is not a list of as many
+ * results is the outcome of them all.
+ */
+export function decodeOutcomes(answer: Answer, requests: number): readonly Outcome[] {
+  const decoded = answer.kind === 'answered' ? decodeAnswer(answer, requests) : withoutAnswer(answer);
+  return 'kind' in decoded ? Array.from({ length: requests }, () => decoded) : decoded;
 }
 
-function decodeAnswer({ status, headers, body }: Answer & { kind: 'answered' }): Outcome {
+function withoutAnswer(answer: Exclude<Answer, { kind: 'answered' }>): Outcome {
+  if (answer.kind === 'refused') return answer;
+  return { kind: 'unknown', reason: answer.reason, message: answer.message };
+}
+
+function decodeAnswer(
+  { status, headers, body }: Answer & { kind: 'answered' },
+  requests: number,
+): Outcome | readonly Outcome[] {
   // Without the header a 429 or 503 is a proxy's, which may have passed the trigger on.
   if ((status === 429 || status === 503) && headers[LEVELHOOK_HEADER] !== undefined) {
     const named = parseRetryAfter(headers['retry-after'], Date.now()) ?? DEFAULT_DEFER_MS;
@@ -70,26 +75,25 @@ function decodeAnswer({ status, headers, body }: Answer & { kind: 'answered' }):
   try {
     value = JSON.parse(body);
   } catch {
-    return { kind: 'unknown', reason: 'body', message: 'the answer is not JSON' };
+    return unreadable('the answer is not JSON');
   }
-  const parsed = outcomeSchema.safeParse(value);
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0];
-    const message = `the answer is not an outcome: ${issue?.path.join('.')}: ${issue?.message}`;
-    return { kind: 'unknown', reason: 'body', message };
+  try {
+    const results = decodeResults(value);
+    // Of more or fewer nobody knows whose they are.
+    if (results.length === requests) return results.map(fromResult);
+    const asked = requests === 1 ? 'one request' : `${requests} requests`;
+    return unreadable(`the answer has ${results.length} results for ${asked}`);
+  } catch (error) {
+    return unreadable(`the answer is not an outcome: ${messageOf(error)}`);
   }
-  return fromResults(parsed.data);
 }
 
-function fromResults({ results }: OutcomeBody): Outcome {
-  const [result] = results;
-  if (results.length !== 1 || !result) {
-    return { kind: 'unknown', reason: 'body', message: `the answer has ${results.length} results for one request` };
-  }
-  return fromResult(result);
+function unreadable(message: string): Outcome {
+  return { kind: 'unknown', reason: 'body', message };
 }
 
-function fromResult(result: RequestResult): Outcome {
+function fromResult(result: RequestResult | TypeError): Outcome {
+  if (result instanceof TypeError) return unreadable(`the answer is not an outcome: ${result.message}`);
   if (result.status === 'unknown') return { kind: 'unknown', reason: 'write', message: result.message };
   const writes = result.writes ?? [];
   switch (result.status) {

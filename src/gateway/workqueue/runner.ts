@@ -103,7 +103,8 @@ export class Runner {
       metrics.observe('workqueue_queue_duration_seconds', { name }, Math.max(0, nowMs - queuedAtMs) / 1000);
     }
     const given = { key, run, failures, reasons, deadlineMs };
-    const finish = await (this.#runs ? this.#runs.submit(given) : process.run(given));
+    // A key that brings down whoever runs it must not do so again and again to those that start with it.
+    const finish = await (this.#runs && failures === 0 ? this.#runs.submit(given) : process.run(given));
     metrics.observe('workqueue_work_duration_seconds', { name }, (clock.now() - nowMs) / 1000);
     // Unknown: the flight stays on record, and the poller finds it after its deadline.
     if (finish.kind === 'unknown') return wake(deadlineMs + FLIGHT_MARGIN_MS);
