@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { CONTRACT_VERSION } from './trigger.ts';
 import type { IndexSpec } from './cache-layout.ts';
+import { MAX_CALLBACK_SECONDS } from './outcome-schema.ts';
 import type { Description } from './description.ts';
 
 /** Their results share one answer of 1 MiB, and one deadline. */
@@ -59,6 +60,15 @@ export const descriptionSchema: z.ZodType<Description> = z
       .max(MAX_BATCH)
       .exactOptional()
       .describe('Requests in one trigger, at most; each counts towards `concurrency`. One when absent.'),
+    callbackSeconds: z
+      .number()
+      .min(1)
+      .max(MAX_CALLBACK_SECONDS)
+      .exactOptional()
+      .describe(
+        'A run may be answered with 202 and go on, for this long at most without a word. Triggers name a callback then. ' +
+          'After Redis has lost data the keys wait for as long.',
+      ),
     queue: queue.exactOptional().describe('Limits of the queue; none when absent.'),
   })
   .describe('What a function says of its controller, in answer to a signed GET.');

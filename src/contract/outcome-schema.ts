@@ -30,7 +30,10 @@ const seconds = z
 
 const message = z.string().describe("For the log and the key's history. Never holds a secret.");
 
-const result: z.ZodType<RequestResult> = z.discriminatedUnion('status', [
+/** The longest time for which a run may go on without a word: a day. */
+export const MAX_CALLBACK_SECONDS = 86_400;
+
+export const resultSchema: z.ZodType<RequestResult> = z.discriminatedUnion('status', [
   z
     .object({
       status: z.literal('done'),
@@ -55,15 +58,24 @@ const result: z.ZodType<RequestResult> = z.discriminatedUnion('status', [
       'The function cannot tell what was done: no answer to a write came, or a 5xx; or a run of a batch did not end. ' +
         'The key waits for its deadline.',
     ),
+  z
+    .object({
+      status: z.literal('accepted'),
+      withinSeconds: z.number().min(1).max(MAX_CALLBACK_SECONDS).describe("At most the callback's `maxSeconds`."),
+    })
+    .describe(
+      "The run goes on, and its outcome comes to the trigger's callback within this time. In an answer of 202, and only " +
+        'to a trigger that names a callback.',
+    ),
 ]);
 
 /** Decodes a function's answer on the gateway's side. A separate file: zod is no part of a function's bundle. */
 export const outcomeSchema: z.ZodType<OutcomeBody> = z
   .object({
     version: z.literal(CONTRACT_VERSION),
-    results: z.array(result).describe('One for each request of the trigger, in their order.'),
+    results: z.array(resultSchema).describe('One for each request of the trigger, in their order.'),
   })
-  .describe('The body of the 200 answer to a trigger.');
+  .describe('The body of the 200 answer to a trigger; of the 202 answer when a result is `accepted`.');
 
 const results = z.object({ version: z.literal(CONTRACT_VERSION), results: z.array(z.unknown()) });
 
@@ -73,7 +85,7 @@ const results = z.object({ version: z.literal(CONTRACT_VERSION), results: z.arra
  */
 export function decodeResults(value: unknown): readonly (RequestResult | TypeError)[] {
   return decoded(results, value).results.map((each, at) => {
-    const parsed = result.safeParse(each);
+    const parsed = resultSchema.safeParse(each);
     return parsed.success ? parsed.data : issueOf(parsed.error, ['results', at]);
   });
 }

@@ -44,6 +44,10 @@ export const METRICS = {
       help: 'Keys not sent, since the function cannot use triggers now, by reason.',
       labels: ['controller', 'reason'],
     },
+    levelhook_callbacks_total: {
+      help: 'Callbacks of runs that went on, by what became of them.',
+      labels: ['controller', 'end'],
+    },
     levelhook_lost_outcomes_total: { help: 'Runs whose deadline passed without an outcome.', labels: ['controller'] },
     levelhook_impossible_writes_total: {
       help: 'Outcomes that report a version which the apiserver does not have.',

@@ -283,6 +283,55 @@ describe('a function app answers', () => {
   });
 });
 
+describe('a run that goes on', () => {
+  const callback = { url: 'https://gateway.example.com/cache/callbacks/web', token: 't', maxSeconds: 600 };
+
+  it('is accepted by 202, and its handle says all that is needed to tell its outcome', async () => {
+    const handles: unknown[] = [];
+    const app = appOf(async ({ name }, { handle }) => {
+      handles.push(handle);
+      return name === 'b' ? { outcomeWithinSeconds: 60 } : undefined;
+    });
+    const requests = [request, { name: 'node', attempt: 1, run: 8, reasons: [] }];
+    const response = await send(app, trigger({ callback, requests }));
+    expect(response.status).toBe(202);
+    expect(response.headers.get(LEVELHOOK_HEADER)).toBe('v1');
+    expect(await response.json()).toEqual({
+      version: 'v1',
+      results: [
+        { status: 'accepted', withinSeconds: 60 },
+        { status: 'done', writes: [] },
+      ],
+    });
+    expect(handles).toEqual([
+      { ...callback, controller: 'web', namespace: 'a', name: 'b', run: 7 },
+      { ...callback, controller: 'web', name: 'node', run: 8 },
+    ]);
+  });
+
+  it.each<[string, number, Partial<Trigger>, RegExp]>([
+    ['a gateway that names no callback', 60, {}, /outcomeWithinSeconds is 60: there is no handle/],
+    ['longer than it may', 601, { callback }, /601: it must lie between 1 and 600/],
+    ['no time', 0, { callback }, /0: it must lie/],
+    ['what is no number', Number.NaN, { callback }, /NaN: it must lie/],
+  ])('is not, with %s', async (_what, outcomeWithinSeconds, given, message) => {
+    const response = await send(
+      appOf(async () => ({ outcomeWithinSeconds })),
+      trigger(given),
+    );
+    expect(response.status).toBe(200);
+    expect(await response.json()).toMatchObject({
+      results: [{ status: 'terminal', message: expect.stringMatching(message) }],
+    });
+  });
+
+  it('and batches are part of what a controller says of itself, when it does', async () => {
+    const web = controller({ name: 'web', for: sets, maxBatch: 10, callbackSeconds: 600 }).reconcile(async () => {});
+    const response = await send(appOf(web), '', { method: 'GET' });
+    expect(await response.json()).toMatchObject({ maxBatch: 10, callbackSeconds: 600 });
+  });
+});
+
 describe('a write without an acknowledgement', () => {
   const create: Reconcile = async (_request, { api }) => {
     await api.create(pods, { metadata: { name: 'x' } }).catch(() => {});

@@ -88,7 +88,8 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
       now,
     });
     const body: OutcomeBody = { version: CONTRACT_VERSION, results };
-    return context.json(body, 200, HEADERS);
+    const goesOn = results.some(({ status }) => status === 'accepted');
+    return context.json(body, goesOn ? 202 : 200, HEADERS);
   });
 
   app.onError((error, context) => {
@@ -113,6 +114,7 @@ function describe(controller: Controller): Description {
     concurrency: controller.concurrency ?? 1,
     timeoutSeconds: controller.timeoutSeconds ?? 15,
     ...(controller.maxBatch === undefined ? {} : { maxBatch: controller.maxBatch }),
+    ...(controller.callbackSeconds === undefined ? {} : { callbackSeconds: controller.callbackSeconds }),
     ...(controller.queue ? { queue: controller.queue } : {}),
   };
 }

@@ -30,4 +30,5 @@ export {
 export { DeadlineError, RetryAfterError, TerminalError } from './errors.ts';
 export { fetchTransport, type FetchTransportOptions } from './fetch-transport.ts';
 export { createFunctionApp, type FunctionAppOptions } from './function-app.ts';
+export type { RunHandle } from './run-handle.ts';
 export { httpCache, HttpReader, type HttpReaderOptions } from './http-reader.ts';

@@ -5,6 +5,7 @@ import type { CacheReader } from './cache-reader.ts';
 import { isCached } from './cache-views.ts';
 import type { Controller } from './controller.ts';
 import { RetryAfterError, TerminalError } from './errors.ts';
+import type { RunHandle } from './run-handle.ts';
 
 export interface RunOptions {
   readonly cache: (signal: AbortSignal) => CacheReader;
@@ -53,13 +54,16 @@ function cutOff(signal: AbortSignal): Promise<RequestResult> {
 
 async function runRequest(
   controller: Controller,
-  { cache: location }: Trigger,
+  { cache: location, callback }: Trigger,
   request: TriggerRequest,
   options: Omit<RunOptions, 'cache'> & { cache: CacheReader; signal: AbortSignal; deadlineMs: number },
 ): Promise<RequestResult> {
   const { signal, deadlineMs, now } = options;
   const api = new ApiWriter(options.api, { signal, deadlineMs, now });
-  const result = await resultOf(controller, request, api, options);
+  const { namespace, name, run } = request;
+  const key = namespace === undefined ? { name } : { namespace, name };
+  const handle = callback && { ...callback, controller: controller.name, ...key, run };
+  const result = await resultOf(controller, request, api, handle, options);
   // What is not cached the next run cannot miss there: an Event that may or may not exist delays nothing.
   const doubt = api.unanswered.find((write) => isCached(location, write));
   return doubt ? { status: 'unknown', message: doubt.message } : result;
@@ -69,6 +73,7 @@ async function resultOf(
   controller: Controller,
   request: TriggerRequest,
   api: ApiWriter,
+  handle: RunHandle | undefined,
   options: Omit<RunOptions, 'cache'> & { cache: CacheReader; signal: AbortSignal },
 ): Promise<RequestResult> {
   const { signal } = options;
@@ -76,7 +81,16 @@ async function resultOf(
   const { namespace, name, attempt, reasons } = request;
   const given = { ...(namespace === undefined ? {} : { namespace }), name, attempt, reasons };
   try {
-    const result = await controller.run(given, { cache: options.cache, api, log, signal });
+    const context = { cache: options.cache, api, log, signal, ...(handle ? { handle } : {}) };
+    const result = await controller.run(given, context);
+    const within = result?.outcomeWithinSeconds;
+    if (within !== undefined) {
+      const most = handle?.maxSeconds ?? 0;
+      if (within >= 1 && within <= most) return { status: 'accepted', withinSeconds: within };
+      throw new TerminalError(
+        `outcomeWithinSeconds is ${within}: ${most ? `it must lie between 1 and ${most}` : 'there is no handle'}`,
+      );
+    }
     const seconds = result?.requeueAfterSeconds;
     // Sent as it is, it would make the whole answer unreadable, and the key would wait for its deadline.
     if (seconds !== undefined && !isDuration(seconds)) {

@@ -12,9 +12,10 @@ function answered(status: number, body: unknown, headers: Record<string, string>
   return { kind: 'answered', status, headers, body: typeof body === 'string' ? body : JSON.stringify(body) };
 }
 const ok = (...results: unknown[]): Answer => answered(200, { version: 'v1', results });
+const callback = { url: 'https://gateway.example.com/cache/callbacks/web', token: 't', maxSeconds: 600 };
 const ours = (rest: Record<string, string> = {}) => ({ [LEVELHOOK_HEADER]: 'v1', ...rest });
 
-const decodeOutcome = (answer: Answer): Outcome | undefined => decodeOutcomes(answer, 1)[0];
+const decodeOutcome = (answer: Answer): Outcome | undefined => decodeOutcomes(answer, { requests: 1, callback })[0];
 
 describe('decodeOutcomes of one request', () => {
   it.each<[string, Answer, Outcome]>([
@@ -40,6 +41,21 @@ describe('decodeOutcomes of one request', () => {
       { kind: 'error', message: 'm', retryAfterMs: 2000, writes: [] },
     ],
     ['terminal', ok({ status: 'terminal', message: 'm' }), { kind: 'terminal', message: 'm', writes: [] }],
+    [
+      'that the run goes on',
+      answered(202, { version: 'v1', results: [{ status: 'accepted', withinSeconds: 60 }] }, ours()),
+      { kind: 'accepted', withinMs: 60_000 },
+    ],
+    [
+      'that it goes on for longer than it may',
+      answered(202, { version: 'v1', results: [{ status: 'accepted', withinSeconds: 80_000 }] }, ours()),
+      { kind: 'accepted', withinMs: 600_000 },
+    ],
+    [
+      'done, by 202',
+      answered(202, { version: 'v1', results: [{ status: 'done' }] }, ours()),
+      { kind: 'done', writes: [] },
+    ],
     ['refused', { kind: 'refused', message: 'm' }, { kind: 'refused', message: 'm' }],
     [
       'put off',
@@ -81,7 +97,11 @@ describe('decodeOutcomes of one request', () => {
     ['two results for one request', ok({ status: 'done' }, { status: 'done' })],
     ['a result of no known status', ok({ status: 'fine' })],
     ['a wish that is no time', ok({ status: 'done', requeueAfterSeconds: -1 })],
-    ['another 2xx', answered(202, { version: 'v1', results: [{ status: 'done' }] })],
+    ['a 202 without our header', answered(202, { version: 'v1', results: [{ status: 'accepted', withinSeconds: 9 }] })],
+    ['a 200 of a run that goes on', ok({ status: 'accepted', withinSeconds: 9 })],
+    ['a run that goes on for no time', answered(202, { version: 'v1', results: [{ status: 'accepted' }] }, ours())],
+    ['an empty 202', answered(202, '', ours())],
+    ['another 2xx', answered(201, { version: 'v1', results: [{ status: 'done' }] })],
     ['a redirect', answered(301, '', { location: 'http://elsewhere/' })],
     ['a result that is unknown beside another field', ok({ status: 'unknown', message: 'm', writes: [write] })],
     ['a mismatch of versions', answered(400, { error: 'x' }, ours())],
@@ -108,7 +128,7 @@ describe('decodeOutcomes of a batch', () => {
       { status: 'unknown', message: 'u' },
       { status: 'terminal', message: 't' },
     ];
-    expect(decodeOutcomes(ok(...results), 4)).toEqual([
+    expect(decodeOutcomes(ok(...results), { requests: 4 })).toEqual([
       { kind: 'done', requeueAfterMs: 2000, writes: [write] },
       { kind: 'error', message: 'e', retryAfterMs: 1000, writes: [] },
       { kind: 'unknown', reason: 'write', message: 'u' },
@@ -116,9 +136,18 @@ describe('decodeOutcomes of a batch', () => {
     ]);
   });
 
+  it('may go on for some of them, when the trigger named a callback', () => {
+    const results = [{ status: 'accepted', withinSeconds: 5 }, { status: 'done' }];
+    const answer = answered(202, { version: 'v1', results }, ours());
+    const done = { kind: 'done', writes: [] };
+    expect(decodeOutcomes(answer, { requests: 2, callback })).toEqual([{ kind: 'accepted', withinMs: 5000 }, done]);
+    const message = 'the function goes on, without an answer of 202 or without a callback';
+    expect(decodeOutcomes(answer, { requests: 2 })).toEqual([{ kind: 'unknown', reason: 'body', message }, done]);
+  });
+
   it('does not blame the others for a result that cannot be read', () => {
     const message = expect.stringMatching(/^the answer is not an outcome: results\.1\.status: /) as string;
-    expect(decodeOutcomes(ok({ status: 'done' }, { status: 'fine' }, { status: 'done' }), 3)).toEqual([
+    expect(decodeOutcomes(ok({ status: 'done' }, { status: 'fine' }, { status: 'done' }), { requests: 3 })).toEqual([
       { kind: 'done', writes: [] },
       { kind: 'unknown', reason: 'body', message },
       { kind: 'done', writes: [] },
@@ -129,7 +158,7 @@ describe('decodeOutcomes of a batch', () => {
     const results = Array.from({ length: count }, () => ({ status: 'done' }));
     const message = `the answer has ${count} results for 3 requests`;
     const unknown = { kind: 'unknown', reason: 'body', message };
-    expect(decodeOutcomes(ok(...results), 3)).toEqual([unknown, unknown, unknown]);
+    expect(decodeOutcomes(ok(...results), { requests: 3 })).toEqual([unknown, unknown, unknown]);
   });
 
   it.each<[string, Answer]>([
@@ -141,7 +170,7 @@ describe('decodeOutcomes of a batch', () => {
     ['garbage', answered(200, 'garbage')],
   ])('is the same for all: %s', (_what, answer) => {
     const one = decodeOutcome(answer);
-    expect(decodeOutcomes(answer, 3)).toEqual([one, one, one]);
+    expect(decodeOutcomes(answer, { requests: 3 })).toEqual([one, one, one]);
   });
 });
 

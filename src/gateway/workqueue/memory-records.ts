@@ -222,7 +222,10 @@ export class MemoryRecords implements Records {
       return { current: false, dead: false, timerMs: undefined };
     }
     if (finish.kind === 'busy') {
-      record.flight.deadlineMs = Math.ceil(finish.untilMs);
+      if (record.flight.deadlineMs + FLIGHT_MARGIN_MS <= nowMs) {
+        return { current: false, dead: false, timerMs: undefined };
+      }
+      record.flight.deadlineMs = Math.max(record.flight.deadlineMs, Math.ceil(finish.untilMs));
       record.flight.busy = true;
       flights.set(key, record.flight.deadlineMs + FLIGHT_MARGIN_MS);
       return { current: true, dead: false, timerMs: undefined };

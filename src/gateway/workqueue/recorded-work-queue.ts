@@ -3,7 +3,7 @@ import { GroupCommit } from './group-commit.ts';
 import type { Jobs } from './jobs.ts';
 import { Poller } from './poller.ts';
 import type { QueueOptions } from './queue-options.ts';
-import type { Inspector, Records } from './records.ts';
+import type { FinishRequest, Inspector, Records } from './records.ts';
 import { Runner } from './runner.ts';
 import type {
   Hold,
@@ -11,7 +11,6 @@ import type {
   KeyList,
   KeyPage,
   KeyStatus,
-  Known,
   LowReason,
   Process,
   QueuedKey,
@@ -89,7 +88,7 @@ export abstract class RecordedWorkQueue implements WorkQueue {
     this.#poller?.wake(atMs);
   }
 
-  async settle(key: string, run: number, finish: Known): Promise<boolean> {
+  async settle(key: string, run: number, finish: FinishRequest['finish']): Promise<boolean> {
     const { clock } = this.#options;
     if (this.#runner) return this.#runner.finish({ key, run, finish });
     const [finished] = await this.#records.finishAll([{ key, run, finish }], clock.now());

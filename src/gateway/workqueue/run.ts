@@ -34,7 +34,8 @@ export type Finish =
   | Known
   /**
    * The run goes on without us (a 202): its slot is free, its key blocked until `WorkQueue.settle` brings the outcome.
-   * After `untilMs` (since the epoch) the outcome is unknown.
+   * After `untilMs` (since the epoch) the outcome is unknown. Never sooner than was said before; and refused when the
+   * deadline and its margin have passed, since somebody may be settling the run as lost.
    */
   | { readonly kind: 'busy'; readonly untilMs: number }
   /**

@@ -14,7 +14,8 @@
 --         key
 --         run: refused unless it is the one in flight
 --         'forget' | 'count' | 'keep' the failures, or 'busy': the run goes on
---         when to run again, or '', and for 'busy' the run's new deadline; milliseconds since the epoch
+--         when to run again, or '', and for 'busy' the run's new deadline, unless it has a later one; milliseconds since
+--         the epoch. A run past its deadline and margin cannot become busy: it may be being settled as lost
 --         barrier, or ''
 --         what went wrong, or ''
 --         '1' for a dead letter, else ''
@@ -36,9 +37,11 @@ end
 
 local function finish(key, run, mode, again, barrier, error, dead)
   local record = KEYS[1] .. key
-  local r = redis.call('HMGET', record, 'run', 'dirty', 'failures')
+  local r = redis.call('HMGET', record, 'run', 'dirty', 'failures', 'deadline')
   if r[1] ~= run then return { 0, '' } end
   if mode == 'busy' then
+    if tonumber(r[4]) + margin <= tonumber(now) then return { 0, '' } end
+    if tonumber(again) < tonumber(r[4]) then again = r[4] end
     redis.call('HSET', record, 'deadline', again, 'busy', '1')
     redis.call('ZADD', flights, tonumber(again) + margin, key)
     return { 1, '' }
