@@ -6,6 +6,7 @@ import { eventually } from '../harness/eventually.ts';
 import { metric } from '../harness/gateway-view.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { type Behaviour, done, linesAbout, RawFunction } from '../harness/raw-function.ts';
+import { QueueClient } from '../harness/queue-client.ts';
 import { RECORDER, recordsOf, startRecorder } from '../harness/recorder.ts';
 import { Started } from '../harness/started.ts';
 
@@ -105,6 +106,8 @@ describe.each([3600, -3600])('a function whose clock is %d s off', (clockOffsetS
     expect(recordsOf(wrong.process)).toEqual([]);
     const labels = { controller: RECORDER, reason: 'status' };
     expect(await metric(gateway.url, 'levelhook_unknown_outcomes_total', labels)).toBeGreaterThan(0);
+    const queue = new QueueClient(gateway.url, RECORDER);
+    await eventually(async () => expect((await queue.errors(String(line['key'])))[0]).toBe(error));
     // Its clock is put right: nothing is lost.
     await wrong.process.kill('SIGTERM');
     const mended = started.keep(await startRecorder(setting, { namespace, timeoutSeconds: 1, port }));

@@ -229,7 +229,7 @@ const NO_OUTCOME: Outcome = { kind: 'unknown', reason: 'body', message: 'the ans
 
 /** With what went wrong, for the key's history. */
 function told(finish: Finish, outcome: Outcome): Finish {
-  return finish.kind === 'known' && 'message' in outcome ? { ...finish, error: outcome.message } : finish;
+  return finish.kind !== 'busy' && 'message' in outcome ? { ...finish, error: outcome.message } : finish;
 }
 
 function writesOf(outcome: Outcome): readonly Write[] {

@@ -40,9 +40,9 @@ export type Finish =
   | { readonly kind: 'busy'; readonly untilMs: number }
   /**
    * Nobody knows whether the run has ended, or what it wrote: the flight stays on record until its deadline, and then
-   * `Process.lost` settles it.
+   * `Process.lost` settles it. `error`, for people: why nobody knows, kept in the key's history then.
    */
-  | { readonly kind: 'unknown' };
+  | { readonly kind: 'unknown'; readonly error?: string };
 
 /** What the queue asks of whoever runs its keys. `run` does not throw; what the others throw is tried again later. */
 export interface Process {

@@ -10,7 +10,7 @@ export function unknownContract(create: CreateFixture): void {
     it('is settled after its deadline and a margin, and its key rests until then', async () => {
       const { process } = setting();
       const queue = await setting().open({ timeoutMs: 300 });
-      process.onRun = () => (process.runs.length === 1 ? { kind: 'unknown' } : done);
+      process.onRun = () => (process.runs.length === 1 ? { kind: 'unknown' } : { ...done, failures: 'keep' });
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
@@ -23,6 +23,21 @@ export function unknownContract(create: CreateFixture): void {
       expect(process.runs[1]?.failures).toBe(1);
       await setting().atRest();
       expect(process.runs).toHaveLength(2);
+      expect((await queue.status('k')).history).toMatchObject([{ error: 'no outcome before the deadline' }]);
+    });
+
+    it('keeps why in the history of its key, once it is settled', async () => {
+      const { process } = setting();
+      const queue = await setting().open({ timeoutMs: 300 });
+      const error = `not JSON ${'x'.repeat(2000)}`;
+      process.onRun = () => (process.runs.length === 1 ? { kind: 'unknown', error } : done);
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().ran('k', 2);
+      await setting().atRest();
+      const [success, failure] = (await queue.status('k')).history;
+      expect(success?.error).toBeUndefined();
+      expect(failure).toMatchObject({ run: process.runs[0]?.run, error: error.slice(0, 1024) });
     });
   });
 

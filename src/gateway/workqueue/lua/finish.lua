@@ -13,7 +13,7 @@
 -- then    seven each:
 --         key
 --         run: refused unless it is the one in flight
---         'forget' | 'count' | 'keep' the failures, or 'busy': the run goes on
+--         'forget' | 'count' | 'keep' the failures, or 'busy': the run goes on, or 'unknown': it may, and its flight stays
 --         when to run again, or '', and for 'busy' the run's new deadline, unless it has a later one; milliseconds since
 --         the epoch. A run past its deadline and margin cannot become busy: it may be being settled as lost
 --         barrier, or ''
@@ -46,7 +46,11 @@ local function finish(key, run, mode, again, barrier, error, dead)
     redis.call('ZADD', flights, tonumber(again) + margin, key)
     return { 1, '' }
   end
-  redis.call('HDEL', record, 'run', 'deadline', 'nonce', 'busy', 'dirty', mode == 'forget' and 'failures' or 'busy')
+  if mode == 'unknown' then
+    redis.call('HSET', record, 'error', error)
+    return { 1, '' }
+  end
+  redis.call('HDEL', record, 'run', 'deadline', 'nonce', 'busy', 'dirty', 'error', mode == 'forget' and 'failures' or 'busy')
   redis.call('ZREM', flights, key)
   local failures = tonumber(r[3] or 0)
   if mode == 'count' then
