@@ -140,7 +140,16 @@ describe('what gateway and SDK send', () => {
         timeoutMs: 5000,
       });
       const callback = async () => ({ url: 'https://gateway.example.com/x', token: 't', maxSeconds: 600 });
-      const options = { ...shared, callback, controller: 'web', endpoint, cacheAccess, views: [], logTriggers: false };
+      const options = {
+        ...shared,
+        callback,
+        controller: 'web',
+        endpoint,
+        cacheAccess,
+        views: [],
+        timeoutMs: 5000,
+        logTriggers: false,
+      };
       const dispatcher = new Dispatcher(options);
       const reasons = [
         { type: 'manual' as const, message: 'm' },

@@ -45,6 +45,14 @@ describe('a function to which triggers are not sent', () => {
     await gateway.process.line(
       ({ msg, reason }) => msg === 'triggers are withheld from a function' && reason === 'breaker',
     );
+    // The keys wait for it, and say so.
+    const queue = new QueueClient(gateway.url, 'down');
+    await eventually(async () => {
+      for (const name of NAMES) {
+        const { waits, queued } = await queue.status(`${namespace}/${name}`);
+        expect({ waits, queued }).toMatchObject({ waits: [{ reason: 'breaker' }], queued: false });
+      }
+    });
     // Without a breaker 5 ms doubling makes ten attempts in this time, each of them for nothing.
     await sleep(6000);
     const attempts = NAMES.map((name) => linesAbout(gateway.process.lines, name).length);
@@ -55,7 +63,6 @@ describe('a function to which triggers are not sent', () => {
         expect(linesAbout(gateway.process.lines, name).at(-1)).toMatchObject({ outcome: 'done' });
     });
     expect(await withheld('breaker')).toBe(0);
-    expect(await metric(gateway.url, 'levelhook_withheld_triggers_total', { reason: 'breaker' })).toBeGreaterThan(0);
     await gateway.process.line(({ msg }) => msg === 'triggers are sent to a function again');
   });
 

@@ -15,6 +15,7 @@ import type { CacheAccess } from '../dispatch/cache-access.ts';
 import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
 import { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Endpoint } from '../dispatch/endpoint.ts';
+import type { Parking } from '../dispatch/endpoint-guard.ts';
 import { enqueueControllerOwner, enqueueObject, enqueueReferrers } from '../handlers/event-handler.ts';
 import { isPaused, PAUSED_INDEX } from '../handlers/paused.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
@@ -135,7 +136,13 @@ export class Controller {
     }));
     const callback = (): Promise<CallbackLocation | undefined> => this.#callback();
     const shared = { controller: this.name, clock, logger, metrics };
-    const dispatcher = new Dispatcher({ ...shared, endpoint, views, cacheAccess, callback, logTriggers });
+    const parking: Parking = {
+      park: (untilMs) => this.queue.hold('breaker', untilMs),
+      release: () => this.queue.release('breaker'),
+    };
+    const { timeoutMs } = this;
+    const own = { endpoint, views, cacheAccess, callback, parking, timeoutMs, logTriggers };
+    const dispatcher = new Dispatcher({ ...shared, ...own });
     const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;
     this.#callbacks = new Callbacks({ ...shared, queue: this.queue, dispatcher, token });
     await this.queue.start(dispatcher);

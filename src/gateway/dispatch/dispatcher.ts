@@ -19,7 +19,7 @@ import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
 import { Barriers } from './barrier.ts';
 import type { CacheAccess } from './cache-access.ts';
 import type { Endpoint } from './endpoint.ts';
-import { EndpointGuard } from './endpoint-guard.ts';
+import { EndpointGuard, type Parking } from './endpoint-guard.ts';
 import { decodeOutcomes, fromResult, type Outcome } from './outcome.ts';
 import { decide, decideLost, type ReconcileResult } from './requeue-policy.ts';
 
@@ -39,6 +39,10 @@ export interface DispatcherOptions {
   readonly cacheAccess: CacheAccess;
   /** Where outcomes may come to later. Undefined, or answering undefined: nowhere. */
   readonly callback?: (() => Promise<CallbackLocation | undefined>) | undefined;
+  /** Where keys wait while triggers are withheld. Default: in timers of their own. */
+  readonly parking?: Parking;
+  /** The time of a run. */
+  readonly timeoutMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;

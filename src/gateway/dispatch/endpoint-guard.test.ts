@@ -16,15 +16,23 @@ describe('an EndpointGuard', () => {
   let sent: number;
   let open: Record<string, number>;
   let warnings: LogFields[];
+  /** When the keys are parked until; undefined after a release. */
+  let parked: (number | undefined)[];
 
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ['Date'] });
     sent = 0;
     open = {};
     warnings = [];
+    parked = [];
     guard = new EndpointGuard({
       controller: 'web',
+      timeoutMs: 15_000,
       random: () => 0,
+      parking: {
+        park: async (untilMs) => void parked.push(untilMs - Date.now()),
+        release: async () => void parked.push(undefined),
+      },
       logger: { ...silentLogger, warn: (fields) => void warnings.push(fields) },
       metrics: {
         ...silentMetrics,
@@ -106,6 +114,33 @@ describe('an EndpointGuard', () => {
     expect(open['breaker']).toBe(0);
     await sendMany(19, done);
     expect(sent).toBe(20 + 7 + 20);
+  });
+
+  it('parks the keys for as long, for a probe while one is out, and lets them go when it went well', async () => {
+    await sendMany(20, refused);
+    expect(parked).toEqual([501]);
+    vi.advanceTimersByTime(501);
+    await send(refused);
+    expect(parked).toEqual([501, 15_250, 1001]);
+    vi.advanceTimersByTime(1001);
+    await send(done);
+    expect(parked).toEqual([501, 15_250, 1001, 15_250, undefined]);
+    expect(await send(done)).toBe(done);
+  });
+
+  it('withholds them all the same when they cannot be parked', async () => {
+    const parking = {
+      park: () => Promise.reject(new Error('no Redis')),
+      release: () => Promise.reject(new Error('no Redis')),
+    };
+    const logger = { ...silentLogger, warn: (fields: LogFields) => void warnings.push(fields) };
+    guard = new EndpointGuard({ controller: 'web', timeoutMs: 1000, logger, metrics: silentMetrics, parking });
+    await sendMany(20, refused);
+    expect(await send(done)).toMatchObject({ kind: 'withheld' });
+    vi.advanceTimersByTime(501);
+    expect(await send(done)).toBe(done);
+    expect(await send(done)).toBe(done);
+    expect(warnings.filter(({ error }) => error === 'no Redis')).toHaveLength(3);
   });
 
   it('puts the others off while one shows whether the function is back, and none waits for it', async () => {

@@ -38,6 +38,7 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     endpoint,
     cacheAccess,
     views: [],
+    timeoutMs: 15_000,
     logTriggers: false,
   });
   const process: Process = {
