@@ -1,4 +1,6 @@
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { kubeConfigTransport } from 'levelhook/function/node';
 import { completeRun, continueRun, type RunHandle, RunOverError } from 'levelhook/function/callback';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
@@ -198,6 +200,24 @@ describe('a run that goes on after its 202', () => {
     }
     expect(await post(handle)).toMatchObject({ status: 200 });
     expect(await post(other)).toMatchObject({ status: 200 });
+  });
+
+  it('can be ended by whoever holds the secret, in any language', async () => {
+    const name = 'python';
+    const handle = await parked(name);
+    const result = { status: 'error', message: 'the job found no disk' };
+    const tell = async (): Promise<number | null> => {
+      const variables = { PATH: process.env['PATH'], LEVELHOOK_SIGNING_SECRETS: setting.secret };
+      const child = spawn('python3', ['functions/examples/10-python/callback.py'], { env: variables, stdio: 'pipe' });
+      child.stdin.end(JSON.stringify({ handle, result }));
+      const [code] = (await once(child, 'exit')) as [number | null];
+      return code;
+    };
+    expect(await tell()).toBe(0);
+    await eventually(async () => expect(runs.get(name)).toHaveLength(2));
+    expect(await queue.errors(`${namespace}/${name}`)).toEqual(['the job found no disk']);
+    expect(await tell()).toBe(3);
+    await completeRun(handleOf(name, 1), { status: 'done' }, options());
   });
 
   it('may end before its 202 is there', async () => {
