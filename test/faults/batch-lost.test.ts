@@ -1,7 +1,12 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parse } from 'yaml';
 import { afterEach, describe, expect, inject, it } from 'vitest';
 import type { OutcomeBody } from '../../src/contract/index.ts';
 import { BATCHER, batcher, batchesOf } from '../harness/batching.ts';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
+import { CuttingProxy } from '../harness/cutting-proxy.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { QueueClient } from '../harness/queue-client.ts';
@@ -17,10 +22,13 @@ class Scene {
   readonly namespace = uniqueName('lost-batch');
   readonly #setting: Setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   readonly fn = new ServedFunction(batcher(this.namespace), this.#setting);
+  #gatewayKubeconfig = this.#setting.kubeconfig;
   #cluster!: Cluster;
   #gateway!: Awaited<ReturnType<typeof startGateway>>;
 
-  async start(onAnswer: OnAnswer): Promise<void> {
+  /** @param lagMs how far the gateway's watches are behind. */
+  async start(onAnswer: OnAnswer, lagMs = 0): Promise<void> {
+    if (lagMs > 0) await this.#lag(lagMs);
     this.#cluster = await this.started.cluster(inject('kubeconfig'), this.namespace);
     await this.fn.open();
     this.started.add(() => this.fn.close());
@@ -39,6 +47,16 @@ class Scene {
     await queue.resume();
   }
 
+  async #lag(lagMs: number): Promise<void> {
+    const { kubeconfig } = this.#setting;
+    const directory = await mkdtemp(join(tmpdir(), 'levelhook-test-batch-'));
+    this.started.add(() => rm(directory, { recursive: true }));
+    const { clusters } = parse(await readFile(kubeconfig, 'utf8')) as { clusters: { cluster: { server: string } }[] };
+    const lag = await CuttingProxy.start(clusters[0]?.cluster.server ?? '', lagMs);
+    this.started.add(() => lag.stop());
+    this.#gatewayKubeconfig = await lag.kubeconfig(kubeconfig, join(directory, 'lagging'));
+  }
+
   async replaceGateway(): Promise<void> {
     await this.#gateway.process.kill('SIGKILL');
     // What was in flight must be on record: nothing is promised about it.
@@ -47,7 +65,8 @@ class Scene {
 
   async #startGateway(nothingInFlight: 'true' | 'false') {
     const variables = { LEVELHOOK_NOTHING_IN_FLIGHT: nothingInFlight };
-    const gateway = this.started.keep(await startGateway(this.#setting, [this.fn.url], variables));
+    const setting = { ...this.#setting, kubeconfig: this.#gatewayKubeconfig };
+    const gateway = this.started.keep(await startGateway(setting, [this.fn.url], variables));
     await untilReady(gateway.url);
     return gateway;
   }
@@ -120,5 +139,15 @@ describe('of a batch that has written', () => {
       const retries = batchesOf(scene.fn.triggers, name).filter(({ attempt }) => attempt === 2);
       expect(retries).toEqual([{ size: 1, attempt: 2 }]);
     }
+  });
+
+  it('much is made twice when the answers do not say what was written', { timeout: 120_000 }, async () => {
+    scene = new Scene();
+    const forget = (outcome: OutcomeBody): OutcomeBody => ({
+      ...outcome,
+      results: outcome.results.map((result) => ('writes' in result ? { ...result, writes: [] } : result)),
+    });
+    await scene.start(forget, 500);
+    expect(Math.max(...(await scene.settled()))).toBeGreaterThan(CHILDREN);
   });
 });
