@@ -10,9 +10,11 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { resource, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
-import { decodeTrigger, generateSecret, importSecret, verify } from '../../src/contract/index.ts';
+import { decodeTrigger, generateSecret, importSecret, LEVELHOOK_HEADER, verify } from '../../src/contract/index.ts';
 import { descriptionSchema } from '../../src/contract/description-schema.ts';
+import { callbackSchema } from '../../src/contract/callback-schema.ts';
 import { outcomeSchema } from '../../src/contract/outcome-schema.ts';
+import { completeRun, continueRun, type RunHandle } from '../../src/function/callback.ts';
 import { controller, createFunctionApp } from '../../src/function/index.ts';
 import { describeFunction } from '../../src/gateway/controllers/describe.ts';
 import { CacheAccess } from '../../src/gateway/dispatch/cache-access.ts';
@@ -42,12 +44,14 @@ const code: Record<DocumentName, (value: unknown) => boolean> = {
   },
   outcome: (value) => outcomeSchema.safeParse(value).success,
   description: (value) => descriptionSchema.safeParse(value).success,
+  callback: (value) => callbackSchema.safeParse(value).success,
 };
 
 const published: Record<DocumentName, ValidateFunction> = {
   trigger: ajv.compile(jsonSchema('trigger')),
   outcome: ajv.compile(jsonSchema('outcome')),
   description: ajv.compile(jsonSchema('description')),
+  callback: ajv.compile(jsonSchema('callback')),
 };
 
 describe('the published contract', () => {
@@ -97,7 +101,11 @@ describe('what gateway and SDK send', () => {
     const secret = generateSecret();
     const keys = [await importSecret(secret)];
     const pods = resource('v1', 'Pod');
-    const web = controller({ name: 'web', for: pods, timeoutSeconds: 5 }).reconcile(async (_request, { api }) => {
+    const handles: RunHandle[] = [];
+    const declared = { name: 'web', for: pods, timeoutSeconds: 5, maxBatch: 10, callbackSeconds: 600 };
+    const web = controller(declared).reconcile(async ({ name }, { api, handle }) => {
+      if (handle) handles.push(handle);
+      if (name === 'c') return { outcomeWithinSeconds: 60 };
       await api.create(pods, { metadata: { name: 'x' } });
       return { requeueAfterSeconds: 5 };
     });
@@ -113,7 +121,7 @@ describe('what gateway and SDK send', () => {
         const init = { method: incoming.method ?? '', headers: incoming.headers as Record<string, string> };
         const answer = await app.request('/', { ...init, ...(given === '' ? {} : { body: given }) });
         bodies.push({ given, answered: await answer.text() });
-        response.end(bodies.at(-1)?.answered);
+        response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(bodies.at(-1)?.answered);
       })();
     });
     server.listen(0, '127.0.0.1');
@@ -131,19 +139,44 @@ describe('what gateway and SDK send', () => {
         lifetimeMs: 60_000,
         timeoutMs: 5000,
       });
-      const options = { ...shared, controller: 'web', endpoint, cacheAccess, views: [], logTriggers: false };
+      const callback = async () => ({ url: 'https://gateway.example.com/x', token: 't', maxSeconds: 600 });
+      const options = {
+        ...shared,
+        callback,
+        controller: 'web',
+        endpoint,
+        cacheAccess,
+        views: [],
+        timeoutMs: 5000,
+        logTriggers: false,
+      };
       const dispatcher = new Dispatcher(options);
       const reasons = [
         { type: 'manual' as const, message: 'm' },
         { type: 'updated' as const, object: 'v1/Pod a/b' },
       ];
       const run = { key: 'a/b', run: 7, failures: 2, reasons, deadlineMs: Date.now() + 5000 };
-      expect(await dispatcher.run(run)).toMatchObject({ kind: 'known', againAfterMs: 5000 });
+      const finishes = await dispatcher.runAll([run, { ...run, key: 'a/c', run: 8 }]);
+      expect(finishes).toMatchObject([{ kind: 'known', againAfterMs: 5000 }, { kind: 'busy' }]);
       expect(await describeFunction(endpoint)).toMatchObject({ name: 'web' });
     } finally {
       await endpoint.close();
       server.close();
     }
+    const callbacks: unknown[] = [];
+    const post = async (_url: unknown, init?: RequestInit): Promise<Response> => {
+      callbacks.push(JSON.parse(init?.body as string));
+      return new Response('{"withinSeconds":30}', { headers: { [LEVELHOOK_HEADER]: 'v1' } });
+    };
+    const [handle] = handles;
+    if (!handle) throw new Error('no handle');
+    const api = async () => ({ status: 500, body: '' });
+    const run = await continueRun(handle, { secrets: [secret], fetch: post, withinSeconds: 60, api });
+    expect(run.deadlineMs).toBeLessThanOrEqual(Date.now() + 30_000);
+    await run.complete({ status: 'error', message: 'm', retryAfterSeconds: 5 });
+    await completeRun(handle, { status: 'done', requeueAfterSeconds: 5 }, { secrets: [secret], fetch: post });
+    expect(callbacks).toHaveLength(3);
+    for (const each of callbacks) expect(strictly('callback', each)).toEqual([]);
     const [trigger, description] = bodies.map(({ given, answered }) => ({
       given,
       answered: JSON.parse(answered) as unknown,

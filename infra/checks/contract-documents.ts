@@ -3,6 +3,7 @@
  * files against it; `npm run update-contract` writes them.
  */
 import { z } from 'zod';
+import { callbackSchema } from '../../src/contract/callback-schema.ts';
 import { descriptionSchema } from '../../src/contract/description-schema.ts';
 import { LEVELHOOK_HEADER } from '../../src/contract/outcome.ts';
 import { outcomeSchema } from '../../src/contract/outcome-schema.ts';
@@ -11,7 +12,12 @@ import { triggerSchema } from '../../src/contract/trigger-schema.ts';
 
 type Json = { [name: string]: unknown };
 
-const SCHEMAS = { trigger: triggerSchema, outcome: outcomeSchema, description: descriptionSchema };
+const SCHEMAS = {
+  trigger: triggerSchema,
+  outcome: outcomeSchema,
+  description: descriptionSchema,
+  callback: callbackSchema,
+};
 export type DocumentName = keyof typeof SCHEMAS;
 
 /** File names and contents, in the order in which the README names them. */
@@ -61,9 +67,7 @@ function openApi(): Json {
     security: [{ signature: [] }],
     paths: {
       '/': {
-        parameters: ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => ({
-          $ref: `#/components/parameters/${name}`,
-        })),
+        parameters: parameters(),
         get: {
           operationId: 'describe',
           summary: 'What controller this function is. The signed body is empty.',
@@ -78,11 +82,27 @@ function openApi(): Json {
         post: {
           operationId: 'reconcile',
           summary: 'Reconcile some keys before a deadline.',
-          requestBody: { required: true, content: json('trigger', ['trigger-first-run', 'trigger-retry']) },
+          requestBody: {
+            required: true,
+            content: json('trigger', ['trigger-first-run', 'trigger-retry', 'trigger-batch', 'trigger-callback']),
+          },
           responses: {
             200: {
               description: 'What became of each key.',
-              content: json('outcome', ['outcome-done', 'outcome-error', 'outcome-terminal', 'outcome-unknown']),
+              content: json('outcome', [
+                'outcome-done',
+                'outcome-error',
+                'outcome-terminal',
+                'outcome-unknown',
+                'outcome-batch',
+              ]),
+            },
+            202: {
+              description:
+                'Some of the results are `accepted`: those runs go on, and their outcome comes to the callback. Only with the ' +
+                `header ${LEVELHOOK_HEADER}, and only to a trigger that names a callback.`,
+              headers: ourHeader(),
+              content: json('outcome', ['outcome-accepted']),
             },
             400: refusal(
               'Another contract version, or another controller. Unknown to the gateway: counts as a failure.',
@@ -103,6 +123,7 @@ function openApi(): Json {
                 'outcome: the run may still be going on. It counts as a failure, and the key waits for the deadline.',
             },
           },
+          callbacks: { outcome: { '{$request.body#/callback/url}': { post: callbackOperation() } } },
         },
       },
     },
@@ -129,6 +150,52 @@ function openApi(): Json {
       },
     },
   };
+}
+
+/** What the gateway answers, and what a function does then. */
+function callbackOperation(): Json {
+  const again = 'Send it again after a while, signed anew.';
+  return {
+    operationId: 'conclude',
+    summary: 'The outcome of a run that went on, or a word that it still does. Signed as the trigger is.',
+    parameters: parameters(),
+    requestBody: { required: true, content: json('callback', ['callback-done', 'callback-accepted']) },
+    responses: {
+      200: {
+        description: 'Taken.',
+        headers: ourHeader(),
+        content: {
+          'application/json': {
+            schema: {
+              type: 'object',
+              properties: {
+                withinSeconds: { type: 'number', description: 'To `accepted`: for so long from now, and no longer.' },
+              },
+            },
+          },
+        },
+      },
+      400: refusal('The body is no callback, or for another controller.'),
+      401: refusal('The signature is missing, wrong, or too old.'),
+      404: refusal('There is no such controller.'),
+      409: refusal('The run is over, and the next one of its key is under way. Stop writing.'),
+      410: refusal('The run is over: its outcome has come, its time was up, or Redis has lost it. Stop writing.'),
+      413: refusal('More than 1 MiB.'),
+      503: refusal(`Not now. ${again}`),
+      default: { description: `An answer without the header ${LEVELHOOK_HEADER}, or none: nobody knows. ${again}` },
+    },
+  };
+}
+
+function parameters(): Json[] {
+  return ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => ({
+    $ref: `#/components/parameters/${name}`,
+  }));
+}
+
+function ourHeader(): Json {
+  const description = `"${CONTRACT_VERSION}": no proxy's answer.`;
+  return { [LEVELHOOK_HEADER]: { description, schema: { type: 'string' } } };
 }
 
 function json(schema: DocumentName, examples: readonly string[]): Json {

@@ -24,6 +24,10 @@ describe('descriptionSchema', () => {
     { name: 'a'.repeat(63) },
     { concurrency: 1000 },
     { timeoutSeconds: 1.5 },
+    { maxBatch: 1 },
+    { maxBatch: 100 },
+    { callbackSeconds: 1 },
+    { callbackSeconds: 86_400 },
   ])('accepts %o', (part) => {
     expect(descriptionSchema.parse({ ...least, ...part })).toMatchObject(part);
   });
@@ -47,6 +51,11 @@ describe('descriptionSchema', () => {
     { timeoutSeconds: 0 },
     { timeoutSeconds: 901 },
     { timeoutSeconds: '15' },
+    { maxBatch: 0 },
+    { maxBatch: 101 },
+    { maxBatch: 1.5 },
+    { callbackSeconds: 0 },
+    { callbackSeconds: 86_401 },
   ])('refuses %o', (part) => {
     expect(descriptionSchema.safeParse({ ...least, ...part }).success).toBe(false);
   });

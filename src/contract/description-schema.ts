@@ -1,7 +1,11 @@
 import { z } from 'zod';
 import { CONTRACT_VERSION } from './trigger.ts';
 import type { IndexSpec } from './cache-layout.ts';
+import { MAX_CALLBACK_SECONDS } from './outcome-schema.ts';
 import type { Description } from './description.ts';
+
+/** Their results share one answer of 1 MiB, and one deadline. */
+export const MAX_BATCH = 100;
 
 const groupVersionKind = z.object({ apiVersion: z.string().min(1), kind: z.string().min(1) });
 
@@ -50,6 +54,21 @@ export const descriptionSchema: z.ZodType<Description> = z
       .describe('Indexes beside those by namespace and controller, for lists.'),
     concurrency: z.int().min(1).max(1000).default(1).describe('Keys at a time, over all gateways.'),
     timeoutSeconds: z.number().min(1).max(900).default(15).describe('The time a run may take.'),
+    maxBatch: z
+      .int()
+      .min(1)
+      .max(MAX_BATCH)
+      .exactOptional()
+      .describe('Requests in one trigger, at most; each counts towards `concurrency`. One when absent.'),
+    callbackSeconds: z
+      .number()
+      .min(1)
+      .max(MAX_CALLBACK_SECONDS)
+      .exactOptional()
+      .describe(
+        'A run may be answered with 202 and go on, for this long at most without a word. Triggers name a callback then. ' +
+          'After Redis has lost data the keys wait for as long.',
+      ),
     queue: queue.exactOptional().describe('Limits of the queue; none when absent.'),
   })
   .describe('What a function says of its controller, in answer to a signed GET.');

@@ -31,6 +31,16 @@ export interface Description {
   readonly concurrency: number;
   /** The time a run may take, in seconds. Default 15. */
   readonly timeoutSeconds: number;
+  /**
+   * Keys in one trigger, at most: the function answers one result for each, and each counts towards `concurrency`.
+   * A gateway that does not know this, and a key that has failed, come with one. Default 1.
+   */
+  readonly maxBatch?: number;
+  /**
+   * Its runs may go on after the answer (a 202), for this long at most without a word. After Redis has lost data its keys
+   * wait for as long. Default: triggers name no callback.
+   */
+  readonly callbackSeconds?: number;
   /** How its queue behaves. Default: no limits, retried for ever. */
   readonly queue?: QueueDescription;
 }

@@ -26,6 +26,7 @@ export {
   tokenKeyId,
   verifyCacheToken,
 } from './cache-token.ts';
+export type { CallbackBody } from './callback.ts';
 export type { Description, QueueDescription, WatchMap } from './description.ts';
 export { LEVELHOOK_HEADER, type OutcomeBody, type RequestResult, type Write } from './outcome.ts';
 export { isLoopback, isSecureUrl } from './secure-url.ts';
@@ -41,6 +42,7 @@ export {
 } from './signature.ts';
 export {
   type CacheLocation,
+  type CallbackLocation,
   CONTRACT_VERSION,
   ContractError,
   decodeTrigger,

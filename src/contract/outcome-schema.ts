@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { OutcomeBody } from './outcome.ts';
+import type { OutcomeBody, RequestResult } from './outcome.ts';
 import { CONTRACT_VERSION } from './trigger.ts';
 
 const writes = z
@@ -30,38 +30,73 @@ const seconds = z
 
 const message = z.string().describe("For the log and the key's history. Never holds a secret.");
 
+/** The longest time for which a run may go on without a word: a day. */
+export const MAX_CALLBACK_SECONDS = 86_400;
+
+export const resultSchema: z.ZodType<RequestResult> = z.discriminatedUnion('status', [
+  z
+    .object({
+      status: z.literal('done'),
+      requeueAfterSeconds: seconds.describe('Run again after this time. Replaces an earlier such wish.'),
+      writes,
+    })
+    .describe('All is as it should be, or on its way there.'),
+  z
+    .object({
+      status: z.literal('error'),
+      message,
+      retryAfterSeconds: seconds.describe("Instead of the backoff's time."),
+      writes,
+    })
+    .describe('Try again, after a backoff.'),
+  z
+    .object({ status: z.literal('terminal'), message, writes })
+    .describe('Trying again will not help: the key rests until something changes.'),
+  z
+    .object({ status: z.literal('unknown'), message })
+    .describe(
+      'The function cannot tell what was done: no answer to a write came, or a 5xx; or a run of a batch did not end. ' +
+        'The key waits for its deadline.',
+    ),
+  z
+    .object({
+      status: z.literal('accepted'),
+      withinSeconds: z.number().min(1).max(MAX_CALLBACK_SECONDS).describe("At most the callback's `maxSeconds`."),
+    })
+    .describe(
+      "The run goes on, and its outcome comes to the trigger's callback within this time. In an answer of 202, and only " +
+        'to a trigger that names a callback.',
+    ),
+]);
+
 /** Decodes a function's answer on the gateway's side. A separate file: zod is no part of a function's bundle. */
 export const outcomeSchema: z.ZodType<OutcomeBody> = z
   .object({
     version: z.literal(CONTRACT_VERSION),
-    results: z
-      .array(
-        z.discriminatedUnion('status', [
-          z
-            .object({
-              status: z.literal('done'),
-              requeueAfterSeconds: seconds.describe('Run again after this time. Replaces an earlier such wish.'),
-              writes,
-            })
-            .describe('All is as it should be, or on its way there.'),
-          z
-            .object({
-              status: z.literal('error'),
-              message,
-              retryAfterSeconds: seconds.describe("Instead of the backoff's time."),
-              writes,
-            })
-            .describe('Try again, after a backoff.'),
-          z
-            .object({ status: z.literal('terminal'), message, writes })
-            .describe('Trying again will not help: the key rests until something changes.'),
-          z
-            .object({ status: z.literal('unknown'), message })
-            .describe(
-              'The function cannot tell whether a write was done: no answer came, or a 5xx. The key waits for its deadline.',
-            ),
-        ]),
-      )
-      .describe('One for each request of the trigger, in their order.'),
+    results: z.array(resultSchema).describe('One for each request of the trigger, in their order.'),
   })
-  .describe('The body of the 200 answer to a trigger.');
+  .describe('The body of the 200 answer to a trigger; of the 202 answer when a result is `accepted`.');
+
+const results = z.object({ version: z.literal(CONTRACT_VERSION), results: z.array(z.unknown()) });
+
+/**
+ * The results of an answer, each by itself: one that cannot be read says nothing about the others.
+ * @throws TypeError when the answer is no list of results.
+ */
+export function decodeResults(value: unknown): readonly (RequestResult | TypeError)[] {
+  return decoded(results, value).results.map((each, at) => {
+    const parsed = resultSchema.safeParse(each);
+    return parsed.success ? parsed.data : issueOf(parsed.error, ['results', at]);
+  });
+}
+
+function decoded<T>(schema: z.ZodType<T>, value: unknown): T {
+  const parsed = schema.safeParse(value);
+  if (!parsed.success) throw issueOf(parsed.error);
+  return parsed.data;
+}
+
+function issueOf(error: z.ZodError, at: readonly PropertyKey[] = []): TypeError {
+  const [issue] = error.issues;
+  return new TypeError(`${[...at, ...(issue?.path ?? [])].join('.')}: ${issue?.message}`);
+}

@@ -41,9 +41,17 @@ export type RequestResult =
        * answer, the gateway waits for the deadline, and then for a cache that shows everything from before it.
        */
       readonly message: string;
+    }
+  | {
+      readonly status: 'accepted';
+      /**
+       * The run goes on; its outcome comes to the callback that the trigger named, within this time. In an answer of 202
+       * only, never in one of 200. In a callback: it still goes on, for so long from now.
+       */
+      readonly withinSeconds: number;
     };
 
-/** The body of a function's 200 answer: one result for each request, in their order. */
+/** The body of a function's 200 or 202 answer: one result for each request, in their order. */
 export interface OutcomeBody {
   readonly version: typeof CONTRACT_VERSION;
   readonly results: readonly RequestResult[];

@@ -77,6 +77,16 @@ export const triggerSchema = z
           ),
       })
       .describe("Where the gateway's cache is."),
-    requests: z.array(request).min(1).describe('One unless the function asked for batches.'),
+    callback: z
+      .object({
+        url: z.string().min(1).describe('Takes a signed POST with the body of `callback.schema.json`.'),
+        token: z.string().describe('Opaque: sent back as it is.'),
+        maxSeconds: z.number().describe('The longest `withinSeconds`.'),
+      })
+      .exactOptional()
+      .describe(
+        'Absent: the answer must not be 202. Only for a function that describes itself with `callbackSeconds`.',
+      ),
+    requests: z.array(request).min(1).describe('One, or as many as the `maxBatch` of the description allows.'),
   })
   .describe('The body of the signed POST by which the gateway asks a function to reconcile.');

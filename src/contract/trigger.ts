@@ -37,8 +37,20 @@ export interface Trigger {
   /** Seconds left when the trigger was sent. The function takes the earlier of this and `deadline`: clocks differ. */
   readonly remainingSeconds: number;
   readonly cache: CacheLocation;
-  /** At least one; more only for a function that asked for batches. */
+  /** At least one; more only for a function whose description says `maxBatch`. Each key once. */
   readonly requests: readonly TriggerRequest[];
+  /** Only for a function whose description says `callbackSeconds`, and from a gateway that such a function can reach. */
+  readonly callback?: CallbackLocation;
+}
+
+/** Where the outcome of a run is sent that goes on after the answer to its trigger. */
+export interface CallbackLocation {
+  /** Takes a signed `POST` with a `CallbackBody`, at every gateway of the cluster. */
+  readonly url: string;
+  /** Opaque: tells this queue from one of the same name that lost its data, and begins to count its runs anew. */
+  readonly token: string;
+  /** The longest time for which a run may go on without a word. */
+  readonly maxSeconds: number;
 }
 
 /** Where the function finds the gateway's cache. */

@@ -32,14 +32,21 @@ export const METRICS = {
     controller_runtime_reconcile_total: { help: 'Runs by result.', labels: ['controller', 'result'] },
     controller_runtime_reconcile_errors_total: { help: 'Runs that ended in an error.', labels: ['controller'] },
     rest_client_requests_total: { help: 'Requests to the apiserver.', labels: ['code', 'method'] },
-    levelhook_triggers_total: { help: 'Triggers by what came back.', labels: ['controller', 'outcome'] },
+    levelhook_triggers_total: {
+      help: 'Keys that were sent in triggers, by what came back.',
+      labels: ['controller', 'outcome'],
+    },
     levelhook_unknown_outcomes_total: {
-      help: 'Triggers after which nobody knows what the run did, by reason.',
+      help: 'Keys of triggers after which nobody knows what the run did, by reason.',
       labels: ['controller', 'reason'],
     },
     levelhook_withheld_triggers_total: {
-      help: 'Triggers not sent, since the function cannot use them now, by reason.',
+      help: 'Keys not sent, since the function cannot use triggers now, by reason.',
       labels: ['controller', 'reason'],
+    },
+    levelhook_callbacks_total: {
+      help: 'Callbacks of runs that went on, by what became of them.',
+      labels: ['controller', 'end'],
     },
     levelhook_lost_outcomes_total: { help: 'Runs whose deadline passed without an outcome.', labels: ['controller'] },
     levelhook_impossible_writes_total: {

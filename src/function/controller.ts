@@ -1,5 +1,6 @@
 import type { KubernetesObject, Logger, ObjectKey, Resource } from '../core/index.ts';
 import type { IndexSpec, QueueDescription, Reason, WatchMap } from '../contract/index.ts';
+import type { RunHandle } from './run-handle.ts';
 import type { ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
 
@@ -19,12 +20,23 @@ export interface Context {
   readonly log: Logger;
   /** Aborted at the deadline, and when the gateway hangs up. */
   readonly signal: AbortSignal;
+  /**
+   * This run, for whoever goes on with it after the answer: plain JSON, to be handed to a job or another process and given to
+   * `levelhook/function/callback` there. Undefined when the controller does not say `callbackSeconds`, or the gateway
+   * cannot be reached for it.
+   */
+  readonly handle?: RunHandle;
 }
 
 /** What a run asks for. Nothing, for most: whatever changes next wakes the key. */
 export interface Result {
   /** Run again after this time at the latest. Replaces an earlier such wish. */
   readonly requeueAfterSeconds?: number;
+  /**
+   * The run goes on elsewhere, with `context.handle`, and says how it ended within this time: until then the key waits, and
+   * takes no slot. Only where there is a handle, and `callbackSeconds` at most.
+   */
+  readonly outcomeWithinSeconds?: number;
 }
 
 /**
@@ -54,6 +66,17 @@ export interface ControllerOptions {
   readonly concurrency?: number;
   /** The time a run may take. Default 15. */
   readonly timeoutSeconds?: number;
+  /**
+   * Keys in one trigger, at most 100: they run at the same time, and count towards `concurrency`, which must allow as
+   * many. Worth it for short runs of many keys. Default 1.
+   */
+  readonly maxBatch?: number;
+  /**
+   * Runs may go on after they have returned (`Result.outcomeWithinSeconds`), for this long at most without a word, a day at
+   * most. Keep it short and say so from time to time (`continueRun`): it is also how long the keys wait when Redis has
+   * lost data. Default: they may not.
+   */
+  readonly callbackSeconds?: number;
   /** Attempts, rate and debounce. Default: no limits. */
   readonly queue?: QueueDescription;
 }

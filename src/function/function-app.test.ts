@@ -226,15 +226,15 @@ describe('a function app answers', () => {
     ]);
   });
 
-  it('several requests with a result for each, in their order, one after the other', async () => {
+  it('several requests with a result for each, in their order, run at the same time', async () => {
     const running: string[] = [];
+    const all = Promise.withResolvers<void>();
     const requests = ['one', 'two', 'three', 'four'].map((name, at) => ({ ...request, name, run: at }));
     const results = await resultsOf(
       appOf(async ({ name }, { api }) => {
-        expect(running).toEqual([]);
         running.push(name);
-        await new Promise((resolve) => setTimeout(resolve, 5));
-        running.pop();
+        if (running.length === requests.length) all.resolve();
+        await all.promise;
         if (name === 'two') throw new Error('broken');
         if (name === 'three') return { requeueAfterSeconds: 5 };
         if (name === 'four') {
@@ -280,6 +280,55 @@ describe('a function app answers', () => {
       throw new Error('at once');
     }) as Reconcile;
     expect(await resultOf(run)).toMatchObject({ status: 'error', message: 'at once' });
+  });
+});
+
+describe('a run that goes on', () => {
+  const callback = { url: 'https://gateway.example.com/cache/callbacks/web', token: 't', maxSeconds: 600 };
+
+  it('is accepted by 202, and its handle says all that is needed to tell its outcome', async () => {
+    const handles: unknown[] = [];
+    const app = appOf(async ({ name }, { handle }) => {
+      handles.push(handle);
+      return name === 'b' ? { outcomeWithinSeconds: 60 } : undefined;
+    });
+    const requests = [request, { name: 'node', attempt: 1, run: 8, reasons: [] }];
+    const response = await send(app, trigger({ callback, requests }));
+    expect(response.status).toBe(202);
+    expect(response.headers.get(LEVELHOOK_HEADER)).toBe('v1');
+    expect(await response.json()).toEqual({
+      version: 'v1',
+      results: [
+        { status: 'accepted', withinSeconds: 60 },
+        { status: 'done', writes: [] },
+      ],
+    });
+    expect(handles).toEqual([
+      { ...callback, controller: 'web', namespace: 'a', name: 'b', run: 7 },
+      { ...callback, controller: 'web', name: 'node', run: 8 },
+    ]);
+  });
+
+  it.each<[string, number, Partial<Trigger>, RegExp]>([
+    ['a gateway that names no callback', 60, {}, /outcomeWithinSeconds is 60: there is no handle/],
+    ['longer than it may', 601, { callback }, /601: it must lie between 1 and 600/],
+    ['no time', 0, { callback }, /0: it must lie/],
+    ['what is no number', Number.NaN, { callback }, /NaN: it must lie/],
+  ])('is not, with %s', async (_what, outcomeWithinSeconds, given, message) => {
+    const response = await send(
+      appOf(async () => ({ outcomeWithinSeconds })),
+      trigger(given),
+    );
+    expect(response.status).toBe(200);
+    expect(await response.json()).toMatchObject({
+      results: [{ status: 'terminal', message: expect.stringMatching(message) }],
+    });
+  });
+
+  it('and batches are part of what a controller says of itself, when it does', async () => {
+    const web = controller({ name: 'web', for: sets, maxBatch: 10, callbackSeconds: 600 }).reconcile(async () => {});
+    const response = await send(appOf(web), '', { method: 'GET' });
+    expect(await response.json()).toMatchObject({ maxBatch: 10, callbackSeconds: 600 });
   });
 });
 
@@ -390,6 +439,26 @@ describe('a gateway of a later version', () => {
 });
 
 describe('the deadline of a run', () => {
+  it('is a little earlier in a batch: one that does not end takes no result with it, and sends nothing more', async () => {
+    const refused: unknown[] = [];
+    const startedAt = Date.now();
+    const results = await resultsOf(
+      appOf(async ({ name }, { api, signal }) => {
+        if (name === 'done') return;
+        await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+        await api.create(pods, { metadata: { name } }).catch((error: unknown) => refused.push(error));
+        await new Promise(() => {});
+      }),
+      { remainingSeconds: 0.5, requests: ['hangs', 'done', 'hangs'].map((name, run) => ({ ...request, name, run })) },
+    );
+    const hung = { status: 'unknown', message: 'the run did not end before the deadline' };
+    expect(results).toEqual([hung, { status: 'done', writes: [] }, hung]);
+    // Before the gateway's deadline, by its clock: a timer is never early.
+    expect(Date.now() - startedAt).toBeGreaterThanOrEqual(448);
+    expect(refused).toMatchObject([{ name: 'DeadlineError' }, { name: 'DeadlineError' }]);
+    expect(sent).toEqual([]);
+  });
+
   it.each<[string, Partial<Trigger>]>([
     ['the time left', { remainingSeconds: 0.05 }],
     ['the absolute time', { deadline: new Date(Date.now() + 50).toISOString() }],

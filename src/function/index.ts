@@ -31,3 +31,4 @@ export { DeadlineError, RetryAfterError, TerminalError } from './errors.ts';
 export { fetchTransport, type FetchTransportOptions } from './fetch-transport.ts';
 export { createFunctionApp, type FunctionAppOptions } from './function-app.ts';
 export { type CacheFetch, httpCache, HttpReader, type HttpReaderOptions } from './http-reader.ts';
+export type { RunHandle } from './run-handle.ts';

@@ -5,6 +5,7 @@ import type { CacheReader } from './cache-reader.ts';
 import { isCached } from './cache-views.ts';
 import type { Controller } from './controller.ts';
 import { RetryAfterError, TerminalError } from './errors.ts';
+import type { RunHandle } from './run-handle.ts';
 
 export interface RunOptions {
   readonly cache: (signal: AbortSignal) => CacheReader;
@@ -15,7 +16,7 @@ export interface RunOptions {
   readonly now: () => number;
 }
 
-/** Runs the requests of one trigger, one after the other, until its deadline. One result each; never rejects. */
+/** Runs the requests of one trigger, all at the same time, until its deadline. One result each; never rejects. */
 export async function runTrigger(
   controller: Controller,
   trigger: Trigger,
@@ -23,30 +24,46 @@ export async function runTrigger(
 ): Promise<RequestResult[]> {
   const now = options.now();
   // The earlier of the two: this machine's clock and the gateway's may differ.
-  const deadlineMs = Math.min(Date.parse(trigger.deadline), now + trigger.remainingSeconds * 1000);
+  const triggerMs = Math.min(Date.parse(trigger.deadline), now + trigger.remainingSeconds * 1000);
+  const isBatch = trigger.requests.length > 1;
+  // A run that does not end must not take the others' results with it: the answer leaves before the deadline.
+  const deadlineMs = isBatch ? triggerMs - Math.min(ANSWER_MS, (triggerMs - now) / 10) : triggerMs;
   const deadline = new AbortController();
   const timer = setTimeout(() => deadline.abort(new Error('the deadline has passed')), Math.max(0, deadlineMs - now));
   const signal = AbortSignal.any([deadline.signal, options.hangUp]);
   try {
-    const cache = options.cache(signal);
-    const results = [];
-    for (const request of trigger.requests)
-      results.push(await runRequest(controller, trigger, request, { ...options, cache, signal, deadlineMs }));
-    return results;
+    const given = { ...options, cache: options.cache(signal), signal, deadlineMs };
+    const runs = trigger.requests.map((request) => runRequest(controller, trigger, request, given));
+    return await Promise.all(isBatch ? runs.map((run) => Promise.race([run, cutOff(signal)])) : runs);
   } finally {
     clearTimeout(timer);
   }
 }
 
+/** What is left of a batch's time for its answer, at most: a tenth of a shorter one. */
+const ANSWER_MS = 500;
+
+/** The run may still be doing things that nobody can stop; it sends no write any more. */
+function cutOff(signal: AbortSignal): Promise<RequestResult> {
+  return new Promise((resolve) => {
+    const over = (): void => resolve({ status: 'unknown', message: 'the run did not end before the deadline' });
+    if (signal.aborted) return over();
+    signal.addEventListener('abort', over, { once: true });
+  });
+}
+
 async function runRequest(
   controller: Controller,
-  { cache: location }: Trigger,
+  { cache: location, callback }: Trigger,
   request: TriggerRequest,
   options: Omit<RunOptions, 'cache'> & { cache: CacheReader; signal: AbortSignal; deadlineMs: number },
 ): Promise<RequestResult> {
   const { signal, deadlineMs, now } = options;
   const api = new ApiWriter(options.api, { signal, deadlineMs, now });
-  const result = await resultOf(controller, request, api, options);
+  const { namespace, name, run } = request;
+  const key = namespace === undefined ? { name } : { namespace, name };
+  const handle = callback && { ...callback, controller: controller.name, ...key, run };
+  const result = await resultOf(controller, request, api, handle, options);
   // What is not cached the next run cannot miss there: an Event that may or may not exist delays nothing.
   const doubt = api.unanswered.find((write) => isCached(location, write));
   return doubt ? { status: 'unknown', message: doubt.message } : result;
@@ -56,6 +73,7 @@ async function resultOf(
   controller: Controller,
   request: TriggerRequest,
   api: ApiWriter,
+  handle: RunHandle | undefined,
   options: Omit<RunOptions, 'cache'> & { cache: CacheReader; signal: AbortSignal },
 ): Promise<RequestResult> {
   const { signal } = options;
@@ -63,7 +81,16 @@ async function resultOf(
   const { namespace, name, attempt, reasons } = request;
   const given = { ...(namespace === undefined ? {} : { namespace }), name, attempt, reasons };
   try {
-    const result = await controller.run(given, { cache: options.cache, api, log, signal });
+    const context = { cache: options.cache, api, log, signal, ...(handle ? { handle } : {}) };
+    const result = await controller.run(given, context);
+    const within = result?.outcomeWithinSeconds;
+    if (within !== undefined) {
+      const most = handle?.maxSeconds ?? 0;
+      if (within >= 1 && within <= most) return { status: 'accepted', withinSeconds: within };
+      throw new TerminalError(
+        `outcomeWithinSeconds is ${within}: ${most ? `it must lie between 1 and ${most}` : 'there is no handle'}`,
+      );
+    }
     const seconds = result?.requeueAfterSeconds;
     // Sent as it is, it would make the whole answer unreadable, and the key would wait for its deadline.
     if (seconds !== undefined && !isDuration(seconds)) {

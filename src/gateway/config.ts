@@ -67,7 +67,7 @@ const schema = z.object({
     )
     .default(COMPRESS_ABOVE),
   /**
-   * Where functions reach the cache API, as `https://gateway.example.com/cache`. Default: the gateway's own address, when
+   * Where functions reach the cache API and send callbacks, as `https://gateway.example.com/cache`. Default: the gateway's own address, when
    * that is loopback. It is told, with a token, to functions that are called by https or on loopback.
    */
   LEVELHOOK_CACHE_URL: z

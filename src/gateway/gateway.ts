@@ -44,9 +44,10 @@ import { removeLeftovers } from './manager/leftovers.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
 import { PrometheusMetrics } from './manager/metrics.ts';
 import { Recovery } from './manager/recovery.ts';
-import { AdminServer, CACHE_PATH } from './server/admin-server.ts';
+import { AdminServer, CACHE_PATH, CALLBACK_PATH } from './server/admin-server.ts';
 import { CacheApi } from './server/cache-api/cache-api.ts';
 import { Catalog } from './server/cache-api/catalog.ts';
+import { callbackApi } from './server/callback-api.ts';
 import { Dashboard } from './server/dashboard.ts';
 import { reconcileApi } from './server/reconcile-api.ts';
 import { BullMqWorkQueue } from './workqueue/bullmq-work-queue.ts';
@@ -123,6 +124,16 @@ export class Gateway {
         logger,
       }),
       queues: () => this.#askableQueues(),
+      callbacks: callbackApi({
+        keys: () => this.#parts?.keys,
+        healthy: () => this.#parts?.recovery.healthy ?? false,
+        starting: () => this.#functions?.trouble() !== undefined,
+        controller: (name) => {
+          const found = this.#controllers.get(name);
+          return found && ((body) => found.callback(body));
+        },
+        logger,
+      }),
     });
   }
 
@@ -268,7 +279,16 @@ export class Gateway {
 
   /** Where a function that is called at `endpoint` may read the cache; undefined where a token must not be sent. */
   #cacheUrlFor(endpoint: string): string | undefined {
-    if (!isSecureUrl(endpoint)) return undefined;
+    return isSecureUrl(endpoint) ? this.#outerUrl() : undefined;
+  }
+
+  /** Where a function may send the outcome of a run that goes on. It is signed, and holds no secret. */
+  #callbackUrlFor(controller: string): string | undefined {
+    const url = this.#outerUrl();
+    return url === undefined ? undefined : `${url}${CALLBACK_PATH.slice(CACHE_PATH.length)}/${controller}`;
+  }
+
+  #outerUrl(): string | undefined {
     if (this.#config.cacheUrl !== undefined) return this.#config.cacheUrl;
     return isLoopback(new URL(this.#server.url).hostname) ? this.#server.url + CACHE_PATH : undefined;
   }
@@ -342,7 +362,8 @@ export class Gateway {
       timeoutMs: description.timeoutSeconds * 1000,
     });
     const random = Math.random;
-    const own = { description, sources, queue, endpoint, cacheAccess, logTriggers, resyncMs, random };
+    const callbackUrl = this.#callbackUrlFor(name);
+    const own = { description, sources, queue, endpoint, cacheAccess, callbackUrl, logTriggers, resyncMs, random };
     const controller = new Controller({ ...shared, ...own });
     this.#woken.set(name, controller);
     return controller;

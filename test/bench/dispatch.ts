@@ -8,8 +8,8 @@ import { levelhookLine } from './dispatch/levelhook-line.ts';
 import type { Line, LineOptions } from './dispatch/line.ts';
 
 /**
- * From a key in the queue to the function's answer, one key in each trigger, with one gateway, one function and Redis on
- * this machine, beside a bare loop over the same queue library, client, function and signature; in turns, so that both
+ * From a key in the queue to the function's answer, one key in each trigger and in batches, with one gateway, one function
+ * and Redis on this machine, beside a bare loop over the same queue library, client, function and signature; in turns, so that both
  * meet the same machine. `npm run bench:dispatch`; `BENCH_KEYS`, `BENCH_ROUNDS` and `BENCH_SECONDS` make it shorter.
  */
 const KEYS = Number(process.env['BENCH_KEYS'] ?? 20_000);
@@ -20,6 +20,8 @@ const CONCURRENCY = 50;
 
 type MakeLine = (options: LineOptions) => Promise<Line>;
 const LINES: readonly MakeLine[] = [bareLoop, levelhookLine];
+/** As many runs at a time as let a few triggers be under way. */
+const BATCHES = [10, 50].map((maxBatch) => ({ maxBatch, concurrency: 4 * maxBatch }));
 
 const started = new Started();
 try {
@@ -32,8 +34,12 @@ try {
   const shared = { redisUrl: redis.url, functionUrl, secret, concurrency: CONCURRENCY };
 
   const speeds = LINES.map((): number[] => []);
+  const batched = BATCHES.map((): { keysPerSecond: number; keysPerTrigger: number }[] => []);
   for (let round = 0; round < ROUNDS; round += 1) {
-    for (const [at, make] of LINES.entries()) speeds[at]?.push(await throughput(make, shared));
+    for (const [at, make] of LINES.entries()) speeds[at]?.push((await throughput(make, shared)).keysPerSecond);
+    for (const [at, batch] of BATCHES.entries()) {
+      batched[at]?.push(await throughput(levelhookLine, { ...shared, ...batch }));
+    }
   }
   const [bare = Number.NaN, ours = Number.NaN] = speeds.map((each) => median(each));
   console.log(`queue to answer, single keys, ${CONCURRENCY} at a time, ${KEYS} keys, median of ${ROUNDS} rounds:`);
@@ -42,6 +48,13 @@ try {
   );
   for (const [at, each] of speeds.entries()) {
     console.log(`  ${at === 0 ? 'bare' : 'levelhook'} rounds: ${each.map((one) => one.toFixed(0)).join(', ')}`);
+  }
+  for (const [at, { maxBatch, concurrency }] of BATCHES.entries()) {
+    const speed = median(batched[at]?.map(({ keysPerSecond }) => keysPerSecond) ?? []);
+    const size = median(batched[at]?.map(({ keysPerTrigger }) => keysPerTrigger) ?? []);
+    console.log(
+      `  in batches of ${maxBatch}, ${concurrency} at a time: ${speed.toFixed(0)} keys/s, ${(speed / ours).toFixed(2)} of single; ${size.toFixed(1)} keys in a trigger`,
+    );
   }
   for (const perSecond of RATES) {
     for (const make of LINES) {
@@ -58,7 +71,10 @@ try {
 }
 
 /** Keys a second, from a full queue to the last answer. */
-async function throughput(make: MakeLine, shared: Omit<LineOptions, 'onDone'>): Promise<number> {
+async function throughput(
+  make: MakeLine,
+  shared: Omit<LineOptions, 'onDone'>,
+): Promise<{ keysPerSecond: number; keysPerTrigger: number }> {
   const seen = new Set<string>();
   const all = Promise.withResolvers<void>();
   const onDone = (key: string): void => {
@@ -73,7 +89,7 @@ async function throughput(make: MakeLine, shared: Omit<LineOptions, 'onDone'>): 
   await all.promise;
   const seconds = (performance.now() - startedAt) / 1000;
   await line.stop();
-  return KEYS / seconds;
+  return { keysPerSecond: KEYS / seconds, keysPerTrigger: KEYS / (line.triggers?.() ?? KEYS) };
 }
 
 /** Milliseconds from the add of each key to its answer, while they are added at a steady rate whatever the answers take. */

@@ -7,6 +7,7 @@ import { metric, runsOnRecord, stackTraces } from '../harness/gateway-view.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
 import type { Line } from '../harness/process.ts';
 import { type Behaviour, done, linesAbout, RawFunction } from '../harness/raw-function.ts';
+import { QueueClient } from '../harness/queue-client.ts';
 import { Started } from '../harness/started.ts';
 
 const CONTROLLER = 'unruly';
@@ -204,6 +205,13 @@ describe('a function that does not answer as it should', () => {
         expect((startedAt[at + 1] ?? 0) - settledAt).toBeGreaterThanOrEqual(5 * 2 ** at - 2);
       }
     }
+    // The key's history says the same as the log, for each run that was settled.
+    const queue = new QueueClient(gateway.url, CONTROLLER);
+    for (const { name, error } of unruly) {
+      const errors = await queue.errors(`${namespace}/${name}`);
+      expect(errors.length, name).toBeGreaterThanOrEqual(3);
+      for (const each of errors) expect(each, name).toMatch(error);
+    }
     const [errorsNow, unknownNow] = await countFailures();
     expect(errorsNow - errors).toBeGreaterThanOrEqual(4 * unruly.length);
     expect(unknownNow - unknown).toBeGreaterThanOrEqual(4 * unruly.length);
@@ -228,6 +236,8 @@ describe('a function that does not answer as it should', () => {
       expect(line).toMatchObject({ level: WARN, outcome: 'refused', attempt: at + 1, againAfterMs: 5 * 2 ** at });
       expect(line['error']).toMatch(/nobody listens at http:\/\/127\.0\.0\.1:/);
     }
+    const [latest] = await new QueueClient(gateway.url, CONTROLLER).errors(`${namespace}/${name}`);
+    expect(latest).toMatch(/nobody listens/);
     await fn.open();
     await untilDone(name);
     await expectForgotten(name);

@@ -29,14 +29,14 @@ describe('what a run has written', () => {
   afterEach(() => started.stop());
 
   /** Sights of all runs, while other objects change, through a gateway that lags. */
-  async function look(tampering: Tampering, runsEach: number) {
+  async function look(tampering: Tampering, runsEach: number, lagMs = LAG_MS) {
     const namespace = uniqueName('seen');
     const cluster: Cluster = await started.cluster(inject('kubeconfig'), namespace);
     const directory = await mkdtemp(join(tmpdir(), 'levelhook-test-seen-'));
     started.add(() => rm(directory, { recursive: true }));
     const kubeconfig = inject('kubeconfig');
     const { clusters } = parse(await readFile(kubeconfig, 'utf8')) as { clusters: { cluster: { server: string } }[] };
-    const lag = await CuttingProxy.start(clusters[0]?.cluster.server ?? '', LAG_MS);
+    const lag = await CuttingProxy.start(clusters[0]?.cluster.server ?? '', lagMs);
     started.add(() => lag.stop());
     const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
     const fn = started.keep(await startSeer(setting, namespace));
@@ -72,7 +72,8 @@ describe('what a run has written', () => {
   });
 
   it('is not, without the barrier', { timeout: 200_000 }, async () => {
-    const sights = await look('forget-writes', 10);
+    // More than a run and a requeue take, on a machine that is busy too.
+    const sights = await look('forget-writes', 10, 500);
     expect(sights.filter(({ missed }) => missed).length).toBeGreaterThan(0);
     expect(sights.filter(({ undead }) => undead).length).toBeGreaterThan(0);
   });

@@ -41,6 +41,21 @@ export async function runsOnRecord(setting: Setting, cluster: Cluster, controlle
   }
 }
 
+/** Deletes all that Redis holds of a controller's queue, as if it had never been written. */
+export async function forgetQueue(setting: Setting, cluster: Cluster, controller: string): Promise<void> {
+  const clusterId = await clusterIdentity(cluster.client);
+  const { queue } = queueKeys({ keyPrefix: setting.keyPrefix, clusterId, name: controller });
+  const tag = queue.slice(0, queue.indexOf('}') + 1);
+  const redis = new Redis(setting.redisUrl);
+  try {
+    for await (const keys of redis.scanStream({ match: `${tag}*`, count: 1000 }) as AsyncIterable<string[]>) {
+      if (keys.length > 0) await redis.del(...keys);
+    }
+  } finally {
+    redis.disconnect();
+  }
+}
+
 /** The versions of a namespace's ConfigMaps in the gateway's cache, by name, as a function would read them. */
 export async function cachedVersions(
   setting: Setting,

@@ -8,12 +8,14 @@ import {
   parseObjectKey,
   type Resource,
 } from '../../core/index.ts';
-import type { Description, IndexSpec } from '../../contract/index.ts';
+import type { CallbackBody, CallbackLocation, Description, IndexSpec } from '../../contract/index.ts';
 import type { ChangeHandler, KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { CacheAccess } from '../dispatch/cache-access.ts';
+import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
 import { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Endpoint } from '../dispatch/endpoint.ts';
+import type { Parking } from '../dispatch/endpoint-guard.ts';
 import { enqueueControllerOwner, enqueueObject, enqueueReferrers } from '../handlers/event-handler.ts';
 import { isPaused, PAUSED_INDEX } from '../handlers/paused.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
@@ -26,6 +28,8 @@ export interface ControllerOptions {
   readonly queue: BullMqWorkQueue;
   readonly endpoint: Endpoint;
   readonly cacheAccess: CacheAccess;
+  /** Where the function may send outcomes later; undefined when it can reach no such place. */
+  readonly callbackUrl?: string | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -48,7 +52,10 @@ export class Controller {
   readonly name: string;
   readonly queue: BullMqWorkQueue;
   readonly timeoutMs: number;
+  /** How long a run may go on after its 202 without a word; 0: none does. */
+  readonly callbackMs: number;
   readonly #options: ControllerOptions;
+  #callbacks: Callbacks | undefined;
 
   constructor(options: ControllerOptions) {
     const { description, metrics, queue } = options;
@@ -56,6 +63,7 @@ export class Controller {
     this.name = description.name;
     this.queue = queue;
     this.timeoutMs = description.timeoutSeconds * 1000;
+    this.callbackMs = (description.callbackSeconds ?? 0) * 1000;
     const labels = { controller: this.name };
     metrics.set('controller_runtime_max_concurrent_reconciles', labels, description.concurrency);
   }
@@ -126,9 +134,32 @@ export class Controller {
       currentVersion: () => informer.currentVersion(),
       requestProgress: () => informer.requestProgress(),
     }));
-    await this.queue.start(
-      new Dispatcher({ controller: this.name, endpoint, views, cacheAccess, clock, logger, metrics, logTriggers }),
-    );
+    const callback = (): Promise<CallbackLocation | undefined> => this.#callback();
+    const shared = { controller: this.name, clock, logger, metrics };
+    const parking: Parking = {
+      park: (untilMs) => this.queue.hold('breaker', untilMs),
+      release: () => this.queue.release('breaker'),
+    };
+    const { timeoutMs } = this;
+    const own = { endpoint, views, cacheAccess, callback, parking, timeoutMs, logTriggers };
+    const dispatcher = new Dispatcher({ ...shared, ...own });
+    const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;
+    this.#callbacks = new Callbacks({ ...shared, queue: this.queue, dispatcher, token });
+    await this.queue.start(dispatcher);
+  }
+
+  /** The outcome of a run that went on. @throws when Redis or the apiserver does not answer, or before `start`. */
+  async callback(body: CallbackBody): Promise<CallbackEnd> {
+    if (!this.#callbacks) throw new Error('the controller is being started');
+    return this.#callbacks.take(body);
+  }
+
+  /** For a trigger: read from Redis, and only for functions that asked for it. */
+  async #callback(): Promise<CallbackLocation | undefined> {
+    const { callbackUrl: url } = this.#options;
+    if (url === undefined || this.callbackMs === 0) return undefined;
+    const { incarnation: token } = await this.queue.state();
+    return token === undefined ? undefined : { url, token, maxSeconds: this.callbackMs / 1000 };
   }
 
   async stop(drainMs: number): Promise<void> {

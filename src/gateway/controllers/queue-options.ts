@@ -2,11 +2,12 @@ import type { Description } from '../../contract/index.ts';
 import type { QueueOptions } from '../workqueue/work-queue.ts';
 
 /** How a function's queue behaves, from what it says of itself. */
-export function queueOptions({ concurrency, timeoutSeconds, queue = {} }: Description): QueueOptions {
+export function queueOptions({ concurrency, timeoutSeconds, maxBatch = 1, queue = {} }: Description): QueueOptions {
   const { maxAttempts, rateLimit, debounce } = queue;
   return {
     concurrency,
     timeoutMs: timeoutSeconds * 1000,
+    maxBatch,
     ...(maxAttempts === undefined ? {} : { maxAttempts }),
     ...(rateLimit === undefined ? {} : { rateLimit }),
     ...(debounce === undefined

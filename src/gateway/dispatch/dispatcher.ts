@@ -7,15 +7,21 @@ import {
   parseObjectKey,
   type ResourceVersion,
 } from '../../core/index.ts';
-import { CONTRACT_VERSION, type Trigger, type Write } from '../../contract/index.ts';
+import {
+  type CallbackLocation,
+  CONTRACT_VERSION,
+  type RequestResult,
+  type Trigger,
+  type Write,
+} from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
 import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
 import { Barriers } from './barrier.ts';
 import type { CacheAccess } from './cache-access.ts';
 import type { Endpoint } from './endpoint.ts';
-import { EndpointGuard } from './endpoint-guard.ts';
-import { decodeOutcome, type Outcome } from './outcome.ts';
-import { decide, decideLost } from './requeue-policy.ts';
+import { EndpointGuard, type Parking } from './endpoint-guard.ts';
+import { decodeOutcomes, fromResult, type Outcome } from './outcome.ts';
+import { decide, decideLost, type ReconcileResult } from './requeue-policy.ts';
 
 /** A view that the dispatcher's controller reads, and what can be asked of the apiserver about it. */
 export interface DispatchView {
@@ -31,6 +37,12 @@ export interface DispatcherOptions {
   readonly endpoint: Endpoint;
   readonly views: readonly DispatchView[];
   readonly cacheAccess: CacheAccess;
+  /** Where outcomes may come to later. Undefined, or answering undefined: nowhere. */
+  readonly callback?: (() => Promise<CallbackLocation | undefined>) | undefined;
+  /** Where keys wait while triggers are withheld. Default: in timers of their own. */
+  readonly parking?: Parking;
+  /** The time of a run. */
+  readonly timeoutMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -38,7 +50,7 @@ export interface DispatcherOptions {
   readonly logTriggers: boolean;
 }
 
-/** Runs the keys of one controller: one signed trigger for each run, its outcome decoded and decided upon. */
+/** Runs the keys of one controller by signed triggers, one run in each or a batch; each outcome is decoded and decided upon. */
 export class Dispatcher implements Process {
   readonly #options: DispatcherOptions;
   readonly #barriers: Barriers;
@@ -54,43 +66,80 @@ export class Dispatcher implements Process {
   }
 
   async run(run: Run): Promise<Finish> {
-    const { cacheAccess, clock, endpoint, metrics, controller } = this.#options;
-    const cache = await cacheAccess.location();
+    const [finish = { kind: 'unknown' as const }] = await this.runAll([run]);
+    return finish;
+  }
+
+  async runAll(runs: readonly Run[]): Promise<readonly Finish[]> {
+    const { cacheAccess, clock, endpoint } = this.#options;
+    const [cache, callback] = await Promise.all([cacheAccess.location(), this.#options.callback?.()]);
     const startedAt = clock.now();
-    const timeoutMs = run.deadlineMs - startedAt;
-    const outcome = await this.#guard.run(async () => {
-      const body = JSON.stringify(this.#trigger(run, timeoutMs, cache));
-      return decodeOutcome(await endpoint.send({ method: 'POST', body, id: randomUUID(), timeoutMs }));
+    // One for all: the first of them.
+    const deadlineMs = Math.min(...runs.map((run) => run.deadlineMs));
+    const timeoutMs = deadlineMs - startedAt;
+    const outcomes = await this.#guard.run(runs.length, async () => {
+      const trigger = { ...this.#trigger(runs, { deadlineMs, timeoutMs }, cache), ...(callback ? { callback } : {}) };
+      const body = JSON.stringify(trigger);
+      const answer = await endpoint.send({ method: 'POST', body, id: randomUUID(), timeoutMs });
+      return decodeOutcomes(answer, { requests: runs.length, callback });
     });
-    const { finish, result } = decide(outcome, run.failures);
     const durationMs = clock.now() - startedAt;
+    return Promise.all(runs.map((run, at) => this.#finish(run, outcomes[at] ?? NO_OUTCOME, durationMs)));
+  }
+
+  async #finish(run: Run, outcome: Outcome, durationMs: number): Promise<Finish> {
+    const { clock, metrics, controller } = this.#options;
+    const { finish, result } = decide(outcome, run.failures, clock.now());
     // No trigger, so no reconcile: the guard has counted it.
     if (outcome.kind === 'withheld') {
       this.#log(run, outcome, finish, durationMs);
       return finish;
     }
     metrics.observe('controller_runtime_reconcile_time_seconds', { controller }, durationMs / 1000);
-    metrics.count('controller_runtime_reconcile_total', { controller, result });
-    if (result === 'error') metrics.count('controller_runtime_reconcile_errors_total', { controller });
+    this.#countResult(result);
     metrics.count('levelhook_triggers_total', { controller, outcome: outcome.kind });
     if (outcome.kind === 'unknown') {
       metrics.count('levelhook_unknown_outcomes_total', { controller, reason: outcome.reason });
     }
     this.#log(run, outcome, finish, durationMs);
-    const told = finish.kind === 'known' && 'message' in outcome ? { ...finish, error: outcome.message } : finish;
-    return this.#withBarrier(told, writesOf(outcome));
+    return this.#withBarrier(told(finish, outcome), writesOf(outcome));
+  }
+
+  /**
+   * What becomes of a run whose outcome came by callback. It may have written from anywhere, so what it says of that is not
+   * relied on: it had ended before it told, and the key's next run waits for a cache that shows what the server has now.
+   * @throws when the apiserver does not tell that
+   */
+  async concluded(run: Omit<Run, 'reasons' | 'deadlineMs'>, reported: RequestResult): Promise<Finish> {
+    const { callback, clock } = this.#options;
+    const outcome = fromResult(reported, await callback?.());
+    const { finish, result } = decide(outcome, run.failures, clock.now());
+    const barrier = finish.kind === 'known' ? await this.#barrierOfNow() : undefined;
+    this.#countResult(result);
+    return { ...told(finish, outcome), ...(barrier === undefined ? {} : { barrier }) };
   }
 
   async lost(run: { key: string; run: number; failures: number }): Promise<Finish & { readonly kind: 'known' }> {
-    const { controller, logger, views } = this.#options;
-    const versions = await Promise.all(
-      views.map(async ({ view, currentVersion }) => [view, await currentVersion()] as const),
-    );
-    const barrier = await this.#barriers.afterLost(new Map(versions));
+    const { controller, logger } = this.#options;
+    const barrier = await this.#barrierOfNow();
     const finish = decideLost(run.failures);
     const { againAfterMs } = finish;
     logger.warn({ controller, ...run, againAfterMs }, 'the deadline of a run has passed without an outcome');
     return { ...finish, ...(barrier === undefined ? {} : { barrier }) };
+  }
+
+  async #barrierOfNow(): Promise<string | undefined> {
+    const versions = await Promise.all(
+      this.#options.views.map(async ({ view, currentVersion }) => [view, await currentVersion()] as const),
+    );
+    return this.#barriers.afterLost(new Map(versions));
+  }
+
+  #countResult(result: ReconcileResult | undefined): void {
+    const { controller, metrics } = this.#options;
+    if (result === undefined) return;
+    metrics.count('controller_runtime_reconcile_total', { controller, result });
+    if (result === 'error') metrics.count('controller_runtime_reconcile_errors_total', { controller });
   }
 
   passed(barrier: string): Promise<boolean> {
@@ -127,14 +176,23 @@ export class Dispatcher implements Process {
     }
   }
 
-  #trigger(run: Run, remainingMs: number, cache: Trigger['cache']): Trigger {
+  #trigger(
+    runs: readonly Run[],
+    { deadlineMs, timeoutMs }: { deadlineMs: number; timeoutMs: number },
+    cache: Trigger['cache'],
+  ): Trigger {
     return {
       version: CONTRACT_VERSION,
       controller: this.#options.controller,
-      deadline: new Date(run.deadlineMs).toISOString(),
-      remainingSeconds: remainingMs / 1000,
+      deadline: new Date(deadlineMs).toISOString(),
+      remainingSeconds: timeoutMs / 1000,
       cache,
-      requests: [{ ...parseObjectKey(run.key), attempt: run.failures + 1, run: run.run, reasons: run.reasons }],
+      requests: runs.map(({ key, failures, run, reasons }) => ({
+        ...parseObjectKey(key),
+        attempt: failures + 1,
+        run,
+        reasons,
+      })),
     };
   }
 
@@ -147,7 +205,7 @@ export class Dispatcher implements Process {
   #log(run: Run, outcome: Outcome, finish: Finish, durationMs: number): void {
     const { controller, logger, logTriggers } = this.#options;
     const quiet = outcome.kind === 'withheld';
-    const failed = !quiet && outcome.kind !== 'done' && outcome.kind !== 'deferred';
+    const failed = !quiet && !['accepted', 'deferred', 'done'].includes(outcome.kind);
     logger[quiet ? 'debug' : failed ? 'warn' : logTriggers ? 'info' : 'debug'](
       {
         controller,
@@ -158,6 +216,7 @@ export class Dispatcher implements Process {
         outcome: outcome.kind,
         ...('reason' in outcome ? { reason: outcome.reason } : {}),
         ...('message' in outcome ? { error: outcome.message } : {}),
+        ...('withinMs' in outcome ? { withinMs: outcome.withinMs } : {}),
         ...(finish.kind === 'known' && finish.againAfterMs !== undefined ? { againAfterMs: finish.againAfterMs } : {}),
         writes: writesOf(outcome).length,
         durationMs,
@@ -168,6 +227,14 @@ export class Dispatcher implements Process {
 }
 
 const ASK_EVERY_MS = 1000;
+
+/** Never: there are as many outcomes as runs. But should there not be, nothing is known. */
+const NO_OUTCOME: Outcome = { kind: 'unknown', reason: 'body', message: 'the answer has no result for this request' };
+
+/** With what went wrong, for the key's history. */
+function told(finish: Finish, outcome: Outcome): Finish {
+  return finish.kind !== 'busy' && 'message' in outcome ? { ...finish, error: outcome.message } : finish;
+}
 
 function writesOf(outcome: Outcome): readonly Write[] {
   return 'writes' in outcome ? outcome.writes : [];

@@ -16,15 +16,23 @@ describe('an EndpointGuard', () => {
   let sent: number;
   let open: Record<string, number>;
   let warnings: LogFields[];
+  /** When the keys are parked until; undefined after a release. */
+  let parked: (number | undefined)[];
 
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ['Date'] });
     sent = 0;
     open = {};
     warnings = [];
+    parked = [];
     guard = new EndpointGuard({
       controller: 'web',
+      timeoutMs: 15_000,
       random: () => 0,
+      parking: {
+        park: async (untilMs) => void parked.push(untilMs - Date.now()),
+        release: async () => void parked.push(undefined),
+      },
       logger: { ...silentLogger, warn: (fields) => void warnings.push(fields) },
       metrics: {
         ...silentMetrics,
@@ -37,11 +45,12 @@ describe('an EndpointGuard', () => {
     vi.useRealTimers();
   });
 
-  const send = (outcome: Outcome): Promise<Outcome> =>
-    guard.run(async () => {
+  const sendAll = (outcomes: readonly Outcome[]): Promise<readonly Outcome[]> =>
+    guard.run(outcomes.length, async () => {
       sent += 1;
-      return outcome;
+      return outcomes;
     });
+  const send = async (outcome: Outcome): Promise<Outcome | undefined> => (await sendAll([outcome]))[0];
   const sendMany = async (count: number, outcome: Outcome): Promise<void> => {
     for (let at = 0; at < count; at += 1) await send(outcome);
   };
@@ -72,6 +81,18 @@ describe('an EndpointGuard', () => {
     expect(await send(done)).toBe(done);
   });
 
+  it('counts a batch once, as a failure only when all of it failed, and withholds one whole', async () => {
+    await Promise.all(Array.from({ length: 10 }, () => sendAll([refused, refused, refused])));
+    for (let at = 0; at < 30; at += 1)
+      await sendAll([done, { kind: 'error', message: 'm', writes: [] }, unknown('write')]);
+    expect(open['breaker']).toBe(0);
+    for (let at = 0; at < 31; at += 1) await sendAll([unknown('body'), unknown('body')]);
+    expect(open['breaker']).toBe(1);
+    const withheld = { kind: 'withheld', reason: 'breaker' };
+    expect(await sendAll([done, done, done])).toMatchObject([withheld, withheld, withheld]);
+    expect(sent).toBe(61);
+  });
+
   it('does not when half of them do well', async () => {
     for (let at = 0; at < 50; at += 1) {
       await send(done);
@@ -95,14 +116,41 @@ describe('an EndpointGuard', () => {
     expect(sent).toBe(20 + 7 + 20);
   });
 
+  it('parks the keys for as long, for a probe while one is out, and lets them go when it went well', async () => {
+    await sendMany(20, refused);
+    expect(parked).toEqual([501]);
+    vi.advanceTimersByTime(501);
+    await send(refused);
+    expect(parked).toEqual([501, 15_250, 1001]);
+    vi.advanceTimersByTime(1001);
+    await send(done);
+    expect(parked).toEqual([501, 15_250, 1001, 15_250, undefined]);
+    expect(await send(done)).toBe(done);
+  });
+
+  it('withholds them all the same when they cannot be parked', async () => {
+    const parking = {
+      park: () => Promise.reject(new Error('no Redis')),
+      release: () => Promise.reject(new Error('no Redis')),
+    };
+    const logger = { ...silentLogger, warn: (fields: LogFields) => void warnings.push(fields) };
+    guard = new EndpointGuard({ controller: 'web', timeoutMs: 1000, logger, metrics: silentMetrics, parking });
+    await sendMany(20, refused);
+    expect(await send(done)).toMatchObject({ kind: 'withheld' });
+    vi.advanceTimersByTime(501);
+    expect(await send(done)).toBe(done);
+    expect(await send(done)).toBe(done);
+    expect(warnings.filter(({ error }) => error === 'no Redis')).toHaveLength(3);
+  });
+
   it('puts the others off while one shows whether the function is back, and none waits for it', async () => {
     await sendMany(20, refused);
     vi.advanceTimersByTime(501);
     let answer = (_outcome: Outcome): void => {};
-    const probe = guard.run(() => new Promise((resolve) => (answer = resolve)));
+    const probe = guard.run(1, async () => [await new Promise<Outcome>((resolve) => (answer = resolve))]);
     expect(await send(done)).toMatchObject({ kind: 'withheld', reason: 'breaker', retryAfterMs: 250 });
     answer(done);
-    expect(await probe).toBe(done);
+    expect(await probe).toEqual([done]);
     expect(await send(done)).toBe(done);
   });
 

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { generateSecret, importSecret, LEVELHOOK_HEADER, verify } from '../../contract/index.ts';
 import { type Answer, Endpoint } from './endpoint.ts';
-import { decodeOutcome, type Outcome } from './outcome.ts';
+import { decodeOutcomes, type Outcome } from './outcome.ts';
 
 const write = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'b', uid: 'u', resourceVersion: '5' };
 
@@ -12,9 +12,12 @@ function answered(status: number, body: unknown, headers: Record<string, string>
   return { kind: 'answered', status, headers, body: typeof body === 'string' ? body : JSON.stringify(body) };
 }
 const ok = (...results: unknown[]): Answer => answered(200, { version: 'v1', results });
+const callback = { url: 'https://gateway.example.com/cache/callbacks/web', token: 't', maxSeconds: 600 };
 const ours = (rest: Record<string, string> = {}) => ({ [LEVELHOOK_HEADER]: 'v1', ...rest });
 
-describe('decodeOutcome', () => {
+const decodeOutcome = (answer: Answer): Outcome | undefined => decodeOutcomes(answer, { requests: 1, callback })[0];
+
+describe('decodeOutcomes of one request', () => {
   it.each<[string, Answer, Outcome]>([
     ['done', ok({ status: 'done' }), { kind: 'done', writes: [] }],
     [
@@ -38,6 +41,21 @@ describe('decodeOutcome', () => {
       { kind: 'error', message: 'm', retryAfterMs: 2000, writes: [] },
     ],
     ['terminal', ok({ status: 'terminal', message: 'm' }), { kind: 'terminal', message: 'm', writes: [] }],
+    [
+      'that the run goes on',
+      answered(202, { version: 'v1', results: [{ status: 'accepted', withinSeconds: 60 }] }, ours()),
+      { kind: 'accepted', withinMs: 60_000 },
+    ],
+    [
+      'that it goes on for longer than it may',
+      answered(202, { version: 'v1', results: [{ status: 'accepted', withinSeconds: 80_000 }] }, ours()),
+      { kind: 'accepted', withinMs: 600_000 },
+    ],
+    [
+      'done, by 202',
+      answered(202, { version: 'v1', results: [{ status: 'done' }] }, ours()),
+      { kind: 'done', writes: [] },
+    ],
     ['refused', { kind: 'refused', message: 'm' }, { kind: 'refused', message: 'm' }],
     [
       'put off',
@@ -79,7 +97,11 @@ describe('decodeOutcome', () => {
     ['two results for one request', ok({ status: 'done' }, { status: 'done' })],
     ['a result of no known status', ok({ status: 'fine' })],
     ['a wish that is no time', ok({ status: 'done', requeueAfterSeconds: -1 })],
-    ['another 2xx', answered(202, { version: 'v1', results: [{ status: 'done' }] })],
+    ['a 202 without our header', answered(202, { version: 'v1', results: [{ status: 'accepted', withinSeconds: 9 }] })],
+    ['a 200 of a run that goes on', ok({ status: 'accepted', withinSeconds: 9 })],
+    ['a run that goes on for no time', answered(202, { version: 'v1', results: [{ status: 'accepted' }] }, ours())],
+    ['an empty 202', answered(202, '', ours())],
+    ['another 2xx', answered(201, { version: 'v1', results: [{ status: 'done' }] })],
     ['a redirect', answered(301, '', { location: 'http://elsewhere/' })],
     ['a result that is unknown beside another field', ok({ status: 'unknown', message: 'm', writes: [write] })],
     ['a mismatch of versions', answered(400, { error: 'x' }, ours())],
@@ -95,6 +117,60 @@ describe('decodeOutcome', () => {
     ['a 503 without our header', answered(503, '', { 'retry-after': '7' })],
   ])('takes %s for unknown', (_what, answer) => {
     expect(decodeOutcome(answer)).toMatchObject({ kind: 'unknown' });
+  });
+});
+
+describe('decodeOutcomes of a batch', () => {
+  it('gives each request the result at its place', () => {
+    const results = [
+      { status: 'done', requeueAfterSeconds: 2, writes: [write] },
+      { status: 'error', message: 'e', retryAfterSeconds: 1 },
+      { status: 'unknown', message: 'u' },
+      { status: 'terminal', message: 't' },
+    ];
+    expect(decodeOutcomes(ok(...results), { requests: 4 })).toEqual([
+      { kind: 'done', requeueAfterMs: 2000, writes: [write] },
+      { kind: 'error', message: 'e', retryAfterMs: 1000, writes: [] },
+      { kind: 'unknown', reason: 'write', message: 'u' },
+      { kind: 'terminal', message: 't', writes: [] },
+    ]);
+  });
+
+  it('may go on for some of them, when the trigger named a callback', () => {
+    const results = [{ status: 'accepted', withinSeconds: 5 }, { status: 'done' }];
+    const answer = answered(202, { version: 'v1', results }, ours());
+    const done = { kind: 'done', writes: [] };
+    expect(decodeOutcomes(answer, { requests: 2, callback })).toEqual([{ kind: 'accepted', withinMs: 5000 }, done]);
+    const message = 'the function goes on, without an answer of 202 or without a callback';
+    expect(decodeOutcomes(answer, { requests: 2 })).toEqual([{ kind: 'unknown', reason: 'body', message }, done]);
+  });
+
+  it('does not blame the others for a result that cannot be read', () => {
+    const message = expect.stringMatching(/^the answer is not an outcome: results\.1\.status: /) as string;
+    expect(decodeOutcomes(ok({ status: 'done' }, { status: 'fine' }, { status: 'done' }), { requests: 3 })).toEqual([
+      { kind: 'done', writes: [] },
+      { kind: 'unknown', reason: 'body', message },
+      { kind: 'done', writes: [] },
+    ]);
+  });
+
+  it.each([0, 1, 2, 4, 50])('takes %i results for three requests as nobody knows whose', (count) => {
+    const results = Array.from({ length: count }, () => ({ status: 'done' }));
+    const message = `the answer has ${count} results for 3 requests`;
+    const unknown = { kind: 'unknown', reason: 'body', message };
+    expect(decodeOutcomes(ok(...results), { requests: 3 })).toEqual([unknown, unknown, unknown]);
+  });
+
+  it.each<[string, Answer]>([
+    ['nobody listened', { kind: 'refused', message: 'm' }],
+    ['no answer came', { kind: 'failed', reason: 'timeout', message: 'm' }],
+    ['put off', answered(503, '', ours())],
+    ['gone', answered(410, '', ours())],
+    ['another status', answered(500, '')],
+    ['garbage', answered(200, 'garbage')],
+  ])('is the same for all: %s', (_what, answer) => {
+    const one = decodeOutcome(answer);
+    expect(decodeOutcomes(answer, { requests: 3 })).toEqual([one, one, one]);
   });
 });
 
@@ -199,7 +275,7 @@ describe('an Endpoint', () => {
   ])('takes %s for unknown', async (_what, listener, kind) => {
     const answer = await send(await serve(listener), 300);
     expect(answer.kind).toBe('failed');
-    expect(decodeOutcome(answer).kind).toBe(kind);
+    expect(decodeOutcome(answer)?.kind).toBe(kind);
   });
 
   it('says that the deadline has passed', async () => {

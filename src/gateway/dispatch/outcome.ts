@@ -1,9 +1,9 @@
-import { parseRetryAfter } from '../../core/index.ts';
-import { LEVELHOOK_HEADER, type OutcomeBody, type RequestResult, type Write } from '../../contract/index.ts';
-import { outcomeSchema } from '../../contract/outcome-schema.ts';
+import { messageOf, parseRetryAfter } from '../../core/index.ts';
+import { type CallbackLocation, LEVELHOOK_HEADER, type RequestResult, type Write } from '../../contract/index.ts';
+import { decodeResults } from '../../contract/outcome-schema.ts';
 import type { Answer } from './endpoint.ts';
 
-/** A trigger's end, decoded. Everything that is not one of the first six is unknown: the run may still be going on. */
+/** A trigger's end, decoded. Everything that is not one of the first seven is unknown: the run may still be going on. */
 export type Outcome =
   | { readonly kind: 'done'; readonly requeueAfterMs?: number; readonly writes: readonly Write[] }
   | {
@@ -13,6 +13,8 @@ export type Outcome =
       readonly writes: readonly Write[];
     }
   | { readonly kind: 'terminal'; readonly message: string; readonly writes: readonly Write[] }
+  /** The run goes on; its outcome comes by callback within this time. */
+  | { readonly kind: 'accepted'; readonly withinMs: number }
   /** Nobody listened: nothing ran. */
   | { readonly kind: 'refused'; readonly message: string }
   /** The function itself asked for later, before it did anything. */
@@ -34,7 +36,7 @@ export type UnknownReason =
   | 'gone'
   /** A 200 whose body is not an outcome. */
   | 'body'
-  /** The function says so itself: it got no answer to a write. */
+  /** The function says so itself: it got no answer to a write, or the run did not end. */
   | 'write';
 
 const DEFAULT_DEFER_MS = 1000;
@@ -42,27 +44,40 @@ const MIN_DEFER_MS = 100;
 /** Longer than this is a mistake: such a function is paused, not asked to be patient. */
 const MAX_DEFER_MS = 3_600_000;
 
-/** Decodes the answer to a trigger of one request. */
-export function decodeOutcome(answer: Answer): Outcome {
-  switch (answer.kind) {
-    case 'refused':
-      return answer;
-    case 'failed':
-      return { kind: 'unknown', reason: answer.reason, message: answer.message };
-    case 'answered':
-      return decodeAnswer(answer);
-  }
+/** What a trigger asked for: so many results, and whether it named a callback. */
+export interface Asked {
+  readonly requests: number;
+  readonly callback?: CallbackLocation | undefined;
 }
 
-function decodeAnswer({ status, headers, body }: Answer & { kind: 'answered' }): Outcome {
+/**
+ * Decodes the answer to a trigger: one outcome for each request, in their order. What is not a list of as many results is
+ * the outcome of them all.
+ */
+export function decodeOutcomes(answer: Answer, asked: Asked): readonly Outcome[] {
+  const decoded = answer.kind === 'answered' ? decodeAnswer(answer, asked) : withoutAnswer(answer);
+  return 'kind' in decoded ? Array.from({ length: asked.requests }, () => decoded) : decoded;
+}
+
+function withoutAnswer(answer: Exclude<Answer, { kind: 'answered' }>): Outcome {
+  if (answer.kind === 'refused') return answer;
+  return { kind: 'unknown', reason: answer.reason, message: answer.message };
+}
+
+function decodeAnswer(
+  { status, headers, body }: Answer & { kind: 'answered' },
+  { requests, callback }: Asked,
+): Outcome | readonly Outcome[] {
   // Without the header a 429 or 503 is a proxy's, which may have passed the trigger on.
   if ((status === 429 || status === 503) && headers[LEVELHOOK_HEADER] !== undefined) {
     const named = parseRetryAfter(headers['retry-after'], Date.now()) ?? DEFAULT_DEFER_MS;
     const retryAfterMs = Math.min(Math.max(named, MIN_DEFER_MS), MAX_DEFER_MS);
     return { kind: 'deferred', message: `the function answered ${status}`, retryAfterMs };
   }
-  if (status !== 200) {
-    const ours = headers[LEVELHOOK_HEADER] !== undefined;
+  const ours = headers[LEVELHOOK_HEADER] !== undefined;
+  // A 202 of another hand says that a queue in between has taken the trigger.
+  const accepting = status === 202 && ours;
+  if (status !== 200 && !accepting) {
     const message = `the function answered ${status}${ours ? reasonIn(body) : ''}`;
     return { kind: 'unknown', reason: status === 410 && ours ? 'gone' : 'status', message };
   }
@@ -70,27 +85,35 @@ function decodeAnswer({ status, headers, body }: Answer & { kind: 'answered' }):
   try {
     value = JSON.parse(body);
   } catch {
-    return { kind: 'unknown', reason: 'body', message: 'the answer is not JSON' };
+    return unreadable('the answer is not JSON');
   }
-  const parsed = outcomeSchema.safeParse(value);
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0];
-    const message = `the answer is not an outcome: ${issue?.path.join('.')}: ${issue?.message}`;
-    return { kind: 'unknown', reason: 'body', message };
+  try {
+    const results = decodeResults(value);
+    // Of more or fewer nobody knows whose they are.
+    if (results.length !== requests) {
+      const asked = requests === 1 ? 'one request' : `${requests} requests`;
+      return unreadable(`the answer has ${results.length} results for ${asked}`);
+    }
+    return results.map((result) => {
+      if (result instanceof TypeError) return unreadable(`the answer is not an outcome: ${result.message}`);
+      return fromResult(result, accepting ? callback : undefined);
+    });
+  } catch (error) {
+    return unreadable(`the answer is not an outcome: ${messageOf(error)}`);
   }
-  return fromResults(parsed.data);
 }
 
-function fromResults({ results }: OutcomeBody): Outcome {
-  const [result] = results;
-  if (results.length !== 1 || !result) {
-    return { kind: 'unknown', reason: 'body', message: `the answer has ${results.length} results for one request` };
-  }
-  return fromResult(result);
+function unreadable(message: string): Outcome {
+  return { kind: 'unknown', reason: 'body', message };
 }
 
-function fromResult(result: RequestResult): Outcome {
+/** @param callback where an outcome may come later; undefined: it must be told now. */
+export function fromResult(result: RequestResult, callback: Pick<CallbackLocation, 'maxSeconds'> | undefined): Outcome {
   if (result.status === 'unknown') return { kind: 'unknown', reason: 'write', message: result.message };
+  if (result.status === 'accepted') {
+    if (!callback) return unreadable('the function goes on, without an answer of 202 or without a callback');
+    return { kind: 'accepted', withinMs: Math.min(result.withinSeconds, callback.maxSeconds) * 1000 };
+  }
   const writes = result.writes ?? [];
   switch (result.status) {
     case 'done': {

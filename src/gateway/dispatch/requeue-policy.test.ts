@@ -3,6 +3,7 @@ import { backoffMs } from '../workqueue/rate-limiter.ts';
 import type { Outcome } from './outcome.ts';
 import { decide, decideLost, type Decision } from './requeue-policy.ts';
 
+const NOW = 1_700_000_000_000;
 const FAILURES = Array.from({ length: 21 }, (_, at) => at);
 const writes = [{ apiVersion: 'v1', kind: 'Pod', name: 'a', uid: 'u' }];
 
@@ -56,6 +57,11 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
     () => ({ finish: { kind: 'known', failures: 'keep', againAfterMs: 800 }, result: 'requeue_after' }),
   ],
   [
+    'that goes on',
+    { kind: 'accepted', withinMs: 60_000 },
+    () => ({ finish: { kind: 'busy', untilMs: NOW + 60_000 }, result: undefined }),
+  ],
+  [
     'unknown',
     { kind: 'unknown', reason: 'timeout', message: 'm' },
     () => ({ finish: { kind: 'unknown' }, result: 'error' }),
@@ -64,7 +70,7 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
 
 describe.each(TABLE)('%s', (_name, outcome, expected) => {
   it.each(FAILURES)('after %d failures', (failures) => {
-    expect(decide(outcome, failures)).toEqual(expected(failures));
+    expect(decide(outcome, failures, NOW)).toEqual(expected(failures));
   });
 });
 

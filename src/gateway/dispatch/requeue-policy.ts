@@ -7,7 +7,8 @@ export type ReconcileResult = 'success' | 'requeue_after' | 'error';
 
 export interface Decision {
   readonly finish: Finish;
-  readonly result: ReconcileResult;
+  /** Undefined: the run is not over. */
+  readonly result: ReconcileResult | undefined;
 }
 
 /**
@@ -15,7 +16,7 @@ export interface Decision {
  * controller-runtime's reconcileHandler (pkg/internal/controller/controller.go): an error wins over a wish to be
  * requeued, a wish to be requeued forgets the failures, a terminal error is neither retried nor forgotten: the key becomes a dead letter.
  */
-export function decide(outcome: Outcome, failures: number): Decision {
+export function decide(outcome: Outcome, failures: number, nowMs: number): Decision {
   switch (outcome.kind) {
     case 'done':
       if (outcome.requeueAfterMs === undefined) {
@@ -49,6 +50,8 @@ export function decide(outcome: Outcome, failures: number): Decision {
       };
     case 'terminal':
       return { finish: { kind: 'known', failures: 'keep', dead: true }, result: 'error' };
+    case 'accepted':
+      return { finish: { kind: 'busy', untilMs: nowMs + outcome.withinMs }, result: undefined };
     case 'unknown':
       return { finish: { kind: 'unknown' }, result: 'error' };
   }

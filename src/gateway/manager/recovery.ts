@@ -128,6 +128,7 @@ export class Recovery {
       const names = [...lostViews, ...lostQueues].map(({ name }) => name);
       logger.info({ parts: names }, 'reading the server again: these are new, or may have lost data');
       await this.#waitForFlights(lostQueues.size > 0 ? controllers : [], signal);
+      await this.#holdGoingOn(controllers.filter(({ queue }) => lostQueues.has(queue)));
       for (const informer of synced) {
         if (!lostViews.has(informer.view)) continue;
         await checkpoint('recovery:before-relist');
@@ -177,14 +178,36 @@ export class Recovery {
 
   /** Until every run that is not on record has reached its deadline. */
   async #waitForFlights(controllers: readonly Controller[], signal: AbortSignal): Promise<void> {
-    const { clock, redis, registryKey } = this.#options;
+    const { clock } = this.#options;
     for (const controller of controllers) {
-      // Its queue is gone though it has dispatched on this Redis before: only its part was lost, at some time until now.
-      const dispatched = await redis.hexists(registryKey, CONTROLLER_FIELD + controller.name);
-      const { incarnation } = await controller.queue.state();
-      const since = dispatched && incarnation === undefined ? clock.now() : this.#unknownBefore;
+      const since = await this.#unknownSince(controller);
       await clock.sleep(Math.max(0, since + controller.timeoutMs + FLIGHT_MARGIN_MS - clock.now()), signal);
     }
+  }
+
+  /**
+   * Runs that go on after their 202 may take much longer. They are given no more time under the new incarnation, so each
+   * is over after the longest that it can have been given; until then only the keys of its own controller wait.
+   */
+  async #holdGoingOn(controllers: readonly Controller[]): Promise<void> {
+    const { clock, logger } = this.#options;
+    for (const controller of controllers) {
+      if (controller.callbackMs === 0) continue;
+      const untilMs = (await this.#unknownSince(controller)) + controller.callbackMs + FLIGHT_MARGIN_MS;
+      if (untilMs <= clock.now()) continue;
+      await controller.queue.hold('breaker', untilMs);
+      const until = new Date(untilMs).toISOString();
+      logger.warn({ controller: controller.name, until }, 'its keys wait: runs of which nothing is known may go on');
+    }
+  }
+
+  /** Runs of this controller that started before may be going on without being on record. */
+  async #unknownSince(controller: Controller): Promise<number> {
+    const { clock, redis, registryKey } = this.#options;
+    // Its queue is gone though it has dispatched on this Redis before: only its part was lost, at some time until now.
+    const dispatched = await redis.hexists(registryKey, CONTROLLER_FIELD + controller.name);
+    const { incarnation } = await controller.queue.state();
+    return dispatched && incarnation === undefined ? clock.now() : this.#unknownBefore;
   }
 
   async #register(runId: string, controllers: readonly Controller[]): Promise<void> {

@@ -29,10 +29,14 @@ export interface AdminServerOptions {
   /** Mounted at `/reconcile`: see `reconcileApi`. */
   readonly reconcile: Hono;
   readonly queues: Queues;
+  /** Mounted at `CALLBACK_PATH`: see `callbackApi`. Default: there is none. */
+  readonly callbacks?: Hono;
 }
 
 /** Where the cache API is. */
 export const CACHE_PATH = '/cache';
+/** Where callbacks come to: below the one address of the gateway that functions are told. No resource has this path. */
+export const CALLBACK_PATH = `${CACHE_PATH}/callbacks`;
 
 /** Names under which a browser on this machine may ask for the dashboard and the queues. */
 const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]']);
@@ -95,6 +99,7 @@ function adminApp(options: AdminServerOptions): Hono {
     const verbose = !healthy || context.req.query('verbose') !== undefined;
     return context.text(verbose ? `${lines.join('\n')}\n` : 'ok', healthy ? 200 : 503);
   };
+  if (options.callbacks) app.route(CALLBACK_PATH, options.callbacks);
   const { cacheApi } = options;
   if (cacheApi) {
     const answer = async ({ req: { raw } }: Context): Promise<Response> =>

@@ -2,7 +2,7 @@ import type { Reason } from '../../contract/index.ts';
 
 /**
  * What is held back: all keys of the controller, those of one namespace, or one object. `breaker`: all keys, by the
- * gateway itself, because the function cannot be reached.
+ * gateway itself, because the function cannot be reached, or runs that nobody knows of any more may go on.
  */
 export type HoldScope = 'controller' | 'breaker' | `namespace/${string}` | `object/${string}`;
 

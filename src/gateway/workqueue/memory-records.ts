@@ -153,7 +153,7 @@ export class MemoryRecords implements Records {
     const wanted = queuedAtMs !== undefined || lowAtMs !== undefined || timerMs <= nowMs || debounced.has(key);
     if (flight && flight.deadlineMs + FLIGHT_MARGIN_MS <= nowMs) {
       record.dirty ||= wanted;
-      return { kind: 'lost', run: flight.run, failures: record.failures };
+      return { kind: 'lost', run: flight.run, failures: record.failures, error: flight.error };
     }
     if (!wanted) {
       this.#tidy(key);
@@ -222,9 +222,16 @@ export class MemoryRecords implements Records {
       return { current: false, dead: false, timerMs: undefined };
     }
     if (finish.kind === 'busy') {
-      record.flight.deadlineMs = Math.ceil(finish.untilMs);
+      if (record.flight.deadlineMs + FLIGHT_MARGIN_MS <= nowMs) {
+        return { current: false, dead: false, timerMs: undefined };
+      }
+      record.flight.deadlineMs = Math.max(record.flight.deadlineMs, Math.ceil(finish.untilMs));
       record.flight.busy = true;
       flights.set(key, record.flight.deadlineMs + FLIGHT_MARGIN_MS);
+      return { current: true, dead: false, timerMs: undefined };
+    }
+    if (finish.kind === 'unknown') {
+      if (finish.error) record.flight.error = finish.error.slice(0, ERROR_LENGTH);
       return { current: true, dead: false, timerMs: undefined };
     }
     delete record.flight;

@@ -5,7 +5,7 @@ import type { LowReason } from './work-queue.ts';
 
 /** What is known of one key. */
 export interface MemoryRecord {
-  flight?: { run: number; deadlineMs: number; nonce: string; busy: boolean };
+  flight?: { run: number; deadlineMs: number; nonce: string; busy: boolean; error?: string };
   dirty: boolean;
   failures: number;
   reasons: Reason[];

@@ -6,12 +6,12 @@ import type { QueueOptions } from './queue-options.ts';
 import type { Inspector, Records } from './records.ts';
 import { Runner } from './runner.ts';
 import type {
+  Finish,
   Hold,
   HoldScope,
   KeyList,
   KeyPage,
   KeyStatus,
-  Known,
   LowReason,
   Process,
   QueuedKey,
@@ -89,7 +89,7 @@ export abstract class RecordedWorkQueue implements WorkQueue {
     this.#poller?.wake(atMs);
   }
 
-  async settle(key: string, run: number, finish: Known): Promise<boolean> {
+  async settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean> {
     const { clock } = this.#options;
     if (this.#runner) return this.#runner.finish({ key, run, finish });
     const [finished] = await this.#records.finishAll([{ key, run, finish }], clock.now());

@@ -28,7 +28,7 @@ export type Start =
   /** A hold covers it; its release queues it again. */
   | { readonly kind: 'held' }
   /** A run's deadline has passed without an outcome: settle it. */
-  | { readonly kind: 'lost'; readonly run: number; readonly failures: number }
+  | { readonly kind: 'lost'; readonly run: number; readonly failures: number; readonly error: string | undefined }
   /** What the last run wrote is not in the cache yet; a timer is set. */
   | { readonly kind: 'barrier'; readonly barrier: BarrierText }
   /** Its token comes then; a timer is set. */
@@ -37,7 +37,8 @@ export type Start =
 export interface FinishRequest {
   readonly key: string;
   readonly run: number;
-  readonly finish: Exclude<Finish, { kind: 'unknown' }>;
+  /** `unknown`: the flight stays, and its settling is told the error. */
+  readonly finish: Finish;
 }
 
 export interface Finished {

@@ -165,7 +165,7 @@ export class RedisRecords implements Records {
 type StartAnswer = [string, ...unknown[]];
 
 function decodeStart(answer: StartAnswer): Start {
-  const [kind, first, second] = answer;
+  const [kind, first, second, third] = answer;
   switch (kind) {
     case 'go': {
       const [, run, failures, noted, queuedAt, low] = answer as [
@@ -180,7 +180,7 @@ function decodeStart(answer: StartAnswer): Start {
       return { kind, run, failures, reasons, queuedAtMs: queuedAt ? Number(queuedAt) : undefined };
     }
     case 'lost':
-      return { kind, run: first as number, failures: second as number };
+      return { kind, run: first as number, failures: second as number, error: (third as string) || undefined };
     case 'barrier':
       return { kind, barrier: first as string };
     case 'limited':
@@ -195,6 +195,7 @@ function decodeStart(answer: StartAnswer): Start {
 
 function finishArguments(finish: FinishRequest['finish'], nowMs: number): (string | number)[] {
   if (finish.kind === 'busy') return ['busy', Math.ceil(finish.untilMs), '', '', ''];
+  if (finish.kind === 'unknown') return ['unknown', '', '', (finish.error ?? '').slice(0, ERROR_LENGTH), ''];
   const { failures, againAfterMs, barrier = '', error = '', dead = false } = finish;
   const again = againAfterMs === undefined ? '' : Math.ceil(nowMs + againAfterMs);
   return [failures, again, barrier, error.slice(0, ERROR_LENGTH), dead ? '1' : ''];

@@ -34,21 +34,23 @@ export type Finish =
   | Known
   /**
    * The run goes on without us (a 202): its slot is free, its key blocked until `WorkQueue.settle` brings the outcome.
-   * After `untilMs` (since the epoch) the outcome is unknown.
+   * After `untilMs` (since the epoch) the outcome is unknown. Never sooner than was said before; and refused when the
+   * deadline and its margin have passed, since somebody may be settling the run as lost.
    */
   | { readonly kind: 'busy'; readonly untilMs: number }
   /**
    * Nobody knows whether the run has ended, or what it wrote: the flight stays on record until its deadline, and then
-   * `Process.lost` settles it.
+   * `Process.lost` settles it. `error`, for people: why nobody knows, kept in the key's history then.
    */
-  | { readonly kind: 'unknown' };
+  | { readonly kind: 'unknown'; readonly error?: string };
 
 /** What the queue asks of whoever runs its keys. `run` does not throw; what the others throw is tried again later. */
 export interface Process {
   run(run: Run): Promise<Finish>;
   /**
    * Several runs at once, at most `maxBatch`, each of another key; asked for only when the queue was given a `maxBatch`
-   * above 1. Answers one finish for each, in the same order: their deadline, failures and barriers are their own.
+   * above 1, and never for a key that has failed since it was last forgotten. Answers one finish for each, in the same
+   * order: their deadlines and barriers are their own.
    */
   runAll?(runs: readonly Run[]): Promise<readonly Finish[]>;
   /** A run whose deadline passed without an outcome. Counts as a failure; the answer says how to go on. */

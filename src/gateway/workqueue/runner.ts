@@ -66,7 +66,8 @@ export class Runner {
       case 'lost': {
         metrics.count('levelhook_lost_outcomes_total', { controller: name });
         const finish = await process.lost({ key, run: start.run, failures: start.failures });
-        await this.finish({ key, run: start.run, finish: { error: 'no outcome before the deadline', ...finish } });
+        const { run, error = 'no outcome before the deadline' } = start;
+        await this.finish({ key, run, finish: { error, ...finish } });
         return;
       }
       case 'go':
@@ -103,10 +104,14 @@ export class Runner {
       metrics.observe('workqueue_queue_duration_seconds', { name }, Math.max(0, nowMs - queuedAtMs) / 1000);
     }
     const given = { key, run, failures, reasons, deadlineMs };
-    const finish = await (this.#runs ? this.#runs.submit(given) : process.run(given));
+    // A key that brings down whoever runs it must not do so again and again to those that start with it.
+    const finish = await (this.#runs && failures === 0 ? this.#runs.submit(given) : process.run(given));
     metrics.observe('workqueue_work_duration_seconds', { name }, (clock.now() - nowMs) / 1000);
     // Unknown: the flight stays on record, and the poller finds it after its deadline.
-    if (finish.kind === 'unknown') return wake(deadlineMs + FLIGHT_MARGIN_MS);
+    if (finish.kind === 'unknown') {
+      if (finish.error) this.#options.track(this.finish({ key, run, finish }));
+      return wake(deadlineMs + FLIGHT_MARGIN_MS);
+    }
     if (finish.kind === 'busy') wake(finish.untilMs + FLIGHT_MARGIN_MS);
     if (finish.kind === 'known' && finish.againAfterMs !== undefined) {
       metrics.count('workqueue_retries_total', { name });

@@ -1,6 +1,6 @@
 import type { Reason } from '../../contract/index.ts';
 import type { Hold, HoldScope, KeyList, KeyPage, KeyStatus } from './key-status.ts';
-import type { Known, Process } from './run.ts';
+import type { Finish, Process } from './run.ts';
 
 export type { Hold, HoldScope, KeyList, KeyPage, KeyStatus, PastOutcome, Wait } from './key-status.ts';
 export type { Debounce, QueueOptions, RateLimit } from './queue-options.ts';
@@ -36,8 +36,11 @@ export interface WorkQueue {
   addLow(keys: readonly string[], reason: LowReason): Promise<void>;
   /** Run this key after `ms` at the latest. */
   addAfter(key: string, ms: number): Promise<void>;
-  /** The outcome of a run that was `busy`. @returns false when that run is not in flight any more: nothing was changed. */
-  settle(key: string, run: number, finish: Known): Promise<boolean>;
+  /**
+   * The outcome of a run that was `busy`, or a later time until which it is. @returns false when that run is not in flight
+   * any more: nothing was changed.
+   */
+  settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean>;
 
   /** Holds keys back, on all gateways and through restarts. A second time replaces the first. */
   hold(scope: HoldScope, untilMs?: number): Promise<void>;

@@ -5,13 +5,13 @@ import { CacheAccess } from '../../../src/gateway/dispatch/cache-access.ts';
 import { Dispatcher } from '../../../src/gateway/dispatch/dispatcher.ts';
 import { Endpoint } from '../../../src/gateway/dispatch/endpoint.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
-import type { Process } from '../../../src/gateway/workqueue/work-queue.ts';
+import type { Finish, Process, Run } from '../../../src/gateway/workqueue/work-queue.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 import type { Line, LineOptions } from './line.ts';
 
 /** The gateway's own half from the queue on, as `Controller` puts it together; without views, so without barriers. */
 export async function levelhookLine(options: LineOptions): Promise<Line> {
-  const { redisUrl, functionUrl, secret, concurrency, onDone } = options;
+  const { redisUrl, functionUrl, secret, concurrency, maxBatch = 1, onDone } = options;
   const redis = await connectRedis(redisUrl);
   const shared = { clock: systemClock, logger: silentLogger, metrics: silentMetrics };
   const queue = new BullMqWorkQueue({
@@ -21,6 +21,7 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     clusterId: 'bench',
     name: 'bench',
     concurrency,
+    maxBatch,
     timeoutMs: 15_000,
   });
   const endpoint = new Endpoint(functionUrl, [await importSecret(secret)], { connections: concurrency });
@@ -38,21 +39,29 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     endpoint,
     cacheAccess,
     views: [],
+    timeoutMs: 15_000,
     logTriggers: false,
   });
-  const process: Process = {
-    run: async (run) => {
-      const finish = await dispatcher.run(run);
+  let triggers = 0;
+  const runAll = async (runs: readonly Run[]): Promise<readonly Finish[]> => {
+    triggers += 1;
+    const finishes = await dispatcher.runAll(runs);
+    for (const [at, finish] of finishes.entries()) {
       if (finish.kind !== 'known' || finish.failures !== 'forget') throw new Error(`a run ended as ${finish.kind}`);
-      onDone(run.key);
-      return finish;
-    },
+      onDone(runs[at]?.key ?? '');
+    }
+    return finishes;
+  };
+  const process: Process = {
+    run: async (run) => (await runAll([run]))[0] ?? { kind: 'unknown' },
+    runAll,
     lost: (run) => dispatcher.lost(run),
     passed: (barrier) => dispatcher.passed(barrier),
     late: (barrier) => dispatcher.late(barrier),
   };
   return {
-    name: 'levelhook',
+    name: maxBatch === 1 ? 'levelhook' : `levelhook in batches of ${maxBatch}`,
+    triggers: () => triggers,
     add: (keys) =>
       queue.add(keys.map((key) => ({ key, reasons: [{ type: 'updated', object: `v1/ConfigMap ${key}` }] }))),
     start: () => queue.start(process),

@@ -6,6 +6,8 @@ export interface Line {
   /** Begins to run keys. Called once. */
   start(): Promise<void>;
   stop(): Promise<void>;
+  /** Triggers sent so far, where that is not one for each key. */
+  readonly triggers?: () => number;
 }
 
 export interface LineOptions {
@@ -13,6 +15,8 @@ export interface LineOptions {
   readonly functionUrl: string;
   readonly secret: string;
   readonly concurrency: number;
+  /** Keys in one trigger, at most. Default 1; the bare loop knows no other. */
+  readonly maxBatch?: number;
   /** Told of each key when its function has answered, and the run is over for the queue. */
   readonly onDone: (key: string) => void;
 }

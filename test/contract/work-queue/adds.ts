@@ -97,7 +97,7 @@ export function addsContract(create: CreateFixture): void {
       expect(process.runs.map(({ failures }) => failures)).toEqual([0, 1, 2, 2, 0]);
     });
 
-    it('gives keys that start together to a process that takes several, and each its own finish', async () => {
+    it('gives keys that start together to a process that takes several, each with its own finish, and one that has failed alone', async () => {
       const { process } = setting();
       const batching = await setting().open({ concurrency: 10, maxBatch: 4 });
       const batches: string[][] = [];
@@ -110,7 +110,7 @@ export function addsContract(create: CreateFixture): void {
       await batching.add(plain(...numbered('k', 30)));
       await batching.start(Object.assign(process, { runAll }));
       await setting().atRest();
-      expect(batches.flat().toSorted()).toEqual([...numbered('k', 30), 'k3'].toSorted());
+      expect(batches.flat().toSorted()).toEqual(numbered('k', 30).toSorted());
       for (const batch of batches) expect(batch.length).toBeLessThanOrEqual(4);
       expect(batches.length).toBeLessThan(25);
       expect(process.runsOf('k3').map(({ failures }) => failures)).toEqual([0, 1]);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { done } from '../../harness/recording-process.ts';
+import { done, RecordingProcess } from '../../harness/recording-process.ts';
 import { type CreateFixture, eachSetting, plain } from './setting.ts';
 
 /** Runs whose end nobody has told: unknown ones, and those that go on without us. */
@@ -10,7 +10,7 @@ export function unknownContract(create: CreateFixture): void {
     it('is settled after its deadline and a margin, and its key rests until then', async () => {
       const { process } = setting();
       const queue = await setting().open({ timeoutMs: 300 });
-      process.onRun = () => (process.runs.length === 1 ? { kind: 'unknown' } : done);
+      process.onRun = () => (process.runs.length === 1 ? { kind: 'unknown' } : { ...done, failures: 'keep' });
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
@@ -23,6 +23,21 @@ export function unknownContract(create: CreateFixture): void {
       expect(process.runs[1]?.failures).toBe(1);
       await setting().atRest();
       expect(process.runs).toHaveLength(2);
+      expect((await queue.status('k')).history).toMatchObject([{ error: 'no outcome before the deadline' }]);
+    });
+
+    it('keeps why in the history of its key, once it is settled', async () => {
+      const { process } = setting();
+      const queue = await setting().open({ timeoutMs: 300 });
+      const error = `not JSON ${'x'.repeat(2000)}`;
+      process.onRun = () => (process.runs.length === 1 ? { kind: 'unknown', error } : done);
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().ran('k', 2);
+      await setting().atRest();
+      const [success, failure] = (await queue.status('k')).history;
+      expect(success?.error).toBeUndefined();
+      expect(failure).toMatchObject({ run: process.runs[0]?.run, error: error.slice(0, 1024) });
     });
   });
 
@@ -62,6 +77,26 @@ export function unknownContract(create: CreateFixture): void {
       expect(await queue.settle('k', run, { kind: 'known', failures: 'count', againAfterMs: 0 })).toBe(false);
       await setting().atRest();
       expect(process.runs).toHaveLength(2);
+    });
+
+    it('can be given more time and never less, and none once it counts as lost', async () => {
+      const { queue, process, untilMs, run } = await start();
+      const deadline = async () => (await queue.status('k')).running?.deadlineMs;
+      expect(await queue.settle('k', run, { kind: 'busy', untilMs: untilMs - 1000 })).toBe(true);
+      expect(await deadline()).toBe(untilMs);
+      expect(await queue.settle('k', run, { kind: 'busy', untilMs: untilMs + 60_000 })).toBe(true);
+      expect(await deadline()).toBe(untilMs + 60_000);
+      await setting().pass(100_000);
+      expect(process.runs).toHaveLength(1);
+      let late: boolean | undefined;
+      process.lost = async (given) => {
+        late = await queue.settle('k', run, { kind: 'busy', untilMs: untilMs + 500_000 });
+        return RecordingProcess.prototype.lost.call(process, given);
+      };
+      await setting().pass(22_000);
+      await setting().ran('k', 2);
+      expect(late).toBe(false);
+      await setting().atRest();
     });
 
     it('refuses the outcome of a run that is not in flight', async () => {

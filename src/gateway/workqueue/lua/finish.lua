@@ -13,8 +13,9 @@
 -- then    seven each:
 --         key
 --         run: refused unless it is the one in flight
---         'forget' | 'count' | 'keep' the failures, or 'busy': the run goes on
---         when to run again, or '', and for 'busy' the run's new deadline; milliseconds since the epoch
+--         'forget' | 'count' | 'keep' the failures, or 'busy': the run goes on, or 'unknown': it may, and its flight stays
+--         when to run again, or '', and for 'busy' the run's new deadline, unless it has a later one; milliseconds since
+--         the epoch. A run past its deadline and margin cannot become busy: it may be being settled as lost
 --         barrier, or ''
 --         what went wrong, or ''
 --         '1' for a dead letter, else ''
@@ -36,14 +37,20 @@ end
 
 local function finish(key, run, mode, again, barrier, error, dead)
   local record = KEYS[1] .. key
-  local r = redis.call('HMGET', record, 'run', 'dirty', 'failures')
+  local r = redis.call('HMGET', record, 'run', 'dirty', 'failures', 'deadline')
   if r[1] ~= run then return { 0, '' } end
   if mode == 'busy' then
+    if tonumber(r[4]) + margin <= tonumber(now) then return { 0, '' } end
+    if tonumber(again) < tonumber(r[4]) then again = r[4] end
     redis.call('HSET', record, 'deadline', again, 'busy', '1')
     redis.call('ZADD', flights, tonumber(again) + margin, key)
     return { 1, '' }
   end
-  redis.call('HDEL', record, 'run', 'deadline', 'nonce', 'busy', 'dirty', mode == 'forget' and 'failures' or 'busy')
+  if mode == 'unknown' then
+    redis.call('HSET', record, 'error', error)
+    return { 1, '' }
+  end
+  redis.call('HDEL', record, 'run', 'deadline', 'nonce', 'busy', 'dirty', 'error', mode == 'forget' and 'failures' or 'busy')
   redis.call('ZREM', flights, key)
   local failures = tonumber(r[3] or 0)
   if mode == 'count' then

@@ -2,7 +2,7 @@
 -- prevented here and not by BullMQ's lock.
 --
 -- KEYS[1]  what a key is appended to, to name its record HASH: run, deadline, nonce, busy, dirty, barrier, barrierAt,
---          failures, dead, reasons, queuedAt, tokenAt
+--          error, failures, dead, reasons, queuedAt, tokenAt
 -- KEYS[2]  timers ZSET
 -- KEYS[3]  flights ZSET
 -- KEYS[4]  backlog ZSET
@@ -26,7 +26,7 @@
 --   {'go', run, failures, reasons, queuedAt, reason of the backlog if the key stood there, else ''}
 --   {'idle'}                  nothing to do: the run that this job was for has been
 --   {'busy'}                  a run is in flight; the key is marked dirty, its finish queues it again
---   {'lost', run, failures}   a run's deadline has passed without an outcome: settle it
+--   {'lost', run, failures, error}   a run's deadline has passed without an outcome: settle it
 --   {'held'}                  a hold covers it; its release queues it again
 --   {'barrier', barrier}      writes of the last run are not in the cache yet; a timer is set
 --   {'limited', when}         its token comes then; a timer is set
@@ -71,7 +71,7 @@ end
 
 local function start(key, nonce, seen)
   local record = KEYS[1] .. key
-  local r = redis.call('HMGET', record, 'run', 'deadline', 'nonce', 'barrier', 'failures', 'reasons', 'queuedAt', 'dead', 'tokenAt')
+  local r = redis.call('HMGET', record, 'run', 'deadline', 'nonce', 'barrier', 'failures', 'reasons', 'queuedAt', 'dead', 'tokenAt', 'error')
   local run, barrier, failures = r[1], r[4], tonumber(r[5] or 0)
   local reasons, queued_at, dead = r[6] or '', r[7] or '', r[8]
   if run and r[3] == nonce then return { 'go', tonumber(run), failures, reasons, queued_at, '' } end
@@ -82,7 +82,7 @@ local function start(key, nonce, seen)
   if run and tonumber(r[2]) + margin <= now then
     -- This job ends with the settling: what it was added for must not wait for the backoff.
     if wanted then redis.call('HSET', record, 'dirty', '1') end
-    return { 'lost', tonumber(run), failures }
+    return { 'lost', tonumber(run), failures, r[10] or '' }
   end
   if not wanted then return { 'idle' } end
   if run then

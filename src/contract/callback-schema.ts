@@ -1,0 +1,20 @@
+import { z } from 'zod';
+import type { CallbackBody } from './callback.ts';
+import { resultSchema } from './outcome-schema.ts';
+import { CONTRACT_VERSION } from './trigger.ts';
+
+/** Decodes a callback on the gateway's side. A separate file: zod is no part of a function's bundle. */
+export const callbackSchema: z.ZodType<CallbackBody> = z
+  .object({
+    version: z.literal(CONTRACT_VERSION),
+    controller: z.string().min(1).describe('As in the trigger.'),
+    token: z.string().describe("As in the trigger's `callback`."),
+    namespace: z.string().min(1).exactOptional().describe('As in the request; absent when it was.'),
+    name: z.string().min(1).describe('As in the request.'),
+    run: z.int().min(1).describe('As in the request: the run that this is the outcome of.'),
+    result: resultSchema.describe(
+      'What became of it; or `accepted`: it still goes on, for `withinSeconds` from now. `writes` may be left out: the ' +
+        "key's next run waits for a cache that shows everything from before the callback.",
+    ),
+  })
+  .describe('The body of the signed POST by which a function sends the outcome of a run that went on after a 202.');

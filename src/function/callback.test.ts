@@ -1,0 +1,128 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { type CallbackBody, generateSecret, importSecret, LEVELHOOK_HEADER, verify } from '../contract/index.ts';
+import { resource } from '../core/index.ts';
+import { completeRun, continueRun, type RunHandle, RunOverError } from './callback.ts';
+
+const secret = generateSecret();
+const secrets = [secret];
+const pods = resource('v1', 'Pod');
+const handle: RunHandle = {
+  url: 'https://gateway.example.com/cache/callbacks/web',
+  token: 't',
+  maxSeconds: 600,
+  controller: 'web',
+  namespace: 'a',
+  name: 'b',
+  run: 7,
+};
+
+describe('a callback', () => {
+  let posted: { at: number; id: string | null; body: CallbackBody }[];
+  let answers: (() => Response)[];
+
+  beforeEach(() => {
+    vi.useFakeTimers({ now: 1_700_000_000_000 });
+    posted = [];
+    answers = [];
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  const ours =
+    (status: number, body: object = {}, headers: Record<string, string> = {}) =>
+    () =>
+      Response.json(body, { status, headers: { [LEVELHOOK_HEADER]: 'v1', ...headers } });
+  const post = async (url: unknown, init: RequestInit = {}): Promise<Response> => {
+    const headers = new Headers(init.headers);
+    const text = init.body as string;
+    expect(url).toBe(handle.url);
+    // As the gateway does: each attempt carries a signature of its own moment.
+    await verify([await importSecret(secret)], { headers, nowMs: Date.now(), body: text });
+    posted.push({ at: Date.now(), id: headers.get('webhook-id'), body: JSON.parse(text) as CallbackBody });
+    return (answers.shift() ?? ours(200))();
+  };
+  const options = { secrets, fetch: post as typeof fetch };
+
+  /** Time passes while the promise is waited for. */
+  async function passing<T>(work: Promise<T>): Promise<T> {
+    const ended = work.then(
+      () => true,
+      () => true,
+    );
+    // The signature is made by another thread, which these timers do not move.
+    while (!(await Promise.race([ended, vi.advanceTimersByTimeAsync(100).then(() => false)])));
+    return work;
+  }
+
+  it('carries what the trigger named, signed, and the outcome', async () => {
+    await passing(completeRun(handle, { status: 'done', requeueAfterSeconds: 5 }, options));
+    const { url: _url, maxSeconds: _max, ...run } = handle;
+    expect(posted[0]?.body).toEqual({ version: 'v1', ...run, result: { status: 'done', requeueAfterSeconds: 5 } });
+  });
+
+  it('is sent again until the gateway has taken it, signed anew under the same id', async () => {
+    answers = [
+      () => {
+        throw new TypeError('fetch failed');
+      },
+      ours(503, { error: 'not ready' }, { 'retry-after': '400' }),
+      () => new Response('<html>', { status: 404 }),
+      () => new Response('{}', { status: 200 }),
+      () => new Response('<html>', { status: 410 }),
+      ours(500),
+    ];
+    const signal = new AbortController().signal;
+    await passing(completeRun(handle, { status: 'done' }, { ...options, signal }));
+    expect(posted).toHaveLength(7);
+    expect(new Set(posted.map(({ id }) => id)).size).toBe(1);
+    // Further apart than a signature is good for.
+    expect((posted[6]?.at ?? 0) - (posted[0]?.at ?? 0)).toBeGreaterThan(400_000);
+  });
+
+  it.each([409, 410])('is refused for good by a %i of the gateway', async (status) => {
+    answers = [ours(status, { error: 'run 7 is not in flight any more' })];
+    const error = await passing(completeRun(handle, { status: 'done' }, options).catch((reason: unknown) => reason));
+    expect(error).toBeInstanceOf(RunOverError);
+    expect(String(error)).toContain('run 7 is not in flight any more');
+    expect(posted).toHaveLength(1);
+  });
+
+  it.each([400, 401, 404, 413])('is not sent again after a %i of the gateway', async (status) => {
+    answers = [ours(status, { error: 'why' })];
+    await expect(passing(completeRun(handle, { status: 'done' }, options))).rejects.toThrow(`${status}: "why"`);
+    expect(posted).toHaveLength(1);
+  });
+
+  it('is given up when its signal is aborted, and says why', async () => {
+    answers = Array.from({ length: 50 }, () => ours(503, { error: 'the gateway is not ready' }));
+    const given = new AbortController();
+    setTimeout(() => given.abort(), 5000);
+    const work = completeRun(handle, { status: 'done' }, { ...options, signal: given.signal });
+    await expect(passing(work)).rejects.toThrow(/run 7 was not taken: .*not ready/);
+    expect(posted.length).toBeGreaterThan(3);
+  });
+
+  it('counts what was granted from before it was asked, at most what the gateway says', async () => {
+    answers = [ours(503), ours(200, { withinSeconds: 60 })];
+    const run = await passing(continueRun(handle, { ...options, withinSeconds: 5000, api: never }));
+    expect(posted[0]?.body.result).toEqual({ status: 'accepted', withinSeconds: 600 });
+    expect(run.deadlineMs).toBeLessThanOrEqual((posted[1]?.at ?? 0) + 60_000);
+    expect(run.deadlineMs).toBeGreaterThan((posted[0]?.at ?? 0) + 60_000);
+  });
+
+  it('says that nothing is known after a write without an answer, whatever it was told', async () => {
+    const run = await passing(continueRun(handle, { ...options, withinSeconds: 60, api: never }));
+    answers = [ours(200, { withinSeconds: 60 })];
+    const granted = await passing(continueRun(handle, { ...options, withinSeconds: 60, api: never }));
+    // An answer that grants nothing grants nothing.
+    await expect(run.api.create(pods, { metadata: { name: 'x' } })).rejects.toThrow(/the run is over/);
+    await expect(granted.api.create(pods, { metadata: { name: 'x' } })).rejects.toThrow('cut');
+    await passing(granted.complete({ status: 'done' }));
+    expect(posted.at(-1)?.body.result).toMatchObject({ status: 'unknown' });
+  });
+});
+
+const never = async (): Promise<never> => {
+  throw new Error('cut');
+};

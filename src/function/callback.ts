@@ -1,0 +1,126 @@
+/**
+ * For whoever goes on with a run after its function has answered: a job, a queue's consumer, the function itself. An entry of
+ * its own, since most functions answer when they are done.
+ */
+import { messageOf, parseRetryAfter, systemClock } from '../core/index.ts';
+import {
+  type CallbackBody,
+  CONTRACT_VERSION,
+  importSecret,
+  LEVELHOOK_HEADER,
+  type RequestResult,
+  sign,
+} from '../contract/index.ts';
+import { type ApiTransport, ApiWriter } from './api-writer.ts';
+import type { RunHandle } from './run-handle.ts';
+
+export type { RunHandle } from './run-handle.ts';
+
+/** How a run ended. What it wrote need not be told: the key's next run sees everything from before this was sent. */
+export type RunOutcome =
+  | { readonly status: 'done'; readonly requeueAfterSeconds?: number }
+  | { readonly status: 'error'; readonly message: string; readonly retryAfterSeconds?: number }
+  | { readonly status: 'terminal'; readonly message: string };
+
+export interface CallbackOptions {
+  /** The secrets that the function's triggers are signed with, or one of them. */
+  readonly secrets: readonly string[];
+  /** Ends the attempts. Default: after five minutes. */
+  readonly signal?: AbortSignal;
+  /** Default: the platform's. */
+  readonly fetch?: typeof fetch;
+}
+
+/** The run is not in flight any more: its outcome has been told, or its time was up. Nothing more may be written for it. */
+export class RunOverError extends Error {
+  override readonly name = 'RunOverError';
+}
+
+/** A run that goes on, and for which the gateway keeps its key waiting until `deadlineMs`. */
+export interface ContinuedRun {
+  /** Writes until then, and refuses to afterwards: call `continueRun` again in time for more. */
+  readonly api: ApiWriter;
+  /** Aborted then. */
+  readonly signal: AbortSignal;
+  /** Milliseconds since the epoch, by this machine's clock. */
+  readonly deadlineMs: number;
+  /** `completeRun`; but with a write of `api` that got no answer the outcome is unknown, whatever is said. */
+  complete(outcome: RunOutcome): Promise<void>;
+}
+
+/**
+ * Asks the gateway to keep the key waiting for so long from now, at most the handle's `maxSeconds`. To be called before
+ * anything is written: the answer of 202 may have got lost, and then the key runs again after its deadline.
+ * @throws RunOverError
+ */
+export async function continueRun(
+  handle: RunHandle,
+  options: CallbackOptions & { readonly withinSeconds: number; readonly api: ApiTransport },
+): Promise<ContinuedRun> {
+  const withinSeconds = Math.min(options.withinSeconds, handle.maxSeconds);
+  const { askedAtMs, body } = await send(handle, { status: 'accepted', withinSeconds }, options);
+  // From before the gateway began to count.
+  const deadlineMs = askedAtMs + Math.min(withinSeconds, Number(body['withinSeconds'] ?? 0)) * 1000;
+  const signal = AbortSignal.timeout(Math.max(0, deadlineMs - Date.now()));
+  const api = new ApiWriter(options.api, { signal, deadlineMs });
+  const complete = async (outcome: RunOutcome): Promise<void> => {
+    const [doubt] = api.unanswered;
+    await send(handle, doubt ? { status: 'unknown', message: doubt.message } : outcome, options);
+  };
+  return { api, signal, deadlineMs, complete };
+}
+
+/**
+ * Tells how a run ended, after its last write. Tries until the gateway has taken it, which may be away for a while.
+ * @throws RunOverError when it comes too late, or a second time.
+ */
+export async function completeRun(handle: RunHandle, outcome: RunOutcome, options: CallbackOptions): Promise<void> {
+  await send(handle, outcome, options);
+}
+
+async function send(
+  { url, maxSeconds: _, ...run }: RunHandle,
+  result: RequestResult,
+  { secrets, signal = AbortSignal.timeout(GIVE_UP_MS), fetch: post = fetch }: CallbackOptions,
+): Promise<{ askedAtMs: number; body: Record<string, unknown> }> {
+  const keys = await Promise.all(secrets.map(importSecret));
+  const message: CallbackBody = { version: CONTRACT_VERSION, ...run, result };
+  const body = JSON.stringify(message);
+  const id = crypto.randomUUID();
+  for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(waitMs * 2, MAX_WAIT_MS)) {
+    const askedAtMs = Date.now();
+    // Signed anew: an old signature is refused.
+    const headers = { ...(await sign(keys, { id, nowMs: askedAtMs, body })), 'content-type': 'application/json' };
+    const answer = await attempt(post, url, { method: 'POST', headers, body, redirect: 'error', signal });
+    if (answer.kind === 'taken') return { askedAtMs, body: answer.body };
+    if (answer.kind === 'refused') throw answer.error;
+    const { trouble, retryAfterMs = 0 } = answer;
+    if (!signal.aborted) await systemClock.sleep(Math.max(waitMs, retryAfterMs), signal);
+    if (signal.aborted) throw new Error(`the outcome of run ${run.run} was not taken: ${trouble}`);
+  }
+}
+
+const GIVE_UP_MS = 300_000;
+const FIRST_WAIT_MS = 250;
+const MAX_WAIT_MS = 15_000;
+
+type Attempt =
+  | { readonly kind: 'taken'; readonly body: Record<string, unknown> }
+  | { readonly kind: 'refused'; readonly error: Error }
+  /** It may or may not have been taken, or will be later. */
+  | { readonly kind: 'again'; readonly trouble: string; readonly retryAfterMs?: number | undefined };
+
+async function attempt(post: typeof fetch, url: string, init: RequestInit): Promise<Attempt> {
+  try {
+    const response = await post(url, init);
+    const body = (await response.json().catch(() => ({}))) as Record<string, unknown>;
+    const ours = response.headers.has(LEVELHOOK_HEADER);
+    if (response.ok && ours) return { kind: 'taken', body };
+    const trouble = `the gateway answered ${response.status}: ${JSON.stringify(body['error'] ?? 'no reason')}`;
+    if (ours && [409, 410].includes(response.status)) return { kind: 'refused', error: new RunOverError(trouble) };
+    if (ours && response.status < 429) return { kind: 'refused', error: new Error(trouble) };
+    return { kind: 'again', trouble, retryAfterMs: parseRetryAfter(response.headers.get('retry-after'), Date.now()) };
+  } catch (error) {
+    return { kind: 'again', trouble: messageOf(error) };
+  }
+}

@@ -1,0 +1,75 @@
+import { type Clock, formatObjectKey, type Logger, type Metrics } from '../../core/index.ts';
+import type { CallbackBody } from '../../contract/index.ts';
+import type { WorkQueue } from '../workqueue/work-queue.ts';
+import type { Dispatcher } from './dispatcher.ts';
+
+/** What becomes of a callback. */
+export type CallbackEnd =
+  /** `withinMs`: the run goes on for this long. Undefined: it is over. */
+  | { readonly kind: 'taken'; readonly withinMs?: number }
+  /** The run is not in flight any more: its outcome has come, or its time was up. */
+  | { readonly kind: 'over'; readonly message: string }
+  /** The same, and the key's next run is under way. */
+  | { readonly kind: 'superseded'; readonly message: string };
+
+export interface CallbacksOptions {
+  readonly controller: string;
+  readonly queue: WorkQueue;
+  readonly dispatcher: Dispatcher;
+  /** What the triggers' `callback.token` is now. */
+  readonly token: () => Promise<string | undefined>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+/**
+ * Takes the outcomes of runs that went on after their 202, in any gateway: what it needs is in Redis. Fenced by the run number,
+ * and by the token for a queue that has begun to count anew; so whatever comes twice, late or for another run changes
+ * nothing. The same callback sent again gets `over`: its run is.
+ */
+export class Callbacks {
+  readonly #options: CallbacksOptions;
+
+  constructor(options: CallbacksOptions) {
+    this.#options = options;
+  }
+
+  /** @throws when Redis or the apiserver does not answer: then nothing was changed, and it may be sent again. */
+  async take(body: CallbackBody): Promise<CallbackEnd> {
+    const { controller, logger, metrics } = this.#options;
+    const key = formatObjectKey(body);
+    const end = await this.#take(key, body);
+    metrics.count('levelhook_callbacks_total', { controller, end: end.kind });
+    const reason = 'message' in end ? { reason: end.message } : {};
+    logger[end.kind === 'taken' ? 'info' : 'warn'](
+      { controller, key, run: body.run, status: body.result.status, end: end.kind, ...reason },
+      'callback',
+    );
+    return end;
+  }
+
+  async #take(key: string, { token, run, result }: CallbackBody): Promise<CallbackEnd> {
+    const { clock, dispatcher, queue } = this.#options;
+    if (token !== (await this.#options.token())) {
+      return { kind: 'over', message: 'the queue has lost data since, and nothing is known of this run' };
+    }
+    const { running, failures } = await queue.status(key);
+    if (running?.run !== run) return notInFlight(run, running?.run);
+    const finish = await dispatcher.concluded({ key, run, failures }, result);
+    if (finish.kind === 'unknown') {
+      // Its flight stays on record, and is settled at its deadline.
+      if (result.status !== 'accepted') return { kind: 'taken' };
+      return { kind: 'over', message: 'runs of this controller do not go on any more' };
+    }
+    if (!(await queue.settle(key, run, finish))) return notInFlight(run, (await queue.status(key)).running?.run);
+    return finish.kind === 'busy' ? { kind: 'taken', withinMs: finish.untilMs - clock.now() } : { kind: 'taken' };
+  }
+}
+
+function notInFlight(run: number, current: number | undefined): CallbackEnd {
+  if (current !== undefined && current > run) {
+    return { kind: 'superseded', message: `run ${run} is over, and run ${current} of this key is under way` };
+  }
+  return { kind: 'over', message: `run ${run} is not in flight any more: its outcome has come, or its time was up` };
+}

@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest';
+import { silentLogger } from '../../core/index.ts';
+import { type CallbackBody, generateSecret, importSecret, LEVELHOOK_HEADER, sign } from '../../contract/index.ts';
+import { callbackApi, type CallbackApiOptions } from './callback-api.ts';
+
+const secret = generateSecret();
+const keys = [await importSecret(secret)];
+const body: CallbackBody = {
+  version: 'v1',
+  controller: 'web',
+  token: 't',
+  namespace: 'a',
+  name: 'b',
+  run: 7,
+  result: { status: 'done' },
+};
+
+async function send(options: Partial<CallbackApiOptions> = {}, text = JSON.stringify(body)) {
+  const taken: CallbackBody[] = [];
+  const app = callbackApi({
+    keys: () => keys,
+    healthy: () => true,
+    starting: () => false,
+    controller: (name) => {
+      if (name !== 'web') return undefined;
+      return async (given) => {
+        taken.push(given);
+        return { kind: 'taken' };
+      };
+    },
+    logger: silentLogger,
+    ...options,
+  });
+  const headers = { ...(await sign(keys, { id: 'msg', nowMs: Date.now(), body: text })) };
+  const response = await app.request('/web', { method: 'POST', headers, body: text });
+  // Whoever asks must know that it is the gateway who answers.
+  expect(response.headers.get(LEVELHOOK_HEADER)).toBe('v1');
+  const answer = (await response.json()) as Record<string, unknown>;
+  return { status: response.status, retryAfter: response.headers.get('retry-after'), answer, taken };
+}
+
+describe('the callback API', () => {
+  it('gives what was signed to the controller', async () => {
+    expect(await send()).toMatchObject({ status: 200, answer: {}, taken: [body] });
+  });
+
+  it('tells how long a run may go on', async () => {
+    const controller = () => async () => ({ kind: 'taken', withinMs: 30_000 }) as const;
+    expect(await send({ controller })).toMatchObject({ status: 200, answer: { withinSeconds: 30 } });
+  });
+
+  it.each<[string, Partial<CallbackApiOptions>]>([
+    ['it is starting', { keys: () => undefined }],
+    ['Redis is away', { healthy: () => false }],
+    ['the function of the controller has not answered yet', { controller: () => undefined, starting: () => true }],
+    ['the outcome cannot be stored', { controller: () => () => Promise.reject(new Error('no connection')) }],
+  ])('asks for patience while %s', async (_what, options) => {
+    const { status, retryAfter, answer, taken } = await send(options);
+    expect({ status, retryAfter, taken }).toEqual({ status: 503, retryAfter: '1', taken: [] });
+    // The reason is for the log.
+    expect(JSON.stringify(answer)).not.toContain('no connection');
+  });
+
+  it.each<[number, 'over' | 'superseded']>([
+    [410, 'over'],
+    [409, 'superseded'],
+  ])('answers %i when the run is %s', async (status, kind) => {
+    const controller = () => async () => ({ kind, message: 'm' }) as const;
+    expect(await send({ controller })).toMatchObject({ status, answer: { error: 'm' } });
+  });
+
+  it('takes no more than 1 MiB', async () => {
+    const text = JSON.stringify({ ...body, more: 'x'.repeat(1024 * 1024) });
+    expect(await send({}, text)).toMatchObject({ status: 413, taken: [] });
+  });
+});
