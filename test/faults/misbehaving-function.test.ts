@@ -84,7 +84,7 @@ const unruly: readonly { name: string; behaviour: Behaviour; reason: string; err
   },
   {
     name: 'late',
-    behaviour: (...to) => void setTimeout(() => done(...to), 1300),
+    behaviour: (...to) => void setTimeout(() => done(...to), 2500),
     reason: 'timeout',
     error: /no answer before the deadline/,
   },

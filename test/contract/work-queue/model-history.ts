@@ -89,7 +89,7 @@ export class ModelHistory implements Process {
     if (chance < 0.02) return { kind: 'unknown' };
     if (chance < 0.06) {
       const untilMs = nowMs + this.#below(1500);
-      this.model.prolonged(key, run, untilMs);
+      this.model.prolonged(key, run, nowMs, untilMs);
       this.#busy.push({ key, run });
       return { kind: 'busy', untilMs };
     }

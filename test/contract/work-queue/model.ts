@@ -66,10 +66,11 @@ export class QueueModel {
     model.last = { run, deadlineMs, ended: false };
   }
 
-  /** The run goes on elsewhere until then. */
-  prolonged(key: string, run: number, deadlineMs: number): void {
+  /** The run goes on elsewhere until then; but it never has less time than before, and no more once it counts as lost. */
+  prolonged(key: string, run: number, nowMs: number, deadlineMs: number): void {
     const { last } = this.#of(key);
-    if (last?.run === run) last.deadlineMs = deadlineMs;
+    if (last?.run !== run || nowMs >= last.deadlineMs + FLIGHT_MARGIN_MS) return;
+    last.deadlineMs = Math.max(last.deadlineMs, deadlineMs);
   }
 
   /** The outcome of a run is about to be told. Nothing, when it has been settled without it. */
