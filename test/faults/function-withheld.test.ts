@@ -55,12 +55,12 @@ describe('a function to which triggers are not sent', () => {
     });
     // Without a breaker 5 ms doubling makes ten attempts in this time, each of them for nothing.
     await sleep(6000);
-    const attempts = NAMES.map((name) => linesAbout(gateway.process.lines, name).length);
+    const attempts = NAMES.map((name) => linesAbout(gateway.process.lines, { namespace, name }).length);
     expect(attempts.reduce((a, b) => a + b) / NAMES.length).toBeLessThan(6);
     await fn.open();
     await eventually(async () => {
       for (const name of NAMES)
-        expect(linesAbout(gateway.process.lines, name).at(-1)).toMatchObject({ outcome: 'done' });
+        expect(linesAbout(gateway.process.lines, { namespace, name }).at(-1)).toMatchObject({ outcome: 'done' });
     });
     expect(await withheld('breaker')).toBe(0);
     await gateway.process.line(({ msg }) => msg === 'triggers are sent to a function again');
@@ -79,7 +79,7 @@ describe('a function to which triggers are not sent', () => {
     fn.otherwise = done;
     await eventually(async () => {
       for (const name of names)
-        expect(linesAbout(gateway.process.lines, name).at(-1)).toMatchObject({ outcome: 'done' });
+        expect(linesAbout(gateway.process.lines, { namespace, name }).at(-1)).toMatchObject({ outcome: 'done' });
     }, 60_000);
     expect(await withheld('gone')).toBe(0);
   });

@@ -134,7 +134,7 @@ describe('a function that does not answer as it should', () => {
 
   afterAll(() => started.stop());
 
-  const triggers = (name: string): Line[] => linesAbout(gateway.process.lines, name).filter(isTrigger);
+  const triggers = (name: string): Line[] => linesAbout(gateway.process.lines, { namespace, name }).filter(isTrigger);
 
   async function untilDone(name: string): Promise<void> {
     await eventually(async () => {
@@ -186,7 +186,7 @@ describe('a function that does not answer as it should', () => {
       for (const { name } of unruly) expect(triggers(name).length).toBeGreaterThanOrEqual(4);
     }, 60_000);
     for (const { name, reason, error } of unruly) {
-      const lines = linesAbout(gateway.process.lines, name);
+      const lines = linesAbout(gateway.process.lines, { namespace, name });
       const failed = lines.filter(isTrigger).slice(0, 4);
       // Shown: a warning for each, with what came back, and the attempts count.
       for (const [at, line] of failed.entries()) {

@@ -77,6 +77,6 @@ export class RawFunction {
 }
 
 /** The gateway's log lines about one object's runs: triggers, and runs whose deadline has passed. */
-export function linesAbout(lines: readonly Line[], name: string): Line[] {
-  return lines.filter(({ key }) => typeof key === 'string' && key.endsWith(`/${name}`));
+export function linesAbout(lines: readonly Line[], { namespace, name }: { namespace: string; name: string }): Line[] {
+  return lines.filter(({ key }) => key === `${namespace}/${name}`);
 }

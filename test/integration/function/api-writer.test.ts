@@ -129,7 +129,8 @@ describe('a write that is still under way at the deadline', () => {
   it('is given up by the apiserver itself, though nobody hangs up, and may have been done for all we know', async () => {
     const api = writer(1500);
     const created = api.create(configMaps, { metadata: { namespace, name: 'late' } });
-    await expect(created).rejects.toMatchObject({ code: expect.any(Number) });
+    // With 504, or by closing the connection.
+    await expect(created).rejects.toThrow();
     release();
     await sleep(1000);
     expect(await cluster.get(configMaps, { namespace, name: 'late' })).toBeUndefined();
