@@ -136,7 +136,8 @@ export class CacheModel {
     if (old && (this.#list?.back ? JSON.stringify(old) === JSON.stringify(object) : !newer(object, old))) return;
     this.objects.set(key, object);
     this.#wake(object);
-    if (old) this.#wake(old);
+    // Another one of the same name: the old one is gone, and that is news in a list that tells of no others, too.
+    if (old) this.#wake(old, old.metadata.uid !== object.metadata.uid);
   }
 
   #deleted(object: KubernetesObject): void {
