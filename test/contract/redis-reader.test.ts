@@ -23,14 +23,15 @@ cacheReaderContract('RedisReader, as the user that the gateway makes for it', as
     redis,
     keyPrefix: uniqueName('test'),
     clusterId: 'c',
-    keys: [await importSecret(secret)],
     complete: () => true,
     clock: systemClock,
     logger: silentLogger,
   });
+  const readable = [...views, ...Object.values(location.views).flat()];
   await users.allow(
     'x',
-    [...views, ...Object.values(location.views).flat()].map((view) => ('location' in view ? view.location : view)),
+    readable.map((view) => ('location' in view ? view.location : view)),
+    [await importSecret(secret)],
   );
   const user = users.userOf('x') ?? '';
   const signal = AbortSignal.timeout(60_000);

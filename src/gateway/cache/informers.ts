@@ -70,10 +70,10 @@ export class Informers {
     return shared.starting;
   }
 
-  /** `user` needs none of its kinds any more. */
-  async release(user: string): Promise<void> {
+  /** `user` needs none of its kinds any more, but for those in `kept`. */
+  async release(user: string, kept: ReadonlySet<string> = new Set()): Promise<void> {
     for (const [kind, { starting, users }] of this.#kinds) {
-      if (!users.delete(user) || users.size > 0) continue;
+      if (kept.has(kind) || !users.delete(user) || users.size > 0) continue;
       this.#kinds.delete(kind);
       const leaving = this.#leave(starting).finally(() => {
         if (this.#leaving.get(kind) === leaving) this.#leaving.delete(kind);

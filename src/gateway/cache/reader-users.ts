@@ -13,8 +13,6 @@ export interface ReaderUsersOptions {
   readonly redis: Redis;
   readonly keyPrefix: string;
   readonly clusterId: string;
-  /** What triggers are signed with: each gives every user a password. */
-  readonly keys: readonly SigningKey[];
   /** Whether all controllers are known: before that a user without one may be that of a function which is only late. */
   readonly complete: () => boolean;
   readonly clock: Clock;
@@ -50,10 +48,13 @@ export class ReaderUsers {
     return this.#made.has(user) ? user : undefined;
   }
 
-  /** Makes the user of a controller, or changes what it may read. Rejects only when the connection is closed for good. */
-  async allow(controller: string, views: readonly ViewLocation[]): Promise<void> {
+  /**
+   * Makes the user of a controller, or changes what it may read. Rejects only when the connection is closed for good.
+   * @param keys what its triggers are signed with: each gives the user a password.
+   */
+  async allow(controller: string, views: readonly ViewLocation[], keys: readonly SigningKey[]): Promise<void> {
     const user = this.#prefix + controller;
-    const passwords = await Promise.all(this.#options.keys.map((key) => readerPassword(key, user)));
+    const passwords = await Promise.all(keys.map((key) => readerPassword(key, user)));
     this.#wanted.set(user, [
       // From nothing, so that what is no longer wanted is gone; Redis applies the rules all together.
       'reset',
@@ -65,6 +66,15 @@ export class ReaderUsers {
       ...views.flatMap(({ prefix }) => readablePatterns(prefix).map((pattern) => `%R~${pattern}`)),
     ]);
     await this.#ensure();
+  }
+
+  /** Takes the user of a controller away, at once: Redis ends its connections. */
+  async remove(controller: string): Promise<void> {
+    const user = this.#prefix + controller;
+    if (!this.#wanted.delete(user)) return;
+    this.#made.delete(user);
+    // Where Redis refuses or is away there is nobody to read with it, or `run` sees to it.
+    if (this.#options.redis.status === 'ready') await this.#options.redis.call('ACL', 'DELUSER', user).catch(() => {});
   }
 
   /** Keeps the users as they should be until the signal is aborted. Never rejects. */

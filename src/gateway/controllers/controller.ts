@@ -8,7 +8,7 @@ import {
   parseObjectKey,
   type Resource,
 } from '../../core/index.ts';
-import type { CallbackBody, CallbackLocation, Description, IndexSpec } from '../../contract/index.ts';
+import type { CallbackBody, CallbackLocation, Description, IndexSpec, SigningKey } from '../../contract/index.ts';
 import type { ChangeHandler, KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { CacheAccess } from '../dispatch/cache-access.ts';
@@ -22,7 +22,11 @@ import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { requeue, type RequeueRequest } from './requeue.ts';
 
 export interface ControllerOptions {
+  /** See `ControllerSpec.id`. */
+  readonly id: string;
   readonly description: Description;
+  /** What its triggers and callbacks are signed with. */
+  readonly keys: readonly SigningKey[];
   /** Every kind that the description names, the one of `for` first. */
   readonly sources: readonly Source[];
   readonly queue: BullMqWorkQueue;
@@ -49,7 +53,11 @@ export interface Source {
 
 /** One controller in the gateway: from the events of its informers, through its queue, to its function. */
 export class Controller {
+  /** Its id: in queues, metrics and logs a controller's name is that. */
   readonly name: string;
+  /** What its function calls it. */
+  readonly functionName: string;
+  readonly keys: readonly SigningKey[];
   readonly queue: BullMqWorkQueue;
   readonly timeoutMs: number;
   /** How long a run may go on after its 202 without a word; 0: none does. */
@@ -58,9 +66,11 @@ export class Controller {
   #callbacks: Callbacks | undefined;
 
   constructor(options: ControllerOptions) {
-    const { description, metrics, queue } = options;
+    const { id, description, keys, metrics, queue } = options;
     this.#options = options;
-    this.name = description.name;
+    this.name = id;
+    this.functionName = description.name;
+    this.keys = keys;
     this.queue = queue;
     this.timeoutMs = description.timeoutSeconds * 1000;
     this.callbackMs = (description.callbackSeconds ?? 0) * 1000;
@@ -90,7 +100,7 @@ export class Controller {
         heard.push(informer.setHandlers(this.name, handlers));
       }
     }
-    await Promise.all(this.#informers().map((informer) => informer.begin()));
+    await Promise.all(this.informers().map((informer) => informer.begin()));
     await Promise.all(heard);
   }
 
@@ -123,25 +133,26 @@ export class Controller {
   }
 
   async waitForSync(signal: AbortSignal): Promise<void> {
-    await Promise.all(this.#informers().map((informer) => informer.waitForSync(signal)));
+    await Promise.all(this.informers().map((informer) => informer.waitForSync(signal)));
   }
 
   /** Starts to run keys. The queue may be paused; then it runs none yet. */
   async start(): Promise<void> {
     const { cacheAccess, clock, endpoint, logger, logTriggers, metrics } = this.#options;
-    const views = this.#informers().map((informer) => ({
+    const views = this.informers().map((informer) => ({
       view: informer.view,
       currentVersion: () => informer.currentVersion(),
       requestProgress: () => informer.requestProgress(),
     }));
     const callback = (): Promise<CallbackLocation | undefined> => this.#callback();
     const shared = { controller: this.name, clock, logger, metrics };
+    const { functionName } = this;
     const parking: Parking = {
       park: (untilMs) => this.queue.hold('breaker', untilMs),
       release: () => this.queue.release('breaker'),
     };
     const { timeoutMs } = this;
-    const own = { endpoint, views, cacheAccess, callback, parking, timeoutMs, logTriggers };
+    const own = { functionName, endpoint, views, cacheAccess, callback, parking, timeoutMs, logTriggers };
     const dispatcher = new Dispatcher({ ...shared, ...own });
     const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;
     this.#callbacks = new Callbacks({ ...shared, queue: this.queue, dispatcher, token });
@@ -174,8 +185,8 @@ export class Controller {
   async ensureInitial(): Promise<void> {
     const { logger, checkpoint } = this.#options;
     const { incarnation, initial } = await this.queue.state();
-    const views = await Promise.all(this.#informers().map((informer) => informer.view.state()));
-    const missed = await Promise.all(this.#informers().map(({ view }) => view.missedBy(this.name)));
+    const views = await Promise.all(this.informers().map((informer) => informer.view.state()));
+    const missed = await Promise.all(this.informers().map(({ view }) => view.missedBy(this.name)));
     const wanted = this.#initialHash([incarnation, ...views.map((view) => view.incarnation), ...missed]);
     if (wanted === undefined || wanted === initial) return;
     const count = await this.#queueAll('initial');
@@ -223,7 +234,8 @@ export class Controller {
     return count;
   }
 
-  #informers(): Informer[] {
+  /** Of all its kinds. */
+  informers(): Informer[] {
     return this.#options.sources.flatMap(({ informers }) => informers);
   }
 

@@ -1,11 +1,13 @@
 import { type Clock, formatKind } from '../../core/index.ts';
-import type { CacheLocation, CacheScope } from '../../contract/index.ts';
+import type { CacheLocation, CacheScope, ViewLocation } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
 import type { TokenKeys } from './token-keys.ts';
 
 export interface CacheAccessOptions {
   readonly controller: string;
   readonly views: readonly View[];
+  /** What of the views' kinds the function may read, at most. Default: all that is cached. */
+  readonly scope?: CacheScope;
   /** The cache API's address, and what signs its tokens; undefined: triggers carry neither. */
   readonly api: { readonly url: string; readonly keys: Pick<TokenKeys, 'sign'> } | undefined;
   /** As whom a function may read the views in Redis. Default: triggers name nobody. */
@@ -22,6 +24,8 @@ export interface CacheAccessOptions {
  * used for several triggers, and is valid until after the deadline of each of them.
  */
 export class CacheAccess {
+  /** The views that the function may read in Redis. */
+  readonly inRedis: readonly ViewLocation[];
   readonly #options: CacheAccessOptions;
   readonly #places: Pick<CacheLocation, 'views' | 'sealed'>;
   readonly #scope: CacheScope;
@@ -29,13 +33,16 @@ export class CacheAccess {
 
   constructor(options: CacheAccessOptions) {
     this.#options = options;
-    const sealed = scopeOf(options.views.filter((view) => view.sealed));
+    const { scope, views } = options;
+    // What is encrypted nobody can read in Redis but the gateway, and of a view that holds more than is allowed nobody shall.
+    const [inRedis, behindApi] = partition(views, (view) => !view.sealed && isWhole(view, scope));
+    const sealed = scopeOf(behindApi, scope);
+    this.inRedis = inRedis.map(({ location }) => location);
     this.#places = {
-      // What is encrypted nobody can read in Redis but the gateway.
-      views: locationsOf(options.views.filter((view) => !view.sealed)),
+      views: locationsOf(inRedis),
       ...(Object.keys(sealed).length > 0 ? { sealed } : {}),
     };
-    this.#scope = scopeOf(options.views);
+    this.#scope = scopeOf(views, scope);
   }
 
   async location(): Promise<CacheLocation> {
@@ -64,13 +71,29 @@ function locationsOf(views: readonly View[]): CacheLocation['views'] {
   return Object.fromEntries([...kinds].map(([kind, each]) => [kind, each.map(({ location }) => location)]));
 }
 
-/** What the gateway caches for this controller, and nothing else. */
-function scopeOf(views: readonly View[]): CacheScope {
+/** What the gateway caches of these views, as far as it is allowed. A kind of which nothing is allowed is not there. */
+function scopeOf(views: readonly View[], allowed: CacheScope | undefined): CacheScope {
   const kinds = Map.groupBy(views, (view) => formatKind(view.resource));
-  return Object.fromEntries(
-    [...kinds].map(([kind, each]) => {
-      const namespaces = each.flatMap(({ location }) => location.namespace ?? []);
-      return [kind, namespaces.length < each.length ? ('*' as const) : namespaces];
-    }),
-  );
+  const entries = [...kinds].map(([kind, each]): [string, '*' | readonly string[]] => {
+    const held = each.flatMap(({ location }) => location.namespace ?? []);
+    const cached = held.length < each.length ? ('*' as const) : held;
+    return [kind, allowed ? intersection(cached, allowed[kind] ?? []) : cached];
+  });
+  return Object.fromEntries(entries.filter(([, namespaces]) => namespaces.length > 0));
+}
+
+function intersection(a: '*' | readonly string[], b: '*' | readonly string[]): '*' | readonly string[] {
+  if (a === '*') return b;
+  return b === '*' ? a : a.filter((namespace) => b.includes(namespace));
+}
+
+/** Whether all of a view may be read. */
+function isWhole({ location, resource }: View, allowed: CacheScope | undefined): boolean {
+  if (!allowed) return true;
+  const namespaces = allowed[formatKind(resource)] ?? [];
+  return namespaces === '*' || (location.namespace !== undefined && namespaces.includes(location.namespace));
+}
+
+function partition<T>(all: readonly T[], test: (each: T) => boolean): [T[], T[]] {
+  return [all.filter(test), all.filter((each) => !test(each))];
 }

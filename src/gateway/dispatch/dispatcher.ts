@@ -33,7 +33,10 @@ export interface DispatchView {
 }
 
 export interface DispatcherOptions {
+  /** In metrics and logs. */
   readonly controller: string;
+  /** What the function calls the controller. Default: the same. */
+  readonly functionName?: string;
   readonly endpoint: Endpoint;
   readonly views: readonly DispatchView[];
   readonly cacheAccess: CacheAccess;
@@ -183,7 +186,7 @@ export class Dispatcher implements Process {
   ): Trigger {
     return {
       version: CONTRACT_VERSION,
-      controller: this.#options.controller,
+      controller: this.#options.functionName ?? this.#options.controller,
       deadline: new Date(deadlineMs).toISOString(),
       remainingSeconds: timeoutMs / 1000,
       cache,

@@ -1,6 +1,6 @@
 import { lookup as systemLookup, type LookupOptions } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
-import { UserError } from '../../core/index.ts';
+import { messageOf, UserError } from '../../core/index.ts';
 
 /** Where triggers may be sent. */
 export interface EndpointRules {
@@ -40,6 +40,15 @@ export function checkEndpoint(text: string, rules: EndpointRules): URL {
   const refusal = isIP(host) ? addressRefusal(host, rules) : undefined;
   if (refusal) throw new UserError(`the endpoint ${url.origin} is ${refusal}`);
   return url;
+}
+
+/** @throws UserError for the first of the operator's URLs to which nothing may be sent. */
+export function checkFunctionUrls(urls: readonly string[]): void {
+  try {
+    for (const url of urls) checkEndpoint(url, rulesForConfigured(url));
+  } catch (error) {
+    throw new UserError(`LEVELHOOK_FUNCTIONS is wrong: ${messageOf(error)}.`);
+  }
 }
 
 /** Resolves like the system, and fails when any address found is not allowed: before a connection is opened. */

@@ -30,8 +30,7 @@ export async function removeLeftovers(options: LeftoversOptions, controllers: Re
     for (const [field, value] of Object.entries(await redis.hgetall(registryKey))) {
       const name = field.startsWith(CONTROLLER_FIELD) ? field.slice(CONTROLLER_FIELD.length) : undefined;
       if (name === undefined || value === REMOVED || controllers.has(name)) continue;
-      await unlinkAll(redis, `${queueKeys({ ...options, name }).prefix}:`);
-      await redis.hset(registryKey, field, REMOVED);
+      await forgetController(options, name);
       removed.push(name);
     }
     const views = await informers.removeUnused();
@@ -41,4 +40,14 @@ export async function removeLeftovers(options: LeftoversOptions, controllers: Re
   } catch (error) {
     logger.warn({ error: messageOf(error) }, 'what was kept for controllers that are no more is still there');
   }
+}
+
+/** Removes what Redis holds for one controller but its views, which others may need. */
+export async function forgetController(
+  options: Pick<LeftoversOptions, 'redis' | 'keyPrefix' | 'clusterId' | 'registryKey'>,
+  name: string,
+): Promise<void> {
+  const { redis, registryKey } = options;
+  await unlinkAll(redis, `${queueKeys({ ...options, name }).prefix}:`);
+  await redis.hset(registryKey, CONTROLLER_FIELD + name, REMOVED);
 }

@@ -33,7 +33,8 @@ export interface RecoveryOptions {
  * flight that nobody knows of, events applied and forgotten. So: wait until every such run is over, read the views again
  * as a diff, begin new incarnations; controllers whose incarnations changed get all their keys.
  *
- * Nothing is dispatched before the first check, nor from a lost connection to the check after it.
+ * Nothing is dispatched before a controller's first check, nor from a lost connection to the check after it. Where only parts are
+ * lost, the controllers that do not depend on them run on.
  */
 export class Recovery {
   readonly #options: RecoveryOptions;
@@ -44,6 +45,8 @@ export class Recovery {
   #noticed: string | undefined;
   /** Informers whose view has been found or left in order by this gateway: what is missing there later was lost. */
   readonly #settled = new WeakSet<Informer>();
+  /** Controllers that have been found in order and let run. */
+  readonly #ran = new WeakSet<Controller>();
   #checking: Promise<void> = Promise.resolve();
   #connected = true;
   #connection = 0;
@@ -64,7 +67,6 @@ export class Recovery {
     const lost = (): void => {
       this.#connected = false;
       // Until the next check says otherwise: a new connection alone tells nothing about what the process behind it holds.
-      this.#healthy = false;
       this.#connection += 1;
       this.#pause();
     };
@@ -123,12 +125,17 @@ export class Recovery {
       ),
     );
     if (lostViews.size + lostQueues.size > 0) {
-      this.#pause();
-      this.#healthy = false;
+      const affected = controllers.filter(
+        (each) => lostQueues.has(each.queue) || each.informers().some(({ view }) => lostViews.has(view)),
+      );
+      for (const { queue } of affected) queue.pause();
+      // One that has just been added, and whose views nobody else has, concerns no other.
+      if (affected.some((each) => this.#ran.has(each))) this.#markTroubled();
       const names = [...lostViews, ...lostQueues].map(({ name }) => name);
       logger.info({ parts: names }, 'reading the server again: these are new, or may have lost data');
-      await this.#waitForFlights(lostQueues.size > 0 ? controllers : [], signal);
-      await this.#holdGoingOn(controllers.filter(({ queue }) => lostQueues.has(queue)));
+      const unrecorded = controllers.filter(({ queue }) => lostQueues.has(queue));
+      await this.#waitForFlights(unrecorded, signal);
+      await this.#holdGoingOn(unrecorded);
       for (const informer of synced) {
         if (!lostViews.has(informer.view)) continue;
         await checkpoint('recovery:before-relist');
@@ -150,7 +157,15 @@ export class Recovery {
     if (signal.aborted || !this.#connected || connection !== this.#connection) return;
     this.#healthy = true;
     metrics.set('levelhook_gateway_paused', {}, 0);
-    for (const { queue } of controllers) queue.resume();
+    for (const controller of controllers) {
+      this.#ran.add(controller);
+      controller.queue.resume();
+    }
+  }
+
+  #markTroubled(): void {
+    this.#healthy = false;
+    this.#options.metrics.set('levelhook_gateway_paused', {}, 1);
   }
 
   /** Another Redis process than the registry's: whatever ran through the old one may be unknown to the new one. */
@@ -176,12 +191,17 @@ export class Recovery {
     return version !== undefined && incarnation === undefined;
   }
 
-  /** Until every run that is not on record has reached its deadline. */
+  /**
+   * Until every run that is not on record has reached its deadline. One that has been added while the others run keeps none of
+   * them waiting: its own keys wait.
+   */
   async #waitForFlights(controllers: readonly Controller[], signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     for (const controller of controllers) {
-      const since = await this.#unknownSince(controller);
-      await clock.sleep(Math.max(0, since + controller.timeoutMs + FLIGHT_MARGIN_MS - clock.now()), signal);
+      const untilMs = (await this.#unknownSince(controller)) + controller.timeoutMs + FLIGHT_MARGIN_MS;
+      if (untilMs <= clock.now()) continue;
+      if (this.healthy) await controller.queue.hold('breaker', untilMs);
+      else await clock.sleep(untilMs - clock.now(), signal);
     }
   }
 
@@ -218,7 +238,7 @@ export class Recovery {
   }
 
   #pause(): void {
-    this.#options.metrics.set('levelhook_gateway_paused', {}, 1);
+    this.#markTroubled();
     for (const { queue } of this.#options.controllers()) queue.pause();
   }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { silentLogger } from '../../core/index.ts';
 import { type CallbackBody, generateSecret, importSecret, LEVELHOOK_HEADER, sign } from '../../contract/index.ts';
-import { callbackApi, type CallbackApiOptions } from './callback-api.ts';
+import { callbackApi, type CallbackApiOptions, type CallbackTaker } from './callback-api.ts';
 
 const secret = generateSecret();
 const keys = [await importSecret(secret)];
@@ -15,18 +15,19 @@ const body: CallbackBody = {
   result: { status: 'done' },
 };
 
+const taker = (callback: CallbackTaker['callback']): CallbackTaker => ({ functionName: 'web', keys, callback });
+
 async function send(options: Partial<CallbackApiOptions> = {}, text = JSON.stringify(body)) {
   const taken: CallbackBody[] = [];
   const app = callbackApi({
-    keys: () => keys,
     healthy: () => true,
     starting: () => false,
     controller: (name) => {
       if (name !== 'web') return undefined;
-      return async (given) => {
+      return taker(async (given) => {
         taken.push(given);
         return { kind: 'taken' };
-      };
+      });
     },
     logger: silentLogger,
     ...options,
@@ -45,15 +46,14 @@ describe('the callback API', () => {
   });
 
   it('tells how long a run may go on', async () => {
-    const controller = () => async () => ({ kind: 'taken', withinMs: 30_000 }) as const;
+    const controller = () => taker(async () => ({ kind: 'taken', withinMs: 30_000 }));
     expect(await send({ controller })).toMatchObject({ status: 200, answer: { withinSeconds: 30 } });
   });
 
   it.each<[string, Partial<CallbackApiOptions>]>([
-    ['it is starting', { keys: () => undefined }],
     ['Redis is away', { healthy: () => false }],
     ['the function of the controller has not answered yet', { controller: () => undefined, starting: () => true }],
-    ['the outcome cannot be stored', { controller: () => () => Promise.reject(new Error('no connection')) }],
+    ['the outcome cannot be stored', { controller: () => taker(() => Promise.reject(new Error('no connection'))) }],
   ])('asks for patience while %s', async (_what, options) => {
     const { status, retryAfter, answer, taken } = await send(options);
     expect({ status, retryAfter, taken }).toEqual({ status: 503, retryAfter: '1', taken: [] });
@@ -65,7 +65,7 @@ describe('the callback API', () => {
     [410, 'over'],
     [409, 'superseded'],
   ])('answers %i when the run is %s', async (status, kind) => {
-    const controller = () => async () => ({ kind, message: 'm' }) as const;
+    const controller = () => taker(async () => ({ kind, message: 'm' }));
     expect(await send({ controller })).toMatchObject({ status, answer: { error: 'm' } });
   });
 

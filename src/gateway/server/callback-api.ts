@@ -13,17 +13,24 @@ import { callbackSchema } from '../../contract/callback-schema.ts';
 import type { CallbackEnd } from '../dispatch/callbacks.ts';
 
 export interface CallbackApiOptions {
-  /** What callbacks are signed with, as triggers are; undefined while the gateway is starting. */
-  readonly keys: () => readonly SigningKey[] | undefined;
   /** Whether the queues can be trusted now. */
   readonly healthy: () => boolean;
   /** Whether a controller that is not here may come yet: its function has not been asked what it is. */
   readonly starting: () => boolean;
-  /** Takes a callback of a controller; undefined when there is no such controller. */
-  readonly controller: (name: string) => ((body: CallbackBody) => Promise<CallbackEnd>) | undefined;
+  /** Undefined when there is no such controller. */
+  readonly controller: (name: string) => CallbackTaker | undefined;
   readonly logger: Logger;
   /** The verifier's clock. Default `Date.now`. */
   readonly now?: () => number;
+}
+
+/** A controller, as far as callbacks are concerned. */
+export interface CallbackTaker {
+  /** What its function calls it. */
+  readonly functionName: string;
+  /** What its callbacks are signed with, as its triggers are. */
+  readonly keys: readonly SigningKey[];
+  callback(body: CallbackBody): Promise<CallbackEnd>;
 }
 
 /** As an answer to a trigger. */
@@ -40,11 +47,12 @@ export function callbackApi(options: CallbackApiOptions): Hono {
 
   app.post('/:controller', async (context) => {
     const name = context.req.param('controller');
-    const keys = options.keys();
-    if (!keys) return later(context, 'the gateway is starting');
+    const taker = options.controller(name);
+    if (!taker && options.starting()) return later(context, `the controller "${name}" is not there yet`);
+    if (!taker) return refuse(context, 404, `there is no controller "${name}" here`);
     const text = await context.req.text();
     try {
-      await verify(keys, { headers: context.req.raw.headers, nowMs: now(), body: text });
+      await verify(taker.keys, { headers: context.req.raw.headers, nowMs: now(), body: text });
     } catch (error) {
       if (!(error instanceof SignatureError)) throw error;
       logger.warn({ controller: name, reason: error.message }, 'a callback was refused');
@@ -56,13 +64,11 @@ export function callbackApi(options: CallbackApiOptions): Hono {
       return refuse(context, 400, `the callback is wrong at ${issue?.path.join('.')}: ${issue?.message}`);
     }
     // The path is not signed: what was meant for another controller must not end a run of this one.
-    if (parsed.data.controller !== name) return refuse(context, 400, `the callback is for ${parsed.data.controller}`);
+    if (parsed.data.controller !== taker.functionName)
+      return refuse(context, 400, `the callback is for ${parsed.data.controller}`);
     if (!options.healthy()) return later(context, 'the gateway is not ready: see /readyz');
-    const take = options.controller(name);
-    if (!take && options.starting()) return later(context, `the controller "${name}" is not there yet`);
-    if (!take) return refuse(context, 404, `there is no controller "${name}" here`);
     try {
-      return answer(context, await take(parsed.data));
+      return answer(context, await taker.callback(parsed.data));
     } catch (error) {
       logger.warn({ controller: name, error: messageOf(error) }, 'a callback could not be taken');
       return later(context, 'the outcome could not be stored');

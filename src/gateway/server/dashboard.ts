@@ -15,6 +15,7 @@ export class Dashboard {
   readonly path = PATH;
   readonly app: Hono;
   readonly #board: ReturnType<typeof createBullBoard>;
+  readonly #adapters = new Map<string, BullMQAdapter>();
 
   constructor() {
     const serverAdapter = new HonoAdapter(serveStatic);
@@ -27,8 +28,19 @@ export class Dashboard {
     this.app = new Hono().use(withoutOutsideLinks).route('/', serverAdapter.registerPlugin());
   }
 
-  add(queue: Queue): void {
-    this.#board.addQueue(new BullMQAdapter(queue, { readOnlyMode: true, allowRetries: false }));
+  /** The queue of a controller, in the place of an earlier one. */
+  add(name: string, queue: Queue): void {
+    this.remove(name);
+    const adapter = new BullMQAdapter(queue, { readOnlyMode: true, allowRetries: false });
+    this.#board.addQueue(adapter);
+    this.#adapters.set(name, adapter);
+  }
+
+  remove(name: string): void {
+    const adapter = this.#adapters.get(name);
+    if (!adapter) return;
+    this.#board.removeQueue(adapter);
+    this.#adapters.delete(name);
   }
 }
 

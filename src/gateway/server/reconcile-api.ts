@@ -8,8 +8,8 @@ import type { RequeueRequest } from '../controllers/requeue.ts';
 export interface ReconcileApiOptions {
   /** Bearer tokens that may ask: several while one is rotated. None: nobody may. */
   readonly tokens: readonly string[];
-  /** How keys of a controller are queued; undefined when there is no such controller. */
-  readonly controller: (name: string) => ((request: RequeueRequest) => Promise<number>) | undefined;
+  /** Undefined when there is no such controller. */
+  readonly controller: (name: string) => { requeue(request: RequeueRequest): Promise<number> } | undefined;
   /** Whether the queues can be trusted now. */
   readonly healthy: () => boolean;
   readonly clock: Clock;
@@ -81,8 +81,8 @@ export function reconcileApi(options: ReconcileApiOptions): Hono {
     const parsed = schema.safeParse(await context.req.json().catch(() => undefined));
     if (!parsed.success) return refuse(context, 400, `the body is wrong: ${z.prettifyError(parsed.error)}`);
     const { controller: named, reason: message, ...given } = parsed.data;
-    const add = controller(named);
-    if (!add) return refuse(context, 404, `there is no controller "${named}" here`);
+    const found = controller(named);
+    if (!found) return refuse(context, 404, `there is no controller "${named}" here`);
     if (!healthy()) return later(context, 503, 'the gateway is not ready: see /readyz');
     const byName = 'keys' in given;
     if (!byName && reading.has(named)) return later(context, 429, `a selection of "${named}" is being queued already`);
@@ -91,7 +91,7 @@ export function reconcileApi(options: ReconcileApiOptions): Hono {
     const priority = given.priority ?? (byName ? 'high' : 'low');
     if (!byName) reading.add(named);
     try {
-      const queued = await add({ which, priority, ...(message === undefined ? {} : { message }) });
+      const queued = await found.requeue({ which, priority, ...(message === undefined ? {} : { message }) });
       logger.info({ controller: named, keys: queued, priority, reason: message }, 'queued keys that were asked for');
       return context.json({ queued, priority }, 202);
     } catch (error) {

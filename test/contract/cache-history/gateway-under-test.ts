@@ -113,7 +113,9 @@ export class GatewayUnderTest {
     });
     this.controller = new Controller({
       ...shared,
+      id: description.name,
       description,
+      keys: [],
       sources: kinds.map((resource, at) => ({ resource, informers: this.informers.slice(at, at + 1) })),
       queue: queue.forGateway(() => this.alive),
       // Nothing is dispatched here: the recording queue looks for itself what a run would have seen.

@@ -10,7 +10,7 @@ import {
   silentMetrics,
   systemClock,
 } from '../../../src/core/index.ts';
-import { generateSecret, importSecret, viewKeys, viewPrefix } from '../../../src/contract/index.ts';
+import { generateSecret, importSecret, viewKeys, type ViewLocation, viewPrefix } from '../../../src/contract/index.ts';
 import type { ListOptions } from '../../../src/function/index.ts';
 import { RedisReader } from '../../../src/function/node/index.ts';
 import { ReaderConnection } from '../../../src/function/node/reader-connection.ts';
@@ -70,9 +70,12 @@ describe('the Redis users of functions', () => {
     const { of = redis, complete = true } = options;
     const keys = await Promise.all(secrets.map(importSecret));
     const rest = { complete: () => complete, clock: systemClock, logger };
-    const users = new ReaderUsers({ redis: of, ...scope, keys, ...rest });
+    const users = new ReaderUsers({ redis: of, ...scope, ...rest });
     void users.run(stop.signal);
-    return users;
+    return {
+      allow: (controller: string, views: readonly ViewLocation[]) => users.allow(controller, views, keys),
+      userOf: (controller: string) => users.userOf(controller),
+    };
   }
 
   /** A view with one object in it. */

@@ -1,0 +1,18 @@
+import { messageOf, UserError } from '../../core/index.ts';
+import { importSecret, type SigningKey } from '../../contract/index.ts';
+
+/** What triggers of the configured functions are signed with. @throws UserError, without showing a secret. */
+export async function readSigningKeys(config: {
+  readonly functionUrls: readonly string[];
+  readonly signingSecrets: readonly string[];
+}): Promise<SigningKey[]> {
+  const { functionUrls, signingSecrets } = config;
+  if (functionUrls.length > 0 && signingSecrets.length === 0) {
+    throw new UserError('LEVELHOOK_SIGNING_SECRETS is not set: functions accept signed triggers only.');
+  }
+  try {
+    return await Promise.all(signingSecrets.map(importSecret));
+  } catch (error) {
+    throw new UserError(`LEVELHOOK_SIGNING_SECRETS is wrong: ${messageOf(error)}.`);
+  }
+}
