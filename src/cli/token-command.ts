@@ -22,6 +22,8 @@ export interface TokenOptions {
  * read all of Redis may make tokens, and nobody else. Takes the gateway's variables; the gateway need not run.
  */
 export async function tokenCommand({ kubeconfig, kinds, namespaces, minutes, name }: TokenOptions): Promise<void> {
+  // With one it could be taken for a ReconcileFunction, whose tokens end with its rights.
+  if (name.includes('.')) throw new UserError(`--name ${name} must not hold a dot.`);
   const config = readConfig(process.env, kubeconfig === undefined ? {} : { kubeconfig });
   const clusterId = config.clusterId ?? (await identityOf(config.kubeconfig));
   const redis = await connectRedis(config.redisUrl);

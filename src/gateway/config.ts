@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { UserError } from '../core/index.ts';
+import { parseLabelSelector, UserError } from '../core/index.ts';
 import { isSecureUrl } from '../contract/index.ts';
 import { COMPRESS_ABOVE } from '../contract/node/codec.ts';
 
@@ -7,6 +7,15 @@ const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
 const words = z.string().transform((text) => text.split(/[\s,]+/).filter((word) => word !== ''));
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
+function isSelector(text: string): boolean {
+  try {
+    parseLabelSelector(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 const functionUrls = words.pipe(
   z.array(
     z
@@ -36,6 +45,23 @@ const schema = z.object({
   LEVELHOOK_SIGNING_SECRETS: words.default([]),
   /** A PEM file of the certificate authorities of functions at https URLs, instead of those that Node knows. */
   LEVELHOOK_FUNCTION_CA_FILE: z.string().optional(),
+  /**
+   * Which ReconcileFunctions this gateway runs: `all`, `none`, or those that match a label selector, so that several gateways can share a
+   * cluster. One that no longer matches is removed as if it were deleted.
+   */
+  LEVELHOOK_RECONCILE_FUNCTIONS: z
+    .string()
+    .refine((text) => isSelector(text), 'must be all, none, or a label selector as kubectl takes it')
+    .default('all'),
+  /**
+   * Origins at which a ReconcileFunction's `endpoint.url` may be, separated by spaces or commas: `https://functions.example.com`,
+   * `https://*.example.com`. Default: none, so that they are Services of their own namespace.
+   */
+  LEVELHOOK_ALLOWED_ENDPOINTS: words
+    .pipe(z.array(z.string().regex(/^https?:\/\/[^/]+$/, 'must hold origins, as https://functions.example.com')))
+    .default([]),
+  /** How often the rights of a ReconcileFunction, its Secret and its Service are looked at again. */
+  LEVELHOOK_REVIEW_SECONDS: z.coerce.number('must be a number of seconds').min(1).max(3600).default(60),
   /** Bearer tokens that may queue keys at `POST /reconcile`, separated by spaces or commas. Default: nobody may. */
   LEVELHOOK_API_TOKENS: words
     .pipe(z.array(z.string().min(16, 'must hold tokens of at least 16 characters each')))
@@ -104,6 +130,11 @@ export interface GatewayConfig {
   readonly signingSecrets: readonly string[];
   /** See `EndpointOptions.ca`. */
   readonly functionCaFile: string | undefined;
+  /** `all`, `none` or a label selector. */
+  readonly reconcileFunctions: string;
+  /** See `EndpointRules.allow`. */
+  readonly allowedEndpoints: readonly string[];
+  readonly reviewMs: number;
   readonly apiTokens: readonly string[];
   readonly host: string;
   readonly port: number;
@@ -155,6 +186,9 @@ export function readConfig(
     functionUrls: value.LEVELHOOK_FUNCTIONS,
     signingSecrets: value.LEVELHOOK_SIGNING_SECRETS,
     functionCaFile: value.LEVELHOOK_FUNCTION_CA_FILE,
+    reconcileFunctions: value.LEVELHOOK_RECONCILE_FUNCTIONS,
+    allowedEndpoints: value.LEVELHOOK_ALLOWED_ENDPOINTS,
+    reviewMs: value.LEVELHOOK_REVIEW_SECONDS * 1000,
     apiTokens: value.LEVELHOOK_API_TOKENS,
     host: value.LEVELHOOK_HOST,
     port: value.LEVELHOOK_PORT,

@@ -21,7 +21,10 @@ import type { View } from './cache/view.ts';
 import type { GatewayConfig } from './config.ts';
 import { ControllerFactory } from './controllers/controller-factory.ts';
 import { Controllers } from './controllers/controllers.ts';
+import { FunctionPlanner } from './controllers/function-plan.ts';
 import { FunctionRegistry } from './controllers/function-registry.ts';
+import { FunctionStatusWriter } from './controllers/function-status-writer.ts';
+import { ReconcileFunctions } from './controllers/reconcile-functions.ts';
 import { readCertificates } from './dispatch/certificates.ts';
 import { checkFunctionUrls } from './dispatch/endpoint-rules.ts';
 import { readSigningKeys } from './dispatch/signing-keys.ts';
@@ -46,6 +49,8 @@ interface Parts {
   readonly cacheApi: CacheApi;
   readonly controllers: Controllers;
   readonly functions: FunctionRegistry;
+  /** Undefined when the settings say that there are none. */
+  readonly declared: ReconcileFunctions | undefined;
 }
 
 export interface GatewayOptions {
@@ -97,7 +102,7 @@ export class Gateway {
       queues: () => this.#askableQueues(),
       callbacks: callbackApi({
         healthy: () => this.#parts?.recovery.healthy ?? false,
-        starting: () => this.#parts?.functions.trouble() !== undefined || !this.#parts,
+        starting: () => !this.#knowsAll(),
         controller: (name) => this.#parts?.controllers.get(name),
         logger,
       }),
@@ -187,7 +192,7 @@ export class Gateway {
           ...shared,
           keyPrefix,
           clusterId,
-          complete: () => this.#parts?.functions.trouble() === undefined,
+          complete: () => this.#knowsAll(),
         })
       : undefined;
     const factory = new ControllerFactory({
@@ -224,13 +229,36 @@ export class Gateway {
       controllers: () => controllers.running(),
       nothingInFlight: config.nothingInFlight,
     });
+    const { reconcileFunctions: which } = config;
+    const declared =
+      which !== 'none'
+        ? new ReconcileFunctions({
+            ...shared,
+            client,
+            controllers,
+            planner: new FunctionPlanner({
+              client,
+              cacheSettings: settings,
+              canSeal: keyRing !== undefined,
+              allowedEndpoints: config.allowedEndpoints,
+              hasOuterUrl: this.#outerUrl() !== undefined,
+            }),
+            writer: new FunctionStatusWriter({ ...shared, client }),
+            labelSelector: which === 'all' ? undefined : which,
+            reviewMs: config.reviewMs,
+          })
+        : undefined;
     const functions = new FunctionRegistry({
       urls: config.functionUrls,
       keys,
       ca,
       add: (description, url) => controllers.start({ id: description.name, description, url, keys, ca }, signal),
-      complete: () =>
-        removeLeftovers({ ...place, informers, logger: this.#logger }, new Set(controllers.woken().keys())),
+      complete: async () => {
+        await declared?.complete;
+        if (signal.aborted) return;
+        const known = { configured: new Set(controllers.woken().keys()), declared: declared?.ids() };
+        await removeLeftovers({ ...place, informers, logger: this.#logger }, known);
+      },
       clock: this.#clock,
       logger: this.#logger,
     });
@@ -239,7 +267,8 @@ export class Gateway {
       recovery,
       controllers,
       functions,
-      cacheApi: this.#cacheApi(client, informers, recovery, tokenKeys),
+      declared,
+      cacheApi: this.#cacheApi({ client, informers, recovery, tokenKeys, controllers }),
     };
 
     const checking = recovery.run(signal);
@@ -247,11 +276,16 @@ export class Gateway {
     const keeping = readerUsers?.run(signal);
     this.#lifecycle.started('redis users', async () => keeping);
     this.#lifecycle.started('controllers', () => controllers.stopAll());
+    declared?.start(signal);
+    this.#lifecycle.started('reconcilefunctions', async () => declared?.stopped());
     functions.start(signal);
     this.#lifecycle.started('functions', () => functions.stopped());
   }
 
-  #cacheApi(client: ApiClient, informers: Informers, recovery: Recovery, tokenKeys: TokenKeys): CacheApi {
+  #cacheApi(
+    parts: Pick<Parts, 'informers' | 'recovery' | 'controllers'> & { client: ApiClient; tokenKeys: TokenKeys },
+  ): CacheApi {
+    const { client, informers, recovery, tokenKeys, controllers } = parts;
     const views = () =>
       informers.all().map((informer) => ({
         view: informer.view,
@@ -259,7 +293,7 @@ export class Gateway {
       }));
     return new CacheApi({
       catalog: new Catalog(views, client, () => this.#clock.now()),
-      verify: (token) => tokenKeys.verify(token),
+      verify: async (token) => controllers.current(await tokenKeys.verify(token)),
       available: () => recovery.healthy,
       listLimit: this.#config.cacheListLimit,
       requestsPerSecond: this.#config.cacheRequestsPerSecond,
@@ -273,6 +307,12 @@ export class Gateway {
   #callbackUrlFor(controller: string): string | undefined {
     const url = this.#outerUrl();
     return url === undefined ? undefined : `${url}${CALLBACK_PATH.slice(CACHE_PATH.length)}/${controller}`;
+  }
+
+  /** Whether every controller that there is has been heard of: one that is not known then is no more. */
+  #knowsAll(): boolean {
+    const { functions, declared } = this.#parts ?? {};
+    return functions !== undefined && functions.trouble() === undefined && declared?.trouble() === undefined;
   }
 
   /** Where functions reach this gateway. */
@@ -299,6 +339,7 @@ export class Gateway {
       ['redis', () => (this.#parts?.recovery.healthy ? undefined : 'not connected, or being checked after a loss')],
       ['informers', () => (this.#parts ? this.#parts.informers.trouble() : starting)],
       ['functions', () => (this.#parts ? this.#parts.functions.trouble() : starting)],
+      ['reconcilefunctions', () => (this.#parts ? this.#parts.declared?.trouble() : starting)],
     ]);
   }
 

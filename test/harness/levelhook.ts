@@ -55,6 +55,8 @@ export async function startGateway(
       LEVELHOOK_SIGNING_SECRETS: setting.secret,
       LEVELHOOK_FUNCTIONS: functionUrls.join(' '),
       LEVELHOOK_LOG_TRIGGERS: 'true',
+      // The cluster is shared, and so would be those of other tests.
+      LEVELHOOK_RECONCILE_FUNCTIONS: 'none',
       // The prefix is the test's own, so nobody else can have a run in flight. Leave it out after a restart of Redis.
       LEVELHOOK_NOTHING_IN_FLIGHT: 'true',
       ...variables,

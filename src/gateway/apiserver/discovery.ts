@@ -5,9 +5,19 @@ interface ApiResourceList {
   resources: { name: string; kind: string; namespaced: boolean; verbs: string[] }[];
 }
 
+/** The cluster does not serve a kind as it is needed. */
+export class DiscoveryError extends UserError {
+  readonly reason: 'ApiVersionNotServed' | 'KindNotServed' | 'KindNotWatchable';
+
+  constructor(reason: DiscoveryError['reason'], message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
 /**
  * Asks the apiserver how a kind is written in URLs and whether it is namespaced.
- * @throws UserError when the cluster does not serve that kind, or not with list and watch.
+ * @throws DiscoveryError when the cluster does not serve that kind, or not with list and watch.
  */
 export async function discoverResource(client: ApiClient, gvk: GroupVersionKind): Promise<Resource> {
   const path = gvk.apiVersion.includes('/') ? `/apis/${gvk.apiVersion}` : `/api/${gvk.apiVersion}`;
@@ -16,13 +26,19 @@ export async function discoverResource(client: ApiClient, gvk: GroupVersionKind)
     list = await client.json<ApiResourceList>({ path });
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 404) throw error;
-    throw new UserError(`The cluster does not serve the API version ${gvk.apiVersion} of ${formatKind(gvk)}.`);
+    throw new DiscoveryError(
+      'ApiVersionNotServed',
+      `The cluster does not serve the API version ${gvk.apiVersion} of ${formatKind(gvk)}.`,
+    );
   }
   // A subresource is listed as `pods/status`, with a kind of its own.
   const found = list.resources.find((entry) => entry.kind === gvk.kind && !entry.name.includes('/'));
-  if (!found) throw new UserError(`The cluster serves no kind ${gvk.kind} in ${gvk.apiVersion}.`);
+  if (!found) throw new DiscoveryError('KindNotServed', `The cluster serves no kind ${gvk.kind} in ${gvk.apiVersion}.`);
   if (!found.verbs.includes('list') || !found.verbs.includes('watch')) {
-    throw new UserError(`${formatKind(gvk)} cannot be watched: the cluster offers ${found.verbs.join(', ')} only.`);
+    throw new DiscoveryError(
+      'KindNotWatchable',
+      `${formatKind(gvk)} cannot be watched: the cluster offers ${found.verbs.join(', ')} only.`,
+    );
   }
   return { apiVersion: gvk.apiVersion, kind: gvk.kind, plural: found.name, namespaced: found.namespaced };
 }

@@ -8,7 +8,14 @@ import {
   parseObjectKey,
   type Resource,
 } from '../../core/index.ts';
-import type { CallbackBody, CallbackLocation, Description, IndexSpec, SigningKey } from '../../contract/index.ts';
+import type {
+  CacheScope,
+  CallbackBody,
+  CallbackLocation,
+  Description,
+  IndexSpec,
+  SigningKey,
+} from '../../contract/index.ts';
 import type { ChangeHandler, KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { CacheAccess } from '../dispatch/cache-access.ts';
@@ -64,6 +71,7 @@ export class Controller {
   readonly callbackMs: number;
   readonly #options: ControllerOptions;
   #callbacks: Callbacks | undefined;
+  #dispatcher: Dispatcher | undefined;
 
   constructor(options: ControllerOptions) {
     const { id, description, keys, metrics, queue } = options;
@@ -76,6 +84,16 @@ export class Controller {
     this.callbackMs = (description.callbackSeconds ?? 0) * 1000;
     const labels = { controller: this.name };
     metrics.set('controller_runtime_max_concurrent_reconciles', labels, description.concurrency);
+  }
+
+  /** What its function may read of the cache. */
+  get scope(): CacheScope {
+    return this.#options.cacheAccess.scope;
+  }
+
+  /** Why no triggers are sent to its function at present, if so. */
+  get trouble(): string | undefined {
+    return this.#dispatcher?.trouble;
   }
 
   /** From now on the informers' events wake this controller's keys; those that nobody has needed so far begin. */
@@ -154,6 +172,7 @@ export class Controller {
     const { timeoutMs } = this;
     const own = { functionName, endpoint, views, cacheAccess, callback, parking, timeoutMs, logTriggers };
     const dispatcher = new Dispatcher({ ...shared, ...own });
+    this.#dispatcher = dispatcher;
     const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;
     this.#callbacks = new Callbacks({ ...shared, queue: this.queue, dispatcher, token });
     await this.queue.start(dispatcher);

@@ -1,4 +1,5 @@
 import { formatKind, type Logger, UserError } from '../../core/index.ts';
+import { type CacheClaims, TokenError } from '../../contract/index.ts';
 import type { KeyWakeup } from '../cache/change.ts';
 import type { Informers } from '../cache/informers.ts';
 import type { ReaderUsers } from '../cache/reader-users.ts';
@@ -55,6 +56,18 @@ export class Controllers {
     const byController = Map.groupBy(wakeups, ({ controller }) => controller);
     await Promise.all([...byController].map(async ([id, keys]) => this.#woken.get(id)?.wake(keys)));
     return [...byController.keys()].filter((id) => !this.#woken.has(id));
+  }
+
+  /**
+   * What a token allows now. That of a ReconcileFunction is worth no more than its controller may read at this moment, and nothing once it
+   * has lost its rights; any other (`levelhook token`, a configured function) what stands in it.
+   * @throws TokenError
+   */
+  current(claims: CacheClaims): CacheClaims {
+    if (!claims.controller.includes('.')) return claims;
+    const controller = this.#woken.get(claims.controller);
+    if (!controller) throw new TokenError('the controller of the token does not run');
+    return { ...claims, scope: controller.scope };
   }
 
   /**

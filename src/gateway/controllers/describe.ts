@@ -1,27 +1,55 @@
 import { randomUUID } from 'node:crypto';
-import { messageOf } from '../../core/index.ts';
 import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import { descriptionSchema } from '../../contract/description-schema.ts';
-import type { Endpoint } from '../dispatch/endpoint.ts';
+import type { Endpoint, FailureReason } from '../dispatch/endpoint.ts';
 
 /** A function did not describe itself: it is not there yet, or not one, or holds another secret. */
 export class DescribeError extends Error {
   override readonly name = 'DescribeError';
+  readonly reason: DescribeFailure;
+
+  constructor(reason: DescribeFailure, message: string) {
+    super(message);
+    this.reason = reason;
+  }
 }
+
+export type DescribeFailure =
+  | 'ConnectionRefused'
+  | 'ConnectionFailed'
+  | 'AnswerTimedOut'
+  | 'AnswerTooLarge'
+  | 'SignatureRefused'
+  | 'NotAFunction'
+  | 'NoJson'
+  | 'ContractMismatch'
+  | 'DescriptionInvalid';
+
+const FAILURES = {
+  timeout: 'AnswerTimedOut',
+  connection: 'ConnectionFailed',
+  'too-large': 'AnswerTooLarge',
+} as const satisfies Record<FailureReason, DescribeFailure>;
 
 /** Asks a function what its controller is: a signed `GET`. @throws DescribeError with the reason, for the log. */
 export async function describeFunction(endpoint: Endpoint): Promise<Description> {
   const answer = await endpoint.send({ method: 'GET', body: '', id: randomUUID(), timeoutMs: 5000 });
-  if (answer.kind !== 'answered') throw new DescribeError(answer.message);
+  if (answer.kind === 'refused') throw new DescribeError('ConnectionRefused', answer.message);
+  if (answer.kind === 'failed') throw new DescribeError(FAILURES[answer.reason], answer.message);
   if (answer.status === 401) {
-    throw new DescribeError(`${endpoint.url} refuses our signature: do gateway and function hold the same secret?`);
+    throw new DescribeError(
+      'SignatureRefused',
+      `${endpoint.url} refuses our signature: do gateway and function hold the same secret?`,
+    );
   }
-  if (answer.status !== 200) throw new DescribeError(`${endpoint.url} answered ${answer.status} to GET /`);
+  if (answer.status !== 200)
+    throw new DescribeError('NotAFunction', `${endpoint.url} answered ${answer.status} to GET /`);
   let value: unknown;
   try {
     value = JSON.parse(answer.body);
-  } catch (error) {
-    throw new DescribeError(`${endpoint.url} did not answer with JSON (${messageOf(error)})`);
+  } catch {
+    // The parser's message shows a piece of the text, and whoever named the URL may not be allowed to read there.
+    throw new DescribeError('NoJson', `${endpoint.url} did not answer with JSON`);
   }
   return decodeDescription(value, endpoint.url);
 }
@@ -31,11 +59,15 @@ export function decodeDescription(value: unknown, url: string): Description {
   const spoken = (value as { version?: unknown } | null)?.version;
   if (typeof spoken === 'string' && spoken !== CONTRACT_VERSION) {
     throw new DescribeError(
+      'ContractMismatch',
       `${url} speaks contract ${spoken}, and this gateway ${CONTRACT_VERSION}: update the older one`,
     );
   }
   const parsed = descriptionSchema.safeParse(value);
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
-  throw new DescribeError(`the description of ${url} is wrong at ${issue?.path.join('.')}: ${issue?.message}`);
+  throw new DescribeError(
+    'DescriptionInvalid',
+    `the description of ${url} is wrong at ${issue?.path.join('.')}: ${issue?.message}`,
+  );
 }

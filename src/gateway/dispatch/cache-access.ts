@@ -28,7 +28,8 @@ export class CacheAccess {
   readonly inRedis: readonly ViewLocation[];
   readonly #options: CacheAccessOptions;
   readonly #places: Pick<CacheLocation, 'views' | 'sealed'>;
-  readonly #scope: CacheScope;
+  /** What the function's tokens allow. */
+  readonly scope: CacheScope;
   #token: { readonly text: string; readonly expiresAtMs: number } | undefined;
 
   constructor(options: CacheAccessOptions) {
@@ -42,7 +43,7 @@ export class CacheAccess {
       views: locationsOf(inRedis),
       ...(Object.keys(sealed).length > 0 ? { sealed } : {}),
     };
-    this.#scope = scopeOf(views, scope);
+    this.scope = scopeOf(views, scope);
   }
 
   async location(): Promise<CacheLocation> {
@@ -60,7 +61,7 @@ export class CacheAccess {
     const neededUntil = now + timeoutMs + lifetimeMs / 2;
     if (!this.#token || this.#token.expiresAtMs < neededUntil) {
       const expiresAtMs = now + timeoutMs + lifetimeMs;
-      this.#token = { text: await keys.sign(controller, this.#scope, expiresAtMs), expiresAtMs };
+      this.#token = { text: await keys.sign(controller, this.scope, expiresAtMs), expiresAtMs };
     }
     return this.#token.text;
   }

@@ -68,6 +68,11 @@ export class Dispatcher implements Process {
     this.#guard = new EndpointGuard(options);
   }
 
+  /** Why no triggers are sent at present, if so. */
+  get trouble(): string | undefined {
+    return this.#guard.trouble;
+  }
+
   async run(run: Run): Promise<Finish> {
     const [finish = { kind: 'unknown' as const }] = await this.runAll([run]);
     return finish;

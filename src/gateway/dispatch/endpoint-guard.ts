@@ -83,10 +83,16 @@ export class EndpointGuard {
     )();
   }
 
+  /** Why nothing is sent at present; undefined while triggers are. */
+  get trouble(): string | undefined {
+    const shut = this.#gates.find(({ policy }) => policy.state !== CircuitState.Closed);
+    return shut && MESSAGES[shut.reason];
+  }
+
   #withheld(reason: WithheldReason, waitMs: number): Outcome {
     const { controller, metrics, random } = this.#options;
     metrics.count('levelhook_withheld_triggers_total', { controller, reason });
-    const message = reason === 'gone' ? 'the function says that it is gone' : 'the function does not answer';
+    const message = MESSAGES[reason];
     // Spread, so that the keys which wait do not all come at once, most of them to be turned away by the probe.
     return { kind: 'withheld', reason, message, retryAfterMs: Math.max(waitMs, PROBE_MS) * (1 + random() / 2) };
   }
@@ -135,6 +141,8 @@ export class EndpointGuard {
     return { reason, policy, openUntilMs: () => openUntilMs };
   }
 }
+
+const MESSAGES = { gone: 'the function says that it is gone', breaker: 'the function does not answer' } as const;
 
 interface Gate {
   readonly reason: WithheldReason;

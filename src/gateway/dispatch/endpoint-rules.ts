@@ -18,8 +18,7 @@ export interface EndpointRules {
  * that only resolves to loopback is not taken for that.
  */
 export function rulesForConfigured(url: string): EndpointRules {
-  const { origin, hostname } = new URL(url);
-  return { allow: [origin], loopback: hostname === 'localhost' || isLoopback(bare(hostname)) };
+  return { allow: [new URL(url).origin], loopback: namesLoopback(url) };
 }
 
 /**
@@ -40,6 +39,13 @@ export function checkEndpoint(text: string, rules: EndpointRules): URL {
   const refusal = isIP(host) ? addressRefusal(host, rules) : undefined;
   if (refusal) throw new UserError(`the endpoint ${url.origin} is ${refusal}`);
   return url;
+}
+
+/** Whether a pattern of the operator's list names this machine. */
+export function namesLoopback(pattern: string): boolean {
+  if (!URL.canParse(pattern)) return false;
+  const { hostname } = new URL(pattern);
+  return hostname === 'localhost' || isLoopback(bare(hostname));
 }
 
 /** @throws UserError for the first of the operator's URLs to which nothing may be sent. */

@@ -1,0 +1,90 @@
+import { formatKind, groupOf, type Resource } from '../../core/index.ts';
+import type { CacheScope } from '../../contract/index.ts';
+import type { ApiClient } from '../apiserver/api-client.ts';
+import { Refusal } from './refusal.ts';
+
+/** One kind that a controller reads, for its ServiceAccount to be asked about. */
+export interface WantedAccess {
+  /** Where the spec names it: `spec.owns[1]`. */
+  readonly field: string;
+  readonly resource: Resource;
+  /** Undefined: all, or the kind has none. */
+  readonly namespaces: readonly string[] | undefined;
+}
+
+/** What a cache shows is what these three would: none is worth less than the others. */
+const VERBS = ['get', 'list', 'watch'] as const;
+
+/**
+ * Asks the apiserver whether a ServiceAccount may read all of this by itself (SubjectAccessReview): the gateway lends nobody its own
+ * rights.
+ * @returns what was allowed, for tokens.
+ * @throws Refusal naming the first right that is missing; ApiError when the apiserver does not tell.
+ */
+export async function reviewAccess(
+  client: ApiClient,
+  account: { readonly namespace: string; readonly name: string },
+  wanted: readonly WantedAccess[],
+  signal: AbortSignal,
+): Promise<CacheScope> {
+  const scope: Record<string, '*' | readonly string[]> = {};
+  for (const { field, resource, namespaces } of wanted) {
+    for (const namespace of namespaces ?? [undefined]) {
+      const answers = await Promise.all(
+        VERBS.map((verb) => isAllowed(client, account, { verb, resource, namespace }, signal)),
+      );
+      const denied = VERBS.filter((_, at) => !answers[at]);
+      if (denied.length === 0) continue;
+      const place =
+        namespace === undefined ? (resource.namespaced ? ' in all namespaces' : '') : ` in the namespace ${namespace}`;
+      const remedy =
+        resource.namespaced && namespace === undefined
+          ? `grant it, or name namespaces in ${field}.namespaces`
+          : 'grant it';
+      throw new Refusal(
+        'Authorized',
+        'Forbidden',
+        `${field}: the ServiceAccount ${account.namespace}/${account.name} may not ${denied.join(', ')} ${formatKind(resource)}${place}: ${remedy}`,
+      );
+    }
+    scope[formatKind(resource)] = union(scope[formatKind(resource)], namespaces ?? '*');
+  }
+  return scope;
+}
+
+function union(a: '*' | readonly string[] | undefined, b: '*' | readonly string[]): '*' | readonly string[] {
+  if (a === '*' || b === '*') return '*';
+  return [...new Set([...(a ?? []), ...b])];
+}
+
+async function isAllowed(
+  client: ApiClient,
+  account: { readonly namespace: string; readonly name: string },
+  { verb, resource, namespace }: { verb: string; resource: Resource; namespace: string | undefined },
+  signal: AbortSignal,
+): Promise<boolean> {
+  const group = groupOf(resource);
+  const version = resource.apiVersion.split('/').at(-1);
+  const review = await client.json<{ status?: { allowed?: boolean; denied?: boolean } }>({
+    method: 'POST',
+    path: '/apis/authorization.k8s.io/v1/subjectaccessreviews',
+    signal,
+    body: {
+      apiVersion: 'authorization.k8s.io/v1',
+      kind: 'SubjectAccessReview',
+      spec: {
+        user: `system:serviceaccount:${account.namespace}:${account.name}`,
+        // The groups that the apiserver gives a ServiceAccount's token.
+        groups: ['system:serviceaccounts', `system:serviceaccounts:${account.namespace}`, 'system:authenticated'],
+        resourceAttributes: {
+          verb,
+          group,
+          version,
+          resource: resource.plural,
+          ...(namespace === undefined ? {} : { namespace }),
+        },
+      },
+    },
+  });
+  return review.status?.allowed === true && review.status.denied !== true;
+}

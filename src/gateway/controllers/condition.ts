@@ -1,0 +1,18 @@
+/** As `metav1.Condition`. */
+export interface Condition {
+  readonly type: ConditionType;
+  readonly status: 'True' | 'False' | 'Unknown';
+  readonly reason: string;
+  readonly message: string;
+  readonly observedGeneration?: number;
+  readonly lastTransitionTime: string;
+}
+
+/**
+ * - `Ready`: its keys are run. Sums up the others.
+ * - `Authorized`: its ServiceAccount may read what it asks for.
+ * - `Synced`: all of that is in the cache.
+ * - `Reachable`: its function answers.
+ * - `Paused`: its keys wait because somebody wants it so.
+ */
+export type ConditionType = 'Ready' | 'Authorized' | 'Synced' | 'Reachable' | 'Paused';

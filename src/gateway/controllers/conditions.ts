@@ -1,0 +1,73 @@
+import type { Condition, ConditionType } from './condition.ts';
+import type { ReconcileFunctionStatus } from './reconcile-function.ts';
+
+/** What is known of a ReconcileFunction: each as its condition's status, reason and message. */
+export type Findings = Readonly<Record<Exclude<ConditionType, 'Ready'>, Finding>>;
+
+export interface Finding {
+  readonly status: Condition['status'];
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** The order in which trouble is told by `Ready`: what must be mended first comes first. */
+const SUMMED_UP = ['Authorized', 'Synced', 'Reachable'] as const;
+
+/**
+ * The status that says this; the very one given when it says it already, so that nothing is written. `lastTransitionTime` moves with the
+ * status alone, as apimachinery's `meta.SetStatusCondition` has it.
+ * @param trouble what keeps it from being run at all, if anything.
+ */
+export function statusOf(
+  before: ReconcileFunctionStatus | undefined,
+  findings: Findings,
+  more: {
+    readonly generation: number | undefined;
+    readonly url: string | undefined;
+    readonly trouble: Finding | undefined;
+    readonly now: Date;
+  },
+): ReconcileFunctionStatus {
+  const { generation, url, trouble, now } = more;
+  const all: [ConditionType, Finding][] = [
+    ['Ready', trouble ?? summary(findings)],
+    ...(Object.entries(findings) as [ConditionType, Finding][]),
+  ];
+  const conditions = all.map(([type, finding]): Condition => {
+    const old = before?.conditions?.find((each) => each.type === type);
+    const lastTransitionTime =
+      old?.status === finding.status ? old.lastTransitionTime : now.toISOString().replace(/\.\d+Z$/, 'Z');
+    return {
+      type,
+      ...finding,
+      ...(generation === undefined ? {} : { observedGeneration: generation }),
+      lastTransitionTime,
+    };
+  });
+  const status = {
+    ...(generation === undefined ? {} : { observedGeneration: generation }),
+    ...(url === undefined ? {} : { url }),
+    conditions,
+  };
+  return JSON.stringify(sorted(before)) === JSON.stringify(sorted(status)) ? (before ?? status) : status;
+}
+
+function summary(findings: Findings): Finding {
+  const trouble = SUMMED_UP.map((type) => findings[type]).find(({ status }) => status !== 'True');
+  if (trouble) return { ...trouble, status: 'False' };
+  const paused = findings.Paused.status === 'True';
+  return paused
+    ? { status: 'True', reason: 'Paused', message: 'Running, but its keys wait: see the condition Paused.' }
+    : { status: 'True', reason: 'Running', message: 'Its keys are being run.' };
+}
+
+/** The apiserver gives fields back in an order of its own. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, each]) => [key, sorted(each)]),
+  );
+}

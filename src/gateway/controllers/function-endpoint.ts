@@ -1,0 +1,110 @@
+import { X509Certificate } from 'node:crypto';
+import { ApiError, type KubernetesObject, messageOf, resource, resourcePath } from '../../core/index.ts';
+import type { ApiClient } from '../apiserver/api-client.ts';
+import { checkEndpoint, type EndpointRules, namesLoopback } from '../dispatch/endpoint-rules.ts';
+import { Refusal } from './refusal.ts';
+import type { ReconcileFunctionSpec } from './reconcile-function.ts';
+
+interface Service extends KubernetesObject {
+  readonly spec?: {
+    readonly type?: string;
+    readonly ports?: readonly { readonly name?: string; readonly port: number }[];
+  };
+}
+
+const Service = resource<Service>('v1', 'Service');
+
+/** Where a ReconcileFunction's triggers go, and what may be connected to for that. */
+export interface FunctionEndpoint {
+  readonly url: string;
+  readonly rules: EndpointRules;
+  readonly ca: string | undefined;
+}
+
+/**
+ * Finds where a function is: at a Service of its own namespace, or at a URL that the operator allows.
+ * @param allowed the operator's list (`LEVELHOOK_ALLOWED_ENDPOINTS`).
+ * @throws Refusal; ApiError when the apiserver does not tell.
+ */
+export async function functionEndpoint(
+  { url, service, caBundle }: ReconcileFunctionSpec['endpoint'],
+  where: {
+    readonly client: ApiClient;
+    readonly namespace: string;
+    readonly allowed: readonly string[];
+    readonly signal: AbortSignal;
+  },
+): Promise<FunctionEndpoint> {
+  const ca = caBundle === undefined ? undefined : certificates(caBundle);
+  if (service) return { ...(await serviceEndpoint(service, where)), ca };
+  // Loopback is this machine's, of which the operator must have spoken.
+  const rules = { allow: where.allowed, loopback: where.allowed.some(namesLoopback) };
+  try {
+    return { url: checkEndpoint(url ?? '', rules).href, rules, ca };
+  } catch (error) {
+    throw new Refusal('Reachable', reasonOf(url ?? '', messageOf(error)), `spec.endpoint.url: ${messageOf(error)}`);
+  }
+}
+
+async function serviceEndpoint(
+  { name, port, path, scheme }: NonNullable<ReconcileFunctionSpec['endpoint']['service']>,
+  { client, namespace, signal }: { client: ApiClient; namespace: string; signal: AbortSignal },
+): Promise<{ url: string; rules: EndpointRules }> {
+  const found = await orUndefined(client.json<Service>({ path: resourcePath(Service, { namespace, name }), signal }));
+  if (!found) {
+    throw new Refusal(
+      'Reachable',
+      'ServiceNotFound',
+      `spec.endpoint.service.name: there is no Service ${name} in ${namespace}`,
+    );
+  }
+  // Its name may stand for anything, another namespace's Service and the gateway's own machine included.
+  if (found.spec?.type === 'ExternalName') {
+    throw new Refusal(
+      'Reachable',
+      'ServiceIsExternalName',
+      `spec.endpoint.service.name: ${name} is an ExternalName, which may lead anywhere: use a Service with a selector, or spec.endpoint.url`,
+    );
+  }
+  const ports = found.spec?.ports ?? [];
+  const own = ports.find((each) => each.port === port || each.name === port);
+  if (!own) {
+    const there = ports.map((each) => (each.name ? `${each.name} (${each.port})` : String(each.port))).join(', ');
+    throw new Refusal(
+      'Reachable',
+      'ServicePortNotFound',
+      `spec.endpoint.service.port: ${name} has ${there || 'no port'}, not ${port}`,
+    );
+  }
+  const origin = new URL(`${scheme}://${name}.${namespace}.svc:${own.port}`).origin;
+  return { url: new URL(path, origin).href, rules: { allow: [origin], loopback: false } };
+}
+
+function certificates(base64: string): string {
+  const pem = Buffer.from(base64, 'base64').toString('utf8');
+  try {
+    void new X509Certificate(pem);
+    return pem;
+  } catch {
+    throw new Refusal(
+      'Reachable',
+      'CertificateInvalid',
+      'spec.endpoint.caBundle holds no certificate in PEM form, in base64',
+    );
+  }
+}
+
+function reasonOf(url: string, message: string): string {
+  if (!URL.canParse(url) || !/^https?:/.test(url)) return 'EndpointInvalid';
+  if (message.includes('user or password')) return 'EndpointHoldsPassword';
+  return message.includes('operator') ? 'EndpointNotAllowed' : 'EndpointAddressRefused';
+}
+
+export async function orUndefined<T>(asked: Promise<T>): Promise<T | undefined> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 404) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,170 @@
+import { createHash } from 'node:crypto';
+import { formatKind, messageOf, type Resource, UserError } from '../../core/index.ts';
+import { isSecureUrl } from '../../contract/index.ts';
+import type { ApiClient } from '../apiserver/api-client.ts';
+import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
+import type { CacheSettings } from '../cache/view-settings.ts';
+import { settingsFor } from '../cache/view-settings.ts';
+import { reviewAccess, type WantedAccess } from './access-review.ts';
+import type { ControllerSpec } from './controller-factory.ts';
+import { functionEndpoint, orUndefined } from './function-endpoint.ts';
+import { decodeSpec, idOf, type ReconcileFunction, type ReconcileFunctionSpec } from './reconcile-function.ts';
+import { Refusal } from './refusal.ts';
+import { checkSealedKinds } from './sealed-kinds.ts';
+import { readSigningSecret } from './signing-secret.ts';
+
+export interface FunctionPlannerOptions {
+  readonly client: ApiClient;
+  readonly cacheSettings: CacheSettings;
+  readonly canSeal: boolean;
+  /** See `functionEndpoint`. */
+  readonly allowedEndpoints: readonly string[];
+  /** Whether functions can reach this gateway at all (`LEVELHOOK_CACHE_URL`). */
+  readonly hasOuterUrl: boolean;
+}
+
+/** What a ReconcileFunction comes to, once everything that it names has been looked at. */
+export interface FunctionPlan {
+  readonly controller: ControllerSpec;
+  readonly paused: boolean | undefined;
+  /** Changes when the controller must be started anew. Tells nothing of the secret. */
+  readonly hash: string;
+}
+
+/** Makes a plan of a ReconcileFunction: looks at all that it names, at the apiserver, each time. */
+export class FunctionPlanner {
+  readonly #options: FunctionPlannerOptions;
+
+  constructor(options: FunctionPlannerOptions) {
+    this.#options = options;
+  }
+
+  /** @throws Refusal for what is wrong with the object or with what it names; whatever the apiserver's requests throw. */
+  async plan(object: ReconcileFunction, signal: AbortSignal): Promise<FunctionPlan> {
+    const { client, allowedEndpoints } = this.#options;
+    const { namespace = '', uid } = object.metadata;
+    const { description, endpoint, serviceAccountName, signingSecret, paused } = decodeSpec(object);
+    checkLimits(description);
+    const where = { client, namespace, allowed: allowedEndpoints, signal };
+    const { url, rules, ca } = await functionEndpoint(endpoint, where);
+    const wanted = await this.#wanted(description);
+    this.#checkSealed(description);
+    this.#checkReachableBack(description, url, wanted);
+    const { keys, version } = await readSigningSecret(client, { namespace, ...signingSecret }, signal);
+    await this.#checkAccount(namespace, serviceAccountName, signal);
+    const scope = await reviewAccess(client, { namespace, name: serviceAccountName }, wanted, signal);
+    const text = JSON.stringify([uid, description, url, ca, version, scope]);
+    const hash = createHash('sha256').update(text).digest('hex');
+    return { controller: { id: idOf(object), description, url, rules, keys, ca, scope }, paused, hash };
+  }
+
+  /** Each kind with the field that names it, as the cluster has it. */
+  async #wanted(description: ReconcileFunctionSpec['description']): Promise<WantedAccess[]> {
+    const { client, cacheSettings } = this.#options;
+    return Promise.all(
+      fieldsOf(description).map(async ({ field, kind }) => {
+        const resource = await discovered(client, kind, field);
+        if (kind.namespaces && !resource.namespaced) {
+          throw new Refusal(
+            'Ready',
+            'KindHasNoNamespace',
+            `${field}.namespaces: a ${kind.kind} has no namespace, so leave this out`,
+          );
+        }
+        const cached = resource.namespaced ? settingsFor(cacheSettings, formatKind(kind)).namespaces : undefined;
+        const outside = kind.namespaces?.find((namespace) => cached && !cached.includes(namespace));
+        if (outside !== undefined) {
+          throw new Refusal(
+            'Ready',
+            'NamespaceNotCached',
+            `${field}.namespaces: ${outside} is not cached by this gateway (LEVELHOOK_CACHE_FILE)`,
+          );
+        }
+        return { field, resource, namespaces: kind.namespaces ?? cached };
+      }),
+    );
+  }
+
+  #checkSealed(description: ReconcileFunctionSpec['description']): void {
+    const { cacheSettings, canSeal } = this.#options;
+    try {
+      checkSealedKinds(description, cacheSettings, canSeal);
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      const isIndex = error.message.includes('index');
+      throw new Refusal(
+        'Ready',
+        isIndex ? 'IndexNotSealed' : 'KindNotSealed',
+        `spec${isIndex ? '.indexes' : ''}: ${error.message}`,
+      );
+    }
+  }
+
+  /** A function that can see its kinds through the cache API alone must be told its address, which must not be sent in the open. */
+  #checkReachableBack(
+    { callbackSeconds }: ReconcileFunctionSpec['description'],
+    url: string,
+    wanted: readonly WantedAccess[],
+  ): void {
+    const { hasOuterUrl } = this.#options;
+    if (callbackSeconds !== undefined && !hasOuterUrl) {
+      throw new Refusal(
+        'Ready',
+        'CallbackImpossible',
+        'spec.callbackSeconds: this gateway has no address for callbacks: it needs LEVELHOOK_CACHE_URL',
+      );
+    }
+    const part = wanted.find(({ namespaces }) => namespaces !== undefined);
+    if (part && !(hasOuterUrl && isSecureUrl(url))) {
+      throw new Refusal(
+        'Ready',
+        'EndpointNotSecure',
+        `spec.endpoint: ${part.field} is read through the cache API, whose token is sent over https or loopback only: serve the function by https (and give the gateway LEVELHOOK_CACHE_URL), or read all namespaces from Redis`,
+      );
+    }
+  }
+
+  async #checkAccount(namespace: string, name: string, signal: AbortSignal): Promise<void> {
+    const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${name}`;
+    if (await orUndefined(this.#options.client.json({ path, signal }))) return;
+    throw new Refusal(
+      'Authorized',
+      'ServiceAccountNotFound',
+      `spec.serviceAccountName: there is no ServiceAccount ${name} in ${namespace}`,
+    );
+  }
+}
+
+function checkLimits({ maxBatch = 1, concurrency }: ReconcileFunctionSpec['description']): void {
+  if (maxBatch <= concurrency) return;
+  throw new Refusal(
+    'Ready',
+    'BatchTooLarge',
+    `spec.maxBatch: ${maxBatch} keys at a time are more than spec.concurrency allows (${concurrency})`,
+  );
+}
+
+interface Named {
+  readonly field: string;
+  readonly kind: { readonly apiVersion: string; readonly kind: string; readonly namespaces?: readonly string[] };
+}
+
+function fieldsOf({ for: reconciled, owns, watches, reads }: ReconcileFunctionSpec['description']): Named[] {
+  const several = (name: string, kinds: readonly Named['kind'][]): Named[] =>
+    kinds.map((kind, at) => ({ field: `spec.${name}[${at}]`, kind }));
+  return [
+    { field: 'spec.for', kind: reconciled },
+    ...several('owns', owns),
+    ...several('watches', watches),
+    ...several('reads', reads),
+  ];
+}
+
+async function discovered(client: ApiClient, kind: Named['kind'], field: string): Promise<Resource> {
+  try {
+    return await discoverResource(client, kind);
+  } catch (error) {
+    if (!(error instanceof DiscoveryError)) throw error;
+    throw new Refusal('Ready', error.reason, `${field}: ${messageOf(error)}`);
+  }
+}

@@ -1,0 +1,248 @@
+import { type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
+import { Endpoint } from '../dispatch/endpoint.ts';
+import { type Finding, type Findings, statusOf } from './conditions.ts';
+import type { ControllerSpec } from './controller-factory.ts';
+import type { Controllers } from './controllers.ts';
+import { DescribeError, describeFunction } from './describe.ts';
+import type { FunctionPlan, FunctionPlanner } from './function-plan.ts';
+import type { FunctionStatusWriter } from './function-status-writer.ts';
+import { idOf, type ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
+import { Refusal } from './refusal.ts';
+
+export interface ManagedFunctionOptions {
+  readonly planner: FunctionPlanner;
+  readonly controllers: Controllers;
+  readonly writer: FunctionStatusWriter;
+  /** How often rights, Secret and Service are looked at again. */
+  readonly reviewMs: number;
+  /** What must have ended first: the removal of another object of the same name. */
+  readonly before?: Promise<void> | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** How soon what is cheap to know is looked at again, and written when it has changed. */
+const LOOK_MS = 2000;
+const RETRY_MS = [1000, 30_000] as const;
+const PROBE_MS = [1000, 60_000] as const;
+
+const TRUE = (reason: string, message: string): Finding => ({ status: 'True', reason, message });
+const FALSE = (reason: string, message: string): Finding => ({ status: 'False', reason, message });
+const UNKNOWN: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'Not checked yet.' };
+
+/**
+ * One ReconcileFunction, from its object to a running controller and back to its status. Level-based: a turn looks at the newest object
+ * and at all that it names, brings the controller to that, and says so; a change of the object ends the turn under way. What is
+ * wrong stops the controller and is told on the object; an apiserver that does not answer changes nothing. Nothing here
+ * throws, so nothing here can disturb another one.
+ */
+export class ManagedFunction {
+  readonly #options: ManagedFunctionOptions;
+  readonly #id: string;
+  readonly #stopping = new AbortController();
+  #object: ReconcileFunction;
+  /** Of the newest object: aborted when a newer one comes. */
+  #turn = new AbortController();
+  #changed = true;
+  #looked = Promise.withResolvers<void>();
+  /** What the running controller was started from. */
+  #started: FunctionPlan | undefined;
+  #held: boolean | undefined;
+  #status: ReconcileFunctionStatus | undefined;
+  #findings: Findings = { Authorized: UNKNOWN, Synced: UNKNOWN, Reachable: UNKNOWN, Paused: UNKNOWN };
+  #probe: { readonly hash: string; ok: boolean; finding: Finding; nextMs: number; waitMs: number } | undefined;
+  #failures = 0;
+  #reviewAtMs = 0;
+  readonly #ended: Promise<void>;
+
+  constructor(object: ReconcileFunction, options: ManagedFunctionOptions) {
+    this.#options = options;
+    this.#id = idOf(object);
+    this.#object = object;
+    this.#status = object.status;
+    this.#ended = this.#run();
+  }
+
+  get uid(): string {
+    return this.#object.metadata.uid;
+  }
+
+  /** The object has been looked at once: whether it runs is known, or is waited for. */
+  get looked(): Promise<void> {
+    return this.#looked.promise;
+  }
+
+  /** A newer state of the object. What was going on for the older one ends. */
+  update(object: ReconcileFunction): void {
+    const same = object.metadata.generation === this.#object.metadata.generation;
+    this.#object = object;
+    // Our own writes of its status come back, too.
+    if (same) return;
+    this.#changed = true;
+    this.#turn.abort();
+  }
+
+  /** Ends the loop; the controller goes on until somebody stops it. */
+  async end(): Promise<void> {
+    this.#stopping.abort();
+    this.#turn.abort();
+    await this.#ended;
+  }
+
+  async #run(): Promise<void> {
+    const { before, clock } = this.#options;
+    await before;
+    while (!this.#stopping.signal.aborted) {
+      this.#turn = new AbortController();
+      const signal = AbortSignal.any([this.#turn.signal, this.#stopping.signal]);
+      const wasChanged = this.#changed;
+      this.#changed = false;
+      if (wasChanged || clock.now() >= this.#reviewAtMs) await this.#review(signal);
+      if (!signal.aborted) await this.#look(signal);
+      this.#looked.resolve();
+      if (!signal.aborted) await clock.sleep(LOOK_MS, signal);
+    }
+    this.#looked.resolve();
+  }
+
+  /** Looks at everything, and starts, changes or stops the controller. */
+  async #review(signal: AbortSignal): Promise<void> {
+    const { clock, controllers, logger, planner, reviewMs } = this.#options;
+    try {
+      const plan = await planner.plan(this.#object, signal);
+      this.#note({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
+      if (this.#started?.hash !== plan.hash || !controllers.get(this.#id)) await this.#start(plan, signal);
+      this.#started = plan;
+      await this.#hold(plan.paused);
+      this.#failures = 0;
+      this.#reviewAtMs = clock.now() + reviewMs;
+    } catch (error) {
+      if (signal.aborted) return;
+      const waitMs = Math.min(RETRY_MS[0] * 2 ** this.#failures, RETRY_MS[1]);
+      this.#failures += 1;
+      this.#reviewAtMs = clock.now() + waitMs;
+      if (error instanceof Refusal) return this.#refuse(error, signal);
+      logger.warn(
+        { controller: this.#id, error: messageOf(error), waitMs },
+        'a ReconcileFunction could not be looked at, trying again',
+      );
+    }
+  }
+
+  async #start(plan: FunctionPlan, signal: AbortSignal): Promise<void> {
+    const { controllers } = this.#options;
+    this.#note({ Synced: FALSE('CacheFilling', 'Waiting until all that it reads is in the cache.') });
+    // The list of a large kind takes its time.
+    await this.#tell(plan.controller.url, undefined, signal);
+    try {
+      await controllers.start(plan.controller, signal);
+    } catch (error) {
+      if (error instanceof UserError) throw new Refusal('Ready', 'NotRunnable', messageOf(error));
+      throw error;
+    }
+    this.#note({ Synced: TRUE('CacheComplete', 'All that it reads is in the cache.') });
+  }
+
+  /** What must not run does not: it was changed, or has lost its rights. */
+  async #refuse({ condition, reason, message }: Refusal, signal: AbortSignal): Promise<void> {
+    const { controllers, logger } = this.#options;
+    this.#started = undefined;
+    this.#probe = undefined;
+    logger.info({ controller: this.#id, reason, error: message }, 'a ReconcileFunction cannot run');
+    await controllers.stop(this.#id).catch((error: unknown) => {
+      logger.warn({ controller: this.#id, error: messageOf(error) }, 'a controller did not stop in order');
+    });
+    const stopped = FALSE('NotRunning', 'Nothing is read for it: see the condition Ready.');
+    this.#note({ Authorized: UNKNOWN, Synced: stopped, Reachable: UNKNOWN });
+    const finding = FALSE(reason, message);
+    if (condition !== 'Ready') this.#note({ [condition]: finding });
+    await this.#tell(undefined, finding, signal);
+  }
+
+  /** What can change by itself, and costs little to know. */
+  async #look(signal: AbortSignal): Promise<void> {
+    const { controllers } = this.#options;
+    const controller = controllers.get(this.#id);
+    const plan = this.#started;
+    if (!controller || !plan) return;
+    try {
+      const held = (await controller.queue.holds()).find(({ scope }) => scope === 'controller');
+      this.#note({
+        Paused: held
+          ? TRUE(
+              plan.paused ? 'PausedBySpec' : 'PausedByHand',
+              plan.paused ? 'spec.paused is true.' : 'levelhook queue resume ends it.',
+            )
+          : FALSE('NotPaused', 'Its keys are run as they come.'),
+      });
+    } catch {
+      // Redis is away: what was known stays.
+    }
+    this.#note({ Reachable: await this.#reachable(plan.controller, plan.hash, controller.trouble) });
+    await this.#tell(plan.controller.url, undefined, signal);
+  }
+
+  /**
+   * Asked once, and again while it does not answer, more and more rarely: a function that sleeps is not to be woken for this. Afterwards
+   * its triggers tell.
+   */
+  async #reachable(spec: ControllerSpec, hash: string, trouble: string | undefined): Promise<Finding> {
+    const { clock } = this.#options;
+    if (trouble !== undefined) return FALSE('TriggersWithheld', `spec.endpoint: ${trouble}`);
+    const known = this.#probe?.hash === hash ? this.#probe : undefined;
+    if (known && (known.ok || clock.now() < known.nextMs)) return known.finding;
+    const finding = await probe(spec);
+    const waitMs = Math.min(known ? known.waitMs * 2 : PROBE_MS[0], PROBE_MS[1]);
+    this.#probe = { hash, ok: finding.status === 'True', finding, nextMs: clock.now() + waitMs, waitMs };
+    return finding;
+  }
+
+  /** `spec.paused` is the queue's hold by hand, set and taken away when the field is changed; without the field it is left alone. */
+  async #hold(paused: boolean | undefined): Promise<void> {
+    const queue = this.#options.controllers.get(this.#id)?.queue;
+    if (paused === undefined || paused === this.#held || !queue) return;
+    if (paused) await queue.hold('controller');
+    else await queue.release('controller');
+    this.#held = paused;
+  }
+
+  #note(found: Partial<Findings>): void {
+    this.#findings = { ...this.#findings, ...found };
+  }
+
+  async #tell(url: string | undefined, trouble: Finding | undefined, signal: AbortSignal): Promise<void> {
+    const { clock, logger, writer } = this.#options;
+    const { generation } = this.#object.metadata;
+    const status = statusOf(this.#status, this.#findings, { generation, url, trouble, now: new Date(clock.now()) });
+    if (status === this.#status) return;
+    try {
+      await writer.write(this.#object, this.#status, status, signal);
+      this.#status = status;
+    } catch (error) {
+      // Told at the next look.
+      if (!signal.aborted)
+        logger.warn({ controller: this.#id, error: messageOf(error) }, 'a status could not be written');
+    }
+  }
+}
+
+async function probe({ url, rules, keys, ca, description }: ControllerSpec): Promise<Finding> {
+  const endpoint = new Endpoint(url, keys, {
+    connections: 1,
+    ca,
+    ...(rules ? { rules } : {}),
+  });
+  try {
+    const { name } = await describeFunction(endpoint);
+    if (name === description.name) return TRUE('Answered', 'The function answers, and is the one that is meant.');
+    return FALSE(
+      'NameMismatch',
+      `metadata.name: ${url} calls its controller "${name}", so name the ReconcileFunction that`,
+    );
+  } catch (error) {
+    if (!(error instanceof DescribeError)) throw error;
+    return FALSE(error.reason, `spec.endpoint: ${messageOf(error)}`);
+  } finally {
+    await endpoint.close();
+  }
+}

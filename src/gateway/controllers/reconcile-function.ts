@@ -1,0 +1,86 @@
+import { z } from 'zod';
+import { type KubernetesObject, resource } from '../../core/index.ts';
+import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
+import { descriptionShape } from '../../contract/description-schema.ts';
+import type { Condition } from './condition.ts';
+import { Refusal } from './refusal.ts';
+
+/** A controller, declared in the cluster. `infra/crds` has the definition, which refuses most of what is wrong by itself. */
+export interface ReconcileFunction extends KubernetesObject {
+  readonly spec: unknown;
+  readonly status?: ReconcileFunctionStatus;
+}
+
+export interface ReconcileFunctionStatus {
+  readonly observedGeneration?: number;
+  /** Where triggers are sent. */
+  readonly url?: string;
+  readonly conditions?: readonly Condition[];
+}
+
+export const ReconcileFunction = resource<ReconcileFunction>('levelhook.dev/v1alpha1', 'ReconcileFunction');
+
+const dnsName = z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a DNS label');
+const objectName = z.string().regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/, 'must be the name of an object');
+
+const service = z.strictObject({
+  name: dnsName,
+  port: z.union([z.int().min(1).max(65_535), dnsName], 'must be a port number or the name of a port'),
+  path: z.string().startsWith('/').max(1024).default('/'),
+  scheme: z.enum(['http', 'https']).default('http'),
+});
+
+const endpoint = z
+  .strictObject({
+    url: z.string().max(2048).exactOptional(),
+    service: service.exactOptional(),
+    caBundle: z.base64().max(65_536).exactOptional(),
+  })
+  .refine(
+    ({ url, service: named }) => (url === undefined) !== (named === undefined),
+    'must have either url or service',
+  );
+
+export const specSchema = z.strictObject({
+  endpoint,
+  serviceAccountName: objectName,
+  signingSecret: z.strictObject({ name: objectName, key: z.string().min(1).max(253).default('secrets') }),
+  paused: z.boolean().exactOptional(),
+  ...descriptionShape,
+});
+
+/** What a ReconcileFunction says, with the defaults filled in. */
+export interface ReconcileFunctionSpec {
+  readonly description: Description;
+  readonly endpoint: z.infer<typeof endpoint>;
+  readonly serviceAccountName: string;
+  readonly signingSecret: { readonly name: string; readonly key: string };
+  /** Undefined: as it was set by hand (`levelhook queue pause`). */
+  readonly paused: boolean | undefined;
+}
+
+/** @throws Refusal naming the field that is wrong. */
+export function decodeSpec(object: ReconcileFunction): ReconcileFunctionSpec {
+  const { name } = object.metadata;
+  if (!dnsName.safeParse(name).success) {
+    throw new Refusal(
+      'Ready',
+      'InvalidName',
+      `metadata.name must be a DNS label, as it names the controller: ${name} is none`,
+    );
+  }
+  const parsed = specSchema.safeParse(object.spec);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const path = ['spec', ...(issue?.path ?? [])].map(String).join('.');
+    throw new Refusal('Ready', 'InvalidSpec', `${path} is wrong: ${issue?.message}`);
+  }
+  const { endpoint: where, serviceAccountName, signingSecret, paused, ...declaration } = parsed.data;
+  const description = { version: CONTRACT_VERSION, name, ...declaration } as Description;
+  return { description, endpoint: where, serviceAccountName, signingSecret, paused };
+}
+
+/** See `ControllerSpec.id`. A namespace holds no dot. */
+export function idOf({ metadata }: KubernetesObject): string {
+  return `${metadata.namespace}.${metadata.name}`;
+}

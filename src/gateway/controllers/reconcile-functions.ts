@@ -1,0 +1,184 @@
+import { type Clock, formatObjectKey, type Logger, keyOf, messageOf, type Metrics } from '../../core/index.ts';
+import type { ApiClient } from '../apiserver/api-client.ts';
+import { DiscoveryError, discoverResource } from '../apiserver/discovery.ts';
+import { EventBuffer } from '../reflector/event-buffer.ts';
+import { ListWatch } from '../reflector/list-watch.ts';
+import { Reflector } from '../reflector/reflector.ts';
+import type { WatchEvent } from '../reflector/watch-event.ts';
+import { ManagedFunction, type ManagedFunctionOptions } from './managed-function.ts';
+import { ReconcileFunction } from './reconcile-function.ts';
+
+export interface ReconcileFunctionsOptions extends ManagedFunctionOptions {
+  readonly client: ApiClient;
+  /** Which of them. Default: all. */
+  readonly labelSelector: string | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+/** How often a cluster without the definition is asked for it. */
+const DEFINITION_EVERY_MS = 5000;
+
+/**
+ * Watches the cluster's ReconcileFunctions and keeps a `ManagedFunction` for each. They are few and small, so they are kept in memory
+ * and not in the cache that functions read. A cluster without the definition has none; it may be created later.
+ */
+export class ReconcileFunctions {
+  readonly #options: ReconcileFunctionsOptions;
+  /** By `namespace/name`. */
+  readonly #functions = new Map<string, ManagedFunction>();
+  /** Those of the list under way; undefined outside one. */
+  #listed: Map<string, ReconcileFunction> | undefined;
+  readonly #complete = Promise.withResolvers<void>();
+  #isComplete = false;
+  #served = false;
+  #ended: Promise<unknown> = Promise.resolve();
+  /** Removals, which may take a drain each: the next of the same name waits for them. */
+  readonly #leaving = new Map<string, Promise<void>>();
+
+  constructor(options: ReconcileFunctionsOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when each that there is has been looked at once. */
+  get complete(): Promise<void> {
+    return this.#complete.promise;
+  }
+
+  /** Undefined when each has been looked at once, else what is waited for. */
+  trouble(): string | undefined {
+    return this.#isComplete ? undefined : 'the ReconcileFunctions have not all been looked at';
+  }
+
+  /** Of all that there are, whether or not they run; undefined while the cluster does not have the definition. */
+  ids(): string[] | undefined {
+    return this.#served ? [...this.#functions.keys()].map((key) => key.replace('/', '.')) : undefined;
+  }
+
+  start(signal: AbortSignal): void {
+    // Whoever waits for all of them need not wait any longer.
+    signal.addEventListener('abort', () => this.#complete.resolve(), { once: true });
+    this.#ended = this.#run(signal);
+  }
+
+  /** Waits for the definition: a cluster may never have it, and then nothing else waits for it. */
+  async #run(signal: AbortSignal): Promise<void> {
+    const { client, labelSelector, clock, logger, metrics } = this.#options;
+    let error: unknown;
+    while (!signal.aborted) {
+      try {
+        await discoverResource(client, ReconcileFunction);
+        break;
+      } catch (reason) {
+        if (reason instanceof DiscoveryError) this.#markComplete();
+        else if (messageOf(reason) !== messageOf(error) && !signal.aborted) {
+          logger.warn({ error: messageOf(reason) }, 'the ReconcileFunctions cannot be looked at, trying again');
+        }
+        error = reason;
+      }
+      await clock.sleep(DEFINITION_EVERY_MS, signal);
+    }
+    if (signal.aborted) return;
+    this.#served = true;
+    const buffer = new EventBuffer();
+    const reflector = new Reflector({
+      resource: ReconcileFunction,
+      listWatch: new ListWatch(client, ReconcileFunction, { labelSelector }),
+      buffer,
+      clock,
+      logger,
+      metrics,
+      random: Math.random,
+      transform: { object: () => {}, text: (json) => json },
+    });
+    await Promise.all([reflector.run(undefined, signal), this.#consume(buffer, signal)]);
+  }
+
+  /** Resolves when nothing is being done any more, after the signal of `start` was aborted. */
+  async stopped(): Promise<void> {
+    await this.#ended;
+    await Promise.all([...this.#functions.values()].map((each) => each.end()));
+    await Promise.all(this.#leaving.values());
+  }
+
+  async #consume(buffer: EventBuffer, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) for (const event of await buffer.take(100, signal)) this.#take(event);
+  }
+
+  #take(event: WatchEvent): void {
+    switch (event.kind) {
+      case 'init':
+        this.#listed = new Map();
+        return;
+      case 'listed':
+        this.#listed?.set(formatObjectKey(keyOf(event.object)), event.object as ReconcileFunction);
+        return;
+      case 'changed':
+        // Within a list, too.
+        this.#listed?.set(formatObjectKey(keyOf(event.object)), event.object as ReconcileFunction);
+        if (!this.#listed) this.#apply(event.object as ReconcileFunction);
+        return;
+      case 'deleted':
+        this.#listed?.delete(formatObjectKey(keyOf(event.object)));
+        if (!this.#listed) this.#remove(event.object as ReconcileFunction);
+        return;
+      case 'init-done':
+      case 'gone':
+        this.#served = event.kind !== 'gone';
+        void this.#replace(event.kind === 'gone' ? new Map() : (this.#listed ?? new Map()));
+        this.#listed = undefined;
+        return;
+      case 'bookmark':
+    }
+  }
+
+  async #replace(objects: ReadonlyMap<string, ReconcileFunction>): Promise<void> {
+    for (const [key, managed] of this.#functions) if (!objects.has(key)) this.#drop(key, managed);
+    for (const object of objects.values()) this.#apply(object);
+    await Promise.all([...this.#functions.values()].map(({ looked }) => looked));
+    this.#markComplete();
+  }
+
+  #markComplete(): void {
+    this.#isComplete = true;
+    this.#complete.resolve();
+  }
+
+  #apply(object: ReconcileFunction): void {
+    const key = formatObjectKey(keyOf(object));
+    const known = this.#functions.get(key);
+    if (known?.uid === object.metadata.uid) return known.update(object);
+    // Another one under the same name: nothing of the old one is for it.
+    if (known) this.#drop(key, known);
+    this.#functions.set(key, new ManagedFunction(object, { ...this.#options, before: this.#leaving.get(key) }));
+  }
+
+  #remove(object: ReconcileFunction): void {
+    const key = formatObjectKey(keyOf(object));
+    const known = this.#functions.get(key);
+    if (known) this.#drop(key, known);
+  }
+
+  #drop(key: string, managed: ManagedFunction): void {
+    const { controllers, logger } = this.#options;
+    this.#functions.delete(key);
+    const id = key.replace('/', '.');
+    const leave = async (): Promise<void> => {
+      await managed.end();
+      try {
+        await controllers.remove(id);
+      } catch (error) {
+        // The next gateway removes what is left over.
+        logger.warn(
+          { controller: id, error: messageOf(error) },
+          'what was kept for a removed controller is still there',
+        );
+      }
+    };
+    const leaving = (this.#leaving.get(key) ?? Promise.resolve()).then(leave).finally(() => {
+      if (this.#leaving.get(key) === leaving) this.#leaving.delete(key);
+    });
+    this.#leaving.set(key, leaving);
+  }
+}

@@ -1,0 +1,58 @@
+import { type KubernetesObject, messageOf, resource, resourcePath } from '../../core/index.ts';
+import { importSecret, type SigningKey } from '../../contract/index.ts';
+import type { ApiClient } from '../apiserver/api-client.ts';
+import { orUndefined } from './function-endpoint.ts';
+import { Refusal } from './refusal.ts';
+
+interface Secret extends KubernetesObject {
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+const Secret = resource<Secret>('v1', 'Secret');
+
+/** What a function's triggers are signed with, and a text that changes with it and tells nothing of it. */
+export interface SigningSecret {
+  readonly keys: readonly SigningKey[];
+  readonly version: string;
+}
+
+/**
+ * Reads the Secret that a ReconcileFunction names, of its own namespace: one secret, or two while one is being rotated. Read
+ * straight from the apiserver: it stands in no cache.
+ * @throws Refusal, which shows nothing of the Secret; ApiError when the apiserver does not tell.
+ */
+export async function readSigningSecret(
+  client: ApiClient,
+  { namespace, name, key }: { readonly namespace: string; readonly name: string; readonly key: string },
+  signal: AbortSignal,
+): Promise<SigningSecret> {
+  const found = await orUndefined(client.json<Secret>({ path: resourcePath(Secret, { namespace, name }), signal }));
+  if (!found) {
+    throw new Refusal('Ready', 'SecretNotFound', `spec.signingSecret.name: there is no Secret ${name} in ${namespace}`);
+  }
+  const value = found.data?.[key];
+  if (value === undefined) {
+    throw new Refusal('Ready', 'SecretKeyNotFound', `spec.signingSecret.key: the Secret ${name} has no key ${key}`);
+  }
+  const words = Buffer.from(value, 'base64')
+    .toString('utf8')
+    .split(/[\s,]+/)
+    .filter((word) => word !== '');
+  const keys: SigningKey[] = [];
+  for (const [at, word] of words.entries()) {
+    try {
+      keys.push(await importSecret(word));
+    } catch (error) {
+      const which = words.length > 1 ? ` ${at + 1} of ${words.length}` : '';
+      throw new Refusal(
+        'Ready',
+        'SecretInvalid',
+        `spec.signingSecret: the secret${which} in key ${key} of ${name} cannot be used: ${messageOf(error)}`,
+      );
+    }
+  }
+  if (keys.length === 0) {
+    throw new Refusal('Ready', 'SecretEmpty', `spec.signingSecret.key: the key ${key} of the Secret ${name} is empty`);
+  }
+  return { keys, version: `${found.metadata.uid}/${found.metadata.resourceVersion}` };
+}
