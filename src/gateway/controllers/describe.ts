@@ -3,6 +3,7 @@ import { messageOf } from '../../core/index.ts';
 import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import { descriptionSchema } from '../../contract/description-schema.ts';
 import type { Endpoint } from '../dispatch/endpoint.ts';
+import { checkSources } from './check-sources.ts';
 
 /** A function did not describe itself: it is not there yet, or not one, or holds another secret. */
 export class DescribeError extends Error {
@@ -35,7 +36,14 @@ export function decodeDescription(value: unknown, url: string): Description {
     );
   }
   const parsed = descriptionSchema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const issue = parsed.error.issues[0];
-  throw new DescribeError(`the description of ${url} is wrong at ${issue?.path.join('.')}: ${issue?.message}`);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    throw new DescribeError(`the description of ${url} is wrong at ${issue?.path.join('.')}: ${issue?.message}`);
+  }
+  try {
+    checkSources(parsed.data);
+  } catch (error) {
+    throw new DescribeError(`the description of ${url} is wrong: ${messageOf(error)}`);
+  }
+  return parsed.data;
 }
