@@ -47,12 +47,7 @@ function schemaDocument(name: DocumentName): Json {
 }
 
 function openApi(): Json {
-  const schemas = Object.fromEntries(
-    names().map((name) => {
-      const { $schema: _, ...schema } = jsonSchema(name);
-      return [name, schema];
-    }),
-  );
+  const schemas = Object.assign({}, ...names().map(componentSchemas)) as Json;
   return {
     openapi: '3.1.0',
     info: {
@@ -150,6 +145,13 @@ function openApi(): Json {
       },
     },
   };
+}
+
+/** The schema under its name, and those that it refers to beside it: a reference in OpenAPI begins at the whole document. */
+function componentSchemas(name: DocumentName): Json {
+  const { $schema: _, $defs = {}, ...schema } = jsonSchema(name);
+  const text = JSON.stringify({ ...($defs as Json), [name]: schema });
+  return JSON.parse(text.replaceAll('"#/$defs/', '"#/components/schemas/')) as Json;
 }
 
 /** What the gateway answers, and what a function does then. */

@@ -36,6 +36,7 @@ const HOMES = {
   bullmq: ['src/gateway/workqueue/bullmq-[a-z-]+[.]ts$', 'src/gateway/server/dashboard[.]ts$'],
   '@kubernetes/client-node': ['src/gateway/apiserver/credentials[.]ts$', 'src/function/node/'],
   'prom-client': ['src/gateway/manager/metrics[.]ts$'],
+  '@bufbuild': ['src/gateway/cel/'],
   cockatiel: ['src/gateway/dispatch/endpoint-guard[.]ts$'],
   commander: ['src/cli/'],
   'json-schema-to-typescript': ['src/cli/crd-types[.]ts$'],

@@ -1,16 +1,7 @@
 import type { GroupVersionKind } from '../core/index.ts';
 import type { IndexSpec } from './cache-layout.ts';
+import type { OwnedDescription, ReadDescription, ReconciledDescription, WatchedDescription } from './source.ts';
 import type { CONTRACT_VERSION } from './trigger.ts';
-
-/** How an object of a watched kind leads to objects of kind `for`, in its own namespace if both have one. */
-export type WatchMap =
-  /** To those that name it in an index: `{ by: 'index', index: 'field:spec.configMapName' }`. */
-  | { readonly by: 'index'; readonly index: IndexSpec }
-  /**
-   * To those whose label selector, at the path, matches its labels; before a change of labels or after it.
-   * `orphansOnly`: only while no controller manages it.
-   */
-  | { readonly by: 'selector'; readonly path: string; readonly orphansOnly?: boolean };
 
 /** What a function says about its controller in answer to a signed `GET /`. */
 export interface Description {
@@ -18,13 +9,13 @@ export interface Description {
   /** A DNS label: names the queue, the metrics' label and the log field. */
   readonly name: string;
   /** The kind whose keys are reconciled: any event of such an object queues its own key. */
-  readonly for: GroupVersionKind;
-  /** Kinds whose events queue the key of their controller owner, when that is of kind `for`. */
-  readonly owns: readonly GroupVersionKind[];
-  /** Kinds whose events queue the objects of kind `for` that refer to them. */
-  readonly watches: readonly (GroupVersionKind & { readonly map: WatchMap })[];
+  readonly for: ReconciledDescription;
+  /** Kinds whose events queue the key of their controller owner, or of each owner, when that is of kind `for`. */
+  readonly owns: readonly OwnedDescription[];
+  /** Kinds whose events queue the objects of kind `for` to which `map` leads. A kind may stand here more than once. */
+  readonly watches: readonly WatchedDescription[];
   /** Kinds that are cached to be read, and queue nothing. */
-  readonly reads: readonly GroupVersionKind[];
+  readonly reads: readonly ReadDescription[];
   /** Indexes beside those by namespace and controller, for lists of the named kinds. */
   readonly indexes: readonly (GroupVersionKind & { readonly index: IndexSpec })[];
   /** Keys reconciled at a time, over all replicas of the gateway. Default 1, as controller-runtime's. */

@@ -27,7 +27,7 @@ export {
   verifyCacheToken,
 } from './cache-token.ts';
 export type { CallbackBody } from './callback.ts';
-export type { Description, QueueDescription, WatchMap } from './description.ts';
+export type { Description, QueueDescription } from './description.ts';
 export { LEVELHOOK_HEADER, type OutcomeBody, type RequestResult, type Write } from './outcome.ts';
 export { isLoopback, isSecureUrl } from './secure-url.ts';
 export { checkFields, indexesOf, isSelected, type Selection } from './selection.ts';
@@ -40,6 +40,19 @@ export {
   type SigningKey,
   verify,
 } from './signature.ts';
+export {
+  MAX_CEL_LENGTH,
+  MAX_PREDICATE_DEPTH,
+  MAX_PREDICATE_NODES,
+  type OwnedDescription,
+  type OwnerChoice,
+  type Predicate,
+  type ReadDescription,
+  type ReconciledDescription,
+  type SourceDescription,
+  type WatchedDescription,
+  type WatchMap,
+} from './source.ts';
 export {
   type CacheLocation,
   type CallbackLocation,

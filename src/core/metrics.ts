@@ -58,6 +58,10 @@ export const METRICS = {
     levelhook_reflector_lists_total: { help: 'Lists by form.', labels: ['resource', 'form'] },
     levelhook_reflector_watch_ends_total: { help: 'Ended watches by reason.', labels: ['resource', 'reason'] },
     levelhook_cache_changes_total: { help: 'Changes applied to the cache.', labels: ['resource', 'type'] },
+    levelhook_expression_failures_total: {
+      help: 'Evaluations of CEL expressions without an answer, by reason: the event passes.',
+      labels: ['controller', 'reason'],
+    },
     levelhook_cache_requests_total: { help: 'Requests to the cache API.', labels: ['verb', 'code'] },
     levelhook_recoveries_total: { help: 'Times that data in Redis had to be taken for lost.', labels: ['reason'] },
   },

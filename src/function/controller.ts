@@ -1,8 +1,9 @@
 import type { KubernetesObject, Logger, ObjectKey, Resource } from '../core/index.ts';
-import type { IndexSpec, QueueDescription, Reason, WatchMap } from '../contract/index.ts';
+import type { IndexSpec, QueueDescription, Reason } from '../contract/index.ts';
 import type { RunHandle } from './run-handle.ts';
 import type { ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
+import type { OwnedSource, ReadSource, ReconciledSource, WatchedSource } from './source.ts';
 
 /** Which key to reconcile, and why. */
 export interface ReconcileRequest extends ObjectKey {
@@ -49,14 +50,17 @@ export type Reconcile = (request: ReconcileRequest, context: Context) => Promise
 export interface ControllerOptions {
   /** A DNS label. */
   readonly name: string;
-  /** The kind whose keys are reconciled. */
-  readonly for: Resource;
+  /** The kind whose keys are reconciled: all objects and events of it, or those that a source says. */
+  readonly for: Resource | ReconciledSource;
   /** Kinds that this controller makes: an event of one queues its controller owner. Default none. */
-  readonly owns?: readonly Resource[];
-  /** Kinds whose events queue the objects of kind `for` that refer to them, and how they are found. Default none. */
-  readonly watches?: readonly { readonly resource: Resource; readonly map: WatchMap }[];
+  readonly owns?: readonly (Resource | OwnedSource)[];
+  /**
+   * Kinds whose events queue the objects of kind `for` to which `map` leads:
+   * `[{ resource: Secret, map: { by: 'annotation', annotation: 'example.com/used-by' } }]`. Default none.
+   */
+  readonly watches?: readonly WatchedSource[];
   /** Kinds that are only read. Default none. */
-  readonly reads?: readonly Resource[];
+  readonly reads?: readonly (Resource | ReadSource)[];
   /**
    * Indexes that lists of this controller need beside those by namespace and controller:
    * `[{ resource: Pod, index: 'field:spec.nodeName' }]`. Default none.

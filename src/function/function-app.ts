@@ -21,6 +21,7 @@ import { consoleLogger } from './console-logger.ts';
 import type { Controller } from './controller.ts';
 import { httpCache } from './http-reader.ts';
 import { runTrigger } from './runtime.ts';
+import { describeSource } from './source.ts';
 
 export interface FunctionAppOptions {
   /**
@@ -102,15 +103,14 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
 }
 
 function describe(controller: Controller): Description {
-  const kind = ({ apiVersion, kind }: { apiVersion: string; kind: string }) => ({ apiVersion, kind });
   return {
     version: CONTRACT_VERSION,
     name: controller.name,
-    for: kind(controller.for),
-    owns: (controller.owns ?? []).map(kind),
-    watches: (controller.watches ?? []).map(({ resource, map }) => ({ ...kind(resource), map })),
-    reads: (controller.reads ?? []).map(kind),
-    indexes: (controller.indexes ?? []).map(({ resource, index }) => ({ ...kind(resource), index })),
+    for: describeSource(controller.for),
+    owns: (controller.owns ?? []).map(describeSource),
+    watches: (controller.watches ?? []).map(describeSource),
+    reads: (controller.reads ?? []).map(describeSource),
+    indexes: (controller.indexes ?? []).map(describeSource),
     concurrency: controller.concurrency ?? 1,
     timeoutSeconds: controller.timeoutSeconds ?? 15,
     ...(controller.maxBatch === undefined ? {} : { maxBatch: controller.maxBatch }),

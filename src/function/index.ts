@@ -14,7 +14,15 @@ export {
   resource,
   SelectorError,
 } from '../core/index.ts';
-export type { CacheLocation, IndexSpec, Reason, ViewLocation, WatchMap } from '../contract/index.ts';
+export type {
+  CacheLocation,
+  IndexSpec,
+  OwnerChoice,
+  Predicate,
+  Reason,
+  ViewLocation,
+  WatchMap,
+} from '../contract/index.ts';
 export { type ApiTransport, ApiWriter, type DeleteOptions, type NewObject, type Patch } from './api-writer.ts';
 export type { CacheReader, ListOptions, ListResult, OpenCache } from './cache-reader.ts';
 export {
@@ -32,3 +40,19 @@ export { fetchTransport, type FetchTransportOptions } from './fetch-transport.ts
 export { createFunctionApp, type FunctionAppOptions } from './function-app.ts';
 export { type CacheFetch, httpCache, HttpReader, type HttpReaderOptions } from './http-reader.ts';
 export type { RunHandle } from './run-handle.ts';
+export {
+  and,
+  annotationChanged,
+  cel,
+  generationChanged,
+  labelChanged,
+  labelsMatch,
+  not,
+  or,
+  type OwnedSource,
+  type ReadSource,
+  type ReconciledSource,
+  resourceVersionChanged,
+  type Source,
+  type WatchedSource,
+} from './source.ts';

@@ -5,7 +5,7 @@ import type { Observation, ObserverSpec } from './observer.ts';
 /** The program of `startObserver`: a controller over any kind that does nothing but tell what it was shown. */
 await serveFunction((environment) => {
   const spec = JSON.parse(requiredVariable(environment, 'OBSERVER')) as ObserverSpec;
-  const kind: Resource = spec.for;
+  const kind: Resource = 'resource' in spec.for ? spec.for.resource : spec.for;
   const observer = controller({ timeoutSeconds: 1, concurrency: 10, ...spec }).reconcile(async (request, { cache }) => {
     const startedAtMs = Date.now();
     const { namespace, name, attempt, reasons } = request;

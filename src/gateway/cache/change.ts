@@ -1,4 +1,4 @@
-import type { KubernetesObject, ResourceVersion } from '../../core/index.ts';
+import type { KubernetesObject, LabelSelector, ResourceVersion } from '../../core/index.ts';
 import type { IndexSpec, ObjectEntry, Reason } from '../../contract/index.ts';
 
 /** What happened to one object, as the cache sees it. What handlers turn into wakeups. */
@@ -32,6 +32,10 @@ export interface Lookup {
   readonly entries: readonly string[];
   /** The declared index among them, if any: it is only of use once it is complete. */
   readonly declared?: IndexSpec;
+  /** Only these keys, and those of them without an object whatever else is asked for. */
+  readonly keys?: readonly string[];
+  /** What the labels of the objects themselves must match. */
+  readonly labelSelector?: LabelSelector;
   /** The field of the object that holds a label selector, and the labels that it must match. */
   readonly selector?: { readonly path: string; readonly labels: Readonly<Record<string, string>> };
 }

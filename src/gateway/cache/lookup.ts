@@ -7,27 +7,28 @@ const BATCH = 500;
 
 /** The keys that a lookup stands for, as the cache is now. */
 export async function resolveLookup(view: View, lookup: Lookup): Promise<string[]> {
-  const { declared, entries, selector } = lookup;
+  const { declared, entries, keys: only, labelSelector, selector } = lookup;
   const complete = declared === undefined || (await view.indexes()).includes(declared);
   // An index that is still being filled cannot be asked; the objects can.
   const usable = complete ? entries : entries.filter((entry) => !entry.startsWith(`${declared}=`));
-  const candidates = await view.keysWith(usable);
-  if (complete && !selector) return candidates;
+  if (complete && !only && !selector && !labelSelector) return view.keysWith(entries);
+  const candidates = only ?? (await view.keysWith(usable));
   const found: string[] = [];
   for (let from = 0; from < candidates.length; from += BATCH) {
     const keys = candidates.slice(from, from + BATCH);
     const objects = await view.objects(keys);
     keys.forEach((key, at) => {
       const object = objects[at];
-      if (object && matches(object, lookup)) found.push(key);
+      if (object ? matches(object, lookup) : only) found.push(key);
     });
   }
   return found;
 }
 
-function matches(object: KubernetesObject, { declared, entries, selector }: Lookup): boolean {
+function matches(object: KubernetesObject, { declared, entries, labelSelector, selector }: Lookup): boolean {
   const carried = indexEntriesOf(object, declared === undefined ? [] : [declared]);
   if (!entries.every((entry) => carried.includes(entry))) return false;
+  if (labelSelector && !matchesLabels(labelSelector, object.metadata.labels)) return false;
   return selector === undefined || selects(fieldAt(object, selector.path), selector.labels);
 }
 

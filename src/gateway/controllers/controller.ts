@@ -3,6 +3,7 @@ import {
   type Checkpoint,
   type Clock,
   formatKind,
+  type KubernetesObject,
   type Logger,
   type Metrics,
   parseObjectKey,
@@ -16,16 +17,20 @@ import type {
   IndexSpec,
   SigningKey,
 } from '../../contract/index.ts';
-import type { ChangeHandler, KeyWakeup } from '../cache/change.ts';
+import type { KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
+import { Expressions } from '../cel/expressions.ts';
 import type { CacheAccess } from '../dispatch/cache-access.ts';
 import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
 import { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Endpoint } from '../dispatch/endpoint.ts';
 import type { Parking } from '../dispatch/endpoint-guard.ts';
-import { enqueueControllerOwner, enqueueObject, enqueueReferrers } from '../handlers/event-handler.ts';
+import { KeyScope } from '../handlers/key-scope.ts';
 import { isPaused, PAUSED_INDEX } from '../handlers/paused.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
+import { checkScopes } from './check-sources.ts';
+import { EventSources } from './event-sources.ts';
+import { keysInScope } from './keys-in-scope.ts';
 import { requeue, type RequeueRequest } from './requeue.ts';
 
 export interface ControllerOptions {
@@ -70,15 +75,23 @@ export class Controller {
   /** How long a run may go on after its 202 without a word; 0: none does. */
   readonly callbackMs: number;
   readonly #options: ControllerOptions;
+  readonly #scope: KeyScope;
+  readonly #events: EventSources;
   #callbacks: Callbacks | undefined;
   #dispatcher: Dispatcher | undefined;
 
   constructor(options: ControllerOptions) {
-    const { id, description, keys, metrics, queue } = options;
+    const { id, clock, description, keys, logger, metrics, queue } = options;
+    const [reconciled] = options.sources;
+    if (!reconciled) throw new Error(`the controller ${id} has no source`);
     this.#options = options;
     this.name = id;
     this.functionName = description.name;
     this.keys = keys;
+    const views = reconciled.informers.map(({ view }) => view);
+    this.#scope = new KeyScope(reconciled.resource, description.for, views);
+    const expressions = new Expressions({ controller: id, clock, logger, metrics });
+    this.#events = new EventSources({ ...description, name: id }, this.#scope, expressions);
     this.queue = queue;
     this.timeoutMs = description.timeoutSeconds * 1000;
     this.callbackMs = (description.callbackSeconds ?? 0) * 1000;
@@ -96,26 +109,21 @@ export class Controller {
     return this.#dispatcher?.trouble;
   }
 
-  /** From now on the informers' events wake this controller's keys; those that nobody has needed so far begin. */
+  /**
+   * From now on the informers' events wake this controller's keys; those that nobody has needed so far begin.
+   * @throws UserError for namespaces of a kind that has none.
+   */
   async addHandlers(): Promise<void> {
-    const { description } = this.#options;
-    const [reconciled] = this.#options.sources;
-    if (!reconciled) return;
-    const views = reconciled.informers.map(({ view }) => view);
+    const { description, sources } = this.#options;
+    checkScopes(
+      description,
+      sources.map(({ resource }) => resource),
+    );
     const heard: Promise<void>[] = [];
-    for (const { resource, informers } of this.#options.sources) {
-      const kind = formatKind(resource);
-      const handlers: ChangeHandler[] = [];
-      if (resource === reconciled.resource) handlers.push(enqueueObject(this.name, resource));
-      if (description.owns.some((owned) => formatKind(owned) === kind)) {
-        handlers.push(enqueueControllerOwner(this.name, resource, reconciled.resource));
-      }
-      for (const { map, ...watched } of description.watches) {
-        if (formatKind(watched) === kind) handlers.push(enqueueReferrers(this.name, resource, map, views));
-      }
+    for (const { resource, informers } of sources) {
       for (const informer of informers) {
-        informer.setIndexes(this.name, this.#indexesOf(kind));
-        heard.push(informer.setHandlers(this.name, handlers));
+        informer.setIndexes(this.name, this.#indexesOf(formatKind(resource)));
+        heard.push(informer.setHandlers(this.name, this.#events.handlersFor(resource)));
       }
     }
     await Promise.all(this.informers().map((informer) => informer.begin()));
@@ -134,10 +142,14 @@ export class Controller {
     ];
   }
 
-  /** Queues keys that an event has woken, once the event is in the cache: so it is known whether their objects are paused. */
+  /**
+   * Queues keys that an event has woken, once the event is in the cache: so it is known whether their objects are paused. What
+   * an earlier declaration of this controller has left in an outbox may be none of its keys any more.
+   */
   async wake(wakeups: readonly KeyWakeup[]): Promise<void> {
-    const paused = await this.#pausedAmong(wakeups.map(({ key }) => key));
-    await this.queue.add(wakeups.map(({ key, reasons }) => ({ key, reasons, paused: paused.has(key) })));
+    const own = wakeups.filter(({ key }) => this.#scope.holds(parseObjectKey(key).namespace));
+    const paused = await this.#pausedAmong(own.map(({ key }) => key));
+    await this.queue.add(own.map(({ key, reasons }) => ({ key, reasons, paused: paused.has(key) })));
   }
 
   async #pausedAmong(keys: readonly string[]): Promise<Set<string>> {
@@ -234,21 +246,23 @@ export class Controller {
 
   /** Queues keys because somebody asked for it. @throws UserError as `requeue`. */
   async requeue(request: RequeueRequest): Promise<number> {
-    const [reconciled] = this.#options.sources;
-    if (!reconciled) return 0;
-    const views = reconciled.informers.map(({ view }) => view);
-    return requeue({ resource: reconciled.resource, views, queue: this.queue }, request);
+    return requeue({ scope: this.#scope, queue: this.queue }, request);
   }
 
+  /** Those whose objects would pass as new ones. */
   async #queueAll(reason: 'initial' | 'resync'): Promise<number> {
+    const { predicate } = this.#events.reconciled;
+    const forAll = predicate ? predicate.forNew : true;
+    if (forAll === false) return 0;
+    const passes = forAll
+      ? undefined
+      : (object: KubernetesObject) => predicate?.passes({ type: 'added', object }) ?? true;
     let count = 0;
-    for (const { view } of this.#options.sources[0]?.informers ?? []) {
-      for await (const keys of view.keys()) {
-        for (const key of await this.#pausedAmong(keys)) await this.queue.hold(`object/${key}`);
-        await this.queue.addLow(keys, reason);
-        count += keys.length;
-        await this.#options.checkpoint('initial:between-keys');
-      }
+    for await (const keys of keysInScope(this.#scope, { passes })) {
+      for (const key of await this.#pausedAmong(keys)) await this.queue.hold(`object/${key}`);
+      await this.queue.addLow(keys, reason);
+      count += keys.length;
+      await this.#options.checkpoint('initial:between-keys');
     }
     return count;
   }

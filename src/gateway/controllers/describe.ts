@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { messageOf } from '../../core/index.ts';
 import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import { descriptionSchema } from '../../contract/description-schema.ts';
 import type { Endpoint, FailureReason } from '../dispatch/endpoint.ts';
+import { checkSources } from './check-sources.ts';
 
 /** A function did not describe itself: it is not there yet, or not one, or holds another secret. */
 export class DescribeError extends Error {
@@ -64,10 +66,15 @@ export function decodeDescription(value: unknown, url: string): Description {
     );
   }
   const parsed = descriptionSchema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const issue = parsed.error.issues[0];
-  throw new DescribeError(
-    'DescriptionInvalid',
-    `the description of ${url} is wrong at ${issue?.path.join('.')}: ${issue?.message}`,
-  );
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const message = `the description of ${url} is wrong at ${issue?.path.join('.')}: ${issue?.message}`;
+    throw new DescribeError('DescriptionInvalid', message);
+  }
+  try {
+    checkSources(parsed.data);
+  } catch (error) {
+    throw new DescribeError('DescriptionInvalid', `the description of ${url} is wrong: ${messageOf(error)}`);
+  }
+  return parsed.data;
 }

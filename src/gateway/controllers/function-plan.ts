@@ -6,6 +6,7 @@ import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
 import type { CacheSettings } from '../cache/view-settings.ts';
 import { settingsFor } from '../cache/view-settings.ts';
 import { reviewAccess, type WantedAccess } from './access-review.ts';
+import { checkScopes, checkSources, SourceError } from './check-sources.ts';
 import type { ControllerSpec } from './controller-factory.ts';
 import { functionEndpoint, orUndefined } from './function-endpoint.ts';
 import { decodeSpec, idOf, type ReconcileFunction, type ReconcileFunctionSpec } from './reconcile-function.ts';
@@ -45,9 +46,16 @@ export class FunctionPlanner {
     const { namespace = '', uid } = object.metadata;
     const { description, endpoint, serviceAccountName, signingSecret, paused } = decodeSpec(object);
     checkLimits(description);
+    asRefusal(() => checkSources(description));
     const where = { client, namespace, allowed: allowedEndpoints, signal };
     const { url, rules, ca } = await functionEndpoint(endpoint, where);
     const wanted = await this.#wanted(description);
+    asRefusal(() =>
+      checkScopes(
+        description,
+        wanted.map(({ resource }) => resource),
+      ),
+    );
     this.#checkSealed(description);
     this.#checkReachableBack(description, url, wanted);
     const { keys, version } = await readSigningSecret(client, { namespace, ...signingSecret }, signal);
@@ -64,13 +72,6 @@ export class FunctionPlanner {
     return Promise.all(
       fieldsOf(description).map(async ({ field, kind }) => {
         const resource = await discovered(client, kind, field);
-        if (kind.namespaces && !resource.namespaced) {
-          throw new Refusal(
-            'Ready',
-            'KindHasNoNamespace',
-            `${field}.namespaces: a ${kind.kind} has no namespace, so leave this out`,
-          );
-        }
         const cached = resource.namespaced ? settingsFor(cacheSettings, formatKind(kind)).namespaces : undefined;
         const outside = kind.namespaces?.find((namespace) => cached && !cached.includes(namespace));
         if (outside !== undefined) {
@@ -166,5 +167,15 @@ async function discovered(client: ApiClient, kind: Named['kind'], field: string)
   } catch (error) {
     if (!(error instanceof DiscoveryError)) throw error;
     throw new Refusal('Ready', error.reason, `${field}: ${messageOf(error)}`);
+  }
+}
+
+/** A source's own check, told as the spec's. */
+function asRefusal(check: () => void): void {
+  try {
+    check();
+  } catch (error) {
+    if (!(error instanceof SourceError)) throw error;
+    throw new Refusal('Ready', error.reason, `spec.${messageOf(error)}`);
   }
 }

@@ -1,14 +1,14 @@
 import {
   formatObjectKey,
+  type KubernetesObject,
   type LabelSelector,
   matchesLabels,
   type ObjectKey,
-  type Resource,
   UserError,
 } from '../../core/index.ts';
-import { namespaceIndex } from '../../contract/index.ts';
-import type { View } from '../cache/view.ts';
+import type { KeyScope } from '../handlers/key-scope.ts';
 import type { WorkQueue } from '../workqueue/work-queue.ts';
+import { keysInScope } from './keys-in-scope.ts';
 
 /** Which keys of a controller: some by name, or those of a selection. An empty selection is everything. */
 export type KeySelection =
@@ -25,10 +25,7 @@ export interface RequeueRequest {
 
 /** What of a controller can be queued from outside, and how. */
 export interface RequeueTarget {
-  /** Of the keys. */
-  readonly resource: Resource;
-  /** The views that hold its objects. */
-  readonly views: readonly View[];
+  readonly scope: KeyScope;
   readonly queue: WorkQueue;
 }
 
@@ -37,14 +34,16 @@ export const MAX_HIGH_KEYS = 10_000;
 const CHUNK = 500;
 
 /**
- * Queues keys because somebody asked for it. Keys named need not be in the cache: a reconcile of what is gone is one, too.
- * @returns how many. @throws UserError for a key that the kind cannot have, or too many keys for high priority.
+ * Queues keys because somebody asked for it, whatever the controller's predicates say. Keys named need not be in the cache: a
+ * reconcile of what is gone is one, too.
+ * @returns how many. @throws UserError for a key or namespace that is none of the controller's, or too many keys for high
+ * priority.
  */
 export async function requeue(target: RequeueTarget, { which, message, priority }: RequeueRequest): Promise<number> {
-  const { queue, resource } = target;
-  if ('keys' in which) for (const key of which.keys) checkKey(key, resource);
+  const { queue, scope } = target;
+  if ('keys' in which) await checkKeys(which.keys, scope);
   const found: AsyncIterable<string[]> | string[][] =
-    'keys' in which ? [which.keys.map(formatObjectKey)] : selected(target, which.selection);
+    'keys' in which ? [which.keys.map(formatObjectKey)] : selected(scope, which.selection);
   if (priority === 'low') {
     let count = 0;
     for await (const keys of found) {
@@ -67,33 +66,40 @@ export async function requeue(target: RequeueTarget, { which, message, priority 
   return all.length;
 }
 
-async function* selected(
-  { views }: RequeueTarget,
+function selected(
+  scope: KeyScope,
   { namespace, labelSelector }: { namespace?: string; labelSelector?: LabelSelector },
-): AsyncGenerator<string[]> {
-  for (const view of views) {
-    if (namespace !== undefined && !view.holds(namespace)) continue;
-    const parts = namespace === undefined ? view.keys() : chunks(await view.keysWith([namespaceIndex(namespace)]));
-    for await (const keys of parts) {
-      if (labelSelector === undefined) {
-        yield keys;
-        continue;
-      }
-      const objects = await view.objects(keys);
-      yield keys.filter((_, at) => {
-        const object = objects[at];
-        return object !== undefined && matchesLabels(labelSelector, object.metadata.labels);
-      });
+): AsyncIterable<string[]> {
+  if (namespace !== undefined) checkNamespace(namespace, scope);
+  const passes =
+    labelSelector && (({ metadata }: KubernetesObject): boolean => matchesLabels(labelSelector, metadata.labels));
+  return keysInScope(scope, { ...(namespace === undefined ? {} : { namespace }), passes });
+}
+
+async function checkKeys(keys: readonly ObjectKey[], scope: KeyScope): Promise<void> {
+  const { kind, namespaced } = scope.resource;
+  for (const { namespace, name } of keys) {
+    if (namespaced && namespace === undefined) {
+      throw new UserError(`a ${kind} is named with its namespace: ${name} has none.`);
     }
+    if (!namespaced && namespace !== undefined) {
+      throw new UserError(`a ${kind} has no namespace: ${name} was given one.`);
+    }
+    if (namespace !== undefined) checkNamespace(namespace, scope);
+  }
+  if (!scope.labelSelector) return;
+  for (const { view } of scope.places()) {
+    const held = keys.filter(({ namespace }) => view.holds(namespace));
+    const objects = await view.objects(held.map(formatObjectKey));
+    const outside = held.find((_, at) => objects[at] && !scope.selects(objects[at]));
+    if (outside)
+      throw new UserError(`the controller does not select the ${kind} ${formatObjectKey(outside)} by its labels.`);
   }
 }
 
-function* chunks(keys: readonly string[]): Generator<string[]> {
-  for (let from = 0; from < keys.length; from += CHUNK) yield keys.slice(from, from + CHUNK);
-}
-
-function checkKey({ namespace, name }: ObjectKey, { kind, namespaced }: Resource): void {
-  if (namespaced && namespace === undefined)
-    throw new UserError(`a ${kind} is named with its namespace: ${name} has none.`);
-  if (!namespaced && namespace !== undefined) throw new UserError(`a ${kind} has no namespace: ${name} was given one.`);
+function checkNamespace(namespace: string, scope: KeyScope): void {
+  const { kind, namespaced } = scope.resource;
+  if (!namespaced) throw new UserError(`a ${kind} has no namespace: leave out ${namespace}.`);
+  if (!scope.holds(namespace))
+    throw new UserError(`the controller reconciles no ${kind} in the namespace ${namespace}.`);
 }

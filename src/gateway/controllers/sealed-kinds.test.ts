@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { Description, IndexSpec } from '../../contract/index.ts';
+import type { Description, IndexSpec, WatchMap } from '../../contract/index.ts';
 import type { CacheSettings } from '../cache/view-settings.ts';
 import { checkSealedKinds } from './sealed-kinds.ts';
 
@@ -36,6 +36,22 @@ it.each<[string, Partial<Description>]>([
   expect(check(declared, metadataOnly, false)).not.toThrow();
   expect(check(declared, { defaults: { metadataOnly: true }, kinds: {} }, false)).not.toThrow();
   expect(check(declared)).not.toThrow();
+});
+
+it('keys that are made of what Secrets hold are refused', () => {
+  const watches = (map: WatchMap, of = secret) => ({ watches: [{ ...of, map }] });
+  for (const map of [
+    { by: 'field', path: 'data.password' },
+    { by: 'annotation', annotation: 'a' },
+    { by: 'cel', expression: 'object.data.password' },
+  ] as const) {
+    expect(check(watches(map))).toThrow(`the controller "web" maps v1/Secret by ${map.by} (watches.0.map)`);
+    expect(check(watches(map), metadataOnly)).not.toThrow();
+    expect(check(watches(map, kind('ConfigMap')))).not.toThrow();
+  }
+  for (const map of [{ by: 'label', label: 'a' }, { by: 'owner' }, { by: 'all' }] as const) {
+    expect(check(watches(map))).not.toThrow();
+  }
 });
 
 it('other kinds need none, nor do other kinds of that name', () => {

@@ -21,10 +21,21 @@ export function checkSealedKinds(description: Description, settings: CacheSettin
   }
   const declared = indexes.filter(sealed).map(({ index }) => index);
   const needed = sealed(reconciled) ? watches.flatMap(({ map }) => (map.by === 'index' ? [map.index] : [])) : [];
+  checkMaps(description, sealed);
   const open = [...declared, ...needed].find((index) => !isMetadata(index));
   if (open === undefined) return;
   throw new UserError(
     `the controller "${name}" declares the index ${open} of ${kind}, whose values would stand in Redis in the open: index it by label, or list without an index`,
+  );
+}
+
+/** What a map finds in an encrypted object becomes the name of a key. */
+function checkMaps({ name, watches }: Description, sealed: (kind: GroupVersionKind) => boolean): void {
+  const at = watches.findIndex((each) => sealed(each) && ['annotation', 'field', 'cel'].includes(each.map.by));
+  const watched = watches[at];
+  if (!watched) return;
+  throw new UserError(
+    `the controller "${name}" maps ${formatKind(watched)} by ${watched.map.by} (watches.${at}.map), and what it finds would stand in Redis in the open as a key: map it by label, owner or index, or to all`,
   );
 }
 

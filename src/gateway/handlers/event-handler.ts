@@ -1,107 +1,95 @@
-import {
-  controllerOf,
-  formatKind,
-  formatObjectKey,
-  type GroupVersionKind,
-  groupOf,
-  keyOf,
-  type KubernetesObject,
-  type Resource,
-} from '../../core/index.ts';
-import { controllerIndex, declaredIndex, namespaceIndex, type WatchMap } from '../../contract/index.ts';
-import { type Change, type ChangeHandler, type Lookup, reasonOf, type Wakeup } from '../cache/change.ts';
-import type { View } from '../cache/view.ts';
+import { formatKind, formatObjectKey, keyOf, type KubernetesObject } from '../../core/index.ts';
+import { declaredIndex, type ObjectEntry, type SourceDescription } from '../../contract/index.ts';
+import { type Change, type ChangeHandler, reasonOf, type Wakeup } from '../cache/change.ts';
+import type { KeyScope, Target } from './key-scope.ts';
+import type { Mapper } from './mapper.ts';
+import { isPausedEntry, PAUSED_ANNOTATION, PAUSED_INDEX } from './paused.ts';
+import type { EventPredicate } from './predicate.ts';
 
-/** Any event of an object wakes its own key. controller-runtime's EnqueueRequestForObject (pkg/handler/enqueue.go). */
-export function enqueueObject(controller: string, kind: GroupVersionKind): ChangeHandler {
+/** A kind of which a controller hears: objects and events that it leaves out wake nothing. */
+export class EventSource {
+  readonly #kind: string;
+  readonly #namespaces: ReadonlySet<string> | undefined;
+  readonly predicate: EventPredicate | undefined;
+
+  constructor(description: Pick<SourceDescription, 'apiVersion' | 'kind' | 'namespaces'>, predicate?: EventPredicate) {
+    this.#kind = formatKind(description);
+    this.#namespaces = description.namespaces && new Set(description.namespaces);
+    this.predicate = predicate;
+  }
+
+  covers(object: KubernetesObject): boolean {
+    if (formatKind(object) !== this.#kind) return false;
+    return this.#namespaces?.has(object.metadata.namespace ?? '') ?? true;
+  }
+
+  /** Whether the predicate has to see the object as it was. */
+  needsOld(object: KubernetesObject): boolean {
+    return this.predicate?.needsOld(object) ?? false;
+  }
+
+  passes(change: Change): boolean {
+    return this.predicate?.passes(change) ?? true;
+  }
+}
+
+/**
+ * Any event of an object wakes its own key: controller-runtime's EnqueueRequestForObject (pkg/handler/enqueue.go). With a
+ * selector the events are those that a watch with it would tell.
+ */
+export function enqueueObject(controller: string, source: EventSource, scope: KeyScope): ChangeHandler {
   return {
-    needsOld: () => false,
+    needsOld(object, old) {
+      if (!source.covers(object)) return false;
+      // One that is not selected is of interest only if it was.
+      if (!scope.selects(object) || source.needsOld(object)) return true;
+      return source.predicate !== undefined && pausedDiffers(object, old);
+    },
     handle(change) {
-      if (formatKind(change.object) !== formatKind(kind)) return [];
-      return [{ controller, key: formatObjectKey(keyOf(change.object)), reasons: [reasonOf(change)] }];
+      if (!source.covers(change.object)) return [];
+      const told = asSelected(change, scope);
+      if (!told || (!source.passes(told) && !pauseChanged(told))) return [];
+      return [{ controller, key: formatObjectKey(keyOf(told.object)), reasons: [reasonOf(told)] }];
     },
   };
 }
 
-/**
- * Any event of an object wakes the key of its controller owner, if that is of kind `owner`; when the owner has changed,
- * the old one too. controller-runtime's EnqueueRequestForOwner with OnlyControllerOwner (pkg/handler/enqueue_owner.go).
- */
-export function enqueueControllerOwner(controller: string, owned: GroupVersionKind, owner: Resource): ChangeHandler {
+/** The event as a watch with the scope's selector tells it; undefined: not at all (apiserver's pkg/storage/cacher, `cacheWatcher`). */
+function asSelected(change: Change, scope: KeyScope): Change | undefined {
+  const selected = scope.selects(change.object);
+  if (change.type !== 'updated') return selected ? change : undefined;
+  const { object, old } = change;
+  if (selected) return old && !scope.selects(old) ? { type: 'added', object } : change;
+  if (!old || !scope.selects(old)) return undefined;
+  const { resourceVersion } = object.metadata;
+  return { type: 'deleted', object: { ...old, metadata: { ...old.metadata, resourceVersion } } };
+}
+
+function pausedDiffers({ metadata }: KubernetesObject, old: ObjectEntry): boolean {
+  const value = metadata.annotations?.[PAUSED_ANNOTATION];
+  const before = old.indexEntries.find(isPausedEntry);
+  return before !== (value === undefined ? undefined : declaredIndex(PAUSED_INDEX, value));
+}
+
+/** Such a change passes all predicates: it must reach the queue, where the key waits or no longer does. */
+function pauseChanged(change: Change): boolean {
+  if (change.type !== 'updated' || !change.old) return false;
+  const [now, before] = [change.object, change.old].map(({ metadata }) => metadata.annotations?.[PAUSED_ANNOTATION]);
+  return now !== before;
+}
+
+/** Any event of an object wakes the keys to which it leads; on an update those to which it led before, too. */
+export function enqueueMapped(controller: string, source: EventSource, mapper: Mapper): ChangeHandler {
   return {
-    needsOld: (object, old) => {
-      const now = controllerOf(object);
-      return !sameMembers(old.indexEntries.filter(isControllerIndex), now ? [controllerIndex(now.uid)] : []);
-    },
+    needsOld: (object, old) => source.covers(object) && (source.needsOld(object) || mapper.needsOld(object, old)),
     handle(change) {
-      if (formatKind(change.object) !== formatKind(owned)) return [];
-      const keys = new Set<string>();
-      for (const object of statesOf(change)) {
-        const key = ownerKey(object, owner);
-        if (key !== undefined) keys.add(key);
+      if (!source.covers(change.object) || !source.passes(change)) return [];
+      const states = change.type === 'updated' && change.old ? [change.object, change.old] : [change.object];
+      const targets = new Map<string, Target>();
+      for (const target of states.flatMap((object) => mapper.targets(object))) {
+        targets.set('key' in target ? target.key : JSON.stringify(target.lookup), target);
       }
-      return [...keys].map((key): Wakeup => ({ controller, key, reasons: [reasonOf(change)] }));
+      return [...targets.values()].map((target): Wakeup => ({ controller, ...target, reasons: [reasonOf(change)] }));
     },
   };
-}
-
-function statesOf(change: Change): KubernetesObject[] {
-  return change.type === 'updated' && change.old ? [change.object, change.old] : [change.object];
-}
-
-const CONTROLLER_INDEX = controllerIndex('');
-
-function isControllerIndex(entry: string): boolean {
-  return entry.startsWith(CONTROLLER_INDEX);
-}
-
-function sameMembers(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((each) => b.includes(each));
-}
-
-/** An owner is named by group and kind; the version it was written with does not matter. */
-function ownerKey(object: KubernetesObject, owner: Resource): string | undefined {
-  const reference = controllerOf(object);
-  if (!reference || reference.kind !== owner.kind || groupOf(reference) !== groupOf(owner)) return undefined;
-  const { namespace } = object.metadata;
-  return formatObjectKey({ name: reference.name, ...(owner.namespaced && namespace ? { namespace } : {}) });
-}
-
-/**
- * Any event of an object wakes the objects of kind `for` that refer to it, found in the cache after the change is
- * applied: those that name it in a declared index, or whose label selector matches its labels. controller-runtime leaves
- * that to EnqueueRequestsFromMapFunc and the author's own List.
- *
- * @param views of the kind `for`.
- */
-export function enqueueReferrers(
-  controller: string,
-  watched: GroupVersionKind,
-  map: WatchMap,
-  views: readonly View[],
-): ChangeHandler {
-  return {
-    // A name never changes, labels do. The old state of an object that was and is managed is of no interest to adopters.
-    needsOld: (object, old) =>
-      map.by === 'selector' && !(map.orphansOnly && controllerOf(object) && old.indexEntries.some(isControllerIndex)),
-    handle(change) {
-      if (formatKind(change.object) !== formatKind(watched)) return [];
-      return statesOf(change)
-        .filter((object) => map.by !== 'selector' || !map.orphansOnly || !controllerOf(object))
-        .flatMap((object) => lookupsFor(object, map, views))
-        .map((lookup): Wakeup => ({ controller, lookup, reasons: [reasonOf(change)] }));
-    },
-  };
-}
-
-function lookupsFor({ metadata }: KubernetesObject, map: WatchMap, views: readonly View[]): Lookup[] {
-  const { namespace, name, labels = {} } = metadata;
-  return views.flatMap((view): Lookup[] => {
-    // A cluster-scoped object may be referred to from any namespace, a namespaced one from its own.
-    if (namespace && !view.holds(namespace)) return [];
-    const where = namespace && view.resource.namespaced ? [namespaceIndex(namespace)] : [];
-    const at = { view: view.location.prefix };
-    if (map.by === 'selector') return [{ ...at, entries: where, selector: { path: map.path, labels } }];
-    return [{ ...at, entries: [...where, declaredIndex(map.index, name)], declared: map.index }];
-  });
 }

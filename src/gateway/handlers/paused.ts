@@ -12,7 +12,12 @@ export const PAUSED_INDEX: IndexSpec = `annotation:${PAUSED_ANNOTATION}`;
 const PAUSED = declaredIndex(PAUSED_INDEX, '');
 const NOT_PAUSED = declaredIndex(PAUSED_INDEX, 'false');
 
+/** Whether an index entry tells the annotation's value. */
+export function isPausedEntry(entry: string): boolean {
+  return entry.startsWith(PAUSED);
+}
+
 /** Whether an object is paused; one that is not there is not. */
 export function isPaused(entry: ObjectEntry | undefined): boolean {
-  return entry?.indexEntries.some((each) => each.startsWith(PAUSED) && each !== NOT_PAUSED) ?? false;
+  return entry?.indexEntries.some((each) => isPausedEntry(each) && each !== NOT_PAUSED) ?? false;
 }

@@ -2,7 +2,8 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
-import { type Clock, type LabelSelector, type Logger, messageOf, UserError } from '../../core/index.ts';
+import { type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
+import { labelSelector } from '../../contract/source-schema.ts';
 import type { RequeueRequest } from '../controllers/requeue.ts';
 
 export interface ReconcileApiOptions {
@@ -23,19 +24,6 @@ const BURST = 20;
 const EVERY_MS = 100;
 
 const name = z.string().regex(/^[^\s/]{1,253}$/, 'must be a name');
-
-const labelSelector: z.ZodType<LabelSelector> = z.strictObject({
-  matchLabels: z.record(z.string(), z.string()).exactOptional(),
-  matchExpressions: z
-    .array(
-      z.strictObject({
-        key: z.string(),
-        operator: z.enum(['In', 'NotIn', 'Exists', 'DoesNotExist']),
-        values: z.array(z.string()).exactOptional(),
-      }),
-    )
-    .exactOptional(),
-});
 
 const shared = {
   controller: z.string().min(1),

@@ -2,6 +2,7 @@ import { expect } from 'vitest';
 import {
   compareResourceVersions,
   type KubernetesObject,
+  type Resource,
   resource,
   silentLogger,
   noCheckpoint,
@@ -13,7 +14,9 @@ import type { ChangeHandler, KeyWakeup } from '../../../src/gateway/cache/change
 import type { Redis } from '../../../src/gateway/cache/redis.ts';
 import { Relay } from '../../../src/gateway/cache/relay.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
-import { enqueueControllerOwner, enqueueObject } from '../../../src/gateway/handlers/event-handler.ts';
+import { enqueueMapped, enqueueObject, EventSource } from '../../../src/gateway/handlers/event-handler.ts';
+import { KeyScope } from '../../../src/gateway/handlers/key-scope.ts';
+import { ownerMapper } from '../../../src/gateway/handlers/mapper.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
@@ -187,7 +190,13 @@ export class CacheWorld {
   }
 
   #newApplier(): Applier {
-    const handlers = [enqueueObject('pods', pods), enqueueControllerOwner('replicasets', pods, replicaSets)];
+    const source = new EventSource(pods);
+    // Any view: keys of one are wherever it holds their namespace.
+    const scopeOf = (resource: Resource): KeyScope => new KeyScope(resource, {}, [this.view]);
+    const handlers = [
+      enqueueObject('pods', source, scopeOf(pods)),
+      enqueueMapped('replicasets', source, ownerMapper('controller', scopeOf(replicaSets))),
+    ];
     const handler: ChangeHandler = {
       needsOld: (object, old) => handlers.some((each) => each.needsOld(object, old)),
       handle: (change) => handlers.flatMap((each) => each.handle(change)),

@@ -1,0 +1,80 @@
+import { z } from 'zod';
+import type { LabelSelector } from '../core/index.ts';
+import type { IndexSpec } from './cache-layout.ts';
+import { MAX_CEL_LENGTH, MAX_PREDICATE_DEPTH, MAX_PREDICATE_NODES, type Predicate } from './source.ts';
+
+export const groupVersionKind = z.object({ apiVersion: z.string().min(1), kind: z.string().min(1) });
+
+export const indexSpec: z.ZodType<IndexSpec> = z.templateLiteral(
+  [z.enum(['field', 'label', 'annotation']), ':', z.string().regex(/[^\s=]+/)],
+  'must be field:, label: or annotation: and a name',
+);
+
+/** Strict: with a misspelt `matchLabels` it would select everything. */
+export const labelSelector: z.ZodType<LabelSelector> = z.strictObject({
+  matchLabels: z.record(z.string(), z.string()).exactOptional(),
+  matchExpressions: z
+    .array(
+      z.strictObject({
+        key: z.string(),
+        operator: z.enum(['In', 'NotIn', 'Exists', 'DoesNotExist']),
+        values: z.array(z.string()).exactOptional(),
+      }),
+    )
+    .exactOptional(),
+});
+
+const cel = z.string().min(1).max(MAX_CEL_LENGTH);
+
+/**
+ * Not recursive, since the schema of a custom resource cannot be: one schema for each depth. Strict, since a predicate with
+ * a part that is not understood would let pass what it should not.
+ */
+function predicateOf(depth: number): z.ZodType<Predicate> {
+  const leaf = {
+    changed: z.enum(['generation', 'resourceVersion', 'labels', 'annotations']).exactOptional(),
+    labelSelector: labelSelector.exactOptional(),
+    cel: cel.exactOptional(),
+  };
+  const inner = depth > 1 ? predicateOf(depth - 1) : undefined;
+  const list = inner && z.array(inner).min(1).max(MAX_PREDICATE_NODES).exactOptional();
+  const shape = list ? { ...leaf, all: list, any: list, not: inner.exactOptional() } : leaf;
+  const schema = z
+    .strictObject(shape)
+    .refine((value) => Object.keys(value).length === 1, `must have exactly one of ${Object.keys(shape).join(', ')}`)
+    .meta({ id: `Predicate${depth}`, minProperties: 1, maxProperties: 1 });
+  // Exactly one property makes an object with optional ones a union.
+  return schema as unknown as z.ZodType<Predicate>;
+}
+
+const namespaces = z
+  .array(z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be the name of a namespace'))
+  .min(1)
+  .max(100)
+  .exactOptional();
+
+const source = groupVersionKind.extend({ namespaces, predicate: predicateOf(MAX_PREDICATE_DEPTH).exactOptional() });
+
+const owner = z.enum(['controller', 'any']).exactOptional();
+const name = z.string().min(1);
+
+const watchMap = z.discriminatedUnion(
+  'by',
+  [
+    z.object({ by: z.literal('index'), index: indexSpec }),
+    z.object({ by: z.literal('selector'), path: name, orphansOnly: z.boolean().exactOptional() }),
+    z.object({ by: z.literal('owner'), owner }),
+    z.object({ by: z.literal('label'), label: name }),
+    z.object({ by: z.literal('annotation'), annotation: name }),
+    z.object({ by: z.literal('field'), path: name }),
+    z.object({ by: z.literal('all') }),
+    z.object({ by: z.literal('cel'), expression: cel }),
+  ],
+  { error: 'must be an object whose `by` is index, selector, owner, label, annotation, field, all or cel' },
+);
+
+/** The forms of `for`, `owns`, `watches` and `reads`. */
+export const reconciled = source.extend({ labelSelector: labelSelector.exactOptional() });
+export const owned = source.extend({ owner });
+export const watched = source.extend({ map: watchMap });
+export const read = groupVersionKind.extend({ namespaces });

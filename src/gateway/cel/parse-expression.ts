@@ -1,0 +1,132 @@
+import { celEnv, parse, plan } from '@bufbuild/cel';
+import { messageOf } from '../../core/index.ts';
+import { TimeLimitError, withinTime } from './time-limit.ts';
+
+type Ast = ReturnType<typeof parse>;
+type Expr = Ast['expr'];
+
+/** An expression that cannot be used. The message says why, and where in it. */
+export class ExpressionError extends Error {
+  override readonly name = 'ExpressionError';
+}
+
+/** An expression that can be evaluated, and what is known of it. */
+export interface ParsedExpression {
+  readonly evaluate: ReturnType<typeof plan>;
+  /** The variables that it uses. */
+  readonly variables: ReadonlySet<string>;
+  /** Operations, each counted once. */
+  readonly nodes: number;
+  /** It loops, or matches a regular expression: what it costs is not known from its size. */
+  readonly loops: boolean;
+  /** `line 1, column 5`, of a part of the expression. */
+  readonly placeOf: (part: bigint | undefined) => string | undefined;
+}
+
+/** Brackets in brackets, before anything is parsed. */
+const MAX_NESTING = 32;
+const MAX_NODES = 500;
+/** Loops in loops. */
+const MAX_LOOPS = 3;
+const PARSE_LIMIT_MS = 500;
+
+const environment = celEnv();
+const TYPES = new Set(['int', 'uint', 'double', 'bool', 'string', 'bytes', 'list', 'map', 'null_type', 'type']);
+
+/**
+ * Reads an expression over some variables and checks what can be checked without objects.
+ * @throws ExpressionError
+ */
+export function parseExpression(text: string, variables: readonly string[]): ParsedExpression {
+  if (nestingOf(text) > MAX_NESTING) throw new ExpressionError(`has more than ${MAX_NESTING} brackets in one another`);
+  const ast = parsed(text);
+  const placeOf = (part: bigint | undefined): string | undefined => {
+    const offset = part === undefined ? undefined : ast.sourceInfo?.positions[String(part)];
+    return offset === undefined ? undefined : placeAt(text, offset);
+  };
+  const found = { nodes: 0, loops: false, variables: new Set<string>() };
+  const wrong = (message: string, { id }: Expr): ExpressionError => {
+    const place = placeOf(id);
+    return new ExpressionError(place === undefined ? message : `${message} at ${place}`);
+  };
+
+  const walk = (expr: Expr | undefined, local: ReadonlySet<string>, depth: number): void => {
+    if (!expr) return;
+    found.nodes += 1;
+    if (found.nodes > MAX_NODES) throw new ExpressionError(`has more than ${MAX_NODES} operations`);
+    const { exprKind } = expr;
+    switch (exprKind.case) {
+      case 'identExpr': {
+        const { name } = exprKind.value;
+        if (local.has(name) || TYPES.has(name)) return;
+        if (!variables.includes(name)) throw wrong(`knows no "${name}" (it has ${variables.join(' and ')})`, expr);
+        found.variables.add(name);
+        return;
+      }
+      case 'selectExpr':
+        walk(exprKind.value.operand, local, depth);
+        return;
+      case 'callExpr': {
+        const { function: name, target, args } = exprKind.value;
+        if (/^[A-Za-z]\w*$/.test(name) && !environment.funcs.find(name)) {
+          throw wrong(`calls "${name}", which is no function or macro of CEL's standard with so many arguments`, expr);
+        }
+        if (name === 'matches') found.loops = true;
+        for (const each of [target, ...args]) walk(each, local, depth);
+        return;
+      }
+      case 'listExpr':
+        for (const each of exprKind.value.elements) walk(each, local, depth);
+        return;
+      case 'structExpr':
+        if (exprKind.value.messageName !== '') throw wrong('makes a message, of which there are none', expr);
+        for (const { keyKind, value } of exprKind.value.entries) {
+          if (keyKind.case === 'mapKey') walk(keyKind.value, local, depth);
+          walk(value, local, depth);
+        }
+        return;
+      case 'comprehensionExpr': {
+        const loop = exprKind.value;
+        if (depth >= MAX_LOOPS) throw wrong(`has more than ${MAX_LOOPS} loops in one another`, expr);
+        found.loops = true;
+        walk(loop.iterRange, local, depth);
+        walk(loop.accuInit, local, depth);
+        const inner = new Set([...local, loop.iterVar, loop.iterVar2, loop.accuVar]);
+        for (const each of [loop.loopCondition, loop.loopStep, loop.result]) walk(each, inner, depth + 1);
+        return;
+      }
+      case 'constExpr':
+      case undefined:
+        return;
+    }
+  };
+  walk(ast.expr, new Set(), 0);
+  return { ...found, evaluate: plan(environment, ast), placeOf };
+}
+
+function parsed(text: string): Ast {
+  try {
+    return withinTime(PARSE_LIMIT_MS, () => parse(text));
+  } catch (error) {
+    if (error instanceof TimeLimitError) throw new ExpressionError(`cannot be read within ${PARSE_LIMIT_MS} ms`);
+    const { rawMessage, location } = error as { rawMessage?: string; location?: { start: { offset: number } } };
+    if (rawMessage === undefined || !location) throw new ExpressionError(`cannot be read: ${messageOf(error)}`);
+    throw new ExpressionError(`${rawMessage} at ${placeAt(text, location.start.offset)}`);
+  }
+}
+
+function placeAt(text: string, offset: number): string {
+  const lines = text.slice(0, offset).split('\n');
+  return `line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
+}
+
+/** Counts those in texts, too. */
+function nestingOf(text: string): number {
+  let [depth, most] = [0, 0];
+  for (const character of text) {
+    if ('([{'.includes(character)) depth += 1;
+    else if (')]}'.includes(character)) depth -= 1;
+    most = Math.max(most, depth);
+  }
+  return most;
+}

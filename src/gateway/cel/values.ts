@@ -1,0 +1,78 @@
+import { type CelInput, celList } from '@bufbuild/cel';
+
+/**
+ * JSON as CEL has it, converted where it is looked at: most expressions look at little of an object. Whole numbers are
+ * integers, as they are in Kubernetes' schemas nearly everywhere; CEL compares them with doubles all the same.
+ */
+export function celValue(json: unknown): CelInput {
+  switch (typeof json) {
+    case 'number':
+      return Number.isSafeInteger(json) ? BigInt(json) : json;
+    case 'string':
+    case 'boolean':
+      return json;
+    case 'object':
+      if (json === null) return null;
+      return Array.isArray(json) ? celList(json.map(celValue)) : new ObjectMap(json as Record<string, unknown>);
+    default:
+      return null;
+  }
+}
+
+/** An object as the Map that the library reads. */
+class ObjectMap extends Map<string, CelInput> {
+  readonly #object: Readonly<Record<string, unknown>>;
+
+  constructor(object: Readonly<Record<string, unknown>>) {
+    super();
+    this.#object = object;
+  }
+
+  // The library asks with keys of any type.
+  override get(key: unknown): CelInput | undefined {
+    return this.has(key) ? celValue(this.#object[key as string]) : undefined;
+  }
+
+  // Own properties only: "constructor" is a label like any other.
+  override has(key: unknown): boolean {
+    return typeof key === 'string' && Object.hasOwn(this.#object, key);
+  }
+
+  override get size(): number {
+    return Object.keys(this.#object).length;
+  }
+
+  override keys(): MapIterator<string> {
+    return Object.keys(this.#object).values();
+  }
+
+  override *values(): MapIterator<CelInput> {
+    for (const key of this.keys()) yield celValue(this.#object[key]);
+  }
+
+  override *entries(): MapIterator<[string, CelInput]> {
+    for (const key of this.keys()) yield [key, celValue(this.#object[key])];
+  }
+
+  override forEach(callback: (value: CelInput, key: string, map: Map<string, CelInput>) => void): void {
+    for (const [key, value] of this.entries()) callback(value, key, this);
+  }
+
+  override [Symbol.iterator](): MapIterator<[string, CelInput]> {
+    return this.entries();
+  }
+}
+
+/** About how many values there are in `json`, long texts counted by their length; `limit` or more when it has that many. */
+export function sizeWithin(json: unknown, limit: number): number {
+  let size = 0;
+  const left: unknown[] = [json];
+  while (left.length > 0 && size < limit) {
+    const value = left.pop();
+    size += typeof value === 'string' ? 1 + value.length / 64 : 1;
+    if (typeof value !== 'object' || value === null) continue;
+    if (Array.isArray(value)) for (const each of value) left.push(each);
+    else for (const each of Object.values(value)) left.push(each);
+  }
+  return size;
+}

@@ -1,0 +1,47 @@
+import type { KubernetesObject } from '../../core/index.ts';
+import { namespaceIndex } from '../../contract/index.ts';
+import type { View } from '../cache/view.ts';
+import type { KeyScope } from '../handlers/key-scope.ts';
+
+export interface KeysWanted {
+  /** Only of this namespace. */
+  readonly namespace?: string;
+  /** Only of objects that pass; objects are read only when there is such a test, or the scope has a selector. */
+  readonly passes?: ((object: KubernetesObject) => boolean) | undefined;
+}
+
+/** Bounds what is read and decoded at once. */
+const CHUNK = 250;
+
+/** Keys of a controller that the cache holds, in parts. */
+export async function* keysInScope(
+  scope: KeyScope,
+  { namespace, passes }: KeysWanted = {},
+): AsyncGenerator<string[], void, undefined> {
+  for (const place of scope.places(namespace)) {
+    for await (const part of partsOf(place)) {
+      const keys = passes || scope.labelSelector ? await selected(place.view, part, scope, passes) : part;
+      if (keys.length > 0) yield keys;
+    }
+  }
+}
+
+async function* partsOf({ view, namespace }: { view: View; namespace?: string }): AsyncGenerator<string[]> {
+  const found = namespace === undefined ? view.keys() : [await view.keysWith([namespaceIndex(namespace)])];
+  for await (const keys of found) {
+    for (let from = 0; from < keys.length; from += CHUNK) yield keys.slice(from, from + CHUNK);
+  }
+}
+
+async function selected(
+  view: View,
+  keys: readonly string[],
+  scope: KeyScope,
+  passes: KeysWanted['passes'],
+): Promise<string[]> {
+  const objects = await view.objects(keys);
+  return keys.filter((_, at) => {
+    const object = objects[at];
+    return object !== undefined && scope.selects(object) && (passes?.(object) ?? true);
+  });
+}

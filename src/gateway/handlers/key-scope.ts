@@ -1,0 +1,88 @@
+import {
+  formatObjectKey,
+  type KubernetesObject,
+  type LabelSelector,
+  matchesLabels,
+  type ObjectKey,
+  type Resource,
+} from '../../core/index.ts';
+import { namespaceIndex, type ReconciledDescription } from '../../contract/index.ts';
+import type { Lookup } from '../cache/change.ts';
+import type { View } from '../cache/view.ts';
+
+/** A key to wake, or the keys that are found in the cache once the change is in it. */
+export type Target = { readonly key: string } | { readonly lookup: Lookup };
+
+/** A part of a view in which a controller has keys: all of it, or one namespace. */
+export interface Place {
+  readonly view: View;
+  readonly namespace?: string;
+}
+
+/**
+ * Which keys a controller has: those of kind `for`, as far as the gateway caches it, in the declared namespaces, of objects
+ * that the declared selector selects. Whoever queues a key asks here first.
+ */
+export class KeyScope {
+  readonly resource: Resource;
+  /** Of objects; a key whose object is not there is in the scope. */
+  readonly labelSelector: LabelSelector | undefined;
+  readonly #namespaces: ReadonlySet<string> | undefined;
+  readonly #views: readonly View[];
+
+  /** @param views of the kind `for`. */
+  constructor(
+    resource: Resource,
+    { namespaces, labelSelector }: Pick<ReconciledDescription, 'namespaces' | 'labelSelector'>,
+    views: readonly View[],
+  ) {
+    this.resource = resource;
+    this.labelSelector = labelSelector;
+    this.#namespaces = namespaces && new Set(namespaces);
+    this.#views = views;
+  }
+
+  /** Whether keys of this namespace belong to it; undefined: keys without one. */
+  holds(namespace: string | undefined): boolean {
+    if (this.resource.namespaced !== (namespace !== undefined)) return false;
+    if (namespace !== undefined && this.#namespaces?.has(namespace) === false) return false;
+    return this.#views.some((view) => view.holds(namespace));
+  }
+
+  selects({ metadata }: KubernetesObject): boolean {
+    return this.labelSelector === undefined || matchesLabels(this.labelSelector, metadata.labels);
+  }
+
+  /** Where its keys are; those of one namespace when it is named. */
+  places(namespace?: string): Place[] {
+    const all = this.resource.namespaced ? this.#namespaces : undefined;
+    const wanted = namespace === undefined ? all : [namespace];
+    if (!wanted) return this.#views.map((view) => ({ view }));
+    return [...wanted]
+      .filter((each) => this.holds(each))
+      .flatMap((each) => this.#views.filter((view) => view.holds(each)).map((view) => ({ view, namespace: each })));
+  }
+
+  /** What wakes one key; nothing when it is outside. */
+  key(key: ObjectKey): Target[] {
+    if (!this.holds(key.namespace)) return [];
+    const formatted = formatObjectKey(key);
+    if (!this.labelSelector) return [{ key: formatted }];
+    // Only the cache knows whether it is selected.
+    return this.#views
+      .filter((view) => view.holds(key.namespace))
+      .map(({ location }) => this.#lookup({ view: location.prefix, entries: [], keys: [formatted] }));
+  }
+
+  /** What wakes the keys that carry the entries; only those of one namespace when it is named. */
+  lookups(wanted: Omit<Lookup, 'view' | 'labelSelector'>, namespace?: string): Target[] {
+    return this.places(namespace).map(({ view, namespace: within }) => {
+      const where = within === undefined ? [] : [namespaceIndex(within)];
+      return this.#lookup({ ...wanted, view: view.location.prefix, entries: [...where, ...wanted.entries] });
+    });
+  }
+
+  #lookup(lookup: Lookup): Target {
+    return { lookup: this.labelSelector ? { ...lookup, labelSelector: this.labelSelector } : lookup };
+  }
+}

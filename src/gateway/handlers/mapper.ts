@@ -1,0 +1,131 @@
+import { controllerOf, groupOf, type KubernetesObject, type ObjectKey } from '../../core/index.ts';
+import {
+  controllerIndex,
+  declaredIndex,
+  type IndexSpec,
+  indexValues,
+  type ObjectEntry,
+  type OwnerChoice,
+  type WatchMap,
+} from '../../contract/index.ts';
+import type { Expression } from '../cel/expression.ts';
+import type { KeyScope, Target } from './key-scope.ts';
+
+/** From an object to the keys that it concerns. Asked about the old object and the new one. */
+export interface Mapper {
+  /** Whether the old object may lead elsewhere than the new one; only then is it read. */
+  needsOld(object: KubernetesObject, old: ObjectEntry): boolean;
+  targets(object: KubernetesObject): readonly Target[];
+}
+
+/** @param compile of a CEL expression. */
+export function createMapper(map: WatchMap, scope: KeyScope, compile: (expression: string) => Expression): Mapper {
+  switch (map.by) {
+    case 'index':
+      return indexMapper(map.index, scope);
+    case 'selector':
+      return selectorMapper(map.path, map.orphansOnly ?? false, scope);
+    case 'owner':
+      return ownerMapper(map.owner, scope);
+    case 'label':
+      return valueMapper(`label:${map.label}`, scope);
+    case 'annotation':
+      return valueMapper(`annotation:${map.annotation}`, scope);
+    case 'field':
+      return valueMapper(`field:${map.path}`, scope);
+    case 'all':
+      return { needsOld: () => false, targets: () => scope.lookups({ entries: [] }) };
+    case 'cel':
+      return expressionMapper(compile(map.expression), scope);
+  }
+}
+
+/**
+ * To the owners of the scope's kind: controller-runtime's EnqueueRequestForOwner, with or without OnlyControllerOwner
+ * (pkg/handler/enqueue_owner.go). An owner is named by group and kind; the version it was written with does not matter.
+ */
+export function ownerMapper(choice: OwnerChoice = 'controller', scope: KeyScope): Mapper {
+  const { kind, namespaced } = scope.resource;
+  const group = groupOf(scope.resource);
+  return {
+    // The entry tells the controller; of other owners it knows nothing.
+    needsOld: (object, old) => choice === 'any' || !hasController(old, controllerOf(object)?.uid),
+    targets({ metadata }) {
+      const all = metadata.ownerReferences ?? [];
+      const chosen = choice === 'any' ? all : all.filter(({ controller }) => controller === true).slice(0, 1);
+      return chosen
+        .filter((owner) => owner.kind === kind && groupOf(owner) === group)
+        .flatMap(({ name }) => scope.key(withNamespace(name, namespaced ? metadata.namespace : undefined)));
+    },
+  };
+}
+
+const CONTROLLER_INDEX = controllerIndex('');
+
+function hasController({ indexEntries }: ObjectEntry, uid: string | undefined): boolean {
+  const found = indexEntries.filter((entry) => entry.startsWith(CONTROLLER_INDEX));
+  return uid === undefined ? found.length === 0 : found.length === 1 && found[0] === controllerIndex(uid);
+}
+
+function withNamespace(name: string, namespace: string | undefined): ObjectKey {
+  return namespace === undefined ? { name } : { namespace, name };
+}
+
+/** A cluster-scoped object may be referred to from any namespace, a namespaced one from its own. */
+const namespaceFor = ({ metadata }: KubernetesObject, { resource }: KeyScope): string | undefined =>
+  resource.namespaced ? metadata.namespace : undefined;
+
+/** To those that name it in a declared index. controller-runtime leaves that to EnqueueRequestsFromMapFunc and the author's own List. */
+function indexMapper(index: IndexSpec, scope: KeyScope): Mapper {
+  return {
+    // A name never changes.
+    needsOld: () => false,
+    targets: (object) => {
+      const entries = [declaredIndex(index, object.metadata.name)];
+      return scope.lookups({ entries, declared: index }, namespaceFor(object, scope));
+    },
+  };
+}
+
+function selectorMapper(path: string, orphansOnly: boolean, scope: KeyScope): Mapper {
+  return {
+    // The old state of an object that was and is managed is of no interest to adopters.
+    needsOld: (object, old) => !(orphansOnly && controllerOf(object) && !hasController(old, undefined)),
+    targets(object) {
+      if (orphansOnly && controllerOf(object)) return [];
+      const { labels = {} } = object.metadata;
+      return scope.lookups({ entries: [], selector: { path, labels } }, namespaceFor(object, scope));
+    },
+  };
+}
+
+/** To those that the object names, under the values that it would have in such an index. */
+function valueMapper(spec: IndexSpec, scope: KeyScope): Mapper {
+  return {
+    needsOld: () => true,
+    targets: (object) => indexValues(object, spec).flatMap((value) => named(value, object, scope)),
+  };
+}
+
+/** One that fails leads to all: too many runs are better than a lost one. */
+function expressionMapper(expression: Expression, scope: KeyScope): Mapper {
+  return {
+    needsOld: () => true,
+    targets: (object) => {
+      const value = expression.evaluate(object, undefined);
+      if (value === undefined) return scope.lookups({ entries: [] });
+      return [value].flat().flatMap((each) => named(String(each), object, scope));
+    },
+  };
+}
+
+const NAME = /^[^\s/%]{1,253}$/;
+
+/** `name`, in the object's own namespace if both have one, or `namespace/name`. */
+function named(value: string, object: KubernetesObject, scope: KeyScope): Target[] {
+  const [first = '', second, ...more] = value.split('/');
+  const name = second ?? first;
+  const namespace = second === undefined ? namespaceFor(object, scope) : first;
+  if (more.length > 0 || !NAME.test(name)) return [];
+  return scope.key(withNamespace(name, namespace));
+}

@@ -1,0 +1,114 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type KubernetesObject, matchesLabels } from '../../core/index.ts';
+import type { Predicate } from '../../contract/index.ts';
+import type { Change } from '../cache/change.ts';
+import type { Expression } from '../cel/expression.ts';
+
+type Leaf = Exclude<Predicate, { all: unknown } | { any: unknown } | { not: unknown }>;
+
+/** True, false, or undefined for what is not known: Kleene's logic, in which `all` of false and unknown is false. */
+type Answer = boolean | undefined;
+
+/**
+ * A predicate, ready to be asked. What cannot be decided passes: a leaf that fails lets pass whatever depends on it, and
+ * nothing else.
+ */
+export class EventPredicate {
+  readonly #predicate: Predicate;
+  readonly #expressions = new Map<string, Expression>();
+  readonly #usesOld: boolean;
+
+  /** @param compile of a CEL expression, and where it stands: `all.0.cel`. */
+  constructor(predicate: Predicate, compile: (expression: string, at: string) => Expression) {
+    this.#predicate = predicate;
+    let usesOld = false;
+    visitLeaves(predicate, (leaf, at) => {
+      if ('cel' in leaf) this.#expressions.set(leaf.cel, compile(leaf.cel, at));
+      usesOld ||=
+        'cel' in leaf
+          ? (this.#expressions.get(leaf.cel)?.usesOld ?? false)
+          : 'changed' in leaf && leaf.changed !== 'resourceVersion';
+    });
+    this.#usesOld = usesOld;
+  }
+
+  /** Whether the answer for an update to `object` depends on the object as it was. */
+  needsOld(object: KubernetesObject): boolean {
+    if (!this.#usesOld) return false;
+    const answer = evaluate(this.#predicate, (leaf) => {
+      if ('labelSelector' in leaf) return matchesLabels(leaf.labelSelector, object.metadata.labels);
+      return 'changed' in leaf && leaf.changed === 'resourceVersion' ? true : undefined;
+    });
+    return answer === undefined;
+  }
+
+  /** The answer for every object that is new; undefined when it depends on the object. */
+  get forNew(): boolean | undefined {
+    return evaluate(this.#predicate, (leaf) => ('changed' in leaf ? true : undefined));
+  }
+
+  passes(change: Change): boolean {
+    const old = change.type === 'updated' ? change.old : undefined;
+    const answer = evaluate(this.#predicate, (leaf) => {
+      if ('labelSelector' in leaf) return matchesLabels(leaf.labelSelector, change.object.metadata.labels);
+      if ('cel' in leaf) return this.#ask(leaf.cel, change.object, old);
+      // The cache tells of no update that is none.
+      if (change.type !== 'updated' || leaf.changed === 'resourceVersion') return true;
+      return old && hasChanged(leaf.changed, old, change.object);
+    });
+    return answer !== false;
+  }
+
+  #ask(text: string, object: KubernetesObject, old: KubernetesObject | undefined): Answer {
+    return this.#expressions.get(text)?.evaluate(object, old) as Answer;
+  }
+}
+
+function hasChanged(
+  what: 'generation' | 'labels' | 'annotations',
+  { metadata: old }: KubernetesObject,
+  { metadata: now }: KubernetesObject,
+): boolean {
+  switch (what) {
+    case 'generation':
+      return old.generation !== now.generation;
+    case 'labels':
+      return !isDeepStrictEqual(old.labels ?? {}, now.labels ?? {});
+    case 'annotations':
+      return !isDeepStrictEqual(old.annotations ?? {}, now.annotations ?? {});
+  }
+}
+
+function evaluate(predicate: Predicate, ask: (leaf: Leaf) => Answer): Answer {
+  if ('all' in predicate) return every(predicate.all, (each) => evaluate(each, ask));
+  if ('any' in predicate) return negation(every(predicate.any, (each) => negation(evaluate(each, ask))));
+  if ('not' in predicate) return negation(evaluate(predicate.not, ask));
+  return ask(predicate);
+}
+
+/** Asks no further once one is false. */
+function every(predicates: readonly Predicate[], ask: (each: Predicate) => Answer): Answer {
+  let answer: Answer = true;
+  for (const each of predicates) {
+    const found = ask(each);
+    if (found === false) return false;
+    if (found === undefined) answer = undefined;
+  }
+  return answer;
+}
+
+function negation(answer: Answer): Answer {
+  return answer === undefined ? undefined : !answer;
+}
+
+/** All that combine nothing, each with where it stands: `all.0.not.cel`. @returns how many predicates there are in all. */
+export function visitLeaves(predicate: Predicate, visit: (leaf: Leaf, at: string) => void, at = ''): number {
+  const [name = '', value] = Object.entries(predicate)[0] ?? [];
+  const inner = (each: Predicate, path: string): number => visitLeaves(each, visit, `${path}.`);
+  if ('not' in predicate) return 1 + inner(predicate.not, `${at}not`);
+  if ('all' in predicate || 'any' in predicate) {
+    return (value as readonly Predicate[]).reduce((sum, each, index) => sum + inner(each, `${at}${name}.${index}`), 1);
+  }
+  visit(predicate, `${at}${name}`);
+  return 1;
+}
