@@ -124,6 +124,8 @@ export class Controllers {
   /** Stops a controller that is no more, if it runs, and removes all that is kept for it. */
   async remove(id: string): Promise<void> {
     await this.stop(id);
+    // A check that began before may still be writing what it knows of the queue.
+    await this.#options.check();
     await this.#options.forget(id);
     this.#options.logger.info({ controller: id }, 'controller removed, with all that was kept for it');
   }

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { type Clock, type Logger, messageOf, resourcePath } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
@@ -58,7 +59,7 @@ export class FunctionStatusWriter {
         body: {
           apiVersion: 'events.k8s.io/v1',
           kind: 'Event',
-          metadata: { namespace, generateName: `${name}.` },
+          metadata: { namespace, name: `${name}.${randomUUID().slice(0, 13)}` },
           eventTime: at.replace('Z', '000Z'),
           type: ready.status === 'True' ? 'Normal' : 'Warning',
           reason: ready.reason,
