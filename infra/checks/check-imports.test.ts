@@ -83,6 +83,7 @@ const violations: Violation[] = [
   { rule: 'home-of-bullmq', from: 'src/gateway/workqueue/a.ts', to: 'bullmq' },
   { rule: 'home-of-kubernetes-client-node', from: 'src/gateway/apiserver/a.ts', to: '@kubernetes/client-node' },
   { rule: 'home-of-prom-client', from: 'src/gateway/server/b.ts', to: 'prom-client' },
+  { rule: 'home-of-bufbuild', from: 'src/gateway/handlers/b.ts', to: '@bufbuild/cel' },
   { rule: 'home-of-cockatiel', from: 'src/gateway/dispatch/f.ts', to: 'cockatiel' },
   { rule: 'home-of-commander', from: 'src/gateway/server/c.ts', to: 'commander' },
   { rule: 'home-of-json-schema-to-typescript', from: 'src/cli/other.ts', to: 'json-schema-to-typescript' },

@@ -10,10 +10,12 @@ import {
   type Trigger,
   type TriggerRequest,
 } from '../contract/index.ts';
+import { descriptionSchema } from '../contract/description-schema.ts';
 import type { ApiTransport, ApiTransportRequest } from './api-writer.ts';
 import { type Controller, controller, type Reconcile } from './controller.ts';
 import { DeadlineError, RetryAfterError, TerminalError } from './errors.ts';
 import { createFunctionApp, type FunctionAppOptions } from './function-app.ts';
+import { and, annotationChanged, cel, generationChanged, labelChanged, labelsMatch, not, or } from './source.ts';
 
 const pods = resource('v1', 'Pod');
 const sets = resource('apps/v1', 'ReplicaSet');
@@ -199,6 +201,47 @@ describe('a function app answers', () => {
       concurrency: 1,
       timeoutSeconds: 15,
     });
+  });
+
+  it('with what it says of its sources, and the same of a bare resource as of a source that says nothing', async () => {
+    const [web, pod] = [resource('example.com/v1', 'Web'), resource('v1', 'Pod')];
+    const node = resource('v1', 'Node', { namespaced: false });
+    const predicate = and(or(generationChanged, not(labelsMatch({ matchLabels: { a: 'b' } }))), cel('true'));
+    const declared = controller({
+      name: 'web',
+      for: { resource: web, namespaces: ['n'], labelSelector: { matchLabels: { a: 'b' } }, predicate: labelChanged },
+      owns: [pod, { resource: pod }, { resource: pod, owner: 'any', predicate }],
+      watches: [{ resource: node, predicate: annotationChanged, map: { by: 'all' } }],
+      reads: [node, { resource: pod, namespaces: ['n'] }],
+    }).reconcile(async () => {});
+    const description = (await (await send(appOf(declared), '', { method: 'GET' })).json()) as object;
+    const [webKind, podKind, nodeKind] = [web, pod, node].map(({ apiVersion, kind }) => ({ apiVersion, kind }));
+    expect(description).toMatchObject({
+      for: {
+        ...webKind,
+        namespaces: ['n'],
+        labelSelector: { matchLabels: { a: 'b' } },
+        predicate: { changed: 'labels' },
+      },
+      owns: [
+        podKind,
+        podKind,
+        {
+          ...podKind,
+          owner: 'any',
+          predicate: {
+            all: [
+              { any: [{ changed: 'generation' }, { not: { labelSelector: { matchLabels: { a: 'b' } } } }] },
+              { cel: 'true' },
+            ],
+          },
+        },
+      ],
+      watches: [{ ...nodeKind, predicate: { changed: 'annotations' }, map: { by: 'all' } }],
+      reads: [nodeKind, { ...podKind, namespaces: ['n'] }],
+    });
+    // The gateway takes it as it is.
+    expect(descriptionSchema.parse(description)).toEqual(description);
   });
 
   it('a request with its key, and with the reasons that the run was given', async () => {

@@ -58,7 +58,7 @@ export const annotationChanged: Predicate = { changed: 'annotations' };
 export const labelsMatch = (labelSelector: LabelSelector): Predicate => ({ labelSelector });
 
 /**
- * A CEL expression over `object` and `oldObject` (null but for an update), which the gateway evaluates:
+ * A CEL expression over `object` and `oldObject` (null but for an update), which the gateway evaluates on what it caches:
  * `cel('object.status.phase == "Failed"')`. One that fails lets the event pass.
  */
 export const cel = (expression: string): Predicate => ({ cel: expression });

@@ -17,8 +17,15 @@ export interface ParsedExpression {
   readonly variables: ReadonlySet<string>;
   /** Operations, each counted once. */
   readonly nodes: number;
-  /** It loops, or matches a regular expression: what it costs is not known from its size. */
-  readonly loops: boolean;
+  /** Loops, in one another or not. */
+  readonly loops: number;
+  /** Elements of the longest list that is written in it. */
+  readonly longest: number;
+  /**
+   * Whether `nodes`, `loops` and the extent of the objects bound what it costs: it matches no regular expression, and where it
+   * loops makes nothing larger than what it loops over.
+   */
+  readonly bounded: boolean;
   /** `line 1, column 5`, of a part of the expression. */
   readonly placeOf: (part: bigint | undefined) => string | undefined;
 }
@@ -44,7 +51,8 @@ export function parseExpression(text: string, variables: readonly string[]): Par
     const offset = part === undefined ? undefined : ast.sourceInfo?.positions[String(part)];
     return offset === undefined ? undefined : placeAt(text, offset);
   };
-  const found = { nodes: 0, loops: false, variables: new Set<string>() };
+  const found = { nodes: 0, loops: 0, longest: 0, variables: new Set<string>() };
+  const seen = { matches: false, joins: false };
   const wrong = (message: string, { id }: Expr): ExpressionError => {
     const place = placeOf(id);
     return new ExpressionError(place === undefined ? message : `${message} at ${place}`);
@@ -71,14 +79,26 @@ export function parseExpression(text: string, variables: readonly string[]): Par
         if (/^[A-Za-z]\w*$/.test(name) && !environment.funcs.find(name)) {
           throw wrong(`calls "${name}", which is no function or macro of CEL's standard with so many arguments`, expr);
         }
-        if (name === 'matches') found.loops = true;
+        if (name === 'matches') seen.matches = true;
+        const appended = name === '_+_' && isResult(args[0]) ? args[1] : undefined;
+        if (appended?.exprKind.case === 'listExpr') {
+          // What the macros map and filter are made of.
+          for (const each of appended.exprKind.value.elements) walk(each, local, depth);
+          return;
+        }
+        if (name === '_+_') seen.joins = true;
         for (const each of [target, ...args]) walk(each, local, depth);
         return;
       }
       case 'listExpr':
-        for (const each of exprKind.value.elements) walk(each, local, depth);
+        found.longest = Math.max(found.longest, exprKind.value.elements.length);
+        for (const each of exprKind.value.elements) {
+          if (each.exprKind.case !== 'constExpr') seen.joins = true;
+          walk(each, local, depth);
+        }
         return;
       case 'structExpr':
+        seen.joins = true;
         if (exprKind.value.messageName !== '') throw wrong('makes a message, of which there are none', expr);
         for (const { keyKind, value } of exprKind.value.entries) {
           if (keyKind.case === 'mapKey') walk(keyKind.value, local, depth);
@@ -88,7 +108,7 @@ export function parseExpression(text: string, variables: readonly string[]): Par
       case 'comprehensionExpr': {
         const loop = exprKind.value;
         if (depth >= MAX_LOOPS) throw wrong(`has more than ${MAX_LOOPS} loops in one another`, expr);
-        found.loops = true;
+        found.loops += 1;
         walk(loop.iterRange, local, depth);
         walk(loop.accuInit, local, depth);
         const inner = new Set([...local, loop.iterVar, loop.iterVar2, loop.accuVar]);
@@ -101,7 +121,13 @@ export function parseExpression(text: string, variables: readonly string[]): Par
     }
   };
   walk(ast.expr, new Set(), 0);
-  return { ...found, evaluate: plan(environment, ast), placeOf };
+  const bounded = !seen.matches && (found.loops === 0 || !seen.joins);
+  return { ...found, bounded, evaluate: plan(environment, ast), placeOf };
+}
+
+/** What a macro gathers its result in; no name that can be written. */
+function isResult(expr: Expr | undefined): boolean {
+  return expr?.exprKind.case === 'identExpr' && expr.exprKind.value.name === '@result';
 }
 
 function parsed(text: string): Ast {

@@ -63,16 +63,24 @@ class ObjectMap extends Map<string, CelInput> {
   }
 }
 
-/** About how many values there are in `json`, long texts counted by their length; `limit` or more when it has that many. */
-export function sizeWithin(json: unknown, limit: number): number {
-  let size = 0;
+/** How much there is to look at. */
+export interface Extent {
+  /** About how many values, long texts counted by their length. At least the limit when there are as many. */
+  readonly size: number;
+  /** The most that a list or an object among them has: what a loop goes through. */
+  readonly longest: number;
+}
+
+export function extentWithin(json: unknown, limit: number): Extent {
+  let [size, longest] = [0, 0];
   const left: unknown[] = [json];
   while (left.length > 0 && size < limit) {
     const value = left.pop();
     size += typeof value === 'string' ? 1 + value.length / 64 : 1;
     if (typeof value !== 'object' || value === null) continue;
-    if (Array.isArray(value)) for (const each of value) left.push(each);
-    else for (const each of Object.values(value)) left.push(each);
+    const parts = Array.isArray(value) ? (value as unknown[]) : Object.values(value);
+    longest = Math.max(longest, parts.length);
+    for (const each of parts) left.push(each);
   }
-  return size;
+  return { size, longest };
 }

@@ -57,6 +57,9 @@ export interface ControllerOptions {
   readonly checkpoint: Checkpoint;
 }
 
+/** Keys that one script notes: an event may lead to all there are. */
+const WAKE_CHUNK = 500;
+
 /** A kind that a controller watches or reads, as the cluster serves it, and its informers: one for each cached namespace. */
 export interface Source {
   readonly resource: Resource;
@@ -148,8 +151,11 @@ export class Controller {
    */
   async wake(wakeups: readonly KeyWakeup[]): Promise<void> {
     const own = wakeups.filter(({ key }) => this.#scope.holds(parseObjectKey(key).namespace));
-    const paused = await this.#pausedAmong(own.map(({ key }) => key));
-    await this.queue.add(own.map(({ key, reasons }) => ({ key, reasons, paused: paused.has(key) })));
+    for (let from = 0; from < own.length; from += WAKE_CHUNK) {
+      const chunk = own.slice(from, from + WAKE_CHUNK);
+      const paused = await this.#pausedAmong(chunk.map(({ key }) => key));
+      await this.queue.add(chunk.map(({ key, reasons }) => ({ key, reasons, paused: paused.has(key) })));
+    }
   }
 
   async #pausedAmong(keys: readonly string[]): Promise<Set<string>> {

@@ -51,7 +51,8 @@ function wakes(sources: Sources, { of = webs, cached }: Setting = {}) {
       if (!isNeeded) asked = { type: 'updated', object: change.object };
     }
     const wakeups = handlers.flatMap((each) => each.handle(asked));
-    return wakeups.map((wakeup) => ('key' in wakeup ? wakeup.key : wakeup.lookup)).toSorted();
+    const keys = wakeups.flatMap((wakeup) => ('key' in wakeup ? [wakeup.key] : [])).toSorted();
+    return [...keys, ...wakeups.flatMap((wakeup) => ('lookup' in wakeup ? [wakeup.lookup] : []))];
   };
 }
 

@@ -88,8 +88,8 @@ async function checkKeys(keys: readonly ObjectKey[], scope: KeyScope): Promise<v
     if (namespace !== undefined) checkNamespace(namespace, scope);
   }
   if (!scope.labelSelector) return;
-  for (const { view } of scope.places()) {
-    const held = keys.filter(({ namespace }) => view.holds(namespace));
+  for (const { view, namespace: within } of scope.places()) {
+    const held = keys.filter(({ namespace }) => (within === undefined ? view.holds(namespace) : namespace === within));
     const objects = await view.objects(held.map(formatObjectKey));
     const outside = held.find((_, at) => objects[at] && !scope.selects(objects[at]));
     if (outside)

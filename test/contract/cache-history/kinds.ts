@@ -1,4 +1,4 @@
-import { controllerOf, type KubernetesObject, matchesLabels, resource } from '../../../src/core/index.ts';
+import { type KubernetesObject, matchesLabels, resource } from '../../../src/core/index.ts';
 import type { Description, IndexSpec } from '../../../src/contract/index.ts';
 
 /** The world of the histories: small, so that everything collides with everything. */
@@ -23,6 +23,8 @@ export const description: Description = {
     { ...pods, map: { by: 'selector', path: 'spec.selector' } },
     { ...configs, map: { by: 'index', index: 'field:spec.config' } },
     { ...sets, map: { by: 'index', index: 'annotation:ref' } },
+    { ...configs, map: { by: 'annotation', annotation: 'to' } },
+    { ...pods, map: { by: 'owner', owner: 'any' } },
   ],
   reads: [],
   indexes: [],
@@ -52,11 +54,19 @@ export function objectOf(kind: number, key: { namespace: string; name: string },
     const owner = pick([NONE, ...NAMES], 1);
     const app = pick([NONE, 'p', 'q'], 4);
     const ownerReferences = [
-      { apiVersion: sets.apiVersion, kind: sets.kind, name: owner, uid: `of-${owner}`, controller: true },
+      // Half of the owners do not manage their pods.
+      {
+        apiVersion: sets.apiVersion,
+        kind: sets.kind,
+        name: owner,
+        uid: `of-${owner}`,
+        controller: Math.floor(variant / 12) % 2 === 0,
+      },
     ];
     return { metadata: { ...key, ...(owner ? { ownerReferences } : {}), ...(app ? { labels: { app } } : {}) } };
   }
-  return { metadata: key, data: { variant: String(variant) } };
+  const to = pick([NONE, ...NAMES], 1);
+  return { metadata: { ...key, ...(to ? { annotations: { to } } : {}) }, data: { variant: String(variant) } };
 }
 
 /** What is in the three kinds, as the cache or the server has it. */
@@ -75,11 +85,14 @@ export function sightOf(key: string, [ofSets, ofPods, ofConfigs]: Snapshot): str
     set,
     ...[...(ofPods?.values() ?? [])].filter((pod) => {
       if (!isNear(pod)) return false;
-      if (controllerOf(pod)?.name === name) return true;
+      if (pod.metadata.ownerReferences?.some((owner) => owner.name === name)) return true;
       const { selector } = set.spec;
       return Object.keys(selector).length > 0 && matchesLabels({ matchLabels: selector }, pod.metadata.labels);
     }),
-    ofConfigs?.get(`${namespace}/${set.spec.config}`),
+    ...[...(ofConfigs?.values() ?? [])].filter(
+      (config) =>
+        isNear(config) && (config.metadata.name === set.spec.config || config.metadata.annotations?.['to'] === name),
+    ),
     ofSets?.get(`${namespace}/${annotations?.['ref']}`),
   ];
   return related

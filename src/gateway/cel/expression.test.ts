@@ -1,0 +1,192 @@
+import { describe, expect, it } from 'vitest';
+import type { KubernetesObject } from '../../core/index.ts';
+import { createExpression, type ExpressionTrouble } from './expression.ts';
+import { ExpressionError, parseExpression } from './parse-expression.ts';
+
+const pod = {
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: {
+    name: 'x',
+    namespace: 'n',
+    uid: 'u',
+    resourceVersion: '7',
+    generation: 2,
+    labels: { app: 'web', constructor: 'yes' },
+    creationTimestamp: '2026-01-02T03:04:05Z',
+  },
+  spec: {
+    replicas: 3,
+    ratio: 0.5,
+    containers: [
+      { name: 'a', image: 'nginx:1' },
+      { name: 'b', image: 'redis:7' },
+    ],
+    paused: null,
+  },
+  data: {
+    password: 'hunter2',
+    many: Array.from({ length: 3000 }, (_, at) => `value-${at}`),
+    words: 'a'.repeat(100_000),
+  },
+} satisfies KubernetesObject & Record<string, unknown>;
+
+function ask(text: string, options: { result?: 'bool' | 'names'; old?: KubernetesObject; now?: () => number } = {}) {
+  const troubles: ExpressionTrouble[] = [];
+  const { result = 'bool', old, now } = options;
+  const report = (trouble: ExpressionTrouble): void => void troubles.push(trouble);
+  const expression = createExpression(text, { result, hasOld: true, report, ...(now ? { now } : {}) });
+  return { value: expression.evaluate(pod, old), troubles, expression };
+}
+
+describe('an expression', () => {
+  it.each([
+    'object.metadata.name == "x"',
+    'object.spec.replicas == 3 && object.spec.replicas + 1 == 4 && object.spec.replicas % 2 == 1',
+    'object.spec.ratio < 1 && object.spec.ratio * 2.0 == 1.0',
+    'object.spec.containers.exists(c, c.image.startsWith("redis"))',
+    'object.spec.containers.all(c, size(c.name) == 1)',
+    'object.spec.containers.filter(c, c.name == "a")[0].image.matches("^nginx:[0-9]$")',
+    'object.spec.containers.map(c, c.name) == ["a", "b"]',
+    'has(object.spec.replicas) && !has(object.spec.nothing) && !has(object.status)',
+    '"app" in object.metadata.labels && object.metadata.labels["app"] in ["web", "api"]',
+    'object.metadata.labels.constructor == "yes" && !has(object.metadata.constructor)',
+    'object.metadata.labels.all(key, key != "other") && size(object.metadata.labels) == 2',
+    'object.metadata.labels == {"constructor": "yes", "app": "web"}',
+    'object.spec.paused == null && type(object.spec.replicas) == int',
+    'timestamp(object.metadata.creationTimestamp) < timestamp("2026-02-01T00:00:00Z")',
+    'duration("90s") > duration("1m")',
+    'object == object && oldObject == null',
+    'object.spec.nothing == 1 || true',
+    'string(object.spec.replicas) == "3" ? true : false',
+  ])('%s', (text) => {
+    const { value, troubles } = ask(text);
+    expect(troubles).toEqual([]);
+    expect(value).toBe(true);
+  });
+
+  it('compares with the object as it was', () => {
+    const old = { ...pod, spec: { ...pod.spec, replicas: 2 } };
+    expect(ask('oldObject != null && object.spec.replicas > oldObject.spec.replicas', { old }).value).toBe(true);
+    expect(ask('object.spec == oldObject.spec', { old }).value).toBe(false);
+    expect(ask('object.spec == oldObject.spec', { old: structuredClone(pod) }).value).toBe(true);
+    expect(ask('true').expression.usesOld).toBe(false);
+    expect(ask('object.spec.containers.all(oldObject, oldObject.name != "")').expression.usesOld).toBe(false);
+    expect(ask('object == oldObject').expression.usesOld).toBe(true);
+  });
+
+  it('gives a name or several where names are asked for', () => {
+    expect(ask('object.metadata.name', { result: 'names' }).value).toBe('x');
+    expect(ask('object.spec.containers.map(c, c.name)', { result: 'names' }).value).toEqual(['a', 'b']);
+    expect(ask('[]', { result: 'names' }).value).toEqual([]);
+  });
+
+  it.each([
+    ['object.spec.nothing.more == 1', 'error', 'field not found at line 1, column 12'],
+    [
+      'object.metadata.name + 1 == "x"',
+      'error',
+      "found no matching overload for '_+_' applied to '(string, int)' at line 1, column 22",
+    ],
+    ['object.spec.replicas', 'type', 'gives something else than true or false'],
+    ['"true"', 'type', 'gives something else than true or false'],
+    ['1 / 0 == 1', 'error', 'int divide by zero'],
+    ['int(object.data.password) == 1', 'error', 'failed at line 1, column 1'],
+    ['object.metadata.labels[object.data.password] == ""', 'error', 'field not found at line 1, column 1'],
+    ['"x".matches(object.data.password + "(")', 'error', 'failed at line 1, column 4'],
+  ])('%s has no answer, and tells nothing of what the object holds', (text, reason, message) => {
+    const { value, troubles } = ask(text);
+    expect(value).toBeUndefined();
+    expect(troubles).toEqual([{ reason, message }]);
+    expect(JSON.stringify(troubles)).not.toContain('hunter2');
+  });
+
+  it.each(['["x", 1]', 'true', 'object.metadata', 'null'])('%s is no name', (text) => {
+    const { value, troubles } = ask(text, { result: 'names' });
+    expect(value).toBeUndefined();
+    expect(troubles).toEqual([{ reason: 'type', message: 'gives something else than a string or a list of strings' }]);
+  });
+});
+
+describe('an expression that takes too long', () => {
+  const HOSTILE = 'object.data.many.all(a, object.data.many.all(b, object.data.many.all(c, a + b != c)))';
+
+  it.each([HOSTILE, 'object.data.many.map(a, object.data.many.map(b, a + b)).size() == 0'])('%s is ended', (text) => {
+    const from = performance.now();
+    const { value, troubles } = ask(text);
+    expect(value).toBeUndefined();
+    expect(troubles).toEqual([{ reason: 'time', message: 'took longer than 100 ms' }]);
+    expect(performance.now() - from).toBeLessThan(10_000);
+  });
+
+  it('has no say for a while, and leaves others alone', () => {
+    let now = 0;
+    const { expression, troubles } = ask(HOSTILE, { now: () => now });
+    for (let count = 0; count < 1000; count += 1) expect(expression.evaluate(pod, undefined)).toBeUndefined();
+    const evaluated = (): number => troubles.filter(({ message }) => message.startsWith('took longer')).length;
+    expect(troubles).toHaveLength(1001);
+    // Each costs the limit at least, and they have 300 ms together.
+    expect(evaluated()).toBeLessThanOrEqual(4);
+    expect(ask('object.spec.replicas == 3').value).toBe(true);
+    const before = evaluated();
+    now += 1000;
+    expression.evaluate(pod, undefined);
+    expect(evaluated()).toBe(before);
+    now += 60_000;
+    expression.evaluate(pod, undefined);
+    expect(evaluated()).toBe(before + 1);
+  });
+
+  it('is an honest one in no time', () => {
+    const { expression, troubles } = ask('object.spec.replicas == 3', { now: () => 0 });
+    const { data: _, ...small } = pod;
+    for (let count = 0; count < 50_000; count += 1) {
+      if (expression.evaluate(small, small) !== true) throw new Error(`not the ${count}th time`);
+    }
+    expect(troubles).toEqual([]);
+  });
+});
+
+it.each([
+  ['object.a == 1', 0, true],
+  ['object.a + object.b + [object, object] == object.c', 0, true],
+  ['object.a.matches("a*")', 0, false],
+  ['object.l.all(x, x in ["a", "b"])', 1, true],
+  ['object.l.map(x, x.name).filter(y, y != "")', 2, true],
+  ['object.l.all(x, x + x == "")', 1, false],
+  ['object.l.map(x, [x, x]) == object.l', 1, false],
+  ['object.l.exists(x, {"a": x} == object)', 1, false],
+  ['object.l.all(x, x.matches("a"))', 1, false],
+])('%s loops, and is bounded by what it looks at, as often as it is said', (text, loops, bounded) => {
+  expect(parseExpression(text, ['object'])).toMatchObject({ loops, bounded });
+});
+
+describe('an expression that cannot be used', () => {
+  const nested = (depth: number): string => 'object.l.all(x, '.repeat(depth) + 'true' + ')'.repeat(depth);
+
+  it.each([
+    ['object.spec ==', 'end of input'],
+    ['object.spec.size = 3', 'found = but expecting end of input at line 1, column 18'],
+    ['true &&\n  object.?a', 'at line 2, column 9'],
+    ['objct.a == 1', 'knows no "objct" (it has object and oldObject) at line 1, column 1'],
+    ['object.a == self.b', 'knows no "self" (it has object and oldObject) at line 1, column 13'],
+    ['object.l.all(x, x > 1) && x', 'knows no "x"'],
+    ['object.a.lowerAscii() == "a"', 'calls "lowerAscii", which is no function or macro of CEL\'s standard'],
+    ['quantity(object.a) == 1', 'calls "quantity"'],
+    ['object.l.all(x)', 'calls "all"'],
+    ['google.protobuf.Duration{seconds: 1} == null', 'makes a message'],
+    [nested(4), 'has more than 3 loops in one another'],
+    ['('.repeat(33) + '1' + ')'.repeat(33), 'has more than 32 brackets in one another'],
+    [Array.from({ length: 300 }, () => '1').join('+'), 'has more than 500 operations'],
+    ['', 'end of input'],
+    ["'", 'at line 1'],
+  ])('%s: it is told why, and where', (text, message) => {
+    expect(() => parseExpression(text, ['object', 'oldObject'])).toThrow(ExpressionError);
+    expect(() => parseExpression(text, ['object', 'oldObject'])).toThrow(message);
+  });
+
+  it('may be as deep and as long as it says', () => {
+    expect(() => parseExpression(nested(3), ['object'])).not.toThrow();
+    expect(() => parseExpression(`object${'.a'.repeat(400)} == 1`, ['object'])).not.toThrow();
+  });
+});

@@ -1,0 +1,149 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import {
+  and,
+  annotationChanged,
+  cel,
+  generationChanged,
+  labelChanged,
+  labelsMatch,
+  not,
+  or,
+  type Predicate,
+  resourceVersionChanged,
+} from '../../../src/function/index.ts';
+import type { ObjectKey, Resource } from '../../../src/core/index.ts';
+import type { Cluster } from '../../harness/cluster.ts';
+import { createSetting, startGateway, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
+import { Listener } from '../../harness/listener.ts';
+import { Started } from '../../harness/started.ts';
+import { defineWebs } from '../../harness/webs.ts';
+
+const on = labelsMatch({ matchLabels: { on: 'true' } });
+
+/** Each lets pass a new object that is `on`, of size 3 with a part that is wanted, or an update of its labels. */
+const PREDICATES: Readonly<Record<string, Predicate>> = {
+  generation: generationChanged,
+  version: resourceVersionChanged,
+  labels: labelChanged,
+  annotations: annotationChanged,
+  selector: on,
+  cel: cel('object.spec.size > 2'),
+  'cel-old': cel('oldObject == null || oldObject.spec.size != object.spec.size'),
+  'cel-loop': cel('object.spec.parts.exists(part, part.matches("^wan.*d$"))'),
+  'cel-fails': cel('object.spec.nothing.like.this'),
+  all: and(generationChanged, on),
+  any: or(generationChanged, labelChanged),
+  not: and(not(generationChanged), on),
+};
+describe('which events of a kind count', () => {
+  const started = new Started();
+  const namespace = uniqueName('predicates');
+  const listeners = new Map<string, Listener>();
+  let cluster: Cluster;
+  let webs: Resource;
+  let gatewayUrl: string;
+
+  const create = (name: string, spec: object, labels: Record<string, string> = {}): Promise<unknown> =>
+    cluster.create(webs, { metadata: { namespace, name, labels }, spec });
+  const isOn = { on: 'true' };
+
+  beforeAll(async () => {
+    cluster = await started.cluster(inject('kubeconfig'), namespace);
+    ({ webs } = await defineWebs(started, cluster, `${namespace}.levelhook.test`));
+    await create('old-on', { size: 1, parts: [] }, isOn);
+    await create('old-large', { size: 3, parts: ['a', 'wanted'] });
+    const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+    for (const [name, predicate] of Object.entries(PREDICATES)) {
+      listeners.set(name, await Listener.start(started, setting, { name, for: { resource: webs, predicate } }));
+    }
+    const urls = [...listeners.values()].map(({ url }) => url);
+    const gateway = started.keep(await startGateway(setting, urls));
+    gatewayUrl = gateway.url;
+    await untilReady(gatewayUrl);
+    await untilIdle(gatewayUrl);
+  }, 120_000);
+
+  afterAll(() => started.stop());
+
+  const everyone = Object.keys(PREDICATES);
+  const but = (...names: string[]): string[] => everyone.filter((name) => !names.includes(name)).toSorted();
+
+  it('when all keys are queued: those that would count if the object were new', () => {
+    const initial = (key: string) =>
+      everyone.filter((name) => listeners.get(name)?.keys().includes(`${namespace}/${key}`)).toSorted();
+    expect(initial('old-on')).toEqual(but('cel', 'cel-loop', 'not'));
+    expect(initial('old-large')).toEqual(but('selector', 'all', 'not'));
+  });
+
+  let markers = 0;
+
+  /** Which controllers a change of one object wakes, whether or not it is news to the others. */
+  async function wokenBy(name: string, step: () => Promise<unknown>): Promise<string[]> {
+    const from = new Map([...listeners].map(([each, { count }]) => [each, count]));
+    await step();
+    const marker = `marker-${markers}`;
+    markers += 1;
+    await create(marker, { size: 3, parts: ['wanted'] }, isOn);
+    const patch = { metadata: { labels: { more: 'x' } } };
+    await cluster.patch(webs, { namespace, name: marker }, patch);
+    for (const [each, listener] of listeners) {
+      const object = `${webs.apiVersion}/Web ${namespace}/${marker}`;
+      await listener.heardOf(object, from.get(each));
+    }
+    await untilIdle(gatewayUrl);
+    return everyone
+      .filter((each) => listeners.get(each)?.keys(from.get(each)).includes(`${namespace}/${name}`))
+      .toSorted();
+  }
+
+  it('are those that the predicate lets pass', { timeout: 120_000 }, async () => {
+    const key: ObjectKey = { namespace, name: 'x' };
+    const { name } = key;
+    const patch = (body: object) => () => cluster.patch(webs, key, body);
+    const made = await wokenBy(name, () => create(name, { size: 1, parts: ['a'] }));
+    expect(made).toEqual(but('selector', 'cel', 'cel-loop', 'all', 'not'));
+
+    const larger = await wokenBy(name, patch({ spec: { size: 3 } }));
+    expect(larger).toEqual(['any', 'cel', 'cel-fails', 'cel-old', 'generation', 'version']);
+
+    const other = await wokenBy(name, patch({ spec: { parts: ['b', 'wanted'] } }));
+    expect(other).toEqual(['any', 'cel', 'cel-fails', 'cel-loop', 'generation', 'version']);
+
+    const labelled = await wokenBy(name, patch({ metadata: { labels: isOn } }));
+    expect(labelled).toEqual(['any', 'cel', 'cel-fails', 'cel-loop', 'labels', 'not', 'selector', 'version']);
+
+    const noted = await wokenBy(name, patch({ metadata: { annotations: { note: 'x' } } }));
+    expect(noted).toEqual(['annotations', 'cel', 'cel-fails', 'cel-loop', 'not', 'selector', 'version']);
+
+    const smaller = await wokenBy(name, patch({ spec: { size: 2 } }));
+    expect(smaller).toEqual(['all', 'any', 'cel-fails', 'cel-loop', 'cel-old', 'generation', 'selector', 'version']);
+
+    const neither = ['cel-fails', 'cel-loop', 'not', 'selector', 'version'];
+    expect(await wokenBy(name, patch({ metadata: { finalizers: ['levelhook.test/f'] } }))).toEqual(neither);
+    expect(await wokenBy(name, patch({ metadata: { finalizers: null } }))).toEqual(neither);
+
+    const left = await wokenBy(name, patch({ metadata: { labels: { on: 'false' } } }));
+    expect(left).toEqual(['any', 'cel-fails', 'cel-loop', 'labels', 'version']);
+
+    const removed = await wokenBy(name, () => cluster.delete(webs, key));
+    expect(removed).toEqual(but('all', 'cel', 'not', 'selector'));
+  });
+
+  it('are all of the annotation that pauses the object', { timeout: 60_000 }, async () => {
+    const key: ObjectKey = { namespace, name: 'paused' };
+    await wokenBy('paused', () => create('paused', { size: 1, parts: [] }));
+    const annotate = (value: string | null) =>
+      cluster.patch(webs, key, { metadata: { annotations: { 'levelhook.dev/paused': value } } });
+    await annotate('true');
+    // Whoever hears of the one and not of the other holds the key for ever.
+    const resumed = await wokenBy('paused', () => annotate(null));
+    expect(resumed).toEqual(everyone.toSorted());
+  });
+
+  it('of the controller that cannot evaluate its expression all, and it is counted', async () => {
+    const text = await (await fetch(`${gatewayUrl}/metrics`)).text();
+    const failures = text.split('\n').filter((line) => line.startsWith('levelhook_expression_failures_total'));
+    expect(failures).toHaveLength(1);
+    expect(failures[0]).toMatch(/\{controller="cel-fails",reason="error"\} [1-9]/);
+  });
+});
