@@ -11,7 +11,8 @@ import {
   type RequestResult,
   sign,
 } from '../contract/index.ts';
-import { type ApiTransport, ApiWriter } from './api-writer.ts';
+import type { ApiTransport } from './api-transport.ts';
+import { ApiWriter } from './api-writer.ts';
 import type { RunHandle } from './run-handle.ts';
 
 export type { RunHandle } from './run-handle.ts';

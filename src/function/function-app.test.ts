@@ -10,7 +10,7 @@ import {
   type Trigger,
   type TriggerRequest,
 } from '../contract/index.ts';
-import type { ApiTransport, ApiTransportRequest } from './api-writer.ts';
+import type { ApiTransport, ApiTransportRequest } from './api-transport.ts';
 import { type Controller, controller, type Reconcile } from './controller.ts';
 import { DeadlineError, RetryAfterError, TerminalError } from './errors.ts';
 import { createFunctionApp, type FunctionAppOptions } from './function-app.ts';
