@@ -21,6 +21,7 @@ import type { KeyRing } from '../contract/node/key-ring.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity, discoverResource } from './apiserver/discovery.ts';
+import { FlowControl } from './apiserver/flow-control.ts';
 import { readCacheSettings } from './cache/cache-file.ts';
 import { readCacheKeys } from './cache/cache-keys.ts';
 import type { KeyWakeup } from './cache/change.ts';
@@ -183,7 +184,8 @@ export class Gateway {
     signal.throwIfAborted();
     const credentials = await loadCredentials(config.kubeconfig);
     this.#lifecycle.started('apiserver', () => credentials.close());
-    const client = new ApiClient(credentials, this.#metrics);
+    const flowControl = new FlowControl({ ...config.apiserverLimits, clock: this.#clock });
+    const client = new ApiClient(credentials, this.#metrics, flowControl);
     const clusterId = config.clusterId ?? (await identify(client));
     signal.throwIfAborted();
     this.#logger.info(
@@ -338,7 +340,7 @@ export class Gateway {
     // Each kind once, that of `for` first.
     const kinds = new Map([description.for, ...owns, ...watches, ...reads].map((kind) => [formatKind(kind), kind]));
     checkSealedKinds(description, this.#cacheSettings, this.#keyRing !== undefined);
-    const resources = await Promise.all([...kinds.values()].map((kind) => discoverResource(client, kind)));
+    const resources = await Promise.all([...kinds.values()].map((kind) => discoverResource(client.for(name), kind)));
     const sources = await Promise.all(
       resources.map(async (resource) => ({ resource, informers: await informers.ensure(resource, name) })),
     );
