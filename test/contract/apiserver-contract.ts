@@ -302,14 +302,14 @@ export function apiserverContract(name: string, world: () => ApiserverWorld): vo
       ['a custom kind', () => site({ replicas: 1 }), () => Site()],
     ])('scales %s', async (_, make, of) => {
       const { metadata } = await make();
-      const scale = await api().getScale(of() as Resource, metadata);
+      const scale = await api().getScale(of(), metadata);
       expect(scale).toMatchObject({ kind: 'Scale', metadata: { uid: metadata.uid }, spec: { replicas: 1 } });
-      const set = await api().setScale(of() as Resource, metadata, 3);
-      const live = await api().get(of() as Resource, metadata);
+      const set = await api().setScale(of(), metadata, 3);
+      const live = await api().get(of(), metadata);
       expect(live).toMatchObject({ spec: { replicas: 3 } });
       expect(set.metadata.resourceVersion).toBe(live?.metadata.resourceVersion);
       const { resourceVersion } = metadata;
-      await expect(api().setScale(of() as Resource, metadata, 4, { resourceVersion })).rejects.toEqual(code(409));
+      await expect(api().setScale(of(), metadata, 4, { resourceVersion })).rejects.toEqual(code(409));
     });
   });
 

@@ -86,8 +86,10 @@ export class FieldOwners {
     if (form === 'atomic') return [{ path, value }];
     return (value as unknown[]).flatMap((item) => {
       if (form === 'set') return [{ path: [...path, `{${String(item)}}`], value: item }];
-      const at = [...path, `[${form.key}=${String((item as Json)[form.key])}]`];
-      return [{ path: at, value: true }, ...this.#leavesOf(item, at)];
+      // The key is the item's name, and not one of its fields.
+      const { [form.key]: key, ...fields } = item as Json;
+      const at = [...path, `[${form.key}=${String(key)}]`];
+      return [{ path: at, value: true }, ...this.#leavesOf(fields, at)];
     });
   }
 

@@ -25,11 +25,18 @@ import {
 } from './stored-object.ts';
 import { TestApiserver } from './test-apiserver.ts';
 
+interface Named {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: Partial<KubernetesObject['metadata']>;
+}
+
+/** An object of a test: recorded, or written by hand. Its name will do; what the apiserver would fill in is filled in. */
+export type GivenObject = Named | (Named & Readonly<Record<string, unknown>>);
+
 export interface MemoryApiserverOptions {
-  /** What is there at the beginning: recorded objects, or written by hand. Name and kind will do; the rest is filled in. */
-  readonly objects?: readonly (Omit<KubernetesObject, 'metadata'> & {
-    metadata: Partial<KubernetesObject['metadata']>;
-  })[];
+  /** What is there at the beginning. Default: nothing. */
+  readonly objects?: readonly GivenObject[];
   /** Kinds of your own whose plural is not the kind with an `s`, or that are cluster-scoped. */
   readonly resources?: readonly Resource[];
   /** Kinds of your own without a status subresource: their status is a field like any other. Default: none. */
@@ -76,7 +83,7 @@ export class MemoryApiserver extends TestApiserver {
   }
 
   /** What somebody else writes: the whole object, status and all, made or replaced. Not among the `writes`. */
-  put(given: NonNullable<MemoryApiserverOptions['objects']>[number]): void {
+  put(given: GivenObject): void {
     const object = structuredClone(given) as unknown as StoredObject;
     const resource = this.#resources.ofObject(object);
     const old = this.#objects.get(idOf(resource, object.metadata))?.object;
@@ -122,7 +129,7 @@ export class MemoryApiserver extends TestApiserver {
     if (verb === 'apply' && !this.#objects.has(idOf(resource, key))) return [201, this.#create(request)];
     const found = this.#existing(resource, key);
     if (verb === 'get') return [200, subresource === 'scale' ? scaleOf(found) : found];
-    if (verb === 'delete') return [200, this.#delete(resource, found, (request.body ?? {}) as DeleteOptions)];
+    if (verb === 'delete') return [200, this.#delete(resource, found, request.body ?? {})];
     if (subresource === 'scale') return [200, scaleOf(this.#scale(resource, found, request))];
     return [200, this.#update(resource, found, request)];
   }
@@ -267,7 +274,7 @@ export class MemoryApiserver extends TestApiserver {
 
   #deleteAll(resource: Resource, request: ParsedRequest): object {
     const items = this.#selected(resource, request);
-    for (const item of items) this.#delete(resource, item, (request.body ?? {}) as DeleteOptions);
+    for (const item of items) this.#delete(resource, item, request.body ?? {});
     return { ...listOf(resource), metadata: { resourceVersion: String(this.#version) }, items };
   }
 

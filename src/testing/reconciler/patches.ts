@@ -88,7 +88,7 @@ export function strategicMergePatch(target: unknown, patch: Json): Json {
   if ($patch === 'replace') return fields;
   if ($patch === 'delete') return {};
   const retained = Array.isArray($retainKeys) ? new Set<unknown>($retainKeys) : undefined;
-  const merged = Object.fromEntries(Object.entries(old).filter(([name]) => retained?.has(name) ?? true)) as Json;
+  const merged: Json = Object.fromEntries(Object.entries(old).filter(([name]) => retained?.has(name) ?? true));
   for (const [name, value] of Object.entries(fields)) {
     if (name.startsWith('$setElementOrder/')) continue;
     if (name.startsWith(DELETE_FROM)) {

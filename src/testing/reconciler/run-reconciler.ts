@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { formatKind, type Logger, type ObjectKey, silentLogger } from '../../core/index.ts';
-import { type CacheLocation, CONTRACT_VERSION, type Reason, type RequestResult } from '../../contract/index.ts';
-import { ApiWriter } from '../../function/api-writer.ts';
+import { type Logger, type ObjectKey, type Resource, silentLogger } from '../../core/index.ts';
+import { CONTRACT_VERSION, type Reason, type RequestResult } from '../../contract/index.ts';
 import type { CacheReader } from '../../function/cache-reader.ts';
 import type { Controller } from '../../function/controller.ts';
 import { runTrigger } from '../../function/runtime.ts';
-import { LiveReader } from './live-reader.ts';
 import type { RecordedRequest, TestApiserver } from './test-apiserver.ts';
+import { everythingOf, liveCache } from './test-context.ts';
 
 export interface RunReconcilerOptions {
   /** Where the reconciler writes, and what it reads as its cache. */
@@ -68,21 +67,20 @@ export async function runReconciler(
     },
   };
   const now = Date.now();
-  const location = locationFor(controller);
+  const location = everythingOf(declaredBy(controller));
+  const deadlineMs = now + timeoutSeconds * 1000;
   const [outcome] = await runTrigger(
     observed,
     {
       version: CONTRACT_VERSION,
       controller: controller.name,
-      deadline: new Date(now + timeoutSeconds * 1000).toISOString(),
+      deadline: new Date(deadlineMs).toISOString(),
       remainingSeconds: timeoutSeconds,
       cache: location,
       requests: [{ ...(namespace === undefined ? {} : { namespace }), name, attempt, run: 1, reasons }],
     },
     {
-      cache: (signal) =>
-        options.cache ??
-        new LiveReader(new ApiWriter(apiserver.direct, { signal, deadlineMs: now + timeoutSeconds * 1000 }), location),
+      cache: (signal) => options.cache ?? liveCache(apiserver, location, { signal, deadlineMs }),
       api: apiserver.transport,
       log: logger,
       reconcileId: randomUUID(),
@@ -96,8 +94,6 @@ export async function runReconciler(
   return { outcome: structuredClone(outcome), error: thrown, writes };
 }
 
-/** Everything that the controller declares is cached, whole. */
-function locationFor({ for: own, owns = [], watches = [], reads = [] }: Controller): CacheLocation {
-  const resources = [own, ...owns, ...watches.map(({ resource }) => resource), ...reads];
-  return { views: Object.fromEntries(resources.map((each) => [formatKind(each), [{ prefix: 'test' }]])) };
+function declaredBy({ for: own, owns = [], watches = [], reads = [] }: Controller): Resource[] {
+  return [own, ...owns, ...watches.map(({ resource }) => resource), ...reads];
 }

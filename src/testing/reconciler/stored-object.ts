@@ -28,7 +28,7 @@ export function updated(
   }
   if (subresource === 'status') {
     const { status: _, ...rest } = old;
-    return { ...rest, ...(given.status === undefined ? {} : { status: given.status }) } as StoredObject;
+    return { ...rest, ...(given.status === undefined ? {} : { status: given.status }) };
   }
   checkFinalizers(old, metadata);
   const { status, ...rest } = { ...given, apiVersion: old.apiVersion, kind: old.kind, metadata };
