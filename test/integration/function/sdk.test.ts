@@ -214,7 +214,7 @@ describe('evict', () => {
     expect(api.writes).toEqual([{ apiVersion: 'v1', kind: 'Pod', namespace, name: 'guarded', uid, deleted: true }]);
     expect((await api.get(pods, guarded.metadata))?.metadata.deletionTimestamp).toBeDefined();
     await cluster.patch(pods, { namespace, name: 'guarded' }, { metadata: { finalizers: [] } });
-    await cluster.delete(pods, { namespace, name: 'guarded' });
+    await eventually(async () => expect(await api.get(pods, guarded.metadata)).toBeUndefined());
     await expect(api.evict(guarded)).rejects.toMatchObject({ code: 404 });
     // Where no budget is in the way; it would have counted this one.
     const { metadata } = await runningPod('unguarded', {});
