@@ -438,6 +438,41 @@ describe('a gateway of a later version', () => {
   });
 });
 
+describe('the end of a run', () => {
+  const event = resource('v1', 'Event');
+
+  it('waits for the work that it was told of, and its writes count', async () => {
+    answer = () => ({
+      status: 201,
+      body: JSON.stringify({ metadata: { namespace: 'a', name: 'x', uid: 'u', resourceVersion: '5' } }),
+    });
+    const result = await resultOf(async (_, { api }) => {
+      api.waitUntil(api.create(pods, { metadata: { namespace: 'a', name: 'x' } }));
+    });
+    expect(result).toMatchObject({ status: 'done', writes: [{ kind: 'Pod', resourceVersion: '5' }] });
+  });
+
+  it('cuts off a write that nobody waits for: the outcome is unknown, if the kind is cached', async () => {
+    const never: ApiTransport = () => new Promise(() => {});
+    const leaving = (kind: typeof pods) =>
+      appOf(async (_, { api }) => void api.create(kind, { metadata: { namespace: 'a', name: 'x' } }), { api: never });
+    expect(await resultsOf(leaving(pods))).toMatchObject([
+      { status: 'unknown', message: expect.stringContaining('the run ended before the answer came') },
+    ]);
+    expect(await resultsOf(leaving(event))).toMatchObject([{ status: 'done' }]);
+  });
+
+  it('is logged with the trigger`s id, which the gateway logs too', async () => {
+    let id: string | undefined;
+    await resultOf(async (_, { reconcileId }) => {
+      id = reconcileId;
+      throw new Error('on purpose');
+    });
+    expect(id).toBe('msg');
+    expect(lines).toMatchObject([{ msg: 'reconcile failed', controller: 'web', reconcileID: 'msg' }]);
+  });
+});
+
 describe('the deadline of a run', () => {
   it('is a little earlier in a batch: one that does not end takes no result with it, and sends nothing more', async () => {
     const refused: unknown[] = [];
