@@ -75,7 +75,10 @@ export class ApiRequests {
     this.end();
   }
 
-  /** What is under way is given up, and if it is a write, it may have been done. Nothing is sent any more. */
+  /**
+   * Nothing is sent any more, and of a write that is under way nobody knows what becomes of it. It is not aborted: whoever
+   * forgot to wait for it would not catch its error either, and that would end the process with all its other runs.
+   */
   end(): void {
     this.#unanswered.push(...this.#open);
     this.#open.clear();
@@ -113,7 +116,7 @@ export class ApiRequests {
       const answer = await this.#transport({
         method,
         path: isWrite ? withTimeout(path, remainingMs) : path,
-        signal: this.#signal,
+        signal: this.#run.signal,
         ...(body === undefined ? {} : { body: JSON.stringify(body), contentType }),
       });
       if (answer.status >= 200 && answer.status < 300) return parse(answer.body);

@@ -58,13 +58,13 @@ export class ApiWriter {
 
   /**
    * The outcome of the run waits for this work, a second at most, whether it succeeds or not. For what is worth doing at the end
-   * of a run and not worth failing for: an Event. Work that nobody waits for is cut off with the run.
+   * of a run and not worth failing for: an Event. With a write that nobody waits for the outcome is unknown.
    */
   waitUntil(work: Promise<unknown>): void {
     this.#requests.waitUntil(work);
   }
 
-  /** Called by the runtime when the run is over: a write that is still under way then is given up, and `unanswered`. */
+  /** Called by the runtime when the run is over: a write that is still under way then is `unanswered`. */
   async finish(): Promise<void> {
     await this.#requests.finish(LAST_WORK_MS);
   }
