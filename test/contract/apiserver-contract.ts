@@ -192,7 +192,9 @@ export function apiserverContract(name: string, world: () => ApiserverWorld): vo
 
     it('strategic owns and disowns by UID', async () => {
       const made = await configMap();
-      const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: 'o', uid: made.metadata.uid };
+      // One that exists: the garbage collector looks.
+      const { name: ownerName, uid } = (await configMap()).metadata;
+      const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: ownerName, uid };
       const own = (ownerReferences: object[]) =>
         api().patch(ConfigMap, made.metadata, { type: 'strategic', body: { metadata: { ownerReferences } } });
       const disown = { $patch: 'delete', uid: owner.uid };

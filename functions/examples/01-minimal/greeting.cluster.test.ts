@@ -1,11 +1,10 @@
-import { resource } from 'levelhook/function';
+import { ConfigMap, Namespace } from 'levelhook/function/kinds';
 import { RealApiserver, runReconciler, startControlPlane, testContext } from 'levelhook/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { ConfigMap, greeting } from './greeting.ts';
+import { greeting } from './greeting.ts';
 
 // Against a real apiserver, which starts in some five seconds: what it defaults, validates and refuses is real.
 
-const Namespace = resource('v1', 'Namespace', { namespaced: false });
 const key = { namespace: 'greetings', name: 'ann' };
 const greetingKey = { namespace: 'greetings', name: 'ann-greeting' };
 const metadata = { ...key, labels: { greet: 'true' } };

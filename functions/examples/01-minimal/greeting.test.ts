@@ -1,6 +1,7 @@
+import { ConfigMap } from 'levelhook/function/kinds';
 import { MemoryApiserver, runReconciler } from 'levelhook/testing';
 import { beforeEach, expect, it } from 'vitest';
-import { ConfigMap, greeting } from './greeting.ts';
+import { greeting } from './greeting.ts';
 
 // Against an apiserver in memory: a few milliseconds a test. See greeting.cluster.test.ts for a real one.
 

@@ -1,7 +1,7 @@
 import { controller, controllerOf, controllerReference, type KubernetesObject, resource } from 'levelhook/function';
 
-export type ConfigMap = KubernetesObject & { data?: Record<string, string> };
-export const ConfigMap = resource<ConfigMap>('v1', 'ConfigMap');
+type ConfigMap = KubernetesObject & { data?: Record<string, string> };
+const ConfigMap = resource<ConfigMap>('v1', 'ConfigMap');
 
 /** For every ConfigMap labelled `greet: "true"` a second one, NAME-greeting, that greets whom the first one names. */
 export const greeting = controller({ name: 'greeting', for: ConfigMap, owns: [ConfigMap] }).reconcile(

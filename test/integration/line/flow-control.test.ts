@@ -26,21 +26,20 @@ beforeAll(async () => {
 
 afterAll(() => started.stop());
 
-const metrics = async (): Promise<string[]> => (await (await fetch(`${gatewayUrl}/metrics`)).text()).split('\n');
-const valueOf = async (name: RegExp): Promise<number> =>
-  (await metrics()).filter((line) => name.test(line)).reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
-
 it('shows what requests have waited, under the name of client-go, and on whose behalf they were', async () => {
-  const host = (await metrics()).find((line) => line.startsWith('rest_client_rate_limiter_duration_seconds_count'));
-  expect(host).toMatch(/[{]verb="GET",host="127[.]0[.]0[.]1:[0-9]+"[}] [0-9]+$/);
-  const count = await valueOf(/^rest_client_rate_limiter_duration_seconds_count/);
-  const waitedSeconds = await valueOf(/^rest_client_rate_limiter_duration_seconds_sum/);
-  expect(count).toBeGreaterThan(3);
-  // The first goes at once, each other a tenth of a second after the one before it or later.
-  expect(waitedSeconds).toBeGreaterThan(0);
-  expect(await valueOf(/^levelhook_apiserver_requests_total[{]controller="greeting"/)).toBeGreaterThan(0);
-  expect(await valueOf(/^levelhook_apiserver_requests_total[{]controller=""/)).toBeGreaterThan(0);
-  expect(await valueOf(/^levelhook_apiserver_requests_total/)).toBe(count);
+  // Read once: the gateway may ask the apiserver at any time.
+  const lines = (await (await fetch(`${gatewayUrl}/metrics`)).text()).split('\n');
+  const valueOf = (name: RegExp): number =>
+    lines.filter((line) => name.test(line)).reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
+  const shown = lines.find((line) => line.startsWith('rest_client_rate_limiter_duration_seconds_count'));
+  expect(shown).toMatch(/[{]verb="GET",host="127[.]0[.]0[.]1:[0-9]+"[}] [0-9]+$/);
+  const count = valueOf(/^rest_client_rate_limiter_duration_seconds_count/);
+  // Who the cluster is, where its kind is found, and its list at least.
+  expect(count).toBeGreaterThanOrEqual(3);
+  expect(valueOf(/^rest_client_rate_limiter_duration_seconds_sum/)).toBeGreaterThan(0);
+  expect(valueOf(/^levelhook_apiserver_requests_total[{]controller="greeting"/)).toBeGreaterThan(0);
+  expect(valueOf(/^levelhook_apiserver_requests_total[{]controller=""/)).toBeGreaterThan(0);
+  expect(valueOf(/^levelhook_apiserver_requests_total/)).toBe(count);
 });
 
 it('carries on at the pace that it is allowed, and names each trigger in both logs', async () => {
