@@ -57,7 +57,8 @@ describe('the replicaset controller', () => {
   });
 
   it('does not scale a ReplicaSet that is being deleted, but keeps its status', async () => {
-    const deleting = replicaSet({ replicas: 5 }, { deletionTimestamp: '2026-01-01T00:00:00Z' });
+    const finalizers = ['foregroundDeletion'];
+    const deleting = replicaSet({ replicas: 5 }, { deletionTimestamp: '2026-01-01T00:00:00Z', finalizers });
     const cluster = new MemoryCluster(deleting, pod('a'));
     await run(cluster);
     expect(cluster.writes).toEqual(['PUT replicasets/web/status']);

@@ -1,17 +1,14 @@
 import {
   type ApiTransport,
   ApiWriter,
-  type CacheReader,
   type Context,
-  controllerOf,
   type KubernetesObject,
-  type Logger,
-  matchesLabels,
   type OwnerReference,
 } from 'levelhook/function';
-import type { Pod, ReplicaSet } from './types.ts';
+import { MemoryApiserver, testContext } from 'levelhook/testing';
+import { Event, Pod, ReplicaSet } from './types.ts';
 
-// For this folder's tests: an apiserver that knows as much as one ReplicaSet needs, and a cache that is never behind it.
+// For this folder's tests.
 
 type Answer = { status: number; body: string };
 export type Request = Parameters<ApiTransport>[0];
@@ -58,19 +55,20 @@ export function readyFrom(lastTransitionTime: string | null) {
   return { conditions: [{ type: 'Ready', status: 'True', lastTransitionTime }] };
 }
 
+/** An apiserver in memory, as requests of HTTP. */
 export class MemoryCluster {
-  readonly objects: KubernetesObject[];
   readonly requests: Request[] = [];
   /** Answers in place of the apiserver, if it answers. */
   intercept: (request: Request) => Answer | undefined = () => undefined;
-  #counter = 0;
+  readonly #apiserver: MemoryApiserver;
 
   constructor(...objects: KubernetesObject[]) {
-    this.objects = objects;
+    this.#apiserver = new MemoryApiserver({ objects });
   }
 
   all<T extends KubernetesObject>(kind: string): T[] {
-    return this.objects.filter((object) => object.kind === kind) as T[];
+    const resource = [Pod, ReplicaSet, Event].find((each) => each.kind === kind);
+    return resource ? (this.#apiserver.objects<KubernetesObject>(resource) as T[]) : [];
   }
 
   /** The requests that change something, as `POST pods`. */
@@ -80,77 +78,18 @@ export class MemoryCluster {
   }
 
   context(signal: AbortSignal = new AbortController().signal): Context {
-    const api = new ApiWriter(this.#transport, { signal, deadlineMs: Date.now() + 15_000 });
-    return { api, cache: this.#cache, log: silent, signal };
+    const context = testContext({ apiserver: this.#apiserver, cached: [Pod, ReplicaSet], signal });
+    return { ...context, api: new ApiWriter(this.#transport, { signal, deadlineMs: Date.now() + 15_000 }) };
   }
-
-  readonly #cache: CacheReader = {
-    get: async (resource, key) => structuredClone(this.#find(resource.kind, key.name)) as never,
-    list: async (resource, { namespace, controlledBy, orphansIn, labelSelector } = {}) => {
-      const items = this.all(resource.kind).filter(
-        ({ metadata, ...object }) =>
-          (namespace === undefined || metadata.namespace === namespace) &&
-          (controlledBy === undefined || controllerOf({ metadata })?.uid === controlledBy) &&
-          (orphansIn === undefined || (metadata.namespace === orphansIn && !controllerOf({ metadata }))) &&
-          (labelSelector === undefined || matchesLabels(labelSelector as object, metadata.labels)) &&
-          object.kind === resource.kind,
-      );
-      return { items: structuredClone(items) as never, version: '1' };
-    },
-  };
 
   readonly #transport: ApiTransport = async (request) => {
     this.requests.push(request);
     // As over a network: several requests are under way at a time.
     await new Promise((resolve) => setImmediate(resolve));
-    return this.intercept(request) ?? this.#answer(request);
+    return this.intercept(request) ?? this.#apiserver.direct(request);
   };
-
-  #answer({ method, path, body: text = '{}' }: Request): Answer {
-    const [, plural = '', name = ''] = /\/(\w+)(?:\/([\w.-]+?))?(?:\/status)?(?:\?.*)?$/.exec(
-      path.replace(/^.*\/test/, ''),
-    ) ?? [undefined];
-    const kind = { pods: 'Pod', replicasets: 'ReplicaSet', events: 'Event' }[plural] ?? plural;
-    const body = JSON.parse(text) as KubernetesObject;
-    if (method === 'POST') return ok(this.#create(body));
-    const object = this.#find(kind, name);
-    if (!object) return refusal(404, 'NotFound');
-    if (method === 'DELETE') this.objects.splice(this.objects.indexOf(object), 1);
-    if (method === 'PATCH') patchOwners(object, body);
-    if (method === 'PUT') {
-      if (body.metadata.resourceVersion !== object.metadata.resourceVersion) return refusal(409, 'Conflict');
-      Object.assign(object, { status: (body as ReplicaSet).status });
-    }
-    if (method !== 'GET') object.metadata.resourceVersion = String(++this.#counter);
-    return ok(object);
-  }
-
-  #create(object: KubernetesObject): KubernetesObject {
-    const id = ++this.#counter;
-    const { generateName = '' } = object.metadata;
-    Object.assign(object.metadata, { name: `${generateName}${id}`, uid: `uid-${id}`, resourceVersion: String(id) });
-    this.objects.push(object);
-    return object;
-  }
-
-  #find(kind: string, name: string): KubernetesObject | undefined {
-    return this.all(kind).find(({ metadata }) => metadata.name === name);
-  }
 }
 
 export function refusal(code: number, reason: string, causes: { reason: string }[] = []): Answer {
   return { status: code, body: JSON.stringify({ kind: 'Status', code, reason, message: reason, details: { causes } }) };
 }
-
-function ok(object: KubernetesObject): Answer {
-  return { status: 200, body: JSON.stringify(object) };
-}
-
-/** A strategic merge patch of the owners: by UID. */
-function patchOwners(object: KubernetesObject, { metadata }: KubernetesObject): void {
-  const given = metadata.ownerReferences as (OwnerReference & { $patch?: string })[];
-  const rest = (object.metadata.ownerReferences ?? []).filter(({ uid }) => given.every((owner) => owner.uid !== uid));
-  object.metadata.ownerReferences = [...rest, ...given.filter(({ $patch }) => $patch !== 'delete')];
-}
-
-const silent: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };

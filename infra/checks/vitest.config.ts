@@ -28,6 +28,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['src/**/*.test.ts', 'functions/**/*.test.ts', 'infra/checks/**/*.test.ts'],
+          exclude: ['functions/**/*.cluster.test.ts'],
           sequence: { groupOrder: 0 },
         },
       },
@@ -35,7 +36,11 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'system',
-          include: ['test/{contract,integration,faults,conformance,browser}/**/*.test.ts'],
+          include: [
+            'test/{contract,integration,faults,conformance,browser}/**/*.test.ts',
+            // A function's own test on a real apiserver, as its author would write it.
+            'functions/**/*.cluster.test.ts',
+          ],
           // Five minutes by itself: `npm run soak:overshoot`.
           exclude: process.env['OVERSHOOT_RUNS'] === undefined ? ['test/faults/overshoot.test.ts'] : [],
           globalSetup: ['test/harness/global-setup.ts'],

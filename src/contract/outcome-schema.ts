@@ -17,6 +17,13 @@ const writes = z
         .exactOptional()
         .describe("The written object's, as the apiserver answered. Absent for a delete."),
       deleted: z.literal(true).exactOptional().describe('Present when the write was a delete.'),
+      gone: z
+        .literal(true)
+        .exactOptional()
+        .describe(
+          'Beside deleted, when the object no longer exists: the apiserver answered with a Status, or the write took away ' +
+            'the last finalizer of an object that was being deleted.',
+        ),
     }),
   )
   .exactOptional()

@@ -10,6 +10,11 @@ export interface Write {
   /** The version that the apiserver answered with. Absent for a delete, whose event has a version of its own. */
   readonly resourceVersion?: string;
   readonly deleted?: true;
+  /**
+   * Beside `deleted`: the object no longer exists, as the answer said, or its last finalizer was taken away. Without it, an object
+   * that is being deleted will do.
+   */
+  readonly gone?: true;
 }
 
 /** What became of one request. */

@@ -179,11 +179,16 @@ function checked(key: string, operator: LabelRequirement['operator'], values: re
 const NAME = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
 const PREFIX = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
+/** Said in several messages: each function carries them in its bundle. */
+const WORDS =
+  "consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const REGEX = "regex used for validation is '";
+
 function keyTrouble(key: string): string | undefined {
   const parts = key.split('/');
   const name = parts.at(-1) ?? '';
   if (parts.length > 2) {
-    return "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character, with an optional DNS subdomain prefix and '/'";
+    return `a qualified name must ${WORDS}, with an optional DNS subdomain prefix and '/'`;
   }
   if (parts.length === 2 && !(parts[0] && parts[0].length <= 253 && PREFIX.test(parts[0]))) {
     return 'prefix part must be a lowercase RFC 1123 subdomain';
@@ -191,7 +196,7 @@ function keyTrouble(key: string): string | undefined {
   if (name === '') return 'name part must be non-empty';
   if (name.length > 63) return 'name part must be no more than 63 bytes';
   if (!NAME.test(name)) {
-    return "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+    return `name part must ${WORDS} (e.g. 'MyName',  or 'my.name',  or '123-abc', ${REGEX}${NAME.source.slice(1, -1)}')`;
   }
   return undefined;
 }
@@ -199,7 +204,7 @@ function keyTrouble(key: string): string | undefined {
 function valueTrouble(value: string): string | undefined {
   if (value.length > 63) return 'must be no more than 63 bytes';
   if (value !== '' && !NAME.test(value)) {
-    return "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+    return `a valid label must be an empty string or ${WORDS} (e.g. 'MyValue',  or 'my_value',  or '12345', ${REGEX}(${NAME.source.slice(1, -1)})?')`;
   }
   return undefined;
 }

@@ -32,6 +32,10 @@ export const METRICS = {
     controller_runtime_reconcile_total: { help: 'Runs by result.', labels: ['controller', 'result'] },
     controller_runtime_reconcile_errors_total: { help: 'Runs that ended in an error.', labels: ['controller'] },
     rest_client_requests_total: { help: 'Requests to the apiserver.', labels: ['code', 'method'] },
+    levelhook_apiserver_requests_total: {
+      help: "Requests to the apiserver by the controller on whose behalf; the gateway's own have none.",
+      labels: ['controller', 'method'],
+    },
     levelhook_triggers_total: {
       help: 'Keys that were sent in triggers, by what came back.',
       labels: ['controller', 'outcome'],
@@ -80,6 +84,10 @@ export const METRICS = {
     workqueue_queue_duration_seconds: { help: 'From the add of a key to the start of its run.', labels: ['name'] },
     workqueue_work_duration_seconds: { help: 'Duration of a run as the queue sees it.', labels: ['name'] },
     controller_runtime_reconcile_time_seconds: { help: 'Duration of a trigger.', labels: ['controller'] },
+    rest_client_rate_limiter_duration_seconds: {
+      help: 'What a request to the apiserver has waited for its turn.',
+      labels: ['verb', 'host'],
+    },
   },
 } as const satisfies Record<string, Record<string, Definition>>;
 

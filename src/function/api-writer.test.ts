@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ApiError, type KubernetesObject, resource } from '../core/index.ts';
-import { type ApiTransportRequest, ApiWriter } from './api-writer.ts';
-import { DeadlineError } from './errors.ts';
+import type { ApiTransportRequest } from './api-transport.ts';
+import { ApiWriter } from './api-writer.ts';
+import { DeadlineError, DisruptionBudgetError } from './errors.ts';
 
 const pods = resource('v1', 'Pod');
 const sets = resource<KubernetesObject & { spec?: object; status?: object }>('apps/v1', 'ReplicaSet');
@@ -81,28 +82,196 @@ describe('ApiWriter', () => {
     ]);
   });
 
-  it.each<[string, object]>([
+  it.each<[string, object, object]>([
     [
       'a Status, when the object is gone',
       { kind: 'Status', status: 'Success', details: { name: 'x', kind: 'pods', uid: 'gone' } },
+      { deleted: true, gone: true },
     ],
     [
       'the object, while it is being deleted',
       { ...object('x', '9'), kind: 'Pod', metadata: { ...object('x', '9').metadata, uid: 'gone' } },
+      { deleted: true },
     ],
-  ])('remembers a delete that is answered with %s', async (_what, body) => {
+  ])('remembers a delete that is answered with %s', async (_what, body, kind) => {
     answers = [ok(body)];
     const api = writer();
     await api.delete(pods, key, { preconditions: { uid: 'gone' }, propagationPolicy: 'Background' });
-    expect(api.writes).toEqual([
-      { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'x', uid: 'gone', deleted: true },
-    ]);
+    expect(api.writes).toEqual([{ apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'x', uid: 'gone', ...kind }]);
     expect(JSON.parse(sent[0]?.body ?? '')).toEqual({
       kind: 'DeleteOptions',
       apiVersion: 'v1',
       preconditions: { uid: 'gone' },
       propagationPolicy: 'Background',
     });
+  });
+
+  const deleting = { deletionTimestamp: '2026-01-01T00:00:00Z', deletionGracePeriodSeconds: 0 };
+  it.each<[string, object, boolean]>([
+    ['the last finalizer of an object that is being deleted', deleting, true],
+    ['one of its finalizers', { ...deleting, finalizers: ['other'] }, false],
+    ['nothing from a pod that has time to end', { ...deleting, deletionGracePeriodSeconds: 30 }, false],
+  ])('remembers an update that takes away %s: gone %s', async (_what, metadata, gone) => {
+    // What the apiserver answers then has the version of before.
+    answers = [ok({ ...object('x', '5'), metadata: { ...object('x', '5').metadata, ...metadata } })];
+    const api = writer();
+    await api.patch(sets, key, { type: 'merge', body: {} });
+    const write = { apiVersion: 'apps/v1', kind: 'ReplicaSet', ...key, uid: 'uid-x' };
+    expect(api.writes).toEqual([{ ...write, ...(gone ? { deleted: true, gone: true } : { resourceVersion: '5' }) }]);
+  });
+
+  it('lists by pages, gives items their kind, and begins anew when the list has expired', async () => {
+    const page = (names: string[], more: object = {}) =>
+      ok({ metadata: { resourceVersion: '7', ...more }, items: names.map((name) => ({ metadata: { name } })) });
+    answers = [page(['a'], { continue: 'c1' }), page(['b'])];
+    const selector = { labelSelector: { matchLabels: { app: 'web' } }, fieldSelector: 'metadata.name!=z' };
+    const listed = await writer().list(sets, { namespace: 'a', ...selector, pageSize: 1 });
+    const item = (name: string) => ({ apiVersion: 'apps/v1', kind: 'ReplicaSet', metadata: { name } });
+    expect(listed).toEqual({ items: [item('a'), item('b')], version: '7' });
+    const root = '/apis/apps/v1/namespaces/a/replicasets?labelSelector=app%3Dweb&fieldSelector=metadata.name%21%3Dz';
+    expect(sent.map(({ path }) => path)).toEqual([`${root}&limit=1`, `${root}&limit=1&continue=c1`]);
+
+    sent = [];
+    const expired = { status: 410, body: '{"kind":"Status","reason":"Expired","code":410}' };
+    answers = [page(['a'], { continue: 'c1' }), expired, page(['a', 'b', 'c'])];
+    expect((await writer().list(nodes)).items).toHaveLength(3);
+    expect(sent.at(-1)?.path).toBe('/api/v1/nodes?');
+    answers = [ok({ metadata: { resourceVersion: '7' }, items: null })];
+    expect(await writer().list(nodes)).toEqual({ items: [], version: '7' });
+    await expect(writer().list(nodes, { labelSelector: 'a in' })).rejects.toThrow('unable to parse');
+  });
+
+  it('remembers each object of a deleted collection, and none of an answer that does not say', async () => {
+    const items = ['x', 'y'].map((name) => object(name, '5'));
+    answers = [ok({ kind: 'PodList', metadata: {}, items })];
+    const api = writer();
+    expect(await api.deleteCollection(pods, { namespace: 'a', labelSelector: 'app=web', gracePeriodSeconds: 0 })).toBe(
+      2,
+    );
+    expect(sent[0]?.path).toMatch(/^[/]api[/]v1[/]namespaces[/]a[/]pods[?]labelSelector=app%3Dweb&timeout=/);
+    expect(JSON.parse(sent[0]?.body ?? '')).toMatchObject({ kind: 'DeleteOptions', gracePeriodSeconds: 0 });
+    expect(api.writes.map(({ name, uid, deleted }) => [name, uid, deleted])).toEqual([
+      ['x', 'uid-x', true],
+      ['y', 'uid-y', true],
+    ]);
+  });
+
+  it.each([
+    [403, 1],
+    [400, 1],
+    [500, 1],
+    [401, 0],
+    [404, 0],
+    [405, 0],
+  ])('after a deleteCollection refused with %i knows of %i writes that may have been done', async (status, doubts) => {
+    answers = [{ status, body: '{}' }];
+    const api = writer();
+    await expect(api.deleteCollection(pods, { namespace: 'a' })).rejects.toMatchObject({ code: status });
+    expect(api.unanswered).toHaveLength(doubts);
+  });
+
+  describe('evict', () => {
+    const pod = { metadata: { namespace: 'a', name: 'x', uid: 'u' } };
+    const status = (code: number, message: string, causes: object[] = []): Answer => ({
+      status: code,
+      body: JSON.stringify({ kind: 'Status', code, message, details: { causes } }),
+    });
+
+    it('evicts this pod and no other of its name, and remembers it as deleted', async () => {
+      answers = [{ status: 201, body: '{"kind":"Status","status":"Success"}' }];
+      const api = writer();
+      await api.evict(pod, { gracePeriodSeconds: 3 });
+      expect(sent[0]?.path).toMatch(/^[/]api[/]v1[/]namespaces[/]a[/]pods[/]x[/]eviction[?]timeout=/);
+      expect(JSON.parse(sent[0]?.body ?? '')).toMatchObject({
+        apiVersion: 'policy/v1',
+        deleteOptions: { gracePeriodSeconds: 3, preconditions: { uid: 'u' } },
+      });
+      expect(api.writes).toEqual([
+        { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'x', uid: 'u', deleted: true },
+      ]);
+    });
+
+    it.each([
+      ['7', 7],
+      [null, 10],
+    ])(
+      'tells of a budget in the way, with the time to wait (%s), and does not wait itself',
+      async (retryAfter, wait) => {
+        const refused = status(429, 'Cannot evict', [{ reason: 'DisruptionBudget', message: 'needs 2 healthy' }]);
+        answers = [{ ...refused, retryAfter }];
+        const api = writer();
+        const error: unknown = await api.evict(pod).catch((reason: unknown) => reason);
+        expect(error).toBeInstanceOf(DisruptionBudgetError);
+        expect(error).toMatchObject({ retryAfterSeconds: wait, message: 'a/x cannot be evicted now: needs 2 healthy' });
+        expect([sent.length, api.writes, api.unanswered]).toEqual([1, [], []]);
+      },
+    );
+
+    it('waits when it is the apiserver that is busy', async () => {
+      answers = [
+        { ...status(429, 'busy'), retryAfter: '0' },
+        { status: 201, body: '{"kind":"Status"}' },
+      ];
+      const api = writer();
+      await api.evict(pod);
+      expect(api.writes).toHaveLength(1);
+    });
+
+    it('is sure that nothing was done where several budgets select the pod', async () => {
+      answers = [
+        status(500, 'This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.'),
+      ];
+      const api = writer();
+      await expect(api.evict(pod)).rejects.toMatchObject({ code: 500 });
+      expect(api.unanswered).toEqual([]);
+    });
+  });
+
+  it('reads and sets the scale, and remembers the object that it is of', async () => {
+    const scale = {
+      kind: 'Scale',
+      metadata: object('x', '8').metadata,
+      spec: { replicas: 3 },
+      status: { replicas: 1 },
+    };
+    answers = [ok(scale), { status: 404, body: '{"code":404}' }, ok(scale)];
+    const api = writer();
+    expect(await api.getScale(sets, key)).toEqual(scale);
+    expect(await api.getScale(sets, key)).toBeUndefined();
+    await api.setScale(sets, key, 3, { resourceVersion: '7' });
+    expect(sent[2]).toMatchObject({ method: 'PATCH', contentType: 'application/merge-patch+json' });
+    expect(sent[2]?.path).toMatch(/^[/]apis[/]apps[/]v1[/]namespaces[/]a[/]replicasets[/]x[/]scale[?]/);
+    expect(JSON.parse(sent[2]?.body ?? '')).toEqual({ metadata: { resourceVersion: '7' }, spec: { replicas: 3 } });
+    const write = { apiVersion: 'apps/v1', kind: 'ReplicaSet', ...key, uid: 'uid-x', resourceVersion: '8' };
+    expect(api.writes).toEqual([write]);
+  });
+
+  it('applies the status alone, if asked to', async () => {
+    answers = [ok(object('x', '8'))];
+    const applied = { metadata: key, status: { replicas: 1 } };
+    await writer().apply(sets, applied, { fieldManager: 'me', subresource: 'status' });
+    expect(sent[0]?.path).toMatch(/[/]replicasets[/]x[/]status[?]fieldManager=me&force=false&/);
+  });
+
+  it('waits at its end for the work that it was told of, and for no more than a second', async () => {
+    answers = [ok(object('x', '5'))];
+    const api = writer();
+    api.waitUntil(api.create(sets, { metadata: { namespace: 'a', name: 'x' } }));
+    api.waitUntil(Promise.reject(new Error('it does not matter')));
+    await api.finish();
+    expect(api.writes).toHaveLength(1);
+    await expect(api.get(pods, key)).rejects.toBeInstanceOf(DeadlineError);
+  });
+
+  it('does not know at its end what becomes of a write that nobody waits for, and does not abort it', async () => {
+    const held = Promise.withResolvers<Answer>();
+    const api = new ApiWriter(() => held.promise, { signal: abort.signal, deadlineMs: Date.now() + 10_000 });
+    const forgotten = api.create(sets, { metadata: { namespace: 'a', name: 'x' } });
+    await api.finish();
+    expect(api.unanswered).toMatchObject([{ kind: 'ReplicaSet', message: expect.stringContaining('the run ended') }]);
+    held.resolve(ok(object('x', '5')));
+    expect((await forgotten).metadata.name).toBe('x');
+    expect(api.unanswered).toHaveLength(1);
   });
 
   it('remembers nothing that was refused, or only read', async () => {

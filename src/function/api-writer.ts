@@ -1,78 +1,46 @@
 import {
   ApiError,
-  isConnectionRefused,
+  formatLabelSelector,
+  isExpired,
   type KubernetesObject,
-  messageOf,
   type ObjectKey,
-  parseRetryAfter,
+  type ObjectMeta,
+  requirementsOf,
   type Resource,
   resourcePath,
-  statusFrom,
-  systemClock,
 } from '../core/index.ts';
 import type { Write } from '../contract/index.ts';
-import { DeadlineError } from './errors.ts';
-
-/** One request to the apiserver, credentials left to the transport. */
-export interface ApiTransportRequest {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Path and query. */
-  readonly path: string;
-  readonly contentType?: string;
-  readonly body?: string;
-  readonly signal: AbortSignal;
-}
-
-/** Sends requests to one apiserver with the function's own credentials. Rejects only when there was no answer. */
-export type ApiTransport = (
-  request: ApiTransportRequest,
-) => Promise<{ readonly status: number; readonly body: string; readonly retryAfter?: string | null }>;
-
-/** An object to be made: the apiserver fills in the rest. Either `name` or `generateName`. */
-export type NewObject<T extends KubernetesObject> = Omit<T, 'metadata' | 'apiVersion' | 'kind' | 'status'> & {
-  metadata: Partial<T['metadata']>;
-};
-
-export type Patch =
-  | { readonly type: 'merge' | 'strategic'; readonly body: object }
-  | { readonly type: 'json'; readonly body: readonly object[] };
-
-export interface DeleteOptions {
-  /** Refused with 409 when the object has another UID or version by now. */
-  readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
-  readonly propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
-  readonly gracePeriodSeconds?: number;
-}
-
-/** A write that may have been done. */
-export interface UnansweredWrite {
-  readonly apiVersion: string;
-  readonly kind: string;
-  /** What happened, for the log. */
-  readonly message: string;
-}
+import { type ApiRun, type ApiRequest, ApiRequests, isUncertain, type UnansweredWrite } from './api-requests.ts';
+import type { ApiTransport } from './api-transport.ts';
+import type {
+  AppliedObject,
+  ApplyOptions,
+  DeleteCollectionOptions,
+  DeleteOptions,
+  LiveListOptions,
+  LiveSelection,
+  NewObject,
+  Patch,
+  Scale,
+} from './api-types.ts';
+import type { ListResult } from './cache-reader.ts';
+import { DisruptionBudgetError } from './errors.ts';
 
 /**
- * Writes to the apiserver within one run: raw JSON, so that fields which the author's types do not know survive. Each
+ * Reads and writes the apiserver within one run: raw JSON, so that fields which the author's types do not know survive. Each
  * acknowledged write is remembered for the outcome; the key's next run sees it in the cache. Nothing is sent after the
- * run's deadline, and the apiserver is told to give up at the deadline too (`?timeout=`).
+ * run's deadline or its end, and the apiserver is told to give up at the deadline too (`?timeout=`).
  *
- * Every method throws ApiError for an answer other than 2xx, DeadlineError when the run is over.
+ * Every method throws ApiError for an answer other than 2xx, DeadlineError when the run is over, and the transport's own
+ * error when there was no answer. What the apiserver puts off (429 with a time) is waited for and sent again, when there is
+ * time for it.
  */
 export class ApiWriter {
-  readonly #transport: ApiTransport;
-  readonly #signal: AbortSignal;
-  readonly #deadlineMs: number;
-  readonly #now: () => number;
+  readonly #requests: ApiRequests;
   readonly #writes: Write[] = [];
-  readonly #unanswered: UnansweredWrite[] = [];
 
-  /** @param run `now` is the clock of `deadlineMs`. */
-  constructor(transport: ApiTransport, run: { signal: AbortSignal; deadlineMs: number; now?: () => number }) {
-    this.#transport = transport;
-    this.#signal = run.signal;
-    this.#deadlineMs = run.deadlineMs;
-    this.#now = run.now ?? Date.now;
+  constructor(transport: ApiTransport, run: ApiRun) {
+    this.#requests = new ApiRequests(transport, run);
   }
 
   /** What was acknowledged so far. */
@@ -85,31 +53,80 @@ export class ApiWriter {
    * answer came, or one from which that cannot be told. With one of a kind that is cached, the outcome of the run is unknown.
    */
   get unanswered(): readonly UnansweredWrite[] {
-    return this.#unanswered;
+    return this.#requests.unanswered;
+  }
+
+  /**
+   * The outcome of the run waits for this work, a second at most, whether it succeeds or not. For what is worth doing at the end
+   * of a run and not worth failing for: an Event. With a write that nobody waits for the outcome is unknown.
+   */
+  waitUntil(work: Promise<unknown>): void {
+    this.#requests.waitUntil(work);
+  }
+
+  /** Called by the runtime when the run is over: a write that is still under way then is `unanswered`. */
+  async finish(): Promise<void> {
+    await this.#requests.finish(LAST_WORK_MS);
   }
 
   /** A live read, past the cache: for a decision that must not be made on old data. Undefined when it does not exist. */
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
-    try {
-      return (await this.#send(resource, 'GET', resourcePath(resource, key))) as T;
-    } catch (error) {
-      if (error instanceof ApiError && error.code === 404) return undefined;
-      throw error;
-    }
+    return orNothing(this.#get<T>(resource, resourcePath(resource, key)));
   }
 
+  /**
+   * A live list, past the cache, by pages: a snapshot at `version`, in the apiserver's order. When it changes so long that
+   * it cannot be continued it is read anew in one piece, as client-go's pager does.
+   * @throws SelectorError for a label selector that cannot be understood; nothing was sent then
+   */
+  async list<T extends KubernetesObject>(
+    resource: Resource<T>,
+    { pageSize = PAGE_SIZE, ...selection }: LiveListOptions = {},
+  ): Promise<ListResult<T>> {
+    const path = resourcePath(resource, { namespace: selection.namespace });
+    const query = queryOf(selection);
+    const page = (more: Record<string, string>): Promise<ListAnswer<T>> =>
+      this.#get<ListAnswer<T>>(
+        resource,
+        `${path}?${new URLSearchParams([...query, ...Object.entries(more)]).toString()}`,
+      );
+    const limit = { limit: String(pageSize) };
+    let answer = await page(limit);
+    const pages = [answer];
+    for (let next = answer.metadata.continue; next; next = answer.metadata.continue) {
+      try {
+        answer = await page({ ...limit, continue: next });
+      } catch (error) {
+        if (!isExpired(error)) throw error;
+        answer = await page({});
+        pages.length = 0;
+      }
+      pages.push(answer);
+    }
+    const { apiVersion, kind } = resource;
+    // The items of a built-in kind's list do not say what they are.
+    const items = pages.flatMap(({ items: of }) => of ?? []).map((item) => ({ ...item, apiVersion, kind }));
+    return { items, version: pages[0]?.metadata.resourceVersion ?? '0' };
+  }
+
+  /** @throws ApiError 409 (`AlreadyExists`) when there is one of that name */
   async create<T extends KubernetesObject>(resource: Resource<T>, object: NewObject<T>): Promise<T> {
     const { apiVersion, kind } = resource;
     const path = resourcePath(resource, { namespace: object.metadata.namespace });
-    return this.#write(resource, 'POST', path, { apiVersion, kind, ...object });
+    return this.#write(resource, { method: 'POST', path, body: { apiVersion, kind, ...object } });
   }
 
-  /** PUT: the whole object as it was read, changed. Refused with 409 when it has changed since. */
+  /**
+   * PUT: the whole object as it was read, changed.
+   * @throws ApiError 409 (`Conflict`) when it has changed since: run again, or read it live and decide anew
+   */
   async replace<T extends KubernetesObject>(resource: Resource<T>, object: T, subresource?: 'status'): Promise<T> {
     const { namespace, name } = object.metadata;
-    return this.#write(resource, 'PUT', resourcePath(resource, { namespace, name, subresource }), object);
+    const path = resourcePath(resource, { namespace, name, subresource });
+    return this.#write(resource, { method: 'PUT', path, body: object });
   }
 
+  /** With a `metadata.resourceVersion` in a merge patch, refused with 409 when the object has changed since. */
   async patch<T extends KubernetesObject>(
     resource: Resource<T>,
     key: ObjectKey,
@@ -118,115 +135,189 @@ export class ApiWriter {
   ): Promise<T> {
     const type = { merge: 'merge-patch', strategic: 'strategic-merge-patch', json: 'json-patch' }[patch.type];
     const path = resourcePath(resource, { ...key, subresource });
-    return this.#write(resource, 'PATCH', path, patch.body, `application/${type}+json`);
+    return this.#write(resource, { method: 'PATCH', path, body: patch.body, contentType: `application/${type}+json` });
   }
 
-  /** Server-side apply: the fields in `object` become this manager's. */
+  /**
+   * Server-side apply: the fields in `object` become this manager's, and those that it had and has no more go. Creates the
+   * object when there is none.
+   * @throws ApiError 409 (`Conflict`) that names the fields and their managers, unless forced
+   */
   async apply<T extends KubernetesObject>(
     resource: Resource<T>,
-    object: NewObject<T> & { metadata: { name: string } },
-    options: { fieldManager: string; force?: boolean },
+    object: AppliedObject<T>,
+    { fieldManager, force = false, subresource }: ApplyOptions,
   ): Promise<T> {
     const { namespace, name } = object.metadata;
-    const path = `${resourcePath(resource, { namespace, name })}?fieldManager=${encodeURIComponent(options.fieldManager)}&force=${options.force ?? false}`;
+    const path = `${resourcePath(resource, { namespace, name, subresource })}?fieldManager=${encodeURIComponent(fieldManager)}&force=${force}`;
     const { apiVersion, kind } = resource;
     // YAML is the apiserver's name for it; JSON is YAML.
-    return this.#write(resource, 'PATCH', path, { apiVersion, kind, ...object }, 'application/apply-patch+yaml');
+    const contentType = 'application/apply-patch+yaml';
+    return this.#write(resource, { method: 'PATCH', path, body: { apiVersion, kind, ...object }, contentType });
   }
 
+  /** How many replicas it has and should have, of any kind with a scale subresource. Undefined when it does not exist. */
+  async getScale(resource: Resource, key: ObjectKey): Promise<Scale | undefined> {
+    return orNothing(this.#get<Scale>(resource, resourcePath(resource, { ...key, subresource: 'scale' })));
+  }
+
+  /**
+   * Asks for so many replicas, whatever the kind calls the field.
+   * @param options `resourceVersion` of the Scale that was read: refused with 409 when the object has changed since.
+   */
+  async setScale(
+    resource: Resource,
+    key: ObjectKey,
+    replicas: number,
+    options: { readonly resourceVersion?: string } = {},
+  ): Promise<Scale> {
+    const body = { metadata: options, spec: { replicas } };
+    // A Scale has the UID and the version of the object that it is of.
+    return this.#write(resource as Resource<Scale>, {
+      method: 'PATCH',
+      path: resourcePath(resource, { ...key, subresource: 'scale' }),
+      body,
+      contentType: 'application/merge-patch+json',
+    });
+  }
+
+  /** @throws ApiError 404 when there is none, 409 when a precondition does not hold */
   async delete(resource: Resource, key: ObjectKey, options: DeleteOptions = {}): Promise<void> {
-    const body = { kind: 'DeleteOptions', apiVersion: 'v1', ...options };
-    const answer = (await this.#send(resource, 'DELETE', resourcePath(resource, key), body)) as DeleteAnswer;
-    const uid = answer.kind === 'Status' ? answer.details?.uid : answer.metadata?.uid;
-    const { apiVersion, kind } = resource;
-    // Part by part: an object's metadata is a key too, as far as the compiler can tell.
-    const { namespace, name } = key;
-    if (uid) this.#writes.push({ apiVersion, kind, ...(namespace ? { namespace } : {}), name, uid, deleted: true });
+    const request = { method: 'DELETE', path: resourcePath(resource, key), body: deleteOptions(options) } as const;
+    const answer = (await this.#requests.send(resource, request)) as DeleteAnswer;
+    if (answer.kind === 'Status') this.#recordDelete(resource, key, answer.details?.uid, true);
+    else this.#recordDelete(resource, key, answer.metadata?.uid);
   }
 
-  async #write<T extends KubernetesObject>(
-    resource: Resource<T>,
-    method: 'POST' | 'PUT' | 'PATCH',
-    path: string,
-    body: object,
-    contentType?: string,
-  ): Promise<T> {
-    const object = (await this.#send(resource, method, path, body, contentType)) as T;
-    const { namespace, name, uid, resourceVersion } = object.metadata;
-    const { apiVersion, kind } = resource;
-    this.#writes.push({ apiVersion, kind, ...(namespace ? { namespace } : {}), name, uid, resourceVersion });
+  /**
+   * Deletes all objects of a kind that are selected, in one request, and returns how many there were. The apiserver tells
+   * which: the key's next run sees each of them deleted or being deleted. It is not one transaction: an object made meanwhile may be
+   * left, and after an error some may be gone, so that the outcome of the run is then unknown.
+   * @throws SelectorError for a label selector that cannot be understood; nothing was sent then
+   */
+  async deleteCollection(resource: Resource, options: DeleteCollectionOptions): Promise<number> {
+    const { namespace, labelSelector, fieldSelector, ...rest } = options;
+    const query = queryOf({
+      ...(labelSelector === undefined ? {} : { labelSelector }),
+      ...(fieldSelector === undefined ? {} : { fieldSelector }),
+    });
+    const path = `${resourcePath(resource, { namespace })}?${query.toString()}`;
+    // One object's refusal comes with the others' deletes: only these were refused before the first.
+    const mayBeDone = ({ code }: ApiError): boolean => ![401, 404, 405, 429].includes(code);
+    const request = { method: 'DELETE', path, body: deleteOptions(rest), mayBeDone } as const;
+    const { items } = (await this.#requests.send(resource, request)) as Partial<ListAnswer<KubernetesObject>>;
+    for (const { metadata } of items ?? []) this.#recordDelete(resource, metadata, metadata.uid);
+    return items?.length ?? 0;
+  }
+
+  /**
+   * Evicts this very pod (`policy/v1`): deletes it if its PodDisruptionBudget allows that.
+   * @throws DisruptionBudgetError when the budget does not allow it now: let it be thrown, and the key is tried again after the
+   *   time that it names; ApiError 404 when the pod is gone, 409 when it is another one of its name
+   */
+  async evict(
+    pod: { readonly metadata: Pick<ObjectMeta, 'name' | 'uid' | 'namespace'> },
+    options: Omit<DeleteOptions, 'propagationPolicy'> = {},
+  ): Promise<void> {
+    const { namespace, name, uid } = pod.metadata;
+    const body = {
+      apiVersion: 'policy/v1',
+      kind: 'Eviction',
+      metadata: { namespace, name },
+      // The answer does not tell whom it was about.
+      deleteOptions: { ...options, preconditions: { ...options.preconditions, uid } },
+    };
+    const path = resourcePath(POD, { namespace, name, subresource: 'eviction' });
+    const mayRepeat = (error: ApiError): boolean => !isOfBudget(error);
+    const mayBeDone = (error: ApiError): boolean => isUncertain(error) && !SEVERAL_BUDGETS.test(error.message);
+    try {
+      await this.#requests.send(POD, { method: 'POST', path, body, mayRepeat, mayBeDone });
+    } catch (error) {
+      if (!(error instanceof ApiError && isOfBudget(error))) throw error;
+      const seconds = (error.retryAfterMs ?? 0) / 1000 || BUDGET_RETRY_SECONDS;
+      const reason = error.status.details?.causes?.[0]?.message ?? error.message;
+      throw new DisruptionBudgetError(`${namespace}/${name} cannot be evicted now: ${reason}`, seconds, {
+        cause: error,
+      });
+    }
+    this.#recordDelete(POD, pod.metadata, uid);
+  }
+
+  async #get<T>(resource: Resource, path: string): Promise<T> {
+    return (await this.#requests.send(resource, { method: 'GET', path })) as T;
+  }
+
+  async #write<T extends KubernetesObject>(resource: Resource<T>, request: ApiRequest): Promise<T> {
+    const object = (await this.#requests.send(resource, request)) as T;
+    const { metadata } = object;
+    // Trap: when an update takes away what held a delete up, the answer carries the version of before the update.
+    if (request.method !== 'POST' && isGone(metadata)) this.#recordDelete(resource, metadata, metadata.uid, true);
+    else {
+      const { uid, resourceVersion } = metadata;
+      this.#writes.push({ ...reference(resource, metadata), uid, resourceVersion });
+    }
     return object;
   }
 
-  /** Sends until the apiserver has taken it: a 429 with a time was not executed, and client-go waits and repeats it too. */
-  async #send(
-    resource: Resource,
-    method: ApiTransportRequest['method'],
-    path: string,
-    body?: object,
-    contentType?: string,
-  ): Promise<unknown> {
-    for (;;) {
-      const remainingMs = this.#deadlineMs - this.#now();
-      if (this.#signal.aborted || remainingMs <= 0)
-        throw new DeadlineError('the run is over: nothing more may be sent');
-      const sent = this.#transport({
-        method,
-        path: method === 'GET' ? path : withTimeout(path, remainingMs),
-        signal: this.#signal,
-        ...(body === undefined ? {} : { body: JSON.stringify(body), contentType: contentType ?? 'application/json' }),
-      });
-      const { apiVersion, kind } = resource;
-      const unanswered = (error: unknown): void => {
-        const message = `${method} ${path} may have been done: ${messageOf(error)}`;
-        if (method !== 'GET') this.#unanswered.push({ apiVersion, kind, message });
-      };
-      const answer = await sent.catch((error: unknown) => {
-        if (!isConnectionRefused(error)) unanswered(error);
-        throw error;
-      });
-      if (answer.status >= 200 && answer.status < 300) {
-        try {
-          return JSON.parse(answer.body);
-        } catch {
-          // The parser's own message shows a piece of the text, which may be a Secret's.
-          const error = new Error('the answer is not JSON');
-          unanswered(error);
-          throw error;
-        }
-      }
-      const retryAfterMs = parseRetryAfter(answer.retryAfter, Date.now());
-      if (answer.status !== 429 || retryAfterMs === undefined || retryAfterMs >= remainingMs) {
-        const error = new ApiError(statusFrom(answer.body, answer.status), retryAfterMs);
-        if (mayBeDone(error)) unanswered(error);
-        throw error;
-      }
-      await systemClock.sleep(Math.max(retryAfterMs, MIN_RETRY_MS), this.#signal);
-    }
+  #recordDelete(resource: Resource, key: ObjectKey, uid: string | undefined, gone = false): void {
+    if (!uid) return;
+    this.#writes.push({ ...reference(resource, key), uid, deleted: true, ...(gone ? { gone } : {}) });
   }
 }
 
-/**
- * A 5xx does not say that a write was not done: the apiserver answers 504 at its `timeout` while etcd may still take it,
- * 500 for etcd's own timeouts, and a proxy in between 502 for an answer that it lost. These two were refused before etcd:
- * by an admission webhook that could not be called, and by an apiserver that is not ready.
- */
-function mayBeDone({ code, reason, message }: ApiError): boolean {
-  if (code < 500 || reason === 'ServiceUnavailable') return false;
-  return !(reason === 'InternalError' && message.includes('failed calling webhook'));
+const PAGE_SIZE = 500;
+const LAST_WORK_MS = 1000;
+/** No call: it would be in the bundle of functions that never evict. */
+const POD: Resource = { apiVersion: 'v1', kind: 'Pod', plural: 'pods', namespaced: true };
+
+/** What the apiserver names where it names a time, since a budget's time is not known (registry/core/pod/storage/eviction.go). */
+const BUDGET_RETRY_SECONDS = 10;
+/** A 500 that says no more than that the pod is wrongly set up: nothing was done. */
+const SEVERAL_BUDGETS = /more than one PodDisruptionBudget/;
+
+function isOfBudget({ code, status }: ApiError): boolean {
+  return code === 429 && (status.details?.causes?.some(({ reason }) => reason === 'DisruptionBudget') ?? false);
 }
 
-/** `Retry-After: 0` is no invitation to spin. */
-const MIN_RETRY_MS = 100;
-
-/** A write must not go on after the deadline, so the apiserver is told to give it up then. */
-function withTimeout(path: string, remainingMs: number): string {
-  return `${path}${path.includes('?') ? '&' : '?'}timeout=${Math.ceil(remainingMs)}ms`;
+interface ListAnswer<T> {
+  readonly metadata: { readonly resourceVersion: string; readonly continue?: string };
+  /** Null for none, of some kinds. */
+  readonly items: readonly T[] | null;
 }
 
 /** The deleted object while it is being deleted, a Status once it is gone. */
 interface DeleteAnswer {
-  kind?: string;
-  details?: { uid?: string };
-  metadata?: { uid?: string };
+  readonly kind?: string;
+  readonly details?: { readonly uid?: string };
+  readonly metadata?: { readonly uid?: string };
+}
+
+async function orNothing<T>(asked: Promise<T>): Promise<T | undefined> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 404) return undefined;
+    throw error;
+  }
+}
+
+function queryOf({ labelSelector, fieldSelector }: LiveSelection): URLSearchParams {
+  const query = new URLSearchParams();
+  // Read here too, so that a wrong one never leaves the function.
+  if (labelSelector !== undefined) query.set('labelSelector', formatLabelSelector(requirementsOf(labelSelector)));
+  if (fieldSelector !== undefined) query.set('fieldSelector', fieldSelector);
+  return query;
+}
+
+const deleteOptions = (options: object): object => ({ kind: 'DeleteOptions', apiVersion: 'v1', ...options });
+
+/** As the registry's `ShouldDeleteDuringUpdate`. */
+function isGone(metadata: ObjectMeta & { deletionGracePeriodSeconds?: number }): boolean {
+  const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = metadata;
+  return deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
+}
+
+/** Part by part: an object's metadata is a key too, as far as the compiler can tell. */
+function reference({ apiVersion, kind }: Resource, { namespace, name }: ObjectKey) {
+  return { apiVersion, kind, ...(namespace ? { namespace } : {}), name };
 }

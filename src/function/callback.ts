@@ -11,7 +11,8 @@ import {
   type RequestResult,
   sign,
 } from '../contract/index.ts';
-import { type ApiTransport, ApiWriter } from './api-writer.ts';
+import type { ApiTransport } from './api-transport.ts';
+import { ApiWriter } from './api-writer.ts';
 import type { RunHandle } from './run-handle.ts';
 
 export type { RunHandle } from './run-handle.ts';
@@ -44,7 +45,7 @@ export interface ContinuedRun {
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch, by this machine's clock. */
   readonly deadlineMs: number;
-  /** `completeRun`; but with a write of `api` that got no answer the outcome is unknown, whatever is said. */
+  /** `completeRun`, after which `api` sends nothing; but with a write of `api` that got no answer the outcome is unknown, whatever is said. */
   complete(outcome: RunOutcome): Promise<void>;
 }
 
@@ -64,6 +65,8 @@ export async function continueRun(
   const signal = AbortSignal.timeout(Math.max(0, deadlineMs - Date.now()));
   const api = new ApiWriter(options.api, { signal, deadlineMs });
   const complete = async (outcome: RunOutcome): Promise<void> => {
+    // Nothing may be written once it is told that the run has ended.
+    await api.finish();
     const [doubt] = api.unanswered;
     await send(handle, doubt ? { status: 'unknown', message: doubt.message } : outcome, options);
   };

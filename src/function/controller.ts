@@ -1,4 +1,4 @@
-import type { KubernetesObject, Logger, ObjectKey, Resource } from '../core/index.ts';
+import type { Logger, ObjectKey, Resource } from '../core/index.ts';
 import type { IndexSpec, QueueDescription, Reason } from '../contract/index.ts';
 import type { RunHandle } from './run-handle.ts';
 import type { ApiWriter } from './api-writer.ts';
@@ -18,7 +18,10 @@ export interface Context {
   readonly cache: CacheReader;
   /** The apiserver, with the function's own rights. */
   readonly api: ApiWriter;
+  /** With controller, key, run number and `reconcileId` on each line. */
   readonly log: Logger;
+  /** Names the trigger that this run came with, in the gateway's log too (`reconcileID`): a batch's runs share one. */
+  readonly reconcileId?: string;
   /** Aborted at the deadline, and when the gateway hangs up. */
   readonly signal: AbortSignal;
   /**
@@ -103,11 +106,4 @@ export interface Controller extends ControllerOptions {
  */
 export function controller(options: ControllerOptions): { reconcile(run: Reconcile): Controller } {
   return { reconcile: (run) => ({ ...options, run }) };
-}
-
-/** The shape of an owner reference to `owner`, as controller-runtime's `SetControllerReference` makes it. */
-export function controllerReference(resource: Resource, owner: KubernetesObject) {
-  const { apiVersion, kind } = resource;
-  const { name, uid } = owner.metadata;
-  return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
 }

@@ -5,13 +5,18 @@ export class TerminalError extends Error {
 
 /** Thrown by a reconcile function: a failure, and the time after which to try again, instead of the backoff's. */
 export class RetryAfterError extends Error {
-  override readonly name = 'RetryAfterError';
+  override readonly name: string = 'RetryAfterError';
   readonly retryAfterSeconds: number;
 
   constructor(message: string, retryAfterSeconds: number, options?: ErrorOptions) {
     super(message, options);
     this.retryAfterSeconds = retryAfterSeconds;
   }
+}
+
+/** A PodDisruptionBudget does not allow an eviction now. The apiserver's own error is its cause. */
+export class DisruptionBudgetError extends RetryAfterError {
+  override readonly name = 'DisruptionBudgetError';
 }
 
 /** The run's deadline has passed, or the gateway has hung up: nothing more may be written in this run. */

@@ -1,4 +1,4 @@
-import type { ApiTransport } from './api-writer.ts';
+import type { ApiTransport } from './api-transport.ts';
 
 export interface FetchTransportOptions {
   /** `https://host:port` of the apiserver. */

@@ -11,7 +11,7 @@ import {
   type TriggerRequest,
 } from '../contract/index.ts';
 import { descriptionSchema } from '../contract/description-schema.ts';
-import type { ApiTransport, ApiTransportRequest } from './api-writer.ts';
+import type { ApiTransport, ApiTransportRequest } from './api-transport.ts';
 import { type Controller, controller, type Reconcile } from './controller.ts';
 import { DeadlineError, RetryAfterError, TerminalError } from './errors.ts';
 import { createFunctionApp, type FunctionAppOptions } from './function-app.ts';
@@ -478,6 +478,41 @@ describe('a gateway of a later version', () => {
     expect(response.status).toBe(400);
     expect(response.headers.get(LEVELHOOK_HEADER)).toBe('v1');
     expect(await response.json()).toEqual({ error: 'the trigger speaks contract v2, this function v1' });
+  });
+});
+
+describe('the end of a run', () => {
+  const event = resource('v1', 'Event');
+
+  it('waits for the work that it was told of, and its writes count', async () => {
+    answer = () => ({
+      status: 201,
+      body: JSON.stringify({ metadata: { namespace: 'a', name: 'x', uid: 'u', resourceVersion: '5' } }),
+    });
+    const result = await resultOf(async (_, { api }) => {
+      api.waitUntil(api.create(pods, { metadata: { namespace: 'a', name: 'x' } }));
+    });
+    expect(result).toMatchObject({ status: 'done', writes: [{ kind: 'Pod', resourceVersion: '5' }] });
+  });
+
+  it('cuts off a write that nobody waits for: the outcome is unknown, if the kind is cached', async () => {
+    const never: ApiTransport = () => new Promise(() => {});
+    const leaving = (kind: typeof pods) =>
+      appOf(async (_, { api }) => void api.create(kind, { metadata: { namespace: 'a', name: 'x' } }), { api: never });
+    expect(await resultsOf(leaving(pods))).toMatchObject([
+      { status: 'unknown', message: expect.stringContaining('the run ended before the answer came') },
+    ]);
+    expect(await resultsOf(leaving(event))).toMatchObject([{ status: 'done' }]);
+  });
+
+  it('is logged with the trigger`s id, which the gateway logs too', async () => {
+    let id: string | undefined;
+    await resultOf(async (_, { reconcileId }) => {
+      id = reconcileId;
+      throw new Error('on purpose');
+    });
+    expect(id).toBe('msg');
+    expect(lines).toMatchObject([{ msg: 'reconcile failed', controller: 'web', reconcileID: 'msg' }]);
   });
 });
 

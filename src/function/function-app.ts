@@ -15,7 +15,7 @@ import {
   verify,
 } from '../contract/index.ts';
 import { decodeSecret } from '../contract/signature.ts';
-import type { ApiTransport } from './api-writer.ts';
+import type { ApiTransport } from './api-transport.ts';
 import type { OpenCache } from './cache-reader.ts';
 import { consoleLogger } from './console-logger.ts';
 import type { Controller } from './controller.ts';
@@ -85,6 +85,7 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
       cache: (signal) => cache(trigger.cache, { signal }),
       api: options.api,
       log,
+      reconcileId: context.req.header('webhook-id') ?? '',
       hangUp: context.req.raw.signal,
       now,
     });

@@ -23,22 +23,46 @@ export type {
   ViewLocation,
   WatchMap,
 } from '../contract/index.ts';
-export { type ApiTransport, ApiWriter, type DeleteOptions, type NewObject, type Patch } from './api-writer.ts';
+export type { ApiTransport } from './api-transport.ts';
+export type {
+  AppliedObject,
+  ApplyOptions,
+  DeleteCollectionOptions,
+  DeleteOptions,
+  Fields,
+  LiveListOptions,
+  LiveSelection,
+  NewObject,
+  Patch,
+  Scale,
+} from './api-types.ts';
+export { ApiWriter } from './api-writer.ts';
 export type { CacheReader, ListOptions, ListResult, OpenCache } from './cache-reader.ts';
+export {
+  type Condition,
+  findStatusCondition,
+  isStatusConditionFalse,
+  isStatusConditionTrue,
+  type NewCondition,
+  removeStatusCondition,
+  setStatusCondition,
+} from './conditions.ts';
 export {
   type Context,
   type Controller,
   controller,
   type ControllerOptions,
-  controllerReference,
   type Reconcile,
   type ReconcileRequest,
   type Result,
 } from './controller.ts';
-export { DeadlineError, RetryAfterError, TerminalError } from './errors.ts';
+export { DeadlineError, DisruptionBudgetError, RetryAfterError, TerminalError } from './errors.ts';
+export { EventRecorder, type EventRecorderOptions, type ObjectEvents } from './event-recorder.ts';
+export { ensureFinalizer, removeFinalizer } from './finalizers.ts';
 export { fetchTransport, type FetchTransportOptions } from './fetch-transport.ts';
 export { createFunctionApp, type FunctionAppOptions } from './function-app.ts';
 export { type CacheFetch, httpCache, HttpReader, type HttpReaderOptions } from './http-reader.ts';
+export { controllerReference, OwnerError, setControllerReference } from './owner.ts';
 export type { RunHandle } from './run-handle.ts';
 export {
   and,

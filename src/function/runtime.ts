@@ -1,6 +1,7 @@
 import { formatObjectKey, type Logger, messageOf } from '../core/index.ts';
 import type { RequestResult, Trigger, TriggerRequest } from '../contract/index.ts';
-import { type ApiTransport, ApiWriter } from './api-writer.ts';
+import type { ApiTransport } from './api-transport.ts';
+import { ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
 import { isCached } from './cache-views.ts';
 import type { Controller } from './controller.ts';
@@ -11,6 +12,8 @@ export interface RunOptions {
   readonly cache: (signal: AbortSignal) => CacheReader;
   readonly api: ApiTransport;
   readonly log: Logger;
+  /** Of the trigger, and on every line of the log: the gateway's lines carry the same. */
+  readonly reconcileId: string;
   /** Aborted when the caller hangs up. */
   readonly hangUp: AbortSignal;
   readonly now: () => number;
@@ -64,6 +67,7 @@ async function runRequest(
   const key = namespace === undefined ? { name } : { namespace, name };
   const handle = callback && { ...callback, controller: controller.name, ...key, run };
   const result = await resultOf(controller, request, api, handle, options);
+  await api.finish();
   // What is not cached the next run cannot miss there: an Event that may or may not exist delays nothing.
   const doubt = api.unanswered.find((write) => isCached(location, write));
   return doubt ? { status: 'unknown', message: doubt.message } : result;
@@ -77,11 +81,13 @@ async function resultOf(
   options: Omit<RunOptions, 'cache'> & { cache: CacheReader; signal: AbortSignal },
 ): Promise<RequestResult> {
   const { signal } = options;
-  const log = options.log.child({ key: formatObjectKey(request), run: request.run });
+  const { reconcileId } = options;
+  // controller-runtime's name for it.
+  const log = options.log.child({ key: formatObjectKey(request), run: request.run, reconcileID: reconcileId });
   const { namespace, name, attempt, reasons } = request;
   const given = { ...(namespace === undefined ? {} : { namespace }), name, attempt, reasons };
   try {
-    const context = { cache: options.cache, api, log, signal, ...(handle ? { handle } : {}) };
+    const context = { cache: options.cache, api, log, signal, reconcileId, ...(handle ? { handle } : {}) };
     const result = await controller.run(given, context);
     const within = result?.outcomeWithinSeconds;
     if (within !== undefined) {

@@ -112,12 +112,28 @@ const schema = z.object({
    * views and nothing else; its password follows from the signing secret. Default: none are made.
    */
   LEVELHOOK_REDIS_USERS: flag.default(false),
+  /**
+   * Requests a second to the apiserver, and how many at once after a pause: of the gateway with all its controllers, and of what it asks on
+   * behalf of each (what is listed and watched for several of them is the gateway's own). Each controller's are those of
+   * controller-runtime's client for a whole operator; all together, those of ten operators. An apiserver serves 400 reads and
+   * 200 writes at a time by default, to everybody.
+   */
+  LEVELHOOK_KUBE_API_QPS: z.coerce.number('must be a number').positive().default(200),
+  LEVELHOOK_KUBE_API_BURST: z.coerce.number('must be a number').int().min(1).default(400),
+  LEVELHOOK_KUBE_API_CONTROLLER_QPS: z.coerce.number('must be a number').positive().default(20),
+  LEVELHOOK_KUBE_API_CONTROLLER_BURST: z.coerce.number('must be a number').int().min(1).default(30),
   /** Serve https: a certificate chain and its key, in PEM. Read again when they change. */
   LEVELHOOK_TLS_CERT_FILE: z.string().optional(),
   LEVELHOOK_TLS_KEY_FILE: z.string().optional(),
   /** No gateway has dispatched on this cluster lately, whatever Redis says: set by `levelhook start` alone. */
   LEVELHOOK_NOTHING_IN_FLIGHT: flag.default(false),
 });
+
+/** See `apiserver/flow-control`. */
+interface RateLimit {
+  readonly perSecond: number;
+  readonly burst: number;
+}
 
 /** All settings of a gateway, checked once. */
 export interface GatewayConfig {
@@ -155,6 +171,8 @@ export interface GatewayConfig {
   readonly cacheListLimit: number;
   /** See `cache/reader-users`. */
   readonly redisUsers: boolean;
+  /** See `apiserver/flow-control`. */
+  readonly apiserverLimits: { readonly total: RateLimit; readonly perFlow: RateLimit };
   /** Files; undefined: plain http. */
   readonly tls: { readonly certFile: string; readonly keyFile: string } | undefined;
   /** See `RecoveryOptions.nothingInFlight`. */
@@ -205,6 +223,13 @@ export function readConfig(
     cacheRequestsPerSecond: value.LEVELHOOK_CACHE_REQUESTS_PER_SECOND,
     cacheListLimit: value.LEVELHOOK_CACHE_LIST_LIMIT,
     redisUsers: value.LEVELHOOK_REDIS_USERS,
+    apiserverLimits: {
+      total: { perSecond: value.LEVELHOOK_KUBE_API_QPS, burst: value.LEVELHOOK_KUBE_API_BURST },
+      perFlow: {
+        perSecond: value.LEVELHOOK_KUBE_API_CONTROLLER_QPS,
+        burst: value.LEVELHOOK_KUBE_API_CONTROLLER_BURST,
+      },
+    },
     tls: tlsOf(value.LEVELHOOK_TLS_CERT_FILE, value.LEVELHOOK_TLS_KEY_FILE),
     nothingInFlight: value.LEVELHOOK_NOTHING_IN_FLIGHT,
   });

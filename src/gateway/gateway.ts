@@ -12,6 +12,7 @@ import { gatewayKeys, isLoopback } from '../contract/index.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity } from './apiserver/discovery.ts';
+import { FlowControl } from './apiserver/flow-control.ts';
 import { readCacheSettings } from './cache/cache-file.ts';
 import { readCacheKeys } from './cache/cache-keys.ts';
 import { Informers } from './cache/informers.ts';
@@ -158,7 +159,8 @@ export class Gateway {
 
     const credentials = await loadCredentials(config.kubeconfig);
     this.#lifecycle.started('apiserver', () => credentials.close());
-    const client = new ApiClient(credentials, this.#metrics);
+    const flowControl = new FlowControl({ ...config.apiserverLimits, clock: this.#clock });
+    const client = new ApiClient(credentials, this.#metrics, flowControl);
     const clusterId = config.clusterId ?? (await identify(client));
     signal.throwIfAborted();
     this.#logger.info(

@@ -1,6 +1,6 @@
 import { KubeConfig, RequestContext } from '@kubernetes/client-node';
 import { Agent, type buildConnector, type Dispatcher, ProxyAgent, request } from 'undici';
-import type { ApiTransport } from '../api-writer.ts';
+import type { ApiTransport } from '../api-transport.ts';
 
 /**
  * Reaches the apiserver with client-node's credentials (kubeconfig file, in-cluster, exec plugin, OIDC, token file), as

@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import { request } from 'undici';
 import { ApiError, type Metrics, parseRetryAfter, silentMetrics, statusFrom } from '../../core/index.ts';
 import type { Credentials } from './credentials.ts';
+import type { FlowControl } from './flow-control.ts';
 
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
@@ -24,10 +25,31 @@ export interface ApiRequest {
 export class ApiClient {
   readonly #credentials: Credentials;
   readonly #metrics: Metrics;
+  readonly #flowControl: FlowControl | undefined;
+  readonly #controller: string | undefined;
 
-  constructor(credentials: Credentials, metrics: Metrics = silentMetrics) {
+  /**
+   * @param flowControl what each request waits for. Default: nothing.
+   * @param controller see `for`. Default: the gateway itself.
+   */
+  constructor(
+    credentials: Credentials,
+    metrics: Metrics = silentMetrics,
+    flowControl?: FlowControl,
+    controller?: string,
+  ) {
     this.#credentials = credentials;
     this.#metrics = metrics;
+    this.#flowControl = flowControl;
+    this.#controller = controller;
+  }
+
+  /**
+   * The same, on behalf of one controller: its requests count against its own limit too, and under its name. What several
+   * controllers share, an informer's lists and watches, is the gateway's own.
+   */
+  for(controller: string): ApiClient {
+    return new ApiClient(this.#credentials, this.#metrics, this.#flowControl, controller);
   }
 
   get server(): string {
@@ -51,6 +73,7 @@ export class ApiClient {
   }
 
   async #send(options: ApiRequest): Promise<Readable> {
+    await this.#admitted(options);
     const { server, dispatcher, headers } = await this.#credentials.access();
     const response = await request(url(server, options), {
       dispatcher,
@@ -72,6 +95,15 @@ export class ApiClient {
       statusFrom(await text(response.body), response.statusCode),
       parseRetryAfter(first(response.headers['retry-after']), Date.now()),
     );
+  }
+
+  /** Once for each request, a watch being one, however long it lasts. */
+  async #admitted({ method = 'GET', signal }: ApiRequest): Promise<void> {
+    const waitedMs = await this.#flowControl?.admit(this.#controller, signal);
+    this.#metrics.count('levelhook_apiserver_requests_total', { controller: this.#controller ?? '', method });
+    if (waitedMs === undefined) return;
+    const { host } = new URL(this.server);
+    this.#metrics.observe('rest_client_rate_limiter_duration_seconds', { verb: method, host }, waitedMs / 1000);
   }
 }
 

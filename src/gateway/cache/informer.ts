@@ -204,8 +204,9 @@ export class Informer {
     this.#reflector.requestProgress();
   }
 
-  currentVersion(): Promise<ResourceVersion> {
-    return this.#listWatch.currentVersion(AbortSignal.timeout(10_000));
+  /** @param controller who wants to know: it counts against its requests. Default: the gateway itself. */
+  currentVersion(controller?: string): Promise<ResourceVersion> {
+    return this.#listWatch.currentVersion(AbortSignal.timeout(10_000), controller);
   }
 
   #allHandlers(): ChangeHandler {

@@ -76,7 +76,7 @@ export class ControllerFactory {
     const { cacheSettings, canSeal, client, informers, readerUsers, tokenKeys } = this.#options;
     const { clock, logger, metrics, checkpoint, logTriggers, resyncMs, cacheTokenMs } = this.#options;
     checkSealedKinds(description, cacheSettings, canSeal);
-    const resources = await Promise.all(kindsOf(description).map((kind) => discoverResource(client, kind)));
+    const resources = await Promise.all(kindsOf(description).map((kind) => discoverResource(client.for(id), kind)));
     const sources = await Promise.all(
       resources.map(async (resource) => ({ resource, informers: await informers.ensure(resource, id) })),
     );

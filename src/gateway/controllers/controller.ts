@@ -177,7 +177,7 @@ export class Controller {
     const { cacheAccess, clock, endpoint, logger, logTriggers, metrics } = this.#options;
     const views = this.informers().map((informer) => ({
       view: informer.view,
-      currentVersion: () => informer.currentVersion(),
+      currentVersion: () => informer.currentVersion(this.name),
       requestProgress: () => informer.requestProgress(),
     }));
     const callback = (): Promise<CallbackLocation | undefined> => this.#callback();

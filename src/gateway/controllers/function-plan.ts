@@ -42,14 +42,16 @@ export class FunctionPlanner {
 
   /** @throws Refusal for what is wrong with the object or with what it names; whatever the apiserver's requests throw. */
   async plan(object: ReconcileFunction, signal: AbortSignal): Promise<FunctionPlan> {
-    const { client, allowedEndpoints } = this.#options;
+    const { allowedEndpoints } = this.#options;
     const { namespace = '', uid } = object.metadata;
+    // Whoever declares many, or wrong ones, waits for their own.
+    const client = this.#options.client.for(idOf(object));
     const { description, endpoint, serviceAccountName, signingSecret, paused } = decodeSpec(object);
     checkLimits(description);
     asRefusal(() => checkSources(description));
     const where = { client, namespace, allowed: allowedEndpoints, signal };
     const { url, rules, ca } = await functionEndpoint(endpoint, where);
-    const wanted = await this.#wanted(description);
+    const wanted = await this.#wanted(description, client);
     asRefusal(() =>
       checkScopes(
         description,
@@ -59,7 +61,7 @@ export class FunctionPlanner {
     this.#checkSealed(description);
     this.#checkReachableBack(description, url, wanted);
     const { keys, version } = await readSigningSecret(client, { namespace, ...signingSecret }, signal);
-    await this.#checkAccount(namespace, serviceAccountName, signal);
+    await checkAccount(client, { namespace, name: serviceAccountName }, signal);
     const scope = await reviewAccess(client, { namespace, name: serviceAccountName }, wanted, signal);
     const text = JSON.stringify([uid, description, url, ca, version, scope]);
     const hash = createHash('sha256').update(text).digest('hex');
@@ -67,8 +69,8 @@ export class FunctionPlanner {
   }
 
   /** Each kind with the field that names it, as the cluster has it. */
-  async #wanted(description: ReconcileFunctionSpec['description']): Promise<WantedAccess[]> {
-    const { client, cacheSettings } = this.#options;
+  async #wanted(description: ReconcileFunctionSpec['description'], client: ApiClient): Promise<WantedAccess[]> {
+    const { cacheSettings } = this.#options;
     return Promise.all(
       fieldsOf(description).map(async ({ field, kind }) => {
         const resource = await discovered(client, kind, field);
@@ -124,16 +126,17 @@ export class FunctionPlanner {
       );
     }
   }
+}
 
-  async #checkAccount(namespace: string, name: string, signal: AbortSignal): Promise<void> {
-    const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${name}`;
-    if (await orUndefined(this.#options.client.json({ path, signal }))) return;
-    throw new Refusal(
-      'Authorized',
-      'ServiceAccountNotFound',
-      `spec.serviceAccountName: there is no ServiceAccount ${name} in ${namespace}`,
-    );
-  }
+async function checkAccount(
+  client: ApiClient,
+  { namespace, name }: { namespace: string; name: string },
+  signal: AbortSignal,
+): Promise<void> {
+  const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${name}`;
+  if (await orUndefined(client.json({ path, signal }))) return;
+  const message = `spec.serviceAccountName: there is no ServiceAccount ${name} in ${namespace}`;
+  throw new Refusal('Authorized', 'ServiceAccountNotFound', message);
 }
 
 function checkLimits({ maxBatch = 1, concurrency }: ReconcileFunctionSpec['description']): void {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Clock, type Logger, messageOf, resourcePath } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
-import { ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
+import { idOf, ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 
 export interface FunctionStatusWriterOptions {
   readonly client: ApiClient;
@@ -25,7 +25,7 @@ export class FunctionStatusWriter {
     signal: AbortSignal,
   ): Promise<void> {
     const { namespace, name, uid } = object.metadata;
-    await this.#options.client.json({
+    await this.#options.client.for(idOf(object)).json({
       method: 'PATCH',
       path: resourcePath(ReconcileFunction, { namespace, name, subresource: 'status' }),
       query: { fieldManager: 'levelhook-gateway' },
@@ -53,7 +53,7 @@ export class FunctionStatusWriter {
     const at = new Date(clock.now()).toISOString();
     const { apiVersion, kind } = ReconcileFunction;
     try {
-      await client.json({
+      await client.for(idOf(object)).json({
         method: 'POST',
         path: `/apis/events.k8s.io/v1/namespaces/${namespace}/events`,
         body: {

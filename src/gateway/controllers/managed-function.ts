@@ -188,10 +188,13 @@ export class ManagedFunction {
    */
   async #reachable(spec: ControllerSpec, hash: string, trouble: string | undefined): Promise<Finding> {
     const { clock } = this.#options;
-    if (trouble !== undefined) return FALSE('TriggersWithheld', `spec.endpoint: ${trouble}`);
     const known = this.#probe?.hash === hash ? this.#probe : undefined;
-    if (known && (known.ok || clock.now() < known.nextMs)) return known.finding;
-    const finding = await probe(spec);
+    const isFine = known?.ok && trouble === undefined;
+    if (known && (isFine || clock.now() < known.nextMs)) return known.finding;
+    const probed = await probe(spec);
+    // It answers to this, and not to them.
+    const withheld = probed.status === 'True' && trouble !== undefined;
+    const finding = withheld ? FALSE('TriggersWithheld', `spec.endpoint: ${trouble}`) : probed;
     const waitMs = Math.min(known ? known.waitMs * 2 : PROBE_MS[0], PROBE_MS[1]);
     this.#probe = { hash, ok: finding.status === 'True', finding, nextMs: clock.now() + waitMs, waitMs };
     return finding;

@@ -20,10 +20,13 @@ interface ViewBarrier {
   readonly incarnation: string;
   readonly version?: ResourceVersion;
   /** Deleted objects as [key, uid]: a delete's event has a version that its answer does not tell. */
-  readonly deleted?: readonly (readonly [string, string])[];
+  readonly deleted?: readonly Deleted[];
   /** When the writes were known to have ended. */
   readonly endedAtMs?: number;
 }
+
+/** `gone`: one that is being deleted is not enough, since it was that before. */
+type Deleted = readonly [key: string, uid: string, gone?: 'gone'];
 
 /** What the server had at a moment: every write that had ended before is at or below it. */
 export interface Ceiling {
@@ -51,13 +54,17 @@ export class Barriers {
   /** Only writes inside what is cached count: for others no event will ever come. Undefined when there are none. */
   async afterWrites(writes: readonly Write[]): Promise<string | undefined> {
     const versions = new Map<View, ResourceVersion>();
-    const deletes = new Map<View, (readonly [string, string])[]>();
+    const deletes = new Map<View, Deleted[]>();
     for (const write of writes) {
       const kind = formatKind(write);
       const view = this.#views.find((each) => formatKind(each.resource) === kind && each.holds(write.namespace));
       if (!view) continue;
       if (write.deleted) {
-        deletes.set(view, [...(deletes.get(view) ?? []), [formatObjectKey(write), write.uid]]);
+        const key = formatObjectKey(write);
+        const deleted: Deleted = write.gone ? [key, write.uid, 'gone'] : [key, write.uid];
+        const known = deletes.get(view);
+        if (known) known.push(deleted);
+        else deletes.set(view, [deleted]);
       } else if (write.resourceVersion !== undefined) {
         const known = versions.get(view);
         const newest = known !== undefined && compareResourceVersions(known, write.resourceVersion) >= 0;
@@ -122,9 +129,9 @@ export class Barriers {
     if (wanted.version !== undefined && compareResourceVersions(version, wanted.version) < 0) return false;
     if (!wanted.deleted) return true;
     const entries = await view.entries(wanted.deleted.map(([key]) => key));
-    return wanted.deleted.every(([, uid], at) => {
+    return wanted.deleted.every(([, uid, gone], at) => {
       const entry = entries[at];
-      return !entry || entry.uid !== uid || entry.terminating;
+      return !entry || entry.uid !== uid || (entry.terminating && !gone);
     });
   }
 

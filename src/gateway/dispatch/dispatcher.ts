@@ -85,31 +85,33 @@ export class Dispatcher implements Process {
     // One for all: the first of them.
     const deadlineMs = Math.min(...runs.map((run) => run.deadlineMs));
     const timeoutMs = deadlineMs - startedAt;
+    // One for a batch, in the function's log too; with key and run it names one run.
+    const id = randomUUID();
     const outcomes = await this.#guard.run(runs.length, async () => {
       const trigger = { ...this.#trigger(runs, { deadlineMs, timeoutMs }, cache), ...(callback ? { callback } : {}) };
       const body = JSON.stringify(trigger);
-      const answer = await endpoint.send({ method: 'POST', body, id: randomUUID(), timeoutMs });
+      const answer = await endpoint.send({ method: 'POST', body, id, timeoutMs });
       return decodeOutcomes(answer, { requests: runs.length, callback });
     });
     const durationMs = clock.now() - startedAt;
-    return Promise.all(runs.map((run, at) => this.#finish(run, outcomes[at] ?? NO_OUTCOME, durationMs)));
+    return Promise.all(runs.map((run, at) => this.#finish(run, outcomes[at] ?? NO_OUTCOME, { id, durationMs })));
   }
 
-  async #finish(run: Run, outcome: Outcome, durationMs: number): Promise<Finish> {
+  async #finish(run: Run, outcome: Outcome, trigger: { id: string; durationMs: number }): Promise<Finish> {
     const { clock, metrics, controller } = this.#options;
     const { finish, result } = decide(outcome, run.failures, clock.now());
     // No trigger, so no reconcile: the guard has counted it.
     if (outcome.kind === 'withheld') {
-      this.#log(run, outcome, finish, durationMs);
+      this.#log(run, outcome, finish, trigger);
       return finish;
     }
-    metrics.observe('controller_runtime_reconcile_time_seconds', { controller }, durationMs / 1000);
+    metrics.observe('controller_runtime_reconcile_time_seconds', { controller }, trigger.durationMs / 1000);
     this.#countResult(result);
     metrics.count('levelhook_triggers_total', { controller, outcome: outcome.kind });
     if (outcome.kind === 'unknown') {
       metrics.count('levelhook_unknown_outcomes_total', { controller, reason: outcome.reason });
     }
-    this.#log(run, outcome, finish, durationMs);
+    this.#log(run, outcome, finish, trigger);
     return this.#withBarrier(told(finish, outcome), writesOf(outcome));
   }
 
@@ -210,7 +212,7 @@ export class Dispatcher implements Process {
     return barrier === undefined ? finish : { ...finish, barrier };
   }
 
-  #log(run: Run, outcome: Outcome, finish: Finish, durationMs: number): void {
+  #log(run: Run, outcome: Outcome, finish: Finish, trigger: { id: string; durationMs: number }): void {
     const { controller, logger, logTriggers } = this.#options;
     const quiet = outcome.kind === 'withheld';
     const failed = !quiet && !['accepted', 'deferred', 'done'].includes(outcome.kind);
@@ -219,6 +221,7 @@ export class Dispatcher implements Process {
         controller,
         key: run.key,
         run: run.run,
+        reconcileID: trigger.id,
         attempt: run.failures + 1,
         reasons: run.reasons,
         outcome: outcome.kind,
@@ -227,7 +230,7 @@ export class Dispatcher implements Process {
         ...('withinMs' in outcome ? { withinMs: outcome.withinMs } : {}),
         ...(finish.kind === 'known' && finish.againAfterMs !== undefined ? { againAfterMs: finish.againAfterMs } : {}),
         writes: writesOf(outcome).length,
-        durationMs,
+        durationMs: trigger.durationMs,
       },
       'trigger',
     );

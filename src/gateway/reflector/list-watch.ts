@@ -86,9 +86,13 @@ export class ListWatch {
     }
   }
 
-  /** The current version of the resource, read consistently (no resourceVersion: not from a cache that lags). */
-  async currentVersion(signal: AbortSignal): Promise<ResourceVersion> {
-    return (await this.#list({ limit: 1 }, signal)).metadata.resourceVersion;
+  /**
+   * The current version of the resource, read consistently (no resourceVersion: not from a cache that lags).
+   * @param controller on whose behalf. Default: the gateway's own.
+   */
+  async currentVersion(signal: AbortSignal, controller?: string): Promise<ResourceVersion> {
+    const client = controller === undefined ? this.#client : this.#client.for(controller);
+    return (await this.#list({ limit: 1 }, signal, client)).metadata.resourceVersion;
   }
 
   /**
@@ -149,9 +153,9 @@ export class ListWatch {
     return false;
   }
 
-  #list(query: Query, signal: AbortSignal): Promise<List> {
+  #list(query: Query, signal: AbortSignal, client = this.#client): Promise<List> {
     const accept = this.#accept('PartialObjectMetadataList');
-    return this.#client.json<List>({ path: this.#path, query: { ...this.#selectors, ...query }, accept, signal });
+    return client.json<List>({ path: this.#path, query: { ...this.#selectors, ...query }, accept, signal });
   }
 
   #accept(partial: string): string {

@@ -143,6 +143,15 @@ describe('the barrier of a delete', () => {
     expect(await barriers.passed(barrier)).toBe(true);
   });
 
+  it('of an object that is gone does not pass while it is being deleted: it was that before', async () => {
+    const barrier = await after({ ...deleted, gone: true }, { ...deleted, name: 'never-seen', gone: true });
+    const deleting = { deletionTimestamp: '2026-01-01T00:00:00Z' };
+    await applier.apply([{ kind: 'changed', object: pod(12, deleting) }]);
+    expect(await barriers.passed(barrier)).toBe(false);
+    await applier.apply([{ kind: 'deleted', object: pod(13, deleting) }]);
+    expect(await barriers.passed(barrier)).toBe(true);
+  });
+
   it('passes when another object has its name', async () => {
     const barrier = await after(deleted);
     await applier.apply([{ kind: 'changed', object: pod(11, { uid: 'another' }) }]);

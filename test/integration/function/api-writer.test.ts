@@ -48,9 +48,7 @@ describe('an ApiWriter on a real apiserver', () => {
     await api.replace(replicaSets, { ...current, status }, 'status');
     const json = [{ op: 'add', path: '/metadata/labels/e', value: 'f' }];
     await api.patch(replicaSets, key, { type: 'json', body: json });
-    const applied = { metadata: { ...key, labels: { g: 'h' } } } as unknown as Parameters<
-      typeof api.apply<typeof created>
-    >[1];
+    const applied = { metadata: { ...key, labels: { g: 'h' } } };
     const last = await api.apply(replicaSets, applied, { fieldManager: 'test', force: true });
     expect(api.writes).toHaveLength(7);
     const { uid } = created.metadata;
@@ -61,7 +59,8 @@ describe('an ApiWriter on a real apiserver', () => {
     expect(stored?.metadata.labels).toMatchObject({ a: 'b', c: 'd', e: 'f', g: 'h' });
 
     await api.delete(replicaSets, key, { preconditions: { uid }, propagationPolicy: 'Background' });
-    expect(api.writes.at(-1)).toEqual({ apiVersion: 'apps/v1', kind: 'ReplicaSet', ...key, uid, deleted: true });
+    const gone = { deleted: true, gone: true };
+    expect(api.writes.at(-1)).toEqual({ apiVersion: 'apps/v1', kind: 'ReplicaSet', ...key, uid, ...gone });
     await expect(api.delete(replicaSets, key)).rejects.toMatchObject({ code: 404 });
     expect(api.writes).toHaveLength(8);
     expect(api.unanswered).toEqual([]);

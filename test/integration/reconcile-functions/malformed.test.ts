@@ -212,10 +212,10 @@ const CASES: Case[] = [
 
 describe('a malformed ReconcileFunction', () => {
   it('is shown on its own object, with a reason and a field of its own, while a healthy one runs on', async () => {
-    let stop = false;
+    const stop = new AbortController();
     const runsAtEach: number[] = [];
     const changing = (async () => {
-      for (let at = 0; !stop; at += 1) {
+      for (let at = 0; !stop.signal.aborted; at += 1) {
         const name = `object-${at % 5}`;
         await cluster.create(configMaps, { metadata: { namespace, name: `${name}-${at}` }, data: {} });
         await new Promise((resolve) => setTimeout(resolve, 200));
@@ -234,7 +234,7 @@ describe('a malformed ReconcileFunction', () => {
       await eventually(async () => expect(healthy.count).toBeGreaterThan(before));
       runsAtEach.push(healthy.count);
     }
-    stop = true;
+    stop.abort();
     await changing;
     expect(new Set(CASES.map(([reason]) => reason)).size).toBeGreaterThanOrEqual(30);
     expect(runsAtEach).toEqual(runsAtEach.toSorted((a, b) => a - b));

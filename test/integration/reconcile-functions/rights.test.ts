@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { controller } from '../../../src/function/index.ts';
 import { generateSecret, importSecret, sign, type Trigger } from '../../../src/contract/index.ts';
-import { type KubernetesObject, resource } from '../../../src/core/index.ts';
+import { resource } from '../../../src/core/index.ts';
 import { resolveBinary } from '../../../src/testing/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -135,7 +135,7 @@ function present(trigger: Trigger | undefined): Trigger & { cache: { token?: str
 /** All that she can read of what the gateway tells: her triggers, her objects and the Events of her namespace. */
 async function told(): Promise<string> {
   const { items } = await cluster.list(ReconcileFunction, own);
-  const events = await cluster.list(resource<KubernetesObject>('events.k8s.io/v1', 'Event'), own);
+  const events = await cluster.list(resource('events.k8s.io/v1', 'Event'), own);
   return JSON.stringify([hers.triggers, items, events.items]);
 }
 

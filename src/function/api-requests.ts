@@ -1,0 +1,163 @@
+import {
+  ApiError,
+  type GroupVersionKind,
+  isConnectionRefused,
+  messageOf,
+  parseRetryAfter,
+  statusFrom,
+  systemClock,
+} from '../core/index.ts';
+import type { ApiTransport, ApiTransportRequest } from './api-transport.ts';
+import { DeadlineError } from './errors.ts';
+
+/** A write that may have been done. */
+export interface UnansweredWrite {
+  readonly apiVersion: string;
+  readonly kind: string;
+  /** What happened, for the log. */
+  readonly message: string;
+}
+
+/** The run on whose behalf requests are made. `now` is the clock of `deadlineMs`, `Date.now` by default. */
+export interface ApiRun {
+  readonly signal: AbortSignal;
+  readonly deadlineMs: number;
+  readonly now?: () => number;
+}
+
+export interface ApiRequest {
+  readonly method: ApiTransportRequest['method'];
+  /** Path and query, without `timeout`. */
+  readonly path: string;
+  readonly body?: object;
+  /** Default `application/json`. */
+  readonly contentType?: string;
+  /** Whether an error answer leaves open what was done. Default: as for a write of one object. */
+  readonly mayBeDone?: (error: ApiError) => boolean;
+  /** Whether a 429 that names a time is waited for and sent again. Default: always. */
+  readonly mayRepeat?: (error: ApiError) => boolean;
+}
+
+/** The requests of one run: none after its deadline or end, and a record of those that may have been done unseen. */
+export class ApiRequests {
+  readonly #transport: ApiTransport;
+  readonly #run: ApiRun;
+  readonly #now: () => number;
+  readonly #unanswered: UnansweredWrite[] = [];
+  /** Writes on their way. */
+  readonly #open = new Set<UnansweredWrite>();
+  readonly #awaited = new Set<Promise<unknown>>();
+  readonly #end = new AbortController();
+  readonly #signal: AbortSignal;
+
+  constructor(transport: ApiTransport, run: ApiRun) {
+    this.#transport = transport;
+    this.#run = run;
+    this.#now = run.now ?? Date.now;
+    this.#signal = AbortSignal.any([run.signal, this.#end.signal]);
+  }
+
+  get unanswered(): readonly UnansweredWrite[] {
+    return this.#unanswered;
+  }
+
+  /** The end waits for it. */
+  waitUntil(work: Promise<unknown>): void {
+    this.#awaited.add(work);
+  }
+
+  /** Waits for what was asked to be waited for, so long at most, and ends. */
+  async finish(limitMs: number): Promise<void> {
+    const over = new AbortController();
+    const limit = systemClock.sleep(limitMs, AbortSignal.any([this.#signal, over.signal]));
+    await Promise.race([Promise.allSettled(this.#awaited), limit]);
+    over.abort();
+    this.end();
+  }
+
+  /**
+   * Nothing is sent any more, and of a write that is under way nobody knows what becomes of it. It is not aborted: whoever
+   * forgot to wait for it would not catch its error either, and that would end the process with all its other runs.
+   */
+  end(): void {
+    this.#unanswered.push(...this.#open);
+    this.#open.clear();
+    this.#end.abort(new DeadlineError(OVER));
+  }
+
+  /** Sends until the apiserver has taken it: a 429 with a time was not executed, and client-go waits and repeats it too. */
+  async send(kind: GroupVersionKind, request: ApiRequest): Promise<unknown> {
+    for (;;) {
+      const remainingMs = this.#run.deadlineMs - this.#now();
+      if (this.#signal.aborted || remainingMs <= 0) throw new DeadlineError(OVER);
+      const answer = await this.#once(kind, request, remainingMs);
+      if (!(answer instanceof ApiError)) return answer;
+      const { code, retryAfterMs } = answer;
+      const waits = code === 429 && retryAfterMs !== undefined && retryAfterMs < remainingMs;
+      if (!waits || request.mayRepeat?.(answer) === false) throw answer;
+      await systemClock.sleep(Math.max(retryAfterMs, MIN_RETRY_MS), this.#signal);
+    }
+  }
+
+  async #once(
+    { apiVersion, kind }: GroupVersionKind,
+    { method, path, body, contentType = 'application/json', mayBeDone = isUncertain }: ApiRequest,
+    remainingMs: number,
+  ): Promise<unknown> {
+    const isWrite = method !== 'GET';
+    const what = `${method} ${path} may have been done`;
+    const open: UnansweredWrite = { apiVersion, kind, message: `${what}: the run ended before the answer came` };
+    if (isWrite) this.#open.add(open);
+    const doubt = (error: unknown): void => {
+      // Not after the end: it was recorded then.
+      if (this.#open.has(open)) this.#unanswered.push({ apiVersion, kind, message: `${what}: ${messageOf(error)}` });
+    };
+    try {
+      const answer = await this.#transport({
+        method,
+        path: isWrite ? withTimeout(path, remainingMs) : path,
+        signal: this.#run.signal,
+        ...(body === undefined ? {} : { body: JSON.stringify(body), contentType }),
+      });
+      if (answer.status >= 200 && answer.status < 300) return parse(answer.body);
+      const retryAfterMs = parseRetryAfter(answer.retryAfter, Date.now());
+      const error = new ApiError(statusFrom(answer.body, answer.status), retryAfterMs);
+      if (mayBeDone(error)) doubt(error);
+      return error;
+    } catch (error) {
+      if (!isConnectionRefused(error)) doubt(error);
+      throw error;
+    } finally {
+      this.#open.delete(open);
+    }
+  }
+}
+
+const OVER = 'the run is over: nothing more may be sent';
+
+/** `Retry-After: 0` is no invitation to spin. */
+const MIN_RETRY_MS = 100;
+
+/**
+ * A 5xx does not say that a write was not done: the apiserver answers 504 at its `timeout` while etcd may still take it,
+ * 500 for etcd's own timeouts, and a proxy in between 502 for an answer that it lost. These two were refused before etcd:
+ * by an admission webhook that could not be called, and by an apiserver that is not ready.
+ */
+export function isUncertain({ code, reason, message }: ApiError): boolean {
+  if (code < 500 || reason === 'ServiceUnavailable') return false;
+  return !(reason === 'InternalError' && message.includes('failed calling webhook'));
+}
+
+function parse(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    // The parser's own message shows a piece of the text, which may be a Secret's.
+    throw new Error('the answer is not JSON');
+  }
+}
+
+/** A write must not go on after the deadline, so the apiserver is told to give it up then. */
+function withTimeout(path: string, remainingMs: number): string {
+  return `${path}${path.includes('?') ? '&' : '?'}timeout=${Math.ceil(remainingMs)}ms`;
+}

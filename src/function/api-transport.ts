@@ -1,0 +1,18 @@
+/** One request to the apiserver, credentials left to the transport. */
+export interface ApiTransportRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Path and query. */
+  readonly path: string;
+  readonly contentType?: string;
+  readonly body?: string;
+  readonly signal: AbortSignal;
+}
+
+export interface ApiTransportAnswer {
+  readonly status: number;
+  readonly body: string;
+  readonly retryAfter?: string | null;
+}
+
+/** Sends requests to one apiserver with the function's own credentials. Rejects only when there was no answer. */
+export type ApiTransport = (request: ApiTransportRequest) => Promise<ApiTransportAnswer>;

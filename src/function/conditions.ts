@@ -1,0 +1,73 @@
+/** `metav1.Condition`: one thing that is, is not, or may be the case with an object. At most one of each type. */
+export interface Condition {
+  type: string;
+  status: 'True' | 'False' | 'Unknown';
+  /** `metadata.generation` of the object that was looked at: an older one than the object's says that this is old news. */
+  observedGeneration?: number;
+  /** When `status` last changed. RFC 3339, to the second. */
+  lastTransitionTime: string;
+  /** One word in CamelCase, for machines. */
+  reason: string;
+  message: string;
+}
+
+/** What `setStatusCondition` sets: the time is its own affair. */
+export type NewCondition = Omit<Condition, 'lastTransitionTime' | 'message'> & {
+  /** Default: empty. */
+  readonly message?: string;
+  /** Default: now, when the status changes. */
+  readonly lastTransitionTime?: string;
+};
+
+type Conditions = readonly Condition[] | undefined;
+
+/**
+ * The conditions with one set, as apimachinery's `meta.SetStatusCondition` does: `lastTransitionTime` moves only when the
+ * status does. Returns the very same array when nothing changes, so that it can be told whether there is anything to write:
+ *
+ * ```ts
+ * const conditions = setStatusCondition(site.status?.conditions, { type: 'Ready', status: 'True', reason: 'Deployed', observedGeneration });
+ * if (conditions !== site.status?.conditions) await api.replace(Site, { ...site, status: { ...site.status, conditions } }, 'status');
+ * ```
+ *
+ * @param nowMs the time. Default: the machine's.
+ */
+export function setStatusCondition(
+  conditions: Conditions,
+  { lastTransitionTime, message = '', ...condition }: NewCondition,
+  nowMs: number = Date.now(),
+): readonly Condition[] {
+  const old = findStatusCondition(conditions, condition.type);
+  const kept = old?.status === condition.status ? old.lastTransitionTime : undefined;
+  // A built-in kind's times have no fractions: with one, what is read back would differ from what was written.
+  const now = `${new Date(nowMs).toISOString().slice(0, 19)}Z`;
+  // What it was looked at for is said anew each time, or not at all; fields that others have added stay.
+  const { observedGeneration: _, ...rest } = old ?? {};
+  const next: Condition = { ...rest, ...condition, message, lastTransitionTime: kept ?? lastTransitionTime ?? now };
+  if (conditions === undefined || old === undefined) return [...(conditions ?? []), next];
+  const isSame = (['status', 'reason', 'message', 'observedGeneration'] as const).every(
+    (name) => old[name] === next[name],
+  );
+  return isSame ? conditions : conditions.map((each) => (each === old ? next : each));
+}
+
+/** The conditions without those of a type; the very same array when there is none. */
+export function removeStatusCondition(conditions: Conditions, type: string): readonly Condition[] {
+  if (conditions && !findStatusCondition(conditions, type)) return conditions;
+  return (conditions ?? []).filter((condition) => condition.type !== type);
+}
+
+/** The condition of a type. Undefined when there is none. */
+export function findStatusCondition(conditions: Conditions, type: string): Condition | undefined {
+  return conditions?.find((condition) => condition.type === type);
+}
+
+/** Whether there is a condition of a type, and its status is `True`. */
+export function isStatusConditionTrue(conditions: Conditions, type: string): boolean {
+  return findStatusCondition(conditions, type)?.status === 'True';
+}
+
+/** Whether there is a condition of a type, and its status is `False`. Not the opposite of `isStatusConditionTrue`. */
+export function isStatusConditionFalse(conditions: Conditions, type: string): boolean {
+  return findStatusCondition(conditions, type)?.status === 'False';
+}

@@ -1,0 +1,113 @@
+/** One Event at the apiserver, or to be made there. */
+export interface Correlated {
+  readonly name: string;
+  readonly type: string;
+  readonly reason: string;
+  /** RFC 3339. */
+  readonly firstTimestamp: string;
+  lastTimestamp: string;
+  message: string;
+  /** How often it was told, and up to which of these it was written or given up. */
+  count: number;
+  written: number;
+  /** It was created. */
+  exists: boolean;
+  /** While a write is under way. Never rejects. */
+  writing?: Promise<void> | undefined;
+}
+
+/** What client-go's `EventCorrelator` has by default (tools/record/events_cache.go). */
+const MAX_RECORDS = 4096;
+const MAX_SIMILAR = 10;
+const SIMILAR_WITHIN_MS = 600_000;
+const BURST = 25;
+const REFILL_MS = 300_000;
+
+/** Decides what becomes of an event: a new one, one that was told before, a combined one, or nothing. Its memory is bounded. */
+export class EventCorrelator {
+  readonly #now: () => number;
+  readonly #events = new Recent<Correlated>();
+  readonly #similar = new Recent<{ readonly messages: Set<string>; lastMs: number }>();
+  readonly #spam = new Recent<{ tokens: number; atMs: number }>();
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** Undefined when there were too many about this object. They are counted all the same. */
+  observe(
+    involvedObject: { readonly name: string },
+    { type, reason, message }: { type: string; reason: string; message: string },
+  ): Correlated | undefined {
+    const nowMs = this.#now();
+    const { resourceVersion: _, ...identity } = involvedObject as { name: string; resourceVersion?: string };
+    const about = JSON.stringify([identity, type]);
+    const group = JSON.stringify([about, reason]);
+    const combined = this.#isOneOfMany(group, message, nowMs);
+    const key = combined ? group : JSON.stringify([group, message]);
+    const at = new Date(nowMs).toISOString().replace(/[.][0-9]+Z$/, 'Z');
+    const event = this.#events.use(key, () => ({
+      name: nameFor(involvedObject.name),
+      type,
+      reason,
+      firstTimestamp: at,
+      lastTimestamp: at,
+      message,
+      count: 0,
+      written: 0,
+      exists: false,
+    }));
+    event.count += 1;
+    event.lastTimestamp = at;
+    event.message = combined ? `(combined from similar events): ${message}` : message;
+    return this.#isSpam(about, nowMs) ? undefined : event;
+  }
+
+  #isOneOfMany(group: string, message: string, nowMs: number): boolean {
+    const record = this.#similar.use(group, () => ({ messages: new Set<string>(), lastMs: nowMs }));
+    if (nowMs - record.lastMs > SIMILAR_WITHIN_MS) record.messages.clear();
+    record.messages.add(message);
+    record.lastMs = nowMs;
+    if (record.messages.size < MAX_SIMILAR) return false;
+    // No larger: it is enough to know that they are many.
+    for (const first of record.messages) {
+      record.messages.delete(first);
+      break;
+    }
+    return true;
+  }
+
+  #isSpam(about: string, nowMs: number): boolean {
+    const bucket = this.#spam.use(about, () => ({ tokens: BURST, atMs: nowMs }));
+    bucket.tokens = Math.min(BURST, bucket.tokens + (nowMs - bucket.atMs) / REFILL_MS);
+    bucket.atMs = nowMs;
+    if (bucket.tokens < 1) return true;
+    bucket.tokens -= 1;
+    return false;
+  }
+}
+
+/** The most recently used records, by key. */
+class Recent<T> {
+  readonly #records = new Map<string, T>();
+
+  use(key: string, make: () => T): T {
+    const record = this.#records.get(key) ?? make();
+    // A map is in the order of its inserts.
+    this.#records.delete(key);
+    this.#records.set(key, record);
+    for (const oldest of this.#records.keys()) {
+      if (this.#records.size <= MAX_RECORDS) break;
+      this.#records.delete(oldest);
+    }
+    return record;
+  }
+}
+
+const MAX_NAME_LENGTH = 253;
+
+/** Random, and not a time as client-go's: there may be many processes, and their clocks tell milliseconds. */
+function nameFor(objectName: string): string {
+  const suffix = crypto.randomUUID().replaceAll('-', '').slice(0, 16);
+  return `${objectName.slice(0, MAX_NAME_LENGTH - suffix.length - 1).replace(/[^a-z0-9]+$/, '')}.${suffix}`;
+}

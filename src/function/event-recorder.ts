@@ -1,0 +1,132 @@
+import { ApiError, type KubernetesObject, messageOf, type Resource } from '../core/index.ts';
+import type { ApiWriter } from './api-writer.ts';
+import type { Context } from './controller.ts';
+import { type Correlated, EventCorrelator } from './event-correlator.ts';
+
+export interface EventRecorderOptions {
+  /** Who tells, as `kubectl describe` shows it: the name of the controller. */
+  readonly component: string;
+  /** Milliseconds since the epoch. Default `Date.now`. */
+  readonly now?: () => number;
+}
+
+/** Tells of one object in Events, which `kubectl describe` shows. Neither method waits, and neither fails. */
+export interface ObjectEvents {
+  /** @param reason one word in CamelCase, for machines: what is told in other words each time has the same reason. */
+  normal(reason: string, message: string): void;
+  /** @param reason as for `normal`. */
+  warning(reason: string, message: string): void;
+}
+
+/**
+ * Records Events (core `v1`) as client-go's recorder does (tools/record): the same one again raises `count`; of more than ten
+ * similar ones within ten minutes (same object, type and reason) one combined Event is kept; and beyond 25 of a type about one object
+ * no more than one in five minutes is written. What it remembers for that lives in the process, and is bounded: make one recorder for a module, not one for
+ * a run. On a platform that keeps no process it forgets, and Events are repeated rather than counted.
+ *
+ * ```ts
+ * const recorder = new EventRecorder({ component: 'site-controller' });
+ * // ... in the run:
+ * recorder.about(Site, site, context).normal('Deployed', `Deployed version ${version}`);
+ * ```
+ *
+ * Events are written beside the run, which does not fail for them; its outcome waits for those under way, a second at most. An
+ * Event that could not be written is a warning in the log. Needs the right to `create` and `patch` events.
+ */
+export class EventRecorder {
+  readonly #options: EventRecorderOptions;
+  readonly #correlator: EventCorrelator;
+
+  constructor(options: EventRecorderOptions) {
+    this.#options = options;
+    this.#correlator = new EventCorrelator(options.now ?? Date.now);
+  }
+
+  /** For this run. A cluster-scoped object's Events are in the namespace `default`. */
+  about(kind: Resource, object: KubernetesObject, { api, log }: Pick<Context, 'api' | 'log'>): ObjectEvents {
+    const { apiVersion, kind: name } = kind;
+    const { namespace, name: objectName, uid, resourceVersion } = object.metadata;
+    const involvedObject = {
+      apiVersion,
+      kind: name,
+      ...(namespace ? { namespace } : {}),
+      name: objectName,
+      uid,
+      resourceVersion,
+    };
+    const tell = (type: 'Normal' | 'Warning', reason: string, message: string): void => {
+      const told = this.#correlator.observe(involvedObject, { type, reason, message });
+      if (told) api.waitUntil(this.#deliver(told, involvedObject, { api, log }));
+    };
+    return {
+      normal: (reason, message) => tell('Normal', reason, message),
+      warning: (reason, message) => tell('Warning', reason, message),
+    };
+  }
+
+  /** Until the apiserver has the event as it is now. Several runs may tell the same at once: one of them writes. */
+  async #deliver(told: Correlated, regarding: object, { api, log }: Pick<Context, 'api' | 'log'>): Promise<void> {
+    while (told.written < told.count) {
+      if (told.writing) {
+        await told.writing;
+        continue;
+      }
+      const { count } = told;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      told.writing = promise;
+      try {
+        await this.#write(told, regarding, api);
+      } catch (error) {
+        const { reason, type } = told;
+        log.warn({ event: reason, type, error: messageOf(error) }, 'an event was not written');
+      } finally {
+        // Lost or not: what cannot be told is not told later, when it is no longer so.
+        told.written = count;
+        told.writing = undefined;
+        resolve();
+      }
+    }
+  }
+
+  async #write(told: Correlated, involvedObject: { namespace?: string }, api: ApiWriter): Promise<void> {
+    const { name, count, message, type, reason, firstTimestamp, lastTimestamp } = told;
+    const namespace = involvedObject.namespace ?? 'default';
+    if (told.exists) {
+      try {
+        const body = { count, message, lastTimestamp };
+        await api.patch(Event, { namespace, name }, { type: 'merge', body });
+        return;
+      } catch (error) {
+        // The apiserver forgets events after an hour.
+        if (!(error instanceof ApiError && error.code === 404)) throw error;
+      }
+    }
+    const { component } = this.#options;
+    await api.create(Event, {
+      metadata: { namespace, name },
+      involvedObject,
+      type,
+      reason,
+      message,
+      count,
+      firstTimestamp,
+      lastTimestamp,
+      source: { component },
+      reportingComponent: component,
+    });
+    told.exists = true;
+  }
+}
+
+interface Event extends KubernetesObject {
+  involvedObject: object;
+  type: string;
+  reason: string;
+  message: string;
+  count: number;
+  firstTimestamp: string;
+  lastTimestamp: string;
+  source: { component: string };
+  reportingComponent: string;
+}
+const Event: Resource<Event> = { apiVersion: 'v1', kind: 'Event', plural: 'events', namespaced: true };

@@ -1,0 +1,73 @@
+import { ApiError, type KubernetesObject, keyOf, type Resource } from '../core/index.ts';
+import type { ApiWriter } from './api-writer.ts';
+
+/**
+ * Makes sure that an object carries a finalizer, and returns it as it then is: until the finalizer is removed, a delete only marks
+ * the object, so that what it stands for can be cleaned up. To be called before anything is made that needs cleaning up. No request
+ * when it is there already. Nothing of a concurrent change is lost: it is seen as a conflict, and the live object is changed.
+ *
+ * @throws ApiError 404 when the object is gone or another one of its name is there, 422 when it is being deleted
+ */
+export async function ensureFinalizer<T extends KubernetesObject>(
+  api: ApiWriter,
+  resource: Resource<T>,
+  object: T,
+  finalizer: string,
+): Promise<T> {
+  const changed = await change(api, resource, object, (finalizers) =>
+    finalizers.includes(finalizer) ? finalizers : [...finalizers, finalizer],
+  );
+  if (changed) return changed;
+  const what = `${resource.kind} ${object.metadata.name}`;
+  throw new ApiError({
+    code: 404,
+    reason: 'NotFound',
+    message: `${what} is gone, or another one of its name is there`,
+  });
+}
+
+/**
+ * Takes a finalizer off, and returns the object as it then is: undefined when it is gone, or another one of its name is there. Being
+ * deleted, it goes with its last finalizer. To be called when the cleaning up is done. No request when the finalizer is not there.
+ */
+export async function removeFinalizer<T extends KubernetesObject>(
+  api: ApiWriter,
+  resource: Resource<T>,
+  object: T,
+  finalizer: string,
+): Promise<T | undefined> {
+  return change(api, resource, object, (finalizers) =>
+    finalizers.includes(finalizer) ? finalizers.filter((each) => each !== finalizer) : finalizers,
+  );
+}
+
+/** Conflicts in a row before they are the caller's: client-go's `retry.DefaultRetry`. */
+const ATTEMPTS = 5;
+
+async function change<T extends KubernetesObject>(
+  api: ApiWriter,
+  resource: Resource<T>,
+  object: T,
+  next: (finalizers: readonly string[]) => readonly string[],
+): Promise<T | undefined> {
+  let current: T | undefined = object;
+  for (let attempt = 1; current?.metadata.uid === object.metadata.uid; attempt += 1) {
+    const before: readonly string[] = current.metadata.finalizers ?? [];
+    const finalizers = next(before);
+    if (finalizers === before) return current;
+    // A merge patch replaces the list as a whole: the version says of which one.
+    const { resourceVersion } = current.metadata;
+    try {
+      return await api.patch(resource, keyOf(current), {
+        type: 'merge',
+        body: { metadata: { resourceVersion, finalizers } },
+      });
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (error.code === 404) return undefined;
+      if (error.code !== 409 || attempt === ATTEMPTS) throw error;
+    }
+    current = await api.get(resource, keyOf(object));
+  }
+  return undefined;
+}

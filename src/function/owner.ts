@@ -1,0 +1,53 @@
+import {
+  controllerOf,
+  groupOf,
+  type KubernetesObject,
+  type ObjectMeta,
+  type OwnerReference,
+  type Resource,
+} from '../core/index.ts';
+
+/** The shape of an owner reference to `owner`. It checks nothing: see `setControllerReference`. */
+export function controllerReference(resource: Resource, owner: KubernetesObject) {
+  const { apiVersion, kind } = resource;
+  const { name, uid } = owner.metadata;
+  return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
+}
+
+/** An object cannot be owned by this one, now or ever. */
+export class OwnerError extends Error {
+  override readonly name = 'OwnerError';
+}
+
+/**
+ * Makes `owner` the controller owner of `object`, in place, and returns it: events of the one wake the other (`owns`), and the garbage
+ * collector deletes it with its owner. Replaces a reference to an object of the same group, kind and name; other owners stay.
+ * As controller-runtime's `SetControllerReference` (pkg/controller/controllerutil).
+ *
+ * @throws OwnerError when another one controls it already, and for an owner that Kubernetes does not allow: one of another
+ *   namespace, or a namespaced one of a cluster-scoped object. The garbage collector would delete the object for such an owner.
+ */
+export function setControllerReference<T extends { metadata: Partial<ObjectMeta> }>(
+  resource: Resource,
+  owner: KubernetesObject,
+  object: T,
+): T {
+  const { metadata } = object;
+  const what = `${metadata.name ?? metadata.generateName} cannot be owned by ${resource.kind} ${owner.metadata.name}`;
+  if (owner.metadata.namespace) {
+    if (!metadata.namespace) throw new OwnerError(`${what}: it is cluster-scoped, and its owner is not`);
+    if (metadata.namespace !== owner.metadata.namespace)
+      throw new OwnerError(`${what}: they are in different namespaces`);
+  }
+  const reference = controllerReference(resource, owner);
+  const isSame = (other: OwnerReference): boolean =>
+    groupOf(other) === groupOf(reference) && other.kind === reference.kind && other.name === reference.name;
+  const { ownerReferences } = metadata;
+  const other = controllerOf({ metadata: ownerReferences ? { ownerReferences } : {} });
+  if (other && !isSame(other)) throw new OwnerError(`${what}: ${other.kind} ${other.name} controls it`);
+  const owners = [...(ownerReferences ?? [])];
+  const at = owners.findIndex(isSame);
+  owners.splice(at < 0 ? owners.length : at, at < 0 ? 0 : 1, reference);
+  metadata.ownerReferences = owners;
+  return object;
+}

@@ -1,0 +1,189 @@
+import * as fc from 'fast-check';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { Clock } from '../../core/index.ts';
+import { FlowControl, type RateLimit } from './flow-control.ts';
+
+/** Time stands still until a test moves it. */
+class StillClock implements Clock {
+  nowMs = 0;
+  readonly #sleepers = new Set<{ readonly atMs: number; readonly wake: () => void }>();
+
+  now(): number {
+    return this.nowMs;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const sleeper = { atMs: this.nowMs + ms, wake: resolve };
+      this.#sleepers.add(sleeper);
+      signal?.addEventListener('abort', () => {
+        this.#sleepers.delete(sleeper);
+        resolve();
+      });
+    });
+  }
+
+  get sleeping(): number {
+    return this.#sleepers.size;
+  }
+
+  /** Each sleeper wakes at its own time. */
+  async pass(ms: number): Promise<void> {
+    await settled();
+    const untilMs = this.nowMs + ms;
+    for (;;) {
+      const next = [...this.#sleepers].toSorted((a, b) => a.atMs - b.atMs)[0];
+      if (!next || next.atMs > untilMs) break;
+      this.nowMs = Math.max(this.nowMs, next.atMs);
+      this.#sleepers.delete(next);
+      next.wake();
+      await settled();
+    }
+    this.nowMs = untilMs;
+    await settled();
+  }
+}
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+const PLENTY: RateLimit = { perSecond: 1000, burst: 1000 };
+let clock: StillClock;
+let admitted: [flow: string, atMs: number][];
+
+beforeEach(() => {
+  clock = new StillClock();
+  admitted = [];
+});
+
+const flows = (total: RateLimit, perFlow: RateLimit): FlowControl => new FlowControl({ total, perFlow, clock });
+const ask = async (control: FlowControl, flow: string | undefined, signal?: AbortSignal): Promise<number> => {
+  const waitedMs = await control.admit(flow, signal);
+  admitted.push([flow ?? 'gateway', clock.now()]);
+  return waitedMs;
+};
+const askOften = (control: FlowControl, flow: string | undefined, count: number) =>
+  Array.from({ length: count }, () => ask(control, flow));
+const order = () => admitted.map(([flow]) => flow).join('');
+
+describe('FlowControl', () => {
+  it('lets a burst of a controller through at once, and then so many a second, in their order', async () => {
+    const asked = askOften(flows(PLENTY, { perSecond: 20, burst: 3 }), 'a', 6);
+    await settled();
+    expect(admitted).toHaveLength(3);
+    await clock.pass(150);
+    expect(admitted.map(([, atMs]) => atMs)).toEqual([0, 0, 0, 50, 100, 150]);
+    expect(await Promise.all(asked)).toEqual([0, 0, 0, 50, 100, 150]);
+  });
+
+  it('keeps one controller from delaying another', async () => {
+    const control = flows(PLENTY, { perSecond: 20, burst: 2 });
+    void askOften(control, 'a', 50);
+    expect(await Promise.all(askOften(control, 'b', 2))).toEqual([0, 0]);
+    expect(await Promise.all(askOften(control, undefined, 20))).toEqual(Array.from({ length: 20 }, () => 0));
+  });
+
+  it('lets those that wait for the total take turns, the gateway among them', async () => {
+    const control = flows({ perSecond: 10, burst: 1 }, PLENTY);
+    void askOften(control, 'a', 7);
+    void askOften(control, 'b', 2);
+    void askOften(control, undefined, 2);
+    await clock.pass(1000);
+    expect(order()).toBe('aabgatewayabgatewayaaaa');
+    expect(admitted.map(([, atMs]) => atMs)).toEqual([0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000]);
+  });
+
+  it('does not let one that waits for its own limit hold up those behind it', async () => {
+    const control = flows({ perSecond: 100, burst: 1 }, { perSecond: 1, burst: 1 });
+    void askOften(control, 'a', 2);
+    void askOften(control, 'b', 1);
+    await clock.pass(999);
+    expect(order()).toBe('ab');
+    await clock.pass(1);
+    expect(order()).toBe('aba');
+  });
+
+  it('forgets a request that is given up, which takes nothing from the others', async () => {
+    const control = flows(PLENTY, { perSecond: 10, burst: 1 });
+    const giveUp = new AbortController();
+    void ask(control, 'a');
+    const given = ask(control, 'a', giveUp.signal);
+    void ask(control, 'a');
+    giveUp.abort(new Error('no longer'));
+    await expect(given).rejects.toThrow('no longer');
+    await expect(ask(control, 'a', giveUp.signal)).rejects.toThrow('no longer');
+    await clock.pass(100);
+    expect(admitted).toEqual([
+      ['a', 0],
+      ['a', 100],
+    ]);
+    expect(clock.sleeping).toBe(0);
+  });
+
+  it('goes on when the one that was waited for is given up', async () => {
+    const control = flows(PLENTY, { perSecond: 10, burst: 1 });
+    const giveUp = new AbortController();
+    void ask(control, 'a');
+    const given = ask(control, 'a', giveUp.signal).catch(() => {});
+    giveUp.abort(new Error('no longer'));
+    await given;
+    await clock.pass(1000);
+    void ask(control, 'a');
+    await settled();
+    expect(admitted).toHaveLength(2);
+  });
+
+  it('does not come to a stop when the clock is set back', async () => {
+    const control = flows(PLENTY, { perSecond: 10, burst: 1 });
+    void ask(control, 'a');
+    clock.nowMs = -60_000;
+    void ask(control, 'a');
+    await clock.pass(100);
+    expect(admitted).toHaveLength(2);
+  });
+
+  it('never exceeds a limit, loses no request, and starves nobody', async () => {
+    const request = fc.record({
+      flow: fc.constantFrom('a', 'b', 'c', undefined),
+      afterMs: fc.nat(80),
+      abandonAfterMs: fc.option(fc.nat(300), { nil: undefined }),
+    });
+    const limit = fc.record({ perSecond: fc.integer({ min: 5, max: 60 }), burst: fc.integer({ min: 1, max: 5 }) });
+    // A failure prints its seed and path; give them to `fc.assert` to see it again.
+    await fc.assert(
+      fc.asyncProperty(limit, limit, fc.array(request, { maxLength: 60 }), async (total, perFlow, requests) => {
+        clock = new StillClock();
+        admitted = [];
+        const control = flows(total, perFlow);
+        let abandoned = 0;
+        for (const { flow, afterMs, abandonAfterMs } of requests) {
+          await clock.pass(afterMs);
+          const giveUp = new AbortController();
+          ask(control, flow, giveUp.signal).catch(() => (abandoned += 1));
+          if (abandonAfterMs === undefined) continue;
+          void clock.sleep(abandonAfterMs).finally(() => giveUp.abort());
+        }
+        const worstMs = (requests.length * 1000) / Math.min(total.perSecond, perFlow.perSecond);
+        await clock.pass(worstMs + requests.length + 300);
+        expect(admitted.length + abandoned).toBe(requests.length);
+        const within = (times: readonly number[], { perSecond, burst }: RateLimit): void => {
+          for (const [first, from] of times.entries()) {
+            for (const [last, to] of times.entries()) {
+              if (last >= first)
+                expect(last - first + 1).toBeLessThanOrEqual(burst + ((to - from) / 1000) * perSecond + 1e-6);
+            }
+          }
+        };
+        within(
+          admitted.map(([, atMs]) => atMs),
+          total,
+        );
+        for (const flow of ['a', 'b', 'c']) {
+          within(
+            admitted.filter(([name]) => name === flow).map(([, atMs]) => atMs),
+            perFlow,
+          );
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+});

@@ -1,0 +1,157 @@
+import { type Clock, systemClock } from '../../core/index.ts';
+
+/** A token bucket: so many requests a second on average, and so many at once after a pause. */
+export interface RateLimit {
+  readonly perSecond: number;
+  readonly burst: number;
+}
+
+export interface FlowControlOptions {
+  /** Of all requests together. */
+  readonly total: RateLimit;
+  /** Of each flow. The gateway's own requests, which are nobody's flow, have no limit but the total. */
+  readonly perFlow: RateLimit;
+  readonly clock?: Clock;
+}
+
+/**
+ * Client-side flow control towards one apiserver, as client-go's rate limiter, but for many controllers that share a process: each request
+ * waits for a token of its flow and one of all. Where the total is what is short, the flows that wait take turns, one request each:
+ * a controller that asks for much delays itself. Requests of one flow go in the order in which they came.
+ */
+export class FlowControl {
+  readonly #options: FlowControlOptions;
+  readonly #clock: Clock;
+  readonly #total: Bucket;
+  readonly #flows = new Map<string, Flow>();
+  /** Those with requests that wait; whose turn it is comes first. */
+  readonly #waiting = new Set<Flow>();
+  #timer = new AbortController();
+
+  constructor(options: FlowControlOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#total = new Bucket(options.total, this.#clock.now());
+  }
+
+  /**
+   * Resolves when a request may be sent, with the milliseconds that it has waited.
+   * @param name the controller on whose behalf it is. Default: the gateway's own.
+   * @throws the signal's reason when it is aborted before; then no token was taken.
+   */
+  async admit(name = GATEWAY, signal?: AbortSignal): Promise<number> {
+    signal?.throwIfAborted();
+    const askedAtMs = this.#clock.now();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const flow = this.#flow(name);
+    const onAbort = (): void => {
+      flow.requests.delete(admit);
+      if (flow.requests.size === 0) this.#waiting.delete(flow);
+      reject(signal?.reason as Error);
+    };
+    const admit = (): void => {
+      signal?.removeEventListener('abort', onAbort);
+      resolve();
+    };
+    flow.requests.add(admit);
+    this.#waiting.add(flow);
+    signal?.addEventListener('abort', onAbort, { once: true });
+    this.#admitAll();
+    await promise;
+    return this.#clock.now() - askedAtMs;
+  }
+
+  #flow(name: string): Flow {
+    const known = this.#flows.get(name);
+    if (known) return known;
+    const nowMs = this.#clock.now();
+    // A full bucket says nothing: that of a controller that is no more is forgotten.
+    for (const [other, { bucket, requests }] of this.#flows) {
+      if (requests.size === 0 && bucket?.isFull(nowMs) !== false) this.#flows.delete(other);
+    }
+    const bucket = name === GATEWAY ? undefined : new Bucket(this.#options.perFlow, nowMs);
+    const flow: Flow = { bucket, requests: new Set() };
+    this.#flows.set(name, flow);
+    return flow;
+  }
+
+  /** All that may go now; then again when the next one may. */
+  #admitAll(): void {
+    this.#timer.abort();
+    for (;;) {
+      const nowMs = this.#clock.now();
+      const totalMs = this.#total.waitMs(nowMs);
+      let soonestMs = Infinity;
+      let next: Flow | undefined;
+      for (const flow of this.#waiting) {
+        const waitMs = Math.max(totalMs, flow.bucket?.waitMs(nowMs) ?? 0);
+        soonestMs = Math.min(soonestMs, waitMs);
+        if (waitMs > 0) continue;
+        next = flow;
+        break;
+      }
+      if (!next) {
+        if (soonestMs < Infinity) void this.#admitAfter(soonestMs);
+        return;
+      }
+      this.#total.take();
+      next.bucket?.take();
+      const [admit] = next.requests;
+      if (admit) next.requests.delete(admit);
+      this.#waiting.delete(next);
+      if (next.requests.size > 0) this.#waiting.add(next);
+      admit?.();
+    }
+  }
+
+  async #admitAfter(ms: number): Promise<void> {
+    const timer = new AbortController();
+    this.#timer = timer;
+    await this.#clock.sleep(Math.ceil(ms), timer.signal);
+    if (!timer.signal.aborted) this.#admitAll();
+  }
+}
+
+/** No controller's name: those are DNS labels. */
+const GATEWAY = '';
+
+interface Flow {
+  readonly bucket: Bucket | undefined;
+  /** What waits, in the order in which it came. */
+  readonly requests: Set<() => void>;
+}
+
+class Bucket {
+  readonly #limit: RateLimit;
+  #tokens: number;
+  #atMs: number;
+
+  constructor(limit: RateLimit, nowMs: number) {
+    this.#limit = limit;
+    this.#tokens = limit.burst;
+    this.#atMs = nowMs;
+  }
+
+  /** Until there is a token. */
+  waitMs(nowMs: number): number {
+    this.#refill(nowMs);
+    // A rounding error must not become a wait of no length, again and again.
+    return this.#tokens >= 1 - 1e-9 ? 0 : ((1 - this.#tokens) * 1000) / this.#limit.perSecond;
+  }
+
+  take(): void {
+    this.#tokens -= 1;
+  }
+
+  isFull(nowMs: number): boolean {
+    this.#refill(nowMs);
+    return this.#tokens >= this.#limit.burst;
+  }
+
+  #refill(nowMs: number): void {
+    // A clock that is set back gives nothing and takes nothing.
+    const passedMs = Math.max(0, nowMs - this.#atMs);
+    this.#tokens = Math.min(this.#limit.burst, this.#tokens + (passedMs / 1000) * this.#limit.perSecond);
+    this.#atMs = nowMs;
+  }
+}

@@ -1,0 +1,134 @@
+import { isJson, isSame, type Json } from './json.ts';
+import { listForm } from './list-keys.ts';
+import { Refused } from './refusal.ts';
+
+/** From the root: names of fields, `[key=value]` of an item, `{value}` of a member of a set. */
+type Path = readonly string[];
+type Leaf = { readonly path: Path; readonly value: unknown };
+
+/**
+ * Who owns which fields of one object: server-side apply (structured-merge-diff) as far as what it does to an object goes. The
+ * lists of custom resources are atomic, but for those that every kind has, since their schema is not known here.
+ */
+export class FieldOwners {
+  readonly #isBuiltIn: boolean;
+  /** Manager -> paths. */
+  readonly #owned = new Map<string, Set<string>>();
+
+  constructor(isBuiltIn: boolean) {
+    this.#isBuiltIn = isBuiltIn;
+  }
+
+  /** @throws Refused 409 that names the conflicts */
+  apply(existing: Json, config: Json, { manager, force }: { manager: string; force: boolean }): Json {
+    const leaves = this.#leaves(config);
+    const before = new Map(this.#leaves(existing).map(({ path, value }) => [text(path), value]));
+    const conflicts = leaves.flatMap(({ path, value }) => {
+      if (isSame(before.get(text(path)), value)) return [];
+      return this.#othersWith(text(path), manager).map((other) => ({ path, other }));
+    });
+    if (conflicts.length > 0 && !force) {
+      const causes = conflicts.map(({ path, other }) => ({
+        reason: 'FieldManagerConflict',
+        message: `conflict with "${other}"`,
+        field: shown(path),
+      }));
+      const [{ path, other } = { path: [], other: '' }] = conflicts;
+      const what =
+        conflicts.length === 1 ? `1 conflict with "${other}": ${shown(path)}` : `${conflicts.length} conflicts`;
+      throw new Refused(409, `Apply failed with ${what}`, { causes });
+    }
+    for (const { path, other } of conflicts) this.#owned.get(other)?.delete(text(path));
+    const wanted = new Set(leaves.map(({ path }) => text(path)));
+    const dropped = [...(this.#owned.get(manager) ?? [])].filter(
+      (path) => !wanted.has(path) && this.#othersWith(path, manager).length === 0,
+    );
+    this.#owned.set(manager, wanted);
+    let result = structuredClone(existing);
+    // The longest first: an item goes after its fields, if nothing of it is left to others.
+    for (const path of dropped.toSorted((a, b) => b.length - a.length)) {
+      result = without(result, JSON.parse(path) as Path) as Json;
+    }
+    return this.#merge(result, config) as Json;
+  }
+
+  /** Another kind of write: what it has changed is nobody's but its manager's. */
+  changed(before: Json, after: Json, manager: string): void {
+    const old = new Map(this.#leaves(before).map(({ path, value }) => [text(path), value]));
+    const now = new Map(this.#leaves(after).map(({ path, value }) => [text(path), value]));
+    const own = this.#owned.get(manager) ?? new Set();
+    this.#owned.set(manager, own);
+    for (const path of new Set([...old.keys(), ...now.keys()])) {
+      if (isSame(old.get(path), now.get(path))) continue;
+      for (const paths of this.#owned.values()) paths.delete(path);
+      if (now.has(path)) own.add(path);
+    }
+  }
+
+  #othersWith(path: string, manager: string): string[] {
+    return [...this.#owned].filter(([other, paths]) => other !== manager && paths.has(path)).map(([other]) => other);
+  }
+
+  /** Every value that can be owned, items of keyed lists among them. What names the object is nobody's. */
+  #leaves({ apiVersion: _, kind: __, metadata, ...rest }: Json): Leaf[] {
+    const { labels, annotations, finalizers, ownerReferences } = (metadata ?? {}) as Json;
+    const owned = { labels, annotations, finalizers, ownerReferences };
+    const present = Object.fromEntries(Object.entries(owned).filter(([, value]) => value !== undefined));
+    return this.#leavesOf({ ...rest, metadata: present }, []);
+  }
+
+  #leavesOf(value: unknown, path: Path): Leaf[] {
+    if (isJson(value)) {
+      return Object.entries(value).flatMap(([name, each]) => this.#leavesOf(each, [...path, name]));
+    }
+    if (!Array.isArray(value)) return [{ path, value }];
+    const form = listForm(path.at(-1) ?? '', value, this.#isBuiltIn);
+    if (form === 'atomic') return [{ path, value }];
+    return (value as unknown[]).flatMap((item) => {
+      if (form === 'set') return [{ path: [...path, `{${String(item)}}`], value: item }];
+      // The key is the item's name, and not one of its fields.
+      const { [form.key]: key, ...fields } = item as Json;
+      const at = [...path, `[${form.key}=${String(key)}]`];
+      return [{ path: at, value: true }, ...this.#leavesOf(fields, at)];
+    });
+  }
+
+  #merge(old: unknown, config: unknown, field = ''): unknown {
+    if (isJson(config)) {
+      const merged: Json = isJson(old) ? { ...old } : {};
+      for (const [name, value] of Object.entries(config)) merged[name] = this.#merge(merged[name], value, name);
+      return merged;
+    }
+    if (!Array.isArray(config) || !Array.isArray(old)) return structuredClone(config);
+    const form = listForm(field, [...(old as unknown[]), ...(config as unknown[])], this.#isBuiltIn);
+    if (form === 'atomic') return structuredClone(config);
+    if (form === 'set') return [...new Set([...(old as unknown[]), ...(config as unknown[])])];
+    const items = [...(old as Json[])];
+    for (const item of config as Json[]) {
+      const at = items.findIndex((each) => each[form.key] === item[form.key]);
+      if (at < 0) items.push(item);
+      else items[at] = this.#merge(items[at], item) as Json;
+    }
+    return items;
+  }
+}
+
+const text = (path: Path): string => JSON.stringify(path);
+const shown = (path: Path): string => path.map((part) => (/^[[{]/.test(part) ? part : `.${part}`)).join('');
+
+/** The value without what is at a path. An item of which others have a part stays. */
+function without(value: unknown, [first, ...rest]: Path): unknown {
+  if (first === undefined) return value;
+  if (Array.isArray(value)) {
+    const items = value as unknown[];
+    if (first.startsWith('{')) return items.filter((item) => `{${String(item)}}` !== first);
+    const [key = '', wanted] = first.slice(1, -1).split(/=(.*)/s);
+    const isIt = (item: unknown): boolean => String((item as Json)[key]) === wanted;
+    if (rest.length > 0) return items.map((item) => (isIt(item) ? without(item, rest) : item));
+    return items.filter((item) => !isIt(item) || Object.keys(item as Json).some((name) => name !== key));
+  }
+  if (!isJson(value) || !(first in value)) return value;
+  if (rest.length > 0) return { ...value, [first]: without(value[first], rest) };
+  const { [first]: _, ...others } = value;
+  return others;
+}

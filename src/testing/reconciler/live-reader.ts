@@ -1,0 +1,61 @@
+import {
+  formatLabelSelector,
+  type KubernetesObject,
+  type ObjectKey,
+  parseFieldSelector,
+  requirementsOf,
+  type Resource,
+} from '../../core/index.ts';
+import { type CacheLocation, checkFields, isSelected } from '../../contract/index.ts';
+import type { ApiWriter } from '../../function/api-writer.ts';
+import type { CacheReader, ListOptions, ListResult } from '../../function/cache-reader.ts';
+import { namespacesOf } from '../../function/cache-views.ts';
+
+/**
+ * What a reconciler under test reads as its cache: the apiserver as it is, by the rules of the cache. Only kinds that the controller declares are there,
+ * indexes and selectors mean the same, and objects come without managedFields. Unlike a gateway's cache it is never behind, so that
+ * it cannot show that a controller copes with that.
+ */
+export class LiveReader implements CacheReader {
+  readonly #api: Pick<ApiWriter, 'get' | 'list'>;
+  readonly #location: CacheLocation;
+
+  constructor(api: Pick<ApiWriter, 'get' | 'list'>, location: CacheLocation) {
+    this.#api = api;
+    this.#location = location;
+  }
+
+  async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
+    const isKept = namespacesOf(this.#location, resource, key.namespace).length > 0;
+    if (!isKept || resource.namespaced !== (key.namespace !== undefined)) return undefined;
+    const found = await this.#api.get(resource, key);
+    return found && trimmed(found);
+  }
+
+  async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {
+    namespacesOf(this.#location, resource, undefined);
+    const { labelSelector, fieldSelector, namespace = options.orphansIn, ...rest } = options;
+    const labels = requirementsOf(labelSelector ?? '');
+    const fields = parseFieldSelector(fieldSelector ?? '');
+    checkFields(resource, fields);
+    const { items, version } = await this.#api.list(resource, {
+      ...(namespace === undefined ? {} : { namespace }),
+      labelSelector: formatLabelSelector(labels),
+    });
+    const selection = {
+      ...rest,
+      labels,
+      fields,
+      ...(options.namespace === undefined ? {} : { namespace: options.namespace }),
+    };
+    const order = ({ metadata }: T): string => `${metadata.namespace ?? ''}/${metadata.name}`;
+    const selected = items.filter((item) => isSelected(item, selection)).map(trimmed);
+    return { items: selected.toSorted((a, b) => (order(a) < order(b) ? -1 : 1)), version };
+  }
+}
+
+/** The gateway's default transform. */
+function trimmed<T extends KubernetesObject>(object: T): T {
+  const { managedFields: _, ...metadata } = object.metadata;
+  return { ...object, metadata };
+}

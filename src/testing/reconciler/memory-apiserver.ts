@@ -1,0 +1,365 @@
+import {
+  fulfils,
+  type KubernetesObject,
+  type ObjectKey,
+  parseFieldSelector,
+  parseLabelSelector,
+  type Resource,
+  SelectorError,
+} from '../../core/index.ts';
+import { checkFields, isSelected } from '../../contract/index.ts';
+import type { ApiTransport } from '../../function/api-transport.ts';
+import { FieldOwners } from './field-owners.ts';
+import { isJson, isSame, type Json } from './json.ts';
+import { jsonPatch, mergePatch, strategicMergePatch } from './patches.ts';
+import { answerOf, Refused } from './refusal.ts';
+import { APPLY, type ParsedRequest, parseRequest } from './request.ts';
+import { Resources } from './resources.ts';
+import {
+  type DeleteOptions,
+  finalizersFor,
+  graceSeconds,
+  isGone,
+  type StoredObject,
+  updated,
+} from './stored-object.ts';
+import { TestApiserver } from './test-apiserver.ts';
+
+interface Named {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: Partial<KubernetesObject['metadata']>;
+}
+
+/** An object of a test: recorded, or written by hand. Its name will do; what the apiserver would fill in is filled in. */
+export type GivenObject = Named | (Named & Readonly<Record<string, unknown>>);
+
+export interface MemoryApiserverOptions {
+  /** What is there at the beginning. Default: nothing. */
+  readonly objects?: readonly GivenObject[];
+  /** Kinds of your own whose plural is not the kind with an `s`, or that are cluster-scoped. */
+  readonly resources?: readonly Resource[];
+  /** Kinds of your own without a status subresource: their status is a field like any other. Default: none. */
+  readonly withoutStatus?: readonly Resource[];
+  /** Milliseconds since the epoch, for what the apiserver dates. Default `Date.now`. */
+  readonly now?: () => number;
+}
+
+/**
+ * An apiserver in memory, for tests of a reconciler that take milliseconds: the verbs of a function, with resource versions and their
+ * conflicts, generations, finalizers, graceful deletion of pods, the status and scale subresources, merge, JSON and strategic
+ * patches, server-side apply with its conflicts, and paged lists by label and field.
+ *
+ * It is no cluster: nothing is validated or defaulted, no controller runs beside yours (no garbage collector, so what your
+ * object owns stays), admission lets all pass, and everybody may do everything. Custom resources' lists are atomic in an apply. What
+ * depends on any of that belongs in a test on a real apiserver (`RealApiserver`).
+ */
+export class MemoryApiserver extends TestApiserver {
+  readonly #options: MemoryApiserverOptions;
+  readonly #resources: Resources;
+  readonly #objects = new Map<
+    string,
+    { readonly resource: Resource; object: StoredObject; readonly owners: FieldOwners }
+  >();
+  #version = 0;
+  #uids = 0;
+
+  constructor(options: MemoryApiserverOptions = {}) {
+    super();
+    this.#options = options;
+    this.#resources = new Resources(options.resources ?? []);
+    for (const object of options.objects ?? []) this.put(object);
+  }
+
+  /** The objects of a kind as they are, in the order of namespace and name. Copies. */
+  objects<T extends KubernetesObject>(resource: Resource<T>): T[] {
+    return structuredClone(this.#of(resource)) as unknown[] as T[];
+  }
+
+  /** One object as it is. A copy. */
+  object<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): T | undefined {
+    const found = this.#objects.get(idOf(resource, key))?.object;
+    return structuredClone(found) as unknown as T | undefined;
+  }
+
+  /** What somebody else writes: the whole object, status and all, made or replaced. Not among the `writes`. */
+  put(given: GivenObject): void {
+    const object = structuredClone(given) as unknown as StoredObject;
+    const resource = this.#resources.ofObject(object);
+    const old = this.#objects.get(idOf(resource, object.metadata))?.object;
+    const kept = old ? { uid: old.metadata.uid, creationTimestamp: old.metadata.creationTimestamp } : {};
+    // A version of the test's own stays, so that it can be referred to.
+    const ownVersion = Number(object.metadata.resourceVersion ?? 0);
+    this.#version = Math.max(this.#version + 1, ownVersion);
+    const metadata = { ...this.#newMetadata(resource, object), ...kept, ...object.metadata };
+    const resourceVersion = String(ownVersion || this.#version);
+    this.#store(resource, { ...object, metadata: { ...metadata, resourceVersion } as StoredObject['metadata'] });
+  }
+
+  /** What somebody else removes, at once and whatever its finalizers. */
+  remove(resource: Resource, key: ObjectKey): void {
+    this.#version += 1;
+    this.#objects.delete(idOf(resource, key));
+  }
+
+  readonly direct: ApiTransport = async (sent) => {
+    try {
+      const request = parseRequest(sent);
+      const [status, body] = this.#serve(request);
+      return { status, body: JSON.stringify(body) };
+    } catch (error) {
+      if (error instanceof Refused) return answerOf(error.refusal);
+      if (error instanceof SelectorError) return answerOf({ code: 400, message: error.message });
+      throw error;
+    }
+  };
+
+  #serve(request: ParsedRequest): [status: number, body: object] {
+    const { verb, apiVersion, resource: plural, namespace, name = '', subresource } = request;
+    const resource = this.#resources.guess(apiVersion, plural, namespace !== undefined);
+    const key = namespace === undefined ? { name } : { namespace, name };
+    if (verb === 'list') return [200, this.#list(resource, request)];
+    if (verb === 'deletecollection') return [200, this.#deleteAll(resource, request)];
+    if (subresource === 'eviction') {
+      const { deleteOptions = {} } = request.body as { deleteOptions?: DeleteOptions };
+      this.#delete(resource, this.#existing(resource, key), deleteOptions);
+      return [201, { kind: 'Status', apiVersion: 'v1', status: 'Success' }];
+    }
+    if (verb === 'create') return [201, this.#create(request)];
+    if (verb === 'apply' && !this.#objects.has(idOf(resource, key))) return [201, this.#create(request)];
+    const found = this.#existing(resource, key);
+    if (verb === 'get') return [200, subresource === 'scale' ? scaleOf(found) : found];
+    if (verb === 'delete') return [200, this.#delete(resource, found, request.body ?? {})];
+    if (subresource === 'scale') return [200, scaleOf(this.#scale(resource, found, request))];
+    return [200, this.#update(resource, found, request)];
+  }
+
+  #existing(resource: Resource, key: ObjectKey): StoredObject {
+    const found = this.#objects.get(idOf(resource, key))?.object;
+    if (!found) throw new Refused(404, `${qualified(resource)} "${key.name}" not found`);
+    return found;
+  }
+
+  #create({ body, verb, namespace, query, subresource }: ParsedRequest): StoredObject {
+    const given = structuredClone(body) as StoredObject;
+    const metadata = { ...given.metadata, ...(namespace === undefined ? {} : { namespace }) };
+    if (metadata.resourceVersion)
+      throw new Refused(verb === 'apply' ? 409 : 400, 'resourceVersion should not be set on objects to be created');
+    const resource = this.#resources.ofObject({ ...given, metadata });
+    if (subresource) throw new Refused(404, `${qualified(resource)} "${metadata.name}" not found`);
+    if (!metadata.name && !metadata.generateName) {
+      throw new Refused(422, 'metadata.name: Required value: name or generateName is required');
+    }
+    this.#version += 1;
+    metadata.name ||= `${metadata.generateName}${this.#version.toString(36).padStart(5, '0')}`;
+    if (this.#objects.has(idOf(resource, metadata))) {
+      throw new Refused(409, `${qualified(resource)} "${metadata.name}" already exists`, { reason: 'AlreadyExists' });
+    }
+    const { status, ...rest } = given;
+    const kept = this.#hasStatus(resource) || status === undefined ? {} : { status };
+    const fixed = { ...metadata, ...this.#newMetadata(resource, given), resourceVersion: String(this.#version) };
+    const object = { ...rest, ...kept, metadata: fixed } as StoredObject;
+    const owners = this.#store(resource, object);
+    if (verb === 'apply') {
+      owners.apply({}, given, { manager: query.get('fieldManager') ?? '', force: true });
+    } else owners.changed({}, object, managerOf(query));
+    return object;
+  }
+
+  #update(resource: Resource, old: StoredObject, request: ParsedRequest): StoredObject {
+    const { verb, subresource, query, contentType } = request;
+    const owners = this.#objects.get(idOf(resource, old.metadata))?.owners ?? new FieldOwners(false);
+    const given = this.#given(resource, old, request, owners);
+    const { uid, resourceVersion } = given.metadata;
+    if (uid !== undefined && uid !== old.metadata.uid) {
+      if (verb === 'update')
+        throw new Refused(
+          409,
+          `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${old.metadata.uid}`,
+        );
+      throw new Refused(422, 'metadata.uid: Invalid value: field is immutable');
+    }
+    if (resourceVersion !== undefined && resourceVersion !== old.metadata.resourceVersion) {
+      throw new Refused(
+        409,
+        `Operation cannot be fulfilled on ${qualified(resource)} "${old.metadata.name}": the object has been modified; please apply your changes to the latest version and try again`,
+      );
+    }
+    const next = updated(old, given, { subresource, hasStatus: this.#hasStatus(resource) });
+    if (isSame(old, next)) return old;
+    if (contentType !== APPLY) owners.changed(old, next, managerOf(query));
+    return this.#replace(resource, next);
+  }
+
+  #given(
+    resource: Resource,
+    old: StoredObject,
+    { verb, body, contentType, query }: ParsedRequest,
+    owners: FieldOwners,
+  ): StoredObject {
+    if (verb === 'update') return structuredClone(body) as StoredObject;
+    if (contentType === APPLY) {
+      const options = { manager: query.get('fieldManager') ?? '', force: query.get('force') === 'true' };
+      return owners.apply(old, body as Json, options) as StoredObject;
+    }
+    switch (contentType) {
+      case 'application/merge-patch+json':
+        return mergePatch(structuredClone(old), body) as StoredObject;
+      case 'application/json-patch+json':
+        return jsonPatch(old, body) as StoredObject;
+      case 'application/strategic-merge-patch+json':
+        if (this.#resources.isBuiltIn(resource))
+          return strategicMergePatch(structuredClone(old), body as Json) as StoredObject;
+    }
+    throw new Refused(
+      415,
+      `the body of the request was in an unknown format: ${contentType} is not for ${qualified(resource)}`,
+    );
+  }
+
+  #scale(resource: Resource, old: StoredObject, request: ParsedRequest): StoredObject {
+    const { body, contentType } = request;
+    const given = contentType === 'application/json' ? body : mergePatch(structuredClone(scaleOf(old)), body);
+    const { metadata, spec } = given as { metadata: { resourceVersion?: string }; spec: { replicas?: number } };
+    const { resourceVersion = old.metadata.resourceVersion } = metadata;
+    const scaled = {
+      ...old,
+      metadata: { ...old.metadata, resourceVersion },
+      spec: { ...(old.spec as object), replicas: spec.replicas ?? 0 },
+    };
+    const { subresource: _, ...main } = request;
+    return this.#update(resource, old, { ...main, verb: 'update', body: scaled });
+  }
+
+  /** Stored with a new version, or removed, when nothing keeps it any more; then it is answered as it was, with its old version. */
+  #replace(resource: Resource, object: StoredObject): StoredObject {
+    this.#version += 1;
+    if (isGone(object)) {
+      this.#objects.delete(idOf(resource, object.metadata));
+      return object;
+    }
+    object.metadata = { ...object.metadata, resourceVersion: String(this.#version) };
+    this.#store(resource, object);
+    return object;
+  }
+
+  #delete(resource: Resource, old: StoredObject, options: DeleteOptions): object {
+    const { uid, resourceVersion } = options.preconditions ?? {};
+    const { metadata } = old;
+    if (
+      (uid !== undefined && uid !== metadata.uid) ||
+      (resourceVersion !== undefined && resourceVersion !== metadata.resourceVersion)
+    ) {
+      throw new Refused(409, `Precondition failed: the ${resource.kind} "${metadata.name}" is another one by now`);
+    }
+    const finalizers = [...finalizersFor(old, options)];
+    const grace = graceSeconds(resource, old, options);
+    const deletingSince = metadata.deletionTimestamp;
+    const next: StoredObject = {
+      ...old,
+      metadata: {
+        ...metadata,
+        ...(finalizers.length > 0 || metadata.finalizers ? { finalizers } : {}),
+        deletionTimestamp: deletingSince ?? timestamp(this.#now() + grace * 1000),
+        deletionGracePeriodSeconds: Math.min(metadata.deletionGracePeriodSeconds ?? grace, grace),
+        ...(metadata.generation === undefined || deletingSince ? {} : { generation: metadata.generation + 1 }),
+      },
+    };
+    if (isSame(old, next)) return old;
+    const answer = this.#replace(resource, next);
+    if (!isGone(next)) return answer;
+    const details = { name: metadata.name, kind: resource.plural, uid: metadata.uid };
+    return { kind: 'Status', apiVersion: 'v1', status: 'Success', details };
+  }
+
+  #deleteAll(resource: Resource, request: ParsedRequest): object {
+    const items = this.#selected(resource, request);
+    for (const item of items) this.#delete(resource, item, request.body ?? {});
+    return { ...listOf(resource), metadata: { resourceVersion: String(this.#version) }, items };
+  }
+
+  #list(resource: Resource, request: ParsedRequest): object {
+    const { query } = request;
+    const all = this.#selected(resource, request);
+    const limit = Number(query.get('limit') ?? 0) || all.length;
+    const [version = String(this.#version), from = '0'] = query.get('continue')?.split('.') ?? [];
+    // There is no history: a list that has changed meanwhile cannot be continued.
+    if (version !== String(this.#version)) throw new Refused(410, 'The provided continue parameter is too old');
+    const next = Number(from) + limit;
+    const isBuiltIn = this.#resources.isBuiltIn(resource);
+    const items = all.slice(Number(from), next).map(({ apiVersion, kind, ...item }) =>
+      // As the apiserver, whose typed lists leave out what their items are.
+      isBuiltIn ? item : { apiVersion, kind, ...item },
+    );
+    const metadata = {
+      resourceVersion: version || '1',
+      ...(next < all.length ? { continue: `${version}.${next}` } : {}),
+    };
+    return { ...listOf(resource), metadata, items };
+  }
+
+  #selected(resource: Resource, { namespace, query }: ParsedRequest): StoredObject[] {
+    const labels = parseLabelSelector(query.get('labelSelector') ?? '');
+    const fields = parseFieldSelector(query.get('fieldSelector') ?? '');
+    checkFields(resource, fields);
+    return this.#of(resource).filter(
+      (object) =>
+        fulfils(labels, object.metadata.labels) &&
+        isSelected(object, { fields, ...(namespace === undefined ? {} : { namespace }) }),
+    );
+  }
+
+  #of({ apiVersion, plural }: Resource): StoredObject[] {
+    const found = [...this.#objects.values()].filter(
+      ({ resource }) => resource.apiVersion === apiVersion && resource.plural === plural,
+    );
+    const order = ({ metadata: { namespace = '', name } }: StoredObject): string => `${namespace}/${name}`;
+    return found.map(({ object }) => object).toSorted((a, b) => (order(a) < order(b) ? -1 : 1));
+  }
+
+  #store(resource: Resource, object: StoredObject): FieldOwners {
+    const id = idOf(resource, object.metadata);
+    const owners = this.#objects.get(id)?.owners ?? new FieldOwners(this.#resources.isBuiltIn(resource));
+    this.#objects.set(id, { resource, object, owners });
+    return owners;
+  }
+
+  #newMetadata(resource: Resource, object: StoredObject): Partial<StoredObject['metadata']> {
+    this.#uids += 1;
+    const uid = `00000000-0000-4000-8000-${String(this.#uids).padStart(12, '0')}`;
+    // A ConfigMap has none, a custom resource always.
+    const counts = isJson(object.spec) || !this.#resources.isBuiltIn(resource);
+    return { uid, creationTimestamp: timestamp(this.#now()), ...(counts ? { generation: 1 } : {}) };
+  }
+
+  #hasStatus({ apiVersion, plural }: Resource): boolean {
+    const without = this.#options.withoutStatus ?? [];
+    return !without.some((each) => each.apiVersion === apiVersion && each.plural === plural);
+  }
+
+  #now(): number {
+    return (this.#options.now ?? Date.now)();
+  }
+}
+
+const idOf = ({ apiVersion, plural }: Resource, { namespace = '', name }: ObjectKey): string =>
+  `${apiVersion}/${plural}/${namespace}/${name}`;
+const managerOf = (query: URLSearchParams): string => query.get('fieldManager') ?? 'levelhook-function';
+const timestamp = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
+const listOf = ({ apiVersion, kind }: Resource) => ({ apiVersion, kind: `${kind}List` });
+
+/** `replicasets.apps`, as errors name a resource. */
+function qualified({ apiVersion, plural }: Resource): string {
+  return apiVersion.includes('/') ? `${plural}.${apiVersion.split('/', 1)[0]}` : plural;
+}
+
+function scaleOf({ metadata, spec, status }: StoredObject): object {
+  const { name, namespace, uid, resourceVersion, creationTimestamp } = metadata;
+  return {
+    apiVersion: 'autoscaling/v1',
+    kind: 'Scale',
+    metadata: { name, ...(namespace ? { namespace } : {}), uid, resourceVersion, creationTimestamp },
+    spec: { replicas: (spec as { replicas?: number } | undefined)?.replicas ?? 0 },
+    status: { replicas: (status as { replicas?: number } | undefined)?.replicas ?? 0 },
+  };
+}

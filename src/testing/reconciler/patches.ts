@@ -1,0 +1,121 @@
+import { isJson, isSame, type Json } from './json.ts';
+import { listForm } from './list-keys.ts';
+import { Refused } from './refusal.ts';
+
+/** RFC 7386. */
+export function mergePatch(target: unknown, patch: unknown): unknown {
+  if (!isJson(patch)) return patch;
+  const merged: Json = isJson(target) ? { ...target } : {};
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null) delete merged[name];
+    else merged[name] = mergePatch(merged[name], value);
+  }
+  return merged;
+}
+
+/** RFC 6902, as the apiserver takes it. */
+export function jsonPatch(target: unknown, operations: unknown): unknown {
+  if (!Array.isArray(operations)) throw new Refused(400, 'a JSON patch is a list of operations');
+  const root: Json = { '': structuredClone(target) };
+  for (const operation of operations as { op: string; path: string; from?: string; value?: unknown }[]) {
+    const { op, path, from = '', value } = operation;
+    if (op === 'test') {
+      if (!isSame(place(root, path).get(), value)) throw unprocessable(`testing value ${path} failed`);
+    } else if (op === 'remove') place(root, path).remove();
+    // Of a field that is not there too: the apiserver's library is not strict.
+    else if (op === 'replace') place(root, path).set(structuredClone(value));
+    else if (op === 'add') place(root, path).add(structuredClone(value));
+    else if (op === 'copy') place(root, path).add(structuredClone(place(root, from).get()));
+    else if (op === 'move') {
+      const moved = place(root, from).get();
+      place(root, from).remove();
+      place(root, path).add(moved);
+    } else throw unprocessable(`unknown operation "${op}"`);
+  }
+  return root[''];
+}
+
+function place(root: Json, path: string) {
+  const segments = path.split('/').map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
+  const last = segments.at(-1) ?? '';
+  const missing = (): Refused => unprocessable(`the path ${path} does not exist`);
+  let holder: unknown = root;
+  for (const segment of segments.slice(0, -1)) {
+    holder = Array.isArray(holder) ? holder[Number(segment)] : isJson(holder) ? holder[segment] : undefined;
+    if (holder === undefined) throw missing();
+  }
+  const at = Array.isArray(holder) ? (last === '-' ? holder.length : Number(last)) : 0;
+  const get = (): unknown => {
+    const value = Array.isArray(holder) ? (holder[at] as unknown) : isJson(holder) ? holder[last] : undefined;
+    if (value === undefined) throw missing();
+    return value;
+  };
+  const set = (value: unknown): void => {
+    if (Array.isArray(holder)) holder[at] = value;
+    else if (isJson(holder)) holder[last] = value;
+    else throw missing();
+  };
+  return {
+    get,
+    set,
+    add(value: unknown): void {
+      if (!Array.isArray(holder)) set(value);
+      else if (!(at >= 0 && at <= holder.length)) throw missing();
+      else holder.splice(at, 0, value);
+    },
+    remove(): void {
+      get();
+      if (Array.isArray(holder)) holder.splice(at, 1);
+      else if (isJson(holder)) delete holder[last];
+    },
+  };
+}
+
+function unprocessable(why: string): Refused {
+  return new Refused(422, `the server rejected our request due to an error in our request: ${why}`);
+}
+
+const DELETE_FROM = '$deleteFromPrimitiveList/';
+
+/**
+ * Kubernetes' strategic merge patch (apimachinery, pkg/util/strategicpatch) of a built-in kind, with the directives `$patch`, `$retainKeys` and
+ * `$deleteFromPrimitiveList`. `$setElementOrder` is not looked at: items that stay are in their old order, new ones after them.
+ */
+export function strategicMergePatch(target: unknown, patch: Json): Json {
+  const { $patch, $retainKeys, ...fields } = patch;
+  const old = isJson(target) ? target : {};
+  if ($patch === 'replace') return fields;
+  if ($patch === 'delete') return {};
+  const retained = Array.isArray($retainKeys) ? new Set<unknown>($retainKeys) : undefined;
+  const merged: Json = Object.fromEntries(Object.entries(old).filter(([name]) => retained?.has(name) ?? true));
+  for (const [name, value] of Object.entries(fields)) {
+    if (name.startsWith('$setElementOrder/')) continue;
+    if (name.startsWith(DELETE_FROM)) {
+      const field = name.slice(DELETE_FROM.length);
+      const gone = value as unknown[];
+      merged[field] = ((merged[field] ?? []) as unknown[]).filter((item) => !gone.includes(item));
+    } else if (value === null || (isJson(value) && value['$patch'] === 'delete')) delete merged[name];
+    else if (isJson(value)) merged[name] = strategicMergePatch(merged[name], value);
+    else if (Array.isArray(value)) merged[name] = mergeList(name, merged[name] as unknown[] | undefined, value);
+    else merged[name] = value;
+  }
+  return merged;
+}
+
+function mergeList(field: string, old: readonly unknown[] | undefined, patch: readonly unknown[]): unknown[] {
+  const directive = (item: unknown): unknown => (isJson(item) ? item['$patch'] : undefined);
+  const rest = patch.filter((item) => directive(item) !== 'replace');
+  if (rest.length < patch.length) return rest;
+  const form = listForm(field, [...(old ?? []), ...patch], true);
+  if (form === 'atomic') return [...patch];
+  if (form === 'set') return [...new Set([...(old ?? []), ...patch])];
+  const merged = (old ?? []).map((item) => item as Json);
+  for (const item of patch as Json[]) {
+    const at = merged.findIndex((each) => each[form.key] === item[form.key]);
+    if (directive(item) === 'delete') {
+      if (at >= 0) merged.splice(at, 1);
+    } else if (at < 0) merged.push(strategicMergePatch({}, item));
+    else merged[at] = strategicMergePatch(merged[at], item);
+  }
+  return merged;
+}

@@ -1,0 +1,52 @@
+/** What the apiserver answers to a request that it does not carry out. */
+export interface Refusal {
+  readonly code: number;
+  /** Default: the one that Kubernetes has for the code. */
+  readonly reason?: string;
+  readonly message?: string;
+  readonly causes?: readonly { readonly reason: string; readonly message?: string; readonly field?: string }[];
+  /** As `Retry-After`. Default: none. */
+  readonly retryAfterSeconds?: number;
+}
+
+/** A refusal on its way out of the memory apiserver. */
+export class Refused extends Error {
+  override readonly name = 'Refused';
+  readonly refusal: Refusal;
+
+  constructor(code: number, message: string, more: Omit<Refusal, 'code' | 'message'> = {}) {
+    super(message);
+    this.refusal = { code, message, ...more };
+  }
+}
+
+const REASONS: Readonly<Record<number, string>> = {
+  400: 'BadRequest',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'NotFound',
+  405: 'MethodNotAllowed',
+  409: 'Conflict',
+  410: 'Expired',
+  415: 'UnsupportedMediaType',
+  422: 'Invalid',
+  429: 'TooManyRequests',
+  500: 'InternalError',
+  503: 'ServiceUnavailable',
+  504: 'Timeout',
+};
+
+/** The answer as the apiserver writes it: a `Status`. */
+export function answerOf(refusal: Refusal): { status: number; body: string; retryAfter: string | null } {
+  const { code, reason = REASONS[code] ?? '', causes, retryAfterSeconds } = refusal;
+  const message = refusal.message ?? `refused by the test with ${code} ${reason}`;
+  const details = {
+    ...(causes ? { causes } : {}),
+    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+  };
+  return {
+    status: code,
+    body: JSON.stringify({ kind: 'Status', apiVersion: 'v1', status: 'Failure', code, reason, message, details }),
+    retryAfter: retryAfterSeconds === undefined ? null : String(retryAfterSeconds),
+  };
+}

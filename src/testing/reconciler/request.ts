@@ -1,0 +1,56 @@
+import type { ApiTransportRequest } from '../../function/api-transport.ts';
+
+/** Kubernetes' verbs, as rules of RBAC have them, but for `apply`: to RBAC it is a `patch`. */
+export type Verb = 'get' | 'list' | 'create' | 'update' | 'patch' | 'apply' | 'delete' | 'deletecollection';
+
+/** One request to the apiserver. */
+export interface ApiserverRequest {
+  readonly verb: Verb;
+  readonly apiVersion: string;
+  /** The plural, as in its path: `configmaps`. */
+  readonly resource: string;
+  /** `status`, `scale`, `eviction`. */
+  readonly subresource?: string;
+  readonly namespace?: string;
+  /** Absent for a list, a deletecollection, and a create that leaves the name to the apiserver. */
+  readonly name?: string;
+  /** Decoded. Absent when there is none. */
+  readonly body?: unknown;
+}
+
+export interface ParsedRequest extends ApiserverRequest {
+  readonly contentType: string;
+  readonly query: URLSearchParams;
+}
+
+const VERBS = { POST: 'create', PUT: 'update', PATCH: 'patch', GET: 'get', DELETE: 'delete' } as const;
+export const APPLY = 'application/apply-patch+yaml';
+
+/** @throws TypeError for a path that is no resource's: `/version`, `/healthz` */
+export function parseRequest({ method, path, body, contentType = '' }: ApiTransportRequest): ParsedRequest {
+  const { pathname, searchParams } = new URL(path, 'http://apiserver');
+  const found = /^[/](?:api[/](v1)|apis[/]([^/]+[/][^/]+))[/](.+)$/.exec(pathname);
+  if (!found) throw new TypeError(`${pathname} is not the path of a resource`);
+  const parts = (found[3] ?? '').split('/').map(decodeURIComponent);
+  // `namespaces/x/status` is of a namespace, `namespaces/x/pods` is in one.
+  const isOfNamespace = parts.length < 3 || ['status', 'finalize'].includes(parts[2] ?? '');
+  const namespace = parts[0] === 'namespaces' && !isOfNamespace ? parts.splice(0, 2)[1] : undefined;
+  const [resource = '', given, subresource] = parts;
+  const value: unknown = body === undefined ? undefined : JSON.parse(body);
+  const name = given ?? (method === 'POST' ? nameIn(value) : undefined);
+  const verb = contentType === APPLY ? 'apply' : VERBS[method];
+  const plain = {
+    verb: given !== undefined ? verb : verb === 'get' ? 'list' : verb === 'delete' ? 'deletecollection' : verb,
+    apiVersion: found[1] ?? found[2] ?? '',
+    resource,
+    ...(subresource === undefined ? {} : { subresource }),
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(name === undefined ? {} : { name }),
+    ...(value === undefined ? {} : { body: value }),
+  } as const;
+  return { ...plain, contentType, query: searchParams };
+}
+
+function nameIn(body: unknown): string | undefined {
+  return (body as { metadata?: { name?: string } } | undefined)?.metadata?.name;
+}

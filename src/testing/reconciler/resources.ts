@@ -1,0 +1,40 @@
+import { formatKind, type KubernetesObject, resource as resourceOf, type Resource } from '../../core/index.ts';
+import * as kinds from '../../function/kinds/index.ts';
+
+/** The kinds of one memory apiserver: Kubernetes' own, those that a test names, and others by the rule that most follow. */
+export class Resources {
+  readonly #byPath = new Map<string, Resource>();
+  readonly #byKind = new Map<string, Resource>();
+  readonly #builtIn: ReadonlySet<string>;
+
+  constructor(custom: readonly Resource[]) {
+    const builtIn: readonly Resource[] = Object.values(kinds);
+    this.#builtIn = new Set(builtIn.map(formatKind));
+    for (const each of [...builtIn, ...custom]) this.#add(each);
+  }
+
+  ofPath(apiVersion: string, plural: string): Resource | undefined {
+    return this.#byPath.get(`${apiVersion}/${plural}`);
+  }
+
+  /** By `resource(apiVersion, kind)` when nobody has said how it is written; namespaced when the object is. */
+  ofObject({ apiVersion, kind, metadata }: KubernetesObject): Resource {
+    const known = this.#byKind.get(formatKind({ apiVersion, kind }));
+    return known ?? this.#add(resourceOf(apiVersion, kind, { namespaced: Boolean(metadata.namespace) }));
+  }
+
+  isBuiltIn(resource: Resource): boolean {
+    return this.#builtIn.has(formatKind(resource));
+  }
+
+  /** For a kind of which only the path is known, until an object says more. */
+  guess(apiVersion: string, plural: string, namespaced: boolean): Resource {
+    return this.ofPath(apiVersion, plural) ?? { apiVersion, kind: '', plural, namespaced };
+  }
+
+  #add(each: Resource): Resource {
+    this.#byPath.set(`${each.apiVersion}/${each.plural}`, each);
+    this.#byKind.set(formatKind(each), each);
+    return each;
+  }
+}

@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto';
+import { type Logger, type ObjectKey, type Resource, silentLogger } from '../../core/index.ts';
+import { CONTRACT_VERSION, type Reason, type RequestResult } from '../../contract/index.ts';
+import type { CacheReader } from '../../function/cache-reader.ts';
+import type { Controller } from '../../function/controller.ts';
+import { runTrigger } from '../../function/runtime.ts';
+import type { RecordedRequest, TestApiserver } from './test-apiserver.ts';
+import { everythingOf, liveCache } from './test-context.ts';
+
+export interface RunReconcilerOptions {
+  /** Where the reconciler writes, and what it reads as its cache. */
+  readonly apiserver: TestApiserver;
+  /** What it reads instead as its cache: an older state, for instance. Default: the apiserver as it is. */
+  readonly cache?: CacheReader;
+  /** 1 for the first run since the key last succeeded, which is the default. */
+  readonly attempt?: number;
+  /** Default: none. */
+  readonly reasons?: readonly Reason[];
+  /** Default: the controller's own `timeoutSeconds`, or 15. */
+  readonly timeoutSeconds?: number;
+  /** Aborted as if the gateway had hung up. Default: never. */
+  readonly signal?: AbortSignal;
+  /** Default: nothing is logged. */
+  readonly logger?: Logger;
+}
+
+/** One run, and what came of it. */
+export interface ReconcilerRun {
+  /** What the gateway would be told: `{ status: 'done', requeueAfterSeconds, writes }`, an error to retry, a terminal one, or unknown. */
+  readonly outcome: RequestResult;
+  /** What the reconciler threw. Undefined when it did not. */
+  readonly error: unknown;
+  /** The requests of this run that change something, in their order, the refused ones included. */
+  readonly writes: readonly RecordedRequest[];
+}
+
+/**
+ * Runs a controller's reconciler once for one key, through the same runtime as in production, but without a gateway: no signature, no
+ * queue, no cache. Never rejects for what the reconciler does.
+ *
+ * ```ts
+ * const apiserver = new MemoryApiserver({ objects: [source] });
+ * const { outcome, writes } = await runReconciler(greeting, { namespace: 'a', name: 'ann' }, { apiserver });
+ * expect(outcome.status).toBe('done');
+ * expect(writes).toMatchObject([{ verb: 'create', resource: 'configmaps', name: 'ann-greeting' }]);
+ * ```
+ */
+export async function runReconciler(
+  controller: Controller,
+  key: ObjectKey,
+  options: RunReconcilerOptions,
+): Promise<ReconcilerRun> {
+  const { apiserver, attempt = 1, reasons = [], logger = silentLogger } = options;
+  const { timeoutSeconds = controller.timeoutSeconds ?? 15, signal: hangUp = new AbortController().signal } = options;
+  const { namespace, name } = key;
+  const before = apiserver.requests.length;
+  let thrown: unknown;
+  const observed: Controller = {
+    ...controller,
+    async run(request, context) {
+      try {
+        return await controller.run(request, context);
+      } catch (error) {
+        thrown = error;
+        throw error;
+      }
+    },
+  };
+  const now = Date.now();
+  const location = everythingOf(declaredBy(controller));
+  const deadlineMs = now + timeoutSeconds * 1000;
+  const [outcome] = await runTrigger(
+    observed,
+    {
+      version: CONTRACT_VERSION,
+      controller: controller.name,
+      deadline: new Date(deadlineMs).toISOString(),
+      remainingSeconds: timeoutSeconds,
+      cache: location,
+      requests: [{ ...(namespace === undefined ? {} : { namespace }), name, attempt, run: 1, reasons }],
+    },
+    {
+      cache: (signal) => options.cache ?? liveCache(apiserver, location, { signal, deadlineMs }),
+      api: apiserver.transport,
+      log: logger,
+      reconcileId: randomUUID(),
+      hangUp,
+      now: Date.now,
+    },
+  );
+  if (!outcome) throw new Error('the runtime gave no result');
+  const writes = apiserver.requests.slice(before).filter(({ verb }) => verb !== 'get' && verb !== 'list');
+  // Detached from the run, which may have left work behind.
+  return { outcome: structuredClone(outcome), error: thrown, writes };
+}
+
+function declaredBy({ for: own, owns = [], watches = [], reads = [] }: Controller): Resource[] {
+  return [own, ...owns, ...watches, ...reads].map((source) => ('resource' in source ? source.resource : source));
+}

@@ -1,0 +1,83 @@
+import type { KubernetesObject, ObjectMeta, Resource } from '../../core/index.ts';
+import { isSame } from './json.ts';
+import { Refused } from './refusal.ts';
+
+/** What is in the store. */
+export interface StoredObject extends KubernetesObject {
+  metadata: ObjectMeta & { deletionGracePeriodSeconds?: number };
+  spec?: unknown;
+  status?: unknown;
+  [field: string]: unknown;
+}
+
+/**
+ * What becomes of an object when it is written, as registry/rest/update.go has it: what the apiserver alone sets stays, the one of status and the
+ * rest that was not meant stays, and the generation counts changes of what is asked for.
+ */
+export function updated(
+  old: StoredObject,
+  given: StoredObject,
+  { subresource, hasStatus }: { subresource: string | undefined; hasStatus: boolean },
+): StoredObject {
+  const { uid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds, generation } = old.metadata;
+  const fixed = { uid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds, generation };
+  const { name, namespace, resourceVersion } = old.metadata;
+  const metadata = { ...given.metadata, ...fixed, name, namespace, resourceVersion } as StoredObject['metadata'];
+  for (const [field, value] of Object.entries(metadata)) {
+    if (value === undefined) delete metadata[field as keyof ObjectMeta];
+  }
+  if (subresource === 'status') {
+    const { status: _, ...rest } = old;
+    return { ...rest, ...(given.status === undefined ? {} : { status: given.status }) };
+  }
+  checkFinalizers(old, metadata);
+  const { status, ...rest } = { ...given, apiVersion: old.apiVersion, kind: old.kind, metadata };
+  const kept = hasStatus ? old.status : status;
+  const next = { ...rest, ...(kept === undefined ? {} : { status: kept }) } as StoredObject;
+  if (generation !== undefined && !isSame(desired(old), desired(next))) next.metadata.generation = generation + 1;
+  return next;
+}
+
+function checkFinalizers(old: StoredObject, { finalizers = [] }: ObjectMeta): void {
+  const before = old.metadata.finalizers ?? [];
+  const added = finalizers.filter((each) => !before.includes(each));
+  if (!old.metadata.deletionTimestamp || added.length === 0) return;
+  const what = 'metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted';
+  throw new Refused(422, `${what}, found new finalizers ${JSON.stringify(added)}`);
+}
+
+/** All but metadata and status. */
+function desired({ metadata: _, status: __, ...rest }: StoredObject): object {
+  return rest;
+}
+
+/** As the registry's `ShouldDeleteDuringUpdate`. */
+export function isGone({ metadata }: StoredObject): boolean {
+  const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = metadata;
+  return deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
+}
+
+export interface DeleteOptions {
+  readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
+  readonly propagationPolicy?: string;
+  readonly gracePeriodSeconds?: number;
+}
+
+/** The finalizers that an object has when it is deleted so. */
+export function finalizersFor({ metadata }: StoredObject, { propagationPolicy }: DeleteOptions): readonly string[] {
+  const rest = (metadata.finalizers ?? []).filter((each) => each !== 'orphan' && each !== 'foregroundDeletion');
+  if (propagationPolicy === 'Orphan') return [...rest, 'orphan'];
+  if (propagationPolicy === 'Foreground') return [...rest, 'foregroundDeletion'];
+  return propagationPolicy === undefined ? (metadata.finalizers ?? []) : rest;
+}
+
+/** A pod on a node, and not at its end, has time to stop: its kubelet says when it has. */
+export function graceSeconds(resource: Resource, object: StoredObject, options: DeleteOptions): number {
+  const { spec, status } = object as {
+    spec?: { nodeName?: string; terminationGracePeriodSeconds?: number };
+    status?: { phase?: string };
+  };
+  const runs = spec?.nodeName && status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
+  if (resource.kind !== 'Pod' || resource.apiVersion !== 'v1' || !runs) return 0;
+  return options.gracePeriodSeconds ?? spec.terminationGracePeriodSeconds ?? 30;
+}

@@ -1,0 +1,49 @@
+import { formatKind, type Logger, type Resource, silentLogger } from '../../core/index.ts';
+import type { CacheLocation } from '../../contract/index.ts';
+import { ApiWriter } from '../../function/api-writer.ts';
+import type { Context } from '../../function/controller.ts';
+import { LiveReader } from './live-reader.ts';
+import type { TestApiserver } from './test-apiserver.ts';
+
+export interface TestContextOptions {
+  readonly apiserver: TestApiserver;
+  /** The kinds that the cache has. */
+  readonly cached?: readonly Resource[];
+  /** Default: 15. */
+  readonly timeoutSeconds?: number;
+  /** Aborted as if the gateway had hung up. Default: never. */
+  readonly signal?: AbortSignal;
+  /** Default: nothing is logged. */
+  readonly logger?: Logger;
+}
+
+/** What a run is given, for a test of a part of a reconciler. For all of it see `runReconciler`. */
+export function testContext({
+  apiserver,
+  cached = [],
+  logger = silentLogger,
+  ...options
+}: TestContextOptions): Context {
+  const { timeoutSeconds = 15, signal = new AbortController().signal } = options;
+  const deadlineMs = Date.now() + timeoutSeconds * 1000;
+  return {
+    cache: liveCache(apiserver, everythingOf(cached), { signal, deadlineMs }),
+    api: new ApiWriter(apiserver.transport, { signal, deadlineMs }),
+    log: logger,
+    signal,
+  };
+}
+
+/** Its requests are not among those of the function. */
+export function liveCache(
+  apiserver: TestApiserver,
+  location: CacheLocation,
+  run: { signal: AbortSignal; deadlineMs: number },
+): LiveReader {
+  return new LiveReader(new ApiWriter(apiserver.direct, run), location);
+}
+
+/** A cache of all objects of these kinds. */
+export function everythingOf(resources: readonly Resource[]): CacheLocation {
+  return { views: Object.fromEntries(resources.map((each) => [formatKind(each), [{ prefix: 'test' }]])) };
+}

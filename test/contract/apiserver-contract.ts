@@ -1,0 +1,422 @@
+import { describe, expect, it } from 'vitest';
+import { type KubernetesObject, type ObjectKey, type Resource, silentLogger } from '../../src/core/index.ts';
+import {
+  ApiWriter,
+  ensureFinalizer,
+  EventRecorder,
+  type NewObject,
+  type Patch,
+  removeFinalizer,
+} from '../../src/function/index.ts';
+import { ConfigMap, Deployment, Pod, ReplicaSet, Service } from '../../src/function/kinds/index.ts';
+import type { TestApiserver } from '../../src/testing/index.ts';
+import { uniqueName } from '../harness/levelhook.ts';
+
+/** A custom kind with status and scale subresources, whose fields are not declared. */
+export interface Site extends KubernetesObject {
+  spec?: { replicas?: number; title?: string; list?: readonly object[] };
+  status?: Record<string, unknown>;
+}
+
+export interface ApiserverWorld {
+  readonly apiserver: TestApiserver;
+  /** Exists. */
+  readonly namespace: string;
+  readonly Site: Resource<Site>;
+}
+
+/** What every apiserver that a reconciler is tested with does. Run for the one in memory and for a real one. */
+export function apiserverContract(name: string, world: () => ApiserverWorld): void {
+  const api = () =>
+    new ApiWriter(world().apiserver.transport, {
+      signal: new AbortController().signal,
+      deadlineMs: Date.now() + 30_000,
+    });
+  const key = (stem: string): ObjectKey & { namespace: string } => ({
+    namespace: world().namespace,
+    name: uniqueName(stem),
+  });
+  const code = (of: number) => expect.objectContaining({ code: of });
+  const configMap = (more: Partial<KubernetesObject['metadata']> = {}, data: Record<string, string> = { a: '1' }) =>
+    api().create(ConfigMap, { metadata: { ...key('map'), ...more }, data });
+  const deployment = (at: ObjectKey): NewObject<Deployment> => ({
+    metadata: { ...at, labels: { app: at.name } },
+    spec: {
+      replicas: 1,
+      // Its own: a Deployment adopts what matches.
+      selector: { matchLabels: { app: at.name } },
+      template: {
+        metadata: { labels: { app: at.name } },
+        spec: {
+          containers: [
+            { name: 'main', image: 'main:1', env: [{ name: 'A', value: '1' }] },
+            { name: 'side', image: 'side:1' },
+          ],
+        },
+      },
+    },
+  });
+  const site = (spec: Site['spec'] = { title: 'x' }) => api().create(Site(), { metadata: key('site'), spec });
+  const Site = () => world().Site;
+
+  describe(`${name}: versions`, () => {
+    it('grow with each change, and stay when nothing changes', async () => {
+      const made = await configMap();
+      const patched = await api().patch(ConfigMap, made.metadata, { type: 'merge', body: { data: { b: '2' } } });
+      expect(BigInt(patched.metadata.resourceVersion)).toBeGreaterThan(BigInt(made.metadata.resourceVersion));
+      const same = await api().patch(ConfigMap, made.metadata, { type: 'merge', body: { data: { b: '2' } } });
+      expect(same.metadata.resourceVersion).toBe(patched.metadata.resourceVersion);
+      const { items, version } = await api().list(ConfigMap, { namespace: world().namespace });
+      expect(BigInt(version)).toBeGreaterThanOrEqual(BigInt(patched.metadata.resourceVersion));
+      expect(items.find(({ metadata }) => metadata.uid === made.metadata.uid)).toMatchObject({
+        data: { a: '1', b: '2' },
+      });
+    });
+
+    it('refuse a write made of an older one', async () => {
+      const made = await configMap();
+      await api().patch(ConfigMap, made.metadata, { type: 'merge', body: { data: { b: '2' } } });
+      await expect(api().replace(ConfigMap, made)).rejects.toMatchObject({ code: 409, reason: 'Conflict' });
+      const { resourceVersion } = made.metadata;
+      const body = { metadata: { resourceVersion }, data: { c: '3' } };
+      await expect(api().patch(ConfigMap, made.metadata, { type: 'merge', body })).rejects.toEqual(code(409));
+      const preconditions = { resourceVersion };
+      await expect(api().delete(ConfigMap, made.metadata, { preconditions })).rejects.toEqual(code(409));
+    });
+
+    it('may be left out of a replace, which then takes what is there', async () => {
+      const made = await configMap();
+      await api().patch(ConfigMap, made.metadata, { type: 'merge', body: { data: { b: '2' } } });
+      const { resourceVersion: _, ...metadata } = made.metadata;
+      const replaced = await api().replace(ConfigMap, { ...made, metadata: metadata as typeof made.metadata });
+      expect(replaced.data).toEqual({ a: '1' });
+    });
+  });
+
+  describe(`${name}: names and identity`, () => {
+    it('are completed, and unique', async () => {
+      const { namespace } = world();
+      const one = await api().create(ConfigMap, { metadata: { namespace, generateName: 'some-' } });
+      const two = await api().create(ConfigMap, { metadata: { namespace, generateName: 'some-' } });
+      expect(one.metadata.name).toMatch(/^some-[a-z0-9]{5}$/);
+      expect(two.metadata.name).not.toBe(one.metadata.name);
+      expect(two.metadata.uid).not.toBe(one.metadata.uid);
+      expect(Date.parse(one.metadata.creationTimestamp ?? '')).toBeGreaterThan(Date.now() - 60_000);
+      const taken = api().create(ConfigMap, { metadata: { namespace, name: one.metadata.name } });
+      await expect(taken).rejects.toMatchObject({ code: 409, reason: 'AlreadyExists' });
+      await expect(api().create(ConfigMap, { metadata: { namespace } })).rejects.toEqual(code(422));
+    });
+
+    it('are asked for what is not there', async () => {
+      expect(await api().get(ConfigMap, key('absent'))).toBeUndefined();
+      await expect(api().patch(ConfigMap, key('absent'), { type: 'merge', body: {} })).rejects.toEqual(code(404));
+      await expect(api().delete(ConfigMap, key('absent'))).rejects.toEqual(code(404));
+    });
+
+    it('do not change, and another UID is another object', async () => {
+      const made = await configMap();
+      const uid = '00000000-0000-4000-8000-ffffffffffff';
+      for (const type of ['merge', 'strategic'] as const) {
+        const patch = { type, body: { metadata: { uid } } };
+        await expect(api().patch(ConfigMap, made.metadata, patch)).rejects.toEqual(code(type === 'merge' ? 422 : 422));
+      }
+      const other = { ...made, metadata: { ...made.metadata, uid } };
+      await expect(api().replace(ConfigMap, other)).rejects.toEqual(code(409));
+      await expect(api().delete(ConfigMap, made.metadata, { preconditions: { uid } })).rejects.toEqual(code(409));
+      const dated = { metadata: { creationTimestamp: '2020-01-01T00:00:00Z', generation: 99 } };
+      const patched = await api().patch(ConfigMap, made.metadata, { type: 'merge', body: dated });
+      expect(patched.metadata.creationTimestamp).toBe(made.metadata.creationTimestamp);
+      expect(patched.metadata.generation).toBeUndefined();
+    });
+  });
+
+  describe(`${name}: patches`, () => {
+    it.each<[string, Patch, unknown]>([
+      ['merge', { type: 'merge', body: { data: { a: null, b: '2' } } }, { b: '2' }],
+      ['JSON', { type: 'json', body: [{ op: 'move', from: '/data/a', path: '/data/b' }] }, { b: '1' }],
+      [
+        'JSON with a test',
+        {
+          type: 'json',
+          body: [
+            { op: 'test', path: '/data/a', value: '1' },
+            { op: 'add', path: '/metadata/annotations', value: {} },
+            { op: 'add', path: '/metadata/annotations/x.io~1y', value: '3' },
+            { op: 'replace', path: '/data/new', value: '3' },
+            { op: 'copy', from: '/data/a', path: '/data/z' },
+            { op: 'remove', path: '/data/a' },
+          ],
+        },
+        { new: '3', z: '1' },
+      ],
+      ['strategic', { type: 'strategic', body: { data: { a: null, c: '3' } } }, { c: '3' }],
+    ])('%s', async (_, patch, data) => {
+      const made = await configMap();
+      expect((await api().patch(ConfigMap, made.metadata, patch)).data).toEqual(data);
+    });
+
+    it.each<[string, object[]]>([
+      ['a test that fails', [{ op: 'test', path: '/data/a', value: '2' }]],
+      ['a path that is not there', [{ op: 'remove', path: '/data/none' }]],
+    ])('JSON is refused for %s', async (_, body) => {
+      const made = await configMap();
+      await expect(api().patch(ConfigMap, made.metadata, { type: 'json', body })).rejects.toEqual(code(422));
+    });
+
+    it('strategic merge lists by their keys, and knows its directives', async () => {
+      const made = await api().create(Deployment, deployment(key('strategic')));
+      const containers = [
+        { name: 'main', env: [{ name: 'B', value: '2' }] },
+        { name: 'side', $patch: 'delete' },
+        { name: 'new', image: 'new:1' },
+      ];
+      const metadata = { labels: { app: null, more: 'yes' }, finalizers: ['example.com/a'] };
+      const body = { metadata, spec: { template: { spec: { containers } } } };
+      const patched = await api().patch(Deployment, made.metadata, { type: 'strategic', body });
+      const inside = patched.spec?.template.spec?.containers ?? [];
+      expect(inside.map((each) => each.name)).toEqual(expect.arrayContaining(['main', 'new']));
+      expect(inside).toHaveLength(2);
+      expect(inside.find((each) => each.name === 'main')).toMatchObject({ image: 'main:1' });
+      expect(inside.find((each) => each.name === 'main')?.env).toEqual(
+        expect.arrayContaining([
+          { name: 'A', value: '1' },
+          { name: 'B', value: '2' },
+        ]),
+      );
+      expect(patched.metadata).toMatchObject({ labels: { more: 'yes' }, finalizers: ['example.com/a'] });
+      expect(patched.metadata.labels).not.toHaveProperty('app');
+      const drop = { metadata: { '$deleteFromPrimitiveList/finalizers': ['example.com/a'] } };
+      const dropped = await api().patch(Deployment, made.metadata, { type: 'strategic', body: drop });
+      expect(dropped.metadata.finalizers ?? []).toEqual([]);
+    });
+
+    it('strategic owns and disowns by UID', async () => {
+      const made = await configMap();
+      // One that exists: the garbage collector looks.
+      const { name: ownerName, uid } = (await configMap()).metadata;
+      const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: ownerName, uid };
+      const own = (ownerReferences: object[]) =>
+        api().patch(ConfigMap, made.metadata, { type: 'strategic', body: { metadata: { ownerReferences } } });
+      const disown = { $patch: 'delete', uid: owner.uid };
+      expect((await own([disown])).metadata.ownerReferences ?? []).toEqual([]);
+      expect((await own([owner])).metadata.ownerReferences).toEqual([owner]);
+      expect((await own([disown])).metadata.ownerReferences ?? []).toEqual([]);
+    });
+
+    it('strategic is not for custom kinds', async () => {
+      const made = await site();
+      await expect(api().patch(Site(), made.metadata, { type: 'strategic', body: {} })).rejects.toEqual(code(415));
+    });
+  });
+
+  describe(`${name}: apply`, () => {
+    const mine = { fieldManager: 'mine' };
+    const yours = { fieldManager: 'yours' };
+
+    it('creates, changes, and takes away what is applied no more, but for what others own', async () => {
+      const at = key('applied');
+      await api().apply(ConfigMap, { metadata: { ...at, labels: { l: '1' } }, data: { a: '1', b: '2' } }, mine);
+      await api().apply(ConfigMap, { metadata: at, data: { b: '2', c: '3' } }, yours);
+      const applied = await api().apply(ConfigMap, { metadata: at, data: { a: '9' } }, mine);
+      expect(applied.data).toEqual({ a: '9', b: '2', c: '3' });
+      expect(applied.metadata.labels ?? {}).toEqual({});
+    });
+
+    it('refuses what another manager owns, and names it, unless forced', async () => {
+      const at = key('conflict');
+      await api().apply(ConfigMap, { metadata: at, data: { a: '1' } }, mine);
+      const refused = api().apply(ConfigMap, { metadata: at, data: { a: '2' } }, yours);
+      await expect(refused).rejects.toMatchObject({
+        code: 409,
+        message: expect.stringContaining('conflict with "mine"'),
+        status: { details: { causes: [{ reason: 'FieldManagerConflict', field: '.data.a' }] } },
+      });
+      const forced = await api().apply(ConfigMap, { metadata: at, data: { a: '2' } }, { ...yours, force: true });
+      expect(forced.data).toEqual({ a: '2' });
+      await expect(api().apply(ConfigMap, { metadata: at, data: { a: '1' } }, mine)).rejects.toEqual(code(409));
+      const left = await api().apply(ConfigMap, { metadata: at }, mine);
+      expect(left.data).toEqual({ a: '2' });
+    });
+
+    it('loses to other kinds of writes what they change', async () => {
+      const at = key('overwritten');
+      await api().apply(ConfigMap, { metadata: at, data: { a: '1', b: '2' } }, mine);
+      await api().patch(ConfigMap, at, { type: 'merge', body: { data: { a: '2' } } });
+      await expect(api().apply(ConfigMap, { metadata: at, data: { a: '1' } }, mine)).rejects.toEqual(code(409));
+      // Given up, and so left to whoever has it now.
+      const left = await api().apply(ConfigMap, { metadata: at }, mine);
+      expect(left.data).toEqual({ a: '2' });
+    });
+
+    it('knows the items of lists by their keys', async () => {
+      const at = key('items');
+      await api().create(Deployment, deployment(at));
+      const container = (each: object) => ({ spec: { template: { spec: { containers: [each] } } } }) as object;
+      const add = { name: 'extra', image: 'extra:1' };
+      const applied = await api().apply(Deployment, { metadata: at, ...container(add) }, mine);
+      expect(applied.spec?.template.spec?.containers.map((each) => each.name)).toEqual(['main', 'side', 'extra']);
+      const dropped = await api().apply(Deployment, { metadata: at }, mine);
+      expect(dropped.spec?.template.spec?.containers.map((each) => each.name)).toEqual(['main', 'side']);
+      const taken = api().apply(Deployment, { metadata: at, ...container({ name: 'main', image: 'other' }) }, mine);
+      await expect(taken).rejects.toEqual(code(409));
+    });
+
+    it('of a status leaves the rest alone', async () => {
+      const made = await site();
+      const { name: own } = made.metadata;
+      const status = { metadata: { namespace: world().namespace, name: own }, status: { phase: 'Up' } };
+      const applied = await api().apply(Site(), status, { ...mine, subresource: 'status' });
+      expect(applied).toMatchObject({ spec: { title: 'x' }, status: { phase: 'Up' } });
+    });
+  });
+
+  describe(`${name}: status, scale and generation`, () => {
+    it('keeps a status out of other writes, and everything else out of those of the status', async () => {
+      const at = key('status');
+      const made = await api().create(Site(), {
+        metadata: at,
+        spec: { title: 'x' },
+        status: { phase: 'Up' },
+      } as object as NewObject<Site>);
+      expect(made.status).toBeUndefined();
+      const withStatus = await api().replace(Site(), { ...made, spec: {}, status: { phase: 'Up' } }, 'status');
+      expect(withStatus).toMatchObject({ spec: { title: 'x' }, status: { phase: 'Up' } });
+      const body = { spec: { title: 'y' }, status: { phase: 'Down' } };
+      const patched = await api().patch(Site(), at, { type: 'merge', body });
+      expect(patched).toMatchObject({ spec: { title: 'y' }, status: { phase: 'Up' } });
+      expect([made, withStatus, patched].map(({ metadata }) => metadata.generation)).toEqual([1, 1, 2]);
+    });
+
+    it('counts changes of what is asked for, and a delete, as a generation', async () => {
+      const made = await site();
+      const patch = (body: object) => api().patch(Site(), made.metadata, { type: 'merge', body });
+      expect((await patch({ metadata: { labels: { a: 'b' } } })).metadata.generation).toBe(1);
+      expect((await patch({ spec: { title: 'y' }, metadata: { finalizers: ['a.b/c'] } })).metadata.generation).toBe(2);
+      await api().delete(Site(), made.metadata);
+      expect((await api().get(Site(), made.metadata))?.metadata.generation).toBe(3);
+      await patch({ metadata: { finalizers: null } });
+    });
+
+    it.each([
+      [
+        'a built-in kind',
+        () => api().create(ReplicaSet, { ...(deployment(key('rs')) as NewObject<ReplicaSet>) }),
+        () => ReplicaSet,
+      ],
+      ['a custom kind', () => site({ replicas: 1 }), () => Site()],
+    ])('scales %s', async (_, make, of) => {
+      const { metadata } = await make();
+      const scale = await api().getScale(of(), metadata);
+      expect(scale).toMatchObject({ kind: 'Scale', metadata: { uid: metadata.uid }, spec: { replicas: 1 } });
+      const set = await api().setScale(of(), metadata, 3);
+      const live = await api().get<KubernetesObject>(of(), metadata);
+      expect(live).toMatchObject({ spec: { replicas: 3 } });
+      expect(set.metadata.resourceVersion).toBe(live?.metadata.resourceVersion);
+      const { resourceVersion } = metadata;
+      await expect(api().setScale(of(), metadata, 4, { resourceVersion })).rejects.toEqual(code(409));
+    });
+  });
+
+  describe(`${name}: deletes`, () => {
+    it('remove what nothing holds, and mark what a finalizer holds', async () => {
+      const writer = api();
+      const free = await configMap();
+      await writer.delete(ConfigMap, free.metadata);
+      expect(await api().get(ConfigMap, free.metadata)).toBeUndefined();
+      const held = await configMap({ finalizers: ['example.com/hold'] });
+      await writer.delete(ConfigMap, held.metadata);
+      const marked = await api().get(ConfigMap, held.metadata);
+      expect(marked?.metadata.deletionTimestamp).toBeDefined();
+      await api().delete(ConfigMap, held.metadata);
+      expect((await api().get(ConfigMap, held.metadata))?.metadata).toEqual(marked?.metadata);
+      expect(writer.writes.map(({ gone }) => gone)).toEqual([true, undefined]);
+      await expect(ensureFinalizer(api(), ConfigMap, held, 'example.com/late')).rejects.toEqual(code(422));
+      const last = await removeFinalizer(writer, ConfigMap, held, 'example.com/hold');
+      expect(last?.metadata.resourceVersion).toBe(marked?.metadata.resourceVersion);
+      expect(writer.writes.at(-1)).toMatchObject({ uid: held.metadata.uid, gone: true });
+      expect(await api().get(ConfigMap, held.metadata)).toBeUndefined();
+    });
+
+    it('leave work to the garbage collector when they are asked to', async () => {
+      const made = await configMap();
+      await api().delete(ConfigMap, made.metadata, { propagationPolicy: 'Foreground' });
+      const left = await api().get(ConfigMap, made.metadata);
+      // A garbage collector may have been quicker.
+      if (left) expect(left.metadata.finalizers).toEqual(['foregroundDeletion']);
+    });
+
+    it('give a pod on a node its time', async () => {
+      const containers = [{ name: 'main', image: 'pause' }];
+      const at = key('pod');
+      const bound = await api().create(Pod, { metadata: at, spec: { nodeName: 'nowhere', containers } });
+      await api().delete(Pod, bound.metadata, { gracePeriodSeconds: 30 });
+      expect((await api().get(Pod, at))?.metadata).toMatchObject({ deletionGracePeriodSeconds: 30 });
+      await api().delete(Pod, bound.metadata, { gracePeriodSeconds: 0 });
+      expect(await api().get(Pod, at)).toBeUndefined();
+      const unbound = await api().create(Pod, { metadata: key('pod'), spec: { containers } });
+      const evicting = api();
+      await evicting.evict(unbound);
+      expect(evicting.writes).toMatchObject([{ uid: unbound.metadata.uid, deleted: true }]);
+      expect(await api().get(Pod, unbound.metadata)).toBeUndefined();
+    });
+
+    it('of a collection are told object by object', async () => {
+      const labels = { batch: uniqueName('batch') };
+      const made = [await configMap({ labels }), await configMap({ labels, finalizers: ['example.com/hold'] })];
+      const writer = api();
+      const options = { namespace: world().namespace, labelSelector: { matchLabels: labels } };
+      expect(await writer.deleteCollection(ConfigMap, options)).toBe(2);
+      expect(new Set(writer.writes.map(({ uid }) => uid))).toEqual(new Set(made.map(({ metadata }) => metadata.uid)));
+      const { items } = await api().list(ConfigMap, options);
+      expect(items.map(({ metadata }) => Boolean(metadata.deletionTimestamp))).toEqual([true]);
+      for (const item of items) await removeFinalizer(api(), ConfigMap, item, 'example.com/hold');
+    });
+  });
+
+  describe(`${name}: lists`, () => {
+    it('are selected by labels and fields, and paged', async () => {
+      const { namespace } = world();
+      const page = uniqueName('page');
+      for (const tier of ['a', 'b', 'b']) await configMap({ labels: { page, tier } });
+      const names = async (labelSelector: string) =>
+        (await api().list(ConfigMap, { namespace, labelSelector, pageSize: 1 })).items.map(
+          (item) => item.metadata.name,
+        );
+      expect(await names(`page=${page}`)).toHaveLength(3);
+      expect(await names(`page=${page},tier in (b)`)).toHaveLength(2);
+      expect(await names(`page=${page},tier!=b`)).toHaveLength(1);
+      const [first = ''] = await names(`page=${page}`);
+      const fieldSelector = `metadata.name=${first}`;
+      expect((await api().list(ConfigMap, { namespace, fieldSelector })).items).toHaveLength(1);
+      const wrong = api().list(ConfigMap, { namespace, fieldSelector: 'data.a=1' });
+      await expect(wrong).rejects.toMatchObject({ code: 400 });
+      expect((await api().list(ConfigMap, { namespace: 'absent' })).items).toEqual([]);
+    });
+  });
+
+  it(`${name}: takes events, and counts them`, async () => {
+    const about = await configMap();
+    const recorder = new EventRecorder({ component: 'contract' });
+    const Event = { apiVersion: 'v1', kind: 'Event', plural: 'events', namespaced: true };
+    for (let run = 1; run <= 2; run += 1) {
+      const writer = api();
+      recorder.about(ConfigMap, about, { api: writer, log: silentLogger }).normal('Done', 'it is done');
+      await writer.finish();
+    }
+    const { items } = await api().list(Event, {
+      namespace: world().namespace,
+      fieldSelector: `involvedObject.uid=${about.metadata.uid}`,
+    });
+    expect(items).toMatchObject([{ reason: 'Done', count: 2 }]);
+  });
+
+  it(`${name}: keeps fields that no type knows`, async () => {
+    const spec = { title: 'x', ofTomorrow: { deep: [1, null, { a: '' }] } } as Site['spec'];
+    const made = await site(spec);
+    const replaced = await api().replace(Site(), { ...made, metadata: { ...made.metadata, labels: { a: 'b' } } });
+    expect(replaced.spec).toEqual(spec);
+    const ports = [{ port: 80, targetPort: 8080 }];
+    const service = await api().create(Service, { metadata: key('svc'), spec: { clusterIP: 'None', ports } });
+    expect(service.spec?.ports).toMatchObject(ports);
+  });
+}

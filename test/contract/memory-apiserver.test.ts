@@ -1,0 +1,8 @@
+import { resource } from '../../src/core/index.ts';
+import { MemoryApiserver } from '../../src/testing/index.ts';
+import { apiserverContract, type Site } from './apiserver-contract.ts';
+
+const apiserver = new MemoryApiserver();
+const Site = resource<Site>('memory.example.com/v1', 'Site');
+
+apiserverContract('MemoryApiserver', () => ({ apiserver, namespace: 'contract', Site }));
