@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { messageOf, UserError } from '../core/index.ts';
 import type { GatewayOptions } from './gateway-command.ts';
+import type { ManifestCommandOptions } from './manifest-command.ts';
 import { packageRoot } from './package-root.ts';
 import { queueCommands } from './queue-commands.ts';
 import type { StartOptions } from './start-command.ts';
@@ -49,6 +50,18 @@ export async function main(argv: readonly string[]): Promise<void> {
     .option('--out <folder>', 'where the modules go', 'types')
     .action(async (files: string[], options: TypesOptions) => {
       await (await import('./types-command.ts')).typesCommand(files, options);
+    });
+  program
+    .command('manifest')
+    .description('print what it takes to run a function in a cluster: its rights and its ReconcileFunction')
+    .argument('<url>', 'where the function runs now; it is asked what it declares')
+    .requiredOption('--namespace <name>', 'where it will be')
+    .option('--service <name:port>', 'call it as this Service there (default: at the URL)')
+    .option('--service-account <name>', 'whose rights decide what it may read (default: its name)')
+    .option('--secret <name>', 'the Secret with its signing secrets (default: its name and -signing)')
+    .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
+    .action(async (url: string, options: ManifestCommandOptions) => {
+      await (await import('./manifest-command.ts')).manifestCommand(url, options);
     });
   program.addCommand(withErrorsAsSentences(queueCommands()));
   program

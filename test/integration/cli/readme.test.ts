@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
+import { IN_A_CLUSTER } from './in-a-cluster.ts';
 
 const ROOT = resolve(import.meta.dirname, '../../..');
 const readme = readFileSync(resolve(ROOT, 'README.md'), 'utf8');
@@ -16,6 +17,8 @@ it('the README has exactly the commands that the tests and CI run', () => {
     'npm ci && npm test\n',
     'npm start -- --kubeconfig FILE --functions replicaset --no-sample --port N\n',
     'npm start -- --functions examples/01-minimal\n',
+    // manifest.test.ts runs these.
+    IN_A_CLUSTER,
   ]);
 });
 

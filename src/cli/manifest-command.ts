@@ -1,0 +1,73 @@
+import { stringify } from 'yaml';
+import { messageOf, UserError } from '../core/index.ts';
+import { importSecret } from '../contract/index.ts';
+import { ApiClient } from '../gateway/apiserver/api-client.ts';
+import { loadCredentials } from '../gateway/apiserver/credentials.ts';
+import { discoverResource } from '../gateway/apiserver/discovery.ts';
+import { kindsOf } from '../gateway/controllers/controller-factory.ts';
+import { describeFunction } from '../gateway/controllers/describe.ts';
+import { Endpoint } from '../gateway/dispatch/endpoint.ts';
+import { readConfig } from '../gateway/index.ts';
+import { manifestsOf } from './manifest.ts';
+
+export interface ManifestCommandOptions {
+  readonly kubeconfig?: string;
+  readonly namespace: string;
+  /** `NAME:PORT` */
+  readonly service?: string;
+  readonly serviceAccount?: string;
+  readonly secret?: string;
+}
+
+/**
+ * Asks a function, wherever it runs now, what it declares, and prints what it takes to run it in a cluster, for `kubectl apply`. Takes
+ * the gateway's `LEVELHOOK_SIGNING_SECRETS`, since a function answers signed questions only.
+ */
+export async function manifestCommand(url: string, options: ManifestCommandOptions): Promise<void> {
+  const { kubeconfig, namespace, service } = options;
+  const { signingSecrets } = readConfig(process.env);
+  if (signingSecrets.length === 0) throw new UserError('LEVELHOOK_SIGNING_SECRETS is not set: a function answers signed questions only.');
+  if (!URL.canParse(url)) throw new UserError(`"${url}" is no URL of a function.`);
+  const description = await described(url, signingSecrets);
+  const resources = await discovered(kubeconfig, kindsOf(description));
+  const { serviceAccount = description.name, secret = `${description.name}-signing` } = options;
+  const endpoint = service === undefined ? { url } : { service: serviceOf(service) };
+  const manifests = manifestsOf(description, resources, { namespace, serviceAccount, secret, endpoint });
+  process.stdout.write(`# The secret that the function has is to be in the cluster, too:
+#   kubectl -n ${namespace} create secret generic ${secret} --from-literal=secrets="$LEVELHOOK_SIGNING_SECRETS"
+${manifests.map((each) => stringify(each)).join('---\n')}`);
+}
+
+async function described(url: string, secrets: readonly string[]) {
+  const keys = await Promise.all(secrets.map(importSecret)).catch((error: unknown) => {
+    throw new UserError(`LEVELHOOK_SIGNING_SECRETS is wrong: ${messageOf(error)}.`);
+  });
+  const endpoint = new Endpoint(url, keys, { connections: 1 });
+  try {
+    return await describeFunction(endpoint);
+  } catch (error) {
+    throw new UserError(`The function cannot be asked (${messageOf(error)}).`);
+  } finally {
+    await endpoint.close();
+  }
+}
+
+/** Rights name a kind by its plural, which the cluster knows alone. */
+async function discovered(kubeconfig: string | undefined, kinds: ReturnType<typeof kindsOf>) {
+  const credentials = await loadCredentials(kubeconfig);
+  try {
+    const client = new ApiClient(credentials);
+    return await Promise.all(kinds.map((kind) => discoverResource(client, kind)));
+  } catch (error) {
+    if (error instanceof UserError) throw error;
+    throw new UserError(`The apiserver at ${credentials.server} cannot be used (${messageOf(error)}): check the kubeconfig.`);
+  } finally {
+    await credentials.close();
+  }
+}
+
+function serviceOf(text: string): { name: string; port: number | string } {
+  const [name = '', port = '', ...more] = text.split(':');
+  if (!name || !port || more.length > 0) throw new UserError(`--service ${text} must be a name, a colon and a port.`);
+  return { name, port: /^[0-9]+$/.test(port) ? Number(port) : port };
+}

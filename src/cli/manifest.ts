@@ -1,0 +1,69 @@
+import { formatKind, groupOf, type Resource } from '../core/index.ts';
+import type { Description } from '../contract/index.ts';
+
+export interface ManifestOptions {
+  readonly namespace: string;
+  readonly serviceAccount: string;
+  /** The Secret that holds what triggers are signed with, under the key `secrets`. */
+  readonly secret: string;
+  /** As the ReconcileFunction has it. */
+  readonly endpoint: { readonly url: string } | { readonly service: { readonly name: string; readonly port: number | string } };
+}
+
+type Manifest = Readonly<Record<string, unknown>>;
+
+const RBAC = 'rbac.authorization.k8s.io';
+const VERBS = ['get', 'list', 'watch'];
+
+/**
+ * What it takes to run a function in a cluster: its ServiceAccount with the right to read what the function says it reads, and nothing
+ * else, and the ReconcileFunction. What the function writes it writes with rights of its own, which nobody but its author knows.
+ * @param resources of all kinds that the description names, as the cluster has them.
+ */
+export function manifestsOf(description: Description, resources: readonly Resource[], options: ManifestOptions): Manifest[] {
+  const { namespace, serviceAccount, secret, endpoint } = options;
+  const { version: _, name, ...declaration } = description;
+  const metadata = { name: serviceAccount, namespace };
+  const filled = Object.entries(declaration).filter(([, value]) => !(Array.isArray(value) && value.length === 0));
+  return [
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata },
+    ...rightsOf(description, resources, options),
+    {
+      apiVersion: 'levelhook.dev/v1alpha1',
+      kind: 'ReconcileFunction',
+      metadata: { name, namespace },
+      spec: { endpoint, serviceAccountName: serviceAccount, signingSecret: { name: secret }, ...Object.fromEntries(filled) },
+    },
+  ];
+}
+
+/** A Role for each namespace that is named, and a ClusterRole for what is read in all. */
+function rightsOf(
+  { name, for: reconciled, owns, watches, reads }: Description,
+  resources: readonly Resource[],
+  { namespace, serviceAccount }: ManifestOptions,
+): Manifest[] {
+  /** By namespace, or '' for all: plurals by API group. */
+  const wanted = new Map<string, Map<string, Set<string>>>();
+  for (const source of [reconciled, ...owns, ...watches, ...reads]) {
+    const resource = resources.find((each) => formatKind(each) === formatKind(source));
+    if (!resource) throw new Error(`${formatKind(source)} was not looked up`);
+    for (const place of source.namespaces ?? ['']) {
+      const groups = wanted.get(place) ?? new Map<string, Set<string>>();
+      const group = groupOf(resource);
+      wanted.set(place, groups.set(group, (groups.get(group) ?? new Set()).add(resource.plural)));
+    }
+  }
+  const subjects = [{ kind: 'ServiceAccount', name: serviceAccount, namespace }];
+  return [...wanted].flatMap(([place, groups]): Manifest[] => {
+    const rules = [...groups].map(([group, plurals]) => ({ apiGroups: [group], resources: [...plurals], verbs: VERBS }));
+    const kind = place === '' ? 'ClusterRole' : 'Role';
+    // A ClusterRole's name is the cluster's.
+    const metadata = place === '' ? { name: `${namespace}-${name}-reads` } : { name: `${name}-reads`, namespace: place };
+    const roleRef = { apiGroup: RBAC, kind, name: metadata.name };
+    return [
+      { apiVersion: `${RBAC}/v1`, kind, metadata, rules },
+      { apiVersion: `${RBAC}/v1`, kind: `${kind}Binding`, metadata, roleRef, subjects },
+    ];
+  });
+}
