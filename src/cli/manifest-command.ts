@@ -26,7 +26,8 @@ export interface ManifestCommandOptions {
 export async function manifestCommand(url: string, options: ManifestCommandOptions): Promise<void> {
   const { kubeconfig, namespace, service } = options;
   const { signingSecrets } = readConfig(process.env);
-  if (signingSecrets.length === 0) throw new UserError('LEVELHOOK_SIGNING_SECRETS is not set: a function answers signed questions only.');
+  if (signingSecrets.length === 0)
+    throw new UserError('LEVELHOOK_SIGNING_SECRETS is not set: a function answers signed questions only.');
   if (!URL.canParse(url)) throw new UserError(`"${url}" is no URL of a function.`);
   const description = await described(url, signingSecrets);
   const resources = await discovered(kubeconfig, kindsOf(description));
@@ -60,7 +61,9 @@ async function discovered(kubeconfig: string | undefined, kinds: ReturnType<type
     return await Promise.all(kinds.map((kind) => discoverResource(client, kind)));
   } catch (error) {
     if (error instanceof UserError) throw error;
-    throw new UserError(`The apiserver at ${credentials.server} cannot be used (${messageOf(error)}): check the kubeconfig.`);
+    throw new UserError(
+      `The apiserver at ${credentials.server} cannot be used (${messageOf(error)}): check the kubeconfig.`,
+    );
   } finally {
     await credentials.close();
   }

@@ -7,7 +7,8 @@ export interface ManifestOptions {
   /** The Secret that holds what triggers are signed with, under the key `secrets`. */
   readonly secret: string;
   /** As the ReconcileFunction has it. */
-  readonly endpoint: { readonly url: string } | { readonly service: { readonly name: string; readonly port: number | string } };
+  readonly endpoint:
+    { readonly url: string } | { readonly service: { readonly name: string; readonly port: number | string } };
 }
 
 type Manifest = Readonly<Record<string, unknown>>;
@@ -20,7 +21,11 @@ const VERBS = ['get', 'list', 'watch'];
  * else, and the ReconcileFunction. What the function writes it writes with rights of its own, which nobody but its author knows.
  * @param resources of all kinds that the description names, as the cluster has them.
  */
-export function manifestsOf(description: Description, resources: readonly Resource[], options: ManifestOptions): Manifest[] {
+export function manifestsOf(
+  description: Description,
+  resources: readonly Resource[],
+  options: ManifestOptions,
+): Manifest[] {
   const { namespace, serviceAccount, secret, endpoint } = options;
   const { version: _, name, ...declaration } = description;
   const metadata = { name: serviceAccount, namespace };
@@ -32,7 +37,12 @@ export function manifestsOf(description: Description, resources: readonly Resour
       apiVersion: 'levelhook.dev/v1alpha1',
       kind: 'ReconcileFunction',
       metadata: { name, namespace },
-      spec: { endpoint, serviceAccountName: serviceAccount, signingSecret: { name: secret }, ...Object.fromEntries(filled) },
+      spec: {
+        endpoint,
+        serviceAccountName: serviceAccount,
+        signingSecret: { name: secret },
+        ...Object.fromEntries(filled),
+      },
     },
   ];
 }
@@ -56,10 +66,15 @@ function rightsOf(
   }
   const subjects = [{ kind: 'ServiceAccount', name: serviceAccount, namespace }];
   return [...wanted].flatMap(([place, groups]): Manifest[] => {
-    const rules = [...groups].map(([group, plurals]) => ({ apiGroups: [group], resources: [...plurals], verbs: VERBS }));
+    const rules = [...groups].map(([group, plurals]) => ({
+      apiGroups: [group],
+      resources: [...plurals],
+      verbs: VERBS,
+    }));
     const kind = place === '' ? 'ClusterRole' : 'Role';
     // A ClusterRole's name is the cluster's.
-    const metadata = place === '' ? { name: `${namespace}-${name}-reads` } : { name: `${name}-reads`, namespace: place };
+    const metadata =
+      place === '' ? { name: `${namespace}-${name}-reads` } : { name: `${name}-reads`, namespace: place };
     const roleRef = { apiGroup: RBAC, kind, name: metadata.name };
     return [
       { apiVersion: `${RBAC}/v1`, kind, metadata, rules },

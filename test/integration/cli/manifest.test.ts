@@ -28,7 +28,11 @@ describe('levelhook manifest', () => {
     cluster = await started.cluster(inject('kubeconfig'), namespace);
     await installReconcileFunctions(cluster);
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    const sources = { for: { resource: configMaps, namespaces: [namespace] }, owns: [{ resource: pods, namespaces: [namespace] }], reads: [nodes] };
+    const sources = {
+      for: { resource: configMaps, namespaces: [namespace] },
+      owns: [{ resource: pods, namespaces: [namespace] }],
+      reads: [nodes],
+    };
     observer = started.keep(await startObserver(setting, { name: 'greeting', ...sources }));
   });
   afterAll(async () => {
@@ -36,7 +40,10 @@ describe('levelhook manifest', () => {
     rmSync(folder, { recursive: true });
   });
 
-  async function shell(text: string, env: Record<string, string> = {}): Promise<{ code: number | string; stdout: string; stderr: string }> {
+  async function shell(
+    text: string,
+    env: Record<string, string> = {},
+  ): Promise<{ code: number | string; stdout: string; stderr: string }> {
     const kubectl = dirname(await resolveBinary('kubectl'));
     const PATH = [kubectl, dirname(process.execPath), process.env['PATH']].join(delimiter);
     const given = { PATH, KUBECONFIG: setting.kubeconfig, LEVELHOOK_SIGNING_SECRETS: setting.secret, ...env };
@@ -56,7 +63,11 @@ describe('levelhook manifest', () => {
     expect(all.stdout).toMatch(/greeting +ConfigMap/);
     const reviewed = (verb: string, what: string, where: string) =>
       shell(`kubectl auth can-i ${verb} ${what} --as system:serviceaccount:${namespace}:greeting ${where}`);
-    for (const [what, where] of [['configmaps', `-n ${namespace}`], ['pods', `-n ${namespace}`], ['nodes', '']] as const) {
+    for (const [what, where] of [
+      ['configmaps', `-n ${namespace}`],
+      ['pods', `-n ${namespace}`],
+      ['nodes', ''],
+    ] as const) {
       expect((await reviewed('watch', what, where)).stdout, what).toBe('yes');
       expect((await reviewed('create', what, where)).stdout, what).toBe('no');
     }
@@ -65,16 +76,26 @@ describe('levelhook manifest', () => {
 
     // As it was written it is called at a Service, which nothing stands behind here: at its URL it runs.
     const tenant = new Tenant(cluster, namespace);
-    await shell(`kubectl -n ${namespace} create secret generic greeting-signing --from-literal=secrets="$LEVELHOOK_SIGNING_SECRETS"`);
-    await cluster.patch(ReconcileFunction, { namespace, name: 'greeting' }, { spec: { endpoint: { url: observer.url, service: null } } });
+    await shell(
+      `kubectl -n ${namespace} create secret generic greeting-signing --from-literal=secrets="$LEVELHOOK_SIGNING_SECRETS"`,
+    );
+    await cluster.patch(
+      ReconcileFunction,
+      { namespace, name: 'greeting' },
+      { spec: { endpoint: { url: observer.url, service: null } } },
+    );
     const gateway = started.keep(
       await startGateway({ ...setting, secret: setting.secret }, [], {
-        LEVELHOOK_RECONCILE_FUNCTIONS: `kubernetes.io/metadata.name=${namespace}`,
+        LEVELHOOK_RECONCILE_FUNCTIONS: `test.levelhook.dev/gateway=${namespace}`,
         LEVELHOOK_ALLOWED_ENDPOINTS: observer.url,
       }),
     );
     await untilReady(gateway.url);
-    await cluster.patch(ReconcileFunction, { namespace, name: 'greeting' }, { metadata: { labels: { 'kubernetes.io/metadata.name': namespace } } });
+    await cluster.patch(
+      ReconcileFunction,
+      { namespace, name: 'greeting' },
+      { metadata: { labels: { 'test.levelhook.dev/gateway': namespace } } },
+    );
     await tenant.until('greeting', 'Ready', { status: 'True' });
     await shell(`kubectl delete clusterrole,clusterrolebinding ${namespace}-greeting-reads`);
     await tenant.remove('greeting');
@@ -83,13 +104,30 @@ describe('levelhook manifest', () => {
   it('says in YAML what it would take at a URL', async () => {
     const { stdout } = await shell(`npm run -s levelhook manifest -- ${observer.url} --namespace shop`);
     const kinds = parseAllDocuments(stdout).map((each) => (each as { toJS(): { kind: string } }).toJS().kind);
-    expect(kinds).toEqual(['ServiceAccount', 'Role', 'RoleBinding', 'ClusterRole', 'ClusterRoleBinding', 'ReconcileFunction']);
+    expect(kinds).toEqual([
+      'ServiceAccount',
+      'Role',
+      'RoleBinding',
+      'ClusterRole',
+      'ClusterRoleBinding',
+      'ReconcileFunction',
+    ]);
     expect(stdout).not.toContain(setting.secret);
   });
 
   it.each<[string, string, Record<string, string>, string]>([
-    ['without secrets', 'URL --namespace shop', { LEVELHOOK_SIGNING_SECRETS: '' }, 'LEVELHOOK_SIGNING_SECRETS is not set'],
-    ['with another secret', 'URL --namespace shop', { LEVELHOOK_SIGNING_SECRETS: `whsec_${Buffer.alloc(32).toString('base64')}` }, 'refuses our signature'],
+    [
+      'without secrets',
+      'URL --namespace shop',
+      { LEVELHOOK_SIGNING_SECRETS: '' },
+      'LEVELHOOK_SIGNING_SECRETS is not set',
+    ],
+    [
+      'with another secret',
+      'URL --namespace shop',
+      { LEVELHOOK_SIGNING_SECRETS: `whsec_${Buffer.alloc(32).toString('base64')}` },
+      'refuses our signature',
+    ],
     ['at a place where nobody is', 'http://127.0.0.1:9 --namespace shop', {}, 'nobody listens'],
     ['at no URL', 'greeting --namespace shop', {}, 'is no URL'],
     ['without a namespace', 'URL', {}, '--namespace'],
