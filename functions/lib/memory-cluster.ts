@@ -143,8 +143,8 @@ function patched(
   contentType: string | undefined,
 ): KubernetesObject | undefined {
   if (contentType === 'application/json-patch+json') return jsonPatched(object, patch);
-  const { uid = object.metadata.uid } = (patch as KubernetesObject).metadata;
-  if (uid !== object.metadata.uid) return undefined;
+  const { uid } = (patch as { metadata: Partial<KubernetesObject['metadata']> }).metadata;
+  if (uid !== undefined && uid !== object.metadata.uid) return undefined;
   if (contentType === 'application/merge-patch+json') return mergePatched(object, patch);
   return ownersPatched(object, patch as KubernetesObject);
 }
