@@ -56,6 +56,7 @@ export function proportionalSizes(deployment: Deployment, replicaSets: readonly 
 }
 
 function shareOf(deployment: Deployment, rs: ReplicaSet, allowed: number): number {
+  if (allowed === 0) return 0;
   // Without a note of what was allowed, what there is.
   const before = maxReplicas(rs) || deployment.status.replicas;
   return before ? Math.round((rs.spec.replicas * allowed) / before) : rs.spec.replicas;
