@@ -98,12 +98,12 @@ export function settle(cluster: MemoryCluster, isHealthy: (rs: ReplicaSet) => bo
   }
 }
 
-/** Runs until nothing is written any more, with all pods coming and going between the runs. */
+/** Lets all pods come and go, and runs, until a run writes nothing. */
 export async function rollOut(cluster: MemoryCluster, isHealthy?: (rs: ReplicaSet) => boolean): Promise<void> {
   for (let writes = -1; cluster.writes.length !== writes;) {
     if (writes > 1000) throw new Error('it never comes to rest');
     writes = cluster.writes.length;
-    await run(cluster);
     settle(cluster, isHealthy);
+    await run(cluster);
   }
 }
