@@ -270,12 +270,10 @@ describe('the deployment controller', () => {
     );
     const wish = fc.record({
       template: fc.integer({ min: 1, max: 4 }).map(templateOf),
-      strategy: fc
-        .tuple(value, value)
-        .map(([maxSurge, maxUnavailable]) => ({
-          type: 'RollingUpdate' as const,
-          rollingUpdate: { maxSurge, maxUnavailable },
-        })),
+      strategy: fc.tuple(value, value).map(([maxSurge, maxUnavailable]) => ({
+        type: 'RollingUpdate' as const,
+        rollingUpdate: { maxSurge, maxUnavailable },
+      })),
     });
     const steps = fc.array(fc.tuple(wish, fc.nat(6)), { minLength: 1, maxLength: 5 });
     await fc.assert(
