@@ -5,7 +5,7 @@ import {
   type KubernetesObject,
   type OwnerReference,
 } from 'levelhook/function';
-import { MemoryApiserver, testContext } from 'levelhook/testing';
+import { MemoryApiserver, testContext } from 'levelhook/testing/reconciler';
 import { Event, Pod, ReplicaSet } from './types.ts';
 
 // For this folder's tests.
