@@ -1,5 +1,5 @@
 import { ConfigMap } from 'levelhook/function/kinds';
-import { MemoryApiserver, runReconciler } from 'levelhook/testing';
+import { MemoryApiserver, runReconciler } from 'levelhook/testing/reconciler';
 import { beforeEach, expect, it } from 'vitest';
 import { greeting } from './greeting.ts';
 

@@ -282,9 +282,11 @@ export class MemoryApiserver extends TestApiserver {
     const { query } = request;
     const all = this.#selected(resource, request);
     const limit = Number(query.get('limit') ?? 0) || all.length;
-    const [version = String(this.#version), from = '0'] = query.get('continue')?.split('.') ?? [];
+    // No version is 0.
+    const current = String(this.#version || 1);
+    const [version = current, from = '0'] = query.get('continue')?.split('.') ?? [];
     // There is no history: a list that has changed meanwhile cannot be continued.
-    if (version !== String(this.#version)) throw new Refused(410, 'The provided continue parameter is too old');
+    if (version !== current) throw new Refused(410, 'The provided continue parameter is too old');
     const next = Number(from) + limit;
     const isBuiltIn = this.#resources.isBuiltIn(resource);
     const items = all.slice(Number(from), next).map(({ apiVersion, kind, ...item }) =>
@@ -292,7 +294,7 @@ export class MemoryApiserver extends TestApiserver {
       isBuiltIn ? item : { apiVersion, kind, ...item },
     );
     const metadata = {
-      resourceVersion: version || '1',
+      resourceVersion: version,
       ...(next < all.length ? { continue: `${version}.${next}` } : {}),
     };
     return { ...listOf(resource), metadata, items };
