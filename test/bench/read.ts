@@ -1,13 +1,12 @@
 import { parseArgs } from 'node:util';
 import { Redis } from 'ioredis';
-import { type KubernetesObject, noCheckpoint, resource, silentMetrics } from '../../src/core/index.ts';
+import { type KubernetesObject, resource } from '../../src/core/index.ts';
 import { viewPrefix } from '../../src/contract/index.ts';
 import { type CacheReader, HttpReader } from '../../src/function/index.ts';
 import { RedisReader, undiciFetch } from '../../src/function/node/index.ts';
-import { Applier } from '../../src/gateway/cache/applier.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { startRedis } from '../../src/testing/index.ts';
-import { deaf } from '../harness/deaf-handler.ts';
+import { deafApplier } from '../harness/deaf-applier.ts';
 import { TestProcess } from '../harness/process.ts';
 import { dataOf } from './config-maps.ts';
 
@@ -38,13 +37,7 @@ function configMap(at: number): KubernetesObject {
 }
 
 async function fill(view: View): Promise<void> {
-  const applier = new Applier({
-    view,
-    handler: deaf,
-    users: () => [],
-    metrics: silentMetrics,
-    checkpoint: noCheckpoint,
-  });
+  const applier = deafApplier(view);
   await view.take('term');
   await applier.apply([{ kind: 'init', timeWentBackwards: false }]);
   for (let from = 0; from < objects; from += 200) {

@@ -1,19 +1,11 @@
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
-import {
-  type KubernetesObject,
-  type LogFields,
-  noCheckpoint,
-  resource,
-  silentLogger,
-  silentMetrics,
-} from '../../src/core/index.ts';
+import { type KubernetesObject, type LogFields, resource, silentLogger } from '../../src/core/index.ts';
 import { viewPrefix } from '../../src/contract/index.ts';
-import { Applier } from '../../src/gateway/cache/applier.ts';
 import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';
-import { deaf } from '../harness/deaf-handler.ts';
+import { deafApplier } from '../harness/deaf-applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { newSeed } from '../harness/random.ts';
 
@@ -44,13 +36,7 @@ beforeAll(async () => {
       prefix: viewPrefix({ keyPrefix, clusterId: 'c', resource: kind, settings: 's' }),
     });
     await view.take('term');
-    const applier = new Applier({
-      view,
-      handler: deaf,
-      users: () => [],
-      metrics: silentMetrics,
-      checkpoint: noCheckpoint,
-    });
+    const applier = deafApplier(view);
     const object = (namespace: string, name: string, data: string): KubernetesObject & { data: object } => ({
       apiVersion: kind.apiVersion,
       kind: kind.kind,

@@ -1,13 +1,12 @@
 import { SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { noCheckpoint, resource, silentMetrics, systemClock } from '../../src/core/index.ts';
+import { resource, systemClock } from '../../src/core/index.ts';
 import { type CacheScope, viewPrefix } from '../../src/contract/index.ts';
-import { Applier } from '../../src/gateway/cache/applier.ts';
 import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { TokenKeys } from '../../src/gateway/dispatch/token-keys.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';
-import { deaf } from '../harness/deaf-handler.ts';
+import { deafApplier } from '../harness/deaf-applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 
 const pods = resource('v1', 'Pod');
@@ -21,13 +20,7 @@ async function filled(of: typeof pods): Promise<View> {
   const prefix = viewPrefix({ keyPrefix, clusterId: 'c', resource: of, settings: 's' });
   const view = new View(redis, of, { prefix });
   await view.take('term');
-  const applier = new Applier({
-    view,
-    handler: deaf,
-    users: () => [],
-    metrics: silentMetrics,
-    checkpoint: noCheckpoint,
-  });
+  const applier = deafApplier(view);
   const object = (namespace: string) => ({
     apiVersion: 'v1',
     kind: of.kind,

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
-import { type KubernetesObject, noCheckpoint, resource, SelectorError, silentMetrics } from '../../src/core/index.ts';
+import { type KubernetesObject, resource, SelectorError } from '../../src/core/index.ts';
 import { type CacheLocation, type IndexSpec, viewPrefix } from '../../src/contract/index.ts';
 import type { CacheReader, ListOptions } from '../../src/function/index.ts';
-import { Applier } from '../../src/gateway/cache/applier.ts';
+import type { Applier } from '../../src/gateway/cache/applier.ts';
 import { backfill } from '../../src/gateway/cache/backfill.ts';
 import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
-import { deaf } from '../harness/deaf-handler.ts';
+import { deafApplier } from '../harness/deaf-applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 
 /** Opens the reader under test over views in Redis. Called for each test. */
@@ -68,8 +68,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
     await made.take('term');
     return made;
   }
-  const newApplier = (of: View): Applier =>
-    new Applier({ view: of, handler: deaf, users: () => [], metrics: silentMetrics, checkpoint: noCheckpoint });
+  const newApplier = (of: View): Applier => deafApplier(of);
 
   let scope: string;
 

@@ -1,21 +1,14 @@
 import { setImmediate as tick } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import {
-  compareResourceVersions,
-  controllerOf,
-  type KubernetesObject,
-  noCheckpoint,
-  resource,
-  silentMetrics,
-} from '../../src/core/index.ts';
+import { compareResourceVersions, controllerOf, type KubernetesObject, resource } from '../../src/core/index.ts';
 import { viewPrefix } from '../../src/contract/index.ts';
 import { HttpReader, type ListOptions } from '../../src/function/index.ts';
 import { RedisReader } from '../../src/function/node/index.ts';
-import { Applier } from '../../src/gateway/cache/applier.ts';
+import type { Applier } from '../../src/gateway/cache/applier.ts';
 import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';
-import { deaf } from '../harness/deaf-handler.ts';
+import { deafApplier } from '../harness/deaf-applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { type Random, seededRandom } from '../harness/seeded-random.ts';
 
@@ -114,13 +107,7 @@ class World {
     this.#random = random;
     const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: pods, settings: 's' });
     this.view = new View(redis, pods, { prefix });
-    this.#applier = new Applier({
-      view: this.view,
-      handler: deaf,
-      users: () => [],
-      metrics: silentMetrics,
-      checkpoint: noCheckpoint,
-    });
+    this.#applier = deafApplier(this.view);
   }
 
   async fill(): Promise<void> {

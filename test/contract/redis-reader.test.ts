@@ -1,13 +1,12 @@
 import { expect, inject, it } from 'vitest';
-import { noCheckpoint, resource, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
+import { resource, silentLogger, systemClock } from '../../src/core/index.ts';
 import { generateSecret, importSecret, viewPrefix } from '../../src/contract/index.ts';
 import { redisCache, RedisReader } from '../../src/function/node/index.ts';
 import { ReaderConnection } from '../../src/function/node/reader-connection.ts';
-import { Applier } from '../../src/gateway/cache/applier.ts';
 import { ReaderUsers } from '../../src/gateway/cache/reader-users.ts';
 import { connectRedis } from '../../src/gateway/cache/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
-import { deaf } from '../harness/deaf-handler.ts';
+import { deafApplier } from '../harness/deaf-applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { cacheReaderContract } from './cache-reader-contract.ts';
 
@@ -52,13 +51,7 @@ it('opens one connection for all triggers, at the first read', async () => {
   const view = new View(redis, pods, { prefix });
   await view.take('term');
   const metadata = { namespace: 'a', name: 'b', uid: 'u', resourceVersion: '1' };
-  const applier = new Applier({
-    view,
-    handler: deaf,
-    users: () => [],
-    metrics: silentMetrics,
-    checkpoint: noCheckpoint,
-  });
+  const applier = deafApplier(view);
   await applier.apply([
     { kind: 'init', timeWentBackwards: false },
     { kind: 'listed', object: { apiVersion: 'v1', kind: 'Pod', metadata } },

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
-import { type KubernetesObject, noCheckpoint, resource, silentMetrics } from '../../../src/core/index.ts';
+import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { viewPrefix, type Write } from '../../../src/contract/index.ts';
-import { Applier } from '../../../src/gateway/cache/applier.ts';
+import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { Barriers } from '../../../src/gateway/dispatch/barrier.ts';
-import { deaf } from '../../harness/deaf-handler.ts';
+import { deafApplier } from '../../harness/deaf-applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
 const pods = resource('v1', 'Pod');
@@ -49,7 +49,7 @@ const wrote = (resourceVersion: string, rest: Partial<Write> = {}): Write => ({
 const deleted: Write = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'b', uid: 'u', deleted: true };
 
 function applierOf(view: View): Applier {
-  return new Applier({ view, handler: deaf, users: () => [], metrics: silentMetrics, checkpoint: noCheckpoint });
+  return deafApplier(view);
 }
 
 async function list(view: View, version: string, ...objects: KubernetesObject[]): Promise<void> {

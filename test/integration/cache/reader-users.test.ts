@@ -3,23 +3,20 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   type KubernetesObject,
   type Logger,
-  noCheckpoint,
   type ObjectKey,
   resource,
   silentLogger,
-  silentMetrics,
   systemClock,
 } from '../../../src/core/index.ts';
 import { generateSecret, importSecret, viewKeys, type ViewLocation, viewPrefix } from '../../../src/contract/index.ts';
 import type { ListOptions } from '../../../src/function/index.ts';
 import { RedisReader } from '../../../src/function/node/index.ts';
 import { ReaderConnection } from '../../../src/function/node/reader-connection.ts';
-import { Applier } from '../../../src/gateway/cache/applier.ts';
 import { ReaderUsers } from '../../../src/gateway/cache/reader-users.ts';
 import { connectRedis } from '../../../src/gateway/cache/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
-import { deaf } from '../../harness/deaf-handler.ts';
+import { deafApplier } from '../../harness/deaf-applier.ts';
 import { eventually } from '../../harness/eventually.ts';
 
 const pods = resource('v1', 'Pod');
@@ -85,8 +82,7 @@ describe('the Redis users of functions', () => {
     await view.take('term');
     const metadata = { ...KEY, uid: 'u', resourceVersion: '1' };
     const object: KubernetesObject = { apiVersion: kind.apiVersion, kind: kind.kind, metadata };
-    const rest = { handler: deaf, users: () => [], metrics: silentMetrics, checkpoint: noCheckpoint };
-    await new Applier({ view, ...rest }).apply([
+    await deafApplier(view).apply([
       { kind: 'init', timeWentBackwards: false },
       { kind: 'listed', object },
       { kind: 'init-done', version: '2', list: 0 },

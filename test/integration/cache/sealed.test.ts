@@ -1,14 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
-import { type KubernetesObject, noCheckpoint, resource, silentMetrics } from '../../../src/core/index.ts';
+import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { viewKeys, viewPrefix } from '../../../src/contract/index.ts';
 import { ObjectCodec, UnreadableObjectError } from '../../../src/contract/node/codec.ts';
 import { type CacheKey, KeyRing } from '../../../src/contract/node/key-ring.ts';
 import { ViewReader } from '../../../src/contract/node/view-reader.ts';
-import { Applier } from '../../../src/gateway/cache/applier.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
 import { ForeignTermError, View } from '../../../src/gateway/cache/view.ts';
-import { deaf } from '../../harness/deaf-handler.ts';
+import { deafApplier } from '../../harness/deaf-applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
 const secrets = resource('v1', 'Secret');
@@ -44,13 +43,7 @@ describe('an encrypted view', () => {
 
   async function fill(view: View, count = COUNT): Promise<void> {
     await view.reseal();
-    const applier = new Applier({
-      view,
-      handler: deaf,
-      users: () => [],
-      metrics: silentMetrics,
-      checkpoint: noCheckpoint,
-    });
+    const applier = deafApplier(view);
     await applier.apply([
       { kind: 'init', timeWentBackwards: false },
       ...Array.from({ length: count }, (_, at) => ({ kind: 'listed' as const, object: secret(at) })),

@@ -8,7 +8,7 @@ import { Applier } from '../../../src/gateway/cache/applier.ts';
 import { backfill } from '../../../src/gateway/cache/backfill.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
-import { deaf } from '../../harness/deaf-handler.ts';
+import { deaf } from '../../harness/deaf-applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
 const pods = resource('v1', 'Pod');
