@@ -1,0 +1,50 @@
+import { ConfigMap } from 'levelhook/function/kinds';
+import { MemoryApiserver, runReconciler } from 'levelhook/testing/reconciler';
+import { beforeEach, expect, it } from 'vitest';
+import { Site, site } from './site.ts';
+
+const home = {
+  apiVersion: 'example.com/v1',
+  kind: 'Site',
+  metadata: { namespace: 'a', name: 'home', generation: 1 },
+  spec: { pages: { index: 'Welcome', news: '1 < 2 & so on' } },
+};
+const key = { namespace: 'a', name: 'home' };
+const pagesKey = { namespace: 'a', name: 'home-pages' };
+
+let apiserver: MemoryApiserver;
+const run = () => runReconciler(site, key, { apiserver });
+const ready = () => apiserver.object(Site, key)?.status?.conditions?.[0];
+
+beforeEach(() => {
+  apiserver = new MemoryApiserver({ objects: [home] });
+});
+
+it('writes the pages and says so, and then leaves both alone', async () => {
+  expect((await run()).writes).toMatchObject([
+    { verb: 'create', resource: 'configmaps', ...pagesKey },
+    { verb: 'update', resource: 'sites', subresource: 'status', ...key },
+  ]);
+  expect(apiserver.object(ConfigMap, pagesKey)?.data).toEqual({
+    'index.html': '<!doctype html><p>Welcome</p>',
+    'news.html': '<!doctype html><p>1 &lt; 2 &amp; so on</p>',
+  });
+  expect(apiserver.object(Site, key)?.status).toMatchObject({ pages: 2 });
+  expect(ready()).toMatchObject({ type: 'Ready', status: 'True', observedGeneration: 1 });
+  expect((await run()).writes).toEqual([]);
+});
+
+it('puts right what somebody else has changed', async () => {
+  await run();
+  const pages = apiserver.object(ConfigMap, pagesKey);
+  if (pages) apiserver.put({ ...pages, data: {} });
+  expect((await run()).writes).toMatchObject([{ verb: 'update', ...pagesKey }]);
+});
+
+it('does not touch what is somebody else`s, says so, and does not try again by itself', async () => {
+  apiserver.put({ apiVersion: 'v1', kind: 'ConfigMap', metadata: pagesKey, data: { a: 'mine' } });
+  const { outcome, writes } = await run();
+  expect(outcome).toMatchObject({ status: 'terminal', message: "the ConfigMap home-pages is somebody else's" });
+  expect(writes).toMatchObject([{ verb: 'update', subresource: 'status' }]);
+  expect(ready()).toMatchObject({ status: 'False', reason: 'NameTaken' });
+});
