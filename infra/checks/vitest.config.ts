@@ -36,8 +36,12 @@ export default defineConfig({
         test: {
           name: 'system',
           include: ['test/{contract,integration,faults,conformance,browser}/**/*.test.ts'],
-          // Five minutes by itself: `npm run soak:overshoot`.
-          exclude: process.env['OVERSHOOT_RUNS'] === undefined ? ['test/faults/overshoot.test.ts'] : [],
+          exclude: [
+            // Five minutes by itself: `npm run soak:overshoot`.
+            ...(process.env['OVERSHOOT_RUNS'] === undefined ? ['test/faults/overshoot.test.ts'] : []),
+            // Three minutes by itself: `npm run conformance:gc`.
+            ...(process.env['CONFORMANCE_GC'] === undefined ? ['test/conformance/garbage-collector.test.ts'] : []),
+          ],
           globalSetup: ['test/harness/global-setup.ts'],
           sequence: { groupOrder: 1 },
         },

@@ -82,7 +82,7 @@ export async function runE2e({ kubeconfig, tests, processes, timeoutSeconds }: E
       '--silence-skips',
       `--output-dir=${directory}`,
       '--json-report=report.json',
-      ...tests.map((name) => `--focus=^${escaped(name)}$`),
+      ...tests.map((name) => `--focus=${escaped(name)}$`),
       e2e,
       '--',
       '--provider=skeleton',

@@ -12,6 +12,8 @@ export interface AuditedRequest {
   readonly namespace: string | undefined;
   readonly query: URLSearchParams;
   readonly code: number;
+  /** False when RBAC refused it; a 403 may also come from admission: a quota, a namespace that is being deleted. */
+  readonly authorized: boolean;
 }
 
 interface AuditEvent {
@@ -21,6 +23,7 @@ interface AuditEvent {
   requestURI: string;
   objectRef?: { resource?: string; subresource?: string; namespace?: string };
   responseStatus?: { code?: number };
+  annotations?: Record<string, string>;
 }
 
 const READS: ReadonlySet<string> = new Set(['get', 'list', 'watch']);
@@ -61,13 +64,14 @@ export class AuditLog {
     // The last line may be half written, by an apiserver that still runs.
     const lines = text.split('\n').slice(0, -1);
     const events = lines.map((line) => JSON.parse(line) as AuditEvent);
-    return events.filter(countsOnce).map(({ user, verb, requestURI, objectRef, responseStatus }) => ({
+    return events.filter(countsOnce).map(({ user, verb, requestURI, objectRef, responseStatus, annotations }) => ({
       user: user.username,
       verb,
       resource: [objectRef?.resource ?? '', objectRef?.subresource].filter(Boolean).join('/'),
       namespace: objectRef?.namespace,
       query: new URL(requestURI, 'https://apiserver').searchParams,
       code: responseStatus?.code ?? 0,
+      authorized: annotations?.['authorization.k8s.io/decision'] !== 'forbid',
     }));
   }
 
