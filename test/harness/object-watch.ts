@@ -13,6 +13,7 @@ interface WatchLine<T> {
 export class ObjectWatch {
   readonly #stop = new AbortController();
   #reading: Promise<void> = Promise.resolve();
+  #ended: { reason: unknown } | undefined;
 
   /** Tells of the objects that there are as added, and then of what becomes of them. */
   static async start<T extends KubernetesObject>(
@@ -34,17 +35,19 @@ export class ObjectWatch {
       if (type === 'ERROR') throw new Error(`the watch ended: ${line}`);
       if (type !== 'BOOKMARK') tell(type, object);
     });
-    // Whoever stops it hears of the failure; until then nobody waits for it.
-    watch.#reading.catch(() => {});
     return watch;
   }
 
-  /** @throws what ended the watch before: then something was not told. */
+  /** @throws when the watch has ended by itself, so that something was not told. */
+  check(): void {
+    if (this.#ended) throw new Error('the watch has ended', { cause: this.#ended.reason });
+  }
+
+  /** @throws as `check` does. */
   async stop(): Promise<void> {
-    const endedBefore = await Promise.race([this.#reading.then(() => true), Promise.resolve(false)]);
+    this.check();
     this.#stop.abort();
     await this.#reading;
-    if (endedBefore) throw new Error('the apiserver ended the watch');
   }
 
   async #read(stream: Parameters<typeof lines>[0], tell: (line: string) => void): Promise<void> {
@@ -52,8 +55,9 @@ export class ObjectWatch {
       for await (const batch of lines(stream)) {
         for (const line of batch) tell(line.toString('utf8'));
       }
-    } catch (error) {
-      if (!this.#stop.signal.aborted) throw error;
+      throw new Error('the apiserver closed it');
+    } catch (reason) {
+      if (!this.#stop.signal.aborted) this.#ended = { reason };
     }
   }
 }
