@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import type { Event } from '../lib/events.ts';
+import { MemoryCluster, refusal } from '../lib/memory-cluster.ts';
+import type { Pod } from '../lib/pod.ts';
+import type { ReplicaSet } from '../lib/replica-set.ts';
+import { pod, readyFrom, replicaSet } from '../lib/testing.ts';
 import { replicaset } from './controller.ts';
-import { MemoryCluster, pod, readyFrom, refusal, replicaSet } from './testing.ts';
-import type { Event, Pod, ReplicaSet } from './types.ts';
 
 const request = { namespace: 'test', name: 'web', attempt: 1, reasons: [] };
 const run = (cluster: MemoryCluster) => replicaset.run(request, cluster.context());

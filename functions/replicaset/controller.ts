@@ -1,10 +1,11 @@
-import { type Context, controller, controllerOf, matchesLabels } from 'levelhook/function';
-import { claim } from './claim.ts';
-import { EventRecorder } from './events.ts';
+import { controller, controllerOf, matchesLabels } from 'levelhook/function';
+import { candidates, claim } from '../lib/claim.ts';
+import { EventRecorder } from '../lib/events.ts';
+import { Pod } from '../lib/pod.ts';
+import { ReplicaSet } from '../lib/replica-set.ts';
 import { isActive, isTerminating } from './pods.ts';
 import { scale } from './scale.ts';
 import { nextStatus, secondsToNextAvailable, writeStatus } from './status.ts';
-import { Pod, ReplicaSet } from './types.ts';
 
 /** Keeps as many pods of a template running as a ReplicaSet asks for. */
 export const replicaset = controller({
@@ -20,11 +21,11 @@ export const replicaset = controller({
   const rs = await cache.get(ReplicaSet, request);
   if (!rs) return;
 
-  const pods = await candidates(rs, context);
-  const active = await claim(rs, pods.filter(isActive), api);
+  const pods = await candidates(Pod, rs, cache);
+  const active = await claim({ owner: ReplicaSet, owned: Pod }, rs, pods.filter(isActive), api);
   const terminating = pods.filter((pod) => isTerminating(pod) && isOwn(rs, pod));
 
-  const events = new EventRecorder(rs);
+  const events = new EventRecorder(ReplicaSet, rs, 'replicaset-controller');
   const deleting = Boolean(rs.metadata.deletionTimestamp);
   const failure = deleting ? undefined : await scale(rs, active, events, context);
 
@@ -42,16 +43,6 @@ export const replicaset = controller({
   const requeueAfterSeconds = secondsToNextAvailable(rs, status, active, now);
   return requeueAfterSeconds === undefined ? {} : { requeueAfterSeconds };
 });
-
-/** The pods that the ReplicaSet has, and those that it may adopt. */
-async function candidates(rs: ReplicaSet, { cache }: Context): Promise<Pod[]> {
-  const { uid, namespace = '' } = rs.metadata;
-  const lists = await Promise.all([
-    cache.list(Pod, { controlledBy: uid }),
-    cache.list(Pod, { orphansIn: namespace, labelSelector: rs.spec.selector }),
-  ]);
-  return lists.flatMap(({ items }) => items);
-}
 
 function isOwn(rs: ReplicaSet, pod: Pod): boolean {
   return controllerOf(pod)?.uid === rs.metadata.uid && matchesLabels(rs.spec.selector, pod.metadata.labels);

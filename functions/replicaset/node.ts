@@ -1,4 +1,5 @@
 import { serveFunction } from 'levelhook/function/node';
-import { createApp } from './app.ts';
+import { appOf } from '../lib/app.ts';
+import { replicaset } from './controller.ts';
 
-await serveFunction(createApp, process.env);
+await serveFunction(appOf(replicaset), process.env);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { ownedByWeb, pod, replicaSet } from '../lib/testing.ts';
 import { isActive, isTerminating, podFromTemplate } from './pods.ts';
-import { ownedByWeb, pod, replicaSet } from './testing.ts';
 
 describe('podFromTemplate', () => {
   it('takes labels, annotations, finalizers and the whole spec, and belongs to the ReplicaSet', () => {

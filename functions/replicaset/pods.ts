@@ -1,5 +1,7 @@
 import { controllerReference, type NewObject } from 'levelhook/function';
-import { type Condition, type Pod, ReplicaSet } from './types.ts';
+import type { Condition } from '../lib/condition.ts';
+import { hasEnded, type Pod } from '../lib/pod.ts';
+import { ReplicaSet } from '../lib/replica-set.ts';
 
 /** The longest name that an object can have. */
 const MAX_NAME_LENGTH = 253;
@@ -30,10 +32,6 @@ export function isActive(pod: Pod): boolean {
 /** Is being deleted and still runs. */
 export function isTerminating(pod: Pod): boolean {
   return !hasEnded(pod) && Boolean(pod.metadata.deletionTimestamp);
-}
-
-function hasEnded(pod: Pod): boolean {
-  return pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed';
 }
 
 export function isReady(pod: Pod): boolean {

@@ -1,8 +1,10 @@
 import { DeadlineError } from 'levelhook/function';
 import { describe, expect, it } from 'vitest';
-import { EventRecorder } from './events.ts';
+import { EventRecorder } from '../lib/events.ts';
+import { MemoryCluster, refusal } from '../lib/memory-cluster.ts';
+import { ReplicaSet } from '../lib/replica-set.ts';
+import { pod, replicaSet } from '../lib/testing.ts';
 import { BURST, scale, slowStart } from './scale.ts';
-import { MemoryCluster, pod, refusal, replicaSet } from './testing.ts';
 
 const never = new AbortController().signal;
 
@@ -59,7 +61,7 @@ describe('slowStart', () => {
 describe('scale', () => {
   const scaleOf = (cluster: MemoryCluster, replicas: number, active: ReturnType<typeof pod>[]) => {
     const rs = replicaSet({ replicas });
-    return scale(rs, active, new EventRecorder(rs), cluster.context());
+    return scale(rs, active, new EventRecorder(ReplicaSet, rs, 'replicaset-controller'), cluster.context());
   };
   const pods = (count: number) => Array.from({ length: count }, (_, index) => pod(`pod-${index}`));
 
@@ -109,7 +111,7 @@ describe('scale', () => {
       spec: { nodeName: 'b' },
     });
     const cluster = new MemoryCluster(rs, older, other, ...structuredClone(active));
-    await scale(rs, active, new EventRecorder(rs), cluster.context());
+    await scale(rs, active, new EventRecorder(ReplicaSet, rs, 'replicaset-controller'), cluster.context());
     expect(cluster.writes).toEqual(['DELETE pods/crowded']);
   });
 });

@@ -1,8 +1,10 @@
 import { ApiError, type Context, controllerOf, DeadlineError, keyOf, messageOf } from 'levelhook/function';
-import type { EventRecorder } from './events.ts';
-import { failuresOf, inParallel } from './in-parallel.ts';
+import type { EventRecorder } from '../lib/events.ts';
+import { failuresOf, inParallel } from '../lib/in-parallel.ts';
+import { Pod } from '../lib/pod.ts';
+import { isNamespaceTerminating } from '../lib/refusals.ts';
+import { ReplicaSet } from '../lib/replica-set.ts';
 import { podFromTemplate } from './pods.ts';
-import { Pod, ReplicaSet } from './types.ts';
 import { chooseVictims } from './victims.ts';
 
 /** The most pods created or deleted in one run. When more are needed, the events of these wake the key again. */
@@ -52,7 +54,6 @@ async function createPod(rs: ReplicaSet, events: EventRecorder, { api }: Context
     const created = await api.create(Pod, pod);
     events.normal('SuccessfulCreate', `Created pod: ${created.metadata.name}`);
   } catch (error) {
-    // Nothing can be created any more, and nothing need be.
     if (isNamespaceTerminating(error)) return;
     events.warning('FailedCreate', `Error creating: ${messageOf(error)}`);
     throw error;
@@ -79,9 +80,4 @@ async function relatedPods(rs: ReplicaSet, { cache }: Context): Promise<Pod[]> {
     siblings.items.map((sibling) => cache.list(Pod, { controlledBy: sibling.metadata.uid })),
   );
   return lists.flatMap(({ items }) => items);
-}
-
-function isNamespaceTerminating(error: unknown): boolean {
-  if (!(error instanceof ApiError)) return false;
-  return error.status.details?.causes?.some(({ reason }) => reason === 'NamespaceTerminating') ?? false;
 }

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { MemoryCluster, refusal } from '../lib/memory-cluster.ts';
+import type { Pod } from '../lib/pod.ts';
+import type { ReplicaSet } from '../lib/replica-set.ts';
+import { pod, readyFrom, replicaSet } from '../lib/testing.ts';
 import { nextStatus, secondsToNextAvailable, writeStatus } from './status.ts';
-import { MemoryCluster, pod, readyFrom, refusal, replicaSet } from './testing.ts';
-import type { Pod, ReplicaSet } from './types.ts';
 
 const now = Date.parse('2026-01-01T00:01:00Z');
 const quiet = { active: [], terminating: [], now };

@@ -1,6 +1,8 @@
 import { type ApiWriter, keyOf, matchesLabels } from 'levelhook/function';
+import type { Condition } from '../lib/condition.ts';
+import type { Pod } from '../lib/pod.ts';
+import { ReplicaSet, type ReplicaSetStatus } from '../lib/replica-set.ts';
 import { isAvailable, isReady, readySince } from './pods.ts';
-import { type Condition, type Pod, ReplicaSet, type ReplicaSetStatus } from './types.ts';
 
 const REPLICA_FAILURE = 'ReplicaFailure';
 

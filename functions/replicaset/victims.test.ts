@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { pod, readyFrom } from './testing.ts';
+import { pod, readyFrom } from '../lib/testing.ts';
 import { chooseVictims, compareVictims, type RankedPod } from './victims.ts';
 
 const now = Date.parse('2026-01-01T12:00:00Z');

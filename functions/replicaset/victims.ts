@@ -1,5 +1,5 @@
+import type { ContainerStatus, Pod } from '../lib/pod.ts';
 import { isActive, isReady, readySince, timeOf } from './pods.ts';
-import type { ContainerStatus, Pod } from './types.ts';
 
 const DELETION_COST = 'controller.kubernetes.io/pod-deletion-cost';
 /** Also what an unknown or absent phase counts as. */

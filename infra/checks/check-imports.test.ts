@@ -24,7 +24,8 @@ const clean: Record<string, string> = {
   'src/testing/index.ts': `export { gateway } from '../gateway/index.ts'; export { app } from '../function/index.ts'; import 'ioredis';`,
   'src/cli/levelhook.ts': `import { Command } from 'commander'; export { gateway } from '../gateway/index.ts'; export { Command };`,
   'functions/hello/index.ts': `import { serve } from '@hono/node-server'; import { app } from 'levelhook/function'; import './own.ts'; serve(app);`,
-  'functions/hello/own.ts': `export const own = 1;`,
+  'functions/hello/own.ts': `export { shared as own } from '../lib/shared.ts';`,
+  'functions/lib/shared.ts': `export const shared = 1;`,
   'functions/examples/01-minimal/index.ts': `export { app } from 'levelhook/function'; import 'hono';`,
 };
 
@@ -91,6 +92,8 @@ const violations: Violation[] = [
   { rule: 'functions-own-folder-only', from: 'functions/hello/a.ts', to: 'node:fs' },
   { rule: 'functions-own-folder-only', from: 'functions/hello/b.ts', to: 'undici' },
   { rule: 'functions-own-folder-only', from: 'functions/other/a.ts', to: '../hello/own.ts' },
+  { rule: 'functions-own-folder-only', from: 'functions/lib/a.ts', to: '../hello/own.ts' },
+  { rule: 'examples-need-no-lib', from: 'functions/examples/02-next/b.ts', to: '../../lib/shared.ts' },
   { rule: 'functions-own-folder-only', from: 'functions/examples/02-next/a.ts', to: '../01-minimal/index.ts' },
   { rule: 'functions-import-by-package-name', from: 'functions/hello/c.ts', to: '../../src/function/index.ts' },
   { rule: 'no-cycles', from: 'src/core/cycle-a.ts', to: './cycle-b.ts' },

@@ -128,9 +128,15 @@ const homes = Object.entries(HOMES).map(([name, files]) => ({
 const functions = [
   {
     name: 'functions-own-folder-only',
-    comment: 'Each built-in controller and each example is deployable alone.',
+    comment: 'Each built-in controller and each example is deployable alone, with what it takes from lib.',
     from: { path: '^functions/(examples/[^/]+|[^/]+)/', pathNot: TESTS },
-    to: { pathNot: ['^functions/$1/', '^src/', npm('hono'), npm('@hono/node-server')] },
+    to: { pathNot: ['^functions/$1/', '^functions/lib/', '^src/', npm('hono'), npm('@hono/node-server')] },
+  },
+  {
+    name: 'examples-need-no-lib',
+    comment: 'They show what the package alone gives to a stranger.',
+    from: { path: '^functions/examples/' },
+    to: { path: '^functions/lib/' },
   },
   {
     name: 'functions-import-by-package-name',

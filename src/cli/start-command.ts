@@ -9,6 +9,7 @@ import { Child, type ChildLine } from './child.ts';
 import { Family } from './family.ts';
 import { functionScript } from './function-script.ts';
 import { preflight } from './preflight.ts';
+import { replacedControllers } from './replaced-controllers.ts';
 import { askForSample, createSample } from './sample.ts';
 import { stopSignal } from './stop-signal.ts';
 import { formatTrigger } from './trigger-line.ts';
@@ -20,8 +21,6 @@ export interface StartOptions {
   readonly sample: boolean;
   readonly port: number;
 }
-
-const CONTROLLERS = ['*', '-replicaset-controller'];
 
 /**
  * `levelhook start`: brings up what is missing, in order, shows every trigger, and at Ctrl-C or SIGTERM stops what it
@@ -58,7 +57,7 @@ async function bringUp(
 
   const redis = await startRedis({ appendOnly: true, onProgress: say });
   started('Redis', () => redis.stop());
-  const plane = given === undefined ? await ownControlPlane(signal, started) : undefined;
+  const plane = given === undefined ? await ownControlPlane(options.functions, signal, started) : undefined;
   const kubeconfig = given ?? plane?.kubeconfig ?? '';
 
   // With a Redis and a cluster that began a moment ago nobody can be in the middle of a run.
@@ -115,13 +114,17 @@ async function bringUp(
 }
 
 async function ownControlPlane(
+  functions: readonly string[],
   signal: AbortSignal,
   started: (name: string, stop: () => Promise<void>) => void,
 ): Promise<{ kubeconfig: string; kubectl: { directory: string; onPath: boolean } }> {
-  say('starting a control plane: etcd, kube-apiserver, kube-controller-manager without its ReplicaSet controller');
+  const replaced = replacedControllers(functions);
+  const without = replaced.length > 0 ? ` without its ${replaced.join(' and ')}` : '';
+  say(`starting a control plane: etcd, kube-apiserver, kube-controller-manager${without}`);
+  const controllers = ['*', ...replaced.map((name) => `-${name}`)];
   const progress = { onProgress: say, signal };
   const kubectl = findOnPath(['kubectl'], process.env['PATH']);
-  const plane = await startControlPlane({ kubeControllerManager: { controllers: CONTROLLERS }, ...progress });
+  const plane = await startControlPlane({ kubeControllerManager: { controllers }, ...progress });
   started('the control plane', () => plane.stop());
   const directory = dirname(kubectl ?? (await resolveBinary('kubectl', progress)));
   return { kubeconfig: plane.kubeconfig, kubectl: { directory, onPath: kubectl !== undefined } };

@@ -2,62 +2,56 @@ import { type KubernetesObject, type Resource, resourcePath } from '../../src/co
 import { lines } from '../../src/gateway/reflector/lines.ts';
 import type { Cluster } from './cluster.ts';
 
-export type ChangeType = 'ADDED' | 'MODIFIED' | 'DELETED';
-
-interface WatchLine<T> {
-  type: ChangeType | 'BOOKMARK' | 'ERROR';
-  object: T;
+interface WatchEvent<T> {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'ERROR';
+  readonly object: T;
 }
 
-/** What the apiserver tells of a namespace's objects: each change, in order. Past our cache. */
-export class ObjectWatch {
+/** The objects of a namespace as the apiserver's watch tells of them: no moment between two writes goes unseen. */
+export class ObjectWatch<T extends KubernetesObject> {
   readonly #stop = new AbortController();
+  readonly #objects = new Map<string, T>();
   #reading: Promise<void> = Promise.resolve();
-  #ended: { reason: unknown } | undefined;
 
-  /** Tells of the objects that there are as added, and then of what becomes of them. */
+  /** Calls `look` with all objects that there are after each event. What it throws, `stop` rejects with. */
   static async start<T extends KubernetesObject>(
     cluster: Cluster,
-    of: Resource<T>,
+    resource: Resource<T>,
     namespace: string,
-    tell: (type: ChangeType, object: T) => void,
-  ): Promise<ObjectWatch> {
-    const watch = new ObjectWatch();
-    const { items, metadata } = await cluster.list(of, namespace);
-    for (const item of items) tell('ADDED', item);
+    look: (objects: readonly T[]) => void,
+  ): Promise<ObjectWatch<T>> {
+    const watch = new ObjectWatch<T>();
+    const { items, metadata } = await cluster.list(resource, namespace);
+    for (const item of items) watch.#objects.set(item.metadata.name, item);
     const stream = await cluster.client.stream({
-      path: resourcePath(of, { namespace }),
+      path: resourcePath(resource, { namespace }),
       query: { watch: true, resourceVersion: metadata.resourceVersion },
       signal: watch.#stop.signal,
     });
-    watch.#reading = watch.#read(stream, (line) => {
-      const { type, object } = JSON.parse(line) as WatchLine<T>;
-      if (type === 'ERROR') throw new Error(`the watch ended: ${line}`);
-      if (type !== 'BOOKMARK') tell(type, object);
-    });
+    watch.#reading = watch.#read(stream, look);
+    // Looked at when it is stopped; until then it is no unhandled rejection.
+    watch.#reading.catch(() => {});
     return watch;
   }
 
-  /** @throws when the watch has ended by itself, so that something was not told. */
-  check(): void {
-    if (this.#ended) throw new Error('the watch has ended', { cause: this.#ended.reason });
-  }
-
-  /** @throws as `check` does. */
   async stop(): Promise<void> {
-    this.check();
     this.#stop.abort();
     await this.#reading;
   }
 
-  async #read(stream: Parameters<typeof lines>[0], tell: (line: string) => void): Promise<void> {
+  async #read(stream: Parameters<typeof lines>[0], look: (objects: readonly T[]) => void): Promise<void> {
     try {
       for await (const batch of lines(stream)) {
-        for (const line of batch) tell(line.toString('utf8'));
+        for (const line of batch) {
+          const { type, object } = JSON.parse(line.toString('utf8')) as WatchEvent<T>;
+          if (type === 'ERROR') throw new Error(`the watch ended: ${line.toString('utf8')}`);
+          if (type === 'DELETED') this.#objects.delete(object.metadata.name);
+          else this.#objects.set(object.metadata.name, object);
+          look([...this.#objects.values()]);
+        }
       }
-      throw new Error('the apiserver closed it');
-    } catch (reason) {
-      if (!this.#stop.signal.aborted) this.#ended = { reason };
+    } catch (error) {
+      if (!this.#stop.signal.aborted) throw error;
     }
   }
 }

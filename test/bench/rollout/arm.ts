@@ -4,7 +4,7 @@ import { type Cluster, pods } from '../../harness/cluster.ts';
 import { userOf } from '../../harness/identity.ts';
 import { uniqueName, untilIdle } from '../../harness/levelhook.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
-import { ObjectWatch } from '../../harness/object-watch.ts';
+import { ChangeWatch } from '../../harness/change-watch.ts';
 import { Started } from '../../harness/started.ts';
 import { WORKLOAD_FUNCTIONS, WorkloadPlane } from '../../harness/workload-plane.ts';
 import { cpuSeconds, peakMemory } from './process-figures.ts';
@@ -119,17 +119,17 @@ interface Sums {
 class Rollout {
   readonly #deployments = new Map<string, Deployment>();
   readonly #pods = new Set<string>();
-  readonly #watches: ObjectWatch[] = [];
+  readonly #watches: ChangeWatch[] = [];
   #changed = Promise.withResolvers<void>();
 
   static async watch(cluster: Cluster, namespace: string): Promise<Rollout> {
     const rollout = new Rollout();
     rollout.#watches.push(
-      await ObjectWatch.start(cluster, deployments, namespace, (_type, object) => {
+      await ChangeWatch.start(cluster, deployments, namespace, (_type, object) => {
         rollout.#deployments.set(object.metadata.name, object);
         rollout.#wake();
       }),
-      await ObjectWatch.start(cluster, pods, namespace, (type, { metadata }) => {
+      await ChangeWatch.start(cluster, pods, namespace, (type, { metadata }) => {
         if (type === 'DELETED') rollout.#pods.delete(metadata.name);
         else rollout.#pods.add(metadata.name);
         rollout.#wake();

@@ -1,7 +1,7 @@
 import { controllerOf, type KubernetesObject } from '../../../src/core/index.ts';
 import { type Cluster, type Pod, pods, type ReplicaSet, replicaSets } from '../../harness/cluster.ts';
 import { type Deployment, deployments } from '../../harness/deployments.ts';
-import { ObjectWatch } from '../../harness/object-watch.ts';
+import { ChangeWatch } from '../../harness/change-watch.ts';
 
 /** What the judge needs of a Deployment. */
 export interface DeploymentState {
@@ -45,27 +45,27 @@ export type Change = {
  */
 export class RolloutHistory {
   readonly #changes: Change[] = [];
-  readonly #watches: ObjectWatch[] = [];
+  readonly #watches: ChangeWatch[] = [];
 
   static async record(cluster: Cluster, namespace: string): Promise<RolloutHistory> {
     const history = new RolloutHistory();
     const add = (change: Change): number => history.#changes.push(change);
     history.#watches.push(
-      await ObjectWatch.start(cluster, deployments, namespace, (type, object) =>
+      await ChangeWatch.start(cluster, deployments, namespace, (type, object) =>
         add({
           kind: 'deployment',
           ...namesOf(object),
           ...(type === 'DELETED' ? {} : { state: deploymentState(object) }),
         }),
       ),
-      await ObjectWatch.start(cluster, replicaSets, namespace, (type, object) =>
+      await ChangeWatch.start(cluster, replicaSets, namespace, (type, object) =>
         add({
           kind: 'replicaset',
           ...namesOf(object),
           ...(type === 'DELETED' ? {} : { state: replicaSetState(object) }),
         }),
       ),
-      await ObjectWatch.start(cluster, pods, namespace, (type, object) =>
+      await ChangeWatch.start(cluster, pods, namespace, (type, object) =>
         add({ kind: 'pod', ...namesOf(object), ...(type === 'DELETED' ? {} : { state: podState(object) }) }),
       ),
     );

@@ -7,57 +7,23 @@ import {
   type KubernetesObject,
   type Logger,
   matchesLabels,
-  type OwnerReference,
 } from 'levelhook/function';
-import type { Pod, ReplicaSet } from './types.ts';
-
-// For this folder's tests: an apiserver that knows as much as one ReplicaSet needs, and a cache that is never behind it.
+import { jsonPatched, mergePatched, ownersPatched } from './memory-patch.ts';
 
 type Answer = { status: number; body: string };
 export type Request = Parameters<ApiTransport>[0];
 
-export function replicaSet(spec: Partial<ReplicaSet['spec']> = {}, metadata: Partial<ReplicaSet['metadata']> = {}) {
-  const labels = { app: 'web' };
-  return {
-    apiVersion: 'apps/v1',
-    kind: 'ReplicaSet',
-    metadata: { name: 'web', namespace: 'test', uid: 'rs-uid', resourceVersion: '1', generation: 1, ...metadata },
-    spec: { replicas: 0, selector: { matchLabels: labels }, template: { metadata: { labels }, spec: {} }, ...spec },
-    status: { replicas: 0 },
-  } satisfies ReplicaSet as ReplicaSet;
-}
-
-export const ownedByWeb: OwnerReference = {
-  apiVersion: 'apps/v1',
-  kind: 'ReplicaSet',
-  name: 'web',
-  uid: 'rs-uid',
-  controller: true,
-  blockOwnerDeletion: true,
+const KINDS: Readonly<Record<string, string>> = {
+  pods: 'Pod',
+  replicasets: 'ReplicaSet',
+  deployments: 'Deployment',
+  events: 'Event',
 };
 
-export function pod(name: string, parts: { metadata?: object; spec?: object; status?: object } = {}): Pod {
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      name,
-      namespace: 'test',
-      uid: `${name}-uid`,
-      resourceVersion: '1',
-      labels: { app: 'web' },
-      ownerReferences: [ownedByWeb],
-      ...parts.metadata,
-    },
-    spec: { ...parts.spec },
-    status: { phase: 'Running', ...parts.status },
-  };
-}
-
-export function readyFrom(lastTransitionTime: string | null) {
-  return { conditions: [{ type: 'Ready', status: 'True', lastTransitionTime }] };
-}
-
+/**
+ * For the controllers' tests: an apiserver of the namespace `test` that knows as much as they need, and a cache that is
+ * never behind it.
+ */
 export class MemoryCluster {
   readonly objects: KubernetesObject[];
   readonly requests: Request[] = [];
@@ -88,12 +54,11 @@ export class MemoryCluster {
     get: async (resource, key) => structuredClone(this.#find(resource.kind, key.name)) as never,
     list: async (resource, { namespace, controlledBy, orphansIn, labelSelector } = {}) => {
       const items = this.all(resource.kind).filter(
-        ({ metadata, ...object }) =>
+        ({ metadata }) =>
           (namespace === undefined || metadata.namespace === namespace) &&
           (controlledBy === undefined || controllerOf({ metadata })?.uid === controlledBy) &&
           (orphansIn === undefined || (metadata.namespace === orphansIn && !controllerOf({ metadata }))) &&
-          (labelSelector === undefined || matchesLabels(labelSelector as object, metadata.labels)) &&
-          object.kind === resource.kind,
+          (labelSelector === undefined || matchesLabels(labelSelector as object, metadata.labels)),
       );
       return { items: structuredClone(items) as never, version: '1' };
     },
@@ -106,37 +71,62 @@ export class MemoryCluster {
     return this.intercept(request) ?? this.#answer(request);
   };
 
-  #answer({ method, path, body: text = '{}' }: Request): Answer {
-    const [, plural = '', name = ''] = /\/(\w+)(?:\/([\w.-]+?))?(?:\/status)?(?:\?.*)?$/.exec(
-      path.replace(/^.*\/test/, ''),
-    ) ?? [undefined];
-    const kind = { pods: 'Pod', replicasets: 'ReplicaSet', events: 'Event' }[plural] ?? plural;
+  #answer({ method, path, contentType, body: text = '{}' }: Request): Answer {
+    const [, plural = '', name = '', subresource] =
+      /\/(\w+)(?:\/([\w.-]+?))?(?:\/(status))?(?:\?.*)?$/.exec(path.replace(/^.*\/test/, '')) ?? [];
+    const kind = KINDS[plural] ?? plural;
     const body = JSON.parse(text) as KubernetesObject;
-    if (method === 'POST') return ok(this.#create(body));
+    if (method === 'POST') return this.#create(kind, body);
     const object = this.#find(kind, name);
     if (!object) return refusal(404, 'NotFound');
+    if (method === 'GET') return ok(object);
     if (method === 'DELETE') this.objects.splice(this.objects.indexOf(object), 1);
-    if (method === 'PATCH') patchOwners(object, body);
+    if (method === 'PATCH') {
+      const changed = patched(object, body, contentType);
+      if (!changed) return refusal(422, 'Invalid');
+      this.#store(object, changed, subresource);
+    }
     if (method === 'PUT') {
       if (body.metadata.resourceVersion !== object.metadata.resourceVersion) return refusal(409, 'Conflict');
-      Object.assign(object, { status: (body as ReplicaSet).status });
+      this.#store(object, body, subresource);
     }
-    if (method !== 'GET') object.metadata.resourceVersion = String(++this.#counter);
     return ok(object);
   }
 
-  #create(object: KubernetesObject): KubernetesObject {
+  /** As the apiserver's strategies do: who writes the status leaves the spec alone, and the other way round. */
+  #store(object: KubernetesObject, next: KubernetesObject, subresource: string | undefined): void {
+    const before = object as Fields;
+    const { metadata, spec, status } = next as Fields;
+    const generation = object.metadata.generation ?? 0;
+    const changed = !subresource && JSON.stringify(spec) !== JSON.stringify(before.spec);
+    const resourceVersion = String(++this.#counter);
+    Object.assign(object, {
+      metadata: { ...metadata, generation: changed ? generation + 1 : generation, resourceVersion },
+      ...(subresource ? { status } : { spec }),
+    });
+  }
+
+  #create(kind: string, object: KubernetesObject): Answer {
     const id = ++this.#counter;
-    const { generateName = '' } = object.metadata;
-    Object.assign(object.metadata, { name: `${generateName}${id}`, uid: `uid-${id}`, resourceVersion: String(id) });
+    const { generateName = '', name = `${generateName}${id}` } = object.metadata as Partial<
+      KubernetesObject['metadata']
+    >;
+    if (this.#find(kind, name)) return refusal(409, 'AlreadyExists');
+    // One second after the other, so that the order of creation is known.
+    const creationTimestamp = new Date(Date.UTC(2026, 0, 1, 0, 0, id)).toISOString();
+    const resourceVersion = String(id);
+    Object.assign(object.metadata, { name, uid: `uid-${id}`, resourceVersion, generation: 1, creationTimestamp });
+    if (kind === 'ReplicaSet') Object.assign(object, { status: { replicas: 0 } });
     this.objects.push(object);
-    return object;
+    return ok(object);
   }
 
   #find(kind: string, name: string): KubernetesObject | undefined {
     return this.all(kind).find(({ metadata }) => metadata.name === name);
   }
 }
+
+type Fields = KubernetesObject & { spec?: unknown; status?: unknown };
 
 export function refusal(code: number, reason: string, causes: { reason: string }[] = []): Answer {
   return { status: code, body: JSON.stringify({ kind: 'Status', code, reason, message: reason, details: { causes } }) };
@@ -146,11 +136,17 @@ function ok(object: KubernetesObject): Answer {
   return { status: 200, body: JSON.stringify(object) };
 }
 
-/** A strategic merge patch of the owners: by UID. */
-function patchOwners(object: KubernetesObject, { metadata }: KubernetesObject): void {
-  const given = metadata.ownerReferences as (OwnerReference & { $patch?: string })[];
-  const rest = (object.metadata.ownerReferences ?? []).filter(({ uid }) => given.every((owner) => owner.uid !== uid));
-  object.metadata.ownerReferences = [...rest, ...given.filter(({ $patch }) => $patch !== 'delete')];
+/** Undefined when a test in the patch says that it does not apply. */
+function patched(
+  object: KubernetesObject,
+  patch: unknown,
+  contentType: string | undefined,
+): KubernetesObject | undefined {
+  if (contentType === 'application/json-patch+json') return jsonPatched(object, patch);
+  const { uid } = (patch as { metadata: Partial<KubernetesObject['metadata']> }).metadata;
+  if (uid !== undefined && uid !== object.metadata.uid) return undefined;
+  if (contentType === 'application/merge-patch+json') return mergePatched(object, patch);
+  return ownersPatched(object, patch as KubernetesObject);
 }
 
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };

@@ -1,20 +1,36 @@
-import type { Context, NewObject } from 'levelhook/function';
+import { type Context, type KubernetesObject, type NewObject, type Resource, resource } from 'levelhook/function';
 import { inParallel } from './in-parallel.ts';
-import { Event, ReplicaSet } from './types.ts';
 
-/** The name that kube-controller-manager's own controller has in its events. */
-const COMPONENT = 'replicaset-controller';
 /** Of each type in one run. client-go's recorder lets through 25 about one object at once, and drops the rest. */
 export const MAX_EVENTS = 25;
 const EVENTS_AT_A_TIME = 10;
 
-/** Collects what there is to tell of a run in Events of the ReplicaSet, so that telling does not delay doing. */
+export interface Event extends KubernetesObject {
+  involvedObject: { apiVersion: string; kind: string; namespace?: string; name: string; uid: string };
+  type: 'Normal' | 'Warning';
+  reason: string;
+  message: string;
+  source: { component: string };
+  reportingComponent: string;
+  firstTimestamp: string;
+  lastTimestamp: string;
+  count: number;
+}
+
+export const Event = resource<Event>('v1', 'Event');
+
+/** Collects what there is to tell of a run in Events of its object, so that telling does not delay doing. */
 export class EventRecorder {
-  readonly #rs: ReplicaSet;
+  readonly #resource: Resource;
+  readonly #object: KubernetesObject;
+  readonly #component: string;
   readonly #events: NewObject<Event>[] = [];
 
-  constructor(rs: ReplicaSet) {
-    this.#rs = rs;
+  /** @param component who tells: the name that kube-controller-manager's own controller has in its events. */
+  constructor(resource: Resource, object: KubernetesObject, component: string) {
+    this.#resource = resource;
+    this.#object = object;
+    this.#component = component;
   }
 
   normal(reason: string, message: string): void {
@@ -34,8 +50,8 @@ export class EventRecorder {
 
   #add(type: Event['type'], reason: string, message: string): void {
     if (this.#events.filter((event) => event.type === type).length >= MAX_EVENTS) return;
-    const { name, uid, namespace = 'default' } = this.#rs.metadata;
-    const { apiVersion, kind } = ReplicaSet;
+    const { name, uid, namespace = 'default' } = this.#object.metadata;
+    const { apiVersion, kind } = this.#resource;
     const now = new Date().toISOString();
     this.#events.push({
       metadata: { namespace, generateName: `${name}.` },
@@ -43,8 +59,8 @@ export class EventRecorder {
       type,
       reason,
       message,
-      source: { component: COMPONENT },
-      reportingComponent: COMPONENT,
+      source: { component: this.#component },
+      reportingComponent: this.#component,
       firstTimestamp: now,
       lastTimestamp: now,
       count: 1,

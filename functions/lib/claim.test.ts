@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { claim, decideClaim } from './claim.ts';
-import { MemoryCluster, ownedByWeb, pod, refusal, replicaSet } from './testing.ts';
+import { MemoryCluster, refusal } from './memory-cluster.ts';
+import { Pod } from './pod.ts';
+import { ReplicaSet } from './replica-set.ts';
+import { ownedByWeb, pod, replicaSet } from './testing.ts';
+
+const kinds = { owner: ReplicaSet, owned: Pod };
 
 const deletionTimestamp = '2026-01-01T00:00:00Z';
 const orphan = { ownerReferences: [] };
@@ -45,7 +50,7 @@ describe('claim', () => {
       pod('z', { metadata: unlike }),
     ];
     const cluster = new MemoryCluster(rs, ...structuredClone(pods));
-    expect(names(await claim(rs, pods, cluster.context().api))).toEqual(['own', 'x', 'y']);
+    expect(names(await claim(kinds, rs, pods, cluster.context().api))).toEqual(['own', 'x', 'y']);
     expect(cluster.requests.filter(({ method }) => method === 'GET')).toHaveLength(1);
     expect(cluster.all('Pod').map(({ metadata }) => metadata.ownerReferences?.length)).toEqual([1, 1, 1, 0]);
   });
@@ -57,20 +62,20 @@ describe('claim', () => {
   ])('adopts nothing when the live ReplicaSet %s', async (_, objects) => {
     const cluster = new MemoryCluster(...objects);
     const orphans = [pod('x', { metadata: orphan }), pod('y', { metadata: orphan })];
-    await expect(claim(replicaSet(), orphans, cluster.context().api)).rejects.toThrow(AggregateError);
+    await expect(claim(kinds, replicaSet(), orphans, cluster.context().api)).rejects.toThrow(AggregateError);
     expect(cluster.writes).toEqual([]);
   });
 
   it('takes no offence at a pod that is gone', async () => {
     const rs = replicaSet();
     const pods = [pod('x', { metadata: orphan }), pod('z', { metadata: unlike })];
-    expect(await claim(rs, pods, new MemoryCluster(rs).context().api)).toEqual([]);
+    expect(await claim(kinds, rs, pods, new MemoryCluster(rs).context().api)).toEqual([]);
   });
 
   it('takes no offence at a pod that was released already', async () => {
     const cluster = new MemoryCluster();
     cluster.intercept = () => refusal(422, 'Invalid');
-    expect(await claim(replicaSet(), [pod('z', { metadata: unlike })], cluster.context().api)).toEqual([]);
+    expect(await claim(kinds, replicaSet(), [pod('z', { metadata: unlike })], cluster.context().api)).toEqual([]);
   });
 
   it('tries all before it fails', async () => {
@@ -78,7 +83,7 @@ describe('claim', () => {
     const pods = ['x', 'y'].map((name) => pod(name, { metadata: orphan }));
     const cluster = new MemoryCluster(rs, ...structuredClone(pods));
     cluster.intercept = ({ path }) => (path.includes('/pods/x?') ? refusal(422, 'Invalid') : undefined);
-    await expect(claim(rs, pods, cluster.context().api)).rejects.toThrow(AggregateError);
+    await expect(claim(kinds, rs, pods, cluster.context().api)).rejects.toThrow(AggregateError);
     expect(cluster.all('Pod')[1]?.metadata.ownerReferences).toEqual([ownedByWeb]);
   });
 });

@@ -1,0 +1,77 @@
+import { type Context, controller, type Result } from 'levelhook/function';
+import { candidates, claim } from '../lib/claim.ts';
+import { EventRecorder } from '../lib/events.ts';
+import { Pod } from '../lib/pod.ts';
+import { ReplicaSet } from '../lib/replica-set.ts';
+import { cleanUp } from './cleanup.ts';
+import { updateCurrent } from './current.ts';
+import { secondsToDeadline, withBeginning, withPause, withProgress } from './progress.ts';
+import { resize } from './resize.ts';
+import { revisionsOf } from './revisions.ts';
+import { rollOut } from './rollout.ts';
+import { scalingSizes, wasResized } from './scaling.ts';
+import { countedStatus, withRevision, writeStatus } from './status.ts';
+import { Deployment } from './types.ts';
+
+/** Takes a Deployment's pods from one template to the next, by a ReplicaSet for each. */
+export const deployment = controller({
+  name: 'deployment',
+  for: Deployment,
+  owns: [ReplicaSet],
+  // A ReplicaSet that nobody manages may be one to adopt.
+  watches: [{ resource: ReplicaSet, map: { by: 'selector', path: 'spec.selector', orphansOnly: true } }],
+  // For Recreate. What their going changes is the status of their ReplicaSet, and that wakes the key.
+  reads: [Pod],
+  concurrency: 5,
+  timeoutSeconds: 15,
+}).reconcile(async (request, context) => {
+  const found = await context.cache.get(Deployment, request);
+  if (!found) return;
+  const events = new EventRecorder(Deployment, found, 'deployment-controller');
+  try {
+    return await reconcile(found, events, context);
+  } finally {
+    await events.send(context);
+  }
+});
+
+async function reconcile(found: Deployment, events: EventRecorder, context: Context): Promise<Result> {
+  const { cache, api } = context;
+  const now = Date.now();
+  if (selectsAll(found)) {
+    events.warning('SelectingAll', 'This deployment is selecting all pods. A non-empty selector is required.');
+    const observedGeneration = found.metadata.generation ?? 0;
+    await writeStatus(found, { ...found, status: { ...found.status, observedGeneration } }, api);
+    return {};
+  }
+
+  const kinds = { owner: Deployment, owned: ReplicaSet };
+  const revisions = revisionsOf(found, await claim(kinds, found, await candidates(ReplicaSet, found, cache), api));
+  if (found.metadata.deletionTimestamp) {
+    await writeStatus(found, { ...found, status: countedStatus(found, revisions, now) }, api);
+    return {};
+  }
+
+  const { old } = revisions;
+  const current = revisions.current && (await updateCurrent(found, revisions.current, old, api));
+  const deployment = withBeginning(withPause(found), current);
+  if (deployment.spec.paused || wasResized(deployment, { current, old })) {
+    await resize(deployment, scalingSizes(deployment, { current, old }), events, api);
+    if (deployment.spec.paused) await cleanUp(deployment, old, api);
+    const status = countedStatus(deployment, { current, old }, now);
+    await writeStatus(found, withRevision({ ...deployment, status }, current), api);
+    return {};
+  }
+
+  const step = await rollOut(deployment, { current, old }, events, context);
+  if (!step) return {};
+  const reached = { current: step.current, old };
+  const status = withProgress(step.deployment, countedStatus(step.deployment, reached, now), reached, now);
+  await writeStatus(found, withRevision({ ...step.deployment, status }, step.current), api);
+  const seconds = step.lookAgainSeconds ?? secondsToDeadline(found, status, now);
+  return seconds === undefined ? {} : { requeueAfterSeconds: seconds };
+}
+
+function selectsAll({ spec: { selector } }: Deployment): boolean {
+  return Object.keys(selector.matchLabels ?? {}).length === 0 && (selector.matchExpressions ?? []).length === 0;
+}

@@ -1,0 +1,102 @@
+import {
+  ApiError,
+  type ApiWriter,
+  controllerOf,
+  controllerReference,
+  keyOf,
+  messageOf,
+  type NewObject,
+} from 'levelhook/function';
+import type { EventRecorder } from '../lib/events.ts';
+import { isNamespaceTerminating } from '../lib/refusals.ts';
+import { ReplicaSet } from '../lib/replica-set.ts';
+import { missingAnnotations, scaleAnnotations } from './annotations.ts';
+import { withProgressing } from './conditions.ts';
+import { totalReplicas } from './revisions.ts';
+import { currentReplicas } from './rolling.ts';
+import { writeStatus } from './status.ts';
+import { replicaSetName, sameTemplate, TEMPLATE_HASH, templateHash } from './template.ts';
+import { Deployment } from './types.ts';
+
+/** The current ReplicaSet with annotations and minReadySeconds as they should be: one write if something is missing. */
+export async function updateCurrent(
+  deployment: Deployment,
+  current: ReplicaSet,
+  old: readonly ReplicaSet[],
+  api: ApiWriter,
+): Promise<ReplicaSet> {
+  const annotations = missingAnnotations(deployment, old, current);
+  const { minReadySeconds = 0 } = deployment.spec;
+  if (Object.keys(annotations).length === 0 && (current.spec.minReadySeconds ?? 0) === minReadySeconds) return current;
+  const body = { metadata: { uid: current.metadata.uid, annotations }, spec: { minReadySeconds } };
+  return api.patch(ReplicaSet, keyOf(current), { type: 'merge', body });
+}
+
+/**
+ * Makes the ReplicaSet of the present template, as large as the rollout allows at once. Undefined when nothing can be made
+ * in the namespace any more. Any other failure is told in the status before it is thrown.
+ */
+export async function createCurrent(
+  deployment: Deployment,
+  old: readonly ReplicaSet[],
+  events: EventRecorder,
+  api: ApiWriter,
+): Promise<ReplicaSet | undefined> {
+  const rs = newReplicaSet(deployment, old);
+  const { name } = rs.metadata;
+  try {
+    const current = await api.create(ReplicaSet, rs);
+    if (rs.spec.replicas > 0)
+      events.normal('ScalingReplicaSet', `Scaled up replica set ${name} from 0 to ${rs.spec.replicas}`);
+    return current;
+  } catch (error) {
+    if (isNamespaceTerminating(error)) return undefined;
+    if (error instanceof ApiError && error.reason === 'AlreadyExists') {
+      const current = await api.get(ReplicaSet, { namespace: deployment.metadata.namespace ?? '', name });
+      if (current && isCurrent(deployment, current)) return current;
+      await writeStatus(deployment, withCollision(deployment), api);
+    } else {
+      const message = `Failed to create new replica set "${name}": ${messageOf(error)}`;
+      events.warning('ReplicaSetCreateError', message);
+      await writeStatus(deployment, withProgressing(deployment, 'False', 'ReplicaSetCreateError', message), api);
+    }
+    throw error;
+  }
+}
+
+function newReplicaSet(
+  deployment: Deployment,
+  old: readonly ReplicaSet[],
+): NewObject<ReplicaSet> & { metadata: { name: string } } {
+  const { metadata, spec } = deployment;
+  const hash = templateHash(spec.template, deployment.status.collisionCount);
+  const labels = { ...spec.template.metadata?.labels, [TEMPLATE_HASH]: hash };
+  const matchLabels = { ...spec.selector.matchLabels, [TEMPLATE_HASH]: hash };
+  const rolling = spec.strategy.type === 'RollingUpdate';
+  return {
+    metadata: {
+      ...(metadata.namespace === undefined ? {} : { namespace: metadata.namespace }),
+      name: replicaSetName(metadata.name, hash),
+      labels,
+      annotations: { ...missingAnnotations(deployment, old), ...scaleAnnotations(deployment) },
+      ownerReferences: [controllerReference(Deployment, deployment)],
+    },
+    spec: {
+      replicas: rolling ? currentReplicas(deployment, 0, totalReplicas(old)) : spec.replicas,
+      minReadySeconds: spec.minReadySeconds ?? 0,
+      selector: { ...spec.selector, matchLabels },
+      template: { ...spec.template, metadata: { ...spec.template.metadata, labels } },
+    },
+  };
+}
+
+/** It was made by a run whose outcome was lost. */
+function isCurrent(deployment: Deployment, rs: ReplicaSet): boolean {
+  return controllerOf(rs)?.uid === deployment.metadata.uid && sameTemplate(rs.spec.template, deployment.spec.template);
+}
+
+/** The next hash is another one. */
+function withCollision(deployment: Deployment): Deployment {
+  const { status } = deployment;
+  return { ...deployment, status: { ...status, collisionCount: (status.collisionCount ?? 0) + 1 } };
+}

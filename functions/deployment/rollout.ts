@@ -1,0 +1,50 @@
+import type { Context } from 'levelhook/function';
+import type { EventRecorder } from '../lib/events.ts';
+import type { ReplicaSet } from '../lib/replica-set.ts';
+import { cleanUp } from './cleanup.ts';
+import { withProgressing } from './conditions.ts';
+import { createCurrent } from './current.ts';
+import { oldPodsRun, secondsToLookAgain, withoutPods } from './recreate.ts';
+import { isComplete } from './progress.ts';
+import { resize } from './resize.ts';
+import { rollingStep } from './rolling.ts';
+import type { Deployment, Revisions } from './types.ts';
+
+/** What a step has come to. */
+export interface Step {
+  /** With what is to be told of its progress. */
+  readonly deployment: Deployment;
+  readonly current: ReplicaSet | undefined;
+  /** Look again after this time: nothing may happen before that would wake the key. */
+  readonly lookAgainSeconds?: number | undefined;
+}
+
+/** Takes the rollout one step further, by its strategy. Undefined when nothing can be made in the namespace any more. */
+export async function rollOut(
+  deployment: Deployment,
+  revisions: Revisions,
+  events: EventRecorder,
+  { cache, api }: Context,
+): Promise<Step | undefined> {
+  const { old } = revisions;
+  const recreate = deployment.spec.strategy.type === 'Recreate';
+  if (recreate) {
+    const leaving = withoutPods(old);
+    await resize(deployment, leaving, events, api);
+    if (leaving.length > 0) return { deployment, current: revisions.current };
+    if (await oldPodsRun(old, cache)) {
+      return { deployment, current: revisions.current, lookAgainSeconds: secondsToLookAgain(old) };
+    }
+  }
+
+  const current = revisions.current ?? (await createCurrent(deployment, old, events, api));
+  if (!current) return undefined;
+  const { replicas } = deployment.spec;
+  const sizes = recreate ? [{ rs: current, replicas }] : rollingStep(deployment, current, old);
+  const changes = sizes.filter((size) => size.replicas !== size.rs.spec.replicas);
+  await resize(deployment, changes, events, api);
+  if (changes.length === 0 && isComplete(deployment, deployment.status)) await cleanUp(deployment, old, api);
+  if (revisions.current) return { deployment, current };
+  const message = `Created new replica set "${current.metadata.name}"`;
+  return { deployment: withProgressing(deployment, 'True', 'NewReplicaSetCreated', message), current };
+}

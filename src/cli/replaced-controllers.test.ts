@@ -1,0 +1,13 @@
+import { expect, it } from 'vitest';
+import { replacedControllers } from './replaced-controllers.ts';
+
+it('are those whose work the functions do, each once', () => {
+  expect(replacedControllers(['deployment', 'replicaset', 'deployment'])).toEqual([
+    'deployment-controller',
+    'replicaset-controller',
+  ]);
+});
+
+it('are none for a function that Kubernetes does not have', () => {
+  expect(replacedControllers(['examples/01-minimal', 'toString'])).toEqual([]);
+});

@@ -1,0 +1,11 @@
+/** Which of kube-controller-manager's controllers a function takes over from, by the function's folder. */
+const REPLACED: ReadonlyMap<string, string> = new Map([
+  ['replicaset', 'replicaset-controller'],
+  ['deployment', 'deployment-controller'],
+]);
+
+/** The controllers that must not run beside these functions: two of them would undo each other's work. */
+export function replacedControllers(functions: readonly string[]): string[] {
+  const replaced = functions.map((name) => REPLACED.get(name)).filter((name) => name !== undefined);
+  return [...new Set(replaced)];
+}

@@ -1,0 +1,223 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
+import { type KubernetesObject, resource } from '../../../src/core/index.ts';
+import { type ControlPlane, resolveBinary, startControlPlane } from '../../../src/testing/index.ts';
+import { Cluster, type Pod, pods, type ReplicaSet, replicaSets } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import {
+  createSetting,
+  startFunction,
+  startGateway,
+  uniqueName,
+  untilIdle,
+  untilReady,
+} from '../../harness/levelhook.ts';
+import { ObjectWatch } from '../../harness/object-watch.ts';
+import type { TestProcess } from '../../harness/process.ts';
+
+interface Deployment extends KubernetesObject {
+  spec: { replicas: number };
+  status: { conditions?: { type: string; status: string; reason: string }[] } & Record<string, unknown>;
+}
+
+const deployments = resource<Deployment>('apps/v1', 'Deployment');
+const events = resource<KubernetesObject & { reason: string; message: string }>('v1', 'Event');
+
+const run = promisify(execFile);
+
+describe('the deployment and replicaset functions behind a gateway, with simulated nodes', () => {
+  const namespace = uniqueName('line');
+  const key = { namespace, name: 'web' };
+  const processes: TestProcess[] = [];
+  let plane: ControlPlane;
+  let cluster: Cluster;
+  let gatewayUrl: string;
+  let binary: string;
+  const watches: { stop(): Promise<void> }[] = [];
+
+  beforeAll(async () => {
+    const controllers = ['*', '-replicaset-controller', '-deployment-controller'];
+    plane = await startControlPlane({ kubeControllerManager: { controllers }, kwokNodes: 2 });
+    binary = await resolveBinary('kubectl');
+    cluster = await Cluster.connect(plane.kubeconfig);
+    await cluster.createNamespace(namespace);
+    const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: inject('redisUrl') });
+    const functions = [await startFunction(setting, 'replicaset'), await startFunction(setting, 'deployment')];
+    const gateway = await startGateway(
+      setting,
+      functions.map(({ url }) => url),
+    );
+    gatewayUrl = gateway.url;
+    processes.push(gateway.process, ...functions.map(({ process }) => process));
+    await untilReady(gateway.url);
+  }, 180_000);
+
+  afterEach(async () => {
+    // Rejects with what a watch has seen that must not be.
+    await Promise.all(watches.splice(0).map((watch) => watch.stop()));
+  });
+
+  afterAll(async () => {
+    for (const process of processes) await process.kill('SIGTERM');
+    await cluster?.close();
+    await plane?.stop();
+  });
+
+  async function kubectl(...args: readonly string[]): Promise<string> {
+    const { stdout } = await run(binary, ['--kubeconfig', plane.kubeconfig, '-n', namespace, ...args]);
+    return stdout;
+  }
+
+  const rolledOut = () => kubectl('rollout', 'status', 'deployment/web', '--timeout=60s');
+  const image = () => kubectl('get', 'deployment', 'web', '-o', 'jsonpath={.spec.template.spec.containers[0].image}');
+  const revisions = async () =>
+    [...(await kubectl('rollout', 'history', 'deployment/web')).matchAll(/^\d+/gm)].map(Number);
+  const owned = async () => (await cluster.list(replicaSets, namespace)).items;
+  const sizes = async () => (await owned()).map(({ spec }) => spec.replicas).toSorted((a, b) => b - a);
+
+  async function condition(type: string) {
+    const found = await cluster.get(deployments, key);
+    return found?.status.conditions?.find((each) => each.type === type);
+  }
+
+  const triggers = () =>
+    processes[0]?.lines.filter(({ msg, controller }) => msg === 'trigger' && controller === 'deployment') ?? [];
+
+  /** From now on the ReplicaSets must never want more pods in all. */
+  async function never(more: number): Promise<void> {
+    const look = (sets: readonly ReplicaSet[]): void => {
+      const total = sets.reduce((sum, { spec }) => sum + spec.replicas, 0);
+      if (total > more) throw new Error(`${total} replicas at once: ${JSON.stringify(sets.map(({ spec }) => spec))}`);
+    };
+    watches.push(await ObjectWatch.start(cluster, replicaSets, namespace, look));
+  }
+
+  it('rolls out the first revision', async () => {
+    await kubectl('create', 'deployment', 'web', '--image=pause:1', '--replicas=5');
+    await rolledOut();
+    const { status } = (await cluster.get(deployments, key)) ?? {};
+    expect(status).toMatchObject({ replicas: 5, updatedReplicas: 5, readyReplicas: 5, availableReplicas: 5 });
+    expect(status).not.toHaveProperty('unavailableReplicas');
+    expect(await condition('Available')).toMatchObject({ status: 'True', reason: 'MinimumReplicasAvailable' });
+    expect(await condition('Progressing')).toMatchObject({ status: 'True', reason: 'NewReplicaSetAvailable' });
+    expect(await revisions()).toEqual([1]);
+    const [rs] = await owned();
+    const told = (await cluster.list(events, namespace)).items.filter(({ reason }) => reason === 'ScalingReplicaSet');
+    expect(told.map(({ message }) => message)).toEqual([`Scaled up replica set ${rs?.metadata.name} from 0 to 5`]);
+  });
+
+  it('looks and writes nothing when nothing has to change', async () => {
+    await untilIdle(gatewayUrl);
+    const seen = triggers().length;
+    await cluster.patch(deployments, key, { metadata: { labels: { touched: 'yes' } } });
+    const made = await eventually(async () => {
+      const [trigger] = triggers().slice(seen);
+      if (!trigger) throw new Error('the change of a label was not looked at');
+      return trigger;
+    });
+    expect(made).toMatchObject({ outcome: 'done', writes: 0 });
+  });
+
+  it('rolls out a second, within the surge, and undoes it with the first ReplicaSet', async () => {
+    await never(7);
+    await kubectl('set', 'image', 'deployment/web', '*=pause:2');
+    await rolledOut();
+    expect(await revisions()).toEqual([1, 2]);
+    expect(await sizes()).toEqual([5, 0]);
+    const names = (await owned()).map(({ metadata }) => metadata.name);
+
+    await kubectl('rollout', 'undo', 'deployment/web');
+    await rolledOut();
+    expect(await image()).toBe('pause:1');
+    expect(await revisions()).toEqual([2, 3]);
+    expect((await owned()).map(({ metadata }) => metadata.name)).toEqual(names);
+    await kubectl('rollout', 'undo', 'deployment/web', '--to-revision=2');
+    await rolledOut();
+    expect(await image()).toBe('pause:2');
+    expect(await revisions()).toEqual([3, 4]);
+  });
+
+  it('rolls nothing out while paused, but scales, and goes on when resumed', async () => {
+    await kubectl('rollout', 'pause', 'deployment/web');
+    await eventually(async () => expect(await condition('Progressing')).toMatchObject({ reason: 'DeploymentPaused' }));
+    await kubectl('set', 'image', 'deployment/web', '*=pause:3');
+    await kubectl('scale', 'deployment/web', '--replicas=6');
+    await eventually(async () => {
+      const { status, metadata } = (await cluster.get(deployments, key)) ?? {};
+      expect(status).toMatchObject({ availableReplicas: 6, observedGeneration: metadata?.generation });
+    });
+    expect(await sizes()).toEqual([6, 0]);
+    await kubectl('rollout', 'resume', 'deployment/web');
+    await rolledOut();
+    expect(await sizes()).toEqual([6, 0, 0]);
+    expect(await revisions()).toEqual([3, 4, 5]);
+  });
+
+  it('restarts', async () => {
+    const before = await owned();
+    await kubectl('rollout', 'restart', 'deployment/web');
+    await rolledOut();
+    expect(await owned()).toHaveLength(before.length + 1);
+    expect(await revisions()).toEqual([3, 4, 5, 6]);
+  });
+
+  it('says so when a rollout stands still, shares new replicas out meanwhile, and recovers', async () => {
+    await cluster.patch(deployments, key, { spec: { progressDeadlineSeconds: 3 } });
+    await kubectl('set', 'image', 'deployment/web', '*=pause:404');
+    await expect(rolledOut()).rejects.toThrow('exceeded its progress deadline');
+    expect(await condition('Progressing')).toMatchObject({ status: 'False', reason: 'ProgressDeadlineExceeded' });
+    // Six: two more and one fewer.
+    expect((await sizes()).slice(0, 3)).toEqual([5, 3, 0]);
+    await kubectl('scale', 'deployment/web', '--replicas=12');
+    await eventually(async () => expect((await sizes()).slice(0, 3)).toEqual([9, 6, 0]));
+    await kubectl('rollout', 'undo', 'deployment/web');
+    await rolledOut();
+    expect((await sizes()).slice(0, 2)).toEqual([12, 0]);
+  });
+
+  it('keeps as many old revisions as it should', async () => {
+    await cluster.patch(deployments, key, {
+      spec: { revisionHistoryLimit: 1, progressDeadlineSeconds: 600, replicas: 3 },
+    });
+    await eventually(async () => expect(await sizes()).toEqual([3, 0]));
+  });
+
+  it('recreates: no pod of the new template before the last of the old is gone', async () => {
+    const look = (all: readonly Pod[]): void => {
+      const running = new Set(all.map(({ metadata }) => metadata.labels?.['pod-template-hash']));
+      if (running.size > 1) throw new Error(`pods of ${[...running].join(' and ')} at once`);
+    };
+    await cluster.patch(deployments, key, { spec: { strategy: { type: 'Recreate', rollingUpdate: null } } });
+    await rolledOut();
+    // Until the pods of the last scaling are gone too.
+    await eventually(async () => expect((await cluster.list(pods, namespace)).items).toHaveLength(3));
+    watches.push(await ObjectWatch.start(cluster, pods, namespace, look));
+    await kubectl('set', 'image', 'deployment/web', '*=pause:4');
+    await rolledOut();
+    await eventually(async () => expect(await sizes()).toEqual([3, 0]));
+  });
+
+  it('adopts the ReplicaSet of a Deployment that was deleted without it, and its revision', async () => {
+    const before = await owned();
+    const found = await cluster.get(deployments, key);
+    await kubectl('delete', 'deployment', 'web', '--cascade=orphan');
+    await eventually(async () => {
+      expect((await owned()).flatMap(({ metadata }) => metadata.ownerReferences ?? [])).toEqual([]);
+    });
+    const { annotations: _, ...metadata } = { ...found?.metadata, uid: undefined, resourceVersion: undefined };
+    await cluster.create(deployments, { metadata, spec: found?.spec });
+    await rolledOut();
+    const after = await owned();
+    expect(after.map(({ metadata }) => metadata.uid)).toEqual(before.map(({ metadata }) => metadata.uid));
+    expect(new Set(after.map(({ metadata }) => metadata.ownerReferences?.[0]?.name))).toEqual(new Set(['web']));
+  });
+
+  it('leaves all to the garbage collector when it is deleted', async () => {
+    await kubectl('delete', 'deployment', 'web');
+    await eventually(async () => {
+      expect(await owned()).toEqual([]);
+      expect((await cluster.list(pods, namespace)).items).toEqual([]);
+    }, 60_000);
+  });
+});
