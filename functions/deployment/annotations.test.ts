@@ -29,6 +29,11 @@ describe('missingAnnotations', () => {
     expect(missingAnnotations(webDeployment(), [revision(4, 0), revision(2, 0)])).toEqual({ [REVISION]: '5' });
   });
 
+  it('count exactly as far as int64 goes: the revision of a ReplicaSet that was adopted may be any', () => {
+    const adopted = revision(1, 0, { annotations: { [REVISION]: '3546343826724305832' } });
+    expect(missingAnnotations(webDeployment(), [adopted])).toEqual({ [REVISION]: '3546343826724305833' });
+  });
+
   it('make an old revision the newest, and note what it was', () => {
     expect(missingAnnotations(webDeployment(), [revision(2, 1)], revision(1, 0))).toEqual({
       [REVISION]: '3',
@@ -61,10 +66,13 @@ describe('missingAnnotations', () => {
 });
 
 describe('revisionOf', () => {
-  it.each<[string, number | undefined]>([
-    ['', 0],
-    ['12', 12],
-    ['-1', -1],
+  it.each<[string, bigint | undefined]>([
+    ['', 0n],
+    ['12', 12n],
+    ['+12', 12n],
+    ['-1', -1n],
+    ['9223372036854775807', 9223372036854775807n],
+    ['9223372036854775808', undefined],
     ['1.5', undefined],
     ['x', undefined],
   ])('of %j is %s', (text, number) => {

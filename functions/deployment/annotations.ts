@@ -21,10 +21,12 @@ const NOT_COPIED = new Set([
   'deprecated.deployment.rollback.to',
 ]);
 
-/** 0 when it has none; undefined when it cannot be read. */
-export function revisionOf({ metadata: { annotations = {} } }: ReplicaSet): number | undefined {
+/** An int64, which a number would round. 0 when it has none; undefined when it cannot be read. */
+export function revisionOf({ metadata: { annotations = {} } }: ReplicaSet): bigint | undefined {
   const text = annotations[REVISION] || '0';
-  return /^[+-]?\d+$/.test(text) ? Number(text) : undefined;
+  if (!/^[+-]?\d+$/.test(text)) return undefined;
+  const revision = BigInt(text);
+  return BigInt.asIntN(64, revision) === revision ? revision : undefined;
 }
 
 /** What the current ReplicaSet's annotations lack: those of the Deployment, and the revision after all old ones. */
@@ -41,8 +43,9 @@ export function missingAnnotations(
 
 /** It is left as it is when the newer ones were deleted, and when it cannot be read. */
 function missingRevision(old: readonly ReplicaSet[], current: ReplicaSet | undefined): Record<string, string> {
-  const next = 1 + Math.max(0, ...old.map((rs) => revisionOf(rs) ?? 0));
-  const own = current ? revisionOf(current) : 0;
+  const latest = old.map((rs) => revisionOf(rs) ?? 0n).reduce((a, b) => (a > b ? a : b), 0n);
+  const next = latest + 1n;
+  const own = current ? revisionOf(current) : 0n;
   if (own === undefined || own >= next) return {};
   const { [REVISION]: before, [REVISION_HISTORY]: history } = current?.metadata.annotations ?? {};
   return { [REVISION]: String(next), ...(before ? { [REVISION_HISTORY]: extended(history, before) } : {}) };

@@ -25,5 +25,6 @@ function isEmpty({ spec, status, metadata }: ReplicaSet): boolean {
 
 function byRevision(a: ReplicaSet, b: ReplicaSet): number {
   const [first, second] = [revisionOf(a), revisionOf(b)];
-  return first === undefined || second === undefined || first === second ? byAge(a, b) : first - second;
+  if (first === undefined || second === undefined || first === second) return byAge(a, b);
+  return first < second ? -1 : 1;
 }
