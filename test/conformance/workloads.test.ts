@@ -65,7 +65,7 @@ describe("Kubernetes' own tests of ReplicaSets and Deployments, on our functions
     expect(writes(userOf('replicaset'), 'pods', 'delete')).toBeGreaterThan(0);
     expect(writes(userOf('replicaset'), 'replicasets/status', 'update')).toBeGreaterThan(0);
     expect(writes(userOf('deployment'), 'replicasets')).toBeGreaterThan(0);
-    expect(writes(userOf('deployment'), 'replicasets', 'update')).toBeGreaterThan(0);
+    expect(writes(userOf('deployment'), 'replicasets', 'patch')).toBeGreaterThan(0);
     expect(writes(userOf('deployment'), 'deployments/status', 'update')).toBeGreaterThan(0);
     expect(of(userOf('gateway')).filter(isWrite)).toEqual([]);
     // No right is missing in a rbac.yaml.

@@ -1,3 +1,4 @@
+import { replacedControllers } from '../../src/cli/replaced-controllers.ts';
 import { type ControlPlane, type RedisServer, startControlPlane, startRedis } from '../../src/testing/index.ts';
 import { AuditLog } from './audit-log.ts';
 import { Cluster } from './cluster.ts';
@@ -69,7 +70,7 @@ export class WorkloadPlane {
     const redis = await startRedis({ appendOnly: true, ignoreEnvironment: true, onProgress });
     started.add(() => redis.stop());
     const plane = await startControlPlane({
-      kubeControllerManager: { controllers: ['*', ...functions.map((name) => `-${name}-controller`)] },
+      kubeControllerManager: { controllers: ['*', ...replacedControllers(functions).map((name) => `-${name}`)] },
       kwokNodes: nodes,
       apiserverArguments: audit.apiserverArguments,
       onProgress,
