@@ -41,7 +41,7 @@ describe('the deployment controller', () => {
       webDeployment({ minReadySeconds: 5 }, { metadata: { annotations: { team: 'a' } } }),
     );
     const result = await run(cluster);
-    expect(cluster.writes).toEqual(['POST replicasets', 'PUT deployments/web/status', 'POST events']);
+    expect(cluster.writes).toEqual(['POST replicasets', 'POST events', 'PUT deployments/web/status']);
     const [rs] = setsOf(cluster);
     const hash = rs?.metadata.labels?.[TEMPLATE_HASH] ?? '';
     const labels = { app: 'web', [TEMPLATE_HASH]: hash };
@@ -182,7 +182,7 @@ describe('the deployment controller', () => {
   it('warns of an empty selector', async () => {
     const cluster = new MemoryCluster(webDeployment({ selector: {} }), revision(1, 3));
     await run(cluster);
-    expect(cluster.writes).toEqual(['PUT deployments/web/status', 'POST events']);
+    expect(cluster.writes).toEqual(['POST events', 'PUT deployments/web/status']);
     expect(eventsOf(cluster)).toEqual([
       'Warning SelectingAll This deployment is selecting all pods. A non-empty selector is required.',
     ]);

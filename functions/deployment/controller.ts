@@ -28,28 +28,35 @@ export const deployment = controller({
   const found = await context.cache.get(Deployment, request);
   if (!found) return;
   const events = new EventRecorder(Deployment, found, 'deployment-controller');
+  let told: Promise<void> | undefined;
   try {
-    return await reconcile(found, events, context);
+    const { next, ...result } = await takeStep(found, events, context);
+    told = events.send(context);
+    await writeStatus(found, next, context.api);
+    return result;
   } finally {
-    await events.send(context);
+    await (told ?? events.send(context));
   }
 });
 
-async function reconcile(found: Deployment, events: EventRecorder, context: Context): Promise<Result> {
+/** Does what is to be done now. `next` is the Deployment with the status that it has then. */
+async function takeStep(
+  found: Deployment,
+  events: EventRecorder,
+  context: Context,
+): Promise<Result & { next: Deployment }> {
   const { cache, api } = context;
   const now = Date.now();
   if (selectsAll(found)) {
     events.warning('SelectingAll', 'This deployment is selecting all pods. A non-empty selector is required.');
     const observedGeneration = found.metadata.generation ?? 0;
-    await writeStatus(found, { ...found, status: { ...found.status, observedGeneration } }, api);
-    return {};
+    return { next: { ...found, status: { ...found.status, observedGeneration } } };
   }
 
   const kinds = { owner: Deployment, owned: ReplicaSet };
   const revisions = revisionsOf(found, await claim(kinds, found, await candidates(ReplicaSet, found, cache), api));
   if (found.metadata.deletionTimestamp) {
-    await writeStatus(found, { ...found, status: countedStatus(found, revisions, now) }, api);
-    return {};
+    return { next: { ...found, status: countedStatus(found, revisions, now) } };
   }
 
   const { old } = revisions;
@@ -59,17 +66,16 @@ async function reconcile(found: Deployment, events: EventRecorder, context: Cont
     await resize(deployment, scalingSizes(deployment, { current, old }), events, api);
     if (deployment.spec.paused) await cleanUp(deployment, old, api);
     const status = countedStatus(deployment, { current, old }, now);
-    await writeStatus(found, withRevision({ ...deployment, status }, current), api);
-    return {};
+    return { next: withRevision({ ...deployment, status }, current) };
   }
 
   const step = await rollOut(deployment, { current, old }, events, context);
-  if (!step) return {};
+  if (!step) return { next: found };
   const reached = { current: step.current, old };
   const status = withProgress(step.deployment, countedStatus(step.deployment, reached, now), reached, now);
-  await writeStatus(found, withRevision({ ...step.deployment, status }, step.current), api);
+  const next = withRevision({ ...step.deployment, status }, step.current);
   const seconds = step.lookAgainSeconds ?? secondsToDeadline(found, status, now);
-  return seconds === undefined ? {} : { requeueAfterSeconds: seconds };
+  return seconds === undefined ? { next } : { next, requeueAfterSeconds: seconds };
 }
 
 function selectsAll({ spec: { selector } }: Deployment): boolean {

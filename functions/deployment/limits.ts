@@ -8,7 +8,7 @@ export interface Limits {
   readonly maxUnavailable: number;
 }
 
-/** In pods: percentages of the surge are rounded up, of what is unavailable down. Recreate knows no limits: none of both. */
+/** In pods: percentages of the surge are rounded up, of what is unavailable down. With Recreate both are 0. */
 export function limitsOf({ spec: { strategy, replicas } }: Deployment): Limits {
   if (strategy.type === 'Recreate') return { maxSurge: 0, maxUnavailable: 0 };
   const { maxSurge = 0, maxUnavailable = 0 } = strategy.rollingUpdate ?? {};

@@ -4,7 +4,10 @@ import { ReplicaSet } from '../lib/replica-set.ts';
 import { scaleAnnotations } from './annotations.ts';
 import type { Deployment, Sizes } from './types.ts';
 
-/** Gives the ReplicaSets their sizes, one after the other, and notes what they are made for. Stops at the first failure. */
+/**
+ * Gives the ReplicaSets their sizes and notes what they are made for. Those that shrink go first, one after the other, and a
+ * failure stops it: at no time are more pods wanted than before or afterwards.
+ */
 export async function resize(
   deployment: Deployment,
   sizes: Sizes,
@@ -12,7 +15,8 @@ export async function resize(
   api: ApiWriter,
 ): Promise<void> {
   const annotations = scaleAnnotations(deployment);
-  for (const { rs, replicas } of sizes) {
+  const shrinkingFirst = sizes.toSorted((a, b) => growth(a) - growth(b));
+  for (const { rs, replicas } of shrinkingFirst) {
     const before = rs.spec.replicas;
     const noted = Object.entries(annotations).every(([name, value]) => rs.metadata.annotations?.[name] === value);
     if (replicas === before && noted) continue;
@@ -24,6 +28,10 @@ export async function resize(
       `Scaled ${direction} replica set ${rs.metadata.name} from ${before} to ${replicas}`,
     );
   }
+}
+
+function growth({ rs, replicas }: Sizes[number]): number {
+  return replicas - rs.spec.replicas;
 }
 
 /**

@@ -31,7 +31,7 @@ export interface DeploymentStatus {
   readyReplicas?: number;
   availableReplicas?: number;
   unavailableReplicas?: number;
-  terminatingReplicas?: number | undefined;
+  terminatingReplicas?: number;
   observedGeneration?: number;
   collisionCount?: number;
   conditions?: DeploymentCondition[];

@@ -1,5 +1,6 @@
 import { afterEach, expect, it } from 'vitest';
-import { Cluster, pods } from '../../harness/cluster.ts';
+import { resource } from '../../../src/core/index.ts';
+import { Cluster, pods, replicaSet } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { UserCommand } from '../../harness/user-command.ts';
 
@@ -8,8 +9,8 @@ let command: UserCommand;
 afterEach(() => command.clean());
 
 /** The README's first command, but for the port: 8787 may be somebody else's on the machine that tests. */
-async function npmStart(): Promise<UserCommand> {
-  command = new UserCommand('npm', ['start', '--', '--port', '0']);
+async function npmStart(...args: readonly string[]): Promise<UserCommand> {
+  command = new UserCommand('npm', ['start', '--', '--port', '0', ...args]);
   await command.line(/^levelhook ready$/);
   return command;
 }
@@ -54,6 +55,21 @@ it('npm start brings up the whole line, shows it, and stops it in order at SIGTE
     'stopping the control plane',
     'stopping Redis',
   ]);
+  expectNothingLeft();
+});
+
+it('npm start with several functions runs the control plane without all that they replace', async () => {
+  await npmStart('--functions', 'deployment,replicaset', '--no-sample');
+  const manager = command.running().find((each) => each.command.includes('kube-controller-manager '));
+  expect(manager?.command).toContain('--controllers=*,-deployment-controller,-replicaset-controller ');
+  const cluster = await Cluster.connect(await printed('kubeconfig'));
+  const { metadata, spec } = replicaSet({ namespace: 'default', name: 'web' }, 2);
+  await cluster.create(resource('apps/v1', 'Deployment'), { metadata, spec });
+  await eventually(async () => expect((await cluster.list(pods, 'default', 'app=web')).items).toHaveLength(2));
+  await cluster.close();
+  await command.line(/ deployment +default\/web +added Deployment web .* done, 3 writes$/);
+  command.signal('SIGTERM');
+  expect(await command.exited, command.output).toBe(0);
   expectNothingLeft();
 });
 
