@@ -13,8 +13,8 @@ import { RandomActions } from './rollouts/actions.ts';
 import { RolloutHistory } from './rollouts/history.ts';
 import { judge } from './rollouts/judge.ts';
 
-/** How long things happen. Ten minutes by `npm run soak:rollouts`. */
-const SECONDS = Number(process.env['ROLLOUTS_SECONDS'] ?? 60);
+/** How long things happen, at least: until each was killed once. Ten minutes by `npm run soak:rollouts`. */
+const SECONDS = Number(process.env['ROLLOUTS_SECONDS'] ?? 45);
 const NODES = 6;
 /** Between two kills, at most. */
 const KILL_EVERY_MS = 8000;
@@ -47,12 +47,13 @@ describe('Deployments that are scaled, rolled out and deleted on failing nodes, 
       const actions = new RandomActions(cluster, { namespace, random, nodes: NODES });
       await actions.createAll();
       const end = machineMs() + SECONDS * 1000;
-      const killing = killUntil(end);
-      while (machineMs() < end) {
+      let killing = true;
+      const killed = killUntil(end).finally(() => (killing = false));
+      while (killing || machineMs() < end) {
         await actions.act();
         await sleep(random.between(50, 500));
       }
-      const kills = await killing;
+      const kills = await killed;
       await actions.mend();
       const endedAt = machineMs();
       await eventually(allIsWell, SETTLE_MS, 500).catch((error: unknown) => {
@@ -66,7 +67,6 @@ describe('Deployments that are scaled, rolled out and deleted on failing nodes, 
           `${changes.length} changes seen; settled ${(settledMs / 1000).toFixed(1)} s after the last action\n`,
       );
       expect(judge(changes), workloads.output(10_000)).toEqual([]);
-      expect(new Set(kills).size).toBe(victims().length);
     },
   );
 
@@ -83,12 +83,13 @@ describe('Deployments that are scaled, rolled out and deleted on failing nodes, 
     ];
   }
 
+  /** Until then, and until each was killed once. */
   async function killUntil(end: number): Promise<string[]> {
     const kills: string[] = [];
     const all = victims();
     for (;;) {
       const wait = random.between(KILL_EVERY_MS / 2, KILL_EVERY_MS);
-      if (machineMs() + wait > end) return kills;
+      if (kills.length >= all.length && machineMs() + wait > end) return kills;
       await sleep(wait);
       const victim = all[kills.length % all.length];
       await victim?.kill();
