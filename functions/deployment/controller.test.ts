@@ -125,6 +125,24 @@ describe('the deployment controller', () => {
     expect(setsOf(cluster)[0]?.spec.template.metadata?.annotations).toEqual({ version: '2' });
   });
 
+  it('cleans up while paused, and otherwise when a rollout is complete, not before', async () => {
+    const history = [revision(1, 0), revision(2, 0)];
+    const spec = { template: templateOf(3), revisionHistoryLimit: 1 };
+    const names = (cluster: MemoryCluster) => setsOf(cluster).map(({ metadata }) => metadata.name);
+    const paused = new MemoryCluster(webDeployment({ ...spec, paused: true }), ...history, revision(3, 2));
+    await run(paused);
+    expect(names(paused)).toEqual(['web-2', 'web-3']);
+    const rolling = new MemoryCluster(
+      webDeployment(spec),
+      ...history,
+      revision(3, 3, { status: { availableReplicas: 2 } }),
+    );
+    await run(rolling);
+    expect(names(rolling)).toEqual(['web-1', 'web-2', 'web-3']);
+    await rollOut(rolling);
+    expect(names(rolling)).toEqual(['web-2', 'web-3']);
+  });
+
   it('shares new replicas out in the middle of a rollout, before it takes the rollout further', async () => {
     const strategy = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 3, maxUnavailable: 2 } } as const;
     const cluster = await rolledOut({ replicas: 10, strategy });
@@ -168,6 +186,13 @@ describe('the deployment controller', () => {
     change(cluster, { template: templateOf(2) });
     await run(cluster);
     expect(await run(cluster)).toEqual({});
+    expect(sizesOf(cluster)).toEqual([0]);
+  });
+
+  it('recreates after old pods that were about to be made, too', async () => {
+    const old = revision(1, 3, { status: { replicas: 0 } });
+    const cluster = new MemoryCluster(webDeployment({ strategy: { type: 'Recreate' }, template: templateOf(2) }), old);
+    await run(cluster);
     expect(sizesOf(cluster)).toEqual([0]);
   });
 
