@@ -47,13 +47,13 @@ describe('Deployments that are scaled, rolled out and deleted on failing nodes, 
       const actions = new RandomActions(cluster, { namespace, random, nodes: NODES });
       await actions.createAll();
       const end = machineMs() + SECONDS * 1000;
-      let killing = true;
-      const killed = killUntil(end).finally(() => (killing = false));
-      while (killing || machineMs() < end) {
+      const enough = new AbortController();
+      const killing = killUntil(end).finally(() => enough.abort());
+      while (!enough.signal.aborted) {
         await actions.act();
         await sleep(random.between(50, 500));
       }
-      const kills = await killed;
+      const kills = await killing;
       await actions.mend();
       const endedAt = machineMs();
       await eventually(allIsWell, SETTLE_MS, 500).catch((error: unknown) => {
@@ -89,7 +89,11 @@ describe('Deployments that are scaled, rolled out and deleted on failing nodes, 
     const all = victims();
     for (;;) {
       const wait = random.between(KILL_EVERY_MS / 2, KILL_EVERY_MS);
-      if (kills.length >= all.length && machineMs() + wait > end) return kills;
+      const left = end - machineMs();
+      if (kills.length >= all.length && wait > left) {
+        await sleep(Math.max(0, left));
+        return kills;
+      }
       await sleep(wait);
       const victim = all[kills.length % all.length];
       await victim?.kill();
