@@ -11,7 +11,7 @@ import { Started } from '../harness/started.ts';
 import { WORKLOAD_FUNCTIONS, WorkloadPlane } from '../harness/workload-plane.ts';
 import { RandomActions } from './rollouts/actions.ts';
 import { RolloutHistory } from './rollouts/history.ts';
-import { judge } from './rollouts/judge.ts';
+import { evidence, judge } from './rollouts/judge.ts';
 
 /** How long things happen, at least: until each was killed once. Ten minutes by `npm run soak:rollouts`. */
 const SECONDS = Number(process.env['ROLLOUTS_SECONDS'] ?? 45);
@@ -66,7 +66,7 @@ describe('Deployments that are scaled, rolled out and deleted on failing nodes, 
         `rollouts: ${SECONDS} s, ${JSON.stringify(actions.counts)}, killed ${kills.join(', ')}; ` +
           `${changes.length} changes seen; settled ${(settledMs / 1000).toFixed(1)} s after the last action\n`,
       );
-      expect(judge(changes), workloads.output(10_000)).toEqual([]);
+      expect(judge(changes), [...evidence(changes), workloads.output(10_000)].join('\n')).toEqual([]);
     },
   );
 

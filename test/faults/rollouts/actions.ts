@@ -121,13 +121,20 @@ export class RandomActions {
     }
   }
 
-  /** As a kubelet that is short of memory does: they stay as Failed, and count no more. */
+  /**
+   * As a kubelet that is short of memory does: they stay as Failed, and count no more. Only pods that run: what kwok is about to
+   * make Running would be Failed for a moment alone.
+   */
   async #endPods(): Promise<void> {
-    for (const { metadata } of await this.#somePods()) {
+    const running = (await this.#somePods()).filter(({ status }) => status?.phase === 'Running');
+    for (const { metadata } of running) {
       await this.#cluster.client.json({
         method: 'PATCH',
         path: `/api/v1/namespaces/${this.#namespace}/pods/${metadata.name}/status`,
-        body: { status: { phase: 'Failed', reason: 'Evicted' } },
+        body: {
+          metadata: { resourceVersion: metadata.resourceVersion },
+          status: { phase: 'Failed', reason: 'Evicted' },
+        },
         contentType: 'application/merge-patch+json',
       });
     }

@@ -16,6 +16,20 @@ export function judge(changes: readonly Change[]): string[] {
   return changes.flatMap((change) => world.apply(change));
 }
 
+/** The last changes up to the first wrong one, as far as they are of the same owner or owned by it: how it came to that. */
+export function evidence(changes: readonly Change[], count = 60): string[] {
+  const world = new World();
+  const at = changes.findIndex((change) => world.apply(change).length > 0);
+  const wrong = changes[at];
+  const ownerOf = ({ state }: Change): string | undefined => (state && 'owner' in state ? state.owner : undefined);
+  const family = new Set([wrong?.uid, wrong && ownerOf(wrong)]);
+  const related = changes.slice(0, at + 1).filter((each) => family.has(each.uid) || family.has(ownerOf(each)));
+  return related.slice(-count).map(({ version, kind, name, state }) => {
+    const { template: _, ...told } = { template: '', ...state };
+    return `${version} ${kind} ${name} ${state ? JSON.stringify(told) : 'gone'}`;
+  });
+}
+
 /** An object, and the most that it allowed since it was settled. */
 interface Limited<T> {
   readonly name: string;
