@@ -1,8 +1,8 @@
 import { type Context, type KubernetesObject, type NewObject, type Resource, resource } from 'levelhook/function';
 import { inParallel } from './in-parallel.ts';
 
-/** Of each type in one run. client-go's recorder lets through 25 about one object at once, and drops the rest. */
-export const MAX_EVENTS = 25;
+/** Of one reason in one run. Those beyond become one more, that counts them, as client-go's recorder has it. */
+export const DISTINCT_EVENTS = 9;
 const EVENTS_AT_A_TIME = 10;
 
 export interface Event extends KubernetesObject {
@@ -49,16 +49,24 @@ export class EventRecorder {
   }
 
   #add(type: Event['type'], reason: string, message: string): void {
-    if (this.#events.filter((event) => event.type === type).length >= MAX_EVENTS) return;
+    const now = new Date().toISOString();
+    const similar = this.#events.filter((event) => event.type === type && event.reason === reason);
+    const combined = similar[DISTINCT_EVENTS];
+    const known = combined ?? similar.find((event) => event.message === message);
+    if (known) {
+      known.count += 1;
+      known.lastTimestamp = now;
+      if (known === combined) known.message = inCombination(message);
+      return;
+    }
     const { name, uid, namespace = 'default' } = this.#object.metadata;
     const { apiVersion, kind } = this.#resource;
-    const now = new Date().toISOString();
     this.#events.push({
       metadata: { namespace, generateName: `${name}.` },
       involvedObject: { apiVersion, kind, namespace, name, uid },
       type,
       reason,
-      message,
+      message: similar.length === DISTINCT_EVENTS ? inCombination(message) : message,
       source: { component: this.#component },
       reportingComponent: this.#component,
       firstTimestamp: now,
@@ -66,4 +74,9 @@ export class EventRecorder {
       count: 1,
     });
   }
+}
+
+/** The last one's message stands for all. */
+function inCombination(message: string): string {
+  return `(combined from similar events): ${message}`;
 }

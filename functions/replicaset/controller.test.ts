@@ -107,10 +107,24 @@ describe('the replicaset controller', () => {
     await expect(run(cluster)).resolves.toEqual({});
   });
 
-  it('writes 25 events of a type at most', async () => {
+  it('writes nine events of a reason, and one that counts the others', async () => {
     const cluster = new MemoryCluster(replicaSet({ replicas: 40 }));
     await run(cluster);
     expect(cluster.all('Pod')).toHaveLength(40);
-    expect(cluster.all('Event')).toHaveLength(25);
+    const events = cluster.all<Event>('Event').map(({ count, message }) => ({ count, message }));
+    expect(events.map(({ count }) => count)).toEqual([...Array.from({ length: 9 }, () => 1), 31]);
+    expect(events.at(-1)?.message).toMatch(/^\(combined from similar events\): Created pod: /);
+  });
+
+  it('counts what was said in the same words', async () => {
+    const cluster = new MemoryCluster(replicaSet({ replicas: 40 }));
+    // Batches of one and two pods, then four of which each fails.
+    cluster.intercept = ({ method, path }) =>
+      method === 'POST' && path.includes('/pods') && cluster.all('Pod').length === 3
+        ? refusal(403, 'Forbidden')
+        : undefined;
+    await expect(run(cluster)).rejects.toThrow();
+    const failed = cluster.all<Event>('Event').filter(({ reason }) => reason === 'FailedCreate');
+    expect(failed).toMatchObject([{ type: 'Warning', count: 4 }]);
   });
 });

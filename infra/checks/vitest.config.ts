@@ -41,8 +41,12 @@ export default defineConfig({
             // A function's own test on a real apiserver, as its author would write it.
             'functions/**/*.cluster.test.ts',
           ],
-          // Five minutes by itself: `npm run soak:overshoot`.
-          exclude: process.env['OVERSHOOT_RUNS'] === undefined ? ['test/faults/overshoot.test.ts'] : [],
+          exclude: [
+            // Five minutes by itself: `npm run soak:overshoot`.
+            ...(process.env['OVERSHOOT_RUNS'] === undefined ? ['test/faults/overshoot.test.ts'] : []),
+            // Three minutes by itself: `npm run conformance:gc`.
+            ...(process.env['CONFORMANCE_GC'] === undefined ? ['test/conformance/garbage-collector.test.ts'] : []),
+          ],
           globalSetup: ['test/harness/global-setup.ts'],
           sequence: { groupOrder: 1 },
         },

@@ -14,7 +14,7 @@ export interface Pod extends KubernetesObject {
 }
 
 export interface ReplicaSet extends KubernetesObject {
-  spec: { replicas: number };
+  spec: { replicas: number; template: { metadata: { labels: Record<string, string> }; spec: object } };
   status?: { replicas?: number; observedGeneration?: number };
 }
 

@@ -1,0 +1,126 @@
+import { replacedControllers } from '../../src/cli/replaced-controllers.ts';
+import { type ControlPlane, type RedisServer, startControlPlane, startRedis } from '../../src/testing/index.ts';
+import { AuditLog } from './audit-log.ts';
+import { Cluster } from './cluster.ts';
+import { applyManifests, serviceAccountKubeconfig } from './identity.ts';
+import { createSetting, type Setting, startFunction, startGateway, untilReady } from './levelhook.ts';
+import type { TestProcess } from './process.ts';
+import type { Started } from './started.ts';
+
+export const WORKLOAD_FUNCTIONS = ['replicaset', 'deployment'] as const;
+export type WorkloadFunction = (typeof WORKLOAD_FUNCTIONS)[number];
+
+export interface WorkloadPlaneOptions {
+  /** Their controllers are off in kube-controller-manager. Default: all. */
+  readonly functions?: readonly WorkloadFunction[];
+  /** Simulated nodes. */
+  readonly nodes: number;
+  /** More of the gateway's variables. Default: none. */
+  readonly gatewayVariables?: Readonly<Record<string, string>>;
+}
+
+interface Served {
+  readonly process: TestProcess;
+  readonly url: string;
+}
+
+/**
+ * A control plane with simulated nodes in which functions of ours stand in for controllers of kube-controller-manager, with an
+ * audit log of what ServiceAccounts did: those of the functions and of the gateway, which have the rights of their `rbac.yaml` and
+ * no other, and those of kube-controller-manager's controllers. The functions and the gateway do not run until `startLine`.
+ */
+export class WorkloadPlane {
+  readonly functions = new Map<string, Served>();
+  gateway!: Served;
+  readonly plane: ControlPlane;
+  readonly redis: RedisServer;
+  readonly audit: AuditLog;
+  /** The administrator's. */
+  readonly cluster: Cluster;
+  readonly #options: Required<WorkloadPlaneOptions>;
+  readonly #started: Started;
+  readonly #setting: Setting;
+  readonly #kubeconfigs: ReadonlyMap<string, string>;
+
+  private constructor(from: {
+    plane: ControlPlane;
+    redis: RedisServer;
+    audit: AuditLog;
+    cluster: Cluster;
+    options: Required<WorkloadPlaneOptions>;
+    started: Started;
+    kubeconfigs: ReadonlyMap<string, string>;
+  }) {
+    this.plane = from.plane;
+    this.redis = from.redis;
+    this.audit = from.audit;
+    this.cluster = from.cluster;
+    this.#options = from.options;
+    this.#started = from.started;
+    this.#kubeconfigs = from.kubeconfigs;
+    this.#setting = createSetting({ kubeconfig: from.plane.kubeconfig, redisUrl: from.redis.url });
+  }
+
+  static async start(started: Started, given: WorkloadPlaneOptions): Promise<WorkloadPlane> {
+    const options = { functions: WORKLOAD_FUNCTIONS, gatewayVariables: {}, ...given };
+    const { functions, nodes } = options;
+    const onProgress = (line: string): boolean => process.stderr.write(`${line}\n`);
+    const audit = await AuditLog.create({ userGroups: ['system:serviceaccounts'] });
+    started.add(() => audit.remove());
+    const redis = await startRedis({ appendOnly: true, ignoreEnvironment: true, onProgress });
+    started.add(() => redis.stop());
+    const plane = await startControlPlane({
+      kubeControllerManager: { controllers: ['*', ...replacedControllers(functions).map((name) => `-${name}`)] },
+      kwokNodes: nodes,
+      apiserverArguments: audit.apiserverArguments,
+      onProgress,
+    });
+    started.add(() => plane.stop());
+    const cluster = await Cluster.connect(plane.kubeconfig);
+    started.add(() => cluster.close());
+    await applyManifests(plane, ['infra/rbac/gateway.yaml', ...functions.map((name) => `functions/${name}/rbac.yaml`)]);
+    const kubeconfigs = new Map<string, string>();
+    for (const name of ['gateway', ...functions]) {
+      kubeconfigs.set(name, await serviceAccountKubeconfig(plane, name));
+    }
+    return new WorkloadPlane({ plane, redis, audit, cluster, options, started, kubeconfigs });
+  }
+
+  /** Starts the functions and the gateway, and waits until it is ready. */
+  async startLine(): Promise<void> {
+    for (const name of this.#options.functions) await this.startFunction(name);
+    // No gateway has been here before.
+    await this.startGateway({ LEVELHOOK_NOTHING_IN_FLIGHT: 'true' });
+    await untilReady(this.gateway.url);
+  }
+
+  /** Starts a function, again at the URL that it had before. */
+  async startFunction(name: string): Promise<void> {
+    const before = this.functions.get(name);
+    const port = before ? Number(new URL(before.url).port) : 0;
+    const served = this.#started.keep(await startFunction(this.#settingOf(name), name, port));
+    this.functions.set(name, served);
+  }
+
+  /** Starts a gateway, which assumes nothing of what another one has left. Does not wait until it is ready. */
+  async startGateway(variables: Readonly<Record<string, string>> = {}): Promise<void> {
+    const urls = [...this.functions.values()].map(({ url }) => url);
+    const all = { LEVELHOOK_NOTHING_IN_FLIGHT: 'false', ...this.#options.gatewayVariables, ...variables };
+    this.gateway = this.#started.keep(await startGateway(this.#settingOf('gateway'), urls, all));
+  }
+
+  /** Kills the functions and the gateway. */
+  async killLine(): Promise<void> {
+    for (const { process } of [this.gateway, ...this.functions.values()]) await process.kill('SIGKILL');
+  }
+
+  /** What gateway and functions wrote, for the message of a failed assertion. */
+  output(characters = 20_000): string {
+    const served = [['gateway', this.gateway] as const, ...this.functions];
+    return served.map(([name, { process }]) => `--- ${name}\n${process.output.slice(-characters)}`).join('\n');
+  }
+
+  #settingOf(name: string): Setting {
+    return { ...this.#setting, kubeconfig: this.#kubeconfigs.get(name) ?? '' };
+  }
+}
