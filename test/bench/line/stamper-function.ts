@@ -13,6 +13,7 @@ const STAMP = 'bench.levelhook.dev/change';
 await serveFunction((environment) => {
   const namespace = requiredVariable(environment, 'BENCH_NAMESPACE');
   const objects = Number(requiredVariable(environment, 'BENCH_OBJECTS'));
+  const maxBatch = Number(environment['BENCH_BATCH'] ?? 1);
   const seen = new Set<string>();
   const stamped = new Set<string>();
   const note = (names: Set<string>, name: string, msg: string): void => {
@@ -20,7 +21,7 @@ await serveFunction((environment) => {
     names.add(name);
     if (names.size === objects) process.stdout.write(`${JSON.stringify({ msg, atMs: machineMs() })}\n`);
   };
-  const stamper = controller({ name: 'stamper', for: configMaps, concurrency: 50 }).reconcile(
+  const stamper = controller({ name: 'stamper', for: configMaps, concurrency: 50 * maxBatch, maxBatch }).reconcile(
     async (request, { cache, api }) => {
       if (request.namespace !== namespace || request.name === 'kube-root-ca.crt') return;
       const key = { namespace, name: request.name };
