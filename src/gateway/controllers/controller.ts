@@ -16,6 +16,7 @@ import type {
   Description,
   IndexSpec,
   SigningKey,
+  ViewLocation,
 } from '../../contract/index.ts';
 import type { KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
@@ -105,6 +106,11 @@ export class Controller {
   /** What its function may read of the cache. */
   get scope(): CacheScope {
     return this.#options.cacheAccess.scope;
+  }
+
+  /** The views that its function may read in Redis. */
+  get inRedis(): readonly ViewLocation[] {
+    return this.#options.cacheAccess.inRedis;
   }
 
   /** Why no triggers are sent to its function at present, if so. */
