@@ -31,8 +31,8 @@ class World {
     this.controllers = new Controllers({
       create: async (spec) => this.#create(spec),
       informers: {
-        release: async (user, kept = new Set()) => {
-          for (const [kind, users] of this.kinds) if (!kept.has(kind)) users.delete(user);
+        release: async (user, kept?: ReadonlySet<string>) => {
+          for (const [kind, users] of this.kinds) if (!kept?.has(kind)) users.delete(user);
         },
       },
       readerUsers: {
