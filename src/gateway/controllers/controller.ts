@@ -33,6 +33,7 @@ import { checkScopes } from './check-sources.ts';
 import { EventSources } from './event-sources.ts';
 import { keysInScope } from './keys-in-scope.ts';
 import { requeue, type RequeueRequest } from './requeue.ts';
+import { ScopedProcess } from './scoped-process.ts';
 
 export interface ControllerOptions {
   /** See `ControllerSpec.id`. */
@@ -199,7 +200,7 @@ export class Controller {
     this.#dispatcher = dispatcher;
     const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;
     this.#callbacks = new Callbacks({ ...shared, queue: this.queue, dispatcher, token });
-    await this.queue.start(dispatcher);
+    await this.queue.start(new ScopedProcess(dispatcher, this.#scope));
   }
 
   /** The outcome of a run that went on. @throws when Redis or the apiserver does not answer, or before `start`. */
