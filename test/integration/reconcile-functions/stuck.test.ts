@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { type KubernetesObject, resource, silentLogger, systemClock } from '../../../src/core/index.ts';
+import { resource, silentLogger, systemClock } from '../../../src/core/index.ts';
 import { FunctionStatusWriter } from '../../../src/gateway/controllers/function-status-writer.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -56,7 +56,7 @@ async function serveThingsThatCannotBeListed(): Promise<void> {
         { name: 'v1beta1', served: true, storage: false, schema },
       ],
     },
-  } as unknown as KubernetesObject);
+  });
   started.add(() => cluster.delete(definitions, { name }));
   await eventually(async () => cluster.create(things, { metadata: { namespace, name: 'thing' } }));
   const clientConfig = { url: 'https://127.0.0.1:9/convert' };
