@@ -27,7 +27,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'unit',
-          include: ['src/**/*.test.ts', 'functions/**/*.test.ts', 'infra/checks/**/*.test.ts'],
+          include: ['src/**/*.test.ts', 'functions/**/*.test.ts', 'infra/{checks,crds}/**/*.test.ts'],
           exclude: ['functions/**/*.cluster.test.ts'],
           sequence: { groupOrder: 0 },
         },

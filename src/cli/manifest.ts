@@ -72,9 +72,11 @@ function rightsOf(
       verbs: VERBS,
     }));
     const kind = place === '' ? 'ClusterRole' : 'Role';
-    // A ClusterRole's name is the cluster's.
-    const metadata =
-      place === '' ? { name: `${namespace}-${name}-reads` } : { name: `${name}-reads`, namespace: place };
+    // Others of that name may be in other namespaces and read here. Neither part holds a colon, which such names may.
+    const metadata = {
+      name: `${namespace}:${name}:reads`,
+      ...(place === '' ? {} : { namespace: place }),
+    };
     const roleRef = { apiGroup: RBAC, kind, name: metadata.name };
     return [
       { apiVersion: `${RBAC}/v1`, kind, metadata, rules },

@@ -25,6 +25,7 @@ import { Controllers } from './controllers/controllers.ts';
 import { FunctionPlanner } from './controllers/function-plan.ts';
 import { FunctionRegistry } from './controllers/function-registry.ts';
 import { FunctionStatusWriter } from './controllers/function-status-writer.ts';
+import { isDeclared } from './controllers/reconcile-function.ts';
 import { ReconcileFunctions } from './controllers/reconcile-functions.ts';
 import { readCertificates } from './dispatch/certificates.ts';
 import { checkFunctionUrls } from './dispatch/endpoint-rules.ts';
@@ -104,7 +105,8 @@ export class Gateway {
       callbacks: callbackApi({
         healthy: () => this.#parts?.recovery.healthy ?? false,
         starting: () => !this.#knowsAll(),
-        controller: (name) => this.#parts?.controllers.get(name),
+        // Those that are being started, or changed, included: they ask for patience.
+        controller: (name) => this.#parts?.controllers.woken().get(name),
         logger,
       }),
     });
@@ -222,6 +224,7 @@ export class Gateway {
       check: () => recovery.check(signal),
       forget: (id) => forgetController(place, id),
       drainMs: config.drainMs,
+      ending: signal,
       logger: this.#logger,
     });
     const recovery = new Recovery({
@@ -339,7 +342,7 @@ export class Gateway {
     const starting = 'still starting';
     return new Map<string, HealthCheck>([
       ['redis', () => (this.#parts?.recovery.healthy ? undefined : 'not connected, or being checked after a loss')],
-      ['informers', () => (this.#parts ? this.#parts.informers.trouble() : starting)],
+      ['informers', () => (this.#parts ? this.#parts.informers.trouble(isNeededForReady) : starting)],
       ['functions', () => (this.#parts ? this.#parts.functions.trouble() : starting)],
       ['reconcilefunctions', () => (this.#parts ? this.#parts.declared?.trouble() : starting)],
     ]);
@@ -360,6 +363,14 @@ export class Gateway {
     }
     return this.#metrics.registry.metrics();
   }
+}
+
+/**
+ * Views that only ReconcileFunctions need do not make the gateway not ready: anybody may declare one for a kind whose list never comes
+ * to an end. Their condition Synced tells.
+ */
+function isNeededForReady(user: string): boolean {
+  return !isDeclared(user);
 }
 
 /** Also the first request to the apiserver, and so where wrong credentials show. */

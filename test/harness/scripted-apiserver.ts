@@ -52,6 +52,18 @@ export class ScriptedApiserver implements AsyncDisposable {
     return new Promise((resolve) => this.#takers.push(resolve));
   }
 
+  /** From now on each request is answered with this: an object, or undefined for a 404. */
+  answer(say: (path: string, body: unknown) => object | undefined): void {
+    const next = async (): Promise<void> => {
+      const exchange = await this.next();
+      const found = say(exchange.path, await exchange.body());
+      if (found) exchange.object(found);
+      else exchange.refuse(404, { reason: 'NotFound' });
+      await next();
+    };
+    void next();
+  }
+
   /** From now on its port refuses connections. */
   async stopListening(): Promise<void> {
     const closed = once(this.#server, 'close');
@@ -75,9 +87,11 @@ export class Exchange {
   readonly query: Readonly<Record<string, string>>;
   /** Resolves when the connection is closed, by whomever. */
   readonly closed: Promise<void>;
+  readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
 
   constructor(request: IncomingMessage, response: ServerResponse) {
+    this.#request = request;
     const url = new URL(request.url ?? '/', 'http://scripted');
     this.path = url.pathname;
     this.query = Object.fromEntries(url.searchParams);
@@ -89,6 +103,16 @@ export class Exchange {
 
   get isWatch(): boolean {
     return this.query['watch'] === 'true';
+  }
+
+  /** What was sent, as JSON; undefined without a body. */
+  async body(): Promise<unknown> {
+    const text = Buffer.concat((await this.#request.toArray()) as Buffer[]).toString('utf8');
+    return text === '' ? undefined : (JSON.parse(text) as unknown);
+  }
+
+  object(object: object): void {
+    this.#json(200, object);
   }
 
   /** A list, or one page of it. Its items have no kind, as a real one's. */

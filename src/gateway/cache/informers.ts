@@ -91,9 +91,13 @@ export class Informers {
     }
   }
 
-  /** Undefined when every view is complete, else which are not. */
-  trouble(): string | undefined {
-    const waiting = this.all().filter((informer) => !informer.synced);
+  /**
+   * Undefined when every view is complete, else which are not.
+   * @param counts whose views are asked about. Default: everybody's.
+   */
+  trouble(counts: (user: string) => boolean = () => true): string | undefined {
+    const asked = [...this.#kinds].filter(([, { users }]) => [...users].some(counts)).map(([kind]) => kind);
+    const waiting = this.all().filter(({ synced, view }) => !synced && asked.includes(formatKind(view.resource)));
     return waiting.length === 0 ? undefined : `not complete: ${waiting.map(({ name }) => name).join(', ')}`;
   }
 

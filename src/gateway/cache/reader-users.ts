@@ -34,6 +34,8 @@ export class ReaderUsers {
   /** Of each user the rules that make it, patterns and passwords included. */
   readonly #wanted = new Map<string, readonly string[]>();
   readonly #made = new Set<string>();
+  /** Those to be taken away, which Redis may still have. */
+  readonly #unwanted = new Set<string>();
   #refusal: string | undefined;
   #ensuring: Promise<void> = Promise.resolve();
 
@@ -55,6 +57,7 @@ export class ReaderUsers {
   async allow(controller: string, views: readonly ViewLocation[], keys: readonly SigningKey[]): Promise<void> {
     const user = this.#prefix + controller;
     const passwords = await Promise.all(keys.map((key) => readerPassword(key, user)));
+    this.#unwanted.delete(user);
     this.#wanted.set(user, [
       // From nothing, so that what is no longer wanted is gone; Redis applies the rules all together.
       'reset',
@@ -68,13 +71,20 @@ export class ReaderUsers {
     await this.#ensure();
   }
 
-  /** Takes the user of a controller away, at once: Redis ends its connections. */
+  /** Takes the user of a controller away, at once, or as soon as Redis is back: Redis ends its connections. Never rejects. */
   async remove(controller: string): Promise<void> {
     const user = this.#prefix + controller;
     if (!this.#wanted.delete(user)) return;
     this.#made.delete(user);
-    // Where Redis refuses or is away there is nobody to read with it, or `run` sees to it.
-    if (this.#options.redis.status === 'ready') await this.#options.redis.call('ACL', 'DELUSER', user).catch(() => {});
+    this.#unwanted.add(user);
+    const { logger, redis } = this.#options;
+    if (redis.status !== 'ready') return;
+    await this.#ensure().catch((error: unknown) => {
+      logger.warn(
+        { controller, error: messageOf(error) },
+        'the Redis user of a controller is still there, trying again',
+      );
+    });
   }
 
   /** Keeps the users as they should be until the signal is aborted. Never rejects. */
@@ -104,9 +114,14 @@ export class ReaderUsers {
   async #ensureNow(): Promise<void> {
     const { redis, logger } = this.#options;
     try {
+      for (const user of this.#unwanted) {
+        await redis.call('ACL', 'DELUSER', user);
+        this.#unwanted.delete(user);
+      }
       for (const [user, rules] of this.#wanted) {
         await redis.call('ACL', 'SETUSER', user, ...rules);
-        this.#made.add(user);
+        // It may have been taken away meanwhile: the next turn sees to that.
+        if (this.#wanted.get(user) === rules) this.#made.add(user);
       }
       if (this.#options.complete()) await this.#removeOthers();
       if (this.#refusal !== undefined) logger.info({}, 'functions have Redis users of their own again');

@@ -13,6 +13,8 @@ export interface Finding {
 /** The order in which trouble is told by `Ready`: what must be mended first comes first. */
 const SUMMED_UP = ['Authorized', 'Synced', 'Reachable'] as const;
 
+const MAX_MESSAGE = 4096;
+
 /**
  * The status that says this; the very one given when it says it already, so that nothing is written. `lastTransitionTime` moves with the
  * status alone, as apimachinery's `meta.SetStatusCondition` has it.
@@ -40,6 +42,8 @@ export function statusOf(
     return {
       type,
       ...finding,
+      // What the definition allows is more than anybody reads.
+      message: finding.message.slice(0, MAX_MESSAGE),
       ...(generation === undefined ? {} : { observedGeneration: generation }),
       lastTransitionTime,
     };

@@ -32,6 +32,8 @@ export interface ControllerSpec {
   readonly ca?: string | undefined;
   /** What of its kinds its function may read. Default: all that is cached of them. */
   readonly scope?: CacheScope;
+  /** Holds its keys, before the first of them runs. Default: its queue is left as it is, held or not. */
+  readonly paused?: boolean;
 }
 
 export interface ControllerFactoryOptions {
@@ -45,7 +47,7 @@ export interface ControllerFactoryOptions {
   readonly canSeal: boolean;
   readonly tokenKeys: TokenKeys;
   /** Undefined when functions get none. */
-  readonly readerUsers: ReaderUsers | undefined;
+  readonly readerUsers: Pick<ReaderUsers, 'userOf'> | undefined;
   /** Where functions reach the gateway from outside (`LEVELHOOK_CACHE_URL`); undefined: nowhere. */
   readonly cacheUrl: string | undefined;
   /** Where a controller's function sends outcomes later; undefined: nowhere. */
@@ -83,10 +85,11 @@ export class ControllerFactory {
     const shared = { clock, logger, metrics, checkpoint };
     const { redis, keyPrefix, clusterId } = this.#options;
     const own = { redis, keyPrefix, clusterId, name: id };
-    const queue = new BullMqWorkQueue({ ...shared, ...own, ...queueOptions(description) });
-    queue.pause();
     const { concurrency } = description;
     const endpoint = new Endpoint(url, keys, { connections: concurrency, ca, ...(rules ? { rules } : {}) });
+    // The last that can fail has not: a queue has to be closed.
+    const queue = new BullMqWorkQueue({ ...shared, ...own, ...queueOptions(description) });
+    queue.pause();
     const views = sources.flatMap((source) => source.informers.map(({ view }) => view));
     // A token must not be sent in the open.
     const cacheUrl = isSecureUrl(url) ? this.#options.cacheUrl : undefined;
@@ -100,7 +103,6 @@ export class ControllerFactory {
       lifetimeMs: cacheTokenMs,
       timeoutMs: description.timeoutSeconds * 1000,
     });
-    if (cacheAccess.inRedis.length > 0) await readerUsers?.allow(id, cacheAccess.inRedis, keys);
     const callbackUrl = this.#options.callbackUrl(id);
     const parts = { id, description, sources, queue, endpoint, cacheAccess, callbackUrl, keys };
     return new Controller({ ...shared, ...parts, logTriggers, resyncMs, random: Math.random });

@@ -16,6 +16,7 @@ import type {
   Description,
   IndexSpec,
   SigningKey,
+  ViewLocation,
 } from '../../contract/index.ts';
 import type { KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
@@ -32,6 +33,7 @@ import { checkScopes } from './check-sources.ts';
 import { EventSources } from './event-sources.ts';
 import { keysInScope } from './keys-in-scope.ts';
 import { requeue, type RequeueRequest } from './requeue.ts';
+import { ScopedProcess } from './scoped-process.ts';
 
 export interface ControllerOptions {
   /** See `ControllerSpec.id`. */
@@ -105,6 +107,11 @@ export class Controller {
   /** What its function may read of the cache. */
   get scope(): CacheScope {
     return this.#options.cacheAccess.scope;
+  }
+
+  /** The views that its function may read in Redis. */
+  get inRedis(): readonly ViewLocation[] {
+    return this.#options.cacheAccess.inRedis;
   }
 
   /** Why no triggers are sent to its function at present, if so. */
@@ -193,7 +200,7 @@ export class Controller {
     this.#dispatcher = dispatcher;
     const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;
     this.#callbacks = new Callbacks({ ...shared, queue: this.queue, dispatcher, token });
-    await this.queue.start(dispatcher);
+    await this.queue.start(new ScopedProcess(dispatcher, this.#scope));
   }
 
   /** The outcome of a run that went on. @throws when Redis or the apiserver does not answer, or before `start`. */

@@ -1,15 +1,17 @@
-import { formatKind, type Logger, UserError } from '../../core/index.ts';
+import { formatKind, type Logger, messageOf, UserError } from '../../core/index.ts';
 import { type CacheClaims, TokenError } from '../../contract/index.ts';
 import type { KeyWakeup } from '../cache/change.ts';
+import type { Informer } from '../cache/informer.ts';
 import type { Informers } from '../cache/informers.ts';
 import type { ReaderUsers } from '../cache/reader-users.ts';
 import type { Controller } from './controller.ts';
 import type { ControllerSpec } from './controller-factory.ts';
+import { isDeclared } from './reconcile-function.ts';
 
 export interface ControllersOptions {
   readonly create: (spec: ControllerSpec) => Promise<Controller>;
-  readonly informers: Informers;
-  readonly readerUsers: ReaderUsers | undefined;
+  readonly informers: Pick<Informers, 'release'>;
+  readonly readerUsers: Pick<ReaderUsers, 'allow' | 'remove'> | undefined;
   /** A controller runs, or has stopped: for whoever shows them. */
   readonly onRunning: (controller: Controller) => void;
   readonly onStopped: (controller: Controller) => void;
@@ -19,7 +21,14 @@ export interface ControllersOptions {
   readonly forget: (id: string) => Promise<void>;
   /** How long runs in flight may take to end when their controller stops. */
   readonly drainMs: number;
+  /** Aborted when the gateway ends: then nothing is removed any more for a start that is given up, or for a stop. */
+  readonly ending: AbortSignal;
   readonly logger: Logger;
+}
+
+export interface StartOptions {
+  readonly signal: AbortSignal;
+  readonly onWaiting?: () => void;
 }
 
 /**
@@ -64,47 +73,66 @@ export class Controllers {
    * @throws TokenError
    */
   current(claims: CacheClaims): CacheClaims {
-    if (!claims.controller.includes('.')) return claims;
+    if (!isDeclared(claims.controller)) return claims;
     const controller = this.#woken.get(claims.controller);
     if (!controller) throw new TokenError('the controller of the token does not run');
     return { ...claims, scope: controller.scope };
   }
 
   /**
-   * Starts a controller, or changes one that runs: then the old one's runs in flight end first, and nothing is lost in between.
-   * Resolves when its keys are being run.
-   * @param signal gives up; what ran before goes on.
-   * @throws UserError for what cannot be run. What ran before under this id goes on.
+   * Starts a controller that nobody has started yet. Resolves when its keys are being run.
+   * @param signal gives up.
+   * @throws UserError for what cannot be run, and for an id that another one has.
    */
   async start(spec: ControllerSpec, signal: AbortSignal): Promise<void> {
     const { id } = spec;
-    const { create, onRunning, check, logger } = this.#options;
-    const before = this.#running.get(id);
     // Before the first wait: two may want the same name at the same time.
-    if (!before && this.#taken.has(id)) throw new UserError(`two functions call their controller "${id}": rename one`);
+    if (this.#taken.has(id)) throw new UserError(`two functions call their controller "${id}": rename one`);
+    await this.#start(spec, undefined, { signal });
+  }
+
+  /**
+   * Starts a controller, or changes the one that runs under this id: then the old one's runs in flight end first, and nothing is lost
+   * in between. Resolves when its keys are being run.
+   * @param options.signal gives up; what ran before goes on.
+   * @param options.onWaiting the informers that it needs are there, and it waits for them to be complete.
+   * @throws UserError for what cannot be run. What ran before under this id goes on.
+   */
+  async apply(spec: ControllerSpec, options: StartOptions): Promise<void> {
+    await this.#start(spec, this.#running.get(spec.id), options);
+  }
+
+  async #start(
+    spec: ControllerSpec,
+    before: Controller | undefined,
+    { signal, onWaiting = () => {} }: StartOptions,
+  ): Promise<void> {
+    const { id, url, description } = spec;
+    const { create, onRunning, check, logger } = this.#options;
     this.#taken.add(id);
     let controller: Controller | undefined;
     try {
       controller = await create(spec);
       this.#woken.set(id, controller);
       await controller.addHandlers();
+      if (!before) await this.#admit(controller);
+      onWaiting();
       await controller.waitForSync(signal);
-      if (before) await this.#halt(before);
+      signal.throwIfAborted();
+      if (before) {
+        await this.#halt(before);
+        // Not sooner: what the old one's function reads in Redis it reads as the same user.
+        await this.#admit(controller);
+      }
+      if (spec.paused) await controller.queue.hold('controller');
       await controller.start();
     } catch (error) {
-      await controller?.stop(0);
-      if (before && this.#running.has(id)) {
-        this.#woken.set(id, before);
-        await before.addHandlers();
-      } else {
-        await this.#leave(id, controller ?? before);
-      }
+      await this.#giveUp(id, controller, before);
       throw error;
     }
-    if (before) await this.#shed(before, controller);
     this.#running.set(id, controller);
     onRunning(controller);
-    const { url, description } = spec;
+    if (before) await this.#shed(before.informers(), controller);
     logger.info(
       { controller: id, url, for: formatKind(description.for) },
       before ? 'controller changed' : 'controller started',
@@ -116,8 +144,12 @@ export class Controllers {
   async stop(id: string): Promise<void> {
     const controller = this.#running.get(id);
     if (!controller) return;
-    await this.#halt(controller);
-    await this.#leave(id, controller);
+    try {
+      await this.#halt(controller);
+    } finally {
+      // However its runs have ended: it may be stopped because it must not read any more.
+      await this.#leave(id, [controller]);
+    }
     this.#options.logger.info({ controller: id }, 'controller stopped');
   }
 
@@ -136,25 +168,62 @@ export class Controllers {
   }
 
   async #halt(controller: Controller): Promise<void> {
-    await controller.stop(this.#options.drainMs);
-    this.#running.delete(controller.name);
-    this.#options.onStopped(controller);
+    try {
+      await controller.stop(this.#options.drainMs);
+    } finally {
+      this.#running.delete(controller.name);
+      this.#options.onStopped(controller);
+    }
+  }
+
+  /** A start has failed. Whatever fails here, too, must not hide why. */
+  async #giveUp(id: string, controller: Controller | undefined, before: Controller | undefined): Promise<void> {
+    const { logger } = this.#options;
+    try {
+      if (before && this.#running.has(id)) {
+        this.#woken.set(id, before);
+        await before.addHandlers();
+        await this.#shed(controller?.informers() ?? [], before);
+      } else {
+        await this.#leave(id, [controller, before]);
+      }
+      await controller?.stop(0);
+    } catch (error) {
+      logger.warn({ controller: id, error: messageOf(error) }, 'a start that was given up has left something behind');
+    }
   }
 
   /** Nobody hears, reads or is known under this id any more. */
-  async #leave(id: string, controller: Controller | undefined): Promise<void> {
+  async #leave(id: string, controllers: readonly (Controller | undefined)[]): Promise<void> {
     this.#woken.delete(id);
-    for (const informer of controller?.informers() ?? []) informer.removeUser(id);
-    await this.#options.readerUsers?.remove(id);
-    await this.#options.informers.release(id);
-    this.#taken.delete(id);
+    try {
+      for (const controller of controllers) {
+        for (const informer of controller?.informers() ?? []) informer.removeUser(id);
+      }
+      await this.#options.readerUsers?.remove(id);
+      await this.#release(id);
+    } finally {
+      this.#taken.delete(id);
+    }
   }
 
-  /** The informers that only the controller before needed. */
-  async #shed(before: Controller, now: Controller): Promise<void> {
+  /** The informers that only another declaration of this controller needed. */
+  async #shed(others: readonly Informer[], now: Controller): Promise<void> {
     const needed = new Set(now.informers());
     const kinds = new Set(now.informers().map(({ view }) => formatKind(view.resource)));
-    for (const informer of before.informers()) if (!needed.has(informer)) informer.removeUser(before.name);
-    await this.#options.informers.release(before.name, kinds);
+    for (const informer of others) if (!needed.has(informer)) informer.removeUser(now.name);
+    await this.#release(now.name, kinds);
+  }
+
+  /** At the end of the gateway the views stay: what happens until the next one is there shows only against them. */
+  async #release(id: string, kept?: ReadonlySet<string>): Promise<void> {
+    if (!this.#options.ending.aborted) await this.#options.informers.release(id, kept);
+  }
+
+  /** Its function may read in Redis what this controller says, and nothing that one before it said. */
+  async #admit({ name, inRedis, keys }: Controller): Promise<void> {
+    const { readerUsers } = this.#options;
+    if (inRedis.length > 0) await readerUsers?.allow(name, inRedis, keys);
+    else await readerUsers?.remove(name);
   }
 }

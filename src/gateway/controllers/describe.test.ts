@@ -23,6 +23,15 @@ describe('a function of another version', () => {
     );
   });
 
+  it('is not shown what a server that is no function has in a field of that name', () => {
+    for (const version of ['hunter2', 'v1.36.0-secret', 'x'.repeat(100_000)]) {
+      const decode = () => decodeDescription({ version }, url);
+      expect(decode).toThrow(
+        'http://127.0.0.1:8080 speaks another contract, and this gateway v1: update the older one',
+      );
+    }
+  });
+
   it.each([undefined, null, 'v1', [], {}, { ...least, version: 1 }, { ...least, name: 'No' }])(
     '%o is refused',
     (value) => {

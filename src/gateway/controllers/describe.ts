@@ -60,9 +60,11 @@ export async function describeFunction(endpoint: Endpoint): Promise<Description>
 export function decodeDescription(value: unknown, url: string): Description {
   const spoken = (value as { version?: unknown } | null)?.version;
   if (typeof spoken === 'string' && spoken !== CONTRACT_VERSION) {
+    // Anything may stand in a field of that name, of a server that is no function.
+    const contract = /^v[0-9]{1,3}$/.test(spoken) ? `contract ${spoken}` : 'another contract';
     throw new DescribeError(
       'ContractMismatch',
-      `${url} speaks contract ${spoken}, and this gateway ${CONTRACT_VERSION}: update the older one`,
+      `${url} speaks ${contract}, and this gateway ${CONTRACT_VERSION}: update the older one`,
     );
   }
   const parsed = descriptionSchema.safeParse(value);

@@ -77,7 +77,8 @@ async function serviceEndpoint(
     );
   }
   const origin = new URL(`${scheme}://${name}.${namespace}.svc:${own.port}`).origin;
-  return { url: new URL(path, origin).href, rules: { allow: [origin], loopback: false } };
+  // Trap: resolved against the origin a path that begins with two slashes would name another host.
+  return { url: new URL(origin + path).href, rules: { allow: [origin], loopback: false } };
 }
 
 function certificates(base64: string): string {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { formatKind, messageOf, type Resource, UserError } from '../../core/index.ts';
+import { formatKind, messageOf, type Resource } from '../../core/index.ts';
 import { isSecureUrl } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
@@ -11,7 +11,7 @@ import type { ControllerSpec } from './controller-factory.ts';
 import { functionEndpoint, orUndefined } from './function-endpoint.ts';
 import { decodeSpec, idOf, type ReconcileFunction, type ReconcileFunctionSpec } from './reconcile-function.ts';
 import { Refusal } from './refusal.ts';
-import { checkSealedKinds } from './sealed-kinds.ts';
+import { checkSealedKinds, SealedKindError } from './sealed-kinds.ts';
 import { readSigningSecret } from './signing-secret.ts';
 
 export interface FunctionPlannerOptions {
@@ -30,6 +30,11 @@ export interface FunctionPlan {
   readonly paused: boolean | undefined;
   /** Changes when the controller must be started anew. Tells nothing of the secret. */
   readonly hash: string;
+}
+
+interface Wanted extends WantedAccess {
+  /** It may see a part of a view only, and so nothing of that in Redis. */
+  readonly isPart: boolean;
 }
 
 /** Makes a plan of a ReconcileFunction: looks at all that it names, at the apiserver, each time. */
@@ -65,11 +70,12 @@ export class FunctionPlanner {
     const scope = await reviewAccess(client, { namespace, name: serviceAccountName }, wanted, signal);
     const text = JSON.stringify([uid, description, url, ca, version, scope]);
     const hash = createHash('sha256').update(text).digest('hex');
-    return { controller: { id: idOf(object), description, url, rules, keys, ca, scope }, paused, hash };
+    const controller = { id: idOf(object), description, url, rules, keys, ca, scope, paused: paused === true };
+    return { controller, paused, hash };
   }
 
   /** Each kind with the field that names it, as the cluster has it. */
-  async #wanted(description: ReconcileFunctionSpec['description'], client: ApiClient): Promise<WantedAccess[]> {
+  async #wanted(description: ReconcileFunctionSpec['description'], client: ApiClient): Promise<Wanted[]> {
     const { cacheSettings } = this.#options;
     return Promise.all(
       fieldsOf(description).map(async ({ field, kind }) => {
@@ -83,7 +89,9 @@ export class FunctionPlanner {
             `${field}.namespaces: ${outside} is not cached by this gateway (LEVELHOOK_CACHE_FILE)`,
           );
         }
-        return { field, resource, namespaces: kind.namespaces ?? cached };
+        // Where the operator has named namespaces each has a view of its own.
+        const isPart = kind.namespaces !== undefined && cached === undefined;
+        return { field, resource, namespaces: kind.namespaces ?? cached, isPart };
       }),
     );
   }
@@ -93,13 +101,8 @@ export class FunctionPlanner {
     try {
       checkSealedKinds(description, cacheSettings, canSeal);
     } catch (error) {
-      if (!(error instanceof UserError)) throw error;
-      const isIndex = error.message.includes('index');
-      throw new Refusal(
-        'Ready',
-        isIndex ? 'IndexNotSealed' : 'KindNotSealed',
-        `spec${isIndex ? '.indexes' : ''}: ${error.message}`,
-      );
+      if (!(error instanceof SealedKindError)) throw error;
+      throw new Refusal('Ready', error.reason, `spec.${error.field}: ${error.message}`);
     }
   }
 
@@ -107,7 +110,7 @@ export class FunctionPlanner {
   #checkReachableBack(
     { callbackSeconds }: ReconcileFunctionSpec['description'],
     url: string,
-    wanted: readonly WantedAccess[],
+    wanted: readonly Wanted[],
   ): void {
     const { hasOuterUrl } = this.#options;
     if (callbackSeconds !== undefined && !hasOuterUrl) {
@@ -117,7 +120,7 @@ export class FunctionPlanner {
         'spec.callbackSeconds: this gateway has no address for callbacks: it needs LEVELHOOK_CACHE_URL',
       );
     }
-    const part = wanted.find(({ namespaces }) => namespaces !== undefined);
+    const part = wanted.find(({ isPart }) => isPart);
     if (part && !(hasOuterUrl && isSecureUrl(url))) {
       throw new Refusal(
         'Ready',

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { type Clock, type Logger, messageOf, resourcePath } from '../../core/index.ts';
+import { ApiError, type Clock, type Logger, messageOf, resourcePath } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
+import { orUndefined } from './function-endpoint.ts';
 import { idOf, ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 
 export interface FunctionStatusWriterOptions {
@@ -17,7 +18,7 @@ export class FunctionStatusWriter {
     this.#options = options;
   }
 
-  /** @throws ApiError. An object that is gone needs no status. */
+  /** An object that is gone, or has become another one, needs no status. @throws ApiError */
   async write(
     object: ReconcileFunction,
     before: ReconcileFunctionStatus | undefined,
@@ -25,16 +26,33 @@ export class FunctionStatusWriter {
     signal: AbortSignal,
   ): Promise<void> {
     const { namespace, name, uid } = object.metadata;
-    await this.#options.client.for(idOf(object)).json({
-      method: 'PATCH',
-      path: resourcePath(ReconcileFunction, { namespace, name, subresource: 'status' }),
-      query: { fieldManager: 'levelhook-gateway' },
-      contentType: 'application/merge-patch+json',
-      // The UID: not the status of another object that has taken its name.
-      body: { metadata: { uid }, status: { ...status, url: status.url ?? null } },
-      signal,
-    });
+    try {
+      await this.#options.client.for(idOf(object)).json({
+        method: 'PATCH',
+        path: resourcePath(ReconcileFunction, { namespace, name, subresource: 'status' }),
+        query: { fieldManager: 'levelhook-gateway' },
+        contentType: 'application/json-patch+json',
+        body: [
+          // Trap: a UID in a merge patch is of no use, since the apiserver takes nothing but the status from a patch of that.
+          { op: 'test', path: '/metadata/uid', value: uid },
+          { op: 'add', path: '/status', value: status },
+        ],
+        signal,
+      });
+    } catch (error) {
+      if (await this.#isGone(object, error, signal)) return;
+      throw error;
+    }
     await this.#event(object, before, status, signal);
+  }
+
+  /** Nobody has this UID any more. A test that fails in a patch is a 422 as a wrong status is. */
+  async #isGone(object: ReconcileFunction, error: unknown, signal: AbortSignal): Promise<boolean> {
+    if (!(error instanceof ApiError) || (error.code !== 404 && error.code !== 422)) return false;
+    const { namespace, name, uid } = object.metadata;
+    const path = resourcePath(ReconcileFunction, { namespace, name });
+    const found = await orUndefined(this.#options.client.for(idOf(object)).json<ReconcileFunction>({ path, signal }));
+    return found?.metadata.uid !== uid;
   }
 
   async #event(

@@ -67,7 +67,7 @@ export class ManagedFunction {
     return this.#object.metadata.uid;
   }
 
-  /** The object has been looked at once: whether it runs is known, or is waited for. */
+  /** The object has been looked at once: whether it runs is known, or it only waits for its part of the cache. */
   get looked(): Promise<void> {
     return this.#looked.promise;
   }
@@ -90,15 +90,22 @@ export class ManagedFunction {
   }
 
   async #run(): Promise<void> {
-    const { before, clock } = this.#options;
+    const { before, clock, logger } = this.#options;
     await before;
     while (!this.#stopping.signal.aborted) {
       this.#turn = new AbortController();
       const signal = AbortSignal.any([this.#turn.signal, this.#stopping.signal]);
-      const wasChanged = this.#changed;
-      this.#changed = false;
-      if (wasChanged || clock.now() >= this.#reviewAtMs) await this.#review(signal);
-      if (!signal.aborted) await this.#look(signal);
+      if (this.#changed) {
+        this.#changed = false;
+        this.#failures = 0;
+        this.#reviewAtMs = 0;
+      }
+      try {
+        if (clock.now() >= this.#reviewAtMs) await this.#review(signal);
+        if (!signal.aborted) await this.#look(signal);
+      } catch (error) {
+        logger.error({ controller: this.#id, error: messageOf(error) }, 'a turn of a ReconcileFunction has failed');
+      }
       this.#looked.resolve();
       if (!signal.aborted) await clock.sleep(LOOK_MS, signal);
     }
@@ -113,6 +120,8 @@ export class ManagedFunction {
       this.#note({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
       if (this.#started?.hash !== plan.hash || !controllers.get(this.#id)) await this.#start(plan, signal);
       this.#started = plan;
+      // Also of one that went on because a change was taken back before it was through.
+      this.#note({ Synced: TRUE('CacheComplete', 'All that it reads is in the cache.') });
       await this.#hold(plan.paused);
       this.#failures = 0;
       this.#reviewAtMs = clock.now() + reviewMs;
@@ -132,15 +141,50 @@ export class ManagedFunction {
   async #start(plan: FunctionPlan, signal: AbortSignal): Promise<void> {
     const { controllers } = this.#options;
     this.#note({ Synced: FALSE('CacheFilling', 'Waiting until all that it reads is in the cache.') });
-    // The list of a large kind takes its time.
-    await this.#tell(plan.controller.url, undefined, signal);
+    const over = new AbortController();
+    const both = AbortSignal.any([signal, over.signal]);
+    let otherwise: Error | undefined;
+    const reviewing = (async () => {
+      otherwise = await this.#untilOtherwise(plan, both);
+      over.abort();
+    })();
+    let telling: Promise<void> | undefined;
+    const onWaiting = (): void => {
+      this.#looked.resolve();
+      // The list of a large kind takes its time.
+      telling = this.#tell(plan.controller.url, undefined, both);
+    };
     try {
-      await controllers.start(plan.controller, signal);
+      await controllers.apply(plan.controller, { signal: both, onWaiting });
     } catch (error) {
       if (error instanceof UserError) throw new Refusal('Ready', 'NotRunnable', messageOf(error));
-      throw error;
+      if (otherwise === undefined) throw error;
+    } finally {
+      await telling;
+      over.abort();
+      await reviewing;
     }
-    this.#note({ Synced: TRUE('CacheComplete', 'All that it reads is in the cache.') });
+    if (otherwise !== undefined) throw otherwise;
+  }
+
+  /**
+   * Looks again and again at what a plan was made of: a list may take long, or for ever, and meanwhile what ran before goes on, by
+   * rights that may be withdrawn.
+   * @returns why the plan is none any more; undefined when the signal was aborted.
+   */
+  async #untilOtherwise(plan: FunctionPlan, signal: AbortSignal): Promise<Error | undefined> {
+    const { clock, planner, reviewMs } = this.#options;
+    for (;;) {
+      await clock.sleep(reviewMs, signal);
+      if (signal.aborted) return undefined;
+      try {
+        const now = await planner.plan(this.#object, signal);
+        if (now.hash !== plan.hash) return new Error('what it names has changed while its cache was being filled');
+      } catch (error) {
+        // An apiserver that does not answer is no news.
+        if (error instanceof Refusal && !signal.aborted) return error;
+      }
+    }
   }
 
   /** What must not run does not: it was changed, or has lost its rights. */
@@ -166,14 +210,17 @@ export class ManagedFunction {
     const plan = this.#started;
     if (!controller || !plan) return;
     try {
-      const held = (await controller.queue.holds()).find(({ scope }) => scope === 'controller');
+      const held = (await controller.queue.holds()).some(({ scope }) => scope === 'controller');
+      // Redis has lost it with the rest, or somebody has taken it away by hand.
+      if (plan.paused && !held) await controller.queue.hold('controller');
       this.#note({
-        Paused: held
-          ? TRUE(
-              plan.paused ? 'PausedBySpec' : 'PausedByHand',
-              plan.paused ? 'spec.paused is true.' : 'levelhook queue resume ends it.',
-            )
-          : FALSE('NotPaused', 'Its keys are run as they come.'),
+        Paused:
+          held || plan.paused
+            ? TRUE(
+                plan.paused ? 'PausedBySpec' : 'PausedByHand',
+                plan.paused ? 'spec.paused is true.' : 'levelhook queue resume ends it.',
+              )
+            : FALSE('NotPaused', 'Its keys are run as they come.'),
       });
     } catch {
       // Redis is away: what was known stays.
@@ -200,12 +247,15 @@ export class ManagedFunction {
     return finding;
   }
 
-  /** `spec.paused` is the queue's hold by hand, set and taken away when the field is changed; without the field it is left alone. */
+  /**
+   * `spec.paused` is the queue's hold by hand: set as long as it is true, whatever became of it, and taken away when the field
+   * becomes false or goes. Without the field it is left alone.
+   */
   async #hold(paused: boolean | undefined): Promise<void> {
     const queue = this.#options.controllers.get(this.#id)?.queue;
-    if (paused === undefined || paused === this.#held || !queue) return;
+    if (!queue || paused === this.#held) return;
     if (paused) await queue.hold('controller');
-    else await queue.release('controller');
+    else if (paused === false || this.#held) await queue.release('controller');
     this.#held = paused;
   }
 

@@ -84,3 +84,8 @@ export function decodeSpec(object: ReconcileFunction): ReconcileFunctionSpec {
 export function idOf({ metadata }: KubernetesObject): string {
   return `${metadata.namespace}.${metadata.name}`;
 }
+
+/** Whether an id is that of a ReconcileFunction rather than of a configured function, whose name holds no dot. */
+export function isDeclared(id: string): boolean {
+  return id.includes('.');
+}

@@ -2,20 +2,41 @@ import { formatKind, type GroupVersionKind, UserError } from '../../core/index.t
 import type { Description, IndexSpec } from '../../contract/index.ts';
 import { type CacheSettings, isSealed, settingsFor } from '../cache/view-settings.ts';
 
+/** What would show what must be encrypted. */
+export class SealedKindError extends UserError {
+  readonly reason: 'KindNotSealed' | 'MapNotSealed' | 'IndexNotSealed';
+  /** Of the description: `watches.0.map`. */
+  readonly field: string;
+
+  constructor(reason: SealedKindError['reason'], field: string, message: string) {
+    super(message);
+    this.reason = reason;
+    this.field = field;
+  }
+}
+
 /**
  * Whether this gateway can cache what a controller declares without showing what must be encrypted. A controller declares a
  * kind by naming it; nothing else caches it.
- * @throws UserError saying what to set, or to change.
+ * @throws SealedKindError saying what to set, or to change.
  */
 export function checkSealedKinds(description: Description, settings: CacheSettings, hasKeys: boolean): void {
   const { name, for: reconciled, owns, watches, reads, indexes } = description;
   const sealed = (kind: GroupVersionKind): boolean =>
     isSealed(formatKind(kind), settingsFor(settings, formatKind(kind)));
-  const found = [reconciled, ...owns, ...watches, ...reads].find(sealed);
+  const named = [
+    ['for', reconciled] as const,
+    ...Object.entries({ owns, watches, reads }).flatMap(([field, kinds]) =>
+      kinds.map((each, at) => [`${field}.${at}`, each] as const),
+    ),
+  ];
+  const found = named.find(([, each]) => sealed(each));
   if (!found) return;
-  const kind = formatKind(found);
+  const kind = formatKind(found[1]);
   if (!hasKeys) {
-    throw new UserError(
+    throw new SealedKindError(
+      'KindNotSealed',
+      found[0],
       `the controller "${name}" asks for ${kind}, which is cached only encrypted: set LEVELHOOK_CACHE_KEYS to an id, ":" and base64 of 32 random bytes, or cache its metadata alone (LEVELHOOK_CACHE_FILE, ${kind}: { metadataOnly: true })`,
     );
   }
@@ -24,7 +45,9 @@ export function checkSealedKinds(description: Description, settings: CacheSettin
   checkMaps(description, sealed);
   const open = [...declared, ...needed].find((index) => !isMetadata(index));
   if (open === undefined) return;
-  throw new UserError(
+  throw new SealedKindError(
+    'IndexNotSealed',
+    'indexes',
     `the controller "${name}" declares the index ${open} of ${kind}, whose values would stand in Redis in the open: index it by label, or list without an index`,
   );
 }
@@ -34,7 +57,9 @@ function checkMaps({ name, watches }: Description, sealed: (kind: GroupVersionKi
   const at = watches.findIndex((each) => sealed(each) && ['annotation', 'field', 'cel'].includes(each.map.by));
   const watched = watches[at];
   if (!watched) return;
-  throw new UserError(
+  throw new SealedKindError(
+    'MapNotSealed',
+    `watches.${at}.map`,
     `the controller "${name}" maps ${formatKind(watched)} by ${watched.map.by} (watches.${at}.map), and what it finds would stand in Redis in the open as a key: map it by label, owner or index, or to all`,
   );
 }

@@ -16,6 +16,9 @@ export interface SigningSecret {
   readonly version: string;
 }
 
+/** Each trigger is signed with every one of them. */
+const MAX_SECRETS = 4;
+
 /**
  * Reads the Secret that a ReconcileFunction names, of its own namespace: one secret, or two while one is being rotated. Read
  * straight from the apiserver: it stands in no cache.
@@ -38,12 +41,20 @@ export async function readSigningSecret(
     .toString('utf8')
     .split(/[\s,]+/)
     .filter((word) => word !== '');
+  if (words.length > MAX_SECRETS && words.every((word) => word.startsWith('whsec_'))) {
+    throw new Refusal(
+      'Ready',
+      'TooManySecrets',
+      `spec.signingSecret: the key ${key} of the Secret ${name} holds more than ${MAX_SECRETS} secrets`,
+    );
+  }
   const keys: SigningKey[] = [];
   for (const [at, word] of words.entries()) {
     try {
       keys.push(await importSecret(word));
     } catch (error) {
-      const which = words.length > 1 ? ` ${at + 1} of ${words.length}` : '';
+      // Of a Secret that is none for signing not even how many words it has; behind a good one a number helps.
+      const which = at > 0 ? ` ${at + 1}` : '';
       throw new Refusal(
         'Ready',
         'SecretInvalid',

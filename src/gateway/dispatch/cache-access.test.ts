@@ -38,11 +38,16 @@ describe('what a trigger says of the cache', () => {
   it('the Redis user as it is at the moment', async () => {
     const users: string[] = [];
     const clock = { now: () => 0, sleep: async () => {} };
-    const rest = { views: [], api: undefined, clock, lifetimeMs: 1, timeoutMs: 1 };
-    const access = new CacheAccess({ controller: 'x', redisUser: () => users[0], ...rest });
-    expect(await access.location()).toEqual({ views: {} });
+    const rest = { views: [viewOf('Pod')], api: undefined, clock, lifetimeMs: 1, timeoutMs: 1 };
+    const options = { controller: 'x', redisUser: () => users[0], ...rest };
+    const access = new CacheAccess(options);
+    const views = { 'v1/Pod': [{ prefix: 'Pod-undefined' }] };
+    expect(await access.location()).toEqual({ views });
     users.push('reader:x');
-    expect(await access.location()).toEqual({ views: {}, redisUser: 'reader:x' });
+    expect(await access.location()).toEqual({ views, redisUser: 'reader:x' });
+    // Nobody where there is nothing for it to read.
+    const part = new CacheAccess({ ...options, scope: { 'v1/Pod': ['a'] } });
+    expect(await part.location()).toEqual({ views: {}, sealed: { 'v1/Pod': ['a'] } });
   });
 
   it('a token of what is cached for the controller, and nothing else', async () => {

@@ -48,7 +48,8 @@ export class CacheAccess {
 
   async location(): Promise<CacheLocation> {
     const { api, redisUser } = this.#options;
-    const user = redisUser?.();
+    // Whoever may read nothing there has no user.
+    const user = this.inRedis.length > 0 ? redisUser?.() : undefined;
     const places = user === undefined ? this.#places : { ...this.#places, redisUser: user };
     if (!api) return places;
     return { ...places, url: api.url, token: await this.#currentToken(api.keys) };

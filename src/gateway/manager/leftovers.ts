@@ -1,6 +1,7 @@
 import { type Logger, messageOf } from '../../core/index.ts';
 import type { Informers } from '../cache/informers.ts';
 import { type Redis, unlinkAll } from '../cache/redis.ts';
+import { isDeclared } from '../controllers/reconcile-function.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
 import { CONTROLLER_FIELD, REMOVED } from './recovery.ts';
 
@@ -59,9 +60,9 @@ export async function forgetController(
   await redis.hset(registryKey, CONTROLLER_FIELD + name, REMOVED);
 }
 
-/** An id with a dot is that of a ReconcileFunction (`ControllerSpec.id`). */
-function isLeftOver(id: string, { configured, declared }: KnownControllers): boolean {
-  if (id.includes('.')) return declared !== undefined && !declared.includes(id);
+/** Whether nobody declares this controller any more. */
+export function isLeftOver(id: string, { configured, declared }: KnownControllers): boolean {
+  if (isDeclared(id)) return declared !== undefined && !declared.includes(id);
   // None at all is more likely a mistake than a wish.
-  return !configured.has(id) && [...configured].some((each) => !each.includes('.'));
+  return !configured.has(id) && [...configured].some((each) => !isDeclared(each));
 }

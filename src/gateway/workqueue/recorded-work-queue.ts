@@ -154,7 +154,8 @@ export abstract class RecordedWorkQueue implements WorkQueue {
   }
 
   resume(): void {
-    if (!this.#gate) return;
+    // One that has stopped stays so: another queue may go on under its name.
+    if (!this.#gate || this.#ended) return;
     this.#gate.open();
     this.#gate = undefined;
     this.#jobs.resume();

@@ -67,6 +67,21 @@ export function lifecycleContract(create: CreateFixture): void {
       expect(after.losses).toEqual([]);
     });
 
+    it('is not brought back by a resume after its stop: another may go on under its name', async () => {
+      const { queue, process } = setting();
+      process.holding.add('b');
+      process.onRun = () => ({ kind: 'known', failures: 'forget', barrier: 'b', againAfterMs: 0 });
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().ran('k');
+      await queue.stop(1000);
+      queue.resume();
+      // Nobody looks at its timers, however much time passes.
+      const { clock } = setting();
+      for (const end = clock.now() + 5000; clock.now() < end; await setting().wait()) clock.step(clock.now() + 500);
+      expect(process.lates).toEqual([]);
+    });
+
     it('may be stopped twice, and without a start', async () => {
       const { queue, process } = setting();
       await queue.stop(1000);

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { Redis } from 'ioredis';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
@@ -71,6 +72,7 @@ describe('the Redis users of functions', () => {
     void users.run(stop.signal);
     return {
       allow: (controller: string, views: readonly ViewLocation[]) => users.allow(controller, views, keys),
+      remove: (controller: string) => users.remove(controller),
       userOf: (controller: string) => users.userOf(controller),
     };
   }
@@ -218,6 +220,25 @@ describe('the Redis users of functions', () => {
     await rotated.allow('web', [view.location]);
     expect(await get(user, [first, second])).toBeDefined();
     await expect(get(user, [first])).rejects.toThrow('WRONGPASS');
+  });
+
+  it('are taken away at once, and one that Redis was not there for as soon as it is back, whoever else is not known yet', async () => {
+    const view = await filled(pods);
+    const users = await usersOf([first], { complete: false });
+    for (const controller of ['web', 'shop']) await users.allow(controller, [view.location]);
+    const cache = cacheOf(view, users.userOf('web'));
+    expect(await cache.get(pods, KEY)).toBeDefined();
+    const all = async (): Promise<string[]> => (await admin.call('ACL', 'USERS')) as string[];
+    await users.remove('web');
+    expect(users.userOf('web')).toBeUndefined();
+    expect((await all()).filter((user) => user.includes('reader'))).toEqual(['test:v1:c:reader:shop']);
+    // The connection breaks, and Redis keeps its users.
+    const id = await redis.client('ID');
+    const broken = once(redis, 'close');
+    await admin.call('CLIENT', 'KILL', 'ID', id);
+    await broken;
+    await users.remove('shop');
+    await eventually(async () => expect((await all()).filter((user) => user.includes('reader'))).toEqual([]));
   });
 
   it('of controllers that are no more are removed once all controllers are known', async () => {

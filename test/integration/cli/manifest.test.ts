@@ -97,7 +97,7 @@ describe('levelhook manifest', () => {
       { metadata: { labels: { 'test.levelhook.dev/gateway': namespace } } },
     );
     await tenant.until('greeting', 'Ready', { status: 'True' });
-    await shell(`kubectl delete clusterrole,clusterrolebinding ${namespace}-greeting-reads`);
+    await shell(`kubectl delete clusterrole,clusterrolebinding ${namespace}:greeting:reads`);
     await tenant.remove('greeting');
   });
 

@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest';
+import { resource } from '../core/index.ts';
+import type { Description } from '../contract/index.ts';
+import { manifestsOf } from './manifest.ts';
+
+const pods = resource('v1', 'Pod');
+const configMaps = resource('v1', 'ConfigMap');
+const deployments = resource('apps/v1', 'Deployment');
+const nodes = resource('v1', 'Node', { namespaced: false });
+const kind = ({ apiVersion, kind: name }: typeof pods) => ({ apiVersion, kind: name });
+const least: Description = {
+  version: 'v1',
+  name: 'web',
+  for: { ...kind(configMaps), namespaces: ['a'] },
+  owns: [],
+  watches: [],
+  reads: [],
+  indexes: [],
+  concurrency: 2,
+  timeoutSeconds: 15,
+};
+
+interface Manifest {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly rules?: readonly object[];
+  readonly roleRef?: object;
+  readonly subjects?: readonly object[];
+  readonly spec?: object;
+}
+
+const made = (more: Partial<Description> = {}, namespace = 'shop') =>
+  manifestsOf({ ...least, ...more }, [pods, configMaps, deployments, nodes], {
+    namespace,
+    serviceAccount: 'reader',
+    secret: 'signing',
+    endpoint: { service: { name: 'web', port: 80 } },
+  }) as unknown as Manifest[];
+const VERBS = ['get', 'list', 'watch'];
+
+describe('the manifests of a function', () => {
+  it('are its account, its rights and its declaration, without what says nothing', () => {
+    expect(made()).toMatchObject([
+      { kind: 'ServiceAccount', metadata: { name: 'reader', namespace: 'shop' } },
+      { kind: 'Role', metadata: { namespace: 'a' } },
+      { kind: 'RoleBinding', metadata: { namespace: 'a' } },
+      { kind: 'ReconcileFunction', metadata: { name: 'web', namespace: 'shop' } },
+    ]);
+    expect(made().at(-1)?.spec).toEqual({
+      endpoint: { service: { name: 'web', port: 80 } },
+      serviceAccountName: 'reader',
+      signingSecret: { name: 'signing' },
+      for: least.for,
+      concurrency: 2,
+      timeoutSeconds: 15,
+    });
+  });
+
+  it('give each namespace what is read there, and the cluster what is read in all', () => {
+    const all = made({
+      owns: [{ ...kind(pods), namespaces: ['a', 'b'] }, kind(deployments)],
+      reads: [kind(nodes), { ...kind(configMaps), namespaces: ['a'] }],
+    });
+    const rules = all.flatMap(({ kind: of, metadata, rules: own }) => (own ? [[of, metadata.namespace, own]] : []));
+    expect(rules).toEqual([
+      ['Role', 'a', [{ apiGroups: [''], resources: ['configmaps', 'pods'], verbs: VERBS }]],
+      ['Role', 'b', [{ apiGroups: [''], resources: ['pods'], verbs: VERBS }]],
+      [
+        'ClusterRole',
+        undefined,
+        [
+          { apiGroups: ['apps'], resources: ['deployments'], verbs: VERBS },
+          { apiGroups: [''], resources: ['nodes'], verbs: VERBS },
+        ],
+      ],
+    ]);
+    for (const { roleRef, subjects, metadata, kind: of } of all.filter(({ roleRef }) => roleRef !== undefined)) {
+      expect(subjects).toEqual([{ kind: 'ServiceAccount', name: 'reader', namespace: 'shop' }]);
+      expect(roleRef).toMatchObject({ kind: of.replace('Binding', ''), name: metadata.name });
+    }
+  });
+
+  it('of two functions have no name in common, in the cluster or in a namespace that both read', () => {
+    const names = (name: string, namespace: string): string[] =>
+      made({ name, reads: [kind(nodes)] }, namespace)
+        .filter(({ kind: of }) => of.endsWith('Role'))
+        .map(({ kind: of, metadata }) => `${of} ${metadata.namespace}/${metadata.name}`);
+    const all = [...names('web', 'shop'), ...names('web', 'shop-two'), ...names('two-web', 'shop')];
+    expect(new Set(all).size).toBe(all.length);
+  });
+});

@@ -1,0 +1,107 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
+import { resource } from '../../core/index.ts';
+import { reviewAccess, type WantedAccess } from './access-review.ts';
+import type { Refusal } from './refusal.ts';
+
+interface Review {
+  readonly spec: {
+    readonly user: string;
+    readonly groups: readonly string[];
+    readonly resourceAttributes: Readonly<Record<string, string>>;
+  };
+}
+
+const pods = resource('v1', 'Pod');
+const deployments = resource('apps/v1', 'Deployment');
+const nodes = resource('v1', 'Node', { namespaced: false });
+const account = { namespace: 'shop', name: 'reader' };
+
+let server: ScriptedApiserver;
+let asked: Review['spec'][];
+/** `verb namespace/plural` of what is allowed. */
+let allows: (right: string) => object;
+
+beforeEach(async () => {
+  server = await ScriptedApiserver.start();
+  asked = [];
+  allows = () => ({ allowed: true });
+  server.answer((_, body) => {
+    const { spec } = body as Review;
+    asked.push(spec);
+    const { verb, namespace = '*', resource: plural } = spec.resourceAttributes;
+    return { status: allows(`${verb} ${namespace}/${plural}`) };
+  });
+});
+afterEach(() => server[Symbol.asyncDispose]());
+
+const review = (...wanted: (Omit<WantedAccess, 'field' | 'namespaces'> & { namespaces?: string[] })[]) =>
+  reviewAccess(
+    server.client,
+    account,
+    wanted.map(({ resource: kind, namespaces }, at) => ({ field: `spec.reads[${at}]`, resource: kind, namespaces })),
+    AbortSignal.timeout(10_000),
+  );
+
+describe('the review of what a ServiceAccount may read', () => {
+  it('asks for it with the groups of its tokens, each verb by itself', async () => {
+    expect(await review({ resource: deployments, namespaces: ['shop'] })).toEqual({ 'apps/v1/Deployment': ['shop'] });
+    expect(new Set(asked.map(({ resourceAttributes }) => resourceAttributes['verb']))).toEqual(
+      new Set(['get', 'list', 'watch']),
+    );
+    for (const { user, groups, resourceAttributes } of asked) {
+      expect(user).toBe('system:serviceaccount:shop:reader');
+      expect(groups).toEqual(['system:serviceaccounts', 'system:serviceaccounts:shop', 'system:authenticated']);
+      expect(resourceAttributes).toMatchObject({
+        group: 'apps',
+        version: 'v1',
+        resource: 'deployments',
+        namespace: 'shop',
+      });
+    }
+  });
+
+  it.each<[string, Parameters<typeof review>, object]>([
+    ['all namespaces of a kind', [{ resource: pods }], { 'v1/Pod': '*' }],
+    ['a kind without any', [{ resource: nodes }], { 'v1/Node': '*' }],
+    [
+      'the namespaces of every place that names the kind',
+      [{ resource: pods, namespaces: ['a', 'b'] }, { resource: nodes }, { resource: pods, namespaces: ['b', 'c'] }],
+      { 'v1/Pod': ['a', 'b', 'c'], 'v1/Node': '*' },
+    ],
+    ['all when one place names all', [{ resource: pods, namespaces: ['a'] }, { resource: pods }], { 'v1/Pod': '*' }],
+    ['all whichever comes first', [{ resource: pods }, { resource: pods, namespaces: ['a'] }], { 'v1/Pod': '*' }],
+  ])('allows %s', async (_what, wanted, scope) => {
+    expect(await review(...wanted)).toEqual(scope);
+    // Where all are asked for, no namespace is named: that would be another question.
+    const places = asked.map(({ resourceAttributes }) => resourceAttributes['namespace']);
+    expect(places.includes(undefined)).toBe(Object.values(scope).includes('*'));
+  });
+
+  it.each<[string, (right: string) => object, string]>([
+    [
+      'one verb is missing',
+      (right) => ({ allowed: !right.startsWith('watch b/') }),
+      'may not watch v1/Pod in the namespace b',
+    ],
+    [
+      'somebody denies it',
+      () => ({ allowed: true, denied: true }),
+      'may not get, list, watch v1/Pod in the namespace a',
+    ],
+    ['nobody has an opinion', () => ({}), 'may not get, list, watch'],
+  ])('refuses all when %s', async (_what, answers, message) => {
+    allows = answers;
+    const refusal = (await review({ resource: pods, namespaces: ['a', 'b'] }).catch(
+      (error: unknown) => error,
+    )) as Refusal;
+    expect(refusal).toMatchObject({ condition: 'Authorized', reason: 'Forbidden' });
+    expect(refusal.message).toContain(`spec.reads[0]: the ServiceAccount shop/reader ${message}`);
+  });
+
+  it('does not take the right in a namespace for that in all', async () => {
+    allows = (right) => ({ allowed: !right.includes('*') });
+    await expect(review({ resource: pods })).rejects.toThrow('in all namespaces: grant it, or name namespaces in spec');
+    await expect(review({ resource: nodes })).rejects.toThrow(/may not get, list, watch v1\/Node: grant it$/);
+  });
+});

@@ -1,0 +1,74 @@
+import { describe, expect, it } from 'vitest';
+import { type Finding, type Findings, statusOf } from './conditions.ts';
+import type { ReconcileFunctionStatus } from './reconcile-function.ts';
+
+const is = (status: Finding['status'], reason = 'Because'): Finding => ({ status, reason, message: reason });
+const fine: Findings = {
+  Authorized: is('True'),
+  Synced: is('True'),
+  Reachable: is('True'),
+  Paused: is('False', 'NotPaused'),
+};
+const at = (seconds: number, more: object = {}) => ({
+  generation: 1,
+  url: 'http://a/',
+  trouble: undefined,
+  now: new Date(Date.UTC(2026, 0, 1, 0, 0, seconds, 123)),
+  ...more,
+});
+const of = (status: ReconcileFunctionStatus, type: string) => status.conditions?.find((each) => each.type === type);
+
+describe('the status of a ReconcileFunction', () => {
+  it.each<[Partial<Findings>, Finding | undefined, string, string]>([
+    [{}, undefined, 'True', 'Running'],
+    [{ Paused: is('True') }, undefined, 'True', 'Paused'],
+    [{ Reachable: is('Unknown', 'NotChecked') }, undefined, 'False', 'NotChecked'],
+    // What must be mended first.
+    [{ Reachable: is('False', 'R'), Synced: is('False', 'S'), Authorized: is('False', 'A') }, undefined, 'False', 'A'],
+    [{ Reachable: is('False', 'R'), Synced: is('False', 'S') }, undefined, 'False', 'S'],
+    [{ Reachable: is('False', 'R'), Paused: is('True') }, undefined, 'False', 'R'],
+    [{ Authorized: is('False', 'A') }, is('False', 'InvalidSpec'), 'False', 'InvalidSpec'],
+  ])('sums up %j and %j as Ready %s, %s', (found, trouble, status, reason) => {
+    expect(of(statusOf(undefined, { ...fine, ...found }, at(0, { trouble })), 'Ready')).toMatchObject({
+      status,
+      reason,
+      observedGeneration: 1,
+    });
+  });
+
+  it('is the very same while it says the same, in whatever order the apiserver gives it back', () => {
+    const first = statusOf(undefined, fine, at(0));
+    expect(statusOf(first, fine, at(1))).toBe(first);
+    const { conditions = [], ...rest } = first;
+    const turned = {
+      conditions: conditions.map((each) => Object.fromEntries(Object.entries(each).toReversed())),
+      ...rest,
+    };
+    const stored = JSON.parse(JSON.stringify(turned)) as ReconcileFunctionStatus;
+    expect(statusOf(stored, fine, at(2))).toBe(stored);
+  });
+
+  it.each<[string, object]>([
+    ['the generation', { generation: 2 }],
+    ['the address', { url: undefined }],
+  ])('is another one when %s changes, and its conditions changed when they did', (_what, more) => {
+    const first = statusOf(undefined, fine, at(0));
+    const second = statusOf(first, fine, at(9, more));
+    expect(second).not.toBe(first);
+    expect(of(second, 'Ready')?.lastTransitionTime).toBe('2026-01-01T00:00:00Z');
+  });
+
+  it('moves the time of a condition with its status alone', () => {
+    const first = statusOf(undefined, fine, at(0));
+    const second = statusOf(first, { ...fine, Paused: is('False', 'Another') }, at(5));
+    expect(of(second, 'Paused')).toMatchObject({ reason: 'Another', lastTransitionTime: '2026-01-01T00:00:00Z' });
+    const third = statusOf(second, { ...fine, Paused: is('True') }, at(9));
+    expect(of(third, 'Paused')).toMatchObject({ lastTransitionTime: '2026-01-01T00:00:09Z' });
+    expect(of(third, 'Synced')).toMatchObject({ lastTransitionTime: '2026-01-01T00:00:00Z' });
+  });
+
+  it('fits into what the definition allows, whatever a function answers', () => {
+    const long = statusOf(undefined, { ...fine, Reachable: is('False', 'x'.repeat(100_000)) }, at(0));
+    for (const { message } of long.conditions ?? []) expect(message.length).toBeLessThanOrEqual(32_768);
+  });
+});

@@ -1,0 +1,226 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../../test/harness/eventually.ts';
+import { InstantClock } from '../../../test/harness/test-clock.ts';
+import { silentLogger, UserError } from '../../core/index.ts';
+import type { Description } from '../../contract/index.ts';
+import type { Condition, ConditionType } from './condition.ts';
+import type { Controllers, StartOptions } from './controllers.ts';
+import type { ControllerSpec } from './controller-factory.ts';
+import type { FunctionPlan, FunctionPlanner } from './function-plan.ts';
+import type { FunctionStatusWriter } from './function-status-writer.ts';
+import { ManagedFunction } from './managed-function.ts';
+import type { ReconcileFunction, ReconcileFunctionStatus } from './reconcile-function.ts';
+import { Refusal } from './refusal.ts';
+
+const forEver = (signal: AbortSignal): Promise<void> =>
+  new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
+const forbidden = new Refusal('Authorized', 'Forbidden', 'spec.for: no');
+
+/** What a spec comes to: its text is the hash, and where its function is, which is nowhere. */
+interface Spec {
+  readonly hash: string;
+  readonly paused?: boolean;
+  readonly sync?: (signal: AbortSignal) => Promise<void>;
+}
+
+class World {
+  readonly clock = new InstantClock();
+  readonly written: ReconcileFunctionStatus[] = [];
+  readonly said: string[] = [];
+  held = false;
+  running: ControllerSpec | undefined;
+  /** What looking at the object comes to, by its hash. */
+  plan: (hash: string) => string = (hash) => hash;
+  /** What starting it comes to. */
+  start: () => void = () => {};
+  #generation = 0;
+  #managed: ManagedFunction | undefined;
+  readonly #specs = new Map<string, Spec>();
+
+  declare(spec: Spec): ManagedFunction {
+    this.#specs.set(spec.hash, spec);
+    this.#generation += 1;
+    const metadata = { namespace: 'shop', name: 'web', uid: 'u', resourceVersion: '1', generation: this.#generation };
+    const object: ReconcileFunction = {
+      apiVersion: 'levelhook.dev/v1alpha1',
+      kind: 'ReconcileFunction',
+      metadata,
+      spec,
+    };
+    if (this.#managed) this.#managed.update(object);
+    else this.#managed = this.#manage(object);
+    return this.#managed;
+  }
+
+  condition(type: ConditionType): Condition | undefined {
+    return this.written.at(-1)?.conditions?.find((each) => each.type === type);
+  }
+
+  until(type: ConditionType, expected: Partial<Condition>): Promise<void> {
+    return eventually(async () => expect(this.condition(type)).toMatchObject(expected));
+  }
+
+  /** So many looks later. */
+  async looks(count = 5): Promise<void> {
+    const end = this.clock.sleeps.length + count;
+    await eventually(async () => expect(this.clock.sleeps.length).toBeGreaterThan(end));
+  }
+
+  async end(): Promise<void> {
+    await this.#managed?.end();
+  }
+
+  #manage(object: ReconcileFunction): ManagedFunction {
+    const planner = {
+      plan: async ({ spec }: ReconcileFunction): Promise<FunctionPlan> => {
+        const { hash: declared, paused } = spec as Spec;
+        const hash = this.plan(declared);
+        const description = { name: 'web' } as Description;
+        const rules = { allow: ['http://127.0.0.1:9'], loopback: true };
+        const controller = { id: 'shop.web', description, url: 'http://127.0.0.1:9/', rules, keys: [] };
+        return { controller: { ...controller, ca: hash }, paused, hash };
+      },
+    };
+    const queue = {
+      hold: async () => void (this.held = true),
+      release: async () => void (this.held = false),
+      holds: async () => (this.held ? [{ scope: 'controller', sinceMs: 0 }] : []),
+    };
+    const controllers = {
+      get: () => this.running && { queue, trouble: undefined },
+      apply: async (spec: ControllerSpec, { signal, onWaiting }: StartOptions) => {
+        this.start();
+        onWaiting?.();
+        await (this.#specs.get(spec.ca ?? '')?.sync ?? (async () => {}))(signal);
+        this.running = spec;
+        this.said.push(`run ${spec.ca}`);
+      },
+      stop: async () => {
+        if (this.running) this.said.push('stop');
+        this.running = undefined;
+      },
+    };
+    const writer = {
+      write: async (_o: unknown, _b: unknown, status: ReconcileFunctionStatus) => this.written.push(status),
+    };
+    return new ManagedFunction(object, {
+      planner: planner as unknown as FunctionPlanner,
+      controllers: controllers as unknown as Controllers,
+      writer: writer as unknown as FunctionStatusWriter,
+      reviewMs: 10_000,
+      clock: this.clock,
+      logger: silentLogger,
+    });
+  }
+}
+
+let world: World;
+beforeEach(() => {
+  world = new World();
+});
+afterEach(() => world.end());
+
+describe('a ReconcileFunction under management', () => {
+  it('runs, and says what it found, once', async () => {
+    world.declare({ hash: 'a' });
+    await world.until('Synced', { status: 'True' });
+    await world.until('Reachable', { status: 'False', reason: 'ConnectionRefused' });
+    await world.looks(20);
+    expect(world.said).toEqual(['run a']);
+    const count = world.written.length;
+    await world.looks(20);
+    expect(world.written).toHaveLength(count);
+  });
+
+  it('goes on as it was when a change is taken back before it was through, and says so', async () => {
+    world.declare({ hash: 'a' });
+    await world.until('Synced', { status: 'True' });
+    world.declare({ hash: 'b', sync: forEver });
+    await world.until('Synced', { status: 'False', reason: 'CacheFilling' });
+    world.declare({ hash: 'a' });
+    await world.until('Synced', { status: 'True', observedGeneration: 3 });
+    expect(world.said).toEqual(['run a']);
+  });
+
+  it('stops when a right is withdrawn while a change of it waits for a cache that never comes', async () => {
+    world.declare({ hash: 'a' });
+    await world.until('Synced', { status: 'True' });
+    world.declare({ hash: 'b', sync: forEver });
+    await world.until('Synced', { reason: 'CacheFilling' });
+    expect(world.running?.ca).toBe('a');
+    world.plan = () => {
+      throw forbidden;
+    };
+    await world.until('Authorized', { status: 'False', reason: 'Forbidden' });
+    expect(world.said).toEqual(['run a', 'stop']);
+  });
+
+  it('begins again when what it names changes while it waits', async () => {
+    world.declare({ hash: 'a', sync: forEver });
+    await world.until('Synced', { reason: 'CacheFilling' });
+    // Its Secret is another one, say.
+    world.plan = () => 'b';
+    await world.until('Synced', { status: 'True' });
+    expect(world.said).toEqual(['run b']);
+  });
+
+  it('has been looked at when it waits for nothing but its cache: nobody else waits for that', async () => {
+    await world.declare({ hash: 'a', sync: forEver }).looked;
+    expect(world.said).toEqual([]);
+  });
+
+  it('goes on while the apiserver does not answer', async () => {
+    world.declare({ hash: 'a' });
+    await world.until('Synced', { status: 'True' });
+    world.plan = () => {
+      throw new Error('connection refused');
+    };
+    await world.looks(50);
+    expect(world.said).toEqual(['run a']);
+    expect(world.condition('Authorized')).toMatchObject({ status: 'True' });
+  });
+
+  it('says that it cannot run once, however often that is tried', async () => {
+    world.start = () => {
+      throw new UserError('it cannot run');
+    };
+    world.declare({ hash: 'a' });
+    await world.until('Ready', { status: 'False', reason: 'NotRunnable' });
+    const count = world.written.length;
+    await world.looks(100);
+    expect(world.written).toHaveLength(count);
+  });
+});
+
+describe('spec.paused', () => {
+  it('holds the keys as long as it is true, whatever became of the hold', async () => {
+    world.declare({ hash: 'a', paused: true });
+    await world.until('Paused', { status: 'True', reason: 'PausedBySpec' });
+    expect(world.held).toBe(true);
+    // By hand, or with the rest of what Redis held.
+    world.held = false;
+    await eventually(async () => expect(world.held).toBe(true));
+    world.declare({ hash: 'a', paused: false });
+    await world.until('Paused', { status: 'False' });
+    expect(world.held).toBe(false);
+  });
+
+  it('that goes lets the keys run, and holds them again when it comes back', async () => {
+    world.declare({ hash: 'a', paused: true });
+    await world.until('Paused', { status: 'True' });
+    world.declare({ hash: 'a' });
+    await world.until('Paused', { status: 'False' });
+    expect(world.held).toBe(false);
+    world.declare({ hash: 'a', paused: true });
+    await world.until('Paused', { status: 'True' });
+    expect(world.held).toBe(true);
+  });
+
+  it('that is not there leaves a hold by hand alone', async () => {
+    world.held = true;
+    world.declare({ hash: 'a' });
+    await world.until('Paused', { status: 'True', reason: 'PausedByHand' });
+    await world.looks(20);
+    expect(world.held).toBe(true);
+  });
+});

@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { resource, silentLogger, systemClock } from '../../../src/core/index.ts';
+import { FunctionStatusWriter } from '../../../src/gateway/controllers/function-status-writer.ts';
+import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { type Observer, startObserver } from '../../harness/observer.ts';
+import { Started } from '../../harness/started.ts';
+import { installReconcileFunctions, ReconcileFunction, settingsFor, Tenant } from '../../harness/tenant.ts';
+
+const namespace = uniqueName('stuck');
+const group = `${namespace}.example.com`;
+const definitions = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
+const things = resource(`${group}/v1`, 'Thing');
+const started = new Started();
+const forConfigMaps = { for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace] } };
+const readsThings = { reads: [{ apiVersion: `${group}/v1beta1`, kind: 'Thing', namespaces: [namespace] }] };
+let cluster: Cluster;
+let tenant: Tenant;
+let setting: Setting;
+let fine: Observer;
+let gateway: { url: string };
+
+beforeAll(async () => {
+  cluster = await started.cluster(inject('kubeconfig'), namespace);
+  await installReconcileFunctions(cluster);
+  await serveThingsThatCannotBeListed();
+  tenant = await new Tenant(cluster, namespace).create();
+  await tenant.allow('config-maps', [{ apiGroups: [''], resources: ['configmaps'] }]);
+  await tenant.allow('things', [{ apiGroups: [group], resources: ['things'] }]);
+  setting = {
+    ...createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') }),
+    secret: tenant.secret,
+  };
+  fine = started.keep(await startObserver(setting, { name: 'fine', for: configMaps }));
+  // Both are there before the gateway is.
+  await tenant.declare('waiting', { endpoint: { url: fine.url }, ...forConfigMaps, ...readsThings });
+  await tenant.declare('fine', { endpoint: { url: fine.url }, ...forConfigMaps });
+  gateway = started.keep(await startGateway(setting, [], settingsFor([namespace], [fine.url])));
+}, 120_000);
+
+afterAll(() => started.stop());
+
+/** A kind whose objects only a webhook could convert, and nobody is there: anybody may have one of those. */
+async function serveThingsThatCannotBeListed(): Promise<void> {
+  const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
+  const name = `things.${group}`;
+  await cluster.create(definitions, {
+    metadata: { name },
+    spec: {
+      group,
+      scope: 'Namespaced',
+      names: { kind: 'Thing', plural: 'things', singular: 'thing', listKind: 'ThingList' },
+      versions: [
+        { name: 'v1', served: true, storage: true, schema },
+        { name: 'v1beta1', served: true, storage: false, schema },
+      ],
+    },
+  });
+  started.add(() => cluster.delete(definitions, { name }));
+  await eventually(async () => cluster.create(things, { metadata: { namespace, name: 'thing' } }));
+  const clientConfig = { url: 'https://127.0.0.1:9/convert' };
+  await cluster.patch(
+    definitions,
+    { name },
+    { spec: { conversion: { strategy: 'Webhook', webhook: { conversionReviewVersions: ['v1'], clientConfig } } } },
+  );
+  const beta = resource(`${group}/v1beta1`, 'Thing');
+  await eventually(async () => expect(cluster.list(beta, namespace)).rejects.toThrow());
+}
+
+test('one that waits for a list that never ends says so, and nobody waits with it', async () => {
+  await untilReady(gateway.url);
+  await tenant.until('waiting', 'Synced', { status: 'False', reason: 'CacheFilling' });
+  await tenant.until('fine', 'Ready', { status: 'True' });
+  await cluster.create(configMaps, { metadata: { namespace, name: 'a' }, data: {} });
+  await eventually(async () => expect(fine.seen({ key: `${namespace}/a` })).not.toEqual([]));
+});
+
+test('one that is changed to wait for ever goes on as it was, until it loses its rights', async () => {
+  await tenant.change('fine', readsThings);
+  await tenant.until('fine', 'Synced', { status: 'False', reason: 'CacheFilling', observedGeneration: 2 });
+  const from = fine.count;
+  await cluster.create(configMaps, { metadata: { namespace, name: 'b' }, data: {} });
+  await eventually(async () => expect(fine.seen({ from, key: `${namespace}/b` })).not.toEqual([]));
+  await tenant.deny('config-maps');
+  await tenant.until('fine', 'Authorized', { status: 'False', reason: 'Forbidden' });
+});
+
+test('one that waits for ever can be removed', async () => {
+  await tenant.remove('waiting');
+  await tenant.remove('fine');
+  await eventually(async () => {
+    const text = await (await fetch(`${gateway.url}/metrics`)).text();
+    expect(text).not.toMatch(new RegExp(`workqueue_depth\\{[^}]*name="${namespace}`));
+  });
+});
+
+test('a status is that of the object for which it was found, never of one that has taken its name', async () => {
+  const object = await tenant.declare('twice', { endpoint: { url: fine.url }, ...forConfigMaps }, { other: 'gateway' });
+  const writer = new FunctionStatusWriter({ client: cluster.client, clock: systemClock, logger: silentLogger });
+  const url = 'http://of.another/';
+  const { signal } = new AbortController();
+  const other = { ...object, metadata: { ...object.metadata, uid: 'another' } };
+  await writer.write(other, undefined, { url }, signal);
+  const read = () => cluster.get(ReconcileFunction, { namespace, name: 'twice' });
+  expect((await read())?.status?.url).not.toBe(url);
+  await tenant.remove('twice');
+  await eventually(async () => expect(await read()).toBeUndefined());
+  await writer.write(object, undefined, { url }, signal);
+});
