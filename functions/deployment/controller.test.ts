@@ -4,7 +4,7 @@ import { type MemoryApiserver, runReconciler, testContext } from 'levelhook/test
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { Pod } from '../lib/pod.ts';
-import { ReplicaSet } from '../lib/replica-set.ts';
+import type { ReplicaSet } from '../lib/replica-set.ts';
 import { pod } from '../lib/testing.ts';
 import { conditionOf } from './conditions.ts';
 import { deployment } from './controller.ts';
