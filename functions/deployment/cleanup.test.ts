@@ -1,5 +1,6 @@
+import { MemoryApiserver, testContext } from 'levelhook/testing/reconciler';
 import { describe, expect, it } from 'vitest';
-import { MemoryCluster, refusal } from '../lib/memory-cluster.ts';
+import { ReplicaSet } from '../lib/replica-set.ts';
 import { cleanUp } from './cleanup.ts';
 import { revision, webDeployment } from './testing.ts';
 
@@ -7,9 +8,9 @@ describe('cleanUp', () => {
   async function kept(old: ReturnType<typeof revision>[], revisionHistoryLimit?: number): Promise<string[]> {
     const { revisionHistoryLimit: _, ...spec } = webDeployment().spec;
     const limit = revisionHistoryLimit === undefined ? {} : { revisionHistoryLimit };
-    const cluster = new MemoryCluster(...structuredClone(old));
-    await cleanUp({ ...webDeployment(), spec: { ...spec, ...limit } }, old, cluster.context().api);
-    return cluster.objects.map(({ metadata }) => metadata.name);
+    const apiserver = new MemoryApiserver({ objects: old });
+    await cleanUp({ ...webDeployment(), spec: { ...spec, ...limit } }, old, testContext({ apiserver }).api);
+    return apiserver.objects(ReplicaSet).map(({ metadata }) => metadata.name);
   }
   const empty = [1, 2, 3, 4].map((version) => revision(version, 0));
 
@@ -39,10 +40,10 @@ describe('cleanUp', () => {
   });
 
   it('takes no offence at one that is gone, and fails otherwise', async () => {
-    const cluster = new MemoryCluster();
+    const apiserver = new MemoryApiserver();
     const deployment = webDeployment({ revisionHistoryLimit: 3 });
-    await cleanUp(deployment, empty, cluster.context().api);
-    cluster.intercept = () => refusal(403, 'Forbidden');
-    await expect(cleanUp(deployment, empty, cluster.context().api)).rejects.toThrow('Forbidden');
+    await cleanUp(deployment, empty, testContext({ apiserver }).api);
+    apiserver.fail({ verb: 'delete' }, { code: 403 });
+    await expect(cleanUp(deployment, empty, testContext({ apiserver }).api)).rejects.toThrow('Forbidden');
   });
 });

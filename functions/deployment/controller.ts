@@ -1,6 +1,5 @@
-import { type Context, controller, type Result } from 'levelhook/function';
+import { type Context, controller, EventRecorder, type ObjectEvents, type Result } from 'levelhook/function';
 import { candidates, claim } from '../lib/claim.ts';
-import { EventRecorder } from '../lib/events.ts';
 import { Pod } from '../lib/pod.ts';
 import { ReplicaSet } from '../lib/replica-set.ts';
 import { cleanUp } from './cleanup.ts';
@@ -12,6 +11,9 @@ import { rollOut } from './rollout.ts';
 import { scalingSizes, wasResized } from './scaling.ts';
 import { countedStatus, withRevision, writeStatus } from './status.ts';
 import { Deployment } from './types.ts';
+
+/** Tells under the name of kube-controller-manager's own. */
+const recorder = new EventRecorder({ component: 'deployment-controller' });
 
 /** Takes a Deployment's pods from one template to the next, by a ReplicaSet for each. */
 export const deployment = controller({
@@ -27,22 +29,15 @@ export const deployment = controller({
 }).reconcile(async (request, context) => {
   const found = await context.cache.get(Deployment, request);
   if (!found) return;
-  const events = new EventRecorder(Deployment, found, 'deployment-controller');
-  let told: Promise<void> | undefined;
-  try {
-    const { next, ...result } = await takeStep(found, events, context);
-    told = events.send(context);
-    await writeStatus(found, next, context.api);
-    return result;
-  } finally {
-    await (told ?? events.send(context));
-  }
+  const { next, ...result } = await takeStep(found, recorder.about(Deployment, found, context), context);
+  await writeStatus(found, next, context.api);
+  return result;
 });
 
 /** Does what is to be done now. `next` is the Deployment with the status that it has then. */
 async function takeStep(
   found: Deployment,
-  events: EventRecorder,
+  events: ObjectEvents,
   context: Context,
 ): Promise<Result & { next: Deployment }> {
   const { cache, api } = context;

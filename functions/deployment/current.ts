@@ -6,8 +6,8 @@ import {
   keyOf,
   messageOf,
   type NewObject,
+  type ObjectEvents,
 } from 'levelhook/function';
-import type { EventRecorder } from '../lib/events.ts';
 import { isNamespaceTerminating } from '../lib/refusals.ts';
 import { ReplicaSet } from '../lib/replica-set.ts';
 import { missingAnnotations, scaleAnnotations } from './annotations.ts';
@@ -39,7 +39,7 @@ export async function updateCurrent(
 export async function createCurrent(
   deployment: Deployment,
   old: readonly ReplicaSet[],
-  events: EventRecorder,
+  events: ObjectEvents,
   api: ApiWriter,
 ): Promise<ReplicaSet | undefined> {
   const rs = newReplicaSet(deployment, old);

@@ -1,5 +1,4 @@
-import { type ApiWriter, keyOf } from 'levelhook/function';
-import type { EventRecorder } from '../lib/events.ts';
+import { type ApiWriter, keyOf, type ObjectEvents } from 'levelhook/function';
 import { ReplicaSet } from '../lib/replica-set.ts';
 import { scaleAnnotations } from './annotations.ts';
 import type { Deployment, Sizes } from './types.ts';
@@ -11,7 +10,7 @@ import type { Deployment, Sizes } from './types.ts';
 export async function resize(
   deployment: Deployment,
   sizes: Sizes,
-  events: EventRecorder,
+  events: ObjectEvents,
   api: ApiWriter,
 ): Promise<void> {
   const annotations = scaleAnnotations(deployment);

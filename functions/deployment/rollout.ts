@@ -1,5 +1,4 @@
-import type { Context } from 'levelhook/function';
-import type { EventRecorder } from '../lib/events.ts';
+import type { Context, ObjectEvents } from 'levelhook/function';
 import type { ReplicaSet } from '../lib/replica-set.ts';
 import { cleanUp } from './cleanup.ts';
 import { withProgressing } from './conditions.ts';
@@ -23,7 +22,7 @@ export interface Step {
 export async function rollOut(
   deployment: Deployment,
   revisions: Revisions,
-  events: EventRecorder,
+  events: ObjectEvents,
   { cache, api }: Context,
 ): Promise<Step | undefined> {
   const { old } = revisions;

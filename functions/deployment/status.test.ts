@@ -1,8 +1,8 @@
+import { MemoryApiserver, testContext } from 'levelhook/testing/reconciler';
 import { describe, expect, it } from 'vitest';
-import { MemoryCluster } from '../lib/memory-cluster.ts';
 import { countedStatus, withRevision, writeStatus } from './status.ts';
 import { revision, webDeployment, webOf } from './testing.ts';
-import type { Revisions } from './types.ts';
+import type { Deployment, Revisions } from './types.ts';
 
 const now = Date.parse('2026-01-01T00:00:00Z');
 
@@ -63,12 +63,17 @@ describe('countedStatus', () => {
 });
 
 describe('writeStatus', () => {
+  const given = (...objects: Deployment[]) => {
+    const apiserver = new MemoryApiserver({ objects });
+    return { apiserver, api: testContext({ apiserver }).api };
+  };
+
   it('writes nothing that is there already, though the apiserver leaves out zeros', async () => {
     const before = webDeployment({}, { status: { observedGeneration: 1, terminatingReplicas: 0 } });
-    const cluster = new MemoryCluster(before);
+    const { apiserver, api } = given(before);
     const next = { ...before, status: { ...before.status, replicas: 0, unavailableReplicas: 0, conditions: [] } };
-    await writeStatus(before, next, cluster.context().api);
-    expect(cluster.requests).toEqual([]);
+    await writeStatus(before, next, api);
+    expect(apiserver.requests).toEqual([]);
   });
 
   it.each<[string, (before: ReturnType<typeof webDeployment>) => ReturnType<typeof webDeployment>]>([
@@ -77,18 +82,18 @@ describe('writeStatus', () => {
     ['a condition', (before) => ({ ...before, status: { conditions: [{ type: 'Available', status: 'True' }] } })],
     ['the revision', (before) => withRevision(before, revision(3, 1))],
   ])('writes %s', async (_, change) => {
-    const cluster = new MemoryCluster(webDeployment());
-    await writeStatus(webDeployment(), change(webDeployment()), cluster.context().api);
-    expect(cluster.writes).toEqual(['PUT deployments/web/status']);
+    const { apiserver, api } = given(webDeployment());
+    await writeStatus(webDeployment(), change(webDeployment()), api);
+    expect(apiserver.writes).toMatchObject([{ verb: 'update', resource: 'deployments', subresource: 'status' }]);
     const { status, metadata } = change(webDeployment());
-    expect(webOf(cluster).status).toEqual(status);
-    expect(webOf(cluster).metadata.annotations).toEqual(metadata.annotations);
+    expect(webOf(apiserver).status).toEqual(status);
+    expect(webOf(apiserver).metadata.annotations).toEqual(metadata.annotations);
   });
 
   it('fails when the Deployment has changed meanwhile', async () => {
     const stale = webDeployment({}, { metadata: { resourceVersion: '0' } });
-    const cluster = new MemoryCluster(webDeployment());
+    const { api } = given(webDeployment());
     const next = { ...stale, status: { replicas: 3 } };
-    await expect(writeStatus(stale, next, cluster.context().api)).rejects.toThrow('Conflict');
+    await expect(writeStatus(stale, next, api)).rejects.toMatchObject({ reason: 'Conflict' });
   });
 });

@@ -1,9 +1,10 @@
-import type { Event } from '../lib/events.ts';
-import type { MemoryCluster } from '../lib/memory-cluster.ts';
-import type { ReplicaSet } from '../lib/replica-set.ts';
+import type { Event } from 'levelhook/function/kinds';
+import { type GivenObject, MemoryApiserver, runReconciler } from 'levelhook/testing/reconciler';
+import { ReplicaSet } from '../lib/replica-set.ts';
 import { replicaSet } from '../lib/testing.ts';
 import { deployment } from './controller.ts';
-import type { Deployment, Sizes } from './types.ts';
+import { byAge } from './revisions.ts';
+import { Deployment, type Sizes } from './types.ts';
 
 // For this folder's tests: the Deployment test/web, its ReplicaSets, and what is asked of them again and again.
 
@@ -70,40 +71,66 @@ export function byName(sizes: Sizes): Record<string, number> {
   return Object.fromEntries(sizes.map(({ rs, replicas }) => [rs.metadata.name, replicas]));
 }
 
-export const run = (cluster: MemoryCluster) =>
-  deployment.run({ namespace: 'test', name: 'web', attempt: 1, reasons: [] }, cluster.context());
+const key = { namespace: 'test', name: 'web' };
 
-export function webOf(cluster: MemoryCluster): Deployment {
-  const [found] = cluster.all<Deployment>('Deployment');
+/** Of objects that it makes itself each is a second younger than the one before, and all are younger than `revision`s. */
+export function apiserverWith(...objects: GivenObject[]): MemoryApiserver {
+  let now = Date.UTC(2026, 0, 2);
+  return new MemoryApiserver({ objects, now: () => (now += 1000) });
+}
+
+/** Whatever comes of it. */
+export const attempt = (apiserver: MemoryApiserver) => runReconciler(deployment, key, { apiserver });
+
+/** A run that succeeds. */
+export async function run(apiserver: MemoryApiserver) {
+  const { outcome, error, writes } = await attempt(apiserver);
+  if (outcome.status !== 'done') throw new Error(`the run came to ${JSON.stringify(outcome)}`, { cause: error });
+  return { requeueAfterSeconds: outcome.requeueAfterSeconds, writes };
+}
+
+export function webOf(apiserver: MemoryApiserver): Deployment {
+  const found = apiserver.object(Deployment, key);
   if (!found) throw new Error('the Deployment is gone');
   return found;
 }
 
-export function eventsOf(cluster: MemoryCluster): string[] {
-  return cluster.all<Event>('Event').map(({ type, reason, message }) => `${type} ${reason} ${message}`);
+/** The oldest first. */
+export function setsOf(apiserver: MemoryApiserver): ReplicaSet[] {
+  return apiserver.objects(ReplicaSet).toSorted(byAge);
+}
+
+/** What was told for the first time, in this order. */
+export function eventsOf(apiserver: MemoryApiserver): string[] {
+  const creates = apiserver.writes.filter(({ verb, resource }) => verb === 'create' && resource === 'events');
+  return creates.map(({ body }) => {
+    const { type, reason, message } = body as Event;
+    return `${type} ${reason} ${message}`;
+  });
 }
 
 /** What the replicaset controller and the nodes do: at once all pods are as wanted, and `isHealthy` ones available. */
-export function settle(cluster: MemoryCluster, isHealthy: (rs: ReplicaSet) => boolean = () => true): void {
-  for (const rs of cluster.all<ReplicaSet>('ReplicaSet')) {
+export function settle(apiserver: MemoryApiserver, isHealthy: (rs: ReplicaSet) => boolean = () => true): void {
+  for (const rs of apiserver.objects(ReplicaSet)) {
     const { replicas } = rs.spec;
     const healthy = isHealthy(rs) ? replicas : Math.min(replicas, rs.status.availableReplicas ?? 0);
-    rs.status = {
+    const status = {
       replicas,
       readyReplicas: healthy,
       availableReplicas: healthy,
       terminatingReplicas: 0,
       observedGeneration: rs.metadata.generation ?? 0,
     };
+    apiserver.put({ ...rs, status });
   }
 }
 
 /** Lets all pods come and go, and runs, until a run writes nothing. */
-export async function rollOut(cluster: MemoryCluster, isHealthy?: (rs: ReplicaSet) => boolean): Promise<void> {
-  for (let writes = -1; cluster.writes.length !== writes;) {
-    if (writes > 1000) throw new Error('it never comes to rest');
-    writes = cluster.writes.length;
-    settle(cluster, isHealthy);
-    await run(cluster);
+export async function rollOut(apiserver: MemoryApiserver, isHealthy?: (rs: ReplicaSet) => boolean): Promise<void> {
+  for (let runs = 0; runs < 200; runs += 1) {
+    settle(apiserver, isHealthy);
+    const { writes } = await run(apiserver);
+    if (writes.length === 0) return;
   }
+  throw new Error('it never comes to rest');
 }

@@ -1,6 +1,6 @@
+import { MemoryApiserver, testContext } from 'levelhook/testing/reconciler';
 import { describe, expect, it } from 'vitest';
 import { claim, decideClaim } from './claim.ts';
-import { MemoryCluster, refusal } from './memory-cluster.ts';
 import { Pod } from './pod.ts';
 import { ReplicaSet } from './replica-set.ts';
 import { ownedByWeb, pod, replicaSet } from './testing.ts';
@@ -41,6 +41,8 @@ describe('decideClaim', () => {
 });
 
 describe('claim', () => {
+  const apiOf = (apiserver: MemoryApiserver) => testContext({ apiserver }).api;
+
   it('adopts after one live read, releases, and returns what is its own now', async () => {
     const rs = replicaSet();
     const pods = [
@@ -49,10 +51,10 @@ describe('claim', () => {
       pod('y', { metadata: orphan }),
       pod('z', { metadata: unlike }),
     ];
-    const cluster = new MemoryCluster(rs, ...structuredClone(pods));
-    expect(names(await claim(kinds, rs, pods, cluster.context().api))).toEqual(['own', 'x', 'y']);
-    expect(cluster.requests.filter(({ method }) => method === 'GET')).toHaveLength(1);
-    expect(cluster.all('Pod').map(({ metadata }) => metadata.ownerReferences?.length)).toEqual([1, 1, 1, 0]);
+    const apiserver = new MemoryApiserver({ objects: [rs, ...pods] });
+    expect(names(await claim(kinds, rs, pods, apiOf(apiserver)))).toEqual(['own', 'x', 'y']);
+    expect(apiserver.requests.filter(({ verb }) => verb === 'get')).toHaveLength(1);
+    expect(apiserver.objects(Pod).map(({ metadata }) => metadata.ownerReferences?.length)).toEqual([1, 1, 1, 0]);
   });
 
   it.each([
@@ -60,30 +62,30 @@ describe('claim', () => {
     ['is another one of its name', [replicaSet({}, { uid: 'another' })]],
     ['is being deleted', [replicaSet({}, { deletionTimestamp })]],
   ])('adopts nothing when the live ReplicaSet %s', async (_, objects) => {
-    const cluster = new MemoryCluster(...objects);
+    const apiserver = new MemoryApiserver({ objects });
     const orphans = [pod('x', { metadata: orphan }), pod('y', { metadata: orphan })];
-    await expect(claim(kinds, replicaSet(), orphans, cluster.context().api)).rejects.toThrow(AggregateError);
-    expect(cluster.writes).toEqual([]);
+    await expect(claim(kinds, replicaSet(), orphans, apiOf(apiserver))).rejects.toThrow(AggregateError);
+    expect(apiserver.writes).toEqual([]);
   });
 
   it('takes no offence at a pod that is gone', async () => {
     const rs = replicaSet();
     const pods = [pod('x', { metadata: orphan }), pod('z', { metadata: unlike })];
-    expect(await claim(kinds, rs, pods, new MemoryCluster(rs).context().api)).toEqual([]);
+    expect(await claim(kinds, rs, pods, apiOf(new MemoryApiserver({ objects: [rs] })))).toEqual([]);
   });
 
   it('takes no offence at a pod that was released already', async () => {
-    const cluster = new MemoryCluster();
-    cluster.intercept = () => refusal(422, 'Invalid');
-    expect(await claim(kinds, replicaSet(), [pod('z', { metadata: unlike })], cluster.context().api)).toEqual([]);
+    const apiserver = new MemoryApiserver({ objects: [pod('z', { metadata: { ...unlike, ...orphan } })] });
+    apiserver.fail({ verb: 'patch', name: 'z' }, { code: 422 });
+    expect(await claim(kinds, replicaSet(), [pod('z', { metadata: unlike })], apiOf(apiserver))).toEqual([]);
   });
 
   it('tries all before it fails', async () => {
     const rs = replicaSet();
     const pods = ['x', 'y'].map((name) => pod(name, { metadata: orphan }));
-    const cluster = new MemoryCluster(rs, ...structuredClone(pods));
-    cluster.intercept = ({ path }) => (path.includes('/pods/x?') ? refusal(422, 'Invalid') : undefined);
-    await expect(claim(kinds, rs, pods, cluster.context().api)).rejects.toThrow(AggregateError);
-    expect(cluster.all('Pod')[1]?.metadata.ownerReferences).toEqual([ownedByWeb]);
+    const apiserver = new MemoryApiserver({ objects: [rs, ...pods] });
+    apiserver.fail({ verb: 'patch', name: 'x' }, { code: 422 });
+    await expect(claim(kinds, rs, pods, apiOf(apiserver))).rejects.toThrow(AggregateError);
+    expect(apiserver.object(Pod, { namespace: 'test', name: 'y' })?.metadata.ownerReferences).toEqual([ownedByWeb]);
   });
 });

@@ -1,11 +1,13 @@
-import { controller, controllerOf, matchesLabels } from 'levelhook/function';
+import { controller, controllerOf, EventRecorder, matchesLabels } from 'levelhook/function';
 import { candidates, claim } from '../lib/claim.ts';
-import { EventRecorder } from '../lib/events.ts';
 import { Pod } from '../lib/pod.ts';
 import { ReplicaSet } from '../lib/replica-set.ts';
 import { isActive, isTerminating } from './pods.ts';
 import { scale } from './scale.ts';
 import { nextStatus, secondsToNextAvailable, writeStatus } from './status.ts';
+
+/** Tells under the name of kube-controller-manager's own. */
+const recorder = new EventRecorder({ component: 'replicaset-controller' });
 
 /** Keeps as many pods of a template running as a ReplicaSet asks for. */
 export const replicaset = controller({
@@ -25,19 +27,14 @@ export const replicaset = controller({
   const active = await claim({ owner: ReplicaSet, owned: Pod }, rs, pods.filter(isActive), api);
   const terminating = pods.filter((pod) => isTerminating(pod) && isOwn(rs, pod));
 
-  const events = new EventRecorder(ReplicaSet, rs, 'replicaset-controller');
   const deleting = Boolean(rs.metadata.deletionTimestamp);
+  const events = recorder.about(ReplicaSet, rs, context);
   const failure = deleting ? undefined : await scale(rs, active, events, context);
 
   // Of the pods as they were before scaling: each that comes or goes wakes the key again.
   const now = Date.now();
   const status = nextStatus(rs, { active, terminating, failure, now });
-  const told = events.send(context);
-  try {
-    await writeStatus(rs, status, api);
-  } finally {
-    await told;
-  }
+  await writeStatus(rs, status, api);
   if (failure) throw failure;
 
   const requeueAfterSeconds = secondsToNextAvailable(rs, status, active, now);

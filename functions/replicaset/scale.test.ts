@@ -1,7 +1,7 @@
-import { DeadlineError } from 'levelhook/function';
+import { DeadlineError, EventRecorder } from 'levelhook/function';
+import { MemoryApiserver, testContext } from 'levelhook/testing/reconciler';
 import { describe, expect, it } from 'vitest';
-import { EventRecorder } from '../lib/events.ts';
-import { MemoryCluster, refusal } from '../lib/memory-cluster.ts';
+import { Pod } from '../lib/pod.ts';
 import { ReplicaSet } from '../lib/replica-set.ts';
 import { pod, replicaSet } from '../lib/testing.ts';
 import { BURST, scale, slowStart } from './scale.ts';
@@ -59,46 +59,50 @@ describe('slowStart', () => {
 });
 
 describe('scale', () => {
-  const scaleOf = (cluster: MemoryCluster, replicas: number, active: ReturnType<typeof pod>[]) => {
-    const rs = replicaSet({ replicas });
-    return scale(rs, active, new EventRecorder(ReplicaSet, rs, 'replicaset-controller'), cluster.context());
+  const scaled = async (apiserver: MemoryApiserver, rs: ReplicaSet, active: readonly Pod[]) => {
+    const context = testContext({ apiserver, cached: [ReplicaSet, Pod] });
+    const events = new EventRecorder({ component: 'test' }).about(ReplicaSet, rs, context);
+    const failure = await scale(rs, active, events, context);
+    // The Events.
+    await context.api.finish();
+    return failure;
   };
   const pods = (count: number) => Array.from({ length: count }, (_, index) => pod(`pod-${index}`));
 
   it('creates at most 500 pods, at most 50 at a time', async () => {
-    const cluster = new MemoryCluster();
-    let open = 0;
+    const apiserver = new MemoryApiserver();
     let most = 0;
-    cluster.intercept = () => {
-      most = Math.max(most, ++open);
-      setImmediate(() => open--);
+    apiserver.intercept = () => {
+      const open = apiserver.requests.filter(({ resource, status }) => resource === 'pods' && status === undefined);
+      most = Math.max(most, open.length);
       return undefined;
     };
-    await scaleOf(cluster, 2 * BURST, []);
-    expect(cluster.all('Pod')).toHaveLength(BURST);
-    expect(most).toBeLessThanOrEqual(50);
+    await scaled(apiserver, replicaSet({ replicas: 2 * BURST }), []);
+    expect(apiserver.objects(Pod)).toHaveLength(BURST);
+    expect(most).toBe(50);
   });
 
   it('deletes at most 500 pods', async () => {
     const active = pods(BURST + 10);
-    const cluster = new MemoryCluster(...structuredClone(active));
-    await scaleOf(cluster, 0, active);
-    expect(cluster.all('Pod')).toHaveLength(10);
+    const apiserver = new MemoryApiserver({ objects: active });
+    await scaled(apiserver, replicaSet(), active);
+    expect(apiserver.objects(Pod)).toHaveLength(10);
   });
 
   it('tries all deletes and reports the first that failed', async () => {
     const active = pods(3);
-    const cluster = new MemoryCluster(...structuredClone(active));
-    cluster.intercept = ({ path }) => (path.includes('/pod-1?') ? refusal(500, 'broken') : undefined);
-    expect((await scaleOf(cluster, 0, active))?.message).toBe('unable to delete pods: broken');
-    expect(cluster.all('Pod').map(({ metadata }) => metadata.name)).toEqual(['pod-1']);
+    const apiserver = new MemoryApiserver({ objects: active });
+    apiserver.fail({ verb: 'delete', name: 'pod-1' }, { code: 500, message: 'broken' });
+    expect((await scaled(apiserver, replicaSet(), active))?.message).toBe('unable to delete pods: broken');
+    expect(apiserver.objects(Pod).map(({ metadata }) => metadata.name)).toEqual(['pod-1']);
   });
 
   it('gives up in peace when the namespace is being deleted', async () => {
-    const cluster = new MemoryCluster();
-    cluster.intercept = () => refusal(403, 'Forbidden', [{ reason: 'NamespaceTerminating' }]);
-    expect(await scaleOf(cluster, 3, [])).toBeUndefined();
-    expect(cluster.writes).toEqual(['POST pods', 'POST pods', 'POST pods']);
+    const apiserver = new MemoryApiserver();
+    apiserver.intercept = () => ({ code: 403, causes: [{ reason: 'NamespaceTerminating' }] });
+    expect(await scaled(apiserver, replicaSet({ replicas: 3 }), [])).toBeUndefined();
+    const create = { verb: 'create', resource: 'pods' };
+    expect(apiserver.writes).toMatchObject([create, create, create]);
   });
 
   it('spreads over the nodes together with the other revisions of its owner', async () => {
@@ -110,8 +114,9 @@ describe('scale', () => {
       metadata: { ownerReferences: [{ ...deployment, kind: 'ReplicaSet', uid: 'older' }] },
       spec: { nodeName: 'b' },
     });
-    const cluster = new MemoryCluster(rs, older, other, ...structuredClone(active));
-    await scale(rs, active, new EventRecorder(ReplicaSet, rs, 'replicaset-controller'), cluster.context());
-    expect(cluster.writes).toEqual(['DELETE pods/crowded']);
+    const apiserver = new MemoryApiserver({ objects: [rs, older, other, ...active] });
+    await scaled(apiserver, rs, active);
+    const writes = apiserver.writes.filter(({ resource }) => resource === 'pods');
+    expect(writes).toMatchObject([{ verb: 'delete', name: 'crowded' }]);
   });
 });

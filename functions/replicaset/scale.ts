@@ -1,5 +1,12 @@
-import { ApiError, type Context, controllerOf, DeadlineError, keyOf, messageOf } from 'levelhook/function';
-import type { EventRecorder } from '../lib/events.ts';
+import {
+  ApiError,
+  type Context,
+  controllerOf,
+  DeadlineError,
+  keyOf,
+  messageOf,
+  type ObjectEvents,
+} from 'levelhook/function';
 import { failuresOf, inParallel } from '../lib/in-parallel.ts';
 import { Pod } from '../lib/pod.ts';
 import { isNamespaceTerminating } from '../lib/refusals.ts';
@@ -16,7 +23,7 @@ const WRITES_AT_A_TIME = 50;
 export async function scale(
   rs: ReplicaSet,
   active: readonly Pod[],
-  events: EventRecorder,
+  events: ObjectEvents,
   context: Context,
 ): Promise<Error | undefined> {
   const surplus = active.length - rs.spec.replicas;
@@ -48,7 +55,7 @@ export async function slowStart(
   return undefined;
 }
 
-async function createPod(rs: ReplicaSet, events: EventRecorder, { api }: Context): Promise<void> {
+async function createPod(rs: ReplicaSet, events: ObjectEvents, { api }: Context): Promise<void> {
   const pod = podFromTemplate(rs);
   try {
     const created = await api.create(Pod, pod);
@@ -60,7 +67,7 @@ async function createPod(rs: ReplicaSet, events: EventRecorder, { api }: Context
   }
 }
 
-async function deletePod(pod: Pod, events: EventRecorder, { api }: Context): Promise<void> {
+async function deletePod(pod: Pod, events: ObjectEvents, { api }: Context): Promise<void> {
   try {
     await api.delete(Pod, keyOf(pod));
     events.normal('SuccessfulDelete', `Deleted pod: ${pod.metadata.name}`);

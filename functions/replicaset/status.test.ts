@@ -1,7 +1,7 @@
+import { MemoryApiserver, testContext } from 'levelhook/testing/reconciler';
 import { describe, expect, it } from 'vitest';
-import { MemoryCluster, refusal } from '../lib/memory-cluster.ts';
 import type { Pod } from '../lib/pod.ts';
-import type { ReplicaSet } from '../lib/replica-set.ts';
+import { ReplicaSet } from '../lib/replica-set.ts';
 import { pod, readyFrom, replicaSet } from '../lib/testing.ts';
 import { nextStatus, secondsToNextAvailable, writeStatus } from './status.ts';
 
@@ -64,41 +64,44 @@ describe('nextStatus', () => {
 });
 
 describe('writeStatus', () => {
-  const written = (cluster: MemoryCluster) => cluster.all<ReplicaSet>('ReplicaSet')[0]?.status;
+  const given = (...objects: ReplicaSet[]) => {
+    const apiserver = new MemoryApiserver({ objects });
+    return { apiserver, api: testContext({ apiserver }).api };
+  };
 
   it('writes nothing that is there already, though the apiserver leaves out zeros', async () => {
     const rs = replicaSet();
     rs.status = { replicas: 0, terminatingReplicas: 0, observedGeneration: 1 };
-    const cluster = new MemoryCluster(rs);
-    await writeStatus(rs, nextStatus(rs, quiet), cluster.context().api);
-    expect(cluster.requests).toEqual([]);
+    const { apiserver, api } = given(rs);
+    await writeStatus(rs, nextStatus(rs, quiet), api);
+    expect(apiserver.requests).toEqual([]);
   });
 
   it('after a conflict writes once more on the live object, with the generation it has acted on', async () => {
-    const cluster = new MemoryCluster(replicaSet({}, { generation: 2, resourceVersion: '9' }));
+    const { apiserver, api } = given(replicaSet({}, { generation: 2, resourceVersion: '9' }));
     const stale = replicaSet();
-    await writeStatus(stale, nextStatus(stale, quiet), cluster.context().api);
-    expect(written(cluster)?.observedGeneration).toBe(1);
-    expect(cluster.requests.map(({ method }) => method)).toEqual(['PUT', 'GET', 'PUT']);
+    await writeStatus(stale, nextStatus(stale, quiet), api);
+    expect(apiserver.objects(ReplicaSet)[0]?.status.observedGeneration).toBe(1);
+    expect(apiserver.requests.map(({ verb }) => verb)).toEqual(['update', 'get', 'update']);
   });
 
   it('fails when the second write fails', async () => {
-    const cluster = new MemoryCluster(replicaSet());
-    cluster.intercept = ({ method }) => (method === 'PUT' ? refusal(409, 'Conflict') : undefined);
-    await expect(writeStatus(replicaSet(), nextStatus(replicaSet(), quiet), cluster.context().api)).rejects.toThrow(
-      'Conflict',
-    );
-    expect(cluster.writes).toHaveLength(2);
+    const { apiserver, api } = given(replicaSet());
+    apiserver.fail({ verb: 'update' }, { code: 409 }, 2);
+    await expect(writeStatus(replicaSet(), nextStatus(replicaSet(), quiet), api)).rejects.toMatchObject({
+      reason: 'Conflict',
+    });
+    expect(apiserver.writes).toHaveLength(2);
   });
 
   it.each([
     ['gone', []],
     ['another one of its name', [replicaSet({}, { uid: 'another' })]],
   ])('leaves it when the live object is %s', async (_, objects) => {
-    const cluster = new MemoryCluster(...objects);
-    cluster.intercept = ({ method }) => (method === 'PUT' ? refusal(409, 'Conflict') : undefined);
-    await writeStatus(replicaSet(), nextStatus(replicaSet(), quiet), cluster.context().api);
-    expect(cluster.writes).toHaveLength(1);
+    const { apiserver, api } = given(...objects);
+    apiserver.fail({ verb: 'update' }, { code: 409 }, 2);
+    await writeStatus(replicaSet(), nextStatus(replicaSet(), quiet), api);
+    expect(apiserver.writes).toHaveLength(1);
   });
 });
 

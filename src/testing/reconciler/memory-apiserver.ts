@@ -9,6 +9,7 @@ import {
 } from '../../core/index.ts';
 import { checkFields, isSelected } from '../../contract/index.ts';
 import type { ApiTransport } from '../../function/api-transport.ts';
+import { fullStatus } from './built-in-status.ts';
 import { FieldOwners } from './field-owners.ts';
 import { isJson, isSame, type Json } from './json.ts';
 import { jsonPatch, mergePatch, strategicMergePatch } from './patches.ts';
@@ -20,6 +21,7 @@ import {
   finalizersFor,
   graceSeconds,
   isGone,
+  overwritten,
   type StoredObject,
   updated,
 } from './stored-object.ts';
@@ -62,7 +64,6 @@ export class MemoryApiserver extends TestApiserver {
     { readonly resource: Resource; object: StoredObject; readonly owners: FieldOwners }
   >();
   #version = 0;
-  #uids = 0;
 
   constructor(options: MemoryApiserverOptions = {}) {
     super();
@@ -82,18 +83,22 @@ export class MemoryApiserver extends TestApiserver {
     return structuredClone(found) as unknown as T | undefined;
   }
 
-  /** What somebody else writes: the whole object, status and all, made or replaced. Not among the `writes`. */
+  /**
+   * What somebody else writes: the whole object, status and all, made or replaced. Not among the `writes`. Its version is a new one, and its
+   * generation counts a change of its spec, unless it has others of its own: those stay, so that a test can refer to them.
+   */
   put(given: GivenObject): void {
     const object = structuredClone(given) as unknown as StoredObject;
     const resource = this.#resources.ofObject(object);
     const old = this.#objects.get(idOf(resource, object.metadata))?.object;
-    const kept = old ? { uid: old.metadata.uid, creationTimestamp: old.metadata.creationTimestamp } : {};
-    // A version of the test's own stays, so that it can be referred to.
-    const ownVersion = Number(object.metadata.resourceVersion ?? 0);
+    const next = overwritten(old, object, this.#newMetadata(resource, object));
+    const said = object.metadata.resourceVersion;
+    // The one that it had is that of what was read, and is now changed.
+    const ownVersion = said === old?.metadata.resourceVersion ? 0 : Number(said ?? 0);
     this.#version = Math.max(this.#version + 1, ownVersion);
-    const metadata = { ...this.#newMetadata(resource, object), ...kept, ...object.metadata };
-    const resourceVersion = String(ownVersion || this.#version);
-    this.#store(resource, { ...object, metadata: { ...metadata, resourceVersion } as StoredObject['metadata'] });
+    next.metadata.resourceVersion = String(ownVersion || this.#version);
+    const status = fullStatus(resource, object.status);
+    this.#store(resource, { ...next, ...(status === undefined ? {} : { status }) });
   }
 
   /** What somebody else removes, at once and whatever its finalizers. */
@@ -158,11 +163,13 @@ export class MemoryApiserver extends TestApiserver {
     const { status, ...rest } = given;
     const kept = this.#hasStatus(resource) || status === undefined ? {} : { status };
     const fixed = { ...metadata, ...this.#newMetadata(resource, given), resourceVersion: String(this.#version) };
-    const object = { ...rest, ...kept, metadata: fixed } as StoredObject;
+    const told = { ...rest, ...kept, metadata: fixed } as StoredObject;
+    const initial = fullStatus(resource, told.status);
+    const object: StoredObject = { ...told, ...(initial === undefined ? {} : { status: initial }) };
     const owners = this.#store(resource, object);
     if (verb === 'apply') {
       owners.apply({}, given, { manager: query.get('fieldManager') ?? '', force: true });
-    } else owners.changed({}, object, managerOf(query));
+    } else owners.changed({}, told, managerOf(query));
     return object;
   }
 
@@ -185,7 +192,8 @@ export class MemoryApiserver extends TestApiserver {
         `Operation cannot be fulfilled on ${qualified(resource)} "${old.metadata.name}": the object has been modified; please apply your changes to the latest version and try again`,
       );
     }
-    const next = updated(old, given, { subresource, hasStatus: this.#hasStatus(resource) });
+    const kind = { resource, hasStatus: this.#hasStatus(resource), isBuiltIn: this.#resources.isBuiltIn(resource) };
+    const next = updated(old, given, kind, subresource);
     if (isSame(old, next)) return old;
     if (contentType !== APPLY) owners.changed(old, next, managerOf(query));
     return this.#replace(resource, next);
@@ -327,8 +335,8 @@ export class MemoryApiserver extends TestApiserver {
   }
 
   #newMetadata(resource: Resource, object: StoredObject): Partial<StoredObject['metadata']> {
-    this.#uids += 1;
-    const uid = `00000000-0000-4000-8000-${String(this.#uids).padStart(12, '0')}`;
+    // As unique as a real one: a reconciler's module may remember what it did about an object, an EventRecorder does.
+    const uid = crypto.randomUUID();
     // A ConfigMap has none, a custom resource always.
     const counts = isJson(object.spec) || !this.#resources.isBuiltIn(resource);
     return { uid, creationTimestamp: timestamp(this.#now()), ...(counts ? { generation: 1 } : {}) };

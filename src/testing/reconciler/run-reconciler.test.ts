@@ -151,7 +151,7 @@ describe('a MemoryApiserver', () => {
       ...policy,
       metadata: {
         name: 'p',
-        uid: '00000000-0000-4000-8000-000000000001',
+        uid: expect.stringMatching(/^[0-9a-f-]{36}$/),
         resourceVersion: '1',
         generation: 1,
         creationTimestamp: '2026-01-01T00:00:00Z',
@@ -169,6 +169,24 @@ describe('a MemoryApiserver', () => {
     } as object as Site);
     expect(made.status).toEqual({ phase: 'Up' });
     expect((await api.replace(Site, { ...made, status: { phase: 'Down' } })).status).toEqual({ phase: 'Down' });
+  });
+
+  it('counts what somebody else writes as any write, but for a version or generation of the test`s own', () => {
+    const of = () => apiserver.object(Site, key)!;
+    const first = of();
+    apiserver.put({ ...first, status: { phase: 'Up' } });
+    expect(of().metadata).toMatchObject({ uid: first.metadata.uid, generation: 1 });
+    expect(Number(of().metadata.resourceVersion)).toBeGreaterThan(Number(first.metadata.resourceVersion));
+    apiserver.put({ ...of(), spec: { title: 'Other' } });
+    expect(of()).toMatchObject({ metadata: { generation: 2 }, status: { phase: 'Up' } });
+    apiserver.put({ ...of(), metadata: { ...key, generation: 7, resourceVersion: '99' } });
+    expect(of().metadata).toMatchObject({ uid: first.metadata.uid, generation: 7, resourceVersion: '99' });
+  });
+
+  it('gives objects of one name in two tests two identities', () => {
+    const objects = [{ apiVersion: 'example.com/v1', kind: 'Site', metadata: key, spec: { title: 'Blog' } }];
+    const other = new MemoryApiserver({ objects }).object(Site, key);
+    expect(other?.metadata.uid).not.toBe(apiserver.object(Site, key)?.metadata.uid);
   });
 
   it('shares nothing with those who read and write', async () => {

@@ -1,4 +1,5 @@
 import type { KubernetesObject, ObjectMeta, Resource } from '../../core/index.ts';
+import { fullStatus, metadataOfStatusWrite } from './built-in-status.ts';
 import { isSame } from './json.ts';
 import { Refused } from './refusal.ts';
 
@@ -17,8 +18,10 @@ export interface StoredObject extends KubernetesObject {
 export function updated(
   old: StoredObject,
   given: StoredObject,
-  { subresource, hasStatus }: { subresource: string | undefined; hasStatus: boolean },
+  kind: { readonly resource: Resource; readonly hasStatus: boolean; readonly isBuiltIn: boolean },
+  subresource: string | undefined,
 ): StoredObject {
+  const { resource, hasStatus, isBuiltIn } = kind;
   const { uid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds, generation } = old.metadata;
   const fixed = { uid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds, generation };
   const { name, namespace, resourceVersion } = old.metadata;
@@ -28,7 +31,10 @@ export function updated(
   }
   if (subresource === 'status') {
     const { status: _, ...rest } = old;
-    return { ...rest, ...(given.status === undefined ? {} : { status: given.status }) };
+    const status = fullStatus(resource, given.status);
+    const its = isBuiltIn ? metadataOfStatusWrite(resource, old.metadata, metadata) : old.metadata;
+    checkFinalizers(old, its);
+    return { ...rest, metadata: its, ...(status === undefined ? {} : { status }) };
   }
   checkFinalizers(old, metadata);
   const { status, ...rest } = { ...given, apiVersion: old.apiVersion, kind: old.kind, metadata };
@@ -44,6 +50,24 @@ function checkFinalizers(old: StoredObject, { finalizers = [] }: ObjectMeta): vo
   if (!old.metadata.deletionTimestamp || added.length === 0) return;
   const what = 'metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted';
   throw new Refused(422, `${what}, found new finalizers ${JSON.stringify(added)}`);
+}
+
+/**
+ * What somebody else writes, whole. What it does not say of its identity goes on, and so does its generation, unless it says another
+ * one.
+ */
+export function overwritten(
+  old: StoredObject | undefined,
+  given: StoredObject,
+  made: Partial<ObjectMeta>,
+): StoredObject {
+  const { uid, creationTimestamp, generation } = (old?.metadata ?? made) as ObjectMeta;
+  const identity = { ...made, uid, ...(creationTimestamp ? { creationTimestamp } : {}) };
+  const next = { ...given, metadata: { ...identity, ...given.metadata } };
+  if (!old || generation === undefined) return next;
+  const { generation: said = generation } = given.metadata;
+  next.metadata.generation = said === generation && !isSame(desired(old), desired(next)) ? said + 1 : said;
+  return next;
 }
 
 /** All but metadata and status. */
