@@ -10,6 +10,9 @@ export interface Finding {
   readonly message: string;
 }
 
+export const TRUE = (reason: string, message: string): Finding => ({ status: 'True', reason, message });
+export const FALSE = (reason: string, message: string): Finding => ({ status: 'False', reason, message });
+
 /** The order in which trouble is told by `Ready`: what must be mended first comes first. */
 const SUMMED_UP = ['Authorized', 'Synced', 'Reachable'] as const;
 

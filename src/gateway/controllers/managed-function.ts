@@ -1,11 +1,9 @@
 import { type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
-import { Endpoint } from '../dispatch/endpoint.ts';
-import { type Finding, type Findings, statusOf } from './conditions.ts';
-import type { ControllerSpec } from './controller-factory.ts';
+import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
 import type { Controllers } from './controllers.ts';
-import { DescribeError, describeFunction } from './describe.ts';
 import type { FunctionPlan, FunctionPlanner } from './function-plan.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
+import { Reachability } from './reachability.ts';
 import { idOf, type ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 import { Refusal } from './refusal.ts';
 
@@ -24,10 +22,7 @@ export interface ManagedFunctionOptions {
 /** How soon what is cheap to know is looked at again, and written when it has changed. */
 const LOOK_MS = 2000;
 const RETRY_MS = [1000, 30_000] as const;
-const PROBE_MS = [1000, 60_000] as const;
 
-const TRUE = (reason: string, message: string): Finding => ({ status: 'True', reason, message });
-const FALSE = (reason: string, message: string): Finding => ({ status: 'False', reason, message });
 const UNKNOWN: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'Not checked yet.' };
 
 /**
@@ -50,7 +45,7 @@ export class ManagedFunction {
   #held: boolean | undefined;
   #status: ReconcileFunctionStatus | undefined;
   #findings: Findings = { Authorized: UNKNOWN, Synced: UNKNOWN, Reachable: UNKNOWN, Paused: UNKNOWN };
-  #probe: { readonly hash: string; ok: boolean; finding: Finding; nextMs: number; waitMs: number } | undefined;
+  readonly #reachability: Reachability;
   #failures = 0;
   #reviewAtMs = 0;
   readonly #ended: Promise<void>;
@@ -60,6 +55,7 @@ export class ManagedFunction {
     this.#id = idOf(object);
     this.#object = object;
     this.#status = object.status;
+    this.#reachability = new Reachability(options.clock);
     this.#ended = this.#run();
   }
 
@@ -191,7 +187,7 @@ export class ManagedFunction {
   async #refuse({ condition, reason, message }: Refusal, signal: AbortSignal): Promise<void> {
     const { controllers, logger } = this.#options;
     this.#started = undefined;
-    this.#probe = undefined;
+    this.#reachability.forget();
     logger.info({ controller: this.#id, reason, error: message }, 'a ReconcileFunction cannot run');
     await controllers.stop(this.#id).catch((error: unknown) => {
       logger.warn({ controller: this.#id, error: messageOf(error) }, 'a controller did not stop in order');
@@ -225,26 +221,8 @@ export class ManagedFunction {
     } catch {
       // Redis is away: what was known stays.
     }
-    this.#note({ Reachable: await this.#reachable(plan.controller, plan.hash, controller.trouble) });
+    this.#note({ Reachable: await this.#reachability.look(plan.controller, plan.hash, controller.trouble) });
     await this.#tell(plan.controller.url, undefined, signal);
-  }
-
-  /**
-   * Asked once, and again while it does not answer, more and more rarely: a function that sleeps is not to be woken for this. Afterwards
-   * its triggers tell.
-   */
-  async #reachable(spec: ControllerSpec, hash: string, trouble: string | undefined): Promise<Finding> {
-    const { clock } = this.#options;
-    const known = this.#probe?.hash === hash ? this.#probe : undefined;
-    const isFine = known?.ok && trouble === undefined;
-    if (known && (isFine || clock.now() < known.nextMs)) return known.finding;
-    const probed = await probe(spec);
-    // It answers to this, and not to them.
-    const withheld = probed.status === 'True' && trouble !== undefined;
-    const finding = withheld ? FALSE('TriggersWithheld', `spec.endpoint: ${trouble}`) : probed;
-    const waitMs = Math.min(known ? known.waitMs * 2 : PROBE_MS[0], PROBE_MS[1]);
-    this.#probe = { hash, ok: finding.status === 'True', finding, nextMs: clock.now() + waitMs, waitMs };
-    return finding;
   }
 
   /**
@@ -276,26 +254,5 @@ export class ManagedFunction {
       if (!signal.aborted)
         logger.warn({ controller: this.#id, error: messageOf(error) }, 'a status could not be written');
     }
-  }
-}
-
-async function probe({ url, rules, keys, ca, description }: ControllerSpec): Promise<Finding> {
-  const endpoint = new Endpoint(url, keys, {
-    connections: 1,
-    ca,
-    ...(rules ? { rules } : {}),
-  });
-  try {
-    const { name } = await describeFunction(endpoint);
-    if (name === description.name) return TRUE('Answered', 'The function answers, and is the one that is meant.');
-    return FALSE(
-      'NameMismatch',
-      `metadata.name: ${url} calls its controller "${name}", so name the ReconcileFunction that`,
-    );
-  } catch (error) {
-    if (!(error instanceof DescribeError)) throw error;
-    return FALSE(error.reason, `spec.endpoint: ${messageOf(error)}`);
-  } finally {
-    await endpoint.close();
   }
 }

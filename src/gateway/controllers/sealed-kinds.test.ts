@@ -71,3 +71,12 @@ it('an index of what Secrets hold is refused, since its values are names of keys
   }
   expect(check({ reads, ...index('Secret', 'label:app') })).not.toThrow();
 });
+
+it.each<[string, string, Partial<Description>, boolean]>([
+  // The name of the kind or of the controller does not matter.
+  ['KindNotSealed', 'reads.1', { name: 'index', reads: [kind('Pod'), secret] }, false],
+  ['MapNotSealed', 'watches.0.map', { watches: [{ ...secret, map: { by: 'field', path: 'data.a' } }] }, true],
+  ['IndexNotSealed', 'indexes', { reads: [secret], ...index('Secret', 'field:data.password') }, true],
+])('says in one word what is wrong, and where: %s at %s', (reason, field, declared, hasKeys) => {
+  expect(check(declared, all, hasKeys)).toThrow(expect.objectContaining({ reason, field }));
+});
