@@ -28,6 +28,16 @@ export class ApiError extends Error {
   }
 }
 
+/** What was asked for, or undefined when the apiserver says that it is not there. */
+export async function orUndefined<T>(asked: Promise<T>): Promise<T | undefined> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 404) return undefined;
+    throw error;
+  }
+}
+
 /** The version asked for is no longer in the watch cache: HTTP 410, or an ERROR event with that status. */
 export function isExpired(error: unknown): boolean {
   return error instanceof ApiError && (error.code === 410 || error.reason === 'Expired' || error.reason === 'Gone');

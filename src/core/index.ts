@@ -3,6 +3,7 @@ export {
   type ApiStatus,
   isExpired,
   isTooLargeResourceVersion,
+  orUndefined,
   parseRetryAfter,
   statusFrom,
 } from './api-error.ts';

@@ -5,6 +5,7 @@ import {
   type KubernetesObject,
   type ObjectKey,
   type ObjectMeta,
+  orUndefined,
   requirementsOf,
   type Resource,
   resourcePath,
@@ -71,7 +72,7 @@ export class ApiWriter {
 
   /** A live read, past the cache: for a decision that must not be made on old data. Undefined when it does not exist. */
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
-    return orNothing(this.#get<T>(resource, resourcePath(resource, key)));
+    return orUndefined(this.#get<T>(resource, resourcePath(resource, key)));
   }
 
   /**
@@ -158,7 +159,7 @@ export class ApiWriter {
 
   /** How many replicas it has and should have, of any kind with a scale subresource. Undefined when it does not exist. */
   async getScale(resource: Resource, key: ObjectKey): Promise<Scale | undefined> {
-    return orNothing(this.#get<Scale>(resource, resourcePath(resource, { ...key, subresource: 'scale' })));
+    return orUndefined(this.#get<Scale>(resource, resourcePath(resource, { ...key, subresource: 'scale' })));
   }
 
   /**
@@ -290,15 +291,6 @@ interface DeleteAnswer {
   readonly kind?: string;
   readonly details?: { readonly uid?: string };
   readonly metadata?: { readonly uid?: string };
-}
-
-async function orNothing<T>(asked: Promise<T>): Promise<T | undefined> {
-  try {
-    return await asked;
-  } catch (error) {
-    if (error instanceof ApiError && error.code === 404) return undefined;
-    throw error;
-  }
 }
 
 function queryOf({ labelSelector, fieldSelector }: LiveSelection): URLSearchParams {

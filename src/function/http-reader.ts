@@ -3,6 +3,7 @@ import {
   formatKind,
   type KubernetesObject,
   type ObjectKey,
+  orUndefined,
   parseFieldSelector,
   parseRetryAfter,
   requirementsOf,
@@ -65,12 +66,7 @@ export class HttpReader implements CacheReader {
     // A namespaced object without a namespace is nobody: its path would be another's.
     if (!isKept || resource.namespaced !== (key.namespace !== undefined)) return undefined;
     if (!isSegment(key.name) || !isSegment(key.namespace ?? 'none')) return undefined;
-    try {
-      return (await this.#ask(resource, resourcePath(resource, key))) as T;
-    } catch (error) {
-      if (error instanceof ApiError && error.code === 404) return undefined;
-      throw error;
-    }
+    return orUndefined(this.#ask(resource, resourcePath(resource, key)) as Promise<T>);
   }
 
   async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {

@@ -1,7 +1,7 @@
 import {
-  ApiError,
   type KubernetesObject,
   type ObjectKey,
+  orUndefined,
   type Resource,
   resource,
   resourcePath,
@@ -63,13 +63,8 @@ export class Cluster {
     return this.client.json<ListOf<T>>({ path: resourcePath(of, { namespace }), query: { labelSelector } });
   }
 
-  async get<T extends KubernetesObject>(of: Resource<T>, key: ObjectKey): Promise<T | undefined> {
-    try {
-      return await this.client.json<T>({ path: resourcePath(of, key) });
-    } catch (error) {
-      if (error instanceof ApiError && error.code === 404) return undefined;
-      throw error;
-    }
+  get<T extends KubernetesObject>(of: Resource<T>, key: ObjectKey): Promise<T | undefined> {
+    return orUndefined(this.client.json<T>({ path: resourcePath(of, key) }));
   }
 
   create<T extends KubernetesObject>(

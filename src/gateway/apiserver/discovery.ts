@@ -1,4 +1,12 @@
-import { ApiError, formatKind, type GroupVersionKind, groupOf, type Resource, UserError } from '../../core/index.ts';
+import {
+  ApiError,
+  formatKind,
+  groupOf,
+  type GroupVersionKind,
+  orUndefined,
+  type Resource,
+  UserError,
+} from '../../core/index.ts';
 import type { ApiClient } from './api-client.ts';
 
 interface ApiResourceList {
@@ -48,24 +56,15 @@ export async function versionsOf(client: ApiClient, gvk: GroupVersionKind, signa
   const group = groupOf(gvk);
   // The core group has one version, which does not go.
   if (group === '') return [gvk.apiVersion];
-  const found = await orNotFound(
+  const found = await orUndefined(
     client.json<{ versions: { groupVersion: string }[] }>({ path: `/apis/${group}`, signal }),
   );
   const served: string[] = [];
   for (const { groupVersion } of found?.versions ?? []) {
-    const list = await orNotFound(client.json<ApiResourceList>({ path: `/apis/${groupVersion}`, signal }));
+    const list = await orUndefined(client.json<ApiResourceList>({ path: `/apis/${groupVersion}`, signal }));
     if (list?.resources.some(({ kind, name }) => kind === gvk.kind && !name.includes('/'))) served.push(groupVersion);
   }
   return served;
-}
-
-async function orNotFound<T>(asked: Promise<T>): Promise<T | undefined> {
-  try {
-    return await asked;
-  } catch (error) {
-    if (error instanceof ApiError && error.code === 404) return undefined;
-    throw error;
-  }
 }
 
 /** The cluster's identity: the UID of kube-system, which lives as long as the cluster does. */

@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import { ApiError, type KubernetesObject, messageOf, resource, resourcePath } from '../../core/index.ts';
+import { type KubernetesObject, messageOf, orUndefined, resource, resourcePath } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { checkEndpoint, type EndpointRules, namesLoopback } from '../dispatch/endpoint-rules.ts';
 import { Refusal } from './refusal.ts';
@@ -99,13 +99,4 @@ function reasonOf(url: string, message: string): string {
   if (!URL.canParse(url) || !/^https?:/.test(url)) return 'EndpointInvalid';
   if (message.includes('user or password')) return 'EndpointHoldsPassword';
   return message.includes('operator') ? 'EndpointNotAllowed' : 'EndpointAddressRefused';
-}
-
-export async function orUndefined<T>(asked: Promise<T>): Promise<T | undefined> {
-  try {
-    return await asked;
-  } catch (error) {
-    if (error instanceof ApiError && error.code === 404) return undefined;
-    throw error;
-  }
 }

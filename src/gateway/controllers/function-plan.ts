@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { formatKind, messageOf, type Resource } from '../../core/index.ts';
+import { formatKind, messageOf, orUndefined, type Resource } from '../../core/index.ts';
 import { isSecureUrl } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
@@ -8,7 +8,7 @@ import { settingsFor } from '../cache/view-settings.ts';
 import { reviewAccess, type WantedAccess } from './access-review.ts';
 import { checkScopes, checkSources, SourceError } from './check-sources.ts';
 import type { ControllerSpec } from './controller-factory.ts';
-import { functionEndpoint, orUndefined } from './function-endpoint.ts';
+import { functionEndpoint } from './function-endpoint.ts';
 import { decodeSpec, idOf, type ReconcileFunction, type ReconcileFunctionSpec } from './reconcile-function.ts';
 import { Refusal } from './refusal.ts';
 import { checkSealedKinds, SealedKindError } from './sealed-kinds.ts';

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { ApiError, type Clock, type Logger, messageOf, resourcePath } from '../../core/index.ts';
+import { ApiError, type Clock, type Logger, messageOf, orUndefined, resourcePath } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
-import { orUndefined } from './function-endpoint.ts';
 import { idOf, ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 
 export interface FunctionStatusWriterOptions {

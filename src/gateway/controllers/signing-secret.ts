@@ -1,7 +1,6 @@
-import { type KubernetesObject, messageOf, resource, resourcePath } from '../../core/index.ts';
+import { type KubernetesObject, messageOf, orUndefined, resource, resourcePath } from '../../core/index.ts';
 import { importSecret, type SigningKey } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
-import { orUndefined } from './function-endpoint.ts';
 import { Refusal } from './refusal.ts';
 
 interface Secret extends KubernetesObject {
