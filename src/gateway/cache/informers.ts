@@ -114,7 +114,14 @@ export class Informers {
     const informers = (namespaces ?? [undefined]).map((namespace) => this.#create(resource, own, namespace));
     await this.#removeOthers(resource, new Set(informers.map(({ view }) => view.location.prefix)));
     for (const informer of informers) this.#running.add(informer);
-    await Promise.all(informers.map((informer) => informer.start()));
+    try {
+      await Promise.all(informers.map((informer) => informer.start()));
+    } catch (error) {
+      // Whoever asks next makes new ones: beside these they would be two for each view.
+      for (const informer of informers) this.#running.delete(informer);
+      await Promise.all(informers.map((informer) => informer.stop()));
+      throw error;
+    }
     return informers;
   }
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { formatKind, messageOf, orUndefined, type Resource } from '../../core/index.ts';
-import { isSecureUrl } from '../../contract/index.ts';
+import { type CacheScope, isSecureUrl } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
 import type { CacheSettings } from '../cache/view-settings.ts';
@@ -30,6 +30,11 @@ export interface FunctionPlan {
   readonly paused: boolean | undefined;
   /** Changes when the controller must be started anew. Tells nothing of the secret. */
   readonly hash: string;
+  /**
+   * Asks for its rights alone: when the rest cannot be looked at, they may have been withdrawn all the same.
+   * @throws Refusal when they have; whatever the apiserver's requests throw.
+   */
+  readonly checkRights: (signal: AbortSignal) => Promise<void>;
 }
 
 interface Wanted extends WantedAccess {
@@ -66,12 +71,14 @@ export class FunctionPlanner {
     this.#checkSealed(description);
     this.#checkReachableBack(description, url, wanted);
     const { keys, version } = await readSigningSecret(client, { namespace, ...signingSecret }, signal);
-    await checkAccount(client, { namespace, name: serviceAccountName }, signal);
-    const scope = await reviewAccess(client, { namespace, name: serviceAccountName }, wanted, signal);
+    const account = { namespace, name: serviceAccountName };
+    await checkAccount(client, account, signal);
+    const review = (during: AbortSignal): Promise<CacheScope> => reviewAccess(client, account, wanted, during);
+    const scope = await review(signal);
     const text = JSON.stringify([uid, description, url, ca, version, scope]);
     const hash = createHash('sha256').update(text).digest('hex');
     const controller = { id: idOf(object), description, url, rules, keys, ca, scope, paused: paused === true };
-    return { controller, paused, hash };
+    return { controller, paused, hash, checkRights: async (during) => void (await review(during)) };
   }
 
   /** Each kind with the field that names it, as the cluster has it. */

@@ -31,6 +31,8 @@ class World {
   running: ControllerSpec | undefined;
   /** What looking at the object comes to, by its hash. */
   plan: (hash: string) => string = (hash) => hash;
+  /** What asking for its rights alone comes to. */
+  rights: () => void = () => {};
   /** What starting it comes to. */
   start: () => void = () => {};
   #generation = 0;
@@ -78,7 +80,7 @@ class World {
         const description = { name: 'web' } as Description;
         const rules = { allow: ['http://127.0.0.1:9'], loopback: true };
         const controller = { id: 'shop.web', description, url: 'http://127.0.0.1:9/', rules, keys: [] };
-        return { controller: { ...controller, ca: hash }, paused, hash };
+        return { controller: { ...controller, ca: hash }, paused, hash, checkRights: async () => this.rights() };
       },
     };
     const queue = {
@@ -149,6 +151,21 @@ describe('a ReconcileFunction under management', () => {
     await world.until('Synced', { reason: 'CacheFilling' });
     expect(world.running?.ca).toBe('a');
     world.plan = () => {
+      throw forbidden;
+    };
+    await world.until('Authorized', { status: 'False', reason: 'Forbidden' });
+    expect(world.said).toEqual(['run a', 'stop']);
+  });
+
+  it('stops when a right is withdrawn while the rest of it cannot be looked at, and not for that alone', async () => {
+    world.declare({ hash: 'a' });
+    await world.until('Synced', { status: 'True' });
+    world.plan = () => {
+      throw new Error('the aggregated apiserver of one of its kinds is down');
+    };
+    await world.looks(20);
+    expect(world.said).toEqual(['run a']);
+    world.rights = () => {
       throw forbidden;
     };
     await world.until('Authorized', { status: 'False', reason: 'Forbidden' });

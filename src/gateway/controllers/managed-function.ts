@@ -126,11 +126,22 @@ export class ManagedFunction {
       const waitMs = Math.min(RETRY_MS[0] * 2 ** this.#failures, RETRY_MS[1]);
       this.#failures += 1;
       this.#reviewAtMs = clock.now() + waitMs;
-      if (error instanceof Refusal) return this.#refuse(error, signal);
+      const refusal = error instanceof Refusal ? error : await this.#withdrawn(signal);
+      if (refusal) return this.#refuse(refusal, signal);
       logger.warn(
         { controller: this.#id, error: messageOf(error), waitMs },
         'a ReconcileFunction could not be looked at, trying again',
       );
+    }
+  }
+
+  /** Whether what runs has lost its rights, as far as the apiserver tells. */
+  async #withdrawn(signal: AbortSignal): Promise<Refusal | undefined> {
+    try {
+      await this.#started?.checkRights(signal);
+      return undefined;
+    } catch (error) {
+      return error instanceof Refusal ? error : undefined;
     }
   }
 
