@@ -59,7 +59,7 @@ class LookupsBeforeApply extends View {
       chunk.wakeups.map(async (wakeup) => ('lookup' in wakeup ? this.#resolve(wakeup) : [wakeup])),
     );
     // What the trip to Redis takes on a busy day.
-    await sleep(15);
+    await sleep(60);
     await super.apply({ ...chunk, wakeups: wakeups.flat() });
   }
 

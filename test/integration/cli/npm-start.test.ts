@@ -43,7 +43,12 @@ it('npm start brings up the whole line, shows it, and stops it in order at SIGTE
   expect(await dashboard.text()).toContain('<title>levelhook');
   const health = await fetch(await printed('health'));
   expect(health.status).toBe(200);
-  expect((await health.text()).trim().split('\n')).toEqual(['[+]redis ok', '[+]informers ok', '[+]functions ok']);
+  expect((await health.text()).trim().split('\n')).toEqual([
+    '[+]redis ok',
+    '[+]informers ok',
+    '[+]functions ok',
+    '[+]reconcilefunctions ok',
+  ]);
   const metrics = await fetch(await printed('metrics'));
   expect(await metrics.text()).toContain('controller_runtime_reconcile_total{');
 
