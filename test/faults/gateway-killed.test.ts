@@ -17,7 +17,7 @@ import { machineMs } from '../harness/machine-clock.ts';
 import { type Random, seededRandom } from '../harness/seeded-random.ts';
 import { Started } from '../harness/started.ts';
 
-const ROUNDS = 3;
+const ROUNDS = 2;
 const PODS = 200;
 
 describe('a gateway killed with SIGKILL at random moments of a scale-up', () => {
