@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import { controller, type ControllerOptions } from 'levelhook/function';
 import type { Reason } from '../../src/contract/index.ts';
 import { eventually } from './eventually.ts';
-import type { Setting } from './levelhook.ts';
+import { type Setting, startGateway, untilIdle, untilReady } from './levelhook.ts';
 import { ServedFunction } from './served-function.ts';
 import type { Started } from './started.ts';
 
@@ -53,4 +53,21 @@ export class Listener {
       expect(heard, `${this.name} has not heard of ${object}`).toBe(true);
     });
   }
+}
+
+/** A gateway with a listener for each of these controllers, by name, once all have run what there was. */
+export async function startListeners(
+  started: Started,
+  setting: Setting,
+  controllers: Readonly<Record<string, Omit<ControllerOptions, 'name'>>>,
+): Promise<{ listeners: Map<string, Listener>; gatewayUrl: string }> {
+  const listeners = new Map<string, Listener>();
+  for (const [name, options] of Object.entries(controllers)) {
+    listeners.set(name, await Listener.start(started, setting, { name, ...options }));
+  }
+  const urls = [...listeners.values()].map(({ url }) => url);
+  const { url } = started.keep(await startGateway(setting, urls));
+  await untilReady(url);
+  await untilIdle(url);
+  return { listeners, gatewayUrl: url };
 }

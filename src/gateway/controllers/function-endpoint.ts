@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
-import { type KubernetesObject, messageOf, orUndefined, resource, resourcePath } from '../../core/index.ts';
+import { type KubernetesObject, orUndefined, resource, resourcePath } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
-import { checkEndpoint, type EndpointRules, namesLoopback } from '../dispatch/endpoint-rules.ts';
+import { checkEndpoint, EndpointError, type EndpointRules, namesLoopback } from '../dispatch/endpoint-rules.ts';
 import { Refusal } from './refusal.ts';
 import type { ReconcileFunctionSpec } from './reconcile-function.ts';
 
@@ -42,7 +42,9 @@ export async function functionEndpoint(
   try {
     return { url: checkEndpoint(url ?? '', rules).href, rules, ca };
   } catch (error) {
-    throw new Refusal('Reachable', reasonOf(url ?? '', messageOf(error)), `spec.endpoint.url: ${messageOf(error)}`);
+    if (!(error instanceof EndpointError)) throw error;
+    const remedy = error.reason === 'EndpointNotAllowed' ? ' (LEVELHOOK_ALLOWED_ENDPOINTS)' : '';
+    throw new Refusal('Reachable', error.reason, `spec.endpoint.url: ${error.message}${remedy}`);
   }
 }
 
@@ -93,10 +95,4 @@ function certificates(base64: string): string {
       'spec.endpoint.caBundle holds no certificate in PEM form, in base64',
     );
   }
-}
-
-function reasonOf(url: string, message: string): string {
-  if (!URL.canParse(url) || !/^https?:/.test(url)) return 'EndpointInvalid';
-  if (message.includes('user or password')) return 'EndpointHoldsPassword';
-  return message.includes('operator') ? 'EndpointNotAllowed' : 'EndpointAddressRefused';
 }

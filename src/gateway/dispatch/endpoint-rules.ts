@@ -21,23 +21,35 @@ export function rulesForConfigured(url: string): EndpointRules {
   return { allow: [new URL(url).origin], loopback: namesLoopback(url) };
 }
 
+/** Why nothing may be sent to a URL. */
+export class EndpointError extends UserError {
+  readonly reason: 'EndpointInvalid' | 'EndpointHoldsPassword' | 'EndpointNotAllowed' | 'EndpointAddressRefused';
+
+  constructor(reason: EndpointError['reason'], message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
 /**
  * Checks a function's URL before anything is sent there. What a name resolves to is checked at each connection, by
  * `guardedLookup`: whoever owns the name can change that at any time.
- * @throws UserError saying what is not allowed.
+ * @throws EndpointError
  */
 export function checkEndpoint(text: string, rules: EndpointRules): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
-    throw new UserError(`the endpoint "${text}" is no http:// or https:// URL`);
+    throw new EndpointError('EndpointInvalid', `the endpoint "${text}" is no http:// or https:// URL`);
   }
-  if (url.username || url.password) throw new UserError('an endpoint must hold no user or password');
+  if (url.username || url.password) {
+    throw new EndpointError('EndpointHoldsPassword', 'an endpoint must hold no user or password');
+  }
   if (!rules.allow.some((pattern) => matches(url, pattern))) {
-    throw new UserError(`the endpoint ${url.origin} is not on the operator's list`);
+    throw new EndpointError('EndpointNotAllowed', `the endpoint ${url.origin} is not on the operator's list`);
   }
   const host = bare(url.hostname);
   const refusal = isIP(host) ? addressRefusal(host, rules) : undefined;
-  if (refusal) throw new UserError(`the endpoint ${url.origin} is ${refusal}`);
+  if (refusal) throw new EndpointError('EndpointAddressRefused', `the endpoint ${url.origin} is ${refusal}`);
   return url;
 }
 

@@ -13,8 +13,8 @@ import {
 } from '../../../src/function/index.ts';
 import type { ObjectKey, Resource } from '../../../src/core/index.ts';
 import type { Cluster } from '../../harness/cluster.ts';
-import { createSetting, startGateway, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
-import { Listener } from '../../harness/listener.ts';
+import { createSetting, uniqueName, untilIdle } from '../../harness/levelhook.ts';
+import { type Listener, startListeners } from '../../harness/listener.ts';
 import { Started } from '../../harness/started.ts';
 import { defineWebs } from '../../harness/webs.ts';
 
@@ -38,7 +38,7 @@ const PREDICATES: Readonly<Record<string, Predicate>> = {
 describe('which events of a kind count', () => {
   const started = new Started();
   const namespace = uniqueName('predicates');
-  const listeners = new Map<string, Listener>();
+  let listeners: Map<string, Listener>;
   let cluster: Cluster;
   let webs: Resource;
   let gatewayUrl: string;
@@ -53,14 +53,10 @@ describe('which events of a kind count', () => {
     await create('old-on', { size: 1, parts: [] }, isOn);
     await create('old-large', { size: 3, parts: ['a', 'wanted'] });
     const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    for (const [name, predicate] of Object.entries(PREDICATES)) {
-      listeners.set(name, await Listener.start(started, setting, { name, for: { resource: webs, predicate } }));
-    }
-    const urls = [...listeners.values()].map(({ url }) => url);
-    const gateway = started.keep(await startGateway(setting, urls));
-    gatewayUrl = gateway.url;
-    await untilReady(gatewayUrl);
-    await untilIdle(gatewayUrl);
+    const controllers = Object.entries(PREDICATES).map(
+      ([name, predicate]) => [name, { for: { resource: webs, predicate } }] as const,
+    );
+    ({ listeners, gatewayUrl } = await startListeners(started, setting, Object.fromEntries(controllers)));
   }, 120_000);
 
   afterAll(() => started.stop());

@@ -3,8 +3,8 @@ import type { ControllerOptions } from '../../../src/function/index.ts';
 import type { KubernetesObject, Resource } from '../../../src/core/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startGateway, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
-import { Listener } from '../../harness/listener.ts';
+import { createSetting, uniqueName, untilIdle } from '../../harness/levelhook.ts';
+import { type Listener, startListeners } from '../../harness/listener.ts';
 import { Started } from '../../harness/started.ts';
 import { defineWebs, referencesTo } from '../../harness/webs.ts';
 
@@ -14,7 +14,7 @@ describe('where the events of a watched kind lead', () => {
   const started = new Started();
   const [n, m] = [uniqueName('sources'), uniqueName('sources')];
   const owners = new Map<string, KubernetesObject>();
-  const listeners = new Map<string, Listener>();
+  let listeners: Map<string, Listener>;
   let cluster: Cluster;
   let gatewayUrl: string;
 
@@ -83,14 +83,7 @@ describe('where the events of a watched kind lead', () => {
       });
     }
     const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    for (const [name, options] of Object.entries(controllersOf(webs, sites))) {
-      listeners.set(name, await Listener.start(started, setting, { name, ...options }));
-    }
-    const urls = [...listeners.values()].map(({ url }) => url);
-    const gateway = started.keep(await startGateway(setting, urls));
-    gatewayUrl = gateway.url;
-    await untilReady(gatewayUrl);
-    await untilIdle(gatewayUrl);
+    ({ listeners, gatewayUrl } = await startListeners(started, setting, controllersOf(webs, sites)));
   }, 120_000);
 
   afterAll(() => started.stop());
