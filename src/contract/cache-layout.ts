@@ -68,6 +68,9 @@ export const namespaceIndex = (namespace: string): string => `namespace:${namesp
 export const controllerIndex = (ownerUid: string): string => `controller:${ownerUid}`;
 export const orphanIndex = (namespace: string): string => `orphan:${namespace}`;
 
+/** The index of objects that are kept out of the cache: every view has it. */
+export const KEPT_OUT_INDEX = 'kept-out';
+
 /**
  * An index that a controller declares: by the value of a field (a path with dots; a list on the way gives each of its
  * values), of a label or of an annotation. What it is made of is its name, so two controllers share one without knowing.

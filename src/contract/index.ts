@@ -7,6 +7,7 @@ export {
   indexEntriesOf,
   type IndexSpec,
   indexValues,
+  KEPT_OUT_INDEX,
   namespaceIndex,
   type ObjectEntry,
   orphanIndex,

@@ -21,6 +21,18 @@ export interface ListResult<T> {
   readonly items: T[];
   /** Up to which the cache was complete before the first read. */
   readonly version: ResourceVersion;
+  /**
+   * Objects that belong to the list, and that the gateway keeps out of its cache since it cannot handle them (nested too deep,
+   * or too large): their keys, and why. Absent when there are none.
+   */
+  readonly keptOut?: readonly KeptOut[];
+}
+
+/** An object that exists and that the cache does not show. */
+export interface KeptOut {
+  /** `namespace/name`, or `name`. */
+  readonly key: string;
+  readonly reason: string;
 }
 
 /**
@@ -31,7 +43,8 @@ export interface ListResult<T> {
  * list when it is read is left out; each that belonged to it throughout is there exactly once.
  *
  * While the cache is being filled for the first time a read waits, for five seconds unless set otherwise, and then fails
- * rather than answer with half of it. Kinds that the controller did not declare (`for`, `owns`, `watches`, `reads`) are
+ * rather than answer with half of it. An object that the gateway cannot handle is kept out of the cache: `get` throws an error
+ * that says so, and a list names it in `keptOut`. Kinds that the controller did not declare (`for`, `owns`, `watches`, `reads`) are
  * not there: a TypeError. A selector that cannot be understood is a SelectorError.
  */
 export interface CacheReader {

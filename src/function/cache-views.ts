@@ -6,6 +6,7 @@ import {
   compareResourceVersions,
 } from '../core/index.ts';
 import type { CacheLocation, ViewLocation } from '../contract/index.ts';
+import type { KeptOut, ListResult } from './cache-reader.ts';
 
 /** Whether a kind is encrypted in Redis, and so is read through the cache API alone. */
 export function isSealed(location: CacheLocation, resource: GroupVersionKind): boolean {
@@ -57,7 +58,23 @@ export function viewsOf(
     .toSorted((a, b) => ((a.namespace ?? '') < (b.namespace ?? '') ? -1 : 1));
 }
 
+/** One list of those of several views, in their order. */
+export function joinedLists<T>(
+  lists: readonly {
+    readonly items: readonly T[];
+    readonly version: ResourceVersion;
+    readonly keptOut?: readonly KeptOut[];
+  }[],
+): ListResult<T> {
+  const keptOut = lists.flatMap((list) => list.keptOut ?? []);
+  return {
+    items: lists.flatMap(({ items }) => items),
+    version: oldestVersion(lists.map(({ version }) => version)),
+    ...(keptOut.length > 0 ? { keptOut } : {}),
+  };
+}
+
 /** The version that objects of several views are all at least as new as: the oldest. */
-export function oldestVersion(versions: readonly ResourceVersion[]): ResourceVersion {
+function oldestVersion(versions: readonly ResourceVersion[]): ResourceVersion {
   return versions.toSorted(compareResourceVersions)[0] ?? '0';
 }

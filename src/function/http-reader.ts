@@ -14,8 +14,15 @@ import {
   systemClock,
 } from '../core/index.ts';
 import { type CacheLocation, encodeSelection, isSecureUrl } from '../contract/index.ts';
-import { type CacheReader, type ListOptions, type ListResult, type OpenCache, SYNC_WAIT_MS } from './cache-reader.ts';
-import { isSealed, namespacesOf, oldestVersion } from './cache-views.ts';
+import {
+  type CacheReader,
+  type KeptOut,
+  type ListOptions,
+  type ListResult,
+  type OpenCache,
+  SYNC_WAIT_MS,
+} from './cache-reader.ts';
+import { isSealed, joinedLists, namespacesOf } from './cache-views.ts';
 
 export interface HttpReaderOptions {
   /** How long a read waits for a cache that is being filled for the first time, or asks for patience. Default 5000. */
@@ -82,10 +89,7 @@ export class HttpReader implements CacheReader {
     const lists = await Promise.all(
       namespaces.map((each) => this.#list<T>(resource, namespace ?? each, query, RESTARTS)),
     );
-    return {
-      items: lists.flatMap(({ items }) => items),
-      version: oldestVersion(lists.map(({ version }) => version)),
-    };
+    return joinedLists(lists);
   }
 
   async #list<T extends KubernetesObject>(
@@ -96,6 +100,7 @@ export class HttpReader implements CacheReader {
   ): Promise<ListResult<T>> {
     const path = resourcePath(resource, { namespace });
     const items: T[] = [];
+    const keptOut: KeptOut[] = [];
     let version: string | undefined;
     let next: string | undefined;
     do {
@@ -112,10 +117,11 @@ export class HttpReader implements CacheReader {
         return this.#list(resource, namespace, query, restarts - 1);
       }
       for (const item of list.items) items.push(item);
+      keptOut.push(...(list.keptOut ?? []));
       version ??= list.metadata.resourceVersion;
       next = list.metadata.continue;
     } while (next !== undefined);
-    return { items, version };
+    return { items, version, keptOut };
   }
 
   /** Waits while the gateway asks for patience: a cache that is being filled, or too many requests. */
@@ -152,6 +158,7 @@ function isSegment(text: string): boolean {
 interface ListBody<T> {
   readonly metadata: { readonly resourceVersion: string; readonly continue?: string };
   readonly items: readonly T[];
+  readonly keptOut?: readonly KeptOut[];
 }
 
 /** The parser's own message shows a piece of the text, which may be a Secret's, and errors are logged. */

@@ -37,7 +37,7 @@ export type {
   Scale,
 } from './api-types.ts';
 export { ApiWriter } from './api-writer.ts';
-export type { CacheReader, ListOptions, ListResult, OpenCache } from './cache-reader.ts';
+export type { CacheReader, KeptOut, ListOptions, ListResult, OpenCache } from './cache-reader.ts';
 export {
   type Condition,
   findStatusCondition,

@@ -1,10 +1,36 @@
 import { deflateSync, inflateSync } from 'node:zlib';
-import { messageOf } from '../../core/index.ts';
+import { type KubernetesObject, messageOf } from '../../core/index.ts';
 import { type KeyRing, SEALED } from './key-ring.ts';
 
 /** A stored object cannot be read: altered, of a format or under a key that is not known here. Shows nothing of it. */
 export class UnreadableObjectError extends TypeError {
   override readonly name = 'UnreadableObjectError';
+}
+
+/**
+ * The cache holds a mark in the place of this object, since the gateway cannot handle it: nested too deep, or too large.
+ * The message tells the key and the reason; `metadataOnly` is what the gateway knows of the object.
+ */
+export class ObjectKeptOutError extends Error {
+  override readonly name = 'ObjectKeptOutError';
+  readonly key: string;
+  readonly reason: string;
+  readonly metadataOnly: KubernetesObject;
+
+  constructor(key: string, { reason, object }: Mark) {
+    super(`the object ${key} is kept out of the cache: ${reason}`);
+    this.key = key;
+    this.reason = reason;
+    this.metadataOnly = object;
+  }
+}
+
+/** What stands in the cache for an object that is kept out of it. */
+export interface Mark {
+  /** Why, in a few words: `it is nested more than 256 levels deep`. Holds nothing of the object's contents. */
+  readonly reason: string;
+  /** The object with nothing but its kind and its metadata. */
+  readonly object: KubernetesObject;
 }
 
 /** An object whose JSON has more bytes is compressed, unless said otherwise. */
@@ -24,7 +50,8 @@ export interface ObjectCodecOptions {
  *
  * - `{` (format 1): the JSON as the apiserver sent it, in UTF-8.
  * - `z`: compressed JSON, a zlib stream (RFC 1950) behind the `z`; only where it is smaller.
- * - `e`: encrypted, see `KeyRing`; inside is one of the other two.
+ * - `x`: a mark (JSON behind the `x`): the object is kept out of the cache.
+ * - `e`: encrypted, see `KeyRing`; inside is one of the others.
  *
  * A reader of before a format refuses it by that byte.
  */
@@ -46,13 +73,21 @@ export class ObjectCodec {
 
   /** @param key `namespace/name`, or `name`. @returns text for format 1: it is sent to Redis as it is. */
   encode(key: string, json: string): string | Buffer {
-    const inner = this.#compress(json);
+    return this.#encrypt(key, this.#compress(json));
+  }
+
+  /** What `decode` answers with an ObjectKeptOutError. @param key as `encode` has it. */
+  encodeMark(key: string, mark: Mark): string | Buffer {
+    return this.#encrypt(key, `x${JSON.stringify(mark)}`);
+  }
+
+  #encrypt(key: string, inner: string | Buffer): string | Buffer {
     return this.#keyRing ? this.#keyRing.seal(Buffer.from(inner), this.#binding(key)) : inner;
   }
 
   /**
    * The object's JSON, in UTF-8.
-   * @throws UnreadableObjectError
+   * @throws UnreadableObjectError, ObjectKeptOutError
    */
   decode(key: string, stored: Buffer): Buffer {
     if (!this.#keyRing) {
@@ -89,12 +124,14 @@ export class ObjectCodec {
 
 const PLAIN = '{'.charCodeAt(0);
 const COMPRESSED = 'z'.charCodeAt(0);
+const MARK = 'x'.charCodeAt(0);
 const Z = Buffer.of(COMPRESSED);
 /** Far above what etcd takes (1.5 MiB by default): a few bytes must not become gigabytes. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
 function expand(key: string, stored: Buffer): Buffer {
   if (stored[0] === PLAIN) return stored;
+  if (stored[0] === MARK) throw keptOut(key, stored);
   if (stored[0] !== COMPRESSED) {
     const format = stored.toString('latin1', 0, 1);
     throw new UnreadableObjectError(
@@ -105,5 +142,15 @@ function expand(key: string, stored: Buffer): Buffer {
     return inflateSync(stored.subarray(1), { maxOutputLength: MAX_BYTES });
   } catch {
     throw new UnreadableObjectError(`the object ${key} cannot be decompressed: its bytes in the cache were altered`);
+  }
+}
+
+function keptOut(key: string, stored: Buffer): Error {
+  try {
+    return new ObjectKeptOutError(key, JSON.parse(stored.toString('utf8', 1)) as Mark);
+  } catch {
+    return new UnreadableObjectError(
+      `the mark in the place of ${key} cannot be read: its bytes in the cache were altered`,
+    );
   }
 }

@@ -1,7 +1,7 @@
 import { formatObjectKey, type KubernetesObject, type ResourceVersion, isResourceVersion } from '../../core/index.ts';
 import { decodeEntry, type IndexSpec, type ViewKeys, viewKeys } from '../cache-layout.ts';
 import { beyondKey, indexesOf, isKeySelected, isSelected, type Selection } from '../selection.ts';
-import { ObjectCodec } from './codec.ts';
+import { ObjectCodec, ObjectKeptOutError } from './codec.ts';
 
 /** The commands of a Redis connection that reading needs: ioredis' Redis has them. */
 export interface ViewCommands {
@@ -50,6 +50,8 @@ export interface SelectOptions {
    * selection, so that it need not be parsed for that. Default false.
    */
   readonly verbatim?: boolean;
+  /** Told of each selected object that is kept out of the cache: it is not among what is found. */
+  readonly onKeptOut?: ((error: ObjectKeptOutError) => void) | undefined;
 }
 
 /**
@@ -95,7 +97,7 @@ export class ViewReader {
     };
   }
 
-  /** @throws UnreadableObjectError, as does `select`. */
+  /** @throws UnreadableObjectError, as does `select`; ObjectKeptOutError for an object that is kept out of the cache. */
   async get(key: string): Promise<Found | undefined> {
     const stored = await this.#redis.hgetBuffer(this.#keys.objects, key);
     return stored === null ? undefined : found(key, this.#codec.decode(key, stored));
@@ -104,7 +106,7 @@ export class ViewReader {
   /** The selected objects in the order of their keys, in batches. */
   async *select(
     selection: Selection,
-    { state, after = '', first = BATCH, verbatim = false }: SelectOptions,
+    { state, after = '', first = BATCH, verbatim = false, onKeptOut = () => {} }: SelectOptions,
   ): AsyncGenerator<Found[]> {
     for await (const candidates of this.#candidates(selection, state, after, first)) {
       const keys = candidates.filter((key) => isKeySelected(key, selection));
@@ -114,9 +116,22 @@ export class ViewReader {
         const bytes = stored[at];
         // Deleted between the trips.
         if (!bytes) return [];
-        const object = found(key, this.#codec.decode(key, bytes));
+        const object = this.#decode(key, bytes);
+        if (object instanceof ObjectKeptOutError) {
+          if (isCertain(at) || isSelected(object.metadataOnly, selection)) onKeptOut(object);
+          return [];
+        }
         return isCertain(at) || isSelected(object.decode(), selection) ? [object] : [];
       });
+    }
+  }
+
+  #decode(key: string, stored: Buffer): Found | ObjectKeptOutError {
+    try {
+      return found(key, this.#codec.decode(key, stored));
+    } catch (error) {
+      if (error instanceof ObjectKeptOutError) return error;
+      throw error;
     }
   }
 

@@ -11,8 +11,15 @@ import {
 } from '../../core/index.ts';
 import { type CacheLocation, checkFields, type Selection } from '../../contract/index.ts';
 import { type ReadableState, ViewReader } from '../../contract/node/view-reader.ts';
-import { type CacheReader, type ListOptions, type ListResult, type OpenCache, SYNC_WAIT_MS } from '../cache-reader.ts';
-import { isSealed, oldestVersion, viewsOf } from '../cache-views.ts';
+import {
+  type CacheReader,
+  type KeptOut,
+  type ListOptions,
+  type ListResult,
+  type OpenCache,
+  SYNC_WAIT_MS,
+} from '../cache-reader.ts';
+import { isSealed, joinedLists, viewsOf } from '../cache-views.ts';
 import { HttpReader } from '../http-reader.ts';
 import { ReaderConnection } from './reader-connection.ts';
 import { undiciFetch } from './undici-fetch.ts';
@@ -89,16 +96,15 @@ export class RedisReader implements CacheReader {
         const view = new ViewReader(this.#redis, prefix);
         const state = (await view.state(selection)) ?? (await this.#synced(resource, view, selection));
         const items: T[] = [];
-        for await (const batch of view.select(selection, { state })) {
+        const keptOut: KeptOut[] = [];
+        const onKeptOut = ({ key, reason }: KeptOut): void => void keptOut.push({ key, reason });
+        for await (const batch of view.select(selection, { state, onKeptOut })) {
           items.push(...batch.map((each) => each.decode() as T));
         }
-        return { items, version: state.version };
+        return { items, version: state.version, keptOut };
       }),
     );
-    return {
-      items: lists.flatMap(({ items }) => items),
-      version: oldestVersion(lists.map(({ version }) => version)),
-    };
+    return joinedLists(lists);
   }
 
   async #synced(resource: Resource, view: ViewReader, selection: Selection = {}): Promise<ReadableState> {
