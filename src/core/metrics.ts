@@ -62,6 +62,22 @@ export const METRICS = {
     levelhook_reflector_lists_total: { help: 'Lists by form.', labels: ['resource', 'form'] },
     levelhook_reflector_watch_ends_total: { help: 'Ended watches by reason.', labels: ['resource', 'reason'] },
     levelhook_cache_changes_total: { help: 'Changes applied to the cache.', labels: ['resource', 'type'] },
+    levelhook_cache_kept_out_total: {
+      help: 'Changes of objects that are kept out of the cache, since they are nested too deep or too large.',
+      labels: ['resource'],
+    },
+    levelhook_cache_skipped_events_total: {
+      help: 'Events that could not be applied to the cache in any way: the cache lacks them.',
+      labels: ['resource'],
+    },
+    levelhook_handler_failures_total: {
+      help: 'Changes that a controller has missed, since its handlers failed: it gets all its keys once they work.',
+      labels: ['controller'],
+    },
+    levelhook_undeliverable_wakeups_total: {
+      help: 'Wakeups taken out of an outbox undelivered: the controller gets all its keys instead.',
+      labels: ['controller'],
+    },
     levelhook_expression_failures_total: {
       help: 'Evaluations of CEL expressions without an answer, by reason: the event passes.',
       labels: ['controller', 'reason'],
@@ -78,6 +94,14 @@ export const METRICS = {
       labels: ['controller', 'reason'],
     },
     levelhook_view_synced: { help: '1 when the view is complete.', labels: ['resource'] },
+    levelhook_outbox_oldest_seconds: {
+      help: 'Age of the oldest wakeup of a view that is in no queue yet; 0 when there is none.',
+      labels: ['resource'],
+    },
+    levelhook_view_oldest_unapplied_seconds: {
+      help: 'Age of the oldest event that has been read and is not in the cache yet; 0 when there is none.',
+      labels: ['resource'],
+    },
     levelhook_gateway_paused: { help: '1 while nothing is dispatched.', labels: [] },
   },
   histograms: {

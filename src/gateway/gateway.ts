@@ -35,6 +35,7 @@ import type { HealthCheck } from './manager/health.ts';
 import { forgetController, removeLeftovers } from './manager/leftovers.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
 import { PrometheusMetrics } from './manager/metrics.ts';
+import { Progress } from './manager/progress.ts';
 import { Recovery } from './manager/recovery.ts';
 import { AdminServer, CACHE_PATH, CALLBACK_PATH } from './server/admin-server.ts';
 import { CacheApi } from './server/cache-api/cache-api.ts';
@@ -46,6 +47,7 @@ import type { BullMqWorkQueue } from './workqueue/bullmq-work-queue.ts';
 
 /** What start-up has made, and requests and checks look into. */
 interface Parts {
+  readonly progress: Progress;
   readonly informers: Informers;
   readonly recovery: Recovery;
   readonly cacheApi: CacheApi;
@@ -187,6 +189,8 @@ export class Gateway {
       enqueue: (wakeups) => controllers.enqueue(wakeups),
       term: this.#term,
       onForeignTerm: (view) => void this.#checkTerm(view),
+      onHandlerError: (id, error, object) => controllers.woken().get(id)?.recordFailure(error, object),
+      onUndeliverable: (id, error) => controllers.woken().get(id)?.recordFailure(error),
     });
     this.#lifecycle.started('informers', () => informers.stop());
 
@@ -222,6 +226,7 @@ export class Gateway {
       onRunning: ({ name, queue }) => this.#dashboard.add(name, queue.bullmq),
       onStopped: ({ name }) => this.#dashboard.remove(name),
       check: () => recovery.check(signal),
+      waitsFor: (controller) => recovery.waitsFor(controller),
       forget: (id) => forgetController(place, id),
       drainMs: config.drainMs,
       ending: signal,
@@ -232,6 +237,8 @@ export class Gateway {
       registryKey,
       informers: () => informers.all(),
       controllers: () => controllers.running(),
+      term: this.#term,
+      onForeignTerm: (view) => void this.#checkTerm(view),
       nothingInFlight: config.nothingInFlight,
     });
     const { reconcileFunctions: which } = config;
@@ -258,6 +265,8 @@ export class Gateway {
       keys,
       ca,
       add: (description, url) => controllers.start({ id: description.name, description, url, keys, ca }, signal),
+      outdated: ({ name }) => controllers.get(name)?.outdated ?? false,
+      change: (description, url) => controllers.apply({ id: description.name, description, url, keys, ca }, { signal }),
       complete: async () => {
         await declared?.complete;
         if (signal.aborted) return;
@@ -267,7 +276,9 @@ export class Gateway {
       clock: this.#clock,
       logger: this.#logger,
     });
+    const progress = new Progress({ ...shared, informers: () => informers.all() });
     this.#parts = {
+      progress,
       informers,
       recovery,
       controllers,
@@ -278,6 +289,8 @@ export class Gateway {
 
     const checking = recovery.run(signal);
     this.#lifecycle.started('recovery', () => checking);
+    const watching = progress.run(signal);
+    this.#lifecycle.started('progress', () => watching);
     const keeping = readerUsers?.run(signal);
     this.#lifecycle.started('redis users', async () => keeping);
     this.#lifecycle.started('controllers', () => controllers.stopAll());
@@ -295,6 +308,7 @@ export class Gateway {
       informers.all().map((informer) => ({
         view: informer.view,
         requestProgress: () => informer.requestProgress(),
+        checked: () => !recovery.isRepairing(informer.view),
       }));
     return new CacheApi({
       catalog: new Catalog(views, client, () => this.#clock.now()),
@@ -329,7 +343,7 @@ export class Gateway {
   /** The term is gone with the rest of Redis' data, which recovery mends, or another gateway has written its own. */
   async #checkTerm(view: View): Promise<void> {
     try {
-      const term = await view.term();
+      const { term } = await view.state();
       if (term === undefined || term === this.#term) return;
       this.#fatal(new UserError('Another gateway has taken over this cluster: this one stops.'));
     } catch (error) {
@@ -344,6 +358,8 @@ export class Gateway {
       ['redis', () => (this.#parts?.recovery.healthy ? undefined : 'not connected, or being checked after a loss')],
       ['informers', () => (this.#parts ? this.#parts.informers.trouble(isNeededForReady) : starting)],
       ['functions', () => (this.#parts ? this.#parts.functions.trouble() : starting)],
+      ['progress', () => (this.#parts ? this.#parts.progress.notReady() : starting)],
+      ['controllers', () => (this.#parts ? this.#parts.controllers.notReady() : starting)],
       ['reconcilefunctions', () => (this.#parts ? this.#parts.declared?.trouble() : starting)],
     ]);
   }

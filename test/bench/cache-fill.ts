@@ -84,7 +84,12 @@ async function runGateway(source: Source, expected: number): Promise<Figures> {
   const gateway = await startGateway(setting, [observer.url], variables);
   const start = performance.now();
   const keys = viewKeys(
-    viewPrefix({ keyPrefix: setting.keyPrefix, clusterId: 'bench', resource: configMaps, settings: settingsHash({}) }),
+    viewPrefix({
+      keyPrefix: setting.keyPrefix,
+      clusterId: 'bench',
+      resource: configMaps,
+      settings: settingsHash({}, configMaps),
+    }),
   );
   try {
     await until(async () => (await redis.hexists(keys.view, 'version')) === 1);

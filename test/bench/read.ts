@@ -6,7 +6,7 @@ import { type CacheReader, HttpReader } from '../../src/function/index.ts';
 import { RedisReader, undiciFetch } from '../../src/function/node/index.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { startRedis } from '../../src/testing/index.ts';
-import { deafApplier } from '../harness/deaf-applier.ts';
+import { applierOf } from '../harness/applier.ts';
 import { TestProcess } from '../harness/process.ts';
 import { dataOf } from './config-maps.ts';
 
@@ -37,7 +37,7 @@ function configMap(at: number): KubernetesObject {
 }
 
 async function fill(view: View): Promise<void> {
-  const applier = deafApplier(view);
+  const applier = applierOf(view);
   await view.take('term');
   await applier.apply([{ kind: 'init', timeWentBackwards: false }]);
   for (let from = 0; from < objects; from += 200) {

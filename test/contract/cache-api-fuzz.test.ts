@@ -5,7 +5,7 @@ import { viewPrefix } from '../../src/contract/index.ts';
 import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';
-import { deafApplier } from '../harness/deaf-applier.ts';
+import { applierOf } from '../harness/applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { newSeed } from '../harness/random.ts';
 
@@ -36,7 +36,7 @@ beforeAll(async () => {
       prefix: viewPrefix({ keyPrefix, clusterId: 'c', resource: kind, settings: 's' }),
     });
     await view.take('term');
-    const applier = deafApplier(view);
+    const applier = applierOf(view);
     const object = (namespace: string, name: string, data: string): KubernetesObject & { data: object } => ({
       apiVersion: kind.apiVersion,
       kind: kind.kind,

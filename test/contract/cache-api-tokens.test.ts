@@ -6,7 +6,7 @@ import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { TokenKeys } from '../../src/gateway/dispatch/token-keys.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';
-import { deafApplier } from '../harness/deaf-applier.ts';
+import { applierOf } from '../harness/applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 
 const pods = resource('v1', 'Pod');
@@ -20,7 +20,7 @@ async function filled(of: typeof pods): Promise<View> {
   const prefix = viewPrefix({ keyPrefix, clusterId: 'c', resource: of, settings: 's' });
   const view = new View(redis, of, { prefix });
   await view.take('term');
-  const applier = deafApplier(view);
+  const applier = applierOf(view);
   const object = (namespace: string) => ({
     apiVersion: 'v1',
     kind: of.kind,

@@ -7,7 +7,7 @@ import type { Applier } from '../../src/gateway/cache/applier.ts';
 import { backfill } from '../../src/gateway/cache/backfill.ts';
 import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
-import { deafApplier } from '../harness/deaf-applier.ts';
+import { applierOf } from '../harness/applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 
 /** Opens the reader under test over views in Redis. Called for each test. */
@@ -68,7 +68,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
     await made.take('term');
     return made;
   }
-  const newApplier = (of: View): Applier => deafApplier(of);
+  const newApplier = (of: View): Applier => applierOf(of);
 
   let scope: string;
 

@@ -8,7 +8,7 @@ import type { Applier } from '../../src/gateway/cache/applier.ts';
 import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';
-import { deafApplier } from '../harness/deaf-applier.ts';
+import { applierOf } from '../harness/applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { type Random, seededRandom } from '../harness/seeded-random.ts';
 
@@ -107,7 +107,7 @@ class World {
     this.#random = random;
     const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: pods, settings: 's' });
     this.view = new View(redis, pods, { prefix });
-    this.#applier = deafApplier(this.view);
+    this.#applier = applierOf(this.view);
   }
 
   async fill(): Promise<void> {

@@ -6,7 +6,7 @@ import { ReaderConnection } from '../../src/function/node/reader-connection.ts';
 import { ReaderUsers } from '../../src/gateway/cache/reader-users.ts';
 import { connectRedis } from '../../src/gateway/cache/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
-import { deafApplier } from '../harness/deaf-applier.ts';
+import { applierOf } from '../harness/applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { cacheReaderContract } from './cache-reader-contract.ts';
 
@@ -51,7 +51,7 @@ it('opens one connection for all triggers, at the first read', async () => {
   const view = new View(redis, pods, { prefix });
   await view.take('term');
   const metadata = { namespace: 'a', name: 'b', uid: 'u', resourceVersion: '1' };
-  const applier = deafApplier(view);
+  const applier = applierOf(view);
   await applier.apply([
     { kind: 'init', timeWentBackwards: false },
     { kind: 'listed', object: { apiVersion: 'v1', kind: 'Pod', metadata } },

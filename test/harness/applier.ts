@@ -1,12 +1,15 @@
-import { noCheckpoint, silentMetrics } from '../../src/core/index.ts';
+import { noCheckpoint, silentLogger, silentMetrics } from '../../src/core/index.ts';
 import { Applier } from '../../src/gateway/cache/applier.ts';
 import type { ChangeHandler } from '../../src/gateway/cache/change.ts';
+import { ChangeHandlers } from '../../src/gateway/cache/change-handlers.ts';
 import type { View } from '../../src/gateway/cache/view.ts';
 
-/** Wakes nobody: for tests of what is written, not of who hears of it. */
-export const deaf: ChangeHandler = { needsOld: () => false, handle: () => [] };
-
-/** An applier of which nobody hears. The view must be taken. */
-export function deafApplier(view: View): Applier {
-  return new Applier({ view, handler: deaf, users: () => [], metrics: silentMetrics, checkpoint: noCheckpoint });
+/** An applier of which the given handlers hear, and by default none: then a test is about what is written alone. */
+export function applierOf(view: View, handlers: Readonly<Record<string, ChangeHandler>> = {}): Applier {
+  const all = new ChangeHandlers((_, error) => {
+    throw error;
+  });
+  for (const [user, handler] of Object.entries(handlers)) all.set(user, [handler]);
+  const quiet = { logger: silentLogger, metrics: silentMetrics, checkpoint: noCheckpoint };
+  return new Applier({ view, handlers: all, ...quiet });
 }

@@ -41,7 +41,7 @@ export class CacheApiServer {
     this.keys = new TokenKeys({ redis, hash: `{${uniqueName('test')}}:token-keys`, clock });
     this.api = new CacheApi({
       catalog: new Catalog(
-        () => views().map((view) => ({ view, requestProgress: onProgress })),
+        () => views().map((view) => ({ view, requestProgress: onProgress, checked: () => true })),
         client,
         () => clock.now(),
       ),

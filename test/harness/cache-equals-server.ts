@@ -44,7 +44,7 @@ export async function viewsOf(setting: Setting, cluster: Cluster, kind: CachedKi
       keyPrefix: setting.keyPrefix,
       clusterId,
       resource,
-      settings: settingsHash(settings, namespace, formatKind(resource)),
+      settings: settingsHash(settings, resource, namespace),
     }),
     ...(namespace === undefined ? {} : { namespace }),
   }));

@@ -67,7 +67,7 @@ export async function cachedVersions(
     keyPrefix: setting.keyPrefix,
     clusterId,
     resource: configMaps,
-    settings: settingsHash({}),
+    settings: settingsHash({}, configMaps),
   });
   const redis = new Redis(setting.redisUrl);
   try {

@@ -7,12 +7,18 @@ import {
   formatObjectKey,
   type KubernetesObject,
   keyOf,
+  type Logger,
+  messageOf,
   type Metrics,
   type ResourceVersion,
 } from '../../core/index.ts';
-import { encodeEntry, indexEntriesOf, type IndexSpec, type ObjectEntry } from '../../contract/index.ts';
+import { encodeEntry, indexEntriesOf, type IndexSpec, KEPT_OUT_INDEX, type ObjectEntry } from '../../contract/index.ts';
 import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
-import { type Change, type ChangeHandler, mergeWakeups, type Wakeup } from './change.ts';
+import { type Change, mergeWakeups, type Wakeup } from './change.ts';
+import type { ChangeHandlers } from './change-handlers.ts';
+import { metadataOf, unhandledReason } from './kept-out.ts';
+import { isDataError } from './redis-errors.ts';
+import { TimeSlice } from './time-slice.ts';
 import type { Chunk, View, ViewOperation } from './view.ts';
 
 /** An object as the applier last saw it, in this chunk or in Redis. */
@@ -35,17 +41,22 @@ interface Listing {
   newestAhead: ResourceVersion | undefined;
 }
 
-/** An object event of a watch or a list. */
-type ObjectEvent = WatchEvent & SentObject;
+/** An object event of a watch or a list, and why the object is kept out of the view, if it is. */
+type ObjectEvent = WatchEvent & SentObject & { readonly keptOut?: string };
+
+interface ChunkInProgress {
+  readonly events: readonly WatchEvent[];
+  done: number;
+  contradicted: boolean;
+}
 
 /** The oldest version there can be. */
 const BEFORE_ALL = '1';
 
 export interface ApplierOptions {
   readonly view: View;
-  readonly handler: ChangeHandler;
-  /** On whose behalf the handler answers. */
-  readonly users: () => readonly string[];
+  readonly handlers: ChangeHandlers;
+  readonly logger: Logger;
   readonly metrics: Metrics;
   readonly checkpoint: Checkpoint;
 }
@@ -61,7 +72,7 @@ export class Applier {
   #indexes: readonly IndexSpec[] = [];
   #listing: Listing | undefined;
   /** The chunk under way, and how many of its events are applied: where a second attempt goes on. */
-  #chunk: { readonly events: readonly WatchEvent[]; done: number; contradicted: boolean } | undefined;
+  #chunk: ChunkInProgress | undefined;
   /** The view's version stays where it is until this list, or a later one, is complete. */
   #frozenUntil: number | undefined;
 
@@ -92,23 +103,67 @@ export class Applier {
   async apply(events: readonly WatchEvent[]): Promise<'applied' | 'contradiction'> {
     const chunk = this.#chunk?.events === events ? this.#chunk : { events, done: 0, contradicted: false };
     this.#chunk = chunk;
-    // A list's frame changes the rules, so a chunk is applied in the pieces between frames.
-    while (chunk.done < events.length) {
-      const event = events[chunk.done];
-      if (event?.kind === 'init') await this.#beginList(event.timeWentBackwards);
-      else if (event?.kind === 'gone') await this.#clear(event.list);
-      else if (event?.kind === 'init-done') chunk.contradicted = (await this.#endList(event)) || chunk.contradicted;
-      else {
-        const frame = events.findIndex((each, at) => at > chunk.done && isFrame(each));
-        const end = frame < 0 ? events.length : frame;
-        await this.#applyPiece(events.slice(chunk.done, end));
-        chunk.done = end;
+    while (chunk.done < events.length) await this.#applyNext(chunk);
+    this.#chunk = undefined;
+    return chunk.contradicted ? 'contradiction' : 'applied';
+  }
+
+  /** A list's frame changes the rules, so a chunk is applied in the pieces between frames. */
+  async #applyNext(chunk: ChunkInProgress): Promise<void> {
+    const { events } = chunk;
+    const event = events[chunk.done];
+    if (event?.kind === 'init') await this.#beginList(event.timeWentBackwards);
+    else if (event?.kind === 'gone') await this.#clear(event.list);
+    else if (event?.kind === 'init-done') chunk.contradicted = (await this.#endList(event)) || chunk.contradicted;
+    else {
+      const frame = events.findIndex((each, at) => at > chunk.done && isFrame(each));
+      const end = frame < 0 ? events.length : frame;
+      await this.#applyPiece(events.slice(chunk.done, end));
+      chunk.done = end;
+      return;
+    }
+    chunk.done += 1;
+  }
+
+  /**
+   * Goes on with a chunk that failed again and again for what its events hold, one event at a time: an object that cannot be written is
+   * kept out of the view, and an event that cannot be applied at all is counted and left out, so that the others arrive.
+   */
+  async applyEach(events: readonly WatchEvent[]): Promise<'applied' | 'contradiction'> {
+    const chunk = this.#chunk?.events === events ? this.#chunk : { events, done: 0, contradicted: false };
+    this.#chunk = chunk;
+    for (let event = events[chunk.done]; event; event = events[chunk.done]) {
+      if (isFrame(event)) {
+        await this.#applyNext(chunk);
         continue;
       }
+      await this.#applyAlone(event);
       chunk.done += 1;
     }
     this.#chunk = undefined;
     return chunk.contradicted ? 'contradiction' : 'applied';
+  }
+
+  async #applyAlone(event: WatchEvent): Promise<void> {
+    try {
+      return await this.#applyPiece([event]);
+    } catch (error) {
+      if (!isDataError(error) || !isObjectEvent(event)) throw error;
+      const { view, logger, metrics } = this.#options;
+      const key = formatObjectKey(keyOf(event.object));
+      logger.error({ resource: view.name, key, error: messageOf(error) }, 'an object cannot be written to the cache');
+      try {
+        const mark: ObjectEvent = { ...event, keptOut: 'it cannot be written' };
+        return await this.#applyPiece([mark]);
+      } catch (reason) {
+        if (!isDataError(reason)) throw reason;
+        metrics.count('levelhook_cache_skipped_events_total', { resource: formatKind(view.resource) });
+        logger.error(
+          { resource: view.name, key, error: messageOf(reason) },
+          'an event is left out: the cache lacks it',
+        );
+      }
+    }
   }
 
   async #beginList(timeWentBackwards: boolean): Promise<void> {
@@ -139,6 +194,7 @@ export class Applier {
       ...(listing.timeWentBackwards ? { incarnation: randomUUID() } : {}),
       operations: [],
       users: [],
+      failed: [],
       wakeups: [],
     });
     this.#listing = undefined;
@@ -161,14 +217,13 @@ export class Applier {
     // A view that has lost its version is complete, too: it holds all there is. Below every version of the server, so
     // that the next list is a diff, which wakes, and not the silent first one.
     if ((await view.state()).version !== undefined) return;
-    await this.#write({ version: BEFORE_ALL, incomparable: false, operations: [], users: [], wakeups: [] });
+    await this.#write({ version: BEFORE_ALL, incomparable: false, operations: [], users: [], failed: [], wakeups: [] });
   }
 
   /** Deletes what `gone` names, each with its last known object as client-go's tombstones carry it. */
   async #deleteAll(gone: (key: string, entry: ObjectEntry) => boolean): Promise<void> {
     const { view } = this.#options;
     const incomparable = this.#listing?.timeWentBackwards ?? false;
-    const users = this.#options.users();
     for await (const keys of view.keys()) {
       const entries = await view.entries(keys);
       const operations: ViewOperation[] = [];
@@ -177,15 +232,19 @@ export class Applier {
         if (entry && gone(key, entry)) operations.push({ kind: 'D', key, version: entry.resourceVersion });
       });
       const objects = await view.objects(operations.map(({ key }) => key));
-      const wakeups = objects.flatMap((object) => (object ? this.#wake({ type: 'deleted', object }) : []));
-      if (operations.length > 0) await this.#run({ incomparable, operations, users, wakeups });
+      const heard = this.#options.handlers.begin();
+      const wakeups: Wakeup[] = [];
+      for (const object of objects) if (object) wakeups.push(...(await this.#wake({ type: 'deleted', object })));
+      if (operations.length > 0) await this.#run({ incomparable, operations, ...heard(), wakeups });
     }
   }
 
-  async #applyPiece(events: readonly WatchEvent[]): Promise<void> {
-    if (events.length === 0) return;
+  async #applyPiece(given: readonly WatchEvent[]): Promise<void> {
+    if (given.length === 0) return;
+    const slice = new TimeSlice();
+    const events = given.map((event) => (isObjectEvent(event) ? this.#handleable(event) : event));
+    const heard = this.#options.handlers.begin();
     const known = await this.#known(events.filter(isObjectEvent));
-    const users = this.#options.users();
     const operations = new Map<string, ViewOperation>();
     const wakeups: Wakeup[] = [];
     let version: ResourceVersion | undefined;
@@ -193,21 +252,36 @@ export class Applier {
       if (event.kind === 'bookmark') version = event.version;
       if (!isObjectEvent(event)) continue;
       version = event.object.metadata.resourceVersion;
-      const operation = this.#take(event, known, wakeups);
+      const operation = await this.#take(event, known, wakeups);
       if (operation) operations.set(operation.key, operation);
+      if (slice.isOver) await slice.next();
     }
     await this.#run({
       ...(this.#listing || version === undefined ? {} : { version }),
       incomparable: this.#listing?.timeWentBackwards ?? false,
       operations: [...operations.values()],
-      users,
+      ...heard(),
       wakeups,
     });
   }
 
+  /** The event, or the same with nothing but metadata when its object cannot be handled: the rest of the view must not suffer. */
+  #handleable(event: ObjectEvent): ObjectEvent {
+    const reason = event.keptOut ?? unhandledReason(event);
+    if (reason === undefined) return event;
+    const { logger, metrics, view } = this.#options;
+    const resource = formatKind(view.resource);
+    metrics.count('levelhook_cache_kept_out_total', { resource });
+    logger.warn(
+      { resource: view.name, key: formatObjectKey(keyOf(event.object)), reason },
+      'an object is kept out of the cache',
+    );
+    return { ...event, object: metadataOf(event.object), json: undefined, keptOut: reason };
+  }
+
   /** What one event does to the view; undefined when the cache has it already. */
-  #take(event: ObjectEvent, known: Map<string, Known>, wakeups: Wakeup[]): ViewOperation | undefined {
-    const { object, json } = event;
+  async #take(event: ObjectEvent, known: Map<string, Known>, wakeups: Wakeup[]): Promise<ViewOperation | undefined> {
+    const { object, json, keptOut: reason } = event;
     const { resourceVersion } = object.metadata;
     const key = formatObjectKey(keyOf(object));
     const before = known.get(key);
@@ -217,7 +291,7 @@ export class Applier {
       // The cache holds something newer than this deletion: the object was made again.
       if (ahead > 0) return undefined;
       // Known or not, handlers hear of it: the wakeup of a deletion must not depend on what the cache happens to hold.
-      wakeups.push(...this.#wake({ type: 'deleted', object }));
+      wakeups.push(...(await this.#wake({ type: 'deleted', object })));
       known.delete(key);
       return { kind: 'D', key, version: resourceVersion };
     }
@@ -226,10 +300,14 @@ export class Applier {
       if (ahead > 0 && event.kind === 'listed') this.#noteAhead(before.entry.resourceVersion);
       return undefined;
     }
-    for (const change of changesOf(before, object)) wakeups.push(...this.#wake(change));
-    const entry = this.#entryOf(object);
+    for (const change of changesOf(before, object)) wakeups.push(...(await this.#wake(change)));
+    const entry = this.#entryOf(object, reason !== undefined);
     known.set(key, { entry, object });
-    const stored = this.#options.view.encode(key, json ?? JSON.stringify(object));
+    const { view } = this.#options;
+    const stored =
+      reason === undefined
+        ? view.encode(key, json ?? JSON.stringify(object))
+        : view.encodeMark(key, { reason, object });
     return { kind: 'S', key, entry: encodeEntry(entry), object: stored };
   }
 
@@ -250,11 +328,11 @@ export class Applier {
     if (newest === undefined || compareResourceVersions(version, newest) > 0) listing.newestAhead = version;
   }
 
-  #wake(change: Change): readonly Wakeup[] {
-    const { handler, metrics } = this.#options;
+  async #wake(change: Change): Promise<readonly Wakeup[]> {
+    const { handlers, metrics } = this.#options;
     metrics.count('levelhook_cache_changes_total', { resource: formatKind(change.object), type: change.type });
     // What is gone is no longer among all the keys that follow the list, and may have been queued before it.
-    return this.#listing?.silent && change.type !== 'deleted' ? [] : handler.handle(change);
+    return this.#listing?.silent && change.type !== 'deleted' ? [] : handlers.handle(change);
   }
 
   /** The entries of all keys, and those old objects that somebody needs. */
@@ -284,12 +362,13 @@ export class Applier {
   #needsOld({ kind, object }: ObjectEvent, entry: ObjectEntry): boolean {
     if (kind === 'deleted') return false;
     if (this.#listing?.timeWentBackwards || entry.uid !== object.metadata.uid) return true;
-    return !this.#listing?.silent && this.#options.handler.needsOld(object, entry);
+    return !this.#listing?.silent && this.#options.handlers.needsOld(object, entry);
   }
 
-  #entryOf(object: KubernetesObject): ObjectEntry {
+  #entryOf(object: KubernetesObject, isKeptOut: boolean): ObjectEntry {
     const { resourceVersion, uid, deletionTimestamp } = object.metadata;
     const indexEntries = indexEntriesOf(object, this.#indexes);
+    if (isKeptOut) indexEntries.push(KEPT_OUT_INDEX);
     return { resourceVersion, uid, terminating: deletionTimestamp !== undefined, indexEntries };
   }
 

@@ -1,4 +1,4 @@
-import { encodeEntry, type IndexSpec, indexEntriesOf, type ObjectEntry } from '../../contract/index.ts';
+import { encodeEntry, type IndexSpec, indexEntriesOf, KEPT_OUT_INDEX, type ObjectEntry } from '../../contract/index.ts';
 import type { View } from './view.ts';
 
 /**
@@ -22,7 +22,8 @@ export async function backfill(view: View, specs: readonly IndexSpec[], signal: 
       const [from, object] = [entries[at], objects[at]];
       // Read one after the other: an object of another version than its entry has just been written, with the new specs.
       if (!from || !object || object.metadata.resourceVersion !== from.resourceVersion) return;
-      const to = { ...from, indexEntries: indexEntriesOf(object, specs) };
+      const kept = from.indexEntries.filter((entry) => entry === KEPT_OUT_INDEX);
+      const to = { ...from, indexEntries: [...indexEntriesOf(object, specs), ...kept] };
       if (encodeEntry(to) !== encodeEntry(from)) moves.push({ key, from, to });
     });
     await view.reindex(moves);

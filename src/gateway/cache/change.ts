@@ -49,12 +49,23 @@ export interface LookupWakeup {
 
 export type Wakeup = KeyWakeup | LookupWakeup;
 
-/** Told of each change before it is applied. Must not wait, must not throw. */
+/**
+ * Hears of each change before it is applied, on behalf of one controller. Must not wait. Where it throws, its controller alone
+ * misses the change, and gets all its keys later (see `ChangeHandlers`).
+ */
 export interface ChangeHandler {
   /** Whether `handle` has to see the object as it was: reading it costs a trip and decoding it. */
   needsOld(object: KubernetesObject, old: ObjectEntry): boolean;
   /** The keys that the change wakes. */
   handle(change: Change): readonly Wakeup[];
+}
+
+/**
+ * A handler cannot tell which keys a change wakes, for a reason that its author can be told: the message holds nothing of an object's
+ * contents.
+ */
+export class HandlerError extends Error {
+  override readonly name: string = 'HandlerError';
 }
 
 /** At most this many reasons travel with a key; the oldest stay, since they tell what set things off. */

@@ -18,9 +18,3 @@ export interface Incarnated {
   /** Begins a new incarnation on this Redis process. */
   renew(runId: string): Promise<void>;
 }
-
-/** Which of `parts` may have lost data: those never written, written on another Redis process, or gone. */
-export async function findLost(parts: readonly Incarnated[], runId: string): Promise<Incarnated[]> {
-  const states = await Promise.all(parts.map((part) => part.state()));
-  return parts.filter((_, at) => states[at]?.incarnation === undefined || states[at].runId !== runId);
-}

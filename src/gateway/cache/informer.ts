@@ -3,6 +3,7 @@ import {
   type Clock,
   compareResourceVersions,
   formatKind,
+  type KubernetesObject,
   type Logger,
   messageOf,
   type Metrics,
@@ -18,8 +19,10 @@ import type { WatchEvent } from '../reflector/watch-event.ts';
 import { Applier } from './applier.ts';
 import { backfill } from './backfill.ts';
 import type { ChangeHandler } from './change.ts';
+import { ChangeHandlers, type OnHandlerError } from './change-handlers.ts';
 import { UnreadableObjectError } from '../../contract/node/codec.ts';
-import { type Enqueue, Relay } from './relay.ts';
+import { isDataError } from './redis-errors.ts';
+import { type Enqueue, Relay, type RelayOptions } from './relay.ts';
 import { ForeignTermError, type View } from './view.ts';
 import { transformOf, type ViewSettings } from './view-settings.ts';
 
@@ -38,10 +41,15 @@ export interface InformerOptions {
   readonly checkpoint: Checkpoint;
   /** The view carries another gateway's term: see whether this one may go on. */
   readonly onForeignTerm: (view: View) => void;
+  readonly onHandlerError: OnHandlerError;
+  readonly onUndeliverable: RelayOptions['onUndeliverable'];
 }
 
-/** Events applied by one script at most: bounds the time that a script holds Redis. */
+/** Events applied by one script at most, and their size: bounds the time that a script holds Redis. */
 const CHUNK = 200;
+const CHUNK_BYTES = 8 * 1024 * 1024;
+/** A chunk that has failed so often for what it holds is applied event by event. */
+const ATTEMPTS = 3;
 
 /**
  * One resource, or one namespace of it, from the apiserver to the cache: reflector, buffer, applier, outbox and relay.
@@ -55,7 +63,7 @@ export class Informer {
   readonly #reflector: Reflector;
   readonly #applier: Applier;
   readonly #relay: Relay;
-  readonly #handlers = new Map<string, readonly ChangeHandler[]>();
+  readonly #handlers: ChangeHandlers;
   readonly #indexes = new Map<string, readonly IndexSpec[]>();
   readonly #stop = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
@@ -64,12 +72,15 @@ export class Informer {
   #listApplied = -1;
   #synced = false;
   #filledFromNothing = false;
+  #outdated = false;
   readonly #started = Promise.withResolvers<void>();
   #begun = false;
   /** How many wait for a list. */
   #relists = 0;
   /** The chunk under way. */
   #applying: Promise<void> = Promise.resolve();
+  /** When the oldest event of the chunk under way was read, by `performance.now`. */
+  #applyingSinceMs: number | undefined;
   #discarding: Promise<void> | undefined;
   #waiters: (() => void)[] = [];
 
@@ -88,13 +99,8 @@ export class Informer {
       random: Math.random,
       transform: transformOf(settings, formatKind(resource)),
     });
-    this.#applier = new Applier({
-      view,
-      handler: this.#allHandlers(),
-      users: () => [...this.#handlers.keys()].toSorted(),
-      metrics,
-      checkpoint,
-    });
+    this.#handlers = new ChangeHandlers(options.onHandlerError);
+    this.#applier = new Applier({ view, handlers: this.#handlers, logger, metrics, checkpoint });
     this.#relay = new Relay(options);
     view.onUnreadable((error) => this.#discard(error));
   }
@@ -107,6 +113,19 @@ export class Informer {
   /** The view is complete. It stays so while it is being listed again, and through lost connections. */
   get synced(): boolean {
     return this.#synced;
+  }
+
+  /**
+   * The server's objects are of another scope than those that this informer was made for: the definition of the kind was replaced.
+   */
+  get outdated(): boolean {
+    return this.#outdated;
+  }
+
+  /** How long the oldest event that was read waits for being in the cache, in milliseconds; 0 when none does. */
+  get unappliedMs(): number {
+    const sinceMs = this.#applyingSinceMs ?? this.#buffer.oldestAtMs;
+    return sinceMs === undefined ? 0 : performance.now() - sinceMs;
   }
 
   /** The view held nothing when this informer started: everything in it was listed since. */
@@ -185,13 +204,27 @@ export class Informer {
     }
   }
 
+  /** Resolves when the view shows everything that the server has now: by a bookmark where one comes soon, else by a list. */
+  async catchUp(signal: AbortSignal): Promise<void> {
+    const current = await this.currentVersion();
+    for (let waitedMs = 0; waitedMs < CATCH_UP_MS; waitedMs += CATCH_UP_LOOK_MS) {
+      signal.throwIfAborted();
+      this.#stop.signal.throwIfAborted();
+      const { version } = await this.view.state();
+      if (version !== undefined && compareResourceVersions(version, current) >= 0) return;
+      this.requestProgress();
+      await this.#options.clock.sleep(CATCH_UP_LOOK_MS, signal);
+    }
+    await this.relist(signal);
+  }
+
   async #retake(): Promise<number> {
     const { version, backwards } = await this.view.state();
     // Redis may have come back with what it held before the server's data was restored.
     const isAhead = version !== undefined && compareResourceVersions(version, await this.currentVersion()) > 0;
     const list = this.#reflector.relist(backwards || isAhead);
     this.#applier.freezeUntil(list);
-    await this.view.take(this.#options.term);
+    await this.view.retake();
     return list;
   }
 
@@ -209,28 +242,26 @@ export class Informer {
     return this.#listWatch.currentVersion(AbortSignal.timeout(10_000), controller);
   }
 
-  #allHandlers(): ChangeHandler {
-    const all = (): ChangeHandler[] => [...this.#handlers.values()].flat();
-    return {
-      needsOld: (object, old) => all().some((handler) => handler.needsOld(object, old)),
-      handle: (change) => all().flatMap((handler) => handler.handle(change)),
-    };
-  }
-
   async #applyLoop(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const events = await this.#buffer.take(CHUNK, signal);
+      await this.#buffer.filled(signal);
+      this.#applyingSinceMs = this.#buffer.oldestAtMs;
+      const events = await this.#buffer.take(CHUNK, signal, CHUNK_BYTES);
       if (events.length === 0) continue;
       this.#applying = this.#apply(events, signal);
       await this.#applying;
+      this.#applyingSinceMs = undefined;
     }
   }
 
-  /** Until it succeeds: a chunk is never skipped, and applying it twice does no harm. */
+  /** Until it succeeds: applying a chunk twice does no harm. What fails for its data is applied event by event. */
   async #apply(events: readonly WatchEvent[], signal: AbortSignal): Promise<void> {
+    this.#outdated ||= events.some((event) => 'object' in event && !this.#isInScope(event.object));
+    let dataErrors = 0;
     while (!signal.aborted) {
       try {
-        const result = await this.#applier.apply(events);
+        const each = dataErrors >= ATTEMPTS;
+        const result = await (each ? this.#applier.applyEach(events) : this.#applier.apply(events));
         this.#relay.kick();
         if (result === 'contradiction') {
           this.#options.logger.warn(
@@ -243,6 +274,7 @@ export class Informer {
         return;
       } catch (error) {
         if (signal.aborted) return;
+        if (isDataError(error)) dataErrors += 1;
         if (error instanceof ForeignTermError) await this.#onForeignTerm();
         else {
           this.#options.logger.error({ resource: this.name, error: messageOf(error) }, 'a chunk could not be applied');
@@ -250,6 +282,10 @@ export class Informer {
         await this.#options.clock.sleep(200, signal);
       }
     }
+  }
+
+  #isInScope({ metadata }: KubernetesObject): boolean {
+    return (metadata.namespace !== undefined) === this.#options.resource.namespaced;
   }
 
   /** What the keys of today cannot read is thrown away before anybody looks at it, and so is listed anew. */
@@ -260,7 +296,7 @@ export class Informer {
       if (!(error instanceof UnreadableObjectError)) throw error;
       // The listener has seen to it.
       await this.#discarding;
-      await this.view.take(this.#options.term);
+      await this.view.retake();
       await this.view.reseal();
     }
   }
@@ -289,9 +325,9 @@ export class Informer {
   async #onForeignTerm(): Promise<void> {
     this.#options.onForeignTerm(this.view);
     // Lost in the middle of the first list, of which recovery knows nothing yet, or of the list for which it waits.
-    if ((!this.#synced || this.#relists > 0) && (await this.view.term().catch(() => '')) === undefined) {
-      await this.#retake().catch(() => {});
-    }
+    if (this.#synced && this.#relists === 0) return;
+    const state = await this.view.state().catch(() => undefined);
+    if (state && state.term === undefined) await this.#retake().catch(() => {});
   }
 
   #noteLists(events: readonly WatchEvent[]): void {
@@ -344,10 +380,16 @@ export class Informer {
     while (!condition()) {
       signal.throwIfAborted();
       this.#stop.signal.throwIfAborted();
-      await new Promise<void>((resolve) => {
-        this.#waiters.push(resolve);
-        signal.addEventListener('abort', () => resolve(), { once: true });
-      });
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const aborted = (): void => resolve();
+      this.#waiters.push(resolve);
+      signal.addEventListener('abort', aborted, { once: true });
+      await promise;
+      signal.removeEventListener('abort', aborted);
     }
   }
 }
+
+/** A bookmark that was asked for comes within 2.2 s, as measured. */
+const CATCH_UP_MS = 3000;
+const CATCH_UP_LOOK_MS = 100;

@@ -3,7 +3,7 @@ import { viewPrefix } from '../../contract/index.ts';
 import { ObjectCodec } from '../../contract/node/codec.ts';
 import type { KeyRing } from '../../contract/node/key-ring.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
-import { Informer } from './informer.ts';
+import { Informer, type InformerOptions } from './informer.ts';
 import { type Redis, unlinkAll } from './redis.ts';
 import type { Enqueue } from './relay.ts';
 import { View } from './view.ts';
@@ -23,7 +23,9 @@ export interface InformersOptions {
   readonly compressAbove?: number;
   readonly enqueue: Enqueue;
   readonly term: string;
-  readonly onForeignTerm: (view: View) => void;
+  readonly onForeignTerm: InformerOptions['onForeignTerm'];
+  readonly onHandlerError: InformerOptions['onHandlerError'];
+  readonly onUndeliverable: InformerOptions['onUndeliverable'];
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -57,7 +59,7 @@ export class Informers {
 
   /** The informers of this kind, for `user` until it releases them. */
   ensure(resource: Resource, user: string): Promise<Informer[]> {
-    const kind = formatKind(resource);
+    const kind = servedAs(resource);
     let shared = this.#kinds.get(kind);
     if (!shared) {
       const starting = this.#start(resource);
@@ -70,7 +72,7 @@ export class Informers {
     return shared.starting;
   }
 
-  /** `user` needs none of its kinds any more, but for those in `kept`. */
+  /** `user` needs none of its kinds any more, but for those in `kept` (see `servedAs`). */
   async release(user: string, kept: ReadonlySet<string> = new Set()): Promise<void> {
     for (const [kind, { starting, users }] of this.#kinds) {
       if (kept.has(kind) || !users.delete(user) || users.size > 0) continue;
@@ -97,7 +99,7 @@ export class Informers {
    */
   trouble(counts: (user: string) => boolean = () => true): string | undefined {
     const asked = [...this.#kinds].filter(([, { users }]) => [...users].some(counts)).map(([kind]) => kind);
-    const waiting = this.all().filter(({ synced, view }) => !synced && asked.includes(formatKind(view.resource)));
+    const waiting = this.all().filter(({ synced, view }) => !synced && asked.includes(servedAs(view.resource)));
     return waiting.length === 0 ? undefined : `not complete: ${waiting.map(({ name }) => name).join(', ')}`;
   }
 
@@ -108,7 +110,7 @@ export class Informers {
   async #start(resource: Resource): Promise<Informer[]> {
     const { settings } = this.#options;
     const kind = formatKind(resource);
-    await this.#leaving.get(kind);
+    await this.#leaving.get(servedAs(resource));
     const own = settingsFor(settings, kind);
     const namespaces = resource.namespaced ? own.namespaces : undefined;
     const informers = (namespaces ?? [undefined]).map((namespace) => this.#create(resource, own, namespace));
@@ -128,7 +130,7 @@ export class Informers {
   #create(resource: Resource, settings: ViewSettings, namespace: string | undefined): Informer {
     const { redis, keyPrefix, clusterId, compressAbove } = this.#options;
     const kind = formatKind(resource);
-    const hash = settingsHash(settings, namespace, kind);
+    const hash = settingsHash(settings, resource, namespace);
     const prefix = viewPrefix({ keyPrefix, clusterId, resource, settings: hash });
     const keyRing = isSealed(kind, settings) ? this.#options.keyRing : undefined;
     // Whoever adds controllers has refused them before this.
@@ -145,8 +147,10 @@ export class Informers {
   async #removeOthers(resource: Resource, wanted: ReadonlySet<string>): Promise<void> {
     const { redis, viewsKey, keyPrefix, clusterId } = this.#options;
     const ofKind = viewPrefix({ keyPrefix, clusterId, resource, settings: '' }).slice(0, -1);
+    // One that is still used, of a definition that has come back in another form, leaves with its last user.
+    const used = new Set(this.all().map(({ view }) => view.location.prefix));
     for (const prefix of await redis.smembers(viewsKey)) {
-      if (prefix.startsWith(ofKind) && !wanted.has(prefix)) await this.#removeView(prefix);
+      if (prefix.startsWith(ofKind) && !wanted.has(prefix) && !used.has(prefix)) await this.#removeView(prefix);
     }
     await redis.sadd(viewsKey, ...wanted);
   }
@@ -164,4 +168,9 @@ export class Informers {
     await unlinkAll(redis, `${prefix}:`);
     await redis.srem(viewsKey, prefix);
   }
+}
+
+/** A kind as it is served: under another plural or in another scope it is watched and kept apart. */
+export function servedAs(resource: Resource): string {
+  return `${formatKind(resource)} ${resource.plural} ${resource.namespaced ? 'namespaced' : 'cluster-scoped'}`;
 }

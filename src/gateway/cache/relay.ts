@@ -1,13 +1,18 @@
-import { type Checkpoint, type Logger, messageOf } from '../../core/index.ts';
+import { type Checkpoint, type Logger, messageOf, type Metrics } from '../../core/index.ts';
 import { type KeyWakeup, mergeWakeups, type Wakeup } from './change.ts';
 import { resolveLookup } from './lookup.ts';
-import type { View } from './view.ts';
+import { isDataError } from './redis-errors.ts';
+import type { OutboxEntry, View } from './view.ts';
 
-/**
- * Puts wakeups into the queues of their controllers; resolves when Redis has them all.
- * @returns the controllers among them that this gateway does not run.
- */
-export type Enqueue = (wakeups: readonly KeyWakeup[]) => Promise<readonly string[] | void>;
+/** Puts wakeups into the queues of their controllers; resolves when Redis has all but those that failed. */
+export type Enqueue = (wakeups: readonly KeyWakeup[]) => Promise<Enqueued | void>;
+
+export interface Enqueued {
+  /** The controllers among them that this gateway does not run. */
+  readonly absent: readonly string[];
+  /** The controllers whose wakeups were not queued, and why. */
+  readonly failed: ReadonlyMap<string, unknown>;
+}
 
 export interface RelayOptions {
   /** Whose outbox. */
@@ -15,7 +20,10 @@ export interface RelayOptions {
   /** The view that a lookup names; undefined when it is no longer kept. */
   readonly viewAt: (prefix: string) => View | undefined;
   readonly enqueue: Enqueue;
+  /** A wakeup of this controller was taken out of the outbox, since it cannot be delivered: the controller is owed all its keys. */
+  readonly onUndeliverable: (controller: string, error: unknown) => void;
   readonly logger: Logger;
+  readonly metrics: Metrics;
   readonly checkpoint: Checkpoint;
 }
 
@@ -24,6 +32,9 @@ const BATCH = 500;
 /**
  * Moves wakeups from a view's outbox to the queues: add first, delete after, so that a crash in between queues a key
  * twice (where the queue merges it) and never loses one.
+ *
+ * A wakeup that cannot be delivered for what it says is taken out and counted, and its controller is owed all its keys. Wakeups of
+ * a controller whose queue cannot take them now stay, and those behind them go on.
  */
 export class Relay {
   readonly #options: RelayOptions;
@@ -51,38 +62,75 @@ export class Relay {
     while (this.#again) {
       this.#again = false;
       try {
-        while (await this.#moveBatch());
+        let after: string | undefined;
+        do after = await this.#moveBatch(after);
+        while (after !== undefined);
       } catch (error) {
         // What was not acknowledged stays in the outbox; the next kick takes it, at the latest recovery's next check.
-        logger.error({ resource: view.name, error: messageOf(error) }, 'the outbox could not be relayed');
+        logger.error({ resource: view.name, error: messageOf(error) }, 'the outbox could not be relayed, trying again');
       }
     }
     // In the same breath as the last look at `again`: a kick that comes later starts anew.
     this.#running = undefined;
   }
 
-  /** @returns whether there was anything. */
-  async #moveBatch(): Promise<boolean> {
+  /** @param after the last entry of the batch before. @returns that of this one; undefined when there are no more. */
+  async #moveBatch(after: string | undefined): Promise<string | undefined> {
     const { view, enqueue, checkpoint } = this.#options;
-    const batch = await view.outbox(BATCH);
-    if (batch.length === 0) return false;
-    const merged = mergeWakeups(batch.map(({ wakeup }) => wakeup));
-    const found = await Promise.all(merged.map((wakeup) => this.#resolve(wakeup)));
+    const batch = await view.outbox(BATCH, after);
+    if (batch.length === 0) return undefined;
+    const undeliverable = new Map<string, unknown>();
+    for (const { controller, wakeup } of batch) {
+      if (!wakeup) undeliverable.set(controller, new TypeError('an entry of the outbox cannot be read'));
+    }
+    const merged = mergeWakeups(batch.flatMap(({ wakeup }) => wakeup ?? []));
+    const found = await Promise.all(merged.map((wakeup) => this.#resolve(wakeup, undeliverable)));
     await checkpoint('relay:before-add');
-    const absent = (await enqueue(mergeWakeups(found.flat()))) ?? [];
-    // It gets all its keys when it is back.
-    for (const controller of absent) await view.noteMissed(controller);
+    const { absent, failed } = (await enqueue(mergeWakeups(found.flat()))) ?? NOTHING;
+    for (const [controller, error] of failed) if (isDataError(error)) undeliverable.set(controller, error);
+    // It gets all its keys when it is back, or mended.
+    for (const controller of new Set([...absent, ...undeliverable.keys()])) await view.noteMissed(controller);
     await checkpoint('relay:after-add');
-    await view.acknowledge(batch.map(({ id }) => id));
+    await view.acknowledge(this.#done(batch, failed));
     await checkpoint('relay:after-delete');
-    return true;
+    for (const [controller, error] of undeliverable) this.#report(controller, error);
+    return batch.length < BATCH ? undefined : batch.at(-1)?.id;
   }
 
-  async #resolve(wakeup: Wakeup): Promise<KeyWakeup[]> {
+  /** The entries of a batch that need not be delivered again. */
+  #done(batch: readonly OutboxEntry[], failed: ReadonlyMap<string, unknown>): string[] {
+    const { logger, view } = this.#options;
+    const kept = new Set([...failed].filter(([, error]) => !isDataError(error)).map(([controller]) => controller));
+    for (const controller of kept) {
+      const error = messageOf(failed.get(controller));
+      logger.warn({ resource: view.name, controller, error }, 'wakeups could not be queued, trying again');
+    }
+    return batch.filter(({ controller }) => !kept.has(controller)).map(({ id }) => id);
+  }
+
+  #report(controller: string, error: unknown): void {
+    const { logger, metrics, onUndeliverable, view } = this.#options;
+    metrics.count('levelhook_undeliverable_wakeups_total', { controller });
+    logger.error(
+      { resource: view.name, controller, error: messageOf(error) },
+      'a wakeup cannot be delivered: its controller gets all its keys instead',
+    );
+    onUndeliverable(controller, error);
+  }
+
+  async #resolve(wakeup: Wakeup, undeliverable: Map<string, unknown>): Promise<KeyWakeup[]> {
     if ('key' in wakeup) return [wakeup];
     const { controller, lookup, reasons } = wakeup;
     const view = this.#options.viewAt(lookup.view);
     if (!view) return [];
-    return (await resolveLookup(view, lookup)).map((key) => ({ controller, key, reasons }));
+    try {
+      return (await resolveLookup(view, lookup)).map((key) => ({ controller, key, reasons }));
+    } catch (error) {
+      if (!isDataError(error)) throw error;
+      undeliverable.set(controller, error);
+      return [];
+    }
   }
 }
+
+const NOTHING: Enqueued = { absent: [], failed: new Map() };

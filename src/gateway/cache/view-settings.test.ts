@@ -1,23 +1,40 @@
 import { expect, it } from 'vitest';
+import { resource } from '../../core/index.ts';
 import { isSealed, settingsHash, transformOf } from './view-settings.ts';
 
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
 
 it('views that are in use keep their names', () => {
   // Another hash is another view: everything is listed anew and every key runs. Do not change these in passing.
-  expect(settingsHash({}, undefined, 'v1/Pod')).toBe(settingsHash({}));
-  expect(settingsHash({})).toBe('88HEK-j4I3');
-  expect(settingsHash({ metadataOnly: true, labelSelector: 'a=b' }, 'web', 'v1/ConfigMap')).toBe('52W--PQOaj');
+  expect(settingsHash({}, resource('v1', 'Pod'))).toBe('i8u8NIQ3Um');
+  expect(settingsHash({ metadataOnly: true, labelSelector: 'a=b' }, resource('v1', 'ConfigMap'), 'web')).toBe(
+    'jGv9Ui1bqg',
+  );
+});
+
+it('a kind that comes back with another scope or plural has another view', () => {
+  const forms = [{}, { namespaced: false }, { plural: 'things' }].map((form) =>
+    resource('a.example.com/v1', 'Thing', form),
+  );
+  expect(new Set(forms.map((form) => settingsHash({}, form))).size).toBe(2);
+  expect(
+    new Set([{}, { plural: 'thingies' }].map((form) => settingsHash({}, resource('a/v1', 'Thing', form)))).size,
+  ).toBe(2);
 });
 
 it('Secrets with and without their values are other views than they would be in the open', () => {
+  // Of another version it would be a kind like any other.
+  const secrets = (version: string) => resource(version, 'Secret');
   const [whole, metadata] = [{}, { metadataOnly: true }];
   expect([isSealed('v1/Secret', whole), isSealed('v1/Secret', metadata), isSealed('v1/Pod', whole)]).toEqual([
     true,
     false,
     false,
   ]);
-  const hashes = [whole, metadata].flatMap((each) => [settingsHash(each), settingsHash(each, undefined, 'v1/Secret')]);
+  const hashes = [whole, metadata].flatMap((each) => [
+    settingsHash(each, secrets('v2')),
+    settingsHash(each, secrets('v1')),
+  ]);
   expect(new Set(hashes).size).toBe(4);
 });
 

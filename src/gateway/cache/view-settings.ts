@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { formatKind, type Resource } from '../../core/index.ts';
 import { withoutMember } from '../reflector/json-text.ts';
 import type { Transform } from '../reflector/watch-event.ts';
 
@@ -39,13 +40,15 @@ export function settingsFor(settings: CacheSettings, kind: string): ViewSettings
 }
 
 /**
- * A short name for what a view holds, part of all its keys: with other settings it is another view, which is listed anew.
+ * A short name for what a view holds, part of all its keys: with other settings it is another view, which is listed anew. So it is when
+ * a definition comes back with another scope or plural: its keys are of another form then.
  * @param namespace of a view that holds one namespace.
- * @param kind needed for v1/Secret alone.
  */
-export function settingsHash(settings: ViewSettings, namespace?: string, kind?: string): string {
+export function settingsHash(settings: ViewSettings, resource: Resource, namespace?: string): string {
   const { labelSelector = '', fieldSelector = '', metadataOnly = false, drop = DEFAULT_DROP } = settings;
-  const parts = [namespace ?? '', labelSelector, fieldSelector, metadataOnly, drop.toSorted()];
+  const kind = formatKind(resource);
+  const served = `${resource.plural} ${resource.namespaced ? 'namespaced' : 'cluster-scoped'}`;
+  const parts = [served, namespace ?? '', labelSelector, fieldSelector, metadataOnly, drop.toSorted()];
   // Of all other kinds the views stay what they are.
   if (kind === SECRET) parts.push(isSealed(kind, settings) ? 'sealed' : 'without last-applied');
   const text = JSON.stringify(parts);

@@ -11,12 +11,13 @@ import {
   decodeEntry,
   encodeEntry,
   type IndexSpec,
+  KEPT_OUT_INDEX,
   type ObjectEntry,
   type ViewKeys,
   viewKeys,
   type ViewLocation,
 } from '../../contract/index.ts';
-import { ObjectCodec, UnreadableObjectError } from '../../contract/node/codec.ts';
+import { type Mark, ObjectCodec, ObjectKeptOutError, UnreadableObjectError } from '../../contract/node/codec.ts';
 import { ViewReader } from '../../contract/node/view-reader.ts';
 import type { Lookup, Wakeup } from './change.ts';
 import { loadScript, type Redis, type Script, unlinkAll } from './redis.ts';
@@ -40,6 +41,8 @@ export interface ViewState {
   readonly runId: string | undefined;
   /** A list of data that went back in time has begun and not ended: the view is a mixture of two pasts. */
   readonly backwards: boolean;
+  /** Whose term it carries; undefined when that is lost. */
+  readonly term: string | undefined;
 }
 
 /** What one run of the apply script does. */
@@ -53,7 +56,27 @@ export interface Chunk {
   readonly operations: readonly ViewOperation[];
   /** Whose handlers have been asked about the operations. */
   readonly users: readonly string[];
+  /** Those whose handlers have failed: they are counted as having missed something. */
+  readonly failed: readonly string[];
   readonly wakeups: readonly Wakeup[];
+}
+
+/** One entry of a view's outbox. */
+export interface OutboxEntry {
+  readonly id: string;
+  readonly controller: string;
+  /** Undefined when the entry cannot be read. */
+  readonly wakeup: Wakeup | undefined;
+}
+
+function wakeupOf(entry: { controller: string; key: string; lookup: string; text: string }): Wakeup | undefined {
+  const { controller, key, lookup, text } = entry;
+  try {
+    const reasons = JSON.parse(text) as Wakeup['reasons'];
+    return lookup ? { controller, lookup: JSON.parse(lookup) as Lookup, reasons } : { controller, key, reasons };
+  } catch {
+    return undefined;
+  }
 }
 
 /** One resource's part of the cache in Redis: reads and the writes of its one writer. All keys share a hash tag. */
@@ -65,6 +88,7 @@ export class View {
   readonly #apply: Script;
   readonly #reindex: Script;
   readonly #reseal: Script;
+  readonly #write: Script;
   readonly #codec: ObjectCodec;
   #onUnreadable: (error: UnreadableObjectError) => void = () => {};
   #term = '';
@@ -85,6 +109,7 @@ export class View {
     this.#apply = loadScript(redis, import.meta.url, 'apply');
     this.#reindex = loadScript(redis, import.meta.url, 'reindex');
     this.#reseal = loadScript(redis, import.meta.url, 'reseal');
+    this.#write = loadScript(redis, import.meta.url, 'write');
   }
 
   /** The kind, and the namespace of a view that holds one. */
@@ -115,32 +140,49 @@ export class View {
     return this.location.namespace === undefined || this.location.namespace === namespace;
   }
 
-  /** Becomes the writer: from now on the scripts refuse every other term. */
+  /** Becomes the writer, whoever was it before: from now on the scripts refuse every other term. */
   async take(term: string): Promise<void> {
     this.#term = term;
     await this.#redis.hset(this.#keys.view, 'term', term);
   }
 
+  /** Becomes the writer again where Redis has lost the term. @throws ForeignTermError when another gateway has taken the view. */
+  async retake(): Promise<void> {
+    if ((await this.#redis.hsetnx(this.#keys.view, 'term', this.#term)) === 1) return;
+    if ((await this.state()).term !== this.#term) throw this.#foreign();
+  }
+
+  #foreign(): ForeignTermError {
+    return new ForeignTermError(`the view of ${this.name} was taken by another gateway`);
+  }
+
+  /** Sets fields of the view, as its writer. @throws ForeignTermError */
+  async #set(fields: Readonly<Record<string, string>>): Promise<void> {
+    const answer = await this.#write([this.#keys.view], [this.#term, '', ...Object.entries(fields).flat()]);
+    if (answer === -1) throw this.#foreign();
+  }
+
   async state(): Promise<ViewState> {
-    const fields = ['version', 'incarnation', 'runId', 'backwards'] as const;
-    const [version, incarnation, runId, backwards] = await this.#redis.hmget(this.#keys.view, ...fields);
+    const fields = ['version', 'incarnation', 'runId', 'backwards', 'term'] as const;
+    const [version, incarnation, runId, backwards, term] = await this.#redis.hmget(this.#keys.view, ...fields);
     return {
       version: isResourceVersion(version) ? version : undefined,
       // Without a version it was emptied after it was found in order: there is nothing that could have been filled.
       incarnation: isResourceVersion(version) ? (incarnation ?? undefined) : undefined,
       runId: runId ?? undefined,
       backwards: backwards === '1',
+      term: term ?? undefined,
     };
   }
 
-  /** Starts a new incarnation on the Redis process `runId`. Not the term: whoever has been replaced must not take it back. */
+  /** Starts a new incarnation on the Redis process `runId`. @throws ForeignTermError */
   async renew(runId: string): Promise<void> {
-    await this.#redis.hset(this.#keys.view, { incarnation: randomUUID(), runId });
+    await this.#set({ incarnation: randomUUID(), runId });
   }
 
   /** From here to the end of the list the view is a mixture: should this gateway end before, the next lists it again. */
   async beginBackwards(): Promise<void> {
-    await this.#redis.hset(this.#keys.view, 'backwards', '1');
+    await this.#set({ backwards: '1' });
   }
 
   /** How often `user` was not there to hear of changes, after it had been. */
@@ -148,13 +190,10 @@ export class View {
     return (await this.#redis.hget(this.#keys.view, `missed:${user}`)) ?? '';
   }
 
+  /** @throws ForeignTermError */
   async noteMissed(user: string): Promise<void> {
-    await this.#redis.hincrby(this.#keys.view, `missed:${user}`, 1);
-  }
-
-  /** Whose term the view carries. */
-  async term(): Promise<string | undefined> {
-    return (await this.#redis.hget(this.#keys.view, 'term')) ?? undefined;
+    const answer = await this.#write([this.#keys.view], [this.#term, `missed:${user}`]);
+    if (answer === -1) throw this.#foreign();
   }
 
   /** Entries of these keys, in their order; undefined where the view has none. */
@@ -164,14 +203,23 @@ export class View {
     return texts.map((text) => (text === null ? undefined : decodeEntry(text)));
   }
 
-  /** Objects of these keys, in their order; undefined where the view has none. */
+  /** Objects of these keys, in their order; undefined where the view has none. Of one that is kept out, its metadata. */
   async objects(keys: readonly string[]): Promise<(KubernetesObject | undefined)[]> {
     if (keys.length === 0) return [];
     const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
     return keys.map((key, at) => {
       const bytes = stored[at];
-      return bytes ? (JSON.parse(this.#decode(key, bytes).toString('utf8')) as KubernetesObject) : undefined;
+      return bytes ? this.#objectOf(key, bytes) : undefined;
     });
+  }
+
+  #objectOf(key: string, stored: Buffer): KubernetesObject {
+    try {
+      return JSON.parse(this.#decode(key, stored).toString('utf8')) as KubernetesObject;
+    } catch (error) {
+      if (error instanceof ObjectKeptOutError) return error.metadataOnly;
+      throw error;
+    }
   }
 
   #decode(key: string, stored: Buffer): Buffer {
@@ -186,6 +234,11 @@ export class View {
   /** What an object looks like in Redis: the `object` of an operation. */
   encode(key: string, json: string): string | Buffer {
     return this.#codec.encode(key, json);
+  }
+
+  /** The same for an object that is kept out of the cache. */
+  encodeMark(key: string, mark: Mark): string | Buffer {
+    return this.#codec.encodeMark(key, mark);
   }
 
   /** Removes all of it, as if Redis had lost it. */
@@ -206,7 +259,7 @@ export class View {
       const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
       const pairs = keys.flatMap((key, at) => {
         const bytes = stored[at];
-        return bytes ? [key, this.#codec.encode(key, this.#decode(key, bytes).toString('utf8'))] : [];
+        return bytes ? [key, this.#reencoded(key, bytes)] : [];
       });
       await this.#runReseal(pairs);
     }
@@ -214,10 +267,19 @@ export class View {
     await this.#runReseal([], sealedBy);
   }
 
+  #reencoded(key: string, stored: Buffer): string | Buffer {
+    try {
+      return this.#codec.encode(key, this.#decode(key, stored).toString('utf8'));
+    } catch (error) {
+      if (!(error instanceof ObjectKeptOutError)) throw error;
+      return this.#codec.encodeMark(key, { reason: error.reason, object: error.metadataOnly });
+    }
+  }
+
   async #runReseal(pairs: readonly (string | Buffer)[], sealedBy = ''): Promise<void> {
     const { view, objects } = this.#keys;
     const answer = await this.#reseal([view, objects], [this.#term, sealedBy, ...pairs]);
-    if (answer === -1) throw new ForeignTermError(`the view of ${this.name} was taken by another gateway`);
+    if (answer === -1) throw this.#foreign();
   }
 
   /** All keys, in order, in parts. */
@@ -251,6 +313,11 @@ export class View {
     return first === undefined ? this.#redis.hkeys(this.#keys.objects) : this.#redis.sinter(first, ...others);
   }
 
+  /** How many of its objects are kept out of the cache. */
+  keptOutCount(): Promise<number> {
+    return this.#redis.scard(this.#keys.indexPrefix + KEPT_OUT_INDEX);
+  }
+
   size(): Promise<number> {
     return this.#redis.hlen(this.#keys.objects);
   }
@@ -268,6 +335,7 @@ export class View {
       chunk.incomparable ? '1' : '',
       chunk.incarnation ?? '',
       chunk.users.join('\n'),
+      chunk.failed.join('\n'),
       chunk.operations.length,
     ];
     for (const operation of chunk.operations) {
@@ -280,7 +348,7 @@ export class View {
       args.push(wakeup.controller, 'key' in wakeup ? wakeup.key : '', lookup, JSON.stringify(wakeup.reasons));
     }
     const answer = await this.#apply([keys.view, keys.objects, keys.entries, keys.order, keys.outbox], args);
-    if (answer === -1) throw new ForeignTermError(`the view of ${this.name} was taken by another gateway`);
+    if (answer === -1) throw this.#foreign();
   }
 
   /** The declared indexes that are complete. */
@@ -295,10 +363,10 @@ export class View {
     return text ? (JSON.parse(text) as IndexSpec[]) : [];
   }
 
-  /** @param filling see `filling`. */
+  /** @param filling see `filling`. @throws ForeignTermError */
   async setIndexes(specs: readonly IndexSpec[], filling: readonly IndexSpec[] = []): Promise<void> {
     const text = filling.length === 0 ? '' : JSON.stringify(filling);
-    await this.#redis.hset(this.#keys.view, { indexes: JSON.stringify(specs), filling: text });
+    await this.#set({ indexes: JSON.stringify(specs), filling: text });
   }
 
   /** Puts objects under the indexes of `to`, each unless it has changed since its entry `from` was read. */
@@ -309,19 +377,27 @@ export class View {
       [this.#keys.view, this.#keys.entries],
       [this.#term, this.#keys.indexPrefix, ...args],
     );
-    if (answer === -1) throw new ForeignTermError(`the view of ${this.name} was taken by another gateway`);
+    if (answer === -1) throw this.#foreign();
   }
 
-  /** Wakeups that no queue has yet, oldest first. */
-  async outbox(count: number): Promise<{ id: string; wakeup: Wakeup }[]> {
-    const found = await this.#redis.xrange(this.#keys.outbox, '-', '+', 'COUNT', count);
+  /** Wakeups that no queue has yet, oldest first. @param after the id of an entry: those behind it. */
+  async outbox(count: number, after?: string): Promise<OutboxEntry[]> {
+    const from = after === undefined ? '-' : `(${after}`;
+    const found = await this.#redis.xrange(this.#keys.outbox, from, '+', 'COUNT', count);
     return found.map(([id, fields]) => {
       // XADD wrote c, k, l, r in this order.
       const [, controller = '', , key = '', , lookup = '', , text = '[]'] = fields;
-      const reasons = JSON.parse(text) as Wakeup['reasons'];
-      if (!lookup) return { id, wakeup: { controller, key, reasons } };
-      return { id, wakeup: { controller, lookup: JSON.parse(lookup) as Lookup, reasons } };
+      return { id, controller, wakeup: wakeupOf({ controller, key, lookup, text }) };
     });
+  }
+
+  /** How long the oldest wakeup has been in the outbox, in milliseconds by Redis' clock; undefined when it is empty. */
+  async outboxAgeMs(): Promise<number | undefined> {
+    const [[first], [seconds = 0]] = await Promise.all([
+      this.#redis.xrange(this.#keys.outbox, '-', '+', 'COUNT', 1),
+      this.#redis.time(),
+    ]);
+    return first && Math.max(0, seconds * 1000 - Number.parseInt(first[0], 10));
   }
 
   async acknowledge(ids: readonly string[]): Promise<void> {

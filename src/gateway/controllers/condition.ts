@@ -12,7 +12,8 @@ export interface Condition {
  * - `Ready`: its keys are run. Sums up the others.
  * - `Authorized`: its ServiceAccount may read what it asks for.
  * - `Synced`: all of that is in the cache.
+ * - `EventsHandled`: its predicates and maps have heard of each event of its kinds.
  * - `Reachable`: its function answers.
  * - `Paused`: its keys wait because somebody wants it so.
  */
-export type ConditionType = 'Ready' | 'Authorized' | 'Synced' | 'Reachable' | 'Paused';
+export type ConditionType = 'Ready' | 'Authorized' | 'Synced' | 'EventsHandled' | 'Reachable' | 'Paused';

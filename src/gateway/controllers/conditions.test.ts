@@ -6,6 +6,7 @@ const is = (status: Finding['status'], reason = 'Because'): Finding => ({ status
 const fine: Findings = {
   Authorized: is('True'),
   Synced: is('True'),
+  EventsHandled: is('True'),
   Reachable: is('True'),
   Paused: is('False', 'NotPaused'),
 };

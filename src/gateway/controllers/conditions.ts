@@ -14,7 +14,7 @@ export const TRUE = (reason: string, message: string): Finding => ({ status: 'Tr
 export const FALSE = (reason: string, message: string): Finding => ({ status: 'False', reason, message });
 
 /** The order in which trouble is told by `Ready`: what must be mended first comes first. */
-const SUMMED_UP = ['Authorized', 'Synced', 'Reachable'] as const;
+const SUMMED_UP = ['Authorized', 'Synced', 'EventsHandled', 'Reachable'] as const;
 
 const MAX_MESSAGE = 4096;
 

@@ -3,6 +3,8 @@ import {
   type Checkpoint,
   type Clock,
   formatKind,
+  formatObjectKey,
+  keyOf,
   type KubernetesObject,
   type Logger,
   type Metrics,
@@ -31,6 +33,7 @@ import { isPaused, PAUSED_INDEX } from '../handlers/paused.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { checkScopes } from './check-sources.ts';
 import { EventSources } from './event-sources.ts';
+import { HandlerFailures } from './handler-failures.ts';
 import { keysInScope } from './keys-in-scope.ts';
 import { requeue, type RequeueRequest } from './requeue.ts';
 import { ScopedProcess } from './scoped-process.ts';
@@ -82,6 +85,7 @@ export class Controller {
   readonly #options: ControllerOptions;
   readonly #scope: KeyScope;
   readonly #events: EventSources;
+  readonly #failures: HandlerFailures;
   #callbacks: Callbacks | undefined;
   #dispatcher: Dispatcher | undefined;
 
@@ -97,6 +101,7 @@ export class Controller {
     this.#scope = new KeyScope(reconciled.resource, description.for, views);
     const expressions = new Expressions({ controller: id, clock, logger, metrics });
     this.#events = new EventSources({ ...description, name: id }, this.#scope, expressions);
+    this.#failures = new HandlerFailures({ controller: id, clock, logger, metrics });
     this.queue = queue;
     this.timeoutMs = description.timeoutSeconds * 1000;
     this.callbackMs = (description.callbackSeconds ?? 0) * 1000;
@@ -117,6 +122,27 @@ export class Controller {
   /** Why no triggers are sent to its function at present, if so. */
   get trouble(): string | undefined {
     return this.#dispatcher?.trouble;
+  }
+
+  /** Whether a kind of its is served in another scope by now: it has to be started anew. */
+  get outdated(): boolean {
+    return this.informers().some((informer) => informer.outdated);
+  }
+
+  /** Why it misses events at present, if so: it gets all its keys once it does not. */
+  get missesEvents(): string | undefined {
+    return this.#failures.notReady;
+  }
+
+  /** Its handlers have failed at a change, or its keys could not be queued. @param object the one that changed. */
+  recordFailure(error: unknown, object?: KubernetesObject): void {
+    this.#failures.record(error, object && `${formatKind(object)} ${formatObjectKey(keyOf(object))}`);
+  }
+
+  /** How many objects of its kinds are kept out of the cache. */
+  async keptOut(): Promise<number> {
+    const counts = await Promise.all(this.informers().map(({ view }) => view.keptOutCount()));
+    return counts.reduce((sum, count) => sum + count, 0);
   }
 
   /**
@@ -224,7 +250,7 @@ export class Controller {
 
   /**
    * Queues all keys once, at low priority, unless that was done for the same declaration, the same filling of the views
-   * and the same queue. A new controller, a changed one, a restored etcd and lost data in Redis all end up here.
+   * and the same queue. A new controller, a changed one, a restored etcd, lost data in Redis and missed events all end up here.
    */
   async ensureInitial(): Promise<void> {
     const { logger, checkpoint } = this.#options;
@@ -232,7 +258,7 @@ export class Controller {
     const views = await Promise.all(this.informers().map((informer) => informer.view.state()));
     const missed = await Promise.all(this.informers().map(({ view }) => view.missedBy(this.name)));
     const wanted = this.#initialHash([incarnation, ...views.map((view) => view.incarnation), ...missed]);
-    if (wanted === undefined || wanted === initial) return;
+    if (wanted === undefined || wanted === initial || this.#failures.isRecent) return;
     const count = await this.#queueAll('initial');
     await checkpoint('initial:before-mark');
     await this.queue.setInitial(wanted);

@@ -30,9 +30,11 @@ class World {
   constructor() {
     this.controllers = new Controllers({
       create: async (spec) => this.#create(spec),
+      waitsFor: () => undefined,
       informers: {
         release: async (user, kept?: ReadonlySet<string>) => {
-          for (const [kind, users] of this.kinds) if (!kept?.has(kind)) users.delete(user);
+          const keeps = (kind: string): boolean => [...(kept ?? [])].some((each) => each.startsWith(`${kind} `));
+          for (const [kind, users] of this.kinds) if (!keeps(kind)) users.delete(user);
         },
       },
       readerUsers: {
@@ -251,7 +253,10 @@ describe('a controller that is stopped', () => {
     await world.controllers.apply(world.spec('ns.web', 'first'), { signal: going });
     await world.controllers.remove('ns.web');
     expect(world.said.slice(2)).toEqual(['first stop', 'check', 'forget ns.web']);
-    expect(await world.controllers.enqueue([{ controller: 'ns.web', key: 'a', reasons: [] }])).toEqual(['ns.web']);
+    expect(await world.controllers.enqueue([{ controller: 'ns.web', key: 'a', reasons: [] }])).toEqual({
+      absent: ['ns.web'],
+      failed: new Map(),
+    });
   });
 
   it('keeps its views when it is the gateway that ends', async () => {

@@ -2,8 +2,9 @@ import { formatKind, type Logger, messageOf, UserError } from '../../core/index.
 import { type CacheClaims, TokenError } from '../../contract/index.ts';
 import type { KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
-import type { Informers } from '../cache/informers.ts';
+import { type Informers, servedAs } from '../cache/informers.ts';
 import type { ReaderUsers } from '../cache/reader-users.ts';
+import type { Enqueued } from '../cache/relay.ts';
 import type { Controller } from './controller.ts';
 import type { ControllerSpec } from './controller-factory.ts';
 import { isDeclared } from './reconcile-function.ts';
@@ -17,6 +18,8 @@ export interface ControllersOptions {
   readonly onStopped: (controller: Controller) => void;
   /** Looks at what has been added (recovery), and lets it run. */
   readonly check: () => Promise<void>;
+  /** What a controller's keys wait for after a loss of data; undefined when they do not. */
+  readonly waitsFor: (controller: Controller) => string | undefined;
   /** Removes what Redis holds for a controller. */
   readonly forget: (id: string) => Promise<void>;
   /** How long runs in flight may take to end when their controller stops. */
@@ -50,6 +53,21 @@ export class Controllers {
     return this.#running.get(id);
   }
 
+  /** What the keys of a controller wait for after a loss of data in Redis; undefined when they do not. */
+  waitsFor(controller: Controller): string | undefined {
+    return this.#options.waitsFor(controller);
+  }
+
+  /** Why the controllers of configured functions are not ready, by the first that is not; undefined when all are. */
+  notReady(): string | undefined {
+    for (const controller of this.running()) {
+      if (isDeclared(controller.name)) continue;
+      const reason = this.waitsFor(controller) ?? controller.missesEvents;
+      if (reason !== undefined) return `${controller.name}: ${reason}`;
+    }
+    return undefined;
+  }
+
   /** Those that run keys. */
   running(): Controller[] {
     return [...this.#running.values()];
@@ -60,11 +78,19 @@ export class Controllers {
     return this.#woken;
   }
 
-  /** Puts wakeups into the queues. @returns the controllers among them that this gateway does not run. */
-  async enqueue(wakeups: readonly KeyWakeup[]): Promise<readonly string[]> {
+  /** Puts wakeups into the queues, each controller's for itself: where one fails the others have theirs. */
+  async enqueue(wakeups: readonly KeyWakeup[]): Promise<Enqueued> {
     const byController = Map.groupBy(wakeups, ({ controller }) => controller);
-    await Promise.all([...byController].map(async ([id, keys]) => this.#woken.get(id)?.wake(keys)));
-    return [...byController.keys()].filter((id) => !this.#woken.has(id));
+    const failed = new Map<string, unknown>();
+    await Promise.all(
+      [...byController].map(async ([id, keys]) => {
+        await this.#woken
+          .get(id)
+          ?.wake(keys)
+          .catch((error: unknown) => failed.set(id, error));
+      }),
+    );
+    return { absent: [...byController.keys()].filter((id) => !this.#woken.has(id)), failed };
   }
 
   /**
@@ -210,7 +236,7 @@ export class Controllers {
   /** The informers that only another declaration of this controller needed. */
   async #shed(others: readonly Informer[], now: Controller): Promise<void> {
     const needed = new Set(now.informers());
-    const kinds = new Set(now.informers().map(({ view }) => formatKind(view.resource)));
+    const kinds = new Set(now.informers().map(({ view }) => servedAs(view.resource)));
     for (const informer of others) if (!needed.has(informer)) informer.removeUser(now.name);
     await this.#release(now.name, kinds);
   }

@@ -75,7 +75,8 @@ export class FunctionPlanner {
     await checkAccount(client, account, signal);
     const review = (during: AbortSignal): Promise<CacheScope> => reviewAccess(client, account, wanted, during);
     const scope = await review(signal);
-    const text = JSON.stringify([uid, description, url, ca, version, scope]);
+    const served = wanted.map(({ resource }) => resource);
+    const text = JSON.stringify([uid, description, url, ca, version, scope, served]);
     const hash = createHash('sha256').update(text).digest('hex');
     const controller = { id: idOf(object), description, url, rules, keys, ca, scope, paused: paused === true };
     return { controller, paused, hash, checkRights: async (during) => void (await review(during)) };

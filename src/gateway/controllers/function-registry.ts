@@ -10,6 +10,10 @@ export interface FunctionRegistryOptions {
   readonly ca: string | undefined;
   /** Starts the controller that a function has described. Rejecting means: ask again later. */
   readonly add: (description: Description, url: string) => Promise<void>;
+  /** Whether a controller has to be started anew, as its kinds are served in another form by now. */
+  readonly outdated: (description: Description) => boolean;
+  /** Starts it anew. Rejecting means: try again later. */
+  readonly change: (description: Description, url: string) => Promise<void>;
   /** Every function has its controller. */
   readonly complete: () => Promise<void>;
   readonly clock: Clock;
@@ -24,6 +28,8 @@ export class FunctionRegistry {
   readonly #options: FunctionRegistryOptions;
   /** Functions without a controller yet, and why. */
   readonly #awaited: Map<string, string>;
+  /** What those with a controller have said, by URL. */
+  readonly #described = new Map<string, Description>();
   #asking: Promise<unknown> = Promise.resolve();
 
   constructor(options: FunctionRegistryOptions) {
@@ -50,6 +56,25 @@ export class FunctionRegistry {
     const { urls, complete } = this.#options;
     await Promise.all(urls.map((url) => this.#ask(url, signal)));
     if (!signal.aborted) await complete();
+    await this.#keepUp(signal);
+  }
+
+  /** A definition may be replaced at any time by one of another scope. */
+  async #keepUp(signal: AbortSignal): Promise<void> {
+    const { change, clock, logger, outdated } = this.#options;
+    while (!signal.aborted) {
+      await clock.sleep(MAX_WAIT_MS, signal);
+      for (const [url, description] of this.#described) {
+        if (signal.aborted || !outdated(description)) continue;
+        logger.info(
+          { url, controller: description.name },
+          'a kind is served in another scope: starting its controller anew',
+        );
+        await change(description, url).catch((error: unknown) => {
+          logger.warn({ url, error: messageOf(error) }, 'a controller could not be started anew, trying again');
+        });
+      }
+    }
   }
 
   async #ask(url: string, signal: AbortSignal): Promise<void> {
@@ -59,7 +84,9 @@ export class FunctionRegistry {
       // The controller gets an endpoint of its own, with as many connections as it may use.
       const endpoint = new Endpoint(url, keys, { connections: 1, ca });
       try {
-        await add(await describeFunction(endpoint), url);
+        const description = await describeFunction(endpoint);
+        await add(description, url);
+        this.#described.set(url, description);
         this.#awaited.delete(url);
         return;
       } catch (error) {

@@ -28,6 +28,9 @@ class World {
   readonly written: ReconcileFunctionStatus[] = [];
   readonly said: string[] = [];
   held = false;
+  misses: string | undefined;
+  waitsFor: string | undefined;
+  keptOut = 0;
   running: ControllerSpec | undefined;
   /** What looking at the object comes to, by its hash. */
   plan: (hash: string) => string = (hash) => hash;
@@ -89,7 +92,9 @@ class World {
       holds: async () => (this.held ? [{ scope: 'controller', sinceMs: 0 }] : []),
     };
     const controllers = {
-      get: () => this.running && { queue, trouble: undefined },
+      get: () =>
+        this.running && { queue, trouble: undefined, missesEvents: this.misses, keptOut: async () => this.keptOut },
+      waitsFor: () => this.waitsFor,
       apply: async (spec: ControllerSpec, { signal, onWaiting }: StartOptions) => {
         this.start();
         onWaiting?.();
@@ -206,6 +211,33 @@ describe('a ReconcileFunction under management', () => {
     const count = world.written.length;
     await world.looks(100);
     expect(world.written).toHaveLength(count);
+  });
+});
+
+describe('a ReconcileFunction that runs says on its object', () => {
+  it('that its handlers fail, and when they no longer do', async () => {
+    world.declare({ hash: 'a' });
+    await world.until('EventsHandled', { status: 'True' });
+    world.misses = 'watches.0.map was cut off';
+    await world.until('EventsHandled', { status: 'False', reason: 'HandlersFail' });
+    await world.until('Ready', { status: 'False', reason: 'HandlersFail' });
+    expect(world.condition('EventsHandled')?.message).toContain('watches.0.map was cut off');
+    world.misses = undefined;
+    await world.until('EventsHandled', { status: 'True' });
+  });
+
+  it('that its keys wait after a loss of data', async () => {
+    world.waitsFor = 'reading the server again: v1/Pod';
+    world.declare({ hash: 'a' });
+    await world.until('Synced', { status: 'False', reason: 'Recovering' });
+    world.waitsFor = undefined;
+    await world.until('Synced', { status: 'True', reason: 'CacheComplete' });
+  });
+
+  it('that objects are kept out of what it reads', async () => {
+    world.keptOut = 2;
+    world.declare({ hash: 'a' });
+    await world.until('Synced', { status: 'True', reason: 'ObjectsKeptOut' });
   });
 });
 

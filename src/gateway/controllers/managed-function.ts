@@ -1,5 +1,6 @@
 import { type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
 import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
+import type { Controller } from './controller.ts';
 import type { Controllers } from './controllers.ts';
 import type { FunctionPlan, FunctionPlanner } from './function-plan.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
@@ -44,7 +45,13 @@ export class ManagedFunction {
   #started: FunctionPlan | undefined;
   #held: boolean | undefined;
   #status: ReconcileFunctionStatus | undefined;
-  #findings: Findings = { Authorized: UNKNOWN, Synced: UNKNOWN, Reachable: UNKNOWN, Paused: UNKNOWN };
+  #findings: Findings = {
+    Authorized: UNKNOWN,
+    Synced: UNKNOWN,
+    EventsHandled: UNKNOWN,
+    Reachable: UNKNOWN,
+    Paused: UNKNOWN,
+  };
   readonly #reachability: Reachability;
   #failures = 0;
   #reviewAtMs = 0;
@@ -117,7 +124,7 @@ export class ManagedFunction {
       if (this.#started?.hash !== plan.hash || !controllers.get(this.#id)) await this.#start(plan, signal);
       this.#started = plan;
       // Also of one that went on because a change was taken back before it was through.
-      this.#note({ Synced: TRUE('CacheComplete', 'All that it reads is in the cache.') });
+      this.#note({ Synced: COMPLETE });
       await this.#hold(plan.paused);
       this.#failures = 0;
       this.#reviewAtMs = clock.now() + reviewMs;
@@ -204,7 +211,7 @@ export class ManagedFunction {
       logger.warn({ controller: this.#id, error: messageOf(error) }, 'a controller did not stop in order');
     });
     const stopped = FALSE('NotRunning', 'Nothing is read for it: see the condition Ready.');
-    this.#note({ Authorized: UNKNOWN, Synced: stopped, Reachable: UNKNOWN });
+    this.#note({ Authorized: UNKNOWN, Synced: stopped, EventsHandled: UNKNOWN, Reachable: UNKNOWN });
     const finding = FALSE(reason, message);
     if (condition !== 'Ready') this.#note({ [condition]: finding });
     await this.#tell(undefined, finding, signal);
@@ -216,7 +223,10 @@ export class ManagedFunction {
     const controller = controllers.get(this.#id);
     const plan = this.#started;
     if (!controller || !plan) return;
+    if (controller.outdated) this.#reviewAtMs = 0;
+    this.#note({ EventsHandled: handledBy(controller) });
     try {
+      this.#note({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
       const held = (await controller.queue.holds()).some(({ scope }) => scope === 'controller');
       // Redis has lost it with the rest, or somebody has taken it away by hand.
       if (plan.paused && !held) await controller.queue.hold('controller');
@@ -266,4 +276,20 @@ export class ManagedFunction {
         logger.warn({ controller: this.#id, error: messageOf(error) }, 'a status could not be written');
     }
   }
+}
+
+const COMPLETE = TRUE('CacheComplete', 'All that it reads is in the cache.');
+
+function handledBy({ missesEvents }: Controller): Finding {
+  if (missesEvents === undefined) return TRUE('Handled', 'Its predicates and maps have heard of each event.');
+  return FALSE('HandlersFail', `Events are missed, and all keys are queued once that has ended: ${missesEvents}`);
+}
+
+/** @param waitsFor what its keys wait for, after data in Redis was lost. */
+async function syncedOf(controller: Controller, waitsFor: string | undefined): Promise<Finding> {
+  if (waitsFor !== undefined) return FALSE('Recovering', `Its keys wait after a loss of data: ${waitsFor}.`);
+  const keptOut = await controller.keptOut();
+  if (keptOut === 0) return COMPLETE;
+  const message = `All that it reads is in the cache but ${keptOut} objects that are nested too deep or too large.`;
+  return TRUE('ObjectsKeptOut', message);
 }

@@ -1,7 +1,8 @@
 import { type Checkpoint, type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
-import { findLost, redisRunId } from '../cache/incarnation.ts';
+import { redisRunId } from '../cache/incarnation.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { Redis } from '../cache/redis.ts';
+import type { View } from '../cache/view.ts';
 import type { Controller } from '../controllers/controller.ts';
 import { FLIGHT_MARGIN_MS } from '../workqueue/queue-options.ts';
 
@@ -16,6 +17,10 @@ export interface RecoveryOptions {
   readonly registryKey: string;
   readonly informers: () => readonly Informer[];
   readonly controllers: () => readonly Controller[];
+  /** The term that this gateway writes into its views. */
+  readonly term: string;
+  /** A view carries another gateway's term: this one must not go on. */
+  readonly onForeignTerm: (view: View) => void;
   /**
    * Nothing can be in flight from before this gateway's start, whatever Redis says: true only for whoever started
    * Redis, cluster and gateway together.
@@ -27,14 +32,21 @@ export interface RecoveryOptions {
   readonly checkpoint: Checkpoint;
 }
 
+/** What is repaired: an informer's view, or a controller's queue. */
+type Part = Informer | Controller;
+
+/** A check waits so long for what it repairs; what takes longer goes on beside the next checks. */
+const PATIENCE_MS = 10_000;
+
 /**
  * The one path by which everything lost is repaired. Each view and each queue carries an incarnation and the run_id of
  * the Redis process it was written on. Where one is missing, or written on another process, data may be gone: runs in
- * flight that nobody knows of, events applied and forgotten. So: wait until every such run is over, read the views again
+ * flight that no record tells of, events applied and forgotten. So: wait until every such run is over, read the views again
  * as a diff, begin new incarnations; controllers whose incarnations changed get all their keys.
  *
- * Nothing is dispatched before a controller's first check, nor from a lost connection to the check after it. Where only parts are
- * lost, the controllers that do not depend on them run on.
+ * Nothing is dispatched before a controller's first check, nor from a lost connection to the check after it. Each part is repaired for
+ * itself: a controller runs as soon as its own queue and views are in order, so a list that never ends, or runs that
+ * may take long, hold back the controllers that depend on them and no other.
  */
 export class Recovery {
   readonly #options: RecoveryOptions;
@@ -47,6 +59,10 @@ export class Recovery {
   readonly #settled = new WeakSet<Informer>();
   /** Controllers that have been found in order and let run. */
   readonly #ran = new WeakSet<Controller>();
+  /** Repairs under way. Never reject. */
+  readonly #repairs = new Map<Part, Promise<void>>();
+  /** Of controllers whose queue was lost: when runs that are not on record can have started last. */
+  readonly #unknownSince = new WeakMap<Controller, number>();
   #checking: Promise<void> = Promise.resolve();
   #connected = true;
   #connection = 0;
@@ -56,9 +72,23 @@ export class Recovery {
     this.#options = options;
   }
 
-  /** Whether the last check found, or left, everything in order. */
+  /** Whether the last check has seen what Redis holds. Parts may still be repaired: see `isRepairing`. */
   get healthy(): boolean {
     return this.#healthy && this.#connected;
+  }
+
+  /** Whether a view may lack what the server had before it was lost. */
+  isRepairing(view: View): boolean {
+    return [...this.#repairs.keys()].some((part) => 'view' in part && part.view === view);
+  }
+
+  /** What a controller waits for before its keys are run; undefined when it waits for nothing. */
+  waitsFor(controller: Controller): string | undefined {
+    if (!this.#ran.has(controller) && !this.#repairs.has(controller))
+      return 'its part of Redis has not been checked yet';
+    const views = controller.informers().filter((informer) => this.#repairs.has(informer));
+    if (views.length > 0) return `reading the server again: ${views.map(({ name }) => name).join(', ')}`;
+    return this.#repairs.has(controller) ? 'runs of which nothing is known may go on' : undefined;
   }
 
   /** Checks every second and after each lost connection, until `signal` is aborted. */
@@ -104,68 +134,176 @@ export class Recovery {
   }
 
   async #check(signal: AbortSignal): Promise<void> {
-    const { checkpoint, logger, metrics } = this.#options;
+    const { metrics } = this.#options;
     // As they are now: one that is added meanwhile has not been looked at, and must not be resumed.
     const controllers = [...this.#options.controllers()];
     const informers = [...this.#options.informers()];
     const connection = this.#connection;
     const runId = await redisRunId(this.#options.redis);
     await this.#noteProcess(runId);
-    const synced = informers.filter((informer) => informer.synced);
-    const lostViews = new Set(
-      await findLost(
-        synced.map(({ view }) => view),
-        runId,
-      ),
-    );
-    const lostQueues = new Set(
-      await findLost(
-        controllers.map(({ queue }) => queue),
-        runId,
-      ),
-    );
-    if (lostViews.size + lostQueues.size > 0) {
-      const affected = controllers.filter(
-        (each) => lostQueues.has(each.queue) || each.informers().some(({ view }) => lostViews.has(view)),
-      );
-      for (const { queue } of affected) queue.pause();
-      // One that has just been added, and whose views nobody else has, concerns no other.
-      if (affected.some((each) => this.#ran.has(each))) this.#markTroubled();
-      const names = [...lostViews, ...lostQueues].map(({ name }) => name);
-      logger.info({ parts: names }, 'reading the server again: these are new, or may have lost data');
-      const unrecorded = controllers.filter(({ queue }) => lostQueues.has(queue));
-      await this.#waitForFlights(unrecorded, signal);
-      await this.#holdGoingOn(unrecorded);
-      for (const informer of synced) {
-        if (!lostViews.has(informer.view)) continue;
-        await checkpoint('recovery:before-relist');
-        if (!(await this.#justFilled(informer))) await informer.relist(signal);
-        await checkpoint('recovery:before-renew');
-        await informer.view.renew(runId);
-      }
-      for (const { queue } of controllers) if (lostQueues.has(queue)) await queue.renew(runId);
-      metrics.count('levelhook_recoveries_total', { reason: lostViews.size > 0 ? 'view' : 'queue' });
-    }
-    for (const informer of synced) this.#settled.add(informer);
-    for (const controller of controllers) {
-      await controller.ensureInitial();
-      await controller.ensureResync();
-    }
+    const lost = await this.#findLost(informers, controllers, runId);
+    if (!lost) return;
+    const begun = this.#beginRepairs(lost, controllers, runId, signal);
+    if (begun.length > 0) await this.#waitFor(begun, signal);
+    for (const informer of informers) if (informer.synced && !this.#repairs.has(informer)) this.#settled.add(informer);
+    const inOrder = controllers.filter((each) => this.#isCurrent(each) && !this.#isHeldBack(each));
+    await Promise.all(inOrder.map((controller) => this.#ensureKeys(controller)));
     for (const informer of informers) informer.drainOutbox();
-    await this.#register(runId, controllers);
+    await this.#register(runId, inOrder);
     // The connection broke meanwhile: what was found may be about another process. The next check decides.
     if (signal.aborted || !this.#connected || connection !== this.#connection) return;
     this.#healthy = true;
-    metrics.set('levelhook_gateway_paused', {}, 0);
-    for (const controller of controllers) {
+    const heldBack = this.#options.controllers().some((each) => this.#ran.has(each) && this.#isHeldBack(each));
+    metrics.set('levelhook_gateway_paused', {}, heldBack ? 1 : 0);
+    for (const controller of inOrder) {
+      // Lost while the keys were queued: its repair begins with the next check.
+      if (this.#isHeldBack(controller)) continue;
       this.#ran.add(controller);
       controller.queue.resume();
     }
   }
 
-  #markTroubled(): void {
-    this.#healthy = false;
-    this.#options.metrics.set('levelhook_gateway_paused', {}, 1);
+  /**
+   * The parts that may have lost data: never written, written on another Redis process, or gone.
+   * @returns undefined when another gateway has taken a view: then this one must leave alone all that both know.
+   */
+  async #findLost(
+    informers: readonly Informer[],
+    controllers: readonly Controller[],
+    runId: string,
+  ): Promise<Part[] | undefined> {
+    const { onForeignTerm, term } = this.#options;
+    const views = await Promise.all(informers.map((informer) => informer.view.state()));
+    const queues = await Promise.all(controllers.map(({ queue }) => queue.state()));
+    const taken = informers.find((_, at) => (views[at]?.term ?? term) !== term);
+    if (taken && this.#isCurrent(taken)) {
+      onForeignTerm(taken.view);
+      return undefined;
+    }
+    const isLost = (state: { incarnation: string | undefined; runId: string | undefined } | undefined): boolean =>
+      state?.incarnation === undefined || state.runId !== runId;
+    const lost: Part[] = [
+      ...informers.filter((informer, at) => informer.synced && isLost(views[at])),
+      ...controllers.filter((_, at) => isLost(queues[at])),
+    ];
+    // What has been removed since is gone for good, and not lost.
+    return lost.filter((part) => this.#isCurrent(part));
+  }
+
+  #isCurrent(part: Part): boolean {
+    const { informers, controllers } = this.#options;
+    return 'view' in part ? informers().includes(part) : controllers().includes(part);
+  }
+
+  /** Whether it must not run: its queue, or a view that it reads, is not in order. */
+  #isHeldBack(controller: Controller): boolean {
+    return this.#repairs.has(controller) || controller.informers().some((informer) => this.#repairs.has(informer));
+  }
+
+  /** @returns those that were not under way already. */
+  #beginRepairs(
+    lost: readonly Part[],
+    controllers: readonly Controller[],
+    runId: string,
+    signal: AbortSignal,
+  ): Promise<void>[] {
+    const { logger, metrics } = this.#options;
+    const begun = lost.filter((part) => !this.#repairs.has(part));
+    for (const part of begun) {
+      const repair = 'view' in part ? this.#repairView(part, runId, signal) : this.#repairQueue(part, runId, signal);
+      this.#repairs.set(part, this.#untilRepaired(part, repair, signal));
+    }
+    for (const controller of controllers) if (this.#isHeldBack(controller)) controller.queue.pause();
+    if (begun.length > 0) {
+      logger.info(
+        { parts: begun.map(({ name }) => name) },
+        'reading the server again: these are new, or may have lost data',
+      );
+      metrics.count('levelhook_recoveries_total', { reason: begun.some((part) => 'view' in part) ? 'view' : 'queue' });
+    }
+    return begun.map((part) => this.#repairs.get(part) ?? Promise.resolve());
+  }
+
+  async #untilRepaired(part: Part, repair: Promise<void>, signal: AbortSignal): Promise<void> {
+    const { logger } = this.#options;
+    try {
+      await repair;
+    } catch (error) {
+      // Of what has been removed nothing is left to repair; the next check begins anew with anything else.
+      if (!signal.aborted && this.#isCurrent(part)) {
+        logger.warn(
+          { part: part.name, error: messageOf(error) },
+          'a part of Redis could not be repaired, trying again',
+        );
+      }
+    } finally {
+      this.#repairs.delete(part);
+    }
+  }
+
+  async #waitFor(repairs: readonly Promise<void>[], signal: AbortSignal): Promise<void> {
+    const over = new AbortController();
+    const patience = this.#options.clock.sleep(PATIENCE_MS, AbortSignal.any([signal, over.signal]));
+    await Promise.race([Promise.all(repairs), patience]);
+    over.abort();
+  }
+
+  async #repairView(informer: Informer, runId: string, signal: AbortSignal): Promise<void> {
+    const { checkpoint } = this.#options;
+    await checkpoint('recovery:before-relist');
+    if (!(await this.#justFilled(informer))) await informer.relist(signal);
+    await checkpoint('recovery:before-renew');
+    await informer.view.renew(runId);
+  }
+
+  /** Waits until every run that is not on record has ended, and what it wrote is in the cache. */
+  async #repairQueue(controller: Controller, runId: string, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    const sinceMs = this.#unknownSince.get(controller) ?? (await this.#lastUnknownStart(controller));
+    this.#unknownSince.set(controller, sinceMs);
+    const untilMs = sinceMs + controller.timeoutMs + FLIGHT_MARGIN_MS;
+    if (untilMs > clock.now()) {
+      await clock.sleep(untilMs - clock.now(), signal);
+      signal.throwIfAborted();
+      for (const informer of controller.informers()) await this.#repairs.get(informer);
+      await Promise.all(controller.informers().map((informer) => informer.catchUp(signal)));
+    }
+    await this.#pauseForRunsThatGoOn(controller, sinceMs);
+    await controller.queue.renew(runId);
+    this.#unknownSince.delete(controller);
+  }
+
+  /**
+   * Runs that go on after their 202 may take much longer. They are given no more time under the new incarnation, so each
+   * is over after the longest that it can have been given.
+   */
+  async #pauseForRunsThatGoOn(controller: Controller, sinceMs: number): Promise<void> {
+    const { clock, logger } = this.#options;
+    if (controller.callbackMs === 0) return;
+    const untilMs = sinceMs + controller.callbackMs + FLIGHT_MARGIN_MS;
+    if (untilMs <= clock.now()) return;
+    await controller.queue.hold('breaker', untilMs);
+    const until = new Date(untilMs).toISOString();
+    logger.warn({ controller: controller.name, until }, 'its keys wait: runs of which nothing is known may go on');
+  }
+
+  /** When runs of this controller that are not on record can have started last. */
+  async #lastUnknownStart(controller: Controller): Promise<number> {
+    const { clock, redis, registryKey } = this.#options;
+    // Its queue is gone though it has dispatched on this Redis before: only its part was lost, at some time until now.
+    const dispatched = await redis.hexists(registryKey, CONTROLLER_FIELD + controller.name);
+    const { incarnation } = await controller.queue.state();
+    return dispatched && incarnation === undefined ? clock.now() : this.#unknownBefore;
+  }
+
+  /** All keys of the controller, where it is owed them. What fails here is its own. */
+  async #ensureKeys(controller: Controller): Promise<void> {
+    try {
+      await controller.ensureInitial();
+      await controller.ensureResync();
+    } catch (error) {
+      controller.recordFailure(error);
+    }
   }
 
   /** Another Redis process than the registry's: whatever ran through the old one may be unknown to the new one. */
@@ -177,7 +315,7 @@ export class Recovery {
     if (known === runId || this.#noticed === runId) return;
     // A registry that was there at an earlier look and is gone now was flushed, whatever was promised for the start.
     if (!(first && known === null && nothingInFlight)) this.#unknownBefore = clock.now();
-    // Into the registry only once all is repaired: a gateway that starts before must notice it too.
+    // Into the registry only once all queues are repaired: a gateway that starts before must notice it too.
     this.#noticed = runId;
   }
 
@@ -191,54 +329,20 @@ export class Recovery {
     return version !== undefined && incarnation === undefined;
   }
 
-  /**
-   * Until every run that is not on record has reached its deadline. One that has been added while the others run keeps none of
-   * them waiting: its own keys wait.
-   */
-  async #waitForFlights(controllers: readonly Controller[], signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
-    for (const controller of controllers) {
-      const untilMs = (await this.#unknownSince(controller)) + controller.timeoutMs + FLIGHT_MARGIN_MS;
-      if (untilMs <= clock.now()) continue;
-      if (this.healthy) await controller.queue.hold('breaker', untilMs);
-      else await clock.sleep(untilMs - clock.now(), signal);
-    }
-  }
-
-  /**
-   * Runs that go on after their 202 may take much longer. They are given no more time under the new incarnation, so each
-   * is over after the longest that it can have been given; until then only the keys of its own controller wait.
-   */
-  async #holdGoingOn(controllers: readonly Controller[]): Promise<void> {
-    const { clock, logger } = this.#options;
-    for (const controller of controllers) {
-      if (controller.callbackMs === 0) continue;
-      const untilMs = (await this.#unknownSince(controller)) + controller.callbackMs + FLIGHT_MARGIN_MS;
-      if (untilMs <= clock.now()) continue;
-      await controller.queue.hold('breaker', untilMs);
-      const until = new Date(untilMs).toISOString();
-      logger.warn({ controller: controller.name, until }, 'its keys wait: runs of which nothing is known may go on');
-    }
-  }
-
-  /** Runs of this controller that started before may be going on without being on record. */
-  async #unknownSince(controller: Controller): Promise<number> {
-    const { clock, redis, registryKey } = this.#options;
-    // Its queue is gone though it has dispatched on this Redis before: only its part was lost, at some time until now.
-    const dispatched = await redis.hexists(registryKey, CONTROLLER_FIELD + controller.name);
-    const { incarnation } = await controller.queue.state();
-    return dispatched && incarnation === undefined ? clock.now() : this.#unknownBefore;
-  }
-
   async #register(runId: string, controllers: readonly Controller[]): Promise<void> {
     const { redis, registryKey } = this.#options;
-    const names = controllers.map(({ name }) => [CONTROLLER_FIELD + name, '1']);
-    await redis.hset(registryKey, { runId, ...Object.fromEntries(names) });
-    this.#noticed = undefined;
+    const isRepaired = ![...this.#repairs.keys()].some((part) => !('view' in part));
+    const fields = [
+      ...(isRepaired ? [['runId', runId]] : []),
+      ...controllers.map(({ name }) => [CONTROLLER_FIELD + name, '1']),
+    ];
+    if (fields.length > 0) await redis.hset(registryKey, Object.fromEntries(fields));
+    if (isRepaired) this.#noticed = undefined;
   }
 
   #pause(): void {
-    this.#markTroubled();
+    this.#healthy = false;
+    this.#options.metrics.set('levelhook_gateway_paused', {}, 1);
     for (const { queue } of this.#options.controllers()) queue.pause();
   }
 }

@@ -10,7 +10,7 @@ import type { WatchEvent } from './watch-event.ts';
 export class EventBuffer {
   readonly #maxBytes: number;
   /** Those before `#head` are taken. */
-  #events: ({ event: WatchEvent; bytes: number } | undefined)[] = [];
+  #events: ({ event: WatchEvent; bytes: number; atMs: number } | undefined)[] = [];
   #head = 0;
   #bytes = 0;
   #wakeConsumer: (() => void) | undefined;
@@ -26,26 +26,31 @@ export class EventBuffer {
     return this.#bytes;
   }
 
+  /** When the oldest event that it holds was pushed, by `performance.now`; undefined when it is empty. */
+  get oldestAtMs(): number | undefined {
+    return this.#events[this.#head]?.atMs;
+  }
+
   get full(): boolean {
     return this.#bytes >= this.#maxBytes;
   }
 
   /** Always takes the event, even past the bound: a parsed line is never thrown away. */
   push(event: WatchEvent, bytes: number): void {
-    this.#events.push({ event, bytes });
+    this.#events.push({ event, bytes, atMs: performance.now() });
     this.#bytes += bytes;
     this.#wakeConsumer?.();
   }
 
-  /** At least one event and at most `max`, in order; none once `signal` is aborted. */
-  async take(max: number, signal: AbortSignal): Promise<WatchEvent[]> {
-    while (this.#empty && !signal.aborted) {
-      await untilAborted(signal, (wake) => (this.#wakeConsumer = wake));
-      this.#wakeConsumer = undefined;
-    }
+  /**
+   * At least one event and at most `max`, in order, and no more once they have `maxBytes` together; none once `signal` is aborted.
+   */
+  async take(max: number, signal: AbortSignal, maxBytes = Infinity): Promise<WatchEvent[]> {
+    await this.filled(signal);
     if (signal.aborted) return [];
     const taken: WatchEvent[] = [];
-    while (taken.length < max && !this.#empty) {
+    let bytes = 0;
+    while (taken.length < max && bytes < maxBytes && !this.#empty) {
       const next = this.#events[this.#head];
       // Let go of at once: the rest of the buffer may live on for long.
       this.#events[this.#head] = undefined;
@@ -53,6 +58,7 @@ export class EventBuffer {
       if (!next) continue;
       taken.push(next.event);
       this.#bytes -= next.bytes;
+      bytes += next.bytes;
     }
     if (this.#empty) {
       this.#events = [];
@@ -60,6 +66,14 @@ export class EventBuffer {
     }
     this.#wakeProducer?.();
     return taken;
+  }
+
+  /** Resolves when there is an event to take, or once `signal` is aborted. */
+  async filled(signal: AbortSignal): Promise<void> {
+    while (this.#empty && !signal.aborted) {
+      await untilAborted(signal, (wake) => (this.#wakeConsumer = wake));
+      this.#wakeConsumer = undefined;
+    }
   }
 
   get #empty(): boolean {

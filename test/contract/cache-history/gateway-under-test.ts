@@ -6,6 +6,7 @@ import {
   type Clock,
   formatKind,
   type Logger,
+  messageOf,
   silentLogger,
   silentMetrics,
 } from '../../../src/core/index.ts';
@@ -67,6 +68,8 @@ export class GatewayUnderTest {
   readonly recovery: Recovery;
   readonly term = randomUUID();
   alive = true;
+  /** Handlers that failed, and wakeups that could not be delivered: in these histories there are none. */
+  readonly failures: string[] = [];
   /** The queue and all that is durable has been looked at once. */
   ready = false;
   readonly #setup: Setup;
@@ -93,6 +96,7 @@ export class GatewayUnderTest {
       metrics: silentMetrics,
       checkpoint,
     };
+    const failed = (error: unknown): void => void this.failures.push(messageOf(error));
     const client = new ApiClient(credentials);
     this.informers = kinds.map((resource) => {
       const prefix = prefixOf(keyPrefix, resource);
@@ -109,6 +113,8 @@ export class GatewayUnderTest {
         viewAt,
         term: this.term,
         onForeignTerm: (foreign) => void this.#checkTerm(foreign),
+        onHandlerError: (_, error) => failed(error),
+        onUndeliverable: (_, error) => failed(error),
       });
     });
     this.controller = new Controller({
@@ -138,6 +144,8 @@ export class GatewayUnderTest {
       registryKey: `{${keyPrefix}:v1:model}:gateway`,
       informers: () => this.informers,
       controllers: () => (this.ready ? [this.controller] : []),
+      term: this.term,
+      onForeignTerm: (foreign) => void this.#checkTerm(foreign),
       nothingInFlight: true,
     });
   }
@@ -206,8 +214,8 @@ export class GatewayUnderTest {
   }
 
   async #checkTerm(view: View): Promise<void> {
-    const term = await view.term().catch(() => undefined);
-    if (term !== undefined && term !== this.term) this.kill();
+    const state = await view.state().catch(() => undefined);
+    if (state?.term !== undefined && state.term !== this.term) this.kill();
   }
 }
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LookupWakeup, Wakeup } from '../../../src/gateway/cache/change.ts';
 import { resolveLookup } from '../../../src/gateway/cache/lookup.ts';
-import { type Chunk, View } from '../../../src/gateway/cache/view.ts';
+import { type Chunk, type OutboxEntry, View } from '../../../src/gateway/cache/view.ts';
 import { viewKeys } from '../../../src/contract/index.ts';
 import type { MakeView } from './gateway-under-test.ts';
 
@@ -9,15 +9,17 @@ type Parts = Parameters<MakeView>[0];
 
 /** No outbox: wakeups are kept in the gateway's memory until the relay takes them. */
 class WithoutOutbox extends View {
-  readonly #waiting: { id: string; wakeup: Wakeup }[] = [];
+  readonly #waiting: OutboxEntry[] = [];
   #count = 0;
 
   override async apply(chunk: Chunk): Promise<void> {
     await super.apply({ ...chunk, wakeups: [] });
-    for (const wakeup of chunk.wakeups) this.#waiting.push({ id: String((this.#count += 1)), wakeup });
+    for (const wakeup of chunk.wakeups) {
+      this.#waiting.push({ id: String((this.#count += 1)), controller: wakeup.controller, wakeup });
+    }
   }
 
-  override outbox(count: number): Promise<{ id: string; wakeup: Wakeup }[]> {
+  override outbox(count: number): Promise<OutboxEntry[]> {
     return Promise.resolve(this.#waiting.slice(0, count));
   }
 

@@ -293,6 +293,9 @@ class Play {
     // It may die, or be held up, in the middle.
     await Promise.race([gateway.recovery.check(gateway.signal), sleep(100)]);
     if (!gateway.recovery.healthy) return ['the gateway is not healthy'];
+    const waitsFor = gateway.recovery.waitsFor(gateway.controller);
+    if (waitsFor !== undefined) return [waitsFor];
+    if (gateway.failures.length > 0) return gateway.failures;
     const found: string[] = [];
     for (const kind of kinds) found.push(...(await this.#viewDifferences(kind)));
     const world = kinds.map((kind) => this.#server.objects(kind));

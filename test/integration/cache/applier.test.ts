@@ -166,7 +166,9 @@ describe('a watch', () => {
       operations: [{ kind: 'D' as const, key: 'a/x', version: '99' }],
     };
     const wakeups = [{ controller: 'pods', key: 'a/x', reasons: [] }];
-    await expect(world.view.apply({ ...apply, users: [], wakeups })).rejects.toThrow('taken by another gateway');
+    await expect(world.view.apply({ ...apply, users: [], failed: [], wakeups })).rejects.toThrow(
+      'taken by another gateway',
+    );
     expect(await world.dump()).toEqual(before);
     await world.view.take('term');
   });

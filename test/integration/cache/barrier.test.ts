@@ -5,7 +5,7 @@ import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { Barriers } from '../../../src/gateway/dispatch/barrier.ts';
-import { deafApplier } from '../../harness/deaf-applier.ts';
+import { applierOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
 const pods = resource('v1', 'Pod');
@@ -47,10 +47,6 @@ const wrote = (resourceVersion: string, rest: Partial<Write> = {}): Write => ({
   ...rest,
 });
 const deleted: Write = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'b', uid: 'u', deleted: true };
-
-function applierOf(view: View): Applier {
-  return deafApplier(view);
-}
 
 async function list(view: View, version: string, ...objects: KubernetesObject[]): Promise<void> {
   await (view === podView ? applier : applierOf(view)).apply([

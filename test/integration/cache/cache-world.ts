@@ -9,8 +9,8 @@ import {
   silentMetrics,
 } from '../../../src/core/index.ts';
 import { decodeEntry, viewKeys, viewPrefix } from '../../../src/contract/index.ts';
-import { Applier } from '../../../src/gateway/cache/applier.ts';
-import type { ChangeHandler, KeyWakeup } from '../../../src/gateway/cache/change.ts';
+import type { Applier } from '../../../src/gateway/cache/applier.ts';
+import type { KeyWakeup } from '../../../src/gateway/cache/change.ts';
 import type { Redis } from '../../../src/gateway/cache/redis.ts';
 import { Relay } from '../../../src/gateway/cache/relay.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
@@ -18,6 +18,7 @@ import { enqueueMapped, enqueueObject, EventSource } from '../../../src/gateway/
 import { KeyScope } from '../../../src/gateway/handlers/key-scope.ts';
 import { ownerMapper } from '../../../src/gateway/handlers/mapper.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
+import { applierOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
 export const pods = resource('v1', 'Pod');
@@ -193,15 +194,10 @@ export class CacheWorld {
     const source = new EventSource(pods);
     // Any view: keys of one are wherever it holds their namespace.
     const scopeOf = (resource: Resource): KeyScope => new KeyScope(resource, {}, [this.view]);
-    const handlers = [
-      enqueueObject('pods', source, scopeOf(pods)),
-      enqueueMapped('replicasets', source, ownerMapper('controller', scopeOf(replicaSets))),
-    ];
-    const handler: ChangeHandler = {
-      needsOld: (object, old) => handlers.some((each) => each.needsOld(object, old)),
-      handle: (change) => handlers.flatMap((each) => each.handle(change)),
-    };
-    return new Applier({ view: this.view, handler, users: () => [], metrics: silentMetrics, checkpoint: noCheckpoint });
+    return applierOf(this.view, {
+      pods: enqueueObject('pods', source, scopeOf(pods)),
+      replicasets: enqueueMapped('replicasets', source, ownerMapper('controller', scopeOf(replicaSets))),
+    });
   }
 
   /** The process is gone: its successor goes on from what Redis holds. */
@@ -227,7 +223,11 @@ export class CacheWorld {
     };
     const before = await this.#redis.xlen(this.#keys.outbox);
     const viewAt = () => this.view;
-    await new Relay({ view: this.view, viewAt, enqueue, logger: silentLogger, checkpoint: noCheckpoint }).drained();
+    const onUndeliverable = (_: string, error: unknown): never => {
+      throw error;
+    };
+    const quiet = { logger: silentLogger, metrics: silentMetrics, checkpoint: noCheckpoint };
+    await new Relay({ view: this.view, viewAt, enqueue, onUndeliverable, ...quiet }).drained();
     expect(await this.#redis.xlen(this.#keys.outbox)).toBe(crash ? before : 0);
   }
 

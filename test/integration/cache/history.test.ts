@@ -223,7 +223,7 @@ class History {
     ];
     const wakeups = [{ controller: 'pods', key: 'a/one', reasons: [] }];
     await expect(
-      view.apply({ version: '999999', incomparable: false, operations, users: [], wakeups }),
+      view.apply({ version: '999999', incomparable: false, operations, users: [], failed: [], wakeups }),
     ).rejects.toThrow(ForeignTermError);
     expect(await this.#world.dump()).toEqual(before);
     await view.take('term');

@@ -17,7 +17,7 @@ import { ReaderUsers } from '../../../src/gateway/cache/reader-users.ts';
 import { connectRedis } from '../../../src/gateway/cache/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
-import { deafApplier } from '../../harness/deaf-applier.ts';
+import { applierOf } from '../../harness/applier.ts';
 import { eventually } from '../../harness/eventually.ts';
 
 const pods = resource('v1', 'Pod');
@@ -84,7 +84,7 @@ describe('the Redis users of functions', () => {
     await view.take('term');
     const metadata = { ...KEY, uid: 'u', resourceVersion: '1' };
     const object: KubernetesObject = { apiVersion: kind.apiVersion, kind: kind.kind, metadata };
-    await deafApplier(view).apply([
+    await applierOf(view).apply([
       { kind: 'init', timeWentBackwards: false },
       { kind: 'listed', object },
       { kind: 'init-done', version: '2', list: 0 },

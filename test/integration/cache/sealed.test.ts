@@ -7,7 +7,7 @@ import { type CacheKey, KeyRing } from '../../../src/contract/node/key-ring.ts';
 import { ViewReader } from '../../../src/contract/node/view-reader.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
 import { ForeignTermError, View } from '../../../src/gateway/cache/view.ts';
-import { deafApplier } from '../../harness/deaf-applier.ts';
+import { applierOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
 const secrets = resource('v1', 'Secret');
@@ -43,7 +43,7 @@ describe('an encrypted view', () => {
 
   async function fill(view: View, count = COUNT): Promise<void> {
     await view.reseal();
-    const applier = deafApplier(view);
+    const applier = applierOf(view);
     await applier.apply([
       { kind: 'init', timeWentBackwards: false },
       ...Array.from({ length: count }, (_, at) => ({ kind: 'listed' as const, object: secret(at) })),

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
-import { type KubernetesObject, noCheckpoint, resource, silentMetrics } from '../../../src/core/index.ts';
+import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { type Selection, viewKeys, viewPrefix } from '../../../src/contract/index.ts';
 import { ObjectCodec } from '../../../src/contract/node/codec.ts';
 import { KeyRing } from '../../../src/contract/node/key-ring.ts';
-import { Applier } from '../../../src/gateway/cache/applier.ts';
+import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import { backfill } from '../../../src/gateway/cache/backfill.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
-import { deaf } from '../../harness/deaf-applier.ts';
+import { applierOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
 const pods = resource('v1', 'Pod');
@@ -33,8 +33,7 @@ describe('a list whose objects nobody looks at', () => {
   const open = async (keyRing?: KeyRing): Promise<void> => {
     const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: pods, settings: 's' });
     view = new View(redis, pods, { prefix }, new ObjectCodec({ prefix, keyRing }));
-    const rest = { handler: deaf, users: () => [], metrics: silentMetrics, checkpoint: noCheckpoint };
-    applier = new Applier({ view, ...rest });
+    applier = applierOf(view);
     applier.setIndexes([APP]);
     await view.take('term');
     await view.setIndexes([APP]);

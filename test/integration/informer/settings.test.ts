@@ -253,6 +253,8 @@ describe('what is cached is a setting', () => {
       enqueue: async () => {},
       term: 'term',
       onForeignTerm: () => {},
+      onHandlerError: () => {},
+      onUndeliverable: () => {},
       clock: systemClock,
       logger: silentLogger,
       metrics: silentMetrics,

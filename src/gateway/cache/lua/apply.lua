@@ -11,7 +11,8 @@
 -- ARGV[4] '1' when versions cannot be compared with those stored (the server's data went back in time)
 -- ARGV[5] a new incarnation, when this ends a list of data that went back in time; else ''
 -- ARGV[6] the users whose handlers have heard of these operations, a line each
--- ARGV[7] number of operations, then four each: 'S' key entry object | 'D' key version ''
+-- ARGV[7] the users among them whose handlers have failed, a line each: they have missed something
+-- ARGV[8] number of operations, then four each: 'S' key entry object | 'D' key version ''
 -- then    number of wakeups, then four each: controller, key or '', lookup (JSON) or '', reasons (JSON)
 --
 -- Answer: number of operations that changed the view, or -1 when the term is another's and nothing was done.
@@ -46,7 +47,7 @@ local function each(indexes, command, key)
 end
 
 -- Who heard of the changes so far and does not hear of these has missed something, and starts over when it is back.
-if tonumber(ARGV[7]) > 0 then
+if tonumber(ARGV[8]) > 0 then
   local before = redis.call('HGET', view, 'users')
   if before ~= users then
     for user in string.gmatch(before or '', '[^\n]+') do
@@ -58,9 +59,13 @@ if tonumber(ARGV[7]) > 0 then
   end
 end
 
+for user in string.gmatch(ARGV[7], '[^\n]+') do
+  redis.call('HINCRBY', view, 'missed:' .. user, 1)
+end
+
 local changed = 0
-local at = 8
-for _ = 1, tonumber(ARGV[7]) do
+local at = 9
+for _ = 1, tonumber(ARGV[8]) do
   local kind, key, entry, object = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   at = at + 4
   local stored = redis.call('HGET', entries, key)

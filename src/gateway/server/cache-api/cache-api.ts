@@ -88,7 +88,7 @@ export class CacheApi {
     const kind = this.#authorize(info, claims, user);
     if (request.method !== 'GET') throw methodNotAllowed();
     if (info.verb === 'watch') throw watchNotSupported(info);
-    if (!available()) throw unavailable('the cache is being checked');
+    if (!available() || !kind.views.every(({ checked }) => checked())) throw unavailable('the cache is being checked');
     const { namespaced } = kind.resource;
     if (info.tooLong || (namespaced ? info.name !== undefined && !info.namespace : !ownPath(info))) {
       throw noSuchResource();

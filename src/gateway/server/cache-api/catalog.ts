@@ -7,6 +7,8 @@ export interface ReadableView {
   readonly view: View;
   /** Make the view's version move soon. */
   readonly requestProgress: () => void;
+  /** Whether it lacks nothing that may have been lost. */
+  readonly checked: () => boolean;
 }
 
 /** A kind that the cache API serves, and the views that hold it: one, or one for each cached namespace, in their order. */

@@ -139,6 +139,9 @@ export const tooManyRequests = (message: string, retryAfterSeconds = 1): Refusal
     retryAfterSeconds,
   });
 
+/** The object exists, and the gateway cannot handle it. */
+export const keptOut = (message: string): Refusal => new Refusal({ code: 500, reason: 'InternalError', message });
+
 export const unavailable = (message: string): Refusal =>
   new Refusal({
     code: 503,

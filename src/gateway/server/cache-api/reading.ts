@@ -1,11 +1,20 @@
 import { type Clock, compareResourceVersions, formatObjectKey, type ResourceVersion } from '../../../core/index.ts';
 import type { Selection } from '../../../contract/index.ts';
+import { ObjectKeptOutError } from '../../../contract/node/codec.ts';
 import type { Found, ReadableState, ViewReader } from '../../../contract/node/view-reader.ts';
 import type { Form } from './accept.ts';
 import { type AnswerForm, answerForm, itemsOf, joined, type ListMetadata, type Piece } from './answer-form.ts';
 import type { Catalog, ReadableView, ServedKind } from './catalog.ts';
 import { encodeContinue } from './continue-token.ts';
-import { expired, HEADERS, notFound, tooLarge, tooLargeResourceVersion, tooManyRequests } from './kubernetes-status.ts';
+import {
+  expired,
+  HEADERS,
+  keptOut,
+  notFound,
+  tooLarge,
+  tooLargeResourceVersion,
+  tooManyRequests,
+} from './kubernetes-status.ts';
 import { type ListRequest, listRequest, readVersion } from './list-options.ts';
 import type { ResourceRequest } from './request-info.ts';
 
@@ -57,10 +66,15 @@ async function readOne(
 ): Promise<Found | undefined> {
   const { reader } = view.view;
   if (notOlderThan !== undefined) await readings([view], {}, notOlderThan, options);
-  // In one trip; the state is asked for first.
-  const [state, object] = await Promise.all([reader.state(), reader.get(key)]);
-  if (!state) throw initializing();
-  return object;
+  try {
+    // In one trip; the state is asked for first.
+    const [state, object] = await Promise.all([reader.state(), reader.get(key)]);
+    if (!state) throw initializing();
+    return object;
+  } catch (error) {
+    if (error instanceof ObjectKeptOutError) throw keptOut(error.message);
+    throw error;
+  }
 }
 
 /** @throws Refusal */
@@ -79,8 +93,8 @@ export async function readList(asked: Asked, options: ReadingOptions): Promise<R
   }
   // Of all pages that of the first: what it promises holds for each of them.
   const version = wanted.continue?.version ?? oldest(found.map(({ state }) => state.version));
-  const list: List = { readings: found, wanted, version, incarnations, form };
-  return wanted.limit === undefined ? whole(list, options) : page(list, wanted.limit, options);
+  const list: List = { readings: found, wanted, version, incarnations, form, keptOut: [] };
+  return wanted.limit === undefined ? all(list, options) : page(list, wanted.limit, options);
 }
 
 interface List {
@@ -89,6 +103,8 @@ interface List {
   readonly version: ResourceVersion;
   readonly incarnations: string;
   readonly form: AnswerForm;
+  /** Objects of the list that are kept out of the cache, as far as it has been read. */
+  readonly keptOut: { readonly key: string; readonly reason: string }[];
 }
 
 async function page(list: List, asked: number, options: ReadingOptions): Promise<Response> {
@@ -102,7 +118,10 @@ async function page(list: List, asked: number, options: ReadingOptions): Promise
   }
   const last = items.length > limit ? items[limit - 1]?.key : undefined;
   items.length = Math.min(items.length, limit);
-  return body(wholeOf(list.form, items, { resourceVersion: list.version, ...(await more(list, selection, last)) }));
+  // The next page tells of those behind the last.
+  const left = list.keptOut.filter(({ key }) => last === undefined || key <= last);
+  const metadata = { resourceVersion: list.version, ...(await more(list, selection, last)) };
+  return whole({ ...list, keptOut: left }, items, metadata);
 }
 
 async function more(list: List, selection: Selection, last: string | undefined): Promise<Partial<ListMetadata>> {
@@ -115,7 +134,7 @@ async function more(list: List, selection: Selection, last: string | undefined):
   return { ...next, remainingItemCount: counts.reduce((sum, count) => sum + count, 0) };
 }
 
-async function whole(list: List, { listLimit }: ReadingOptions): Promise<Response> {
+async function all(list: List, { listLimit }: ReadingOptions): Promise<Response> {
   const { selection, continue: from } = list.wanted;
   const counts = await Promise.all(
     list.readings.map(({ reader, state }) => reader.count(selection, state, from?.after ?? '')),
@@ -128,7 +147,7 @@ async function whole(list: List, { listLimit }: ReadingOptions): Promise<Respons
   if (count > WHOLE) return body(stream(list, metadata));
   const items: Found[] = [];
   for await (const batch of select(list)) items.push(...batch);
-  return body(wholeOf(list.form, items, metadata));
+  return whole(list, items, metadata);
 }
 
 /** As it is read, a batch at a time, when the client takes it. A failure in the middle cuts the connection. */
@@ -155,18 +174,30 @@ async function* parts(list: List, metadata: ListMetadata): AsyncGenerator<Piece[
     yield [separator, ...itemsOf(form, batch)];
     separator = ',';
   }
-  yield [form.tail];
+  yield [tailOf(list)];
 }
 
-async function* select({ readings: views, wanted, form: { verbatim } }: List, first?: number): AsyncGenerator<Found[]> {
+/**
+ * A list that leaves out objects names them behind its items. Clients of Kubernetes pass over a field that they do not know, and kubectl
+ * shows the Warning.
+ */
+function tailOf({ form, keptOut: left }: List): string {
+  return left.length === 0 ? form.tail : `],"keptOut":${JSON.stringify(left)}${form.tail.slice(1)}`;
+}
+
+async function* select(list: List, first?: number): AsyncGenerator<Found[]> {
+  const { wanted, form } = list;
   const after = wanted.continue?.after ?? '';
-  for (const { reader, state } of views) {
-    yield* reader.select(wanted.selection, { state, after, verbatim, ...(first === undefined ? {} : { first }) });
-  }
+  const onKeptOut = ({ key, reason }: ObjectKeptOutError): void => void list.keptOut.push({ key, reason });
+  const options = { after, verbatim: form.verbatim, onKeptOut, ...(first === undefined ? {} : { first }) };
+  for (const { reader, state } of list.readings) yield* reader.select(wanted.selection, { state, ...options });
 }
 
-function wholeOf(form: AnswerForm, items: readonly Found[], metadata: ListMetadata): Uint8Array<ArrayBuffer> {
-  return joined([form.head(metadata), ...itemsOf(form, items), form.tail]);
+function whole(list: List, items: readonly Found[], metadata: ListMetadata): Response {
+  const { form, keptOut: left } = list;
+  const content = joined([form.head(metadata), ...itemsOf(form, items), tailOf(list)]);
+  if (left.length === 0) return body(content);
+  return body(content, { warning: `299 - "${left.length} objects of this list are kept out of the cache"` });
 }
 
 /** The views, once each is complete and at least as new as asked for. @throws Refusal 429, 504 */
@@ -215,6 +246,9 @@ function formOf({ form, kind, query, catalog }: Asked, { clock }: ReadingOptions
   return answerForm(form, kind, { catalog, includeObject: query.get('includeObject') ?? '', nowMs: clock.now() });
 }
 
-function body(content: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>): Response {
-  return new Response(content, { headers: { ...HEADERS, 'content-type': 'application/json' } });
+function body(
+  content: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>,
+  headers: Readonly<Record<string, string>> = {},
+): Response {
+  return new Response(content, { headers: { ...HEADERS, ...headers, 'content-type': 'application/json' } });
 }

@@ -1,0 +1,82 @@
+import type { KubernetesObject } from '../../core/index.ts';
+import type { ObjectEntry } from '../../contract/index.ts';
+import type { Change, ChangeHandler, Wakeup } from './change.ts';
+import { TimeSlice } from './time-slice.ts';
+
+/** Told when a handler has thrown: the change that its controller has missed. */
+export type OnHandlerError = (user: string, error: unknown, change: KubernetesObject) => void;
+
+/** Controllers that hear of a piece of changes. */
+export interface Hearing {
+  /** All of them, in order. */
+  readonly users: readonly string[];
+  /** Those whose handlers have failed. */
+  readonly failed: readonly string[];
+}
+
+/**
+ * Everything that hears of a view's changes, by the controller on whose behalf. What one controller's handlers do wrong costs that
+ * controller alone: it misses the change, the view counts that with the very script that applies the change, and the controller gets all
+ * its keys later (`Controller.ensureInitial`).
+ */
+export class ChangeHandlers {
+  readonly #byUser = new Map<string, readonly ChangeHandler[]>();
+  readonly #onError: OnHandlerError;
+  /** As they were when the piece under way began. */
+  #hearing: readonly (readonly [user: string, handlers: readonly ChangeHandler[]])[] = [];
+  #failed = new Set<string>();
+
+  constructor(onError: OnHandlerError) {
+    this.#onError = onError;
+  }
+
+  set(user: string, handlers: readonly ChangeHandler[]): void {
+    this.#byUser.set(user, handlers);
+  }
+
+  delete(user: string): void {
+    this.#byUser.delete(user);
+  }
+
+  /** Begins a piece of changes that is applied as one. @returns who hears of it, and who has missed some of it, asked at its end. */
+  begin(): () => Hearing {
+    this.#hearing = [...this.#byUser];
+    this.#failed = new Set();
+    return () => ({ users: this.#hearing.map(([user]) => user).toSorted(), failed: [...this.#failed] });
+  }
+
+  /** Whether a handler has to see the object as it was. */
+  needsOld(object: KubernetesObject, old: ObjectEntry): boolean {
+    // All are asked: one that throws must not answer for the others.
+    return (
+      this.#hearing.filter(([user, handlers]) => {
+        try {
+          return handlers.some((handler) => handler.needsOld(object, old));
+        } catch (error) {
+          this.#fail(user, error, object);
+          return false;
+        }
+      }).length > 0
+    );
+  }
+
+  /** The keys that a change wakes. Gives way to other work between controllers when they take long. */
+  async handle(change: Change): Promise<Wakeup[]> {
+    const slice = new TimeSlice();
+    const wakeups: Wakeup[] = [];
+    for (const [user, handlers] of this.#hearing) {
+      try {
+        for (const handler of handlers) wakeups.push(...handler.handle(change));
+      } catch (error) {
+        this.#fail(user, error, change.object);
+      }
+      if (slice.isOver) await slice.next();
+    }
+    return wakeups;
+  }
+
+  #fail(user: string, error: unknown, object: KubernetesObject): void {
+    this.#failed.add(user);
+    this.#onError(user, error, object);
+  }
+}

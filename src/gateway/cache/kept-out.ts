@@ -1,0 +1,46 @@
+import type { KubernetesObject, ObjectMeta } from '../../core/index.ts';
+import type { SentObject } from '../reflector/watch-event.ts';
+
+/**
+ * Levels of lists and objects within each other. Kubernetes' own kinds have some 30; the apiserver takes 10,000 in a custom resource, and
+ * what recurses in Node.js ends between 3,000 and 8,000, in Python at 1,000.
+ */
+export const MAX_DEPTH = 256;
+/** Characters of an object's JSON. etcd takes 1.5 MiB by default; all objects of a chunk travel in one command to Redis. */
+export const MAX_LENGTH = 8 * 1024 * 1024;
+
+/** Why an object cannot be handled; undefined when it can. */
+export function unhandledReason({ object, json }: SentObject): string | undefined {
+  if (json !== undefined && json.length > MAX_LENGTH) return `it has more than ${MAX_LENGTH} characters`;
+  return isDeeper(object, MAX_DEPTH) ? `it is nested more than ${MAX_DEPTH} levels deep` : undefined;
+}
+
+/** Looks no deeper than that, so it does not run out of stack itself. */
+function isDeeper(value: object, levels: number): boolean {
+  if (levels === 0) return true;
+  for (const each of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) {
+    if (typeof each === 'object' && each !== null && isDeeper(each, levels - 1)) return true;
+  }
+  return false;
+}
+
+/** The fields of metadata whose form the apiserver enforces for each kind: none of them is deep. */
+const FIELDS = [
+  'name',
+  'namespace',
+  'uid',
+  'resourceVersion',
+  'generation',
+  'creationTimestamp',
+  'deletionTimestamp',
+  'labels',
+  'annotations',
+  'finalizers',
+  'ownerReferences',
+] as const satisfies readonly (keyof ObjectMeta)[];
+
+/** An object with nothing but its kind and its metadata: what handlers and readers hear of one that cannot be handled. */
+export function metadataOf({ apiVersion, kind, metadata }: KubernetesObject): KubernetesObject {
+  const kept = FIELDS.filter((field) => metadata[field] !== undefined).map((field) => [field, metadata[field]]);
+  return { apiVersion, kind, metadata: Object.fromEntries(kept) as ObjectMeta };
+}

@@ -1,0 +1,69 @@
+import { type Clock, type Logger, type Metrics } from '../../core/index.ts';
+import { HandlerError } from '../cache/change.ts';
+
+export interface HandlerFailuresOptions {
+  readonly controller: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+/** After the last failure the keys wait so long: at first, and at most, doubling when the handlers fail again. */
+const WAIT_MS = [5000, 300_000] as const;
+/** Without a failure for so long, the next one is the first again. */
+const FORGET_MS = 600_000;
+/** A failure is shown for so long at least. */
+const SHOWN_MS = 30_000;
+/** Between two lines in the log. */
+const QUIET_MS = 60_000;
+
+/**
+ * Failures of one controller's own handlers: the changes that they were about are missed, and the controller is owed all its keys. It
+ * gets them once nothing has failed for a while, since a handler that fails at each event would otherwise cost all keys at each.
+ */
+export class HandlerFailures {
+  readonly #options: HandlerFailuresOptions;
+  #message: string | undefined;
+  #atMs = -Infinity;
+  #waitMs = 0;
+  #toldAtMs = -Infinity;
+
+  constructor(options: HandlerFailuresOptions) {
+    this.#options = options;
+  }
+
+  /** @param place whose change it was, as a log line and a condition may name it: `v1/Pod shop/web`. */
+  record(error: unknown, place?: string): void {
+    const { clock, controller, logger, metrics } = this.#options;
+    const now = clock.now();
+    metrics.count('levelhook_handler_failures_total', { controller });
+    if (now - this.#atMs > FORGET_MS) this.#waitMs = 0;
+    // Failures of one bad time count once.
+    if (now - this.#atMs >= this.#waitMs) this.#waitMs = Math.min(Math.max(this.#waitMs * 2, WAIT_MS[0]), WAIT_MS[1]);
+    this.#atMs = now;
+    this.#message = `${reasonOf(error)}${place === undefined ? '' : ` (${place})`}`;
+    if (now - this.#toldAtMs < QUIET_MS) return;
+    this.#toldAtMs = now;
+    logger.warn(
+      { controller, reason: this.#message, waitMs: this.#waitMs },
+      'events are missed, since the handlers of a controller fail: it gets all its keys once they work',
+    );
+  }
+
+  /** Whether the keys that are owed have to wait still. */
+  get isRecent(): boolean {
+    return this.#options.clock.now() - this.#atMs < this.#waitMs;
+  }
+
+  /** What failed lately, for a condition; undefined when nothing did. */
+  get notReady(): string | undefined {
+    const shownMs = Math.max(this.#waitMs, SHOWN_MS);
+    return this.#options.clock.now() - this.#atMs < shownMs ? this.#message : undefined;
+  }
+}
+
+/** Of an error that was not made for it the kind alone: its message may quote what an object holds. */
+function reasonOf(error: unknown): string {
+  if (error instanceof HandlerError) return error.message;
+  return error instanceof Error ? `its handlers failed (${error.name})` : 'its handlers failed';
+}
