@@ -74,13 +74,14 @@ for _ = 1, tonumber(ARGV[8]) do
   if kind == 'S' then
     local new_version, new_indexes = split(entry)
     if not stored or incomparable or newer(new_version, stored_version) then
-      redis.call('HSET', objects, key, object)
-      redis.call('HSET', entries, key, entry)
-      if not stored then redis.call('ZADD', order, 0, key) end
+      -- First what an object's own values may make fail: without its entry the object is not there yet, and may come again.
       if stored_indexes ~= new_indexes then
         each(stored_indexes, 'SREM', key)
         each(new_indexes, 'SADD', key)
       end
+      redis.call('HSET', objects, key, object)
+      redis.call('HSET', entries, key, entry)
+      if not stored then redis.call('ZADD', order, 0, key) end
       changed = changed + 1
     end
   elseif stored and (incomparable or not newer(stored_version, entry)) then

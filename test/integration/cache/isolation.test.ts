@@ -1,0 +1,278 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { type KubernetesObject, noCheckpoint, resource, silentLogger, silentMetrics } from '../../../src/core/index.ts';
+import { viewKeys, viewPrefix } from '../../../src/contract/index.ts';
+import { ObjectCodec } from '../../../src/contract/node/codec.ts';
+import { KeyRing } from '../../../src/contract/node/key-ring.ts';
+import { RedisReader } from '../../../src/function/node/redis-reader.ts';
+import { Applier } from '../../../src/gateway/cache/applier.ts';
+import { backfill } from '../../../src/gateway/cache/backfill.ts';
+import type { ChangeHandler, KeyWakeup } from '../../../src/gateway/cache/change.ts';
+import { ChangeHandlers } from '../../../src/gateway/cache/change-handlers.ts';
+import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
+import { isDataError } from '../../../src/gateway/cache/redis-errors.ts';
+import { Relay } from '../../../src/gateway/cache/relay.ts';
+import { ForeignTermError, View } from '../../../src/gateway/cache/view.ts';
+import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
+import { uniqueName } from '../../harness/levelhook.ts';
+
+const things = resource('example.com/v1', 'Thing');
+type Thing = KubernetesObject & { spec?: unknown };
+
+const thing = (name: string, version: number, more: Partial<Thing> = {}): Thing => ({
+  apiVersion: 'example.com/v1',
+  kind: 'Thing',
+  metadata: { namespace: 'a', name, uid: `u-${name}`, resourceVersion: String(version) },
+  ...more,
+});
+
+/** The text of an object that is nested so deep that no recursion writes or reads it. */
+function deepText(name: string, version: number): string {
+  const levels = 5000;
+  const text = JSON.stringify(thing(name, version));
+  return `${text.slice(0, -1)},"spec":${'{"a":['.repeat(levels / 2)}${']}'.repeat(levels / 2)}}`;
+}
+const deep = (name: string, version: number): Thing => JSON.parse(deepText(name, version)) as Thing;
+
+/** Wakes the object's own key; fails at objects of this name. */
+const waking = (controller: string, failsAt?: string): ChangeHandler => ({
+  needsOld: () => false,
+  handle: ({ object }) => {
+    if (object.metadata.name === failsAt) throw new TypeError('data of an object is not for a log');
+    return [{ controller, key: `a/${object.metadata.name}`, reasons: [] }];
+  },
+});
+
+describe('a view that several controllers share', () => {
+  let redis: Redis;
+  let view: View;
+  let failures: { user: string; name: string }[];
+  let handlers: ChangeHandlers;
+  let applier: Applier;
+  let lists = 0;
+
+  beforeAll(async () => {
+    redis = await connectRedis(inject('redisUrl'));
+  });
+  afterAll(() => redis.disconnect());
+  beforeEach(async () => {
+    await open();
+  });
+
+  async function open(codec?: (prefix: string) => ObjectCodec): Promise<void> {
+    const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: things, settings: 's' });
+    view = new View(redis, things, { prefix }, codec?.(prefix));
+    await view.take('term');
+    failures = [];
+    lists = 0;
+    handlers = new ChangeHandlers((user, _, { metadata }) => void failures.push({ user, name: metadata.name }));
+    applier = new Applier({ view, handlers, logger: silentLogger, metrics: silentMetrics, checkpoint: noCheckpoint });
+    await list();
+  }
+
+  async function list(...objects: KubernetesObject[]): Promise<void> {
+    const version = String((lists += 10));
+    await applier.apply([
+      { kind: 'init', timeWentBackwards: false },
+      ...objects.map((object) => ({ kind: 'listed' as const, object })),
+      { kind: 'init-done', version, list: 0 },
+    ]);
+  }
+
+  const changed = (...objects: KubernetesObject[]): WatchEvent[] =>
+    objects.map((object) => ({ kind: 'changed', object }));
+  const deepChange = (version: number): WatchEvent[] => [
+    { kind: 'changed', object: deep('deep', version), json: deepText('deep', version) },
+  ];
+  const outbox = async (): Promise<string[]> =>
+    (await view.outbox(100)).map(({ controller, wakeup }) => `${controller} ${(wakeup as KeyWakeup).key}`);
+
+  describe('when the handlers of one fail', () => {
+    beforeEach(() => {
+      handlers.set('fine', [waking('fine')]);
+      handlers.set('failing', [waking('failing', 'bad')]);
+    });
+
+    it('gives the others their wakeups, and counts what the one has missed with the change itself', async () => {
+      await applier.apply(changed(thing('good', 11), thing('bad', 12), thing('good', 13)));
+      expect(await outbox()).toEqual(['fine a/good', 'failing a/good', 'fine a/bad']);
+      expect(failures).toEqual([{ user: 'failing', name: 'bad' }]);
+      expect([await view.missedBy('fine'), await view.missedBy('failing')]).toEqual(['', '1']);
+      expect((await view.state()).version).toBe('13');
+    });
+
+    it('counts each time anew, so that none is taken for one that was made up for', async () => {
+      for (const version of [11, 12, 13]) await applier.apply(changed(thing('bad', version)));
+      expect([await view.missedBy('fine'), await view.missedBy('failing')]).toEqual(['', '3']);
+    });
+
+    it('deletes and lists what they fail at, too', async () => {
+      await applier.apply(changed(thing('bad', 11)));
+      await list(thing('good', 9));
+      expect((await outbox()).filter((each) => each.startsWith('fine'))).toEqual([
+        'fine a/bad',
+        'fine a/good',
+        'fine a/bad',
+      ]);
+      expect(await view.objects(['a/bad'])).toEqual([undefined]);
+      expect(await view.missedBy('failing')).toBe('2');
+    });
+  });
+
+  describe('with an object that cannot be handled', () => {
+    const index = 'field:spec.a' as const;
+    const reader = () => new RedisReader(redis, { views: { 'example.com/v1/Thing': [view.location] } });
+
+    it('keeps it out, tells readers of it, and holds all the others', async () => {
+      applier.setIndexes([index]);
+      handlers.set('fine', [waking('fine')]);
+      // By a list it comes as a value, by a watch as text.
+      await list(thing('one', 8), deep('listed', 9));
+      await applier.apply([...changed(thing('two', 11)), ...deepChange(12), ...changed(thing('three', 13))]);
+      expect((await view.state()).version).toBe('13');
+      expect(await view.keptOutCount()).toBe(2);
+      expect(await outbox()).toEqual(['one', 'listed', 'two', 'deep', 'three'].map((name) => `fine a/${name}`));
+      const found = await reader().list(things);
+      expect(found.items.map(({ metadata }) => metadata.name)).toEqual(['one', 'three', 'two']);
+      const reason = 'it is nested more than 256 levels deep';
+      expect(found.keptOut).toEqual([
+        { key: 'a/deep', reason },
+        { key: 'a/listed', reason },
+      ]);
+      await expect(reader().get(things, { namespace: 'a', name: 'deep' })).rejects.toThrow(
+        `the object a/deep is kept out of the cache: ${reason}`,
+      );
+      expect((await reader().list(things, { namespace: 'other' })).keptOut).toBeUndefined();
+    });
+
+    it('shows it again once it can be handled, and forgets it when it is deleted', async () => {
+      await applier.apply(deepChange(12));
+      await backfill(view, ['label:app'], new AbortController().signal);
+      expect(await view.keptOutCount()).toBe(1);
+      await applier.apply(changed(thing('deep', 14)));
+      expect(await view.keptOutCount()).toBe(0);
+      expect(await reader().get(things, { namespace: 'a', name: 'deep' })).toEqual(thing('deep', 14));
+      await applier.apply(deepChange(15));
+      await applier.apply([{ kind: 'deleted', object: deep('deep', 16) }]);
+      expect([await view.keptOutCount(), await view.size()]).toEqual([0, 0]);
+    });
+
+    it('keeps the mark encrypted where objects are, also under a new key', async () => {
+      const [old, fresh] = ['old', 'new'].map((id) => ({ id, bytes: randomBytes(32) }));
+      if (!old || !fresh) throw new Error('there are no keys');
+      await open((prefix) => new ObjectCodec({ prefix, keyRing: new KeyRing([old]) }));
+      await applier.apply(deepChange(12));
+      const { prefix } = view.location;
+      const again = new View(
+        redis,
+        things,
+        { prefix },
+        new ObjectCodec({ prefix, keyRing: new KeyRing([fresh, old]) }),
+      );
+      await again.take('term');
+      await again.reseal();
+      expect(await again.objects(['a/deep'])).toMatchObject([{ metadata: { name: 'deep', uid: 'u-deep' } }]);
+      const [stored] = Object.values(await redis.hgetallBuffer(viewKeys(prefix).objects));
+      expect(stored?.toString('latin1', 0, 5)).toBe('e\u0003new');
+      expect(stored?.includes('deep')).toBe(false);
+    });
+
+    it('goes on event by event where Redis refuses what one of them holds', async () => {
+      applier.setIndexes(['label:app', index]);
+      const { prefix } = view.location;
+      // Not what any object can do; but if one could, it would look like this.
+      await redis.set(`${viewKeys(prefix).indexPrefix}field:spec.a=poison`, 'a string');
+      const poisoned = thing('poisoned', 12, { spec: { a: 'poison' } });
+      const events = changed(thing('two', 11), poisoned, thing('three', 13));
+      const error = await applier.apply(events).catch((reason: unknown) => reason);
+      expect(isDataError(error), String(error)).toBe(true);
+      expect(await applier.applyEach(events)).toBe('applied');
+      const found = await reader().list(things);
+      expect(found.items.map(({ metadata }) => metadata.name)).toEqual(['three', 'two']);
+      expect(found.keptOut).toEqual([{ key: 'a/poisoned', reason: 'it cannot be written' }]);
+      expect((await view.state()).version).toBe('13');
+    });
+  });
+
+  describe('relays its outbox', () => {
+    const lost: string[] = [];
+    const relay = (fails: Readonly<Record<string, unknown>>, queued: string[]): Relay =>
+      new Relay({
+        view,
+        viewAt: () => view,
+        enqueue: async (wakeups) => {
+          const failed = new Map(Object.entries(fails));
+          for (const { controller, key } of wakeups) if (!failed.has(controller)) queued.push(`${controller} ${key}`);
+          return { absent: [], failed };
+        },
+        onUndeliverable: (controller) => void lost.push(controller),
+        logger: silentLogger,
+        metrics: silentMetrics,
+        checkpoint: noCheckpoint,
+      });
+
+    beforeEach(async () => {
+      lost.length = 0;
+      for (const user of ['first', 'second', 'third']) handlers.set(user, [waking(user)]);
+      await applier.apply(changed(thing('x', 11)));
+    });
+
+    it('past an entry that cannot be read, whose controller is owed its keys', async () => {
+      await redis.xadd(viewKeys(view.location.prefix).outbox, '*', 'c', 'second', 'k', '', 'l', '{', 'r', '[]');
+      await applier.apply(changed(thing('y', 12)));
+      const queued: string[] = [];
+      await relay({}, queued).drained();
+      expect(queued.toSorted()).toEqual([
+        'first a/x',
+        'first a/y',
+        'second a/x',
+        'second a/y',
+        'third a/x',
+        'third a/y',
+      ]);
+      expect([await outbox(), lost, await view.missedBy('second')]).toEqual([[], ['second'], '1']);
+    });
+
+    it('past a controller that cannot take its wakeups for what they are', async () => {
+      const queued: string[] = [];
+      await relay({ second: new TypeError('no key') }, queued).drained();
+      expect(queued).toEqual(['first a/x', 'third a/x']);
+      expect([await outbox(), lost, await view.missedBy('second')]).toEqual([[], ['second'], '1']);
+    });
+
+    it('past one whose queue cannot take them now, which has them later', async () => {
+      const queued: string[] = [];
+      await relay({ second: new Error('Connection is closed.') }, queued).drained();
+      // More than a batch, so that what is kept does not stand in the way of what follows.
+      const many = Array.from({ length: 600 }, (_, at) => thing(`n${at}`, 100 + at));
+      await applier.apply(changed(...many));
+      await relay({ second: new Error('Connection is closed.') }, queued).drained();
+      expect([queued.length, queued.filter((each) => each.startsWith('second')).length]).toEqual([2 + 1200, 0]);
+      expect([lost, await view.missedBy('second')]).toEqual([[], '']);
+      const later: string[] = [];
+      await relay({}, later).drained();
+      expect([later.length, await outbox()]).toEqual([601, []]);
+    });
+  });
+
+  it('is changed in no way by a gateway that it no longer belongs to', async () => {
+    const keys = viewKeys(view.location.prefix);
+    const other = new View(redis, things, view.location);
+    await other.take('another');
+    const before = await redis.hgetall(keys.view);
+    const writes = [
+      () => view.setIndexes(['label:app']),
+      () => view.renew('run'),
+      () => view.noteMissed('user'),
+      () => view.beginBackwards(),
+      () => view.retake(),
+      () => applier.apply(changed(thing('x', 11))),
+    ];
+    for (const write of writes) await expect(write()).rejects.toThrow(ForeignTermError);
+    expect(await redis.hgetall(keys.view)).toEqual(before);
+    // A term that is lost with all else is written again, and only by its last writer.
+    await redis.hdel(keys.view, 'term');
+    await view.retake();
+    expect((await view.state()).term).toBe('term');
+  });
+});

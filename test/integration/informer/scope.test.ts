@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { type KubernetesObject, resource } from '../../../src/core/index.ts';
+import type { Cluster } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { type Observer, startObserver } from '../../harness/observer.ts';
+import { Started } from '../../harness/started.ts';
+import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
+
+const namespace = uniqueName('scope');
+const group = `${namespace}.example.com`;
+const definitions = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
+const inNamespaces = resource(`${group}/v1`, 'Thing');
+const inCluster = resource(`${group}/v1`, 'Thing', { namespaced: false });
+const started = new Started();
+let cluster: Cluster;
+let configured: Observer;
+let declared: Observer;
+let gateway: { url: string };
+
+beforeAll(async () => {
+  cluster = await started.cluster(inject('kubeconfig'), namespace);
+  await installReconcileFunctions(cluster);
+  started.add(() => cluster.delete(definitions, { name: `things.${group}` }));
+  await define('Namespaced');
+  const tenant = await new Tenant(cluster, namespace).create();
+  await tenant.allowEverywhere(namespace, [{ apiGroups: [group], resources: ['things'] }]);
+  started.add(() => tenant.denyEverywhere(namespace));
+  const setting: Setting = {
+    ...createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') }),
+    secret: tenant.secret,
+  };
+  const observe = async (name: string): Promise<Observer> =>
+    started.keep(await startObserver(setting, { name, for: inNamespaces }));
+  [configured, declared] = [await observe('configured'), await observe('declared')];
+  await tenant.declare('declared', {
+    endpoint: { url: declared.url },
+    for: { apiVersion: `${group}/v1`, kind: 'Thing' },
+  });
+  const settings = settingsFor([namespace], [declared.url]);
+  gateway = started.keep(await startGateway(setting, [configured.url], settings));
+  await untilReady(gateway.url);
+}, 120_000);
+
+afterAll(() => started.stop());
+
+async function define(scope: 'Namespaced' | 'Cluster'): Promise<void> {
+  const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
+  await cluster.create(definitions, {
+    metadata: { name: `things.${group}` },
+    spec: {
+      group,
+      scope,
+      names: { kind: 'Thing', plural: 'things', singular: 'thing', listKind: 'ThingList' },
+      versions: [{ name: 'v1', served: true, storage: true, schema }],
+    },
+  });
+}
+
+async function create(metadata: { name: string; namespace?: string }): Promise<KubernetesObject> {
+  const of = metadata.namespace === undefined ? inCluster : inNamespaces;
+  return eventually(async () => cluster.create(of, { metadata }), 30_000);
+}
+
+const untilSeen = (key: string): Promise<void> =>
+  eventually(async () => {
+    for (const observer of [configured, declared]) expect(observer.seen({ key }), observer.name).not.toEqual([]);
+  }, 90_000);
+
+test(
+  'a definition that comes back with another scope is followed, without a restart',
+  { timeout: 240_000 },
+  async () => {
+    await create({ namespace, name: 'before' });
+    await untilSeen(`${namespace}/before`);
+    await cluster.delete(definitions, { name: `things.${group}` });
+    await eventually(
+      async () => expect(await cluster.get(definitions, { name: `things.${group}` })).toBeUndefined(),
+      30_000,
+    );
+    await define('Cluster');
+    await create({ name: 'afterwards' });
+    await untilSeen('afterwards');
+    await create({ name: 'one-more' });
+    await untilSeen('one-more');
+    await untilReady(gateway.url);
+  },
+);
