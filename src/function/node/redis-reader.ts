@@ -12,7 +12,7 @@ import {
 import { type CacheLocation, checkFields, type Selection } from '../../contract/index.ts';
 import { type ReadableState, ViewReader } from '../../contract/node/view-reader.ts';
 import { type CacheReader, type ListOptions, type ListResult, type OpenCache, SYNC_WAIT_MS } from '../cache-reader.ts';
-import { isSealed, oldestVersion, viewsOf } from '../cache-views.ts';
+import { canExist, isSealed, oldestVersion, viewsOf } from '../cache-views.ts';
 import { HttpReader } from '../http-reader.ts';
 import { ReaderConnection } from './reader-connection.ts';
 import { undiciFetch } from './undici-fetch.ts';
@@ -73,7 +73,7 @@ export class RedisReader implements CacheReader {
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
     // A namespace that is not cached has no objects, as far as this controller is concerned.
     const [location] = viewsOf(this.#location, resource, key.namespace);
-    if (!location) return undefined;
+    if (!location || !canExist(resource, key)) return undefined;
     const view = new ViewReader(this.#redis, location.prefix);
     const [state, object] = await Promise.all([view.state(), view.get(formatObjectKey(key))]);
     if (state) return object?.decode() as T | undefined;
