@@ -92,23 +92,24 @@ export function apiserverContract(name: string, world: () => ApiserverWorld): vo
         const patch: Patch = { type: 'merge', body: { metadata: { labels: { a: 'b' } } } };
         const before = world().apiserver.requests.length;
         for (const refused of [
-          api().delete(ConfigMap, key),
-          api().delete(ConfigMap, { namespace: wrong, name: 'kept' }),
-          api().deleteCollection(ConfigMap, { namespace: wrong }),
-          api().get(ConfigMap, key),
-          api().list(ConfigMap, { namespace: wrong }),
-          api().replace(ConfigMap, object),
-          api().replace(ConfigMap, object, 'status'),
-          api().patch(ConfigMap, key, patch),
-          api().apply(ConfigMap, object, { fieldManager: 'test' }),
-          api().getScale(ReplicaSet, key),
-          api().setScale(ReplicaSet, key, 0),
-          api().evict(object),
-          ensureFinalizer(api(), ConfigMap, object, 'example.com/a'),
-          removeFinalizer(api(), ConfigMap, { ...object, metadata: { ...object.metadata, finalizers: ['a'] } }, 'a'),
-          api().create(ConfigMap, { metadata: { namespace: wrong, name: 'new' } }),
+          () => api().delete(ConfigMap, key),
+          () => api().delete(ConfigMap, { namespace: wrong, name: 'kept' }),
+          () => api().deleteCollection(ConfigMap, { namespace: wrong }),
+          () => api().get(ConfigMap, key),
+          () => api().list(ConfigMap, { namespace: wrong }),
+          () => api().replace(ConfigMap, object),
+          () => api().replace(ConfigMap, object, 'status'),
+          () => api().patch(ConfigMap, key, patch),
+          () => api().apply(ConfigMap, object, { fieldManager: 'test' }),
+          () => api().getScale(ReplicaSet, key),
+          () => api().setScale(ReplicaSet, key, 0),
+          () => api().evict(object),
+          () => ensureFinalizer(api(), ConfigMap, object, 'example.com/a'),
+          () =>
+            removeFinalizer(api(), ConfigMap, { ...object, metadata: { ...object.metadata, finalizers: ['a'] } }, 'a'),
+          () => api().create(ConfigMap, { metadata: { namespace: wrong, name: 'new' } }),
         ])
-          await expect(refused).rejects.toThrow(TypeError);
+          await expect(refused()).rejects.toThrow(TypeError);
         expect(world().apiserver.requests).toHaveLength(before);
         expect((await api().get(Namespace, { name: namespace }))?.metadata.deletionTimestamp).toBeUndefined();
         expect(await api().get(ConfigMap, { namespace, name: 'kept' })).toBeDefined();
