@@ -20,12 +20,12 @@ const label63 = 'a'.repeat(63);
 /** By apimachinery's and apiextensions-apiserver's own rules, of which each case is one. */
 describe.each<[string, (text: unknown) => boolean, valid: unknown[], wrong: unknown[]]>([
   ['a namespace', isNamespace, ['a', '0', 'kube-system', label63], ['A', 'a.b', '-a', 'a-', `${label63}a`]],
-  ['a DNS subdomain', isDnsSubdomain, ['apps', 'a.b-c.0'], ['a..b', '.a', 'a.', 'A.b', `${'a.'.repeat(127)}`]],
+  ['a DNS subdomain', isDnsSubdomain, ['apps', 'a.b-c.0'], ['a..b', '.a', 'a.', 'A.b', 'a.'.repeat(127)]],
   ['a version', isDns1035Label, ['v1', 'v1alpha1', label63], ['1', 'V1', 'v1.2', `${label63}a`]],
   [
     'an API version',
     isApiVersion,
-    ['v1', 'apps/v1', 'a.example.com/v1beta1', `${`${'a.'.repeat(126)}a`}/${label63}`],
+    ['v1', 'apps/v1', 'a.example.com/v1beta1', `${'a.'.repeat(126)}a/${label63}`],
     ['apps/v1/x', '/v1', 'apps/', 'apps/./v1', '../v1', 'apps//v1', 'mine.example.com/../../api/v1', 'a/%2e%2e', 'V1'],
   ],
   ['a kind', isKind, ['Pod', 'pod', 'API-Thing', 'X0'], ['0Pod', 'Po/d', 'P.d', 'Pod-', `${label63}a`]],

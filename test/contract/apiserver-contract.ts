@@ -125,6 +125,32 @@ export function apiserverContract(name: string, world: () => ApiserverWorld): vo
       expect(await api().get(ConfigMap, { namespace, name: 'kept' })).toBeDefined();
     });
 
+    it('of fields may be any: one called __proto__ is kept by each kind of patch', async () => {
+      const { namespace } = world();
+      const data = (text: string) =>
+        JSON.parse(`{"__proto__": "${text}", "constructor": "${text}"}`) as Record<string, string>;
+      const { metadata } = await configMap({}, data('0'));
+      const at = { namespace, name: metadata.name };
+      const body = (text: string) => ({ data: data(text) });
+      const entries = (object: { data?: object }) =>
+        Object.entries(object.data ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1));
+      const expected = (text: string) => [
+        ['__proto__', text],
+        ['constructor', text],
+      ];
+      expect(entries(await api().patch(ConfigMap, at, { type: 'merge', body: body('1') }))).toEqual(expected('1'));
+      expect(entries(await api().patch(ConfigMap, at, { type: 'strategic', body: body('2') }))).toEqual(expected('2'));
+      const operations = ['__proto__', 'constructor'].map((name) => ({
+        op: 'replace',
+        path: `/data/${name}`,
+        value: '3',
+      }));
+      expect(entries(await api().patch(ConfigMap, at, { type: 'json', body: operations }))).toEqual(expected('3'));
+      const applied = { metadata: at, ...body('4') };
+      expect(entries(await api().apply(ConfigMap, applied, { fieldManager: 'x', force: true }))).toEqual(expected('4'));
+      expect(Object.prototype).not.toHaveProperty('data');
+    });
+
     it.each(['..', 'a/b', 'a%b'])('that no path can hold are refused for new objects: %j', async (wrong) => {
       const { namespace } = world();
       await expect(api().create(ConfigMap, { metadata: { namespace, name: wrong } })).rejects.toEqual(code(422));
