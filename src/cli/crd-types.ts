@@ -1,19 +1,18 @@
 import { compile } from 'json-schema-to-typescript';
 import { z } from 'zod';
 import { messageOf, UserError } from '../core/index.ts';
-
-const dns = z.string().regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/);
+import { dns1035Label, dnsSubdomain } from '../contract/name-schema.ts';
 
 const definitionSchema = z.object({
   apiVersion: z.literal('apiextensions.k8s.io/v1'),
   kind: z.literal('CustomResourceDefinition'),
   spec: z.object({
-    group: dns,
+    group: dnsSubdomain,
     scope: z.enum(['Namespaced', 'Cluster']),
-    names: z.object({ kind: z.string().regex(/^[A-Z][A-Za-z0-9]*$/), plural: dns }),
+    names: z.object({ kind: z.string().regex(/^[A-Z][A-Za-z0-9]*$/), plural: dns1035Label }),
     versions: z.array(
       z.object({
-        name: z.string().regex(/^[a-z0-9]+$/),
+        name: dns1035Label,
         served: z.boolean(),
         schema: z.object({ openAPIV3Schema: z.record(z.string(), z.unknown()) }).exactOptional(),
       }),

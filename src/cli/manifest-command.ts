@@ -1,5 +1,5 @@
 import { stringify } from 'yaml';
-import { messageOf, UserError } from '../core/index.ts';
+import { isDnsSubdomain, isNamespace, messageOf, shown, UserError } from '../core/index.ts';
 import { importSecret } from '../contract/index.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../gateway/apiserver/credentials.ts';
@@ -29,6 +29,9 @@ export async function manifestCommand(url: string, options: ManifestCommandOptio
   if (signingSecrets.length === 0)
     throw new UserError('LEVELHOOK_SIGNING_SECRETS is not set: a function answers signed questions only.');
   if (!URL.canParse(url)) throw new UserError(`"${url}" is no URL of a function.`);
+  checkName('--namespace', namespace, isNamespace);
+  checkName('--service-account', options.serviceAccount, isDnsSubdomain);
+  checkName('--secret', options.secret, isDnsSubdomain);
   const description = await described(url, signingSecrets);
   const resources = await discovered(kubeconfig, kindsOf(description));
   const { serviceAccount = description.name, secret = `${description.name}-signing` } = options;
@@ -37,6 +40,11 @@ export async function manifestCommand(url: string, options: ManifestCommandOptio
   process.stdout.write(`# The secret that the function has is to be in the cluster, too:
 #   kubectl -n ${namespace} create secret generic ${secret} --from-literal=secrets="$LEVELHOOK_SIGNING_SECRETS"
 ${manifests.map((each) => stringify(each)).join('---\n')}`);
+}
+
+function checkName(option: string, text: string | undefined, is: (text: unknown) => boolean): void {
+  if (text === undefined || is(text)) return;
+  throw new UserError(`${option}: ${shown(text)} is no name that it can have.`);
 }
 
 async function described(url: string, secrets: readonly string[]) {
@@ -71,6 +79,7 @@ async function discovered(kubeconfig: string | undefined, kinds: ReturnType<type
 
 function serviceOf(text: string): { name: string; port: number | string } {
   const [name = '', port = '', ...more] = text.split(':');
-  if (!name || !port || more.length > 0) throw new UserError(`--service ${text} must be a name, a colon and a port.`);
+  if (!isNamespace(name) || !port || more.length > 0)
+    throw new UserError(`--service ${text} must be a name, a colon and a port.`);
   return { name, port: /^[0-9]+$/.test(port) ? Number(port) : port };
 }

@@ -1,4 +1,4 @@
-import { formatObjectKey, messageOf, parseObjectKey, UserError } from '../core/index.ts';
+import { formatObjectKey, isNamespace, messageOf, parseObjectKey, shown, UserError } from '../core/index.ts';
 import type { Hold, KeyPage, KeyStatus } from '../gateway/workqueue/work-queue.ts';
 import { describeKey, describePage, describeQueues, type QueueSummary } from './queue-text.ts';
 
@@ -29,7 +29,10 @@ export async function listCommand(
 
 /** `levelhook queue get`: everything about one key. */
 export async function getCommand(controller: string, key: string, options: GatewayAddress): Promise<void> {
-  const answer = await ask<KeyStatus>(options, `${pathOf(controller)}/keys/${keyOf(key)}`);
+  const answer = await ask<KeyStatus>(
+    options,
+    `${pathOf(controller)}/keys/${keyOf(key).split('/').map(encodeURIComponent).join('/')}`,
+  );
   print(options, answer, describeKey(answer, Date.now()));
 }
 
@@ -55,6 +58,7 @@ export async function pauseCommand(
   controller: string,
   options: GatewayAddress & { namespace?: string },
 ): Promise<void> {
+  checkNamespace(options.namespace);
   const scope = options.namespace === undefined ? 'controller' : `namespace/${options.namespace}`;
   const answer = await ask<{ holds: Hold[] }>(options, `${pathOf(controller)}/${verb}`, { scope });
   const paused = answer.holds.map((hold) => hold.scope).join(', ') || 'nothing';
@@ -64,8 +68,14 @@ export async function pauseCommand(
 function selectionOf(keys: readonly string[], { namespace, all }: Selection): object {
   const given = [keys.length > 0, namespace !== undefined, all === true].filter(Boolean).length;
   if (given !== 1) throw new UserError('Say which dead letters: some keys, --namespace <name>, or --all.');
+  checkNamespace(namespace);
   if (namespace !== undefined) return { namespace };
   return all ? { all } : { keys: keys.map(keyOf) };
+}
+
+function checkNamespace(namespace: string | undefined): void {
+  if (namespace === undefined || isNamespace(namespace)) return;
+  throw new UserError(`--namespace: ${shown(namespace)} is not the name of a namespace`);
 }
 
 function keyOf(text: string): string {

@@ -1,4 +1,4 @@
-import { systemClock, UserError } from '../core/index.ts';
+import { isFormattedKind, isNamespace, shown, systemClock, UserError } from '../core/index.ts';
 import { type CacheScope, gatewayKeys } from '../contract/index.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../gateway/apiserver/credentials.ts';
@@ -24,6 +24,12 @@ export interface TokenOptions {
 export async function tokenCommand({ kubeconfig, kinds, namespaces, minutes, name }: TokenOptions): Promise<void> {
   // With one it could be taken for a ReconcileFunction, whose tokens end with its rights.
   if (name.includes('.')) throw new UserError(`--name ${name} must not hold a dot.`);
+  const wrongKind = kinds.find((kind) => !isFormattedKind(kind));
+  if (wrongKind !== undefined) throw new UserError(`--kinds: ${shown(wrongKind)} is no kind, such as v1/Pod.`);
+  const wrongNamespace = namespaces.find((namespace) => !isNamespace(namespace));
+  if (wrongNamespace !== undefined) {
+    throw new UserError(`--namespaces: ${shown(wrongNamespace)} is not the name of a namespace.`);
+  }
   const config = readConfig(process.env, kubeconfig === undefined ? {} : { kubeconfig });
   const clusterId = config.clusterId ?? (await identityOf(config.kubeconfig));
   const redis = await connectRedis(config.redisUrl);

@@ -1,10 +1,12 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
-import { ApiError, messageOf, UserError } from '../core/index.ts';
+import { ApiError, messageOf, resource, resourcePath, UserError } from '../core/index.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../gateway/apiserver/credentials.ts';
 import { type Definition, parseDefinition, TYPES_HEADER, typesOf } from './crd-types.ts';
+
+const DEFINITION = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 
 export interface TypesOptions {
   readonly kubeconfig?: string;
@@ -73,10 +75,11 @@ async function fromCluster(kubeconfig: string | undefined): Promise<Definition[]
   const credentials = await loadCredentials(kubeconfig);
   const client = new ApiClient(credentials);
   try {
-    const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
-    const { items } = await client.json<{ items: { metadata: { name: string } }[] }>({ path });
+    const { items } = await client.json<{ items: { metadata: { name: string } }[] }>({
+      path: resourcePath(DEFINITION),
+    });
     // Items of a list are without their kind.
-    const type = { apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition' };
+    const type = { apiVersion: DEFINITION.apiVersion, kind: DEFINITION.kind };
     return items.map((item) => parseDefinition({ ...type, ...item }, `${client.server}, ${item.metadata.name},`));
   } catch (error) {
     if (error instanceof UserError) throw error;

@@ -1,9 +1,18 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { KubernetesObject, OwnerReference } from '../core/index.ts';
-import { decodeEntry, encodeEntry, indexEntriesOf, viewKeys, viewPrefix } from './cache-layout.ts';
+import {
+  decodeEntry,
+  encodeEntry,
+  indexEntriesOf,
+  indexValues,
+  isIndexSpec,
+  viewKeys,
+  viewPrefix,
+} from './cache-layout.ts';
 
 const line = fc.stringMatching(/^[^\n]+$/);
+const uid = fc.stringMatching(/^[!-~]{1,128}$/);
 const owner = (uid: string, controller?: boolean): OwnerReference => ({
   apiVersion: 'apps/v1',
   kind: 'ReplicaSet',
@@ -27,13 +36,29 @@ describe('an entry', () => {
   it('is the same after it was written and read', () => {
     const entry = fc.record({
       resourceVersion: fc.bigInt({ min: 1n }).map(String),
-      uid: line,
+      uid,
       terminating: fc.boolean(),
       indexEntries: fc.array(line),
     });
     fc.assert(
       fc.property(entry, (given) => {
         expect(decodeEntry(encodeEntry(given))).toEqual(given);
+      }),
+    );
+  });
+
+  it('keeps its lines, whatever stands in them', () => {
+    const entry = fc.record({
+      uid: fc.string(),
+      indexEntries: fc.array(fc.string({ unit: fc.constantFrom('a', '\n') })),
+    });
+    fc.assert(
+      fc.property(entry, (given) => {
+        const read = decodeEntry(encodeEntry({ resourceVersion: '1', terminating: false, ...given }));
+        expect(read.resourceVersion).toBe('1');
+        expect([given.uid, '']).toContain(read.uid);
+        expect(read.terminating).toBe(false);
+        expect(given.indexEntries).toEqual(expect.arrayContaining([...read.indexEntries]));
       }),
     );
   });
@@ -83,5 +108,76 @@ describe('the keys of a view', () => {
       { ...scope, settings: 't' },
     ];
     expect(new Set(others.map(viewPrefix)).size).toBe(others.length);
+  });
+});
+
+describe('the values of a declared index', () => {
+  const labelled = (metadata: object, more: object = {}): KubernetesObject => ({
+    ...object('a'),
+    ...more,
+    metadata: { ...object('a').metadata, ...metadata },
+  });
+  const parsed = (text: string): Record<string, string> => JSON.parse(text) as Record<string, string>;
+
+  it.each(['constructor', 'toString', '__proto__', 'hasOwnProperty'])('are own properties only: %s', (name) => {
+    const without = labelled({ labels: { app: 'web' }, annotations: {} }, { spec: {} });
+    const specs = [`label:${name}`, `annotation:${name}`, `field:spec.${name}`, `field:${name}.name`] as const;
+    for (const spec of specs) expect(indexValues(without, spec)).toEqual([]);
+    expect(indexEntriesOf(without, specs)).toEqual(['namespace:a', 'orphan:a']);
+    const one = parsed(`{"${name}": "x"}`);
+    const having = labelled({ labels: one, annotations: one }, { spec: one });
+    for (const spec of specs.slice(0, 3)) expect(indexValues(having, spec)).toEqual(['x']);
+  });
+
+  it('are the texts, numbers and booleans at a path, through lists, each once and in their order', () => {
+    const given = labelled(
+      {},
+      { spec: { refs: [{ name: 'a' }, [{ name: ['b', 1] }], { name: 'a' }, null, 5, { name: {} }, { name: true }] } },
+    );
+    expect(indexValues(given, 'field:spec.refs.name')).toEqual(['a', 'b', '1', 'true']);
+  });
+
+  it('are found in what is nested deeper than the stack', () => {
+    let [list, record]: unknown[] = ['x', 'x'];
+    for (let depth = 0; depth < 100_000; depth += 1) [list, record] = [[list], { a: record }];
+    expect(indexValues(labelled({}, { list }), 'field:list')).toEqual(['x']);
+    expect(indexValues(labelled({}, { record }), `field:record${'.a'.repeat(200)}`)).toEqual([]);
+  });
+
+  it('are none of labels that are no text', () => {
+    expect(indexValues(labelled({ labels: { a: {} } }), 'label:a')).toEqual([]);
+  });
+
+  it('become one line each, whatever they are', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (value) => {
+        const [, , entry = ''] = indexEntriesOf(labelled({ labels: { a: `${value}\n\ud800` } }), ['label:a']);
+        expect(entry).toMatch(/^label:a=[^\n]+$/);
+      }),
+    );
+  });
+
+  it('are those of a spec that names a path or a key, and of no other text', () => {
+    for (const spec of ['field:spec.a', 'label:constructor', 'annotation:a.b/C']) expect(isIndexSpec(spec)).toBe(true);
+    for (const text of [
+      '',
+      'label:',
+      'field:a\nb',
+      'label:__proto__',
+      'annotation:a\nb',
+      'constructor:a',
+      '__proto__:a',
+      `field:${'x'.repeat(600)}`,
+    ])
+      expect(isIndexSpec(text)).toBe(false);
+  });
+});
+
+describe('an owner whose UID is none', () => {
+  it.each(['a\nnamespace:victim', 'a b', 'x'.repeat(200), ''])('writes no entry: %j', (uid) => {
+    const entries = indexEntriesOf(object('a', [owner(uid, true)]));
+    expect(entries).toEqual(['namespace:a']);
+    const entry = encodeEntry({ resourceVersion: '5', uid, terminating: false, indexEntries: ['a\nb', ...entries] });
+    expect(decodeEntry(entry)).toEqual({ resourceVersion: '5', uid: '', terminating: false, indexEntries: entries });
   });
 });

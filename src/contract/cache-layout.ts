@@ -1,4 +1,13 @@
-import { formatKind, type GroupVersionKind, type KubernetesObject, controllerOf } from '../core/index.ts';
+import {
+  controllerOf,
+  formatKind,
+  type GroupVersionKind,
+  isFieldPath,
+  isLabelKey,
+  isUid,
+  type KubernetesObject,
+  ownValue,
+} from '../core/index.ts';
 
 /**
  * The cache's key layout in Redis, version 1. The gateway writes these keys, and nobody else does; readers derive them
@@ -77,8 +86,15 @@ export const KEPT_OUT_INDEX = 'kept-out';
  */
 export type IndexSpec = `field:${string}` | `label:${string}` | `annotation:${string}`;
 
+export function isIndexSpec(text: string): text is IndexSpec {
+  const colon = text.indexOf(':');
+  const is = { field: isFieldPath, label: isLabelKey, annotation: isLabelKey };
+  return ownValue(is, text.slice(0, colon))?.(text.slice(colon + 1)) ?? false;
+}
+
 /** The entry of a declared index under one value. Values are escaped: entries are kept line by line. */
-export const declaredIndex = (spec: IndexSpec, value: string): string => `${spec}=${encodeURIComponent(value)}`;
+export const declaredIndex = (spec: IndexSpec, value: string): string =>
+  `${spec}=${encodeURIComponent(value.toWellFormed())}`;
 
 /** The values under which an object stands in a declared index, each once; none when it has no such field. */
 export function indexValues(object: KubernetesObject, spec: IndexSpec): string[] {
@@ -87,22 +103,40 @@ export function indexValues(object: KubernetesObject, spec: IndexSpec): string[]
   const { labels, annotations } = object.metadata;
   switch (spec.slice(0, colon)) {
     case 'label':
-      return labels?.[name] === undefined ? [] : [labels[name]];
+      return scalars([ownValue(labels, name)]);
     case 'annotation':
-      return annotations?.[name] === undefined ? [] : [annotations[name]];
+      return scalars([ownValue(annotations, name)]);
     default:
-      return [...new Set(valuesAt(object, name.split('.')))];
+      return scalars(valuesAt(object, name));
   }
 }
 
-function valuesAt(value: unknown, path: readonly string[]): string[] {
-  if (Array.isArray(value)) return value.flatMap((each) => valuesAt(each, path));
-  const [name, ...rest] = path;
-  if (name === undefined) {
-    return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? [String(value)] : [];
+function scalars(values: readonly unknown[]): string[] {
+  const found = values.filter((value) => ['string', 'number', 'boolean'].includes(typeof value));
+  return [...new Set(found.map(String))];
+}
+
+/** What is at a path in an object: of a list on the way, or at its end, what each of its items has there. */
+export function valuesAt(object: unknown, path: string): unknown[] {
+  let values = itemsOf([object]);
+  for (const name of path.split('.')) {
+    values = itemsOf(
+      values.map((value) => (typeof value === 'object' ? ownValue(value as Record<string, unknown>, name) : undefined)),
+    );
   }
-  if (typeof value !== 'object' || value === null) return [];
-  return valuesAt((value as Record<string, unknown>)[name], rest);
+  return values;
+}
+
+/** Values, and in the place of a list its items. In a loop: an object may hold a list in a list ten thousand times over. */
+function itemsOf(values: readonly unknown[]): unknown[] {
+  const found: unknown[] = [];
+  const left = values.toReversed();
+  while (left.length > 0) {
+    const value = left.pop();
+    if (!Array.isArray(value)) found.push(value);
+    else for (let at = value.length - 1; at >= 0; at -= 1) left.push(value[at]);
+  }
+  return found;
 }
 
 /** The index entries of an object, `name:value`. The applier keeps the SETs in step with them. */
@@ -110,7 +144,8 @@ export function indexEntriesOf(object: KubernetesObject, declared: readonly Inde
   const { namespace } = object.metadata;
   const owner = controllerOf(object);
   const entries = namespace ? [namespaceIndex(namespace)] : [];
-  if (owner) entries.push(controllerIndex(owner.uid));
+  // The apiserver takes any text for the UID of an owner; one that is none is that of nobody.
+  if (owner) entries.push(...(isUid(owner.uid) ? [controllerIndex(owner.uid)] : []));
   else if (namespace) entries.push(orphanIndex(namespace));
   for (const spec of declared) {
     for (const value of indexValues(object, spec)) entries.push(declaredIndex(spec, value));
@@ -127,9 +162,13 @@ export interface ObjectEntry {
   readonly indexEntries: readonly string[];
 }
 
-/** Lines: version, uid, `T` or nothing, one index entry each. The apply script reads this form too. */
-export function encodeEntry(entry: ObjectEntry): string {
-  return [entry.resourceVersion, entry.uid, entry.terminating ? 'T' : '', ...entry.indexEntries].join('\n');
+/**
+ * Lines: version, uid, `T` or nothing, one index entry each. The apply script reads this form too. What would be more than
+ * a line is left out, so that no object can write the lines of another part.
+ */
+export function encodeEntry({ resourceVersion, uid, terminating, indexEntries }: ObjectEntry): string {
+  const lines = indexEntries.filter((entry) => !entry.includes('\n'));
+  return [resourceVersion, isUid(uid) ? uid : '', terminating ? 'T' : '', ...lines].join('\n');
 }
 
 export function decodeEntry(text: string): ObjectEntry {

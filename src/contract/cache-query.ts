@@ -5,7 +5,7 @@ import {
   parseLabelSelector,
   SelectorError,
 } from '../core/index.ts';
-import type { IndexSpec } from './cache-layout.ts';
+import { type IndexSpec, isIndexSpec } from './cache-layout.ts';
 import type { Selection } from './selection.ts';
 
 /**
@@ -45,7 +45,10 @@ export function decodeSelection(query: URLSearchParams, namespace: string | unde
 }
 
 function decodeIndex(text: string): { spec: IndexSpec; value: string } {
-  const found = /^((?:field|label|annotation):[^=]+)=(.*)$/s.exec(text);
-  if (!found) throw new SelectorError(`${INDEX} must be field:PATH=VALUE, label:KEY=VALUE or annotation:KEY=VALUE`);
-  return { spec: found[1] as IndexSpec, value: found[2] ?? '' };
+  const equals = text.indexOf('=');
+  const spec = text.slice(0, equals);
+  if (equals < 0 || !isIndexSpec(spec)) {
+    throw new SelectorError(`${INDEX} must be field:PATH=VALUE, label:KEY=VALUE or annotation:KEY=VALUE`);
+  }
+  return { spec, value: text.slice(equals + 1) };
 }

@@ -32,6 +32,20 @@ describe('a cache token', () => {
     await expect(verifyCacheToken(key, token, 1_000_000)).rejects.toThrow('made for something else');
   });
 
+  it.each([
+    { 'v1/Pod': ['..'] },
+    { 'v1/Pod': ['a/b'] },
+    { 'v1/Pod': 'all' },
+    { Pod: '*' },
+    { 'apps/../v1/Pod': '*' },
+    { ['__proto__']: '*' },
+  ])('is not read when its scope names what is no kind or no namespace: %j', async (scope) => {
+    const jwt = new SignJWT({ scope }).setProtectedHeader({ alg: 'HS256', kid: 'k1' });
+    const token = await jwt.setSubject('web').setAudience('levelhook-cache').setExpirationTime(2000).sign(secret);
+    const key = await importTokenKey('k1', secret);
+    await expect(verifyCacheToken(key, token, 1_000_000)).rejects.toThrow('made for something else');
+  });
+
   it('is good until the second in which it expires', async () => {
     const key = await importTokenKey('k1', secret);
     const token = await createCacheToken(key, claims, 0);

@@ -1,3 +1,5 @@
+import { isFormattedKind, isNamespace, ownValue } from '../core/index.ts';
+
 /**
  * The token with which a function reads the cache API: a JSON Web Token (RFC 7519) signed with HMAC-SHA256, on WebCrypto. The
  * gateway makes and checks it; to everybody else it is opaque. It names what may be read, so that each replica of the
@@ -76,7 +78,7 @@ export async function verifyCacheToken({ key }: TokenKey, token: string, nowMs: 
 
 /** Whether a scope holds a kind, in a namespace, or in all when there is none. */
 export function allows(scope: CacheScope, kind: string, namespace: string | undefined): boolean {
-  const allowed = Object.hasOwn(scope, kind) ? scope[kind] : undefined;
+  const allowed = ownValue(scope, kind);
   if (allowed === undefined) return false;
   return allowed === '*' || (namespace !== undefined && allowed.includes(namespace));
 }
@@ -120,8 +122,8 @@ function decodePart(text: string): Record<string, unknown> {
 
 function isScope(value: unknown): value is CacheScope {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
-  return Object.values(value).every(
-    (each) => each === '*' || (Array.isArray(each) && each.every((name) => typeof name === 'string')),
+  return Object.entries(value).every(
+    ([kind, each]) => isFormattedKind(kind) && (each === '*' || (Array.isArray(each) && each.every(isNamespace))),
   );
 }
 

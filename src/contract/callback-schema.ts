@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { CallbackBody } from './callback.ts';
+import { namespace, objectName } from './name-schema.ts';
 import { resultSchema } from './outcome-schema.ts';
 import { CONTRACT_VERSION } from './trigger.ts';
 
@@ -9,8 +10,8 @@ export const callbackSchema: z.ZodType<CallbackBody> = z
     version: z.literal(CONTRACT_VERSION),
     controller: z.string().min(1).describe('As in the trigger.'),
     token: z.string().describe("As in the trigger's `callback`."),
-    namespace: z.string().min(1).exactOptional().describe('As in the request; absent when it was.'),
-    name: z.string().min(1).describe('As in the request.'),
+    namespace: namespace.exactOptional().describe('As in the request; absent when it was.'),
+    name: objectName.describe('As in the request.'),
     run: z.int().min(1).describe('As in the request: the run that this is the outcome of.'),
     result: resultSchema.describe(
       'What became of it; or `accepted`: it still goes on, for `withinSeconds` from now. `writes` may be left out: the ' +

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { CONTRACT_VERSION } from './trigger.ts';
 import { MAX_CALLBACK_SECONDS } from './outcome-schema.ts';
 import type { Description } from './description.ts';
+import { dnsLabel } from './name-schema.ts';
 import { groupVersionKind, indexSpec, owned, read, reconciled, watched } from './source-schema.ts';
 
 /** Their results share one answer of 1 MiB, and one deadline. */
@@ -65,10 +66,7 @@ export const descriptionShape = {
 export const descriptionSchema: z.ZodType<Description> = z
   .object({
     version: z.literal(CONTRACT_VERSION),
-    name: z
-      .string()
-      .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a DNS label')
-      .describe('A DNS label: names the queue, the label of metrics and the field of the log.'),
+    name: dnsLabel.describe('A DNS label: names the queue, the label of metrics and the field of the log.'),
     ...descriptionShape,
   })
   .describe('What a function says of its controller, in answer to a signed GET.');

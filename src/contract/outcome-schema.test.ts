@@ -37,6 +37,11 @@ describe('outcomeSchema', () => {
     ['that fails without a message', { status: 'error' }],
     ['that is terminal without a message', { status: 'terminal' }],
     ['with a write without a UID', { status: 'done', writes: [{ ...write, uid: undefined }] }],
+    ['with a write of no API version', { status: 'done', writes: [{ ...write, apiVersion: 'v1/../apps' }] }],
+    ['with a write of no kind', { status: 'done', writes: [{ ...write, kind: 'Pod/status' }] }],
+    ['with a write in no namespace', { status: 'done', writes: [{ ...write, namespace: '..' }] }],
+    ['with a write of no name', { status: 'done', writes: [{ ...write, name: '..' }] }],
+    ['with a write whose UID is of two lines', { status: 'done', writes: [{ ...write, uid: 'a\nb' }] }],
     ['with a write that was not deleted', { status: 'done', writes: [{ ...write, deleted: false }] }],
     ['with writes that are no array', { status: 'done', writes: write }],
   ])('refuses a result %s', (_what, result) => {

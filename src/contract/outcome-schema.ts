@@ -1,15 +1,16 @@
 import { z } from 'zod';
+import { apiVersion, kind, namespace, objectName, uid } from './name-schema.ts';
 import type { OutcomeBody, RequestResult } from './outcome.ts';
 import { CONTRACT_VERSION } from './trigger.ts';
 
 const writes = z
   .array(
     z.object({
-      apiVersion: z.string(),
-      kind: z.string(),
-      namespace: z.string().exactOptional(),
-      name: z.string(),
-      uid: z.string(),
+      apiVersion,
+      kind,
+      namespace: namespace.exactOptional(),
+      name: objectName,
+      uid,
       // As `isResourceVersion` of core; a pattern, so that it appears in the published schema.
       resourceVersion: z
         .string()

@@ -5,7 +5,9 @@ import {
   fulfils,
   type GroupVersionKind,
   type KubernetesObject,
+  fieldAt,
   type LabelRequirement,
+  ownValue,
   SelectorError,
 } from '../core/index.ts';
 import {
@@ -110,7 +112,7 @@ const SELECTABLE: Readonly<Record<string, readonly string[]>> = {
 
 /** @throws SelectorError for a field that this kind cannot be selected by, with the apiserver's message */
 export function checkFields(kind: GroupVersionKind, fields: readonly FieldRequirement[]): void {
-  const more = SELECTABLE[formatKind(kind)] ?? [];
+  const more = ownValue(SELECTABLE, formatKind(kind)) ?? [];
   for (const { field } of fields) {
     if (field === 'metadata.name' || field === 'metadata.namespace' || more.includes(field)) continue;
     throw new SelectorError(
@@ -121,10 +123,8 @@ export function checkFields(kind: GroupVersionKind, fields: readonly FieldRequir
   }
 }
 
-/** Every selectable field is text, and empty when it is absent. */
+/** Every selectable field is text, and empty when it is absent. None of them is in a list. */
 function fieldValue(object: unknown, path: string): string {
-  const value = path.split('.').reduce<unknown>((at, name) => {
-    return typeof at === 'object' && at !== null ? (at as Record<string, unknown>)[name] : undefined;
-  }, object);
+  const value = fieldAt(object, path);
   return typeof value === 'string' ? value : '';
 }

@@ -1,24 +1,31 @@
 import { z } from 'zod';
 import type { LabelSelector } from '../core/index.ts';
+import { FIELD_PATH, LABEL_KEY, MAX_FIELD_PATH, MAX_LABEL_KEY, MAX_LABEL_VALUE } from '../core/names.ts';
 import type { IndexSpec } from './cache-layout.ts';
+import { apiVersion, fieldPath, kind, labelKey, namespace } from './name-schema.ts';
 import { MAX_CEL_LENGTH, MAX_PREDICATE_DEPTH, MAX_PREDICATE_NODES, type Predicate } from './source.ts';
 
-export const groupVersionKind = z.object({ apiVersion: z.string().min(1), kind: z.string().min(1) });
+export const groupVersionKind = z.object({ apiVersion, kind });
 
-export const indexSpec: z.ZodType<IndexSpec> = z.templateLiteral(
-  [z.enum(['field', 'label', 'annotation']), ':', z.string().regex(/[^\s=]+/)],
-  'must be field:, label: or annotation: and a name',
-);
+const inner = (pattern: RegExp): string => pattern.source.slice(1, -1);
 
-/** Strict: with a misspelt `matchLabels` it would select everything. */
+export const indexSpec = z
+  .string()
+  .max('field:'.length + MAX_FIELD_PATH)
+  .regex(
+    new RegExp(`^(field:${inner(FIELD_PATH)}|(label|annotation):${inner(LABEL_KEY)})$`),
+    'must be field:, label: or annotation: and a name',
+  ) as unknown as z.ZodType<IndexSpec>;
+
+/** Strict: with a misspelt `matchLabels` it would select everything. Its keys and values are looked at by `requirementsOf`. */
 export const labelSelector: z.ZodType<LabelSelector> = z.strictObject({
-  matchLabels: z.record(z.string(), z.string()).exactOptional(),
+  matchLabels: z.record(z.string().max(MAX_LABEL_KEY), z.string().max(MAX_LABEL_VALUE)).exactOptional(),
   matchExpressions: z
     .array(
       z.strictObject({
-        key: z.string(),
+        key: z.string().max(MAX_LABEL_KEY),
         operator: z.enum(['In', 'NotIn', 'Exists', 'DoesNotExist']),
-        values: z.array(z.string()).exactOptional(),
+        values: z.array(z.string().max(MAX_LABEL_VALUE)).exactOptional(),
       }),
     )
     .exactOptional(),
@@ -47,26 +54,21 @@ function predicateOf(depth: number): z.ZodType<Predicate> {
   return schema as unknown as z.ZodType<Predicate>;
 }
 
-const namespaces = z
-  .array(z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be the name of a namespace'))
-  .min(1)
-  .max(100)
-  .exactOptional();
+const namespaces = z.array(namespace).min(1).max(100).exactOptional();
 
 const source = groupVersionKind.extend({ namespaces, predicate: predicateOf(MAX_PREDICATE_DEPTH).exactOptional() });
 
 const owner = z.enum(['controller', 'any']).exactOptional();
-const name = z.string().min(1);
 
 const watchMap = z.discriminatedUnion(
   'by',
   [
     z.object({ by: z.literal('index'), index: indexSpec }),
-    z.object({ by: z.literal('selector'), path: name, orphansOnly: z.boolean().exactOptional() }),
+    z.object({ by: z.literal('selector'), path: fieldPath, orphansOnly: z.boolean().exactOptional() }),
     z.object({ by: z.literal('owner'), owner }),
-    z.object({ by: z.literal('label'), label: name }),
-    z.object({ by: z.literal('annotation'), annotation: name }),
-    z.object({ by: z.literal('field'), path: name }),
+    z.object({ by: z.literal('label'), label: labelKey }),
+    z.object({ by: z.literal('annotation'), annotation: labelKey }),
+    z.object({ by: z.literal('field'), path: fieldPath }),
     z.object({ by: z.literal('all') }),
     z.object({ by: z.literal('cel'), expression: cel }),
   ],

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { namespace, objectName } from './name-schema.ts';
 import { CONTRACT_VERSION } from './trigger.ts';
 
 /** Bounded, since it is kept with the key and sent with its trigger. */
@@ -18,8 +19,8 @@ const reason = z.object({
 });
 
 const request = z.object({
-  namespace: z.string().min(1).exactOptional().describe('Absent for a cluster-scoped object.'),
-  name: z.string().min(1),
+  namespace: namespace.exactOptional().describe('Absent for a cluster-scoped object.'),
+  name: objectName,
   attempt: z
     .int()
     .min(1)
@@ -30,7 +31,7 @@ const request = z.object({
 
 const view = z.object({
   prefix: z.string().min(1).describe("The first part of the view's keys in Redis, for the Redis reader."),
-  namespace: z.string().min(1).exactOptional().describe('The only namespace that the view holds; all when absent.'),
+  namespace: namespace.exactOptional().describe('The only namespace that the view holds; all when absent.'),
 });
 
 /**
@@ -69,7 +70,7 @@ export const triggerSchema = z
           .exactOptional()
           .describe("The bearer token for `url`: of the controller's kinds alone, valid until after the deadline."),
         sealed: z
-          .record(z.string(), z.union([z.literal('*'), z.array(z.string().min(1))]))
+          .record(z.string(), z.union([z.literal('*'), z.array(namespace)]))
           .exactOptional()
           .describe(
             'Kinds that are encrypted in Redis and so are read through the cache API alone, by `apiVersion/Kind`: ' +

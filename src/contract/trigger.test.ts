@@ -29,6 +29,10 @@ describe('decodeTrigger', () => {
     ['requests that are no array', { ...trigger, requests: trigger.requests[0] }],
     ['a request that is null', { ...trigger, requests: [null] }],
     ['a request without a name', { ...trigger, requests: [{ run: 1 }] }],
+    ['a name that is none', { ...trigger, requests: [{ name: '..', run: 1 }] }],
+    ['a name with a slash', { ...trigger, requests: [{ namespace: 'a', name: 'b/c', run: 1 }] }],
+    ['a namespace that is none', { ...trigger, requests: [{ namespace: '../a', name: 'b', run: 1 }] }],
+    ['an empty namespace', { ...trigger, requests: [{ namespace: '', name: 'b', run: 1 }] }],
     ['a request without a run', { ...trigger, requests: [...trigger.requests, { name: 'b' }] }],
   ])('refuses a trigger with %s', (_what, value) => {
     expect(() => decodeTrigger(JSON.stringify(value))).toThrow(ContractError);

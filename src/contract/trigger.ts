@@ -1,3 +1,4 @@
+import { isName, isNamespace } from '../core/index.ts';
 import type { CacheScope } from './cache-token.ts';
 
 /** The contract's version. A function refuses a trigger of another major version with 400 and says which it speaks. */
@@ -112,7 +113,12 @@ export function decodeTrigger(body: string): Trigger {
     value.cache.views !== null &&
     Array.isArray(value.requests) &&
     value.requests.length > 0 &&
-    value.requests.every((request) => typeof request?.name === 'string' && typeof request.run === 'number');
+    value.requests.every(isRequest);
   if (!complete) throw new ContractError('the trigger lacks a field that contract v1 requires');
   return value as Trigger;
+}
+
+function isRequest(value: Partial<TriggerRequest> | null): boolean {
+  const { namespace, name, run } = value ?? {};
+  return isName(name) && (namespace === undefined || isNamespace(namespace)) && typeof run === 'number';
 }

@@ -27,8 +27,33 @@ export {
   type OwnerReference,
 } from './kubernetes-object.ts';
 export { type LogFields, type Logger, silentLogger } from './logger.ts';
-export { formatObjectKey, type ObjectKey, parseObjectKey } from './object-key.ts';
-export { formatKind, type GroupVersionKind, groupOf, type Resource, resource, resourcePath } from './resource.ts';
+export { decodeObjectKey, formatObjectKey, type ObjectKey, parseObjectKey } from './object-key.ts';
+export {
+  apiVersionPath,
+  formatKind,
+  groupOf,
+  groupPath,
+  type GroupVersionKind,
+  type Resource,
+  resource,
+  resourcePath,
+  versionOf,
+} from './resource.ts';
+export {
+  fieldAt,
+  isApiVersion,
+  isDns1035Label,
+  isDnsSubdomain,
+  isFieldPath,
+  isFormattedKind,
+  isKind,
+  isLabelKey,
+  isName,
+  isNamespace,
+  isUid,
+  ownValue,
+  shown,
+} from './names.ts';
 export {
   compareResourceVersions,
   isResourceVersion,

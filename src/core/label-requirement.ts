@@ -1,4 +1,5 @@
-import { holds, labelOf, type LabelSelector } from './label-selector.ts';
+import { holds, type LabelSelector } from './label-selector.ts';
+import { isDnsSubdomain, LABEL_NAME, ownValue } from './names.ts';
 
 /** One condition of a label selector: apimachinery's `labels.Requirement`. `=` is `In` of one value, `!=` is `NotIn` of one. */
 export interface LabelRequirement {
@@ -28,7 +29,7 @@ export function fulfils(
   labels: Readonly<Record<string, string>> = {},
 ): boolean {
   return requirements.every(({ key, operator, values }) => {
-    const value = labelOf(labels, key);
+    const value = ownValue(labels, key);
     switch (operator) {
       case 'Gt':
         return value !== undefined && isInteger(value) && BigInt(value) > BigInt(values[0] ?? '');
@@ -176,9 +177,6 @@ function checked(key: string, operator: LabelRequirement['operator'], values: re
   return { key, operator, values };
 }
 
-const NAME = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
-const PREFIX = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
-
 /** Said in several messages: each function carries them in its bundle. */
 const WORDS =
   "consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
@@ -190,21 +188,21 @@ function keyTrouble(key: string): string | undefined {
   if (parts.length > 2) {
     return `a qualified name must ${WORDS}, with an optional DNS subdomain prefix and '/'`;
   }
-  if (parts.length === 2 && !(parts[0] && parts[0].length <= 253 && PREFIX.test(parts[0]))) {
+  if (parts.length === 2 && !isDnsSubdomain(parts[0])) {
     return 'prefix part must be a lowercase RFC 1123 subdomain';
   }
   if (name === '') return 'name part must be non-empty';
   if (name.length > 63) return 'name part must be no more than 63 bytes';
-  if (!NAME.test(name)) {
-    return `name part must ${WORDS} (e.g. 'MyName',  or 'my.name',  or '123-abc', ${REGEX}${NAME.source.slice(1, -1)}')`;
+  if (!LABEL_NAME.test(name)) {
+    return `name part must ${WORDS} (e.g. 'MyName',  or 'my.name',  or '123-abc', ${REGEX}${LABEL_NAME.source.slice(1, -1)}')`;
   }
   return undefined;
 }
 
 function valueTrouble(value: string): string | undefined {
   if (value.length > 63) return 'must be no more than 63 bytes';
-  if (value !== '' && !NAME.test(value)) {
-    return `a valid label must be an empty string or ${WORDS} (e.g. 'MyValue',  or 'my_value',  or '12345', ${REGEX}(${NAME.source.slice(1, -1)})?')`;
+  if (value !== '' && !LABEL_NAME.test(value)) {
+    return `a valid label must be an empty string or ${WORDS} (e.g. 'MyValue',  or 'my_value',  or '12345', ${REGEX}(${LABEL_NAME.source.slice(1, -1)})?')`;
   }
   return undefined;
 }

@@ -1,3 +1,5 @@
+import { ownValue } from './names.ts';
+
 /** `metav1.LabelSelector`: every part must match. An empty selector matches everything. */
 export interface LabelSelector {
   matchLabels?: Record<string, string>;
@@ -24,16 +26,11 @@ export function holds(operator: Operator, values: readonly string[], value: stri
   }
 }
 
-/** The value of a label. Own properties only: "constructor" is a label like any other. */
-export function labelOf(labels: Readonly<Record<string, string>>, key: string): string | undefined {
-  return Object.hasOwn(labels, key) ? labels[key] : undefined;
-}
-
 /** Whether labels match a selector, as apimachinery's `LabelSelectorAsSelector` does. */
 export function matchesLabels(selector: LabelSelector, labels: Readonly<Record<string, string>> = {}): boolean {
   const { matchLabels = {}, matchExpressions = [] } = selector;
   return (
-    Object.entries(matchLabels).every(([key, value]) => labelOf(labels, key) === value) &&
-    matchExpressions.every(({ key, operator, values = [] }) => holds(operator, values, labelOf(labels, key)))
+    Object.entries(matchLabels).every(([key, value]) => ownValue(labels, key) === value) &&
+    matchExpressions.every(({ key, operator, values = [] }) => holds(operator, values, ownValue(labels, key)))
   );
 }

@@ -1,3 +1,5 @@
+import { isName, isNamespace, shown } from './names.ts';
+
 /** The name of one object of a known kind. `namespace` is absent for a cluster-scoped object. */
 export interface ObjectKey {
   readonly namespace?: string;
@@ -9,11 +11,19 @@ export function formatObjectKey(key: ObjectKey): string {
   return key.namespace ? `${key.namespace}/${key.name}` : key.name;
 }
 
-/** The reverse of `formatObjectKey`. Throws on text with more than one slash, or an empty part. */
+/** The reverse of `formatObjectKey`; undefined for text that is the key of no object. */
+export function decodeObjectKey(text: string): ObjectKey | undefined {
+  const slash = text.indexOf('/');
+  const name = text.slice(slash + 1);
+  if (!isName(name)) return undefined;
+  if (slash < 0) return { name };
+  const namespace = text.slice(0, slash);
+  return isNamespace(namespace) ? { namespace, name } : undefined;
+}
+
+/** The reverse of `formatObjectKey`. @throws TypeError for text that is the key of no object. */
 export function parseObjectKey(text: string): ObjectKey {
-  const parts = text.split('/');
-  const [first = '', second = ''] = parts;
-  if (parts.length === 1 && first) return { name: first };
-  if (parts.length === 2 && first && second) return { namespace: first, name: second };
-  throw new TypeError(`"${text}" is not an object key: write namespace/name, or name for a cluster-scoped object`);
+  const key = decodeObjectKey(text);
+  if (key) return key;
+  throw new TypeError(`${shown(text)} is not an object key: write namespace/name, or name for a cluster-scoped object`);
 }

@@ -1,4 +1,5 @@
 import type { KubernetesObject } from './kubernetes-object.ts';
+import { isApiVersion, isDns1035Label, isDnsSubdomain, isName, isNamespace, nameOr } from './names.ts';
 
 /** What names a kind in a manifest. */
 export interface GroupVersionKind {
@@ -47,14 +48,36 @@ export function groupOf(gvk: { readonly apiVersion: string }): string {
   return slash < 0 ? '' : gvk.apiVersion.slice(0, slash);
 }
 
-/** The URL path of a resource, of a namespace of it, or of one object: `/apis/apps/v1/namespaces/x/replicasets/y`. */
+/** `v1` of `apps/v1`. */
+export function versionOf({ apiVersion }: { readonly apiVersion: string }): string {
+  return apiVersion.slice(apiVersion.indexOf('/') + 1);
+}
+
+/** The URL path of an API version, where it tells what it serves: `/api/v1`, `/apis/apps/v1`. @throws TypeError when it is none */
+export function apiVersionPath(apiVersion: string): string {
+  nameOr('API version', isApiVersion, apiVersion);
+  return `/api${apiVersion.includes('/') ? 's' : ''}/${apiVersion}`;
+}
+
+/** The URL path of an API group other than the core group: `/apis/apps`. @throws TypeError when it is none */
+export function groupPath(group: string): string {
+  return `/apis/${nameOr('API group', isDnsSubdomain, group)}`;
+}
+
+/**
+ * The URL path of a resource, of a namespace of it, or of one object: `/apis/apps/v1/namespaces/x/replicasets/y`. It leads
+ * nowhere else, whatever the parts are, and is one of an object whenever a name is given.
+ * @throws TypeError for a part that is no name of what it stands for: `..`, an empty name, a name that is undefined.
+ */
 export function resourcePath(
-  resource: Resource,
-  at: { namespace?: string | undefined; name?: string | undefined; subresource?: string | undefined } = {},
+  { apiVersion, namespaced, plural }: Resource,
+  at: { namespace?: string | undefined; name?: string; subresource?: string | undefined } = {},
 ): string {
-  const root = resource.apiVersion.includes('/') ? `/apis/${resource.apiVersion}` : `/api/${resource.apiVersion}`;
-  const namespace = resource.namespaced && at.namespace ? `/namespaces/${encodeURIComponent(at.namespace)}` : '';
-  const name = at.name ? `/${encodeURIComponent(at.name)}` : '';
-  const subresource = at.subresource ? `/${at.subresource}` : '';
-  return `${root}${namespace}/${resource.plural}${name}${subresource}`;
+  const { namespace, name, subresource } = at;
+  const path = [apiVersionPath(apiVersion)];
+  if (namespaced && namespace !== undefined) path.push('namespaces', nameOr('namespace', isNamespace, namespace));
+  path.push(nameOr('resource', isDns1035Label, plural));
+  if ('name' in at || subresource !== undefined) path.push(encodeURIComponent(nameOr('name', isName, name)));
+  if (subresource !== undefined) path.push(nameOr('subresource', isDns1035Label, subresource));
+  return path.join('/');
 }

@@ -1,6 +1,10 @@
 import {
   formatKind,
   type GroupVersionKind,
+  isName,
+  isNamespace,
+  type ObjectKey,
+  ownValue,
   type Resource,
   type ResourceVersion,
   compareResourceVersions,
@@ -8,14 +12,19 @@ import {
 import type { CacheLocation, ViewLocation } from '../contract/index.ts';
 import type { KeptOut, ListResult } from './cache-reader.ts';
 
+/** Whether there can be an object of that key: a namespaced one without a namespace would be looked for elsewhere. */
+export function canExist({ namespaced }: Resource, { namespace, name }: ObjectKey): boolean {
+  return isName(name) && (namespaced ? isNamespace(namespace) : namespace === undefined);
+}
+
 /** Whether a kind is encrypted in Redis, and so is read through the cache API alone. */
 export function isSealed(location: CacheLocation, resource: GroupVersionKind): boolean {
-  return location.sealed?.[formatKind(resource)] !== undefined;
+  return ownValue(location.sealed, formatKind(resource)) !== undefined;
 }
 
 /** Whether a kind is cached for this controller, wherever it is read. */
 export function isCached(location: CacheLocation, resource: GroupVersionKind): boolean {
-  return location.views[formatKind(resource)] !== undefined || isSealed(location, resource);
+  return ownValue(location.views, formatKind(resource)) !== undefined || isSealed(location, resource);
 }
 
 /**
@@ -28,7 +37,7 @@ export function namespacesOf(
   resource: Resource,
   namespace: string | undefined,
 ): readonly (string | undefined)[] {
-  const sealed = location.sealed?.[formatKind(resource)];
+  const sealed = ownValue(location.sealed, formatKind(resource));
   if (sealed === undefined) return viewsOf(location, resource, namespace).map((view) => view.namespace);
   if (sealed === '*') return [undefined];
   return sealed.filter((each) => namespace === undefined || each === namespace).toSorted();
@@ -47,7 +56,7 @@ export function viewsOf(
   if (isSealed(location, resource)) {
     throw new TypeError(`${formatKind(resource)} is encrypted in Redis and cannot be read there: use the HTTP reader`);
   }
-  const views = location.views[formatKind(resource)];
+  const views = ownValue(location.views, formatKind(resource));
   if (views === undefined) {
     throw new TypeError(
       `${formatKind(resource)} is not cached for this controller: name it in for, owns, watches or reads`,

@@ -1,6 +1,7 @@
 import {
   ApiError,
   formatKind,
+  isNamespace,
   type KubernetesObject,
   type ObjectKey,
   orUndefined,
@@ -22,7 +23,7 @@ import {
   type OpenCache,
   SYNC_WAIT_MS,
 } from './cache-reader.ts';
-import { isSealed, joinedLists, namespacesOf } from './cache-views.ts';
+import { canExist, isSealed, joinedLists, namespacesOf } from './cache-views.ts';
 
 export interface HttpReaderOptions {
   /** How long a read waits for a cache that is being filled for the first time, or asks for patience. Default 5000. */
@@ -70,9 +71,7 @@ export class HttpReader implements CacheReader {
 
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
     const isKept = namespacesOf(this.#location, resource, key.namespace).length > 0;
-    // A namespaced object without a namespace is nobody: its path would be another's.
-    if (!isKept || resource.namespaced !== (key.namespace !== undefined)) return undefined;
-    if (!isSegment(key.name) || !isSegment(key.namespace ?? 'none')) return undefined;
+    if (!isKept || !canExist(resource, key)) return undefined;
     return orUndefined(this.#ask(resource, resourcePath(resource, key)) as Promise<T>);
   }
 
@@ -85,7 +84,7 @@ export class HttpReader implements CacheReader {
     const namespaces = namespacesOf(this.#location, resource, namespace);
     // Two conditions on the namespace that contradict each other, or one that no namespace fulfils.
     const nowhere = options.orphansIn !== undefined && options.orphansIn !== namespace;
-    if (nowhere || !isSegment(namespace ?? 'all')) return { items: [], version: '0' };
+    if (nowhere || (namespace !== undefined && !isNamespace(namespace))) return { items: [], version: '0' };
     const lists = await Promise.all(
       namespaces.map((each) => this.#list<T>(resource, namespace ?? each, query, RESTARTS)),
     );
@@ -148,11 +147,6 @@ export class HttpReader implements CacheReader {
       await systemClock.sleep(retryAfterMs, signal);
     }
   }
-}
-
-/** Whether a text can be a name in a path: `..` would lead elsewhere, and there are no such names (apimachinery, IsPathSegmentName). */
-function isSegment(text: string): boolean {
-  return text !== '' && text !== '.' && text !== '..' && !/[/%]/.test(text);
 }
 
 interface ListBody<T> {

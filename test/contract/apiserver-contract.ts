@@ -15,6 +15,7 @@ import {
   Deployment,
   Ingress,
   Job,
+  Namespace,
   PersistentVolumeClaim,
   Pod,
   PodDisruptionBudget,
@@ -72,6 +73,89 @@ export function apiserverContract(name: string, world: () => ApiserverWorld): vo
   });
   const site = (spec: Site['spec'] = { title: 'x' }) => api().create(Site(), { metadata: key('site'), spec });
   const Site = () => world().Site;
+
+  describe(`${name}: names`, () => {
+    /** A namespace of its own, with something in it: what is at stake. */
+    const inhabited = async () => {
+      const namespace = uniqueName('names');
+      await api().create(Namespace, { metadata: { name: namespace } });
+      await api().create(ConfigMap, { metadata: { namespace, name: 'kept' } });
+      return namespace;
+    };
+
+    it.each(['..', '.', '', '/', 'a/b', '../kept', '%2e%2e', 'a%2fb', '\ud800'])(
+      'that are none are refused before anything is sent: %j',
+      async (wrong) => {
+        const namespace = await inhabited();
+        const key = { namespace, name: wrong };
+        const object = { apiVersion: 'v1', kind: 'Pod', metadata: { ...key, uid: 'x', resourceVersion: '1' } };
+        const patch: Patch = { type: 'merge', body: { metadata: { labels: { a: 'b' } } } };
+        const before = world().apiserver.requests.length;
+        for (const refused of [
+          () => api().delete(ConfigMap, key),
+          () => api().delete(ConfigMap, { namespace: wrong, name: 'kept' }),
+          () => api().deleteCollection(ConfigMap, { namespace: wrong }),
+          () => api().get(ConfigMap, key),
+          () => api().list(ConfigMap, { namespace: wrong }),
+          () => api().replace(ConfigMap, object),
+          () => api().replace(ConfigMap, object, 'status'),
+          () => api().patch(ConfigMap, key, patch),
+          () => api().apply(ConfigMap, object, { fieldManager: 'test' }),
+          () => api().getScale(ReplicaSet, key),
+          () => api().setScale(ReplicaSet, key, 0),
+          () => api().evict(object),
+          () => ensureFinalizer(api(), ConfigMap, object, 'example.com/a'),
+          () =>
+            removeFinalizer(api(), ConfigMap, { ...object, metadata: { ...object.metadata, finalizers: ['a'] } }, 'a'),
+          () => api().create(ConfigMap, { metadata: { namespace: wrong, name: 'new' } }),
+        ])
+          await expect(refused()).rejects.toThrow(TypeError);
+        expect(world().apiserver.requests).toHaveLength(before);
+        expect((await api().get(Namespace, { name: namespace }))?.metadata.deletionTimestamp).toBeUndefined();
+        expect(await api().get(ConfigMap, { namespace, name: 'kept' })).toBeDefined();
+      },
+    );
+
+    it('that are missing do not make a request for one object one for all', async () => {
+      const namespace = await inhabited();
+      const key = { namespace } as ObjectKey;
+      await expect(api().delete(ConfigMap, { ...key, name: undefined as unknown as string })).rejects.toThrow(
+        TypeError,
+      );
+      expect(await api().get(ConfigMap, { namespace, name: 'kept' })).toBeDefined();
+    });
+
+    it('of fields may be any: one called __proto__ is kept by each kind of patch', async () => {
+      const { namespace } = world();
+      const data = (text: string) =>
+        JSON.parse(`{"__proto__": "${text}", "constructor": "${text}"}`) as Record<string, string>;
+      const { metadata } = await configMap({}, data('0'));
+      const at = { namespace, name: metadata.name };
+      const body = (text: string) => ({ data: data(text) });
+      const entries = (object: { data?: object }) =>
+        Object.entries(object.data ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1));
+      const expected = (text: string) => [
+        ['__proto__', text],
+        ['constructor', text],
+      ];
+      expect(entries(await api().patch(ConfigMap, at, { type: 'merge', body: body('1') }))).toEqual(expected('1'));
+      expect(entries(await api().patch(ConfigMap, at, { type: 'strategic', body: body('2') }))).toEqual(expected('2'));
+      const operations = ['__proto__', 'constructor'].map((name) => ({
+        op: 'replace',
+        path: `/data/${name}`,
+        value: '3',
+      }));
+      expect(entries(await api().patch(ConfigMap, at, { type: 'json', body: operations }))).toEqual(expected('3'));
+      const applied = { metadata: at, ...body('4') };
+      expect(entries(await api().apply(ConfigMap, applied, { fieldManager: 'x', force: true }))).toEqual(expected('4'));
+      expect(Object.prototype).not.toHaveProperty('data');
+    });
+
+    it.each(['..', 'a/b', 'a%b'])('that no path can hold are refused for new objects: %j', async (wrong) => {
+      const { namespace } = world();
+      await expect(api().create(ConfigMap, { metadata: { namespace, name: wrong } })).rejects.toEqual(code(422));
+    });
+  });
 
   describe(`${name}: versions`, () => {
     it('grow with each change, and stay when nothing changes', async () => {

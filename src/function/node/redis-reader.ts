@@ -19,7 +19,7 @@ import {
   type OpenCache,
   SYNC_WAIT_MS,
 } from '../cache-reader.ts';
-import { isSealed, joinedLists, viewsOf } from '../cache-views.ts';
+import { canExist, isSealed, joinedLists, viewsOf } from '../cache-views.ts';
 import { HttpReader } from '../http-reader.ts';
 import { ReaderConnection } from './reader-connection.ts';
 import { undiciFetch } from './undici-fetch.ts';
@@ -80,7 +80,7 @@ export class RedisReader implements CacheReader {
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
     // A namespace that is not cached has no objects, as far as this controller is concerned.
     const [location] = viewsOf(this.#location, resource, key.namespace);
-    if (!location) return undefined;
+    if (!location || !canExist(resource, key)) return undefined;
     const view = new ViewReader(this.#redis, location.prefix);
     const [state, object] = await Promise.all([view.state(), view.get(formatObjectKey(key))]);
     if (state) return object?.decode() as T | undefined;

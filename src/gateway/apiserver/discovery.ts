@@ -1,17 +1,36 @@
 import {
-  ApiError,
+  apiVersionPath,
   formatKind,
   groupOf,
+  groupPath,
   type GroupVersionKind,
+  isApiVersion,
+  isDns1035Label,
   orUndefined,
+  resource,
   type Resource,
+  resourcePath,
   UserError,
+  versionOf,
 } from '../../core/index.ts';
 import type { ApiClient } from './api-client.ts';
 
-interface ApiResourceList {
-  resources: { name: string; kind: string; namespaced: boolean; verbs: string[] }[];
+interface ApiResource {
+  readonly name: string;
+  readonly kind: string;
+  readonly namespaced: boolean;
+  readonly verbs: readonly string[];
+  /** Absent: the list's own. */
+  readonly group?: string;
+  readonly version?: string;
 }
+
+interface ApiResourceList {
+  readonly groupVersion: string;
+  readonly resources: readonly ApiResource[];
+}
+
+const NAMESPACE = resource('v1', 'Namespace', { namespaced: false });
 
 /** The cluster does not serve a kind as it is needed. */
 export class DiscoveryError extends UserError {
@@ -28,27 +47,43 @@ export class DiscoveryError extends UserError {
  * @throws DiscoveryError when the cluster does not serve that kind, or not with list and watch.
  */
 export async function discoverResource(client: ApiClient, gvk: GroupVersionKind): Promise<Resource> {
-  const path = gvk.apiVersion.includes('/') ? `/apis/${gvk.apiVersion}` : `/api/${gvk.apiVersion}`;
-  let list: ApiResourceList;
-  try {
-    list = await client.json<ApiResourceList>({ path });
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.code !== 404) throw error;
+  const { apiVersion, kind } = gvk;
+  const list = isApiVersion(apiVersion) ? await resourcesOf(client, apiVersion) : undefined;
+  if (!list) {
     throw new DiscoveryError(
       'ApiVersionNotServed',
-      `The cluster does not serve the API version ${gvk.apiVersion} of ${formatKind(gvk)}.`,
+      `The cluster does not serve the API version ${apiVersion} of ${formatKind(gvk)}.`,
     );
   }
-  // A subresource is listed as `pods/status`, with a kind of its own.
-  const found = list.resources.find((entry) => entry.kind === gvk.kind && !entry.name.includes('/'));
-  if (!found) throw new DiscoveryError('KindNotServed', `The cluster serves no kind ${gvk.kind} in ${gvk.apiVersion}.`);
+  const found = list.find((entry) => entry.kind === kind);
+  if (!found) throw new DiscoveryError('KindNotServed', `The cluster serves no kind ${kind} in ${apiVersion}.`);
   if (!found.verbs.includes('list') || !found.verbs.includes('watch')) {
     throw new DiscoveryError(
       'KindNotWatchable',
       `${formatKind(gvk)} cannot be watched: the cluster offers ${found.verbs.join(', ')} only.`,
     );
   }
-  return { apiVersion: gvk.apiVersion, kind: gvk.kind, plural: found.name, namespaced: found.namespaced };
+  return { apiVersion, kind, plural: found.name, namespaced: found.namespaced };
+}
+
+/**
+ * What the cluster serves in an API version; undefined when it does not serve that. The answer must be about this very
+ * version, since what is found here is what rights are asked for and what is then read: one about another counts as none.
+ */
+async function resourcesOf(
+  client: ApiClient,
+  apiVersion: string,
+  signal?: AbortSignal,
+): Promise<ApiResource[] | undefined> {
+  const list = await orUndefined(client.json<ApiResourceList>({ path: apiVersionPath(apiVersion), signal }));
+  if (list?.groupVersion !== apiVersion) return undefined;
+  // A subresource is listed as `pods/status`, with a kind of its own, and may be another group's.
+  return list.resources.filter(
+    ({ name, group, version }) =>
+      isDns1035Label(name) &&
+      (group || groupOf({ apiVersion })) === groupOf({ apiVersion }) &&
+      (version || versionOf({ apiVersion })) === versionOf({ apiVersion }),
+  );
 }
 
 /** The API versions, of a kind's own group, in which the cluster serves that kind: `['example.com/v1']`. */
@@ -57,18 +92,19 @@ export async function versionsOf(client: ApiClient, gvk: GroupVersionKind, signa
   // The core group has one version, which does not go.
   if (group === '') return [gvk.apiVersion];
   const found = await orUndefined(
-    client.json<{ versions: { groupVersion: string }[] }>({ path: `/apis/${group}`, signal }),
+    client.json<{ versions: { groupVersion: string }[] }>({ path: groupPath(group), signal }),
   );
   const served: string[] = [];
   for (const { groupVersion } of found?.versions ?? []) {
-    const list = await orUndefined(client.json<ApiResourceList>({ path: `/apis/${groupVersion}`, signal }));
-    if (list?.resources.some(({ kind, name }) => kind === gvk.kind && !name.includes('/'))) served.push(groupVersion);
+    const list = await resourcesOf(client, groupVersion, signal);
+    if (list?.some(({ kind }) => kind === gvk.kind)) served.push(groupVersion);
   }
   return served;
 }
 
 /** The cluster's identity: the UID of kube-system, which lives as long as the cluster does. */
 export async function clusterIdentity(client: ApiClient): Promise<string> {
-  const namespace = await client.json<{ metadata: { uid: string } }>({ path: '/api/v1/namespaces/kube-system' });
+  const path = resourcePath(NAMESPACE, { name: 'kube-system' });
+  const namespace = await client.json<{ metadata: { uid: string } }>({ path });
   return namespace.metadata.uid;
 }

@@ -1,16 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 import { z } from 'zod';
-import { messageOf, UserError } from '../../core/index.ts';
+import { isFormattedKind, messageOf, UserError } from '../../core/index.ts';
+import { fieldPath, namespace } from '../../contract/name-schema.ts';
 import type { CacheSettings } from './view-settings.ts';
 
 const settings = z.strictObject({
-  namespaces: z.array(z.string().min(1)).min(1).exactOptional(),
+  namespaces: z.array(namespace).min(1).exactOptional(),
   labelSelector: z.string().exactOptional(),
   fieldSelector: z.string().exactOptional(),
   metadataOnly: z.boolean().exactOptional(),
   drop: z
-    .array(z.string().regex(/^[^.]+(\.[^.]+)*$/, 'must be a path with dots, such as metadata.managedFields'))
+    .array(fieldPath)
     .refine((paths) => !paths.some((path) => KEPT.has(path)), 'must leave the fields that identify an object')
     .exactOptional(),
 });
@@ -31,10 +32,7 @@ const KEPT = new Set([
 const schema = z.strictObject({
   defaults: settings.default({}),
   kinds: z
-    .record(
-      z.string().regex(/^(.+\/)?v[^/]+\/[A-Z]\w*$/, 'must be apiVersion/Kind, such as apps/v1/ReplicaSet'),
-      settings,
-    )
+    .record(z.string().refine(isFormattedKind, 'must be apiVersion/Kind, such as apps/v1/ReplicaSet'), settings)
     .default({}),
 });
 

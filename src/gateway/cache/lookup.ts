@@ -1,4 +1,4 @@
-import { type KubernetesObject, matchesLabels } from '../../core/index.ts';
+import { fieldAt, type KubernetesObject, type LabelSelector, matchesLabels } from '../../core/index.ts';
 import { indexEntriesOf } from '../../contract/index.ts';
 import type { Lookup } from './change.ts';
 import type { View } from './view.ts';
@@ -34,16 +34,32 @@ function matches(object: KubernetesObject, { declared, entries, labelSelector, s
 
 /**
  * Whether a selector as some kind writes it selects these labels: a LabelSelector, or a plain map of labels as a Service
- * has it. One that is missing or empty selects nothing, since that is what it means in every kind that has such a field.
+ * has it. One that is missing or empty selects nothing, since that is what it means in every kind that has such a field. It
+ * is data of whoever wrote the object: one that is no selector selects nothing either.
  */
 function selects(selector: unknown, labels: Readonly<Record<string, string>>): boolean {
-  if (typeof selector !== 'object' || selector === null || Object.keys(selector).length === 0) return false;
-  const isMap = Object.values(selector).every((value) => typeof value === 'string');
-  return matchesLabels(isMap ? { matchLabels: selector as Record<string, string> } : selector, labels);
+  if (!isRecord(selector) || Object.keys(selector).length === 0) return false;
+  if (isLabels(selector)) return matchesLabels({ matchLabels: selector }, labels);
+  return isLabelSelector(selector) && matchesLabels(selector, labels);
 }
 
-function fieldAt(object: unknown, path: string): unknown {
-  return path.split('.').reduce<unknown>((at, name) => {
-    return typeof at === 'object' && at !== null ? (at as Record<string, unknown>)[name] : undefined;
-  }, object);
+function isLabelSelector(value: unknown): value is LabelSelector {
+  if (!isRecord(value)) return false;
+  const { matchLabels = {}, matchExpressions = [], ...others } = value;
+  if (Object.keys(others).length > 0 || !isLabels(matchLabels) || !Array.isArray(matchExpressions)) return false;
+  return matchExpressions.every((each: unknown) => {
+    if (!isRecord(each)) return false;
+    const { key, operator, values = [] } = each;
+    return typeof key === 'string' && OPERATORS.has(operator) && Array.isArray(values);
+  });
+}
+
+const OPERATORS: ReadonlySet<unknown> = new Set(['In', 'NotIn', 'Exists', 'DoesNotExist']);
+
+function isLabels(value: unknown): value is Record<string, string> {
+  return isRecord(value) && Object.values(value).every((each) => typeof each === 'string');
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

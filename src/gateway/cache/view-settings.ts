@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { formatKind, type Resource } from '../../core/index.ts';
+import { formatKind, ownValue, type Resource } from '../../core/index.ts';
 import { withoutMember } from '../reflector/json-text.ts';
 import type { Transform } from '../reflector/watch-event.ts';
 
@@ -36,7 +36,7 @@ export interface CacheSettings {
 const DEFAULT_DROP = ['metadata.managedFields'];
 
 export function settingsFor(settings: CacheSettings, kind: string): ViewSettings {
-  return { ...settings.defaults, ...settings.kinds[kind] };
+  return { ...settings.defaults, ...ownValue(settings.kinds, kind) };
 }
 
 /**
@@ -71,7 +71,7 @@ function dropField(object: Record<string, unknown>, path: readonly string[]): vo
   let at: unknown = object;
   for (const name of path.slice(0, -1)) {
     if (typeof at !== 'object' || at === null) return;
-    at = (at as Record<string, unknown>)[name];
+    at = ownValue(at as Record<string, unknown>, name);
   }
   if (typeof at === 'object' && at !== null) delete (at as Record<string, unknown>)[path.at(-1) ?? ''];
 }

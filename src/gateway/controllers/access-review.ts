@@ -1,4 +1,11 @@
-import { formatKind, groupOf, type Resource } from '../../core/index.ts';
+import {
+  formatKind,
+  groupOf,
+  resource as resourceOf,
+  type Resource,
+  resourcePath,
+  versionOf,
+} from '../../core/index.ts';
 import type { CacheScope } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { Refusal } from './refusal.ts';
@@ -11,6 +18,8 @@ export interface WantedAccess {
   /** Undefined: all, or the kind has none. */
   readonly namespaces: readonly string[] | undefined;
 }
+
+const REVIEW = resourceOf('authorization.k8s.io/v1', 'SubjectAccessReview', { namespaced: false });
 
 /** What a cache shows is what these three would: none is worth less than the others. */
 const VERBS = ['get', 'list', 'watch'] as const;
@@ -27,7 +36,7 @@ export async function reviewAccess(
   wanted: readonly WantedAccess[],
   signal: AbortSignal,
 ): Promise<CacheScope> {
-  const scope: Record<string, '*' | readonly string[]> = {};
+  const scope = new Map<string, '*' | readonly string[]>();
   for (const { field, resource, namespaces } of wanted) {
     for (const namespace of namespaces ?? [undefined]) {
       const answers = await Promise.all(
@@ -47,9 +56,9 @@ export async function reviewAccess(
         `${field}: the ServiceAccount ${account.namespace}/${account.name} may not ${denied.join(', ')} ${formatKind(resource)}${place}: ${remedy}`,
       );
     }
-    scope[formatKind(resource)] = union(scope[formatKind(resource)], namespaces ?? '*');
+    scope.set(formatKind(resource), union(scope.get(formatKind(resource)), namespaces ?? '*'));
   }
-  return scope;
+  return Object.fromEntries(scope);
 }
 
 function union(a: '*' | readonly string[] | undefined, b: '*' | readonly string[]): '*' | readonly string[] {
@@ -63,23 +72,22 @@ async function isAllowed(
   { verb, resource, namespace }: { verb: string; resource: Resource; namespace: string | undefined },
   signal: AbortSignal,
 ): Promise<boolean> {
-  const group = groupOf(resource);
-  const version = resource.apiVersion.split('/').at(-1);
   const review = await client.json<{ status?: { allowed?: boolean; denied?: boolean } }>({
     method: 'POST',
-    path: '/apis/authorization.k8s.io/v1/subjectaccessreviews',
+    path: resourcePath(REVIEW),
     signal,
     body: {
-      apiVersion: 'authorization.k8s.io/v1',
-      kind: 'SubjectAccessReview',
+      apiVersion: REVIEW.apiVersion,
+      kind: REVIEW.kind,
       spec: {
         user: `system:serviceaccount:${account.namespace}:${account.name}`,
         // The groups that the apiserver gives a ServiceAccount's token.
         groups: ['system:serviceaccounts', `system:serviceaccounts:${account.namespace}`, 'system:authenticated'],
         resourceAttributes: {
           verb,
-          group,
-          version,
+          // As discovery has named them, and as they are requested.
+          group: groupOf(resource),
+          version: versionOf(resource),
           resource: resource.plural,
           ...(namespace === undefined ? {} : { namespace }),
         },

@@ -183,7 +183,7 @@ export class Controller {
    * an earlier declaration of this controller has left in an outbox may be none of its keys any more.
    */
   async wake(wakeups: readonly KeyWakeup[]): Promise<void> {
-    const own = wakeups.filter(({ key }) => this.#scope.holds(parseObjectKey(key).namespace));
+    const own = wakeups.filter(({ key }) => this.#scope.holdsKey(key));
     for (let from = 0; from < own.length; from += WAKE_CHUNK) {
       const chunk = own.slice(from, from + WAKE_CHUNK);
       const paused = await this.#pausedAmong(chunk.map(({ key }) => key));

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { messageOf } from '../../core/index.ts';
 import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
+import { withOwnKeys } from '../../contract/name-schema.ts';
 import { descriptionSchema } from '../../contract/description-schema.ts';
 import type { Endpoint, FailureReason } from '../dispatch/endpoint.ts';
 import { checkSources } from './check-sources.ts';
@@ -56,6 +57,8 @@ export async function describeFunction(endpoint: Endpoint): Promise<Description>
   return decodeDescription(value, endpoint.url);
 }
 
+const decodedSchema = withOwnKeys(descriptionSchema);
+
 /** @throws DescribeError naming what is wrong with it. `url` is for the message. */
 export function decodeDescription(value: unknown, url: string): Description {
   const spoken = (value as { version?: unknown } | null)?.version;
@@ -67,7 +70,7 @@ export function decodeDescription(value: unknown, url: string): Description {
       `${url} speaks ${contract}, and this gateway ${CONTRACT_VERSION}: update the older one`,
     );
   }
-  const parsed = descriptionSchema.safeParse(value);
+  const parsed = decodedSchema.safeParse(value);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const message = `the description of ${url} is wrong at ${issue?.path.join('.')}: ${issue?.message}`;

@@ -212,6 +212,35 @@ describe('watches', () => {
     expect(wake(added(objectOf(pods, { annotations: { to: value } })))).toEqual(keys);
   });
 
+  it.each(['a/b', '..', '.', '', 'a%2fb', 'm/a', '\ud800', 'a'.repeat(2000)])(
+    'an owner called %j is nobody',
+    (name) => {
+      const ownerReferences = [{ ...webs, name, uid: 'x', controller: true }];
+      const owned = objectOf(pods, { ownerReferences });
+      for (const labelSelector of [undefined, { matchLabels: { app: 'web' } }]) {
+        const reconciled = { ...webs, ...(labelSelector ? { labelSelector } : {}) };
+        expect(wakes({ for: reconciled, owns: [pods] })(added(owned))).toEqual([]);
+        expect(
+          wakes({ for: reconciled, watches: [{ ...pods, map: { by: 'owner', owner: 'any' } }] })(added(owned)),
+        ).toEqual([]);
+      }
+    },
+  );
+
+  it.each(['constructor', 'toString', '__proto__.a'])(
+    'a key that each object inherits is no label of it: %s',
+    (name) => {
+      const object = objectOf(pods, { labels: { app: 'web' }, annotations: {} });
+      if (!name.includes('_')) {
+        expect(wakes({ watches: [{ ...pods, map: { by: 'label', label: name } }] })(added(object))).toEqual([]);
+        expect(wakes({ watches: [{ ...pods, map: { by: 'annotation', annotation: name } }] })(added(object))).toEqual(
+          [],
+        );
+      }
+      expect(wakes({ watches: [{ ...pods, map: { by: 'field', path: `spec.${name}` } }] })(added(object))).toEqual([]);
+    },
+  );
+
   it('by label, annotation, field: to what it names and what it named', () => {
     const of = (map: Description['watches'][number]['map']) => wakes({ watches: [{ ...pods, map }] });
     const byLabel = of({ by: 'label', label: 'to' });

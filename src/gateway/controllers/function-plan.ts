@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { formatKind, messageOf, orUndefined, type Resource } from '../../core/index.ts';
+import { formatKind, messageOf, orUndefined, resource, type Resource, resourcePath } from '../../core/index.ts';
 import { type CacheScope, isSecureUrl } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
@@ -139,12 +139,14 @@ export class FunctionPlanner {
   }
 }
 
+const SERVICE_ACCOUNT = resource('v1', 'ServiceAccount');
+
 async function checkAccount(
   client: ApiClient,
   { namespace, name }: { namespace: string; name: string },
   signal: AbortSignal,
 ): Promise<void> {
-  const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${name}`;
+  const path = resourcePath(SERVICE_ACCOUNT, { namespace, name });
   if (await orUndefined(client.json({ path, signal }))) return;
   const message = `spec.serviceAccountName: there is no ServiceAccount ${name} in ${namespace}`;
   throw new Refusal('Authorized', 'ServiceAccountNotFound', message);

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { ApiError, type Clock, type Logger, messageOf, orUndefined, resourcePath } from '../../core/index.ts';
+import { ApiError, type Clock, type Logger, messageOf, orUndefined, resource, resourcePath } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { idOf, ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
+
+const EVENT = resource('events.k8s.io/v1', 'Event');
 
 export interface FunctionStatusWriterOptions {
   readonly client: ApiClient;
@@ -72,10 +74,10 @@ export class FunctionStatusWriter {
     try {
       await client.for(idOf(object)).json({
         method: 'POST',
-        path: `/apis/events.k8s.io/v1/namespaces/${namespace}/events`,
+        path: resourcePath(EVENT, { namespace }),
         body: {
-          apiVersion: 'events.k8s.io/v1',
-          kind: 'Event',
+          apiVersion: EVENT.apiVersion,
+          kind: EVENT.kind,
           metadata: { namespace, name: `${name}.${randomUUID().slice(0, 13)}` },
           eventTime: at.replace('Z', '000Z'),
           type: ready.status === 'True' ? 'Normal' : 'Warning',

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { type KubernetesObject, resource } from '../../core/index.ts';
 import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import { descriptionShape } from '../../contract/description-schema.ts';
+import { dnsLabel, dnsSubdomain, withOwnKeys } from '../../contract/name-schema.ts';
 import type { Condition } from './condition.ts';
 import { Refusal } from './refusal.ts';
 
@@ -20,12 +21,15 @@ export interface ReconcileFunctionStatus {
 
 export const ReconcileFunction = resource<ReconcileFunction>('levelhook.dev/v1alpha1', 'ReconcileFunction');
 
-const dnsName = z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a DNS label');
-const objectName = z.string().regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/, 'must be the name of an object');
+/** Of a ConfigMap or a Secret: apimachinery's `IsConfigMapKey`. */
+const dataKey = z
+  .string()
+  .max(253)
+  .regex(/^[-._a-zA-Z0-9]+$/, 'must be a key of a Secret');
 
 const service = z.strictObject({
-  name: dnsName,
-  port: z.union([z.int().min(1).max(65_535), dnsName], 'must be a port number or the name of a port'),
+  name: dnsLabel,
+  port: z.union([z.int().min(1).max(65_535), dnsLabel], 'must be a port number or the name of a port'),
   path: z.string().startsWith('/').max(1024).default('/'),
   scheme: z.enum(['http', 'https']).default('http'),
 });
@@ -43,11 +47,13 @@ const endpoint = z
 
 export const specSchema = z.strictObject({
   endpoint,
-  serviceAccountName: objectName,
-  signingSecret: z.strictObject({ name: objectName, key: z.string().min(1).max(253).default('secrets') }),
+  serviceAccountName: dnsSubdomain,
+  signingSecret: z.strictObject({ name: dnsSubdomain, key: dataKey.default('secrets') }),
   paused: z.boolean().exactOptional(),
   ...descriptionShape,
 });
+
+const decodedSchema = withOwnKeys(specSchema);
 
 /** What a ReconcileFunction says, with the defaults filled in. */
 export interface ReconcileFunctionSpec {
@@ -61,15 +67,15 @@ export interface ReconcileFunctionSpec {
 
 /** @throws Refusal naming the field that is wrong. */
 export function decodeSpec(object: ReconcileFunction): ReconcileFunctionSpec {
-  const { name } = object.metadata;
-  if (!dnsName.safeParse(name).success) {
+  const { name }: { name: string } = object.metadata;
+  if (!dnsLabel.safeParse(name).success) {
     throw new Refusal(
       'Ready',
       'InvalidName',
       `metadata.name must be a DNS label, as it names the controller: ${name} is none`,
     );
   }
-  const parsed = specSchema.safeParse(object.spec);
+  const parsed = decodedSchema.safeParse(object.spec);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const path = ['spec', ...(issue?.path ?? [])].map(String).join('.');

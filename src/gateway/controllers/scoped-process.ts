@@ -1,4 +1,3 @@
-import { parseObjectKey } from '../../core/index.ts';
 import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
 import type { KeyScope } from '../handlers/key-scope.ts';
 
@@ -11,9 +10,9 @@ const DROPPED: Finish = { kind: 'known', failures: 'forget' };
  */
 export class ScopedProcess implements Process {
   readonly #inner: Required<Process>;
-  readonly #scope: Pick<KeyScope, 'holds'>;
+  readonly #scope: Pick<KeyScope, 'holdsKey'>;
 
-  constructor(inner: Required<Process>, scope: Pick<KeyScope, 'holds'>) {
+  constructor(inner: Required<Process>, scope: Pick<KeyScope, 'holdsKey'>) {
     this.#inner = inner;
     this.#scope = scope;
   }
@@ -41,6 +40,6 @@ export class ScopedProcess implements Process {
   }
 
   #holds({ key }: Run): boolean {
-    return this.#scope.holds(parseObjectKey(key).namespace);
+    return this.#scope.holdsKey(key);
   }
 }

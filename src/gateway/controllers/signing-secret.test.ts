@@ -46,6 +46,7 @@ describe('a signing Secret', () => {
   it.each<[string, string, [string?, string?], string]>([
     ['is not there', '', ['other'], 'SecretNotFound'],
     ['has no such key', '', ['signing', 'other'], 'SecretKeyNotFound'],
+    ['has no key of its own called so', '', ['signing', 'constructor'], 'SecretKeyNotFound'],
     ['is empty', ' \n', [], 'SecretEmpty'],
     ['holds something else', 'hunter2', [], 'SecretInvalid'],
     ['holds too many', Array.from({ length: 5 }, generateSecret).join(' '), [], 'TooManySecrets'],

@@ -1,4 +1,4 @@
-import { type KubernetesObject, messageOf, orUndefined, resource, resourcePath } from '../../core/index.ts';
+import { type KubernetesObject, messageOf, orUndefined, ownValue, resource, resourcePath } from '../../core/index.ts';
 import { importSecret, type SigningKey } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { Refusal } from './refusal.ts';
@@ -32,7 +32,7 @@ export async function readSigningSecret(
   if (!found) {
     throw new Refusal('Ready', 'SecretNotFound', `spec.signingSecret.name: there is no Secret ${name} in ${namespace}`);
   }
-  const value = found.data?.[key];
+  const value = ownValue(found.data, key);
   if (value === undefined) {
     throw new Refusal('Ready', 'SecretKeyNotFound', `spec.signingSecret.key: the Secret ${name} has no key ${key}`);
   }

@@ -1,4 +1,4 @@
-import { type Clock, formatKind } from '../../core/index.ts';
+import { type Clock, formatKind, ownValue } from '../../core/index.ts';
 import type { CacheLocation, CacheScope, ViewLocation } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
 import type { TokenKeys } from './token-keys.ts';
@@ -79,7 +79,7 @@ function scopeOf(views: readonly View[], allowed: CacheScope | undefined): Cache
   const entries = [...kinds].map(([kind, each]): [string, '*' | readonly string[]] => {
     const held = each.flatMap(({ location }) => location.namespace ?? []);
     const cached = held.length < each.length ? ('*' as const) : held;
-    return [kind, allowed ? intersection(cached, allowed[kind] ?? []) : cached];
+    return [kind, allowed ? intersection(cached, ownValue(allowed, kind) ?? []) : cached];
   });
   return Object.fromEntries(entries.filter(([, namespaces]) => namespaces.length > 0));
 }
@@ -92,7 +92,7 @@ function intersection(a: '*' | readonly string[], b: '*' | readonly string[]): '
 /** Whether all of a view may be read. */
 function isWhole({ location, resource }: View, allowed: CacheScope | undefined): boolean {
   if (!allowed) return true;
-  const namespaces = allowed[formatKind(resource)] ?? [];
+  const namespaces = ownValue(allowed, formatKind(resource)) ?? [];
   return namespaces === '*' || (location.namespace !== undefined && namespaces.includes(location.namespace));
 }
 

@@ -1,5 +1,7 @@
 import {
+  decodeObjectKey,
   formatObjectKey,
+  isName,
   type KubernetesObject,
   type LabelSelector,
   matchesLabels,
@@ -12,6 +14,9 @@ import type { View } from '../cache/view.ts';
 
 /** A key to wake, or the keys that are found in the cache once the change is in it. */
 export type Target = { readonly key: string } | { readonly lookup: Lookup };
+
+/** Names have no bound; what an object refers to by a longer one is not woken. */
+const MAX_NAME = 1024;
 
 /** A part of a view in which a controller has keys: all of it, or one namespace. */
 export interface Place {
@@ -49,6 +54,12 @@ export class KeyScope {
     return this.#views.some((view) => view.holds(namespace));
   }
 
+  /** Whether a key, as a queue or an outbox has it, belongs to it. Text that is no key does not. */
+  holdsKey(text: string): boolean {
+    const key = decodeObjectKey(text);
+    return key !== undefined && this.holds(key.namespace);
+  }
+
   selects({ metadata }: KubernetesObject): boolean {
     return this.labelSelector === undefined || matchesLabels(this.labelSelector, metadata.labels);
   }
@@ -63,9 +74,9 @@ export class KeyScope {
       .flatMap((each) => this.#views.filter((view) => view.holds(each)).map((view) => ({ view, namespace: each })));
   }
 
-  /** What wakes one key; nothing when it is outside. */
+  /** What wakes one key; nothing when it is outside, or its name, which another object may have given, is none. */
   key(key: ObjectKey): Target[] {
-    if (!this.holds(key.namespace)) return [];
+    if (!isName(key.name) || key.name.length > MAX_NAME || !this.holds(key.namespace)) return [];
     const formatted = formatObjectKey(key);
     if (!this.labelSelector) return [{ key: formatted }];
     // Only the cache knows whether it is selected.

@@ -1,4 +1,4 @@
-import { controllerOf, groupOf, type KubernetesObject, type ObjectKey } from '../../core/index.ts';
+import { controllerOf, decodeObjectKey, groupOf, type KubernetesObject, type ObjectKey } from '../../core/index.ts';
 import {
   controllerIndex,
   declaredIndex,
@@ -119,13 +119,12 @@ function expressionMapper(expression: Expression, scope: KeyScope): Mapper {
   };
 }
 
-const NAME = /^[^\s/%]{1,253}$/;
+/** Text with white space, or longer than nearly every name, is meant for people. */
+const REFERENCE = /^\S{1,253}$/;
 
-/** `name`, in the object's own namespace if both have one, or `namespace/name`. */
+/** `name`, in the object's own namespace if both have one, or `namespace/name`. What is no name leads nowhere. */
 function named(value: string, object: KubernetesObject, scope: KeyScope): Target[] {
-  const [first = '', second, ...more] = value.split('/');
-  const name = second ?? first;
-  const namespace = second === undefined ? namespaceFor(object, scope) : first;
-  if (more.length > 0 || !NAME.test(name)) return [];
-  return scope.key(withNamespace(name, namespace));
+  const key = decodeObjectKey(value);
+  if (!key || !REFERENCE.test(key.name)) return [];
+  return scope.key(key.namespace === undefined ? withNamespace(key.name, namespaceFor(object, scope)) : key);
 }

@@ -4,6 +4,7 @@ import {
   compareResourceVersions,
   isExpired,
   type KubernetesObject,
+  formatFieldSelector,
   parseObjectKey,
   type Resource,
   resourcePath,
@@ -121,9 +122,11 @@ export class ListWatch {
 
   #listOne({ key }: Landmark, query: Query, signal: AbortSignal): Promise<List> {
     const { name, namespace } = parseObjectKey(key);
-    const fields = [this.#selectors['fieldSelector'], `metadata.name=${name}`];
-    if (namespace) fields.push(`metadata.namespace=${namespace}`);
-    const fieldSelector = fields.filter(Boolean).join(',');
+    const own = formatFieldSelector([
+      { field: 'metadata.name', operator: '=', value: name },
+      ...(namespace ? [{ field: 'metadata.namespace', operator: '=' as const, value: namespace }] : []),
+    ]);
+    const fieldSelector = [this.#selectors['fieldSelector'], own].filter(Boolean).join(',');
     return this.#list({ ...query, fieldSelector, limit: 1 }, signal);
   }
 

@@ -1,5 +1,7 @@
 import { type Context, Hono } from 'hono';
 import { z } from 'zod';
+import { decodeObjectKey, isNamespace } from '../../core/index.ts';
+import { namespace } from '../../contract/name-schema.ts';
 import { dropDeadLetters, replayDeadLetters } from '../workqueue/dead-letters.ts';
 import { type HoldScope, KEY_LISTS } from '../workqueue/key-status.ts';
 import type { WorkQueue } from '../workqueue/work-queue.ts';
@@ -13,15 +15,17 @@ const page = z.object({
   limit: z.coerce.number().int().min(1).max(1000).default(100),
 });
 
+const key = z.string().refine((text) => decodeObjectKey(text) !== undefined, 'must be a key: namespace/name, or name');
+
 const selection = z.union([
-  z.strictObject({ keys: z.array(z.string().min(1)).min(1).max(1000) }),
-  z.strictObject({ namespace: z.string().min(1) }),
+  z.strictObject({ keys: z.array(key).min(1).max(1000) }),
+  z.strictObject({ namespace }),
   z.strictObject({ all: z.literal(true) }),
 ]);
 
 /** A single object is paused by its annotation, so that the cluster shows it. */
 const pausable = z.strictObject({
-  scope: z.custom<HoldScope>((value) => typeof value === 'string' && /^(controller|namespace\/[^/\s]+)$/.test(value), {
+  scope: z.custom<HoldScope>(isScope, {
     message: 'must be controller or namespace/<name>; an object is paused by its annotation levelhook.dev/paused',
   }),
 });
@@ -53,7 +57,10 @@ export function queueApi(queues: Queues): Hono {
     }),
   );
   app.get('/:name/keys/:key{.+}', (context) =>
-    withQueue(context, queues, async (queue) => context.json(await queue.status(context.req.param('key')))),
+    withQueue(context, queues, async (queue) => {
+      const parsed = key.safeParse(context.req.param('key'));
+      return parsed.success ? context.json(await queue.status(parsed.data)) : wrong(context, parsed.error);
+    }),
   );
   app.post('/:name/replay', (context) =>
     withBody(context, queues, selection, async (queue, which) => ({ replayed: await replayDeadLetters(queue, which) })),
@@ -74,6 +81,12 @@ export function queueApi(queues: Queues): Hono {
     }),
   );
   return app;
+}
+
+function isScope(value: unknown): boolean {
+  const [kind, name, ...more] = String(value).split('/');
+  if (more.length > 0) return false;
+  return name === undefined ? kind === 'controller' : kind === 'namespace' && isNamespace(name);
 }
 
 async function summary(queue: WorkQueue): Promise<object> {

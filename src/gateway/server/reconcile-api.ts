@@ -3,6 +3,7 @@ import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
 import { type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
+import { namespace, objectName, withOwnKeys } from '../../contract/name-schema.ts';
 import { labelSelector } from '../../contract/source-schema.ts';
 import type { RequeueRequest } from '../controllers/requeue.ts';
 
@@ -23,28 +24,28 @@ const MAX_KEYS = 1000;
 const BURST = 20;
 const EVERY_MS = 100;
 
-const name = z.string().regex(/^[^\s/]{1,253}$/, 'must be a name');
-
 const shared = {
   controller: z.string().min(1),
   reason: z.string().max(200).exactOptional(),
   priority: z.enum(['high', 'low']).exactOptional(),
 };
 /** Strict: with a misspelt `labelSelector` a selection would be everything. */
-const schema = z.union([
-  z.strictObject({
-    ...shared,
-    keys: z
-      .array(z.strictObject({ namespace: name.exactOptional(), name }))
-      .min(1)
-      .max(MAX_KEYS),
-  }),
-  z.strictObject({
-    ...shared,
-    selection: z.strictObject({ namespace: name.exactOptional(), labelSelector: labelSelector.exactOptional() }),
-  }),
-  z.strictObject({ ...shared, all: z.literal(true) }),
-]);
+const schema = withOwnKeys(
+  z.union([
+    z.strictObject({
+      ...shared,
+      keys: z
+        .array(z.strictObject({ namespace: namespace.exactOptional(), name: objectName }))
+        .min(1)
+        .max(MAX_KEYS),
+    }),
+    z.strictObject({
+      ...shared,
+      selection: z.strictObject({ namespace: namespace.exactOptional(), labelSelector: labelSelector.exactOptional() }),
+    }),
+    z.strictObject({ ...shared, all: z.literal(true) }),
+  ]),
+);
 
 /** `POST /`: queues keys of a controller, a selection of them, or all. The README of this folder has the forms. */
 export function reconcileApi(options: ReconcileApiOptions): Hono {

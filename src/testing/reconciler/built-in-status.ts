@@ -1,4 +1,4 @@
-import { formatKind, type KubernetesObject, type Resource } from '../../core/index.ts';
+import { formatKind, type KubernetesObject, ownValue, type Resource } from '../../core/index.ts';
 import { isJson, type Json } from './json.ts';
 
 // What the status of Kubernetes' own kinds has that the one of a custom kind has not.
@@ -33,7 +33,7 @@ const INITIAL: Readonly<Record<string, Json>> = {
 
 /** The status as it is kept: with what the kind always says. */
 export function fullStatus(resource: Resource, status: unknown): unknown {
-  const initial = INITIAL[formatKind(resource)];
+  const initial = ownValue(INITIAL, formatKind(resource));
   if (initial === undefined) return status;
   return isJson(status) ? { ...initial, ...status } : structuredClone(initial);
 }
@@ -57,7 +57,7 @@ const KEPT: Readonly<Record<string, readonly (typeof OF_THE_WRITER)[number][]>> 
 
 /** The metadata after a write of the status of a built-in kind, which may change more than the status. */
 export function metadataOfStatusWrite<M extends Metadata>(resource: Resource, old: M, given: M): M {
-  const kept = KEPT[formatKind(resource)] ?? [];
+  const kept = ownValue(KEPT, formatKind(resource)) ?? [];
   const metadata = { ...given, ...(Object.fromEntries(kept.map((field) => [field, old[field]])) as Partial<Metadata>) };
   for (const field of kept) if (metadata[field] === undefined) delete metadata[field];
   return metadata;

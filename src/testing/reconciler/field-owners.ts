@@ -1,4 +1,5 @@
-import { isJson, isSame, type Json } from './json.ts';
+import { ownValue } from '../../core/index.ts';
+import { isJson, isSame, type Json, setOwn } from './json.ts';
 import { listForm } from './list-keys.ts';
 import { Refused } from './refusal.ts';
 
@@ -96,7 +97,9 @@ export class FieldOwners {
   #merge(old: unknown, config: unknown, field = ''): unknown {
     if (isJson(config)) {
       const merged: Json = isJson(old) ? { ...old } : {};
-      for (const [name, value] of Object.entries(config)) merged[name] = this.#merge(merged[name], value, name);
+      for (const [name, value] of Object.entries(config)) {
+        setOwn(merged, name, this.#merge(ownValue(merged, name), value, name));
+      }
       return merged;
     }
     if (!Array.isArray(config) || !Array.isArray(old)) return structuredClone(config);
@@ -127,7 +130,7 @@ function without(value: unknown, [first, ...rest]: Path): unknown {
     if (rest.length > 0) return items.map((item) => (isIt(item) ? without(item, rest) : item));
     return items.filter((item) => !isIt(item) || Object.keys(item as Json).some((name) => name !== key));
   }
-  if (!isJson(value) || !(first in value)) return value;
+  if (!isJson(value) || !Object.hasOwn(value, first)) return value;
   if (rest.length > 0) return { ...value, [first]: without(value[first], rest) };
   const { [first]: _, ...others } = value;
   return others;

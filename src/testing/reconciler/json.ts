@@ -5,6 +5,11 @@ export function isJson(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Sets a field, whatever it is called: an assignment to `__proto__` would make none. */
+export function setOwn(object: Json, name: string, value: unknown): void {
+  Object.defineProperty(object, name, { value, configurable: true, enumerable: true, writable: true });
+}
+
 /** Whether two values are the same JSON. The order of fields does not count. */
 export function isSame(a: unknown, b: unknown): boolean {
   if (a === b) return true;

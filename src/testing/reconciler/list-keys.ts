@@ -1,3 +1,4 @@
+import { ownValue } from '../../core/index.ts';
 import { isJson } from './json.ts';
 
 /**
@@ -43,7 +44,7 @@ export function listForm(field: string, items: readonly unknown[], isBuiltIn: bo
     );
     return key === undefined ? 'atomic' : { key: key === 'containerPort' ? key : 'port' };
   }
-  const key = KEYS[field];
+  const key = ownValue(KEYS, field);
   // A field of the same name elsewhere: each item must have the key.
   return key !== undefined && items.every((item) => isJson(item) && key in item) ? { key } : 'atomic';
 }

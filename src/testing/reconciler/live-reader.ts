@@ -1,5 +1,6 @@
 import {
   formatLabelSelector,
+  isNamespace,
   type KubernetesObject,
   type ObjectKey,
   parseFieldSelector,
@@ -9,7 +10,7 @@ import {
 import { type CacheLocation, checkFields, isSelected } from '../../contract/index.ts';
 import type { ApiWriter } from '../../function/api-writer.ts';
 import type { CacheReader, ListOptions, ListResult } from '../../function/cache-reader.ts';
-import { namespacesOf } from '../../function/cache-views.ts';
+import { canExist, namespacesOf } from '../../function/cache-views.ts';
 
 /**
  * What a reconciler under test reads as its cache: the apiserver as it is, by the rules of the cache. Only kinds that the controller declares are there,
@@ -27,7 +28,7 @@ export class LiveReader implements CacheReader {
 
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
     const isKept = namespacesOf(this.#location, resource, key.namespace).length > 0;
-    if (!isKept || resource.namespaced !== (key.namespace !== undefined)) return undefined;
+    if (!isKept || !canExist(resource, key)) return undefined;
     const found = await this.#api.get(resource, key);
     return found && trimmed(found);
   }
@@ -38,6 +39,7 @@ export class LiveReader implements CacheReader {
     const labels = requirementsOf(labelSelector ?? '');
     const fields = parseFieldSelector(fieldSelector ?? '');
     checkFields(resource, fields);
+    if (namespace !== undefined && !isNamespace(namespace)) return { items: [], version: '0' };
     const { items, version } = await this.#api.list(resource, {
       ...(namespace === undefined ? {} : { namespace }),
       labelSelector: formatLabelSelector(labels),

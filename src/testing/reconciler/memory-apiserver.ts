@@ -1,5 +1,7 @@
 import {
   fulfils,
+  isName,
+  shown,
   type KubernetesObject,
   type ObjectKey,
   parseFieldSelector,
@@ -157,6 +159,9 @@ export class MemoryApiserver extends TestApiserver {
     }
     this.#version += 1;
     metadata.name ||= `${metadata.generateName}${this.#version.toString(36).padStart(5, '0')}`;
+    if (!isName(metadata.name)) {
+      throw new Refused(422, `metadata.name: Invalid value: ${shown(metadata.name)}: must be a part of a path`);
+    }
     if (this.#objects.has(idOf(resource, metadata))) {
       throw new Refused(409, `${qualified(resource)} "${metadata.name}" already exists`, { reason: 'AlreadyExists' });
     }

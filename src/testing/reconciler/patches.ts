@@ -1,4 +1,5 @@
-import { isJson, isSame, type Json } from './json.ts';
+import { ownValue } from '../../core/index.ts';
+import { isJson, isSame, type Json, setOwn } from './json.ts';
 import { listForm } from './list-keys.ts';
 import { Refused } from './refusal.ts';
 
@@ -8,7 +9,7 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
   const merged: Json = isJson(target) ? { ...target } : {};
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) delete merged[name];
-    else merged[name] = mergePatch(merged[name], value);
+    else setOwn(merged, name, mergePatch(ownValue(merged, name), value));
   }
   return merged;
 }
@@ -41,18 +42,18 @@ function place(root: Json, path: string) {
   const missing = (): Refused => unprocessable(`the path ${path} does not exist`);
   let holder: unknown = root;
   for (const segment of segments.slice(0, -1)) {
-    holder = Array.isArray(holder) ? holder[Number(segment)] : isJson(holder) ? holder[segment] : undefined;
+    holder = Array.isArray(holder) ? holder[Number(segment)] : isJson(holder) ? ownValue(holder, segment) : undefined;
     if (holder === undefined) throw missing();
   }
   const at = Array.isArray(holder) ? (last === '-' ? holder.length : Number(last)) : 0;
   const get = (): unknown => {
-    const value = Array.isArray(holder) ? (holder[at] as unknown) : isJson(holder) ? holder[last] : undefined;
+    const value = Array.isArray(holder) ? (holder[at] as unknown) : isJson(holder) ? ownValue(holder, last) : undefined;
     if (value === undefined) throw missing();
     return value;
   };
   const set = (value: unknown): void => {
     if (Array.isArray(holder)) holder[at] = value;
-    else if (isJson(holder)) holder[last] = value;
+    else if (isJson(holder)) setOwn(holder, last, value);
     else throw missing();
   };
   return {
@@ -93,11 +94,16 @@ export function strategicMergePatch(target: unknown, patch: Json): Json {
     if (name.startsWith(DELETE_FROM)) {
       const field = name.slice(DELETE_FROM.length);
       const gone = value as unknown[];
-      merged[field] = ((merged[field] ?? []) as unknown[]).filter((item) => !gone.includes(item));
+      setOwn(
+        merged,
+        field,
+        ((ownValue(merged, field) ?? []) as unknown[]).filter((item) => !gone.includes(item)),
+      );
     } else if (value === null || (isJson(value) && value['$patch'] === 'delete')) delete merged[name];
-    else if (isJson(value)) merged[name] = strategicMergePatch(merged[name], value);
-    else if (Array.isArray(value)) merged[name] = mergeList(name, merged[name] as unknown[] | undefined, value);
-    else merged[name] = value;
+    else if (isJson(value)) setOwn(merged, name, strategicMergePatch(ownValue(merged, name), value));
+    else if (Array.isArray(value))
+      setOwn(merged, name, mergeList(name, ownValue(merged, name) as unknown[] | undefined, value));
+    else setOwn(merged, name, value);
   }
   return merged;
 }

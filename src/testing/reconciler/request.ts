@@ -31,7 +31,8 @@ export function parseRequest({ method, path, body, contentType = '' }: ApiTransp
   const { pathname, searchParams } = new URL(path, 'http://apiserver');
   const found = /^[/](?:api[/](v1)|apis[/]([^/]+[/][^/]+))[/](.+)$/.exec(pathname);
   if (!found) throw new TypeError(`${pathname} is not the path of a resource`);
-  const parts = (found[3] ?? '').split('/').map(decodeURIComponent);
+  // As the apiserver, to which a slash at the end says nothing.
+  const parts = (found[3] ?? '').replace(/\/+$/, '').split('/').map(decodeURIComponent);
   // `namespaces/x/status` is of a namespace, `namespaces/x/pods` is in one.
   const isOfNamespace = parts.length < 3 || ['status', 'finalize'].includes(parts[2] ?? '');
   const namespace = parts[0] === 'namespaces' && !isOfNamespace ? parts.splice(0, 2)[1] : undefined;

@@ -131,6 +131,8 @@ describe('levelhook manifest', () => {
     ['at a place where nobody is', 'http://127.0.0.1:9 --namespace shop', {}, 'nobody listens'],
     ['at no URL', 'greeting --namespace shop', {}, 'is no URL'],
     ['without a namespace', 'URL', {}, '--namespace'],
+    ['with a namespace that is none', 'URL --namespace ../shop', {}, '--namespace: "../shop" is no name'],
+    ['with a Secret that is none', 'URL --namespace shop --secret a/b', {}, '--secret: "a/b" is no name'],
     ['with a Service without a port', 'URL --namespace shop --service greeting', {}, '--service greeting must be'],
   ])('%s says what is wrong in one sentence', async (_what, args, env, message) => {
     const { code, stderr } = await shell(`npm run -s levelhook manifest -- ${args.replace('URL', observer.url)}`, env);

@@ -111,6 +111,14 @@ describe('/queues', () => {
       ['/queues/replicaset/drop', {}, 400],
       ['/queues/replicaset/drop', { all: false }, 400],
       ['/queues/replicaset/drop', { all: true, namespace: 'a' }, 400],
+      ['/queues/replicaset/keys/a%2Fb%2Fc', undefined, 400],
+      ['/queues/replicaset/keys/A/b', undefined, 400],
+      ['/queues/replicaset/drop', { keys: ['a/..'] }, 400],
+      ['/queues/replicaset/replay', { keys: ['a/b/c'] }, 400],
+      ['/queues/replicaset/drop', { namespace: '..' }, 400],
+      ['/queues/replicaset/pause', { scope: 'namespace/..' }, 400],
+      ['/queues/replicaset/pause', { scope: 'namespace/a/b' }, 400],
+      ['/queues/replicaset/pause', { scope: 'controller/a' }, 400],
       ['/queues/replicaset/pause', { scope: 'object/a/x' }, 400],
       ['/queues/replicaset/pause', { scope: 'breaker' }, 400],
     ];
@@ -163,6 +171,8 @@ describe('levelhook queue', () => {
     const mistakes: [string[], RegExp][] = [
       [['get', 'other', 'a/x'], /answered 404: there is no controller "other"/],
       [['get', 'replicaset', 'a/b/c'], /is not an object key/],
+      [['get', 'replicaset', 'a/..'], /"a\/\.\." is not an object key/],
+      [['pause', 'replicaset', '--namespace', 'a/b'], /--namespace: "a\/b" is not the name of a namespace/],
       [['drop', 'replicaset'], /Say which dead letters/],
       [['drop', 'replicaset', 'a/x', '--all'], /Say which dead letters/],
       [['list', '--gateway', 'http://127.0.0.1:1'], /No gateway answers at http:\/\/127.0.0.1:1/],

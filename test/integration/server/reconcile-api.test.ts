@@ -110,6 +110,14 @@ describe('POST /reconcile', () => {
     // Passed over, it would be everything.
     [400, 'a misspelt selector', { controller: CONTROLLER, selection: { labelselector: { matchLabels: {} } } }],
     [400, 'a selector as text', { controller: CONTROLLER, selection: { labelSelector: 'team=blue' } }],
+    [400, 'a name that is none', { controller: CONTROLLER, keys: [{ namespace: 'a', name: '..' }] }],
+    [400, 'a namespace that is none', { controller: CONTROLLER, keys: [{ namespace: '..', name: 'b' }] }],
+    [400, 'a selection of no namespace', { controller: CONTROLLER, selection: { namespace: 'a/b' } }],
+    [
+      400,
+      'a selector of which a key would be lost',
+      `{"controller":"${CONTROLLER}","selection":{"labelSelector":{"matchLabels":{"__proto__":"x"}}}}`,
+    ],
     [400, 'no keys', { controller: CONTROLLER, keys: [] }],
     [400, 'a key without its namespace', { controller: CONTROLLER, keys: [{ name: 'a' }] }],
     [400, 'a key with a slash', { controller: CONTROLLER, keys: [{ namespace: 'a', name: 'b/c' }] }],

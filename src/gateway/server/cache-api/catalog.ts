@@ -1,4 +1,12 @@
-import { formatKind, groupOf, type Resource } from '../../../core/index.ts';
+import {
+  apiVersionPath,
+  formatKind,
+  groupOf,
+  resource as resourceOf,
+  type Resource,
+  resourcePath,
+  versionOf,
+} from '../../../core/index.ts';
 import type { ApiClient } from '../../apiserver/api-client.ts';
 import type { View } from '../../cache/view.ts';
 
@@ -37,6 +45,8 @@ export interface CustomColumn {
   readonly priority?: number;
   readonly jsonPath: string;
 }
+
+const DEFINITION = resourceOf('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 
 /** How long what the apiserver says of a kind is taken for true. */
 const FRESH_MS = 60_000;
@@ -80,8 +90,7 @@ export class Catalog {
 
   async entry({ resource }: ServedKind): Promise<ResourceEntry> {
     const { apiVersion, kind, plural, namespaced } = resource;
-    const path = groupOf(resource) ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
-    const list = await this.#ask<{ resources?: ResourceEntry[] }>(path);
+    const list = await this.#ask<{ resources?: ResourceEntry[] }>(apiVersionPath(apiVersion));
     const found = list?.resources?.find(({ name }) => name === plural);
     const { shortNames, categories } = found ?? {};
     return {
@@ -100,9 +109,9 @@ export class Catalog {
     const group = groupOf(resource);
     // Kubernetes' own groups without a dot, and the core group, have no definitions.
     if (!group.includes('.')) return undefined;
-    const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${resource.plural}.${group}`;
+    const path = resourcePath(DEFINITION, { name: `${resource.plural}.${group}` });
     const definition = await this.#ask<Definition>(path);
-    const version = resource.apiVersion.slice(group.length + 1);
+    const version = versionOf(resource);
     return definition?.spec?.versions?.find(({ name }) => name === version)?.additionalPrinterColumns;
   }
 

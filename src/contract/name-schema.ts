@@ -1,0 +1,60 @@
+import { z } from 'zod';
+import {
+  API_VERSION,
+  DNS_1035_LABEL,
+  DNS_LABEL,
+  DNS_SUBDOMAIN,
+  FIELD_PATH,
+  isName,
+  KIND,
+  LABEL_KEY,
+  MAX_API_VERSION,
+  MAX_DNS_SUBDOMAIN,
+  MAX_FIELD_PATH,
+  MAX_LABEL_KEY,
+  UID,
+} from '../core/names.ts';
+
+/** The names of `core/names` as schemas, for all that is decoded with zod: none of it is part of a function's bundle. */
+export const apiVersion = z
+  .string()
+  .max(MAX_API_VERSION)
+  .regex(API_VERSION, 'must be an API version, such as v1 or apps/v1');
+export const kind = z.string().regex(KIND, 'must be a kind, such as Pod');
+export const namespace = z.string().regex(DNS_LABEL, 'must be the name of a namespace');
+export const dnsLabel = z.string().regex(DNS_LABEL, 'must be a DNS label');
+export const dns1035Label = z.string().regex(DNS_1035_LABEL, 'must be a DNS-1035 label');
+export const dnsSubdomain = z.string().max(MAX_DNS_SUBDOMAIN).regex(DNS_SUBDOMAIN, 'must be a DNS subdomain');
+export const uid = z.string().regex(UID, 'must be a UID');
+
+/** Of an object of any kind. The pattern is for the published schemas; neither `.` nor `..` is a name. */
+export const objectName = z
+  .string()
+  .regex(/^[^/%]+$/, 'must be the name of an object')
+  .refine(isName, 'must be the name of an object');
+
+export const labelKey = z.string().max(MAX_LABEL_KEY).regex(LABEL_KEY, 'must be the key of a label or an annotation');
+export const fieldPath = z
+  .string()
+  .max(MAX_FIELD_PATH)
+  .regex(FIELD_PATH, 'must be a path with dots, such as spec.nodeName');
+
+/**
+ * A schema that refuses the key `__proto__` wherever it stands.
+ * Trap: zod leaves it out of a record and says nothing, and what is left of a selector selects more than it should.
+ */
+export function withOwnKeys<T>(schema: z.ZodType<T>): z.ZodType<T> {
+  return z.preprocess((value, context) => {
+    const left: unknown[] = [value];
+    while (left.length > 0) {
+      const at = left.pop();
+      if (typeof at !== 'object' || at === null) continue;
+      if (Object.hasOwn(at, '__proto__')) {
+        context.addIssue({ code: 'custom', message: 'the key __proto__ has no meaning anywhere' });
+        return z.NEVER;
+      }
+      for (const each of Object.values(at)) left.push(each);
+    }
+    return value;
+  }, schema);
+}

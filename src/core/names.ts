@@ -1,0 +1,95 @@
+/**
+ * What Kubernetes takes for a name. Whatever comes from an object, a declaration, a request or a command line is text until
+ * one of these has said otherwise, and nothing else decides it. The patterns stand in the published schemas, too: they are
+ * whole, and mean the same to JavaScript and to Go. A pattern without a length of its own has a `MAX_` beside it.
+ */
+
+/** apimachinery's `dns1123SubdomainFmt` (pkg/util/validation/validation.go). */
+export const DNS_SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+export const MAX_DNS_SUBDOMAIN = 253;
+/** apimachinery's `IsDNS1123Label`. */
+export const DNS_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+/** apimachinery's `IsDNS1035Label`. */
+export const DNS_1035_LABEL = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/;
+/** `v1`, `apps/v1`: apimachinery's `ParseGroupVersion` (pkg/runtime/schema/group_version.go), of parts that are valid. */
+export const API_VERSION =
+  /^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/;
+export const MAX_API_VERSION = 253 + 1 + 63;
+/** In small letters a DNS-1035 label: apiextensions-apiserver's `ValidateCustomResourceDefinitionNames`. */
+export const KIND = /^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$/;
+/** The part of a label's or an annotation's key behind its prefix: apimachinery's `labelKeyFmt` (pkg/api/validate/content/kube.go). */
+export const LABEL_NAME = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
+/** apimachinery's `IsLabelKey`. Of an annotation's key the prefix may have capitals (pkg/api/validation/objectmeta.go). */
+export const LABEL_KEY =
+  /^([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+export const MAX_LABEL_KEY = 253 + 1 + 63;
+export const MAX_LABEL_VALUE = 63;
+/** Where something is in an object: parts with dots between, without white space. It names an index. */
+export const FIELD_PATH = /^[^\s=.]+(\.[^\s=.]+)*$/;
+export const MAX_FIELD_PATH = 512;
+/** Printable, without a space. The apiserver makes UUIDs; in an owner reference it takes any text. */
+export const UID = /^[!-~]{1,128}$/;
+
+const matches =
+  (pattern: RegExp, max = 1024) =>
+  (text: unknown): text is string =>
+    typeof text === 'string' && text.length <= max && pattern.test(text);
+
+/** A namespace: a DNS label. */
+export const isNamespace = /* @__PURE__ */ matches(DNS_LABEL);
+/** An API group other than the core group, whose name is empty, and any other DNS subdomain. */
+export const isDnsSubdomain = /* @__PURE__ */ matches(DNS_SUBDOMAIN, MAX_DNS_SUBDOMAIN);
+/** A group's version, and a plural or a subresource as URLs have it: a DNS-1035 label. */
+export const isDns1035Label = /* @__PURE__ */ matches(DNS_1035_LABEL);
+/** `v1`, `apps/v1`. */
+export const isApiVersion = /* @__PURE__ */ matches(API_VERSION, MAX_API_VERSION);
+/** `Pod`. */
+export const isKind = /* @__PURE__ */ matches(KIND);
+/** `v1/Pod`, `apps/v1/ReplicaSet`. */
+export function isFormattedKind(text: unknown): text is string {
+  if (typeof text !== 'string') return false;
+  const slash = text.lastIndexOf('/');
+  return isApiVersion(text.slice(0, slash)) && isKind(text.slice(slash + 1));
+}
+
+/** A key of a label or an annotation. */
+export const isLabelKey = /* @__PURE__ */ matches(LABEL_KEY, MAX_LABEL_KEY);
+/** `spec.nodeName`. */
+export const isFieldPath = /* @__PURE__ */ matches(FIELD_PATH, MAX_FIELD_PATH);
+/** What may stand in an index for an object. */
+export const isUid = /* @__PURE__ */ matches(UID);
+
+/**
+ * An object's name: apimachinery's `IsPathSegmentName` (pkg/api/validate/content/path.go), which is all that holds for every
+ * kind. Names of roles may hold spaces and colons, and have any length. Not text that is no UTF-8 either.
+ */
+export function isName(text: unknown): text is string {
+  return typeof text === 'string' && /^(?!\.\.?$)[^/%\p{Cs}]+$/u.test(text);
+}
+
+/** The text, when it is one. @throws TypeError with one sentence. */
+export function nameOr(what: string, is: (text: unknown) => text is string, text: unknown): string {
+  if (is(text)) return text;
+  throw new TypeError(`${shown(text)} is no ${what}`);
+}
+
+/** Text from outside as a message shows it: in one line, and not all of it. */
+export function shown(text: unknown): string {
+  // Undefined and the like have no JSON.
+  return `${JSON.stringify(text) as string | undefined}`.slice(0, 100);
+}
+
+/** The value of a record's own property. `constructor` and `__proto__` are keys like any other. */
+export function ownValue<T>(record: Readonly<Record<string, T>> | null | undefined, key: string): T | undefined {
+  return record && Object.hasOwn(record, key) ? record[key] : undefined;
+}
+
+/** The value at a path of own properties, `spec.selector`; it leads through no list. */
+export function fieldAt(object: unknown, path: string): unknown {
+  return path
+    .split('.')
+    .reduce<unknown>(
+      (at, name) => (typeof at === 'object' ? ownValue(at as Record<string, unknown>, name) : undefined),
+      object,
+    );
+}
