@@ -2,6 +2,7 @@ import { type Checkpoint, type Clock, type Logger, messageOf, type Metrics } fro
 import { findLost, redisRunId } from '../cache/incarnation.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { Redis } from '../cache/redis.ts';
+import { redisTrouble } from '../cache/redis-memory.ts';
 import type { Controller } from '../controllers/controller.ts';
 import { FLIGHT_MARGIN_MS } from '../workqueue/queue-options.ts';
 
@@ -51,6 +52,8 @@ export class Recovery {
   #connected = true;
   #connection = 0;
   #healthy = false;
+  /** Why nothing may be dispatched through Redis, whatever it holds. */
+  #redisTrouble: string | undefined;
 
   constructor(options: RecoveryOptions) {
     this.#options = options;
@@ -59,6 +62,12 @@ export class Recovery {
   /** Whether the last check found, or left, everything in order. */
   get healthy(): boolean {
     return this.#healthy && this.#connected;
+  }
+
+  /** Why it is not healthy, for people; undefined while it is. */
+  get trouble(): string | undefined {
+    if (this.healthy) return undefined;
+    return this.#redisTrouble ?? 'not connected, or being checked after a loss';
   }
 
   /** Checks every second and after each lost connection, until `signal` is aborted. */
@@ -109,6 +118,8 @@ export class Recovery {
     const controllers = [...this.#options.controllers()];
     const informers = [...this.#options.informers()];
     const connection = this.#connection;
+    this.#redisTrouble = await redisTrouble(this.#options.redis, logger);
+    if (this.#redisTrouble !== undefined) return this.#pause();
     const runId = await redisRunId(this.#options.redis);
     await this.#noteProcess(runId);
     const synced = informers.filter((informer) => informer.synced);
