@@ -67,9 +67,8 @@ export function oldestDueContract(create: CreateFixture): void {
       process.holding.clear();
       await queue.release('namespace/paused');
       await setting().pass(61_000);
-      expect(process.keys().toSorted()).toEqual([
-        ...['later', 'paused/k', 'paused/l', 'running', 'running', 'written', 'written'],
-      ]);
+      const expected = ['later', 'paused/k', 'paused/l', 'running', 'running', 'written', 'written'];
+      expect(process.keys().toSorted()).toEqual(expected);
     });
   });
 }
