@@ -45,7 +45,9 @@ export const resultSchema: z.ZodType<RequestResult> = z.discriminatedUnion('stat
   z
     .object({
       status: z.literal('done'),
-      requeueAfterSeconds: seconds.describe('Run again after this time. Replaces an earlier such wish.'),
+      requeueAfterSeconds: seconds.describe(
+        'Run again after this time; 0 asks for nothing. Replaces an earlier such wish.',
+      ),
       writes,
     })
     .describe('All is as it should be, or on its way there.'),
@@ -53,7 +55,7 @@ export const resultSchema: z.ZodType<RequestResult> = z.discriminatedUnion('stat
     .object({
       status: z.literal('error'),
       message,
-      retryAfterSeconds: seconds.describe("Instead of the backoff's time."),
+      retryAfterSeconds: seconds.describe("Instead of the backoff's time; 0: the backoff's."),
       writes,
     })
     .describe('Try again, after a backoff.'),

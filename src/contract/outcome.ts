@@ -21,7 +21,7 @@ export interface Write {
 export type RequestResult =
   | {
       readonly status: 'done';
-      /** Ask again after this time, unless something else wakes the key before. Replaces an earlier such wish. */
+      /** Ask again after this time, unless something else wakes the key before. 0 asks for nothing, as does its absence. Replaces an earlier such wish. */
       readonly requeueAfterSeconds?: number;
       readonly writes?: readonly Write[];
     }
@@ -29,7 +29,7 @@ export type RequestResult =
       readonly status: 'error';
       /** For the log and the key's history. Never holds a secret. */
       readonly message: string;
-      /** The function asks for another time than the backoff's (`RetryAfterError`). */
+      /** The function asks for another time than the backoff's (`RetryAfterError`); 0: for the backoff's. */
       readonly retryAfterSeconds?: number;
       readonly writes?: readonly Write[];
     }

@@ -59,6 +59,11 @@ export const METRICS = {
     },
     levelhook_stale_outcomes_total: { help: 'Outcomes refused by their run number.', labels: ['controller'] },
     levelhook_dead_letters_total: { help: 'Keys that became dead letters.', labels: ['controller'] },
+    levelhook_lost_jobs_total: { help: 'Queued keys whose job was gone, and was added again.', labels: ['controller'] },
+    levelhook_refused_starts_total: {
+      help: 'Starts of runs that Redis refused for what the record of the key holds.',
+      labels: ['controller'],
+    },
     levelhook_reflector_lists_total: { help: 'Lists by form.', labels: ['resource', 'form'] },
     levelhook_reflector_watch_ends_total: { help: 'Ended watches by reason.', labels: ['resource', 'reason'] },
     levelhook_cache_changes_total: { help: 'Changes applied to the cache.', labels: ['resource', 'type'] },
@@ -87,6 +92,10 @@ export const METRICS = {
   },
   gauges: {
     workqueue_depth: { help: 'Keys waiting to run now.', labels: ['name'] },
+    levelhook_queue_oldest_due_seconds: {
+      help: 'Age of the oldest key that is due and has not been started; 0 when there is none.',
+      labels: ['name'],
+    },
     controller_runtime_active_workers: { help: 'Runs in flight.', labels: ['controller'] },
     controller_runtime_max_concurrent_reconciles: { help: 'Runs allowed at a time.', labels: ['controller'] },
     levelhook_endpoint_withheld: {

@@ -34,7 +34,7 @@ export interface Context {
 
 /** What a run asks for. Nothing, for most: whatever changes next wakes the key. */
 export interface Result {
-  /** Run again after this time at the latest. Replaces an earlier such wish. */
+  /** Run again after this time at the latest; 0 asks for nothing. Replaces an earlier such wish. */
   readonly requeueAfterSeconds?: number;
   /**
    * The run goes on elsewhere, with `context.handle`, and says how it ended within this time: until then the key waits, and

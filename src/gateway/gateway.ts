@@ -18,6 +18,7 @@ import { readCacheKeys } from './cache/cache-keys.ts';
 import { Informers } from './cache/informers.ts';
 import { ReaderUsers } from './cache/reader-users.ts';
 import { connectRedis, type Redis, withoutPassword } from './cache/redis.ts';
+import { refuseEviction } from './cache/redis-memory.ts';
 import type { View } from './cache/view.ts';
 import type { GatewayConfig } from './config.ts';
 import { ControllerFactory } from './controllers/controller-factory.ts';
@@ -159,6 +160,7 @@ export class Gateway {
     const redis = await connectRedis(config.redisUrl);
     this.#redis = redis;
     this.#lifecycle.started('redis', async () => redis.disconnect());
+    await refuseEviction(redis, config.redisUrl, this.#logger);
     signal.throwIfAborted();
 
     const credentials = await loadCredentials(config.kubeconfig);
@@ -355,7 +357,7 @@ export class Gateway {
   #readyChecks(): Map<string, HealthCheck> {
     const starting = 'still starting';
     return new Map<string, HealthCheck>([
-      ['redis', () => (this.#parts?.recovery.healthy ? undefined : 'not connected, or being checked after a loss')],
+      ['redis', () => (this.#parts ? this.#parts.recovery.trouble : starting)],
       ['informers', () => (this.#parts ? this.#parts.informers.trouble(isNeededForReady) : starting)],
       ['functions', () => (this.#parts ? this.#parts.functions.trouble() : starting)],
       ['progress', () => (this.#parts ? this.#parts.progress.notReady() : starting)],
@@ -373,8 +375,9 @@ export class Gateway {
   /** Depths are asked for when somebody looks, not counted along. */
   async #renderMetrics(): Promise<string> {
     for (const [name, queue] of this.#askableQueues() ?? []) {
-      const { waiting, running } = await queue.counts();
+      const [{ waiting, running }, oldestMs = 0] = await Promise.all([queue.counts(), queue.oldestDueMs()]);
       this.#metrics.set('workqueue_depth', { name }, waiting);
+      this.#metrics.set('levelhook_queue_oldest_due_seconds', { name }, oldestMs / 1000);
       this.#metrics.set('controller_runtime_active_workers', { controller: name }, running);
     }
     return this.#metrics.registry.metrics();

@@ -44,6 +44,12 @@ export class ConfigMapChanges {
     await Promise.all(this.#names.map((name) => this.#create(name)));
   }
 
+  /** Updates each once. */
+  async updateAll(): Promise<void> {
+    await Promise.all(this.#names.map((name) => this.#update(name)));
+    this.acknowledged += this.#names.length;
+  }
+
   /** Makes about `perSecond` changes a second while `during` goes on; returns when all of them are acknowledged. */
   async keepChanging(perSecond: number, during: () => Promise<void>): Promise<void> {
     const stop = new AbortController();

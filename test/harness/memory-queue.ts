@@ -40,6 +40,15 @@ export class MemoryQueueFixture {
     return due || out.size > flying || (waiting.size > 0 && out.size < this.#concurrency);
   }
 
+  async loseJobs(): Promise<void> {
+    this.store.waiting.clear();
+    this.store.again.clear();
+  }
+
+  async records(): Promise<number> {
+    return this.store.records.size;
+  }
+
   async close(): Promise<void> {
     for (const queue of this.#opened) await queue.stop(0);
   }

@@ -78,6 +78,22 @@ export class RedisQueueFixture {
     return !idle || due.some((count) => count > 0) || this.#talking();
   }
 
+  /** Deletes all jobs that wait, with their marks. */
+  async loseJobs(): Promise<void> {
+    const { redis, keys } = this;
+    for (const id of await redis.lrange(keys.waiting, '0', '-1')) await redis.del(keys.bullmqPrefix + id);
+    await redis.del(keys.waiting);
+    const bullmq = `${this.scope.name}:`;
+    for (const name of await this.names()) {
+      if (name.startsWith(`${bullmq}dn:`)) await redis.del(`${keys.prefix}:${name}`);
+    }
+  }
+
+  /** Of how many keys anything is on record. */
+  async records(): Promise<number> {
+    return (await this.names()).filter((name) => name.startsWith('key:')).length;
+  }
+
   /** Whether a gateway waits for an answer: its poller is in the middle of a look. */
   #talking(): boolean {
     return this.#opened.some(({ redis }) => {
@@ -87,13 +103,13 @@ export class RedisQueueFixture {
   }
 
   async #jobs(): Promise<{ waiting: number; active: number; concurrency: number }> {
-    const bullmq = `${this.keys.prefix}:${this.scope.name}`;
+    const { bullmqPrefix: bullmq } = this.keys;
     const [waiting, delayed, prioritized, active, concurrency] = await Promise.all([
       this.redis.llen(this.keys.waiting),
-      this.redis.zcard(`${bullmq}:delayed`),
-      this.redis.zcard(`${bullmq}:prioritized`),
-      this.redis.llen(`${bullmq}:active`),
-      this.redis.hget(`${bullmq}:meta`, 'concurrency'),
+      this.redis.zcard(`${bullmq}delayed`),
+      this.redis.zcard(`${bullmq}prioritized`),
+      this.redis.llen(this.keys.active),
+      this.redis.hget(`${bullmq}meta`, 'concurrency'),
     ]);
     return { waiting: waiting + delayed + prioritized, active, concurrency: Number(concurrency) };
   }

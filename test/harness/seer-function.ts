@@ -39,7 +39,7 @@ await serveFunction((environment) => {
       const pod = await api.create(pods, { metadata, spec: { containers: [{ name: 'main', image: 'pause' }] } });
       if (last) await api.delete(pods, { namespace, name: last.made }, { gracePeriodSeconds: 0 });
       before.set(name, { round, made: pod.metadata.name, deleted: last?.made });
-      return { requeueAfterSeconds: 0 };
+      return { requeueAfterSeconds: 0.001 };
     },
   );
   return createFunctionApp(seer, {

@@ -17,7 +17,7 @@ import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
 import { type Change, mergeWakeups, type Wakeup } from './change.ts';
 import type { ChangeHandlers } from './change-handlers.ts';
 import { metadataOf, unhandledReason } from './kept-out.ts';
-import { isDataError } from './redis-errors.ts';
+import { isDataError } from './redis.ts';
 import { TimeSlice } from './time-slice.ts';
 import type { Chunk, View, ViewOperation } from './view.ts';
 

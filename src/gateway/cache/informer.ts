@@ -21,7 +21,7 @@ import { backfill } from './backfill.ts';
 import type { ChangeHandler } from './change.ts';
 import { ChangeHandlers, type OnHandlerError } from './change-handlers.ts';
 import { UnreadableObjectError } from '../../contract/node/codec.ts';
-import { isDataError } from './redis-errors.ts';
+import { isDataError } from './redis.ts';
 import { type Enqueue, Relay, type RelayOptions } from './relay.ts';
 import { ForeignTermError, type View } from './view.ts';
 import { transformOf, type ViewSettings } from './view-settings.ts';
@@ -274,7 +274,8 @@ export class Informer {
         return;
       } catch (error) {
         if (signal.aborted) return;
-        if (isDataError(error)) dataErrors += 1;
+        // What is stored and cannot be read is not the events' fault: the view is thrown away and listed anew.
+        if (isDataError(error) && !(error instanceof UnreadableObjectError)) dataErrors += 1;
         if (error instanceof ForeignTermError) await this.#onForeignTerm();
         else {
           this.#options.logger.error({ resource: this.name, error: messageOf(error) }, 'a chunk could not be applied');

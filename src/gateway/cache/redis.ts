@@ -38,6 +38,31 @@ export function withoutPassword(url: string): string {
   return url.replace(/\/\/[^@/]*@/, '//***@');
 }
 
+/**
+ * Whether a command was refused for what it is or what it works on, such as a key of another type. Else Redis as a whole
+ * cannot do it just now (out of memory, loading, read-only), or did not answer: another command would fare no better.
+ */
+export function isAboutOneCommand(error: unknown): boolean {
+  if (!(error instanceof Error) || error.name !== 'ReplyError') return false;
+  // Redis 6 puts the script's name before the code.
+  return !/max number of clients|(?:^|-)(?:OOM|LOADING|READONLY|MISCONF|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY|NOREPLICAS|NOAUTH|NOPERM|UNKILLABLE)\b/.test(
+    error.message,
+  );
+}
+
+/** Whether an operation failed for what it was given, in Redis or in code of ours: it would fail again in the same way. */
+export function isDataError(error: unknown): boolean {
+  if (error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError) return true;
+  return isAboutOneCommand(error);
+}
+
+const outOfMemory = new WeakSet<Redis>();
+
+/** Whether a script was refused for want of memory since this was last asked. */
+export function takeOutOfMemory(redis: Redis): boolean {
+  return outOfMemory.delete(redis);
+}
+
 /** One Lua script. It is sent by its hash, and whole only when the server does not know it (a restarted Redis). */
 export type Script = (keys: readonly string[], args: readonly (string | number | Buffer)[]) => Promise<unknown>;
 
@@ -47,7 +72,14 @@ export function loadScript(redis: Redis, moduleUrl: string, name: string): Scrip
   const command = `levelhook_${name}`;
   if (!(command in redis)) redis.defineCommand(command, { lua });
   const run = (redis as unknown as Record<string, (...all: (string | number | Buffer)[]) => Promise<unknown>>)[command];
-  return (keys, args) => (run as Function).call(redis, keys.length, ...keys, ...args) as Promise<unknown>;
+  const remember = (error: unknown): never => {
+    if (/(?:^|-)OOM\b/.test(messageOf(error))) outOfMemory.add(redis);
+    throw error;
+  };
+  return (keys, args) => {
+    const answer = (run as Function).call(redis, keys.length, ...keys, ...args) as Promise<unknown>;
+    return answer.catch(remember);
+  };
 }
 
 /** Removes every key that begins with `prefix`, a batch at a time. */

@@ -288,8 +288,18 @@ export class Controller {
     return requeue({ scope: this.#scope, queue: this.queue }, request);
   }
 
+  /** Ends pauses of objects that do not ask for one any more: the annotation may have gone while no gateway watched. */
+  async #endPauses(): Promise<void> {
+    const scopes = (await this.queue.holds()).map(({ scope }) => scope);
+    const keys = scopes.flatMap((scope) => (scope.startsWith('object/') ? [scope.slice('object/'.length)] : []));
+    const paused = await this.#pausedAmong(keys);
+    for (const key of keys) if (!paused.has(key)) await this.queue.release(`object/${key}`);
+  }
+
   /** Those whose objects would pass as new ones. */
   async #queueAll(reason: 'initial' | 'resync'): Promise<number> {
+    // First: an object that is paused meanwhile is found so below.
+    await this.#endPauses();
     const { predicate } = this.#events.reconciled;
     const forAll = predicate ? predicate.forNew : true;
     if (forAll === false) return 0;

@@ -5,10 +5,12 @@ import type { Answer } from './endpoint.ts';
 
 /** A trigger's end, decoded. Everything that is not one of the first seven is unknown: the run may still be going on. */
 export type Outcome =
+  /** `requeueAfterMs` 0 asks for nothing, as does its absence. */
   | { readonly kind: 'done'; readonly requeueAfterMs?: number; readonly writes: readonly Write[] }
   | {
       readonly kind: 'error';
       readonly message: string;
+      /** 0: the backoff's time, as in its absence. */
       readonly retryAfterMs?: number;
       readonly writes: readonly Write[];
     }

@@ -16,9 +16,9 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
     () => ({ finish: { kind: 'known', failures: 'forget', againAfterMs: 1500 }, result: 'requeue_after' }),
   ],
   [
-    'done, to be run again at once',
+    'done, to be run again after no time, which asks for nothing as RequeueAfter 0 does',
     { kind: 'done', requeueAfterMs: 0, writes: [] },
-    () => ({ finish: { kind: 'known', failures: 'forget', againAfterMs: 0 }, result: 'requeue_after' }),
+    () => ({ finish: { kind: 'known', failures: 'forget' }, result: 'success' }),
   ],
   [
     'an error',
@@ -32,6 +32,14 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
     'an error that names a time',
     { kind: 'error', message: 'm', retryAfterMs: 70, writes },
     () => ({ finish: { kind: 'known', failures: 'count', againAfterMs: 70 }, result: 'error' }),
+  ],
+  [
+    "an error that names no time but 0: the backoff's",
+    { kind: 'error', message: 'm', retryAfterMs: 0, writes },
+    (failures) => ({
+      finish: { kind: 'known', failures: 'count', againAfterMs: backoffMs(failures + 1) },
+      result: 'error',
+    }),
   ],
   [
     'a terminal error',

@@ -19,7 +19,8 @@ export interface Decision {
 export function decide(outcome: Outcome, failures: number, nowMs: number): Decision {
   switch (outcome.kind) {
     case 'done':
-      if (outcome.requeueAfterMs === undefined) {
+      // As controller-runtime's RequeueAfter: 0 asks for nothing.
+      if (!outcome.requeueAfterMs) {
         return { finish: { kind: 'known', failures: 'forget' }, result: 'success' };
       }
       return {
@@ -28,7 +29,7 @@ export function decide(outcome: Outcome, failures: number, nowMs: number): Decis
       };
     case 'error':
       return {
-        finish: { kind: 'known', failures: 'count', againAfterMs: outcome.retryAfterMs ?? backoffMs(failures + 1) },
+        finish: { kind: 'known', failures: 'count', againAfterMs: outcome.retryAfterMs || backoffMs(failures + 1) },
         result: 'error',
       };
     case 'refused':

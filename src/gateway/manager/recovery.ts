@@ -2,6 +2,7 @@ import { type Checkpoint, type Clock, type Logger, messageOf, type Metrics } fro
 import { redisRunId } from '../cache/incarnation.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { Redis } from '../cache/redis.ts';
+import { redisTrouble } from '../cache/redis-memory.ts';
 import type { View } from '../cache/view.ts';
 import type { Controller } from '../controllers/controller.ts';
 import { FLIGHT_MARGIN_MS } from '../workqueue/queue-options.ts';
@@ -67,6 +68,8 @@ export class Recovery {
   #connected = true;
   #connection = 0;
   #healthy = false;
+  /** Why nothing may be dispatched through Redis, whatever it holds. */
+  #redisTrouble: string | undefined;
 
   constructor(options: RecoveryOptions) {
     this.#options = options;
@@ -75,6 +78,12 @@ export class Recovery {
   /** Whether the last check has seen what Redis holds. Parts may still be repaired: see `isRepairing`. */
   get healthy(): boolean {
     return this.#healthy && this.#connected;
+  }
+
+  /** Why it is not healthy, for people; undefined while it is. */
+  get trouble(): string | undefined {
+    if (this.healthy) return undefined;
+    return this.#redisTrouble ?? 'not connected, or being checked after a loss';
   }
 
   /** Whether a view may lack what the server had before it was lost. */
@@ -134,11 +143,13 @@ export class Recovery {
   }
 
   async #check(signal: AbortSignal): Promise<void> {
-    const { metrics } = this.#options;
+    const { logger, metrics } = this.#options;
     // As they are now: one that is added meanwhile has not been looked at, and must not be resumed.
     const controllers = [...this.#options.controllers()];
     const informers = [...this.#options.informers()];
     const connection = this.#connection;
+    this.#redisTrouble = await redisTrouble(this.#options.redis, logger);
+    if (this.#redisTrouble !== undefined) return this.#pause();
     const runId = await redisRunId(this.#options.redis);
     await this.#noteProcess(runId);
     const lost = await this.#findLost(informers, controllers, runId);

@@ -1,15 +1,17 @@
 import { Queue, Worker } from 'bullmq';
-import { type Logger, messageOf } from '../../core/index.ts';
-import type { Redis } from '../cache/redis.ts';
+import { type Clock, type Logger, messageOf } from '../../core/index.ts';
+import { loadScript, type Redis, type Script } from '../cache/redis.ts';
 import type { Jobs } from './jobs.ts';
+import type { QueueKeys } from './queue-keys.ts';
 import { FLIGHT_MARGIN_MS } from './queue-options.ts';
 
 export interface BullMqJobsOptions {
   readonly redis: Redis;
-  readonly prefix: string;
+  readonly keys: QueueKeys;
   readonly name: string;
   readonly concurrency: number;
   readonly timeoutMs: number;
+  readonly clock: Clock;
   readonly logger: Logger;
 }
 
@@ -23,14 +25,18 @@ export class BullMqJobs implements Jobs {
   readonly #options: BullMqJobsOptions;
   readonly #queue: Queue<KeyJob>;
   #worker: Worker<KeyJob> | undefined;
+  readonly #missing: Script;
+  /** When an error was last logged, by its text. */
+  readonly #logged = new Map<string, number>();
   #paused = false;
 
   constructor(options: BullMqJobsOptions) {
-    const { name, prefix, redis } = options;
+    const { name, keys, redis } = options;
     this.#options = options;
+    this.#missing = loadScript(redis, import.meta.url, 'missing');
     this.#queue = new Queue<KeyJob>(name, {
       connection: redis,
-      prefix,
+      prefix: keys.prefix,
       // Each add writes the events stream, which nobody reads, and there is no switch to turn it off.
       streams: { events: { maxLen: 100 } },
     });
@@ -48,12 +54,18 @@ export class BullMqJobs implements Jobs {
     else await this.#queue.addBulk(keys.map((key) => ({ name: 'reconcile', data: { key }, opts: jobOptions(key) })));
   }
 
+  async missing(keys: readonly string[]): Promise<readonly string[]> {
+    if (keys.length === 0) return [];
+    const { bullmqPrefix, waiting, active } = this.#options.keys;
+    return (await this.#missing([bullmqPrefix, waiting, active], keys)) as string[];
+  }
+
   async start(work: (key: string) => Promise<void>): Promise<void> {
-    const { redis, prefix, name, concurrency, timeoutMs } = this.#options;
+    const { redis, keys, name, concurrency, timeoutMs } = this.#options;
     await this.shareConcurrency();
     this.#worker = new Worker<KeyJob>(name, (job) => work(job.data.key), {
       connection: redis,
-      prefix,
+      prefix: keys.prefix,
       concurrency,
       lockDuration: lockMs(timeoutMs),
       stalledInterval: stalledMs(timeoutMs),
@@ -88,14 +100,22 @@ export class BullMqJobs implements Jobs {
   }
 
   waiting(): Promise<number> {
-    return this.#options.redis.llen(`${this.#options.prefix}:${this.#options.name}:wait`);
+    return this.#options.redis.llen(this.#options.keys.waiting);
   }
 
   #warn(error: unknown, part: string): void {
-    const { logger, name } = this.#options;
-    logger.warn({ controller: name, part, error: messageOf(error) }, 'work queue trouble');
+    const { logger, name, clock } = this.#options;
+    const text = messageOf(error);
+    // A worker that is refused a job asks for the next one at once.
+    if (clock.now() - (this.#logged.get(text) ?? -Infinity) < LOG_AGAIN_MS) return;
+    if (this.#logged.size > 100) this.#logged.clear();
+    this.#logged.set(text, clock.now());
+    logger.warn({ controller: name, part, error: text }, 'work queue trouble');
   }
 }
+
+/** The same error is logged again after this. */
+const LOG_AGAIN_MS = 10_000;
 
 function jobOptions(key: string) {
   const deduplication = { id: key, keepLastIfActive: true };

@@ -32,12 +32,12 @@ export class BullMqWorkQueue extends RecordedWorkQueue implements Incarnated {
   readonly #jobs: BullMqJobs;
 
   constructor(options: BullMqWorkQueueOptions) {
-    const { redis, name } = options;
+    const { redis } = options;
     const keys = queueKeys(options);
-    const jobs = new BullMqJobs({ ...options, prefix: keys.prefix });
+    const jobs = new BullMqJobs({ ...options, keys });
     super(options, {
       records: new RedisRecords(redis, keys, options),
-      inspector: new RedisInspector(redis, keys, name),
+      inspector: new RedisInspector(redis, keys),
       jobs,
     });
     this.#redis = redis;

@@ -1,16 +1,26 @@
+export interface GroupCommitOptions {
+  /** Most items in a call. Default 200. */
+  readonly limit?: number;
+  /**
+   * Whether an error is about what one item holds. The items of a call that failed so are committed again, each in a call
+   * of its own, so that one item fails alone; a commit must bear to be repeated then. Default: none is.
+   */
+  readonly isAboutOneItem?: (error: unknown) => boolean;
+}
+
 /**
  * Collects what is submitted in one turn of the event loop and commits it as one: answers of Redis come many at a time, and
  * what they set off is sent in one trip. A lone item waits for nobody.
  */
 export class GroupCommit<Item, Answer> {
   readonly #commit: (items: readonly Item[]) => Promise<readonly Answer[]>;
-  readonly #limit: number;
+  readonly #options: GroupCommitOptions;
   #waiting: Submitted<Item, Answer>[] = [];
 
-  /** @param commit answers for each item, in order. @param limit most items in a call. */
-  constructor(commit: (items: readonly Item[]) => Promise<readonly Answer[]>, limit = 200) {
+  /** @param commit answers for each item, in order. */
+  constructor(commit: (items: readonly Item[]) => Promise<readonly Answer[]>, options: GroupCommitOptions = {}) {
     this.#commit = commit;
-    this.#limit = limit;
+    this.#options = options;
   }
 
   /** The answer for this item. Rejects when the call that carried it fails. */
@@ -22,9 +32,10 @@ export class GroupCommit<Item, Answer> {
   }
 
   #commitAll(): void {
+    const { limit = 200 } = this.#options;
     const waiting = this.#waiting;
     this.#waiting = [];
-    for (let at = 0; at < waiting.length; at += this.#limit) void this.#run(waiting.slice(at, at + this.#limit));
+    for (let at = 0; at < waiting.length; at += limit) void this.#run(waiting.slice(at, at + limit));
   }
 
   async #run(batch: readonly Submitted<Item, Answer>[]): Promise<void> {
@@ -32,7 +43,8 @@ export class GroupCommit<Item, Answer> {
       const answers = await this.#commit(batch.map(({ item }) => item));
       batch.forEach(({ resolve }, at) => resolve(answers[at] as Answer));
     } catch (error) {
-      for (const { reject } of batch) reject(error);
+      if (batch.length > 1 && this.#options.isAboutOneItem?.(error)) for (const each of batch) void this.#run([each]);
+      else for (const { reject } of batch) reject(error);
     }
   }
 }

@@ -48,6 +48,12 @@ export class MemoryInspector implements Inspector {
     return [...this.#store.holds.values()];
   }
 
+  async oldestDue(nowMs: number): Promise<number | undefined> {
+    const { queued, timers, backlog, debounced } = this.#store;
+    const oldest = Math.min(...[queued, timers, backlog, debounced].flatMap((set) => [...set.values()]));
+    return oldest <= nowMs ? oldest : undefined;
+  }
+
   async list(list: KeyList, { offset, limit }: { offset: number; limit: number }): Promise<KeyPage> {
     const { timers, flights, backlog, dead, debounced, held, waiting } = this.#store;
     if (list === 'queued') {

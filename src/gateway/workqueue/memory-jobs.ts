@@ -20,6 +20,11 @@ export class MemoryJobs implements Jobs {
     this.#tellAll();
   }
 
+  async missing(keys: readonly string[]): Promise<readonly string[]> {
+    const { waiting, out, again } = this.#store;
+    return keys.filter((key) => ![waiting, out, again].some((set) => set.has(key)));
+  }
+
   async start(work: (key: string) => Promise<void>): Promise<void> {
     this.#work = work;
     this.#store.listeners.add(this.#pump);

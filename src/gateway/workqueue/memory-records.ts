@@ -15,6 +15,7 @@ import {
   type PostponedSet,
   reasonsOr,
   type Records,
+  type Resting,
   type Scored,
   type Start,
   type StartRequest,
@@ -42,6 +43,8 @@ export class MemoryRecords implements Records {
       if (JSON.stringify([...record.reasons, ...reasons]).length < REASONS_LENGTH) record.reasons.push(...reasons);
       if (debounce) {
         this.#store.debounced.set(key, Math.min(nowMs + debounce.windowMs, record.queuedAtMs + debounce.maxMs));
+      } else if (!record.flight) {
+        this.#store.queued.lower(key, nowMs);
       }
       const scope: HoldScope = `object/${key}`;
       if (paused === true && !this.#store.holds.has(scope)) await this.hold(scope, nowMs, undefined);
@@ -56,7 +59,11 @@ export class MemoryRecords implements Records {
     requests: readonly StartRequest[],
     at: { readonly nowMs: number; readonly deadlineMs: number },
   ): Promise<Start[]> {
-    return requests.map((request) => this.#start(request, at));
+    return requests.map((request) => {
+      const start = this.#start(request, at);
+      this.#store.queued.delete(request.key);
+      return start;
+    });
   }
 
   async finishAll(requests: readonly FinishRequest[], nowMs: number): Promise<Finished[]> {
@@ -75,6 +82,7 @@ export class MemoryRecords implements Records {
     const ends = new TimeSet(
       [...holds.values()].flatMap(({ scope, untilMs = Infinity }) => [[scope, untilMs] as const]),
     );
+    this.#park(nowMs);
     const take = Math.max(Math.min(room, 1000) - waiting.size, 1);
     const found = {
       timers: dueOf(timers, limit).map((timer) => {
@@ -96,7 +104,35 @@ export class MemoryRecords implements Records {
       const atMs = set.get(key);
       if (atMs === undefined || atMs !== Number(score)) continue;
       set.set(key, toMs);
-      if (added) this.#store.record(key).queuedAtMs ??= Math.floor(atMs);
+      if (added) {
+        this.#store.record(key).queuedAtMs ??= Math.floor(atMs);
+        this.#store.queued.lower(key, Math.floor(atMs));
+      }
+    }
+  }
+
+  async queuedBefore(atMs: number): Promise<{ keys: string[]; cursor: string }> {
+    const keys = this.#store.queued.ordered().flatMap(([key, sinceMs]) => (sinceMs <= atMs ? [key] : []));
+    return { keys, cursor: '0' };
+  }
+
+  async restingBefore(atMs: number, limit: number): Promise<Resting[]> {
+    const due = this.#store.resting.ordered().filter(([, sinceMs]) => sinceMs <= atMs);
+    return due.slice(0, limit).map(([key, sinceMs]) => {
+      return { key, score: String(sinceMs), barrier: this.#store.records.get(key)?.barrier?.text };
+    });
+  }
+
+  async forgetBarriers(passed: readonly Resting[]): Promise<void> {
+    for (const { key, barrier } of passed) {
+      const record = this.#store.record(key);
+      if (record.barrier === undefined || record.barrier.text === barrier) {
+        this.#store.resting.delete(key);
+        const { flight, queuedAtMs, deadSinceMs, tokenAtMs, failures } = record;
+        const busy = flight ?? queuedAtMs ?? deadSinceMs ?? tokenAtMs;
+        if (busy === undefined && failures === 0) delete record.barrier;
+      }
+      this.#tidy(key);
     }
   }
 
@@ -121,7 +157,7 @@ export class MemoryRecords implements Records {
     held.delete(scope);
   }
 
-  async drop(keys: readonly string[]): Promise<number> {
+  async drop(keys: readonly string[], nowMs: number): Promise<number> {
     let dropped = 0;
     for (const key of keys) {
       if (!this.#store.dead.delete(key)) continue;
@@ -129,6 +165,7 @@ export class MemoryRecords implements Records {
       delete record.deadSinceMs;
       record.failures = 0;
       record.history = [];
+      if (record.barrier) this.#store.resting.set(key, nowMs);
       this.#tidy(key);
       dropped += 1;
     }
@@ -139,6 +176,19 @@ export class MemoryRecords implements Records {
     return this.#store.flights.size;
   }
 
+  /** Low keys that a hold covers wait for its release, and take no job to find that out. */
+  #park(nowMs: number): void {
+    const { backlog, holds, held } = this.#store;
+    for (const [key, atMs] of holds.size > 0 ? backlog.ordered() : []) {
+      const scope = scopesOf(key).find((each) => holds.has(each));
+      if (scope === undefined || atMs > nowMs) continue;
+      const keys = held.get(scope) ?? new TimeSet();
+      held.set(scope, keys);
+      keys.lower(key, atMs);
+      backlog.delete(key);
+    }
+  }
+
   #start(
     { key, nonce, passedBarrier }: StartRequest,
     { nowMs, deadlineMs }: { nowMs: number; deadlineMs: number },
@@ -146,8 +196,11 @@ export class MemoryRecords implements Records {
     const { timers, backlog, debounced, flights, holds, held, dead } = this.#store;
     const record = this.#store.record(key);
     const { flight, barrier, queuedAtMs } = record;
-    if (flight?.nonce === nonce)
+    if (flight?.nonce === nonce) {
+      flight.deadlineMs = deadlineMs;
+      flights.set(key, deadlineMs + FLIGHT_MARGIN_MS);
       return { kind: 'go', run: flight.run, failures: record.failures, reasons: [], queuedAtMs };
+    }
     const lowAtMs = backlog.get(key);
     const timerMs = timers.get(key) ?? Infinity;
     const wanted = queuedAtMs !== undefined || lowAtMs !== undefined || timerMs <= nowMs || debounced.has(key);
@@ -187,6 +240,7 @@ export class MemoryRecords implements Records {
       return { kind: 'limited', untilMs: tokenAtMs };
     }
     stopWaiting();
+    this.#store.resting.delete(key);
     if (record.deadSinceMs !== undefined) {
       dead.delete(key);
       record.failures = 0;
@@ -243,7 +297,11 @@ export class MemoryRecords implements Records {
     const timerMs = times.length > 0 ? Math.min(...times) : undefined;
     // The fraction tells one run's timer from another's of the same millisecond, for `postpone`.
     if (timerMs !== undefined) timers.lower(key, timerMs + (run % 1000) / 1024);
-    if (finish.barrier !== undefined) record.barrier = { text: finish.barrier, atMs: nowMs };
+    if (finish.barrier !== undefined) {
+      record.barrier = { text: finish.barrier, atMs: nowMs };
+      if (finish.failures === 'forget' && !dead && record.queuedAtMs === undefined) this.#store.resting.set(key, nowMs);
+    }
+    if (record.queuedAtMs !== undefined) this.#store.queued.lower(key, nowMs);
     this.#tidy(key);
     return { current: true, dead, timerMs };
   }

@@ -41,6 +41,8 @@ export class MemoryStore {
   readonly flights = new TimeSet();
   readonly backlog = new TimeSet();
   readonly dead = new TimeSet();
+  readonly queued = new TimeSet();
+  readonly resting = new TimeSet();
   readonly holds = new Map<HoldScope, Hold>();
   readonly held = new Map<HoldScope, TimeSet>();
   runs = 0;
@@ -62,7 +64,8 @@ export class MemoryStore {
   }
 
   clear(): void {
-    const { records, timers, debounced, flights, backlog, dead, holds, held, waiting, again } = this;
-    for (const each of [records, timers, debounced, flights, backlog, dead, holds, held, waiting, again]) each.clear();
+    const { records, timers, debounced, flights, backlog, dead, queued, resting, holds, held, waiting, again } = this;
+    const sets = [timers, debounced, flights, backlog, dead, queued, resting];
+    for (const each of [records, ...sets, holds, held, waiting, again]) each.clear();
   }
 }

@@ -2,6 +2,7 @@ import { type Clock, type Logger, messageOf } from '../../core/index.ts';
 import type { DueTimer, Records } from './records.ts';
 import { BARRIER_AGAIN_MS, BARRIER_LATE_MS, backlogRoom } from './queue-options.ts';
 import type { Process } from './run.ts';
+import type { Upkeep } from './upkeep.ts';
 
 export interface PollerOptions {
   readonly records: Records;
@@ -9,6 +10,8 @@ export interface PollerOptions {
   /** Adds jobs for these keys. */
   readonly addJobs: (keys: readonly string[]) => Promise<void>;
   readonly concurrency: number;
+  /** Looked after between two looks. Default: nothing is. */
+  readonly upkeep?: Pick<Upkeep, 'look'>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -92,7 +95,7 @@ export class Poller {
 
   /** One look. @returns when the next is due, as far as this one has seen. */
   async tick(): Promise<number> {
-    const { records, addJobs, clock, concurrency } = this.#options;
+    const { records, addJobs, clock, concurrency, upkeep } = this.#options;
     const now = clock.now();
     const due = await records.due(now, LIMIT, backlogRoom(concurrency));
     const { timers, debounced, flights, backlog, holds } = due;
@@ -112,18 +115,27 @@ export class Poller {
     // Out of the way of keys that can run, and looked at again soon.
     await records.postpone('timers', now + BARRIER_AGAIN_MS, waiting);
     for (const { key: scope, score } of holds) await records.release(scope, score);
+    const upkeepMs = (await upkeep?.look(now)) ?? Infinity;
     const more = [timers, debounced, flights].some(({ length }) => length === LIMIT) || holds.length > 0;
     if (more) return now;
     return Math.min(
       due.nextMs ?? Infinity,
       due.backlogLeft ? now + BACKLOG_MS : Infinity,
       waiting.length > 0 ? now + BARRIER_AGAIN_MS : Infinity,
+      upkeepMs,
     );
   }
 
   async #passed(barrier: string | undefined, sinceMs: number, now: number): Promise<boolean> {
-    if (barrier === undefined || (await this.#options.process.passed(barrier))) return true;
-    if (now - sinceMs > BARRIER_LATE_MS) this.#options.process.late(barrier);
+    const { process, logger } = this.#options;
+    try {
+      if (barrier === undefined || (await process.passed(barrier))) return true;
+    } catch (error) {
+      // One barrier that cannot be asked about must not keep the other keys waiting.
+      logger.warn({ error: messageOf(error) }, 'a barrier could not be checked, trying again');
+      return false;
+    }
+    if (now - sinceMs > BARRIER_LATE_MS) process.late(barrier);
     return false;
   }
 }

@@ -14,6 +14,10 @@ export interface QueueKeys {
   readonly flights: string;
   /** ZSET key -> time of its add: low-priority keys, and those that a hold has let go. */
   readonly backlog: string;
+  /** ZSET key -> since when it is due: keys that were given to BullMQ, or were about to be, and have not been started. */
+  readonly queued: string;
+  /** ZSET key -> time of its last run: keys with nothing to do whose record holds a barrier. */
+  readonly resting: string;
   /** Counter of runs: the source of fencing numbers. */
   readonly runs: string;
   /** STRING: when the token bucket is full again. */
@@ -28,8 +32,12 @@ export interface QueueKeys {
   readonly dead: string;
   /** What a key is appended to, to name its past outcomes (LIST). */
   readonly historyPrefix: string;
+  /** What BullMQ's own names are appended to. */
+  readonly bullmqPrefix: string;
   /** BullMQ's list of waiting jobs. */
   readonly waiting: string;
+  /** BullMQ's list of jobs that a worker has. */
+  readonly active: string;
   /** What a key is appended to, to name its record (HASH). */
   readonly recordPrefix: string;
 }
@@ -43,6 +51,8 @@ export function queueKeys(scope: { keyPrefix: string; clusterId: string; name: s
     debounced: `${prefix}:debounced`,
     flights: `${prefix}:flights`,
     backlog: `${prefix}:backlog`,
+    queued: `${prefix}:queued`,
+    resting: `${prefix}:resting`,
     runs: `${prefix}:runs`,
     bucket: `${prefix}:bucket`,
     holds: `${prefix}:holds`,
@@ -50,7 +60,9 @@ export function queueKeys(scope: { keyPrefix: string; clusterId: string; name: s
     heldPrefix: `${prefix}:held:`,
     dead: `${prefix}:dead`,
     historyPrefix: `${prefix}:history:`,
+    bullmqPrefix: `${prefix}:${scope.name}:`,
     waiting: `${prefix}:${scope.name}:wait`,
+    active: `${prefix}:${scope.name}:active`,
     recordPrefix: `${prefix}:key:`,
   };
 }

@@ -5,6 +5,7 @@ import { Poller } from './poller.ts';
 import type { QueueOptions } from './queue-options.ts';
 import type { Inspector, Records } from './records.ts';
 import { Runner } from './runner.ts';
+import { Upkeep } from './upkeep.ts';
 import type {
   Finish,
   Hold,
@@ -46,6 +47,9 @@ export abstract class RecordedWorkQueue implements WorkQueue {
   #poller: Poller | undefined;
   #runner: Runner | undefined;
   #ended = false;
+  readonly #ending = new AbortController();
+  /** Keys whose jobs must not end here, since it is not on record what becomes of them. */
+  readonly #unended = new Set<string>();
   readonly #adds: GroupCommit<readonly QueuedKey[], undefined>;
   readonly #flying = new Set<Promise<void>>();
   /** Present while paused: runs wait here before their start. */
@@ -119,7 +123,7 @@ export abstract class RecordedWorkQueue implements WorkQueue {
   }
 
   drop(keys: readonly string[]): Promise<number> {
-    return this.#records.drop(keys);
+    return this.#records.drop(keys, this.#options.clock.now());
   }
 
   async counts(): Promise<{ waiting: number; running: number }> {
@@ -127,16 +131,29 @@ export abstract class RecordedWorkQueue implements WorkQueue {
     return { waiting, running };
   }
 
+  async oldestDueMs(): Promise<number | undefined> {
+    const now = this.#options.clock.now();
+    const sinceMs = await this.#inspector.oldestDue(now);
+    return sinceMs === undefined ? undefined : now - sinceMs;
+  }
+
   async start(process: Process): Promise<void> {
     if (this.#runner || this.#ended) return;
     const { name, concurrency, timeoutMs, maxBatch = 1, clock, logger, metrics } = this.#options;
     const records = this.#records;
     const addJobs = (keys: readonly string[]): Promise<void> => this.#jobs.add(keys);
-    const poller = new Poller({ records, process, addJobs, concurrency, clock, logger });
-    const closed = (): boolean => this.#gate !== undefined;
+    const missing = (keys: readonly string[]): Promise<readonly string[]> => this.#jobs.missing(keys);
+    const upkeep = new Upkeep({ name, records, process, addJobs, missing, clock, logger, metrics });
+    const poller = new Poller({ records, process, addJobs, concurrency, upkeep, clock, logger });
+    const gate = {
+      ending: this.#ending.signal,
+      opened: (): Promise<boolean> => this.#opened(),
+      closed: (): boolean => this.#gate !== undefined,
+    };
     const track = (work: Promise<unknown>): void => void this.#track(work);
     const wake = (atMs: number): void => poller.wake(atMs);
-    this.#runner = new Runner({ name, records, process, timeoutMs, maxBatch, clock, metrics, closed, track, wake });
+    const ports = { clock, logger, metrics };
+    this.#runner = new Runner({ name, records, process, timeoutMs, maxBatch, ...ports, ...gate, track, wake });
     this.#poller = poller;
     if (this.#gate) this.#jobs.pause();
     await this.#jobs.start((key) => this.#work(key));
@@ -169,25 +186,45 @@ export abstract class RecordedWorkQueue implements WorkQueue {
     // From here on no run starts, whatever is still handed out.
     this.pause();
     this.#gate?.open();
+    this.#ending.abort();
     const limit = new AbortController();
     const end = clock.sleep(drainMs, limit.signal);
     await Promise.race([this.#landed(), end]);
     limit.abort();
     // What is still running is cut off: its flight stays on record and is settled by whoever takes over.
-    await this.#jobs.close(wasPaused || this.#flying.size > 0);
+    await this.#jobs.close(wasPaused || this.#flying.size > 0 || this.#unended.size > 0);
   }
 
-  /** Never throws for what a run may do wrong, so that the job always ends. */
+  /** Waits while this gateway is paused. @returns false when it has ended. */
+  async #opened(): Promise<boolean> {
+    while (this.#gate && !this.#ended) await this.#gate.opened;
+    return !this.#ended;
+  }
+
+  /**
+   * Never throws for what a run may do wrong. Ends with the job only if what becomes of the key is on record: a job that
+   * has not ended is given to another gateway.
+   */
   async #work(key: string): Promise<void> {
     // Not in flight while it waits here: a stop need not wait for it.
-    while (this.#gate && !this.#ended) await this.#gate.opened;
-    if (this.#ended) {
-      // Handed out when this gateway was about to end. As a timer it is due for whoever is left, and the job may end.
-      await this.#track(this.#records.addTimer(key, this.#options.clock.now()));
-      return;
+    const open = await this.#opened();
+    await this.#track(open ? this.#take(key) : this.#handOver(key));
+    if (this.#unended.has(key)) await new Promise(() => {});
+  }
+
+  async #take(key: string): Promise<void> {
+    // Told of while this is in flight still, so that a stop knows.
+    if (this.#runner && !(await this.#runner.take(key))) this.#unended.add(key);
+  }
+
+  /** Handed out when this gateway was about to end. As a timer it is due for whoever is left, and the job may end. */
+  async #handOver(key: string): Promise<void> {
+    try {
+      await this.#records.addTimer(key, this.#options.clock.now());
+    } catch (error) {
+      this.#unended.add(key);
+      throw error;
     }
-    if (!this.#runner) return;
-    await this.#track(this.#runner.take(key));
   }
 
   /** Redis or the apiserver may fail in the middle: a run in flight is on record and is settled at its deadline. */

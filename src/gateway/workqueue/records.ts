@@ -75,7 +75,12 @@ export interface Due {
   readonly backlogLeft: boolean;
 }
 
-export type PostponedSet = 'timers' | 'debounced' | 'flights' | 'backlog';
+/** A key with nothing to do whose record holds a barrier; undefined: it does so no longer. */
+export interface Resting extends Scored {
+  readonly barrier: BarrierText | undefined;
+}
+
+export type PostponedSet = 'timers' | 'debounced' | 'flights' | 'backlog' | 'resting';
 
 /**
  * What is known of the keys of one queue, shared by its gateways. Each method is one atomic step and may be taken twice.
@@ -89,17 +94,33 @@ export interface Records {
     at: { readonly nowMs: number; readonly deadlineMs: number },
   ): Promise<Start[]>;
   finishAll(requests: readonly FinishRequest[], nowMs: number): Promise<Finished[]>;
-  /** @param limit of each but the backlog. @param room how many jobs may wait before low keys stay in the backlog. */
+  /**
+   * Low keys that a hold covers wait for its release from now on, and are not among the answers.
+   * @param limit of each but the backlog. @param room how many jobs may wait before low keys stay in the backlog.
+   */
   due(nowMs: number, limit: number, room: number): Promise<Due>;
   /** Moves scores that are still as they were read. @param added jobs were added for these keys, which are to run. */
   postpone(set: PostponedSet, toMs: number, entries: readonly Scored[], added?: boolean): Promise<void>;
+  /**
+   * A part of the keys that were due before `atMs` and have not been started, though jobs were to be added for them. From
+   * cursor '0' on until '0' comes back, every key that was there all the while has been in one part.
+   */
+  queuedBefore(
+    atMs: number,
+    cursor: string,
+    limit: number,
+  ): Promise<{ readonly keys: readonly string[]; readonly cursor: string }>;
+  /** Keys whose last run was before `atMs`, and of which nothing but a barrier may be left. */
+  restingBefore(atMs: number, limit: number): Promise<readonly Resting[]>;
+  /** These barriers have passed: nothing is kept of a key that still rests with no other. */
+  forgetBarriers(passed: readonly Resting[]): Promise<void>;
   /** Earliest time wins. */
   addTimer(key: string, atMs: number): Promise<void>;
   addToBacklog(keys: readonly string[], nowMs: number, reason: LowReason): Promise<void>;
   hold(scope: HoldScope, sinceMs: number, untilMs: number | undefined): Promise<void>;
   /** @param onlyIfEnds the end as it was read: a hold that was prolonged since stays. */
   release(scope: string, onlyIfEnds?: string): Promise<void>;
-  drop(keys: readonly string[]): Promise<number>;
+  drop(keys: readonly string[], nowMs: number): Promise<number>;
   /** Runs in flight. */
   running(): Promise<number>;
 }
@@ -109,6 +130,8 @@ export interface Inspector {
   status(key: string): Promise<KeyStatus>;
   list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage>;
   holds(): Promise<Hold[]>;
+  /** Since when the key is due that is due for longest and has not been started; undefined when there is none. */
+  oldestDue(nowMs: number): Promise<number | undefined>;
 }
 
 /** A run that no add gave a reason for comes from the backlog or from a timer, which the last outcome has set. */

@@ -17,13 +17,10 @@ import { type QueueKeys, scopesOf } from './queue-keys.ts';
 export class RedisInspector implements Inspector {
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
-  /** Of BullMQ's own keys. */
-  readonly #bullmq: string;
 
-  constructor(redis: Redis, keys: QueueKeys, name: string) {
+  constructor(redis: Redis, keys: QueueKeys) {
     this.#redis = redis;
     this.#keys = keys;
-    this.#bullmq = `${keys.prefix}:${name}`;
   }
 
   async status(key: string): Promise<KeyStatus> {
@@ -81,6 +78,14 @@ export class RedisInspector implements Inspector {
     });
   }
 
+  async oldestDue(nowMs: number): Promise<number | undefined> {
+    const { queued, timers, backlog, debounced } = this.#keys;
+    const sets = [queued, timers, backlog, debounced];
+    const first = await Promise.all(sets.map((set) => this.#redis.zrange(set, '0', '0', 'WITHSCORES')));
+    const oldest = Math.min(...first.map(([, score = Infinity]) => Number(score)));
+    return oldest <= nowMs ? oldest : undefined;
+  }
+
   async list(list: KeyList, { offset, limit }: { offset: number; limit: number }): Promise<KeyPage> {
     const { timers, flights, backlog, dead } = this.#keys;
     switch (list) {
@@ -123,7 +128,7 @@ export class RedisInspector implements Inspector {
     const total = await this.#redis.llen(this.#keys.waiting);
     // BullMQ takes from the right.
     const ids = (await this.#redis.lrange(this.#keys.waiting, -offset - limit, -offset - 1)).toReversed();
-    const jobs = await Promise.all(ids.map((id) => this.#redis.hget(`${this.#bullmq}:${id}`, 'data')));
+    const jobs = await Promise.all(ids.map((id) => this.#redis.hget(`${this.#keys.bullmqPrefix}${id}`, 'data')));
     const keys = jobs.flatMap((data) => (data === null ? [] : [{ key: (JSON.parse(data) as { key: string }).key }]));
     return { total, keys };
   }
@@ -131,14 +136,14 @@ export class RedisInspector implements Inspector {
   /** Whether a job of the key waits: one that is not active, or the next one, kept while one is. */
   async #queued(key: string): Promise<boolean> {
     const [id, next] = await Promise.all([
-      this.#redis.get(`${this.#bullmq}:de:${key}`),
-      this.#redis.exists(`${this.#bullmq}:dn:${key}`),
+      this.#redis.get(`${this.#keys.bullmqPrefix}de:${key}`),
+      this.#redis.exists(`${this.#keys.bullmqPrefix}dn:${key}`),
     ]);
     if (next > 0) return true;
     if (id === null) return false;
     const [active, exists] = await Promise.all([
-      this.#redis.lpos(`${this.#bullmq}:active`, id),
-      this.#redis.exists(`${this.#bullmq}:${id}`),
+      this.#redis.lpos(this.#keys.active, id),
+      this.#redis.exists(`${this.#keys.bullmqPrefix}${id}`),
     ]);
     return active === null && exists > 0;
   }

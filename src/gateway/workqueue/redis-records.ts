@@ -18,13 +18,14 @@ import {
   type PostponedSet,
   reasonsOr,
   type Records,
+  type Resting,
   type Scored,
   type Start,
   type StartRequest,
 } from './records.ts';
 import type { HoldScope, LowReason, QueuedKey } from './work-queue.ts';
 
-const SCRIPTS = ['note', 'start', 'finish', 'due', 'postpone', 'release', 'drop'] as const;
+const SCRIPTS = ['note', 'start', 'finish', 'due', 'postpone', 'release', 'drop', 'forget'] as const;
 type Scripts = Record<(typeof SCRIPTS)[number], Script>;
 
 /** The records in Redis: each step is a script, with its arguments and answers as types. */
@@ -50,35 +51,36 @@ export class RedisRecords implements Records {
   }
 
   async note(keys: readonly QueuedKey[], nowMs: number): Promise<void> {
-    const { recordPrefix, debounced, holds, heldPrefix } = this.#keys;
+    const { recordPrefix, debounced, holds, heldPrefix, queued } = this.#keys;
     const args: (string | number)[] = [nowMs, this.#debounce?.windowMs ?? 0, this.#debounce?.maxMs ?? 0];
     for (const { key, reasons, paused } of keys) {
       args.push(key, reasons.map((reason) => JSON.stringify(reason)).join('\n'));
       args.push(paused === undefined ? '' : paused ? '1' : '0');
     }
-    await this.#scripts.note([recordPrefix, debounced, holds, heldPrefix], args);
+    await this.#scripts.note([recordPrefix, debounced, holds, heldPrefix, queued], args);
   }
 
   async startAll(
     requests: readonly StartRequest[],
     at: { readonly nowMs: number; readonly deadlineMs: number },
   ): Promise<Start[]> {
-    const { recordPrefix, timers, flights, backlog, debounced, runs, queue, holds, heldPrefix, bucket, dead } =
-      this.#keys;
+    const { recordPrefix, timers, flights, backlog, debounced, runs, queue, holds, heldPrefix } = this.#keys;
+    const { bucket, dead, queued, resting } = this.#keys;
     const [msPerToken, burst] = this.#limits;
     const each = requests.flatMap(({ key, nonce, passedBarrier = '' }) => [key, nonce, passedBarrier]);
+    const waits = [recordPrefix, timers, flights, backlog, debounced, runs, queue, holds, heldPrefix];
     const answers = (await this.#scripts.start(
-      [recordPrefix, timers, flights, backlog, debounced, runs, queue, holds, heldPrefix, bucket, dead],
+      [...waits, bucket, dead, queued, resting],
       [at.nowMs, at.deadlineMs, FLIGHT_MARGIN_MS, BARRIER_AGAIN_MS, msPerToken, burst, ...each],
     )) as StartAnswer[];
     return answers.map(decodeStart);
   }
 
   async finishAll(requests: readonly FinishRequest[], nowMs: number): Promise<Finished[]> {
-    const { recordPrefix, timers, flights, dead, historyPrefix } = this.#keys;
+    const { recordPrefix, timers, flights, dead, historyPrefix, queued, resting } = this.#keys;
     const each = requests.flatMap(({ key, run, finish }) => [key, run, ...finishArguments(finish, nowMs)]);
     const answers = (await this.#scripts.finish(
-      [recordPrefix, timers, flights, dead, historyPrefix],
+      [recordPrefix, timers, flights, dead, historyPrefix, queued, resting],
       [nowMs, FLIGHT_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, ...each],
     )) as [number, string][];
     return answers.map(([code, timer]) => ({
@@ -89,9 +91,9 @@ export class RedisRecords implements Records {
   }
 
   async due(nowMs: number, limit: number, room: number): Promise<Due> {
-    const { timers, debounced, flights, backlog, holdEnds, waiting, recordPrefix } = this.#keys;
+    const { timers, debounced, flights, backlog, holdEnds, waiting, recordPrefix, holds, heldPrefix } = this.#keys;
     const answer = await this.#scripts.due(
-      [timers, debounced, flights, backlog, holdEnds, waiting, recordPrefix],
+      [timers, debounced, flights, backlog, holdEnds, waiting, recordPrefix, holds, heldPrefix],
       [nowMs, limit, room],
     );
     const [due, added, expired, low, ends, next, left] = answer as [
@@ -122,7 +124,31 @@ export class RedisRecords implements Records {
   async postpone(set: PostponedSet, toMs: number, entries: readonly Scored[], added = false): Promise<void> {
     if (entries.length === 0) return;
     const args = entries.flatMap(({ key, score }) => [key, score]);
-    await this.#scripts.postpone([this.#keys[set], added ? this.#keys.recordPrefix : ''], [toMs, ...args]);
+    const { recordPrefix, queued } = this.#keys;
+    await this.#scripts.postpone([this.#keys[set], added ? recordPrefix : '', queued], [toMs, ...args]);
+  }
+
+  async queuedBefore(atMs: number, cursor: string, limit: number): Promise<{ keys: string[]; cursor: string }> {
+    const [next, found] = await this.#redis.zscan(this.#keys.queued, cursor, 'COUNT', limit);
+    const keys = pairs(found).flatMap(({ key, score }) => (Number(score) <= atMs ? [key] : []));
+    return { keys, cursor: next };
+  }
+
+  async restingBefore(atMs: number, limit: number): Promise<Resting[]> {
+    const { resting, recordPrefix } = this.#keys;
+    const found = await this.#redis.zrangebyscore(resting, '-inf', atMs, 'WITHSCORES', 'LIMIT', 0, limit);
+    const keys = pairs(found);
+    const barriers = await Promise.all(keys.map(({ key }) => this.#redis.hget(recordPrefix + key, 'barrier')));
+    return keys.map((each, at) => ({ ...each, barrier: barriers[at] ?? undefined }));
+  }
+
+  async forgetBarriers(passed: readonly Resting[]): Promise<void> {
+    if (passed.length === 0) return;
+    const { recordPrefix, resting } = this.#keys;
+    await this.#scripts.forget(
+      [recordPrefix, resting],
+      passed.flatMap(({ key, barrier = '' }) => [key, barrier]),
+    );
   }
 
   async addTimer(key: string, atMs: number): Promise<void> {
@@ -151,10 +177,10 @@ export class RedisRecords implements Records {
     await this.#scripts.release([holds, holdEnds, heldPrefix + scope, backlog], [scope, onlyIfEnds]);
   }
 
-  async drop(keys: readonly string[]): Promise<number> {
+  async drop(keys: readonly string[], nowMs: number): Promise<number> {
     if (keys.length === 0) return 0;
-    const { dead, recordPrefix, historyPrefix } = this.#keys;
-    return (await this.#scripts.drop([dead, recordPrefix, historyPrefix], keys)) as number;
+    const { dead, recordPrefix, historyPrefix, resting } = this.#keys;
+    return (await this.#scripts.drop([dead, recordPrefix, historyPrefix, resting], [nowMs, ...keys])) as number;
   }
 
   running(): Promise<number> {
@@ -202,7 +228,16 @@ function finishArguments(finish: FinishRequest['finish'], nowMs: number): (strin
 }
 
 export function notedReasons(text: string): Reason[] {
-  return text === '' ? [] : text.split('\n').map((line) => JSON.parse(line) as Reason);
+  return text === '' ? [] : text.split('\n').flatMap(notedReason);
+}
+
+/** Reasons are for people: one that cannot be read must not keep its key from running. */
+function notedReason(line: string): Reason[] {
+  try {
+    return [JSON.parse(line) as Reason];
+  } catch {
+    return [];
+  }
 }
 
 function pairs(flat: readonly string[]): Scored[] {

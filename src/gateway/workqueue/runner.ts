@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock, Metrics } from '../../core/index.ts';
+import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
+import { isAboutOneCommand } from '../cache/redis.ts';
 import { GroupCommit } from './group-commit.ts';
 import { FLIGHT_MARGIN_MS } from './queue-options.ts';
 import type { Finished, FinishRequest, Records, Start, StartRequest } from './records.ts';
@@ -12,13 +13,30 @@ export interface RunnerOptions {
   readonly timeoutMs: number;
   readonly maxBatch: number;
   readonly clock: Clock;
+  readonly logger: Logger;
   readonly metrics: Metrics;
+  /** Aborted when this gateway starts no more runs. */
+  readonly ending: AbortSignal;
+  /** Waits until runs may begin here. @returns false when none will any more. */
+  readonly opened: () => Promise<boolean>;
   /** Whether no run may begin here just now. */
   readonly closed: () => boolean;
   /** Something goes on that a stop waits for, and whose failure is worth a warning. */
   readonly track: (work: Promise<unknown>) => void;
   /** A timer was set: something is due then. */
   readonly wake: (atMs: number) => void;
+}
+
+/** A start that Redis refused is tried again after this, then after twice as long, and so on. */
+const START_AGAIN_MS = 20;
+const START_AGAIN_MAX_MS = 1000;
+/** A start that is refused this often for what its key's own record holds is given up for a while. */
+const OWN_FAILURES = 3;
+
+interface Started {
+  readonly start: Start;
+  readonly nowMs: number;
+  readonly deadlineMs: number;
 }
 
 /** Tells starts of this process apart. */
@@ -28,32 +46,75 @@ let starts = 0;
 /** Takes a key that was handed out through its run: start, process, finish. Starts and finishes of many share a trip. */
 export class Runner {
   readonly #options: RunnerOptions;
-  readonly #starts: GroupCommit<StartRequest, { start: Start; nowMs: number; deadlineMs: number }>;
+  readonly #starts: GroupCommit<StartRequest, Started>;
   readonly #finishes: GroupCommit<FinishRequest, Finished>;
   readonly #runs: GroupCommit<Run, Finish> | undefined;
+  /** Starts have failed since one last succeeded: it is logged once. */
+  #failing = false;
 
   constructor(options: RunnerOptions) {
     const { records, clock, process, timeoutMs, maxBatch } = options;
     this.#options = options;
+    // One key's record may be such that a script cannot work on it.
+    const alone = { isAboutOneItem: isAboutOneCommand };
     this.#starts = new GroupCommit(async (requests) => {
       const nowMs = clock.now();
       const at = { nowMs, deadlineMs: nowMs + timeoutMs };
       return (await records.startAll(requests, at)).map((start) => ({ start, ...at }));
-    });
-    this.#finishes = new GroupCommit((requests) => records.finishAll(requests, clock.now()));
+    }, alone);
+    this.#finishes = new GroupCommit((requests) => records.finishAll(requests, clock.now()), alone);
     const runAll = process.runAll?.bind(process);
     // Runs that start together are given together; a lone one waits for nobody.
-    if (maxBatch > 1 && runAll) this.#runs = new GroupCommit(runAll, maxBatch);
+    if (maxBatch > 1 && runAll) this.#runs = new GroupCommit(runAll, { limit: maxBatch });
   }
 
-  /** @throws when Redis or the apiserver failed in the middle: a run in flight is on record, and settled at its deadline. */
-  async take(key: string): Promise<void> {
-    const { process, wake, clock, name, metrics } = this.#options;
+  /**
+   * @returns false when this gateway ended before it was decided whether the key may run: its job must not end either.
+   * @throws when Redis or the apiserver failed after that: a run in flight is on record, and settled at its deadline.
+   */
+  async take(key: string): Promise<boolean> {
+    const { process } = this.#options;
     const nonce = `${PROCESS}/${(starts += 1)}`;
-    let { start, nowMs, deadlineMs } = await this.#starts.submit({ key, nonce });
-    if (start.kind === 'barrier' && (await process.passed(start.barrier))) {
-      ({ start, nowMs, deadlineMs } = await this.#starts.submit({ key, nonce, passedBarrier: start.barrier }));
+    let started = await this.#start({ key, nonce });
+    if (typeof started === 'object' && started.start.kind === 'barrier') {
+      const { barrier } = started.start;
+      if (await process.passed(barrier)) started = await this.#start({ key, nonce, passedBarrier: barrier });
     }
+    if (typeof started === 'object') await this.#follow(key, started);
+    return started !== 'ended';
+  }
+
+  /**
+   * Starts a key, however long it takes: a job that ended without it would take the key with it. `refused`: its own record
+   * is in the way. It is still on record as queued or due, and comes back when the gateway looks for keys without a job.
+   */
+  async #start(request: StartRequest): Promise<Started | 'ended' | 'refused'> {
+    const { clock, ending, opened, name, logger, metrics } = this.#options;
+    for (let failures = 1; ; failures += 1) {
+      try {
+        const started = await this.#starts.submit(request);
+        if (this.#failing) logger.info({ controller: name }, 'runs start again');
+        this.#failing = false;
+        return started;
+      } catch (error) {
+        const fields = { controller: name, error: messageOf(error) };
+        if (isAboutOneCommand(error) && failures >= OWN_FAILURES) {
+          logger.error({ ...fields, key: request.key }, 'Redis refuses to start this key for what its record holds');
+          metrics.count('levelhook_refused_starts_total', { controller: name });
+          return 'refused';
+        }
+        if (!this.#failing && !isAboutOneCommand(error)) {
+          logger.warn(fields, 'runs cannot be started, trying until they can');
+          this.#failing = true;
+        }
+      }
+      await clock.sleep(Math.min(START_AGAIN_MS * 2 ** (failures - 1), START_AGAIN_MAX_MS), ending);
+      if (!(await opened())) return 'ended';
+    }
+  }
+
+  async #follow(key: string, { start, nowMs, deadlineMs }: Started): Promise<void> {
+    const { process, wake, clock, name, metrics } = this.#options;
     switch (start.kind) {
       case 'idle':
       case 'busy':
@@ -88,7 +149,7 @@ export class Runner {
   async #run(
     key: string,
     { run, failures, reasons, queuedAtMs }: Start & { kind: 'go' },
-    { nowMs, deadlineMs }: { nowMs: number; deadlineMs: number },
+    { nowMs, deadlineMs }: Omit<Started, 'start'>,
   ): Promise<void> {
     const { name, metrics, clock, process, closed, wake } = this.#options;
     if (closed()) {

@@ -24,7 +24,8 @@ export type LowReason = Extract<Reason['type'], 'initial' | 'resync' | 'manual'>
  * - A key added while it runs runs once more afterwards.
  * - A key never runs twice at a time: a run is over when it is finished, or when its deadline and a margin have passed.
  * - `addAfter` keeps the earliest time; a run ends the wait.
- * - Whatever was added runs, through crashes of the gateway and through a restart of Redis that lost nothing.
+ * - Whatever was added runs, through crashes of the gateway, a Redis that is full or away, and a restart of it that lost
+ *   nothing. A key whose job is gone is queued again within a minute.
  * - A key that may not run yet (see `Wait`) takes no slot, and is not forgotten.
  * - A dead letter stays until it is added again, by an event, a resync or a person, or dropped.
  */
@@ -54,6 +55,12 @@ export interface WorkQueue {
   drop(keys: readonly string[]): Promise<number>;
   /** Keys that wait to run now, and runs in flight. */
   counts(): Promise<{ waiting: number; running: number }>;
+
+  /**
+   * For how long the key has been due that is due for longest and has not been started; undefined when there is none. Keys
+   * that wait for a release, an outcome, a barrier or a token are not due.
+   */
+  oldestDueMs(): Promise<number | undefined>;
 
   /** Starts running keys. */
   start(process: Process): Promise<void>;

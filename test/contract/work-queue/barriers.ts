@@ -60,6 +60,60 @@ export function barriersContract(create: CreateFixture): void {
       expect(process.runs).toHaveLength(2);
     });
 
+    it('holds for as long as it has not passed, through a day and more', async () => {
+      const { queue, process, clock } = setting();
+      process.holding.add('b');
+      process.onRun = () => ({ kind: 'known', failures: 'forget', barrier: 'b' });
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().ran('k');
+      // Looked at, and not passed.
+      await setting().pass(130_000);
+      await queue.stop(1000);
+      clock.step(clock.now() + 86_400_000);
+      const next = await setting().open();
+      const after = setting().newProcess();
+      after.holding.add('b');
+      await next.start(after);
+      await next.add(plain('k'));
+      await setting().pass(1000);
+      expect(after.runs).toEqual([]);
+      expect((await next.status('k')).waits).toMatchObject([{ reason: 'barrier' }]);
+      after.holding.clear();
+      await setting().pass(50);
+      expect(after.keys()).toEqual(['k']);
+    });
+
+    it('that has passed leaves nothing behind of a key at rest', async () => {
+      const { queue, process } = setting();
+      process.onRun = ({ key }) => ({ kind: 'known', failures: 'forget', barrier: key });
+      process.holding.add('late');
+      await queue.start(process);
+      await queue.add(plain('k', 'late', 'again'));
+      await setting().pass(50_000);
+      await queue.add(plain('again'));
+      await setting().pass(50_000);
+      // One waits still, one has run just now.
+      expect(await setting().records()).toBe(2);
+      process.holding.clear();
+      await setting().pass(100_000);
+      expect(await setting().records()).toBe(0);
+      expect(process.runs).toHaveLength(4);
+    });
+
+    it('of a dead letter is forgotten with it, once it has passed', async () => {
+      const { queue, process } = setting();
+      process.onRun = () => ({ kind: 'known', failures: 'keep', barrier: 'b', dead: true });
+      await queue.start(process);
+      await queue.add(plain('k'));
+      await setting().ran('k');
+      await setting().pass(100_000);
+      expect(await setting().records()).toBe(1);
+      expect(await queue.drop(['k'])).toBe(1);
+      await setting().pass(100_000);
+      expect(await setting().records()).toBe(0);
+    });
+
     it('holds against every gateway', async () => {
       const { queue, process } = setting();
       const other = await setting().open();

@@ -4,6 +4,8 @@ import { barriersContract } from './barriers.ts';
 import { holdsContract } from './holds.ts';
 import { lifecycleContract } from './lifecycle.ts';
 import { limitsContract } from './limits.ts';
+import { lostJobsContract } from './lost-jobs.ts';
+import { oldestDueContract } from './oldest-due.ts';
 import { priorityContract } from './priority.ts';
 import type { CreateFixture } from './setting.ts';
 import { statusContract } from './status.ts';
@@ -22,6 +24,8 @@ export function workQueueContract(name: string, create: CreateFixture): void {
     limitsContract,
     lifecycleContract,
     statusContract,
+    lostJobsContract,
+    oldestDueContract,
   ];
   describe(`${name} as a WorkQueue`, () => {
     for (const theme of themes) describe(theme.name, () => theme(create));

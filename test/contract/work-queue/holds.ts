@@ -101,6 +101,21 @@ export function holdsContract(create: CreateFixture): void {
       expect(await queue.holds()).toEqual([]);
     });
 
+    it('keeps low keys back without a turn of theirs, and lets them run afterwards', async () => {
+      const { queue, process } = setting();
+      await queue.hold('namespace/a');
+      await queue.addLow([...numbered('a/', 2500), 'b/k'], 'resync');
+      await queue.start(process);
+      await setting().pass(200);
+      expect(process.keys()).toEqual(['b/k']);
+      expect((await queue.list('waiting', { offset: 0, limit: 1 })).total).toBe(2500);
+      expect((await queue.status('a/7')).waits).toEqual([{ reason: 'paused', by: 'namespace/a' }]);
+      await queue.release('namespace/a');
+      await setting().atRest();
+      expect(process.runs).toHaveLength(2501);
+      expect(process.runsOf('a/7')).toMatchObject([{ reasons: [{ type: 'resync' }] }]);
+    });
+
     it('of many lets them go in pieces, behind live keys', async () => {
       const { process, clock } = setting();
       const queue = await setting().open({ concurrency: 1 });

@@ -18,8 +18,12 @@ export interface WorkQueueFixture {
    * less than `lateMs` may need some.
    */
   unsettled(flying: number, lateMs: number): Promise<boolean>;
+  /** Deletes all jobs that wait, as a hand or an eviction would. */
+  loseJobs(): Promise<void>;
+  /** Of how many keys anything is on record. */
+  records(): Promise<number>;
   /** Warnings and errors that were logged. */
-  readonly troubles: readonly string[];
+  readonly troubles: string[];
   close(): Promise<void>;
 }
 
@@ -147,6 +151,19 @@ export class Setting {
 
   pending(): Promise<number> {
     return this.#fixture.pending();
+  }
+
+  loseJobs(): Promise<void> {
+    return this.#fixture.loseJobs();
+  }
+
+  records(): Promise<number> {
+    return this.#fixture.records();
+  }
+
+  /** Warnings and errors so far, which a test expects. */
+  takeTroubles(): string[] {
+    return this.#fixture.troubles.splice(0);
   }
 
   async close(): Promise<void> {

@@ -1,3 +1,6 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -58,4 +61,39 @@ it('an object that says it is paused is not reconciled, and says why, until it s
   await cluster.delete(configMaps, { namespace, name: 'later' });
   await eventually(async () => expect(reconciled('later')).toBeGreaterThan(runs));
   await eventually(async () => expect(await waitsOf('later')).toEqual([]));
+});
+
+it('an object that said so no longer while no gateway watched is reconciled, though its view is filled anew', async () => {
+  const own = uniqueName('unpaused');
+  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+  const watched = await started.cluster(inject('kubeconfig'), own);
+  const paused = { 'levelhook.dev/paused': 'true' };
+  for (const name of ['freed', 'deleted', 'still']) {
+    await watched.create(configMaps, { metadata: { namespace: own, name, annotations: paused }, data: {} });
+  }
+  const fn = started.keep(await startRecorder(setting, { namespace: own }));
+  const first = started.keep(await startGateway(setting, [fn.url]));
+  const waits = async (url: string, name: string): Promise<unknown[]> => {
+    const answer = await fetch(`${url}/queues/${RECORDER}/keys/${own}/${name}`);
+    return ((await answer.json()) as { waits: unknown[] }).waits;
+  };
+  for (const name of ['freed', 'deleted', 'still']) {
+    await eventually(async () => expect(await waits(first.url, name)).toHaveLength(1));
+  }
+  await first.process.kill('SIGTERM');
+  const key = { namespace: own, name: 'freed' };
+  await watched.patch(configMaps, key, { metadata: { annotations: { 'levelhook.dev/paused': null } } });
+  await watched.delete(configMaps, { namespace: own, name: 'deleted' });
+
+  // Another cache file is another view, which knows nothing of what has changed.
+  const directory = await mkdtemp(join(tmpdir(), 'levelhook-test-paused-'));
+  started.add(() => rm(directory, { recursive: true }));
+  const file = join(directory, 'cache.yaml');
+  await writeFile(file, `kinds: {v1/ConfigMap: {namespaces: [${own}]}}\n`);
+  const second = started.keep(await startGateway(setting, [fn.url], { LEVELHOOK_CACHE_FILE: file }));
+  await untilReady(second.url);
+  const seen = (name: string): number => recordsOf(fn.process).filter((record) => record.key === name).length;
+  await eventually(async () => expect([seen('freed'), seen('deleted')]).not.toContain(0));
+  expect(seen('still')).toBe(0);
+  expect(await waits(second.url, 'still')).toEqual([{ reason: 'paused', by: `object/${own}/still` }]);
 });

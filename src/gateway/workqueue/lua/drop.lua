@@ -3,19 +3,20 @@
 -- KEYS[1] dead ZSET
 -- KEYS[2] what a key is appended to, to name its record HASH
 -- KEYS[3] what a key is appended to, to name its history LIST
--- ARGV    keys
+-- KEYS[4] resting ZSET
+-- ARGV[1] now
+-- then    keys
 --
 -- Answer: how many were dead letters.
 
 local dropped = 0
-for _, key in ipairs(ARGV) do
+for at = 2, #ARGV do
+  local key = ARGV[at]
   if redis.call('ZREM', KEYS[1], key) == 1 then
     redis.call('HDEL', KEYS[2] .. key, 'dead', 'failures')
     redis.call('UNLINK', KEYS[3] .. key)
-    -- All that may be left is a barrier, which need not stay (finish.lua).
-    if redis.call('HEXISTS', KEYS[2] .. key, 'queuedAt') == 0 and redis.call('HEXISTS', KEYS[2] .. key, 'run') == 0 then
-      redis.call('PEXPIRE', KEYS[2] .. key, 3600000)
-    end
+    -- All that may be left is a barrier, which stays until it has passed (forget.lua).
+    if redis.call('HEXISTS', KEYS[2] .. key, 'barrier') == 1 then redis.call('ZADD', KEYS[4], ARGV[1], key) end
     dropped = dropped + 1
   end
 end

@@ -8,13 +8,16 @@
 -- KEYS[5] hold ends ZSET
 -- KEYS[6] BullMQ's list of waiting jobs
 -- KEYS[7] what a key is appended to, to name its record HASH
+-- KEYS[8] holds HASH
+-- KEYS[9] what a scope is appended to, to name the ZSET of keys that wait for its release
 -- ARGV[1] now
 -- ARGV[2] most timers, debounced keys and flights to return, each
 -- ARGV[3] how many jobs may wait before low-priority keys stay in the backlog
 --
 -- Answer: {timers, debounced, flights, backlog, holds, when the next of all these is due or '', whether low-priority keys
 -- were left for want of room as 1 or 0}; timers as key, score, barrier or '', barrierAt or '' for each, the others as key,
--- score.
+-- score. Low-priority keys that a hold covers are moved to where they wait for its release, up to 1000 of them: a job for
+-- each would stand in the way of live keys and find no more than that.
 
 local now, limit, room = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local next_at = ''
@@ -30,7 +33,8 @@ end
 local timers = due(KEYS[1], limit)
 local with_barriers = {}
 for at = 1, #timers, 2 do
-  local barrier = redis.call('HMGET', KEYS[7] .. timers[at], 'barrier', 'barrierAt')
+  -- The start tells what is wrong with a record that cannot be read.
+  local barrier = redis.pcall('HMGET', KEYS[7] .. timers[at], 'barrier', 'barrierAt')
   with_barriers[#with_barriers + 1] = timers[at]
   with_barriers[#with_barriers + 1] = timers[at + 1]
   with_barriers[#with_barriers + 1] = barrier[1] or ''
@@ -38,11 +42,37 @@ for at = 1, #timers, 2 do
 end
 local debounced, flights, holds = due(KEYS[2], limit), due(KEYS[3], limit), due(KEYS[5], limit)
 
+-- The first of the holds that cover a key, as start.lua has it.
+local function held_by(key)
+  local scopes = { 'controller', 'breaker', 'object/' .. key }
+  local slash = string.find(key, '/', 1, true)
+  if slash then scopes[4] = 'namespace/' .. string.sub(key, 1, slash - 1) end
+  for at, found in ipairs(redis.call('HMGET', KEYS[8], unpack(scopes))) do
+    if found then return scopes[at] end
+  end
+  return nil
+end
+
 local backlog, left = {}, 0
 if redis.call('EXISTS', KEYS[4]) == 1 then
   -- At least one a look: low keys wait behind live ones, and never for ever.
   local take = math.max(math.min(room, 1000) - redis.call('LLEN', KEYS[6]), 1)
-  backlog = due(KEYS[4], take)
-  if #backlog == 2 * take then left = 1 end
+  if redis.call('EXISTS', KEYS[8]) == 0 then
+    backlog = due(KEYS[4], take)
+    if #backlog == 2 * take then left = 1 end
+  else
+    local looked = due(KEYS[4], take + 1000)
+    for at = 1, #looked, 2 do
+      local scope = held_by(looked[at])
+      if scope then
+        redis.call('ZADD', KEYS[9] .. scope, 'NX', looked[at + 1], looked[at])
+        redis.call('ZREM', KEYS[4], looked[at])
+      elseif #backlog < 2 * take then
+        backlog[#backlog + 1] = looked[at]
+        backlog[#backlog + 1] = looked[at + 1]
+      end
+    end
+    if #looked == 2 * (take + 1000) or #backlog == 2 * take then left = 1 end
+  end
 end
 return { with_barriers, debounced, flights, backlog, holds, next_at, left }

@@ -5,6 +5,8 @@
 -- KEYS[3] flights ZSET
 -- KEYS[4] dead ZSET
 -- KEYS[5] what a key is appended to, to name its history LIST
+-- KEYS[6] queued ZSET
+-- KEYS[7] resting ZSET
 -- ARGV[1] now
 -- ARGV[2] margin, see start.lua
 -- ARGV[3] failures after which a key is a dead letter, 0 for never
@@ -37,7 +39,7 @@ end
 
 local function finish(key, run, mode, again, barrier, error, dead)
   local record = KEYS[1] .. key
-  local r = redis.call('HMGET', record, 'run', 'dirty', 'failures', 'deadline')
+  local r = redis.call('HMGET', record, 'run', 'dirty', 'failures', 'deadline', 'queuedAt')
   if r[1] ~= run then return { 0, '' } end
   if mode == 'busy' then
     if tonumber(r[4]) + margin <= tonumber(now) then return { 0, '' } end
@@ -75,11 +77,11 @@ local function finish(key, run, mode, again, barrier, error, dead)
   if due ~= '' then redis.call('ZADD', timers, 'LT', due + fraction, key) end
   if barrier ~= '' then
     redis.call('HSET', record, 'barrier', barrier, 'barrierAt', now)
-    -- Nothing may ever wake this key again. By then every view has long passed the barrier, so it need not stay.
-    if mode == 'forget' and dead ~= '1' and redis.call('HEXISTS', record, 'queuedAt') == 0 then
-      redis.call('PEXPIRE', record, 3600000)
-    end
+    -- Nothing may ever wake this key again: once every view has passed the barrier, its record need not stay (forget.lua).
+    if mode == 'forget' and dead ~= '1' and not r[5] then redis.call('ZADD', KEYS[7], now, key) end
   end
+  -- Added while it ran: due from now on, and its job is looked for like any other.
+  if r[5] then redis.call('ZADD', KEYS[6], 'NX', now, key) end
   return { dead == '1' and 2 or 1, due }
 end
 

@@ -5,6 +5,7 @@
 -- KEYS[2] debounced ZSET
 -- KEYS[3] holds     HASH
 -- KEYS[4] what a scope is appended to, to name the ZSET of keys that wait for its release
+-- KEYS[5] queued    ZSET
 -- ARGV[1] now
 -- ARGV[2] debounce: window in ms, 0 for none
 -- ARGV[3] debounce: longest wait in ms
@@ -18,7 +19,7 @@ local holding = redis.call('EXISTS', KEYS[3]) == 1
 for at = 4, #ARGV, 3 do
   local key, reasons, paused = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   local record = KEYS[1] .. key
-  local known = redis.call('HMGET', record, 'queuedAt', 'reasons', 'barrier')
+  local known = redis.call('HMGET', record, 'queuedAt', 'reasons', 'barrier', 'run')
   local first = tonumber(known[1])
   local fields = {}
   if not first then
@@ -35,10 +36,13 @@ for at = 4, #ARGV, 3 do
     end
   end
   if #fields > 0 then redis.call('HSET', record, unpack(fields)) end
-  -- A record with nothing but a barrier expires in time (finish.lua).
+  -- A gateway of an earlier version let a record with nothing but a barrier expire.
   if known[3] then redis.call('PERSIST', record) end
   if window > 0 then
     redis.call('ZADD', KEYS[2], math.min(now + window, first + longest), key)
+  elseif not known[4] then
+    -- A key that runs is due when its run has ended (finish.lua).
+    redis.call('ZADD', KEYS[5], 'NX', now, key)
   end
   if paused == '1' then
     redis.call('HSETNX', KEYS[3], 'object/' .. key, ARGV[1])

@@ -13,6 +13,8 @@
 -- KEYS[9]  what a scope is appended to, to name the ZSET of keys that wait for its release
 -- KEYS[10] bucket STRING
 -- KEYS[11] dead ZSET
+-- KEYS[12] queued ZSET
+-- KEYS[13] resting ZSET
 -- ARGV[1]  now
 -- ARGV[2]  deadline of the runs that start
 -- ARGV[3]  margin: how long after its deadline a run in flight still blocks the key
@@ -34,9 +36,10 @@
 local now, deadline, margin = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local per_token, burst = tonumber(ARGV[5]), tonumber(ARGV[6])
 local timers, flights, backlog, debounced, holds = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[8]
+local queued, resting = KEYS[12], KEYS[13]
 -- Sets that are not there are asked once for all keys: at rest there are none.
 local has = {}
-for _, set in ipairs({ timers, backlog, debounced, holds }) do has[set] = redis.call('EXISTS', set) == 1 end
+for _, set in ipairs({ timers, backlog, debounced, holds, queued, resting }) do has[set] = redis.call('EXISTS', set) == 1 end
 
 local function score(set, key)
   return has[set] and redis.call('ZSCORE', set, key)
@@ -74,7 +77,12 @@ local function start(key, nonce, seen)
   local r = redis.call('HMGET', record, 'run', 'deadline', 'nonce', 'barrier', 'failures', 'reasons', 'queuedAt', 'dead', 'tokenAt', 'error')
   local run, barrier, failures = r[1], r[4], tonumber(r[5] or 0)
   local reasons, queued_at, dead = r[6] or '', r[7] or '', r[8]
-  if run and r[3] == nonce then return { 'go', tonumber(run), failures, reasons, queued_at, '' } end
+  if run and r[3] == nonce then
+    -- The caller never got the answer. It counts the deadline from this call on, and the run has not begun.
+    redis.call('HSET', record, 'deadline', deadline)
+    redis.call('ZADD', flights, deadline + margin, key)
+    return { 'go', tonumber(run), failures, reasons, queued_at, '' }
+  end
 
   local timer, low, waited = score(timers, key), score(backlog, key), score(debounced, key)
   -- A timer of the future is no reason: a job that comes too often must not cut a backoff short.
@@ -139,7 +147,11 @@ local function start(key, nonce, seen)
     failures = 0
   end
   redis.call('HSET', record, 'run', run, 'deadline', deadline, 'nonce', nonce)
-  if barrier then redis.call('PERSIST', record) end
+  if barrier then
+    -- A gateway of an earlier version let a record with nothing but a barrier expire.
+    redis.call('PERSIST', record)
+    remove(resting, key)
+  end
   redis.call('ZADD', flights, deadline + margin, key)
   return { 'go', run, failures, reasons, queued_at, low_reason }
 end
@@ -147,5 +159,7 @@ end
 local answers = {}
 for at = 7, #ARGV, 3 do
   answers[#answers + 1] = start(ARGV[at], ARGV[at + 1], ARGV[at + 2])
+  -- Last: a key whose start fails half-way stays where the gateway looks for keys without a job.
+  remove(queued, ARGV[at])
 end
 return answers

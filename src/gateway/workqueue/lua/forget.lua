@@ -1,0 +1,23 @@
+-- Takes barriers that have passed off the records of keys at rest, which else would stay for ever.
+--
+-- KEYS[1] what a key is appended to, to name its record HASH
+-- KEYS[2] resting ZSET
+-- ARGV    two each: key, barrier that the caller has found passed
+--
+-- Answer: how many records are gone. A key that rests with another barrier stays.
+
+local gone = 0
+for at = 1, #ARGV, 2 do
+  local key = ARGV[at]
+  local record = KEYS[1] .. key
+  local barrier = redis.call('HGET', record, 'barrier')
+  if not barrier or barrier == ARGV[at + 1] then
+    redis.call('ZREM', KEYS[2], key)
+    -- barrier and barrierAt, and nothing else. With more on it the key has something to do, and its start takes them off.
+    if barrier and redis.call('HLEN', record) == 2 then
+      redis.call('UNLINK', record)
+      gone = gone + 1
+    end
+  end
+end
+return gone

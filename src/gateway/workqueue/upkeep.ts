@@ -1,0 +1,105 @@
+import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
+import type { Records, Resting } from './records.ts';
+import type { Process } from './run.ts';
+
+export interface UpkeepOptions {
+  readonly name: string;
+  readonly records: Records;
+  readonly process: Process;
+  readonly addJobs: (keys: readonly string[]) => Promise<void>;
+  /** Which of these keys have no job. */
+  readonly missing: (keys: readonly string[]) => Promise<readonly string[]>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+/** A key that was to have a job and has not been started for this long is looked for: most are started at once. */
+export const MISSED_AFTER_MS = 30_000;
+/** From one look at all such keys to the next, and at keys at rest: a little less than a number of idle looks. */
+const LOOK_AGAIN_MS = 9000;
+const REST_AGAIN_MS = 29_000;
+/** Between the parts of one look: many keys may wait for good reason, and asking about them must not hold up the rest. */
+const NEXT_PART_MS = 50;
+const PART = 500;
+/** A barrier is asked about when its key has rested for this long. */
+export const REST_MS = 60_000;
+
+/**
+ * What a queue looks after in its own time, in pieces: keys on record as queued whose job is gone, whatever took it, are
+ * given a new one; and of keys at rest whose barrier has passed nothing is kept.
+ */
+export class Upkeep {
+  readonly #options: UpkeepOptions;
+  /** Where the look at queued keys has got to. */
+  #cursor = '0';
+  #nextLookMs = 0;
+  #nextRestMs = 0;
+
+  constructor(options: UpkeepOptions) {
+    this.#options = options;
+  }
+
+  /** One piece of each, if it is time. Never throws. @returns when to go on; undefined: at the next look there is anyway. */
+  async look(nowMs: number): Promise<number | undefined> {
+    let more = false;
+    if (nowMs >= this.#nextLookMs) {
+      this.#nextLookMs = nowMs + LOOK_AGAIN_MS;
+      await this.#attempt('jobs', async () => {
+        if (!(await this.#addMissing(nowMs))) return;
+        this.#nextLookMs = nowMs + NEXT_PART_MS;
+        more = true;
+      });
+    }
+    if (nowMs >= this.#nextRestMs) {
+      this.#nextRestMs = nowMs + REST_AGAIN_MS;
+      await this.#attempt('barriers', async () => {
+        if (!(await this.#forgetPassed(nowMs))) return;
+        this.#nextRestMs = nowMs + NEXT_PART_MS;
+        more = true;
+      });
+    }
+    return more ? nowMs + NEXT_PART_MS : undefined;
+  }
+
+  /** @returns whether there is more to look at. */
+  async #addMissing(nowMs: number): Promise<boolean> {
+    const { name, records, addJobs, missing, logger, metrics } = this.#options;
+    const { keys, cursor } = await records.queuedBefore(nowMs - MISSED_AFTER_MS, this.#cursor, PART);
+    this.#cursor = cursor;
+    const lost = await missing(keys);
+    if (lost.length > 0) {
+      logger.warn({ controller: name, keys: lost.length }, 'queued keys had no job any more, adding them again');
+      metrics.count('levelhook_lost_jobs_total', { controller: name }, lost.length);
+      await addJobs(lost);
+    }
+    return cursor !== '0';
+  }
+
+  async #forgetPassed(nowMs: number): Promise<boolean> {
+    const { records } = this.#options;
+    const resting = await records.restingBefore(nowMs - REST_MS, PART);
+    const passed = await Promise.all(resting.map(({ barrier }) => this.#passed(barrier)));
+    await records.forgetBarriers(resting.filter((_, at) => passed[at]));
+    // The others are asked about later, and do not stand in the way of those behind them.
+    await records.postpone(
+      'resting',
+      nowMs,
+      resting.filter((_, at) => !passed[at]),
+    );
+    return resting.length === PART;
+  }
+
+  async #passed(barrier: Resting['barrier']): Promise<boolean> {
+    return barrier === undefined || this.#options.process.passed(barrier);
+  }
+
+  async #attempt(part: string, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      const { logger, name } = this.#options;
+      logger.warn({ controller: name, part, error: messageOf(error) }, 'upkeep of the queue failed, trying again');
+    }
+  }
+}

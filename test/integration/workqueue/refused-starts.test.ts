@@ -1,0 +1,210 @@
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { RecordingProcess } from '../../harness/recording-process.ts';
+import { RedisQueueFixture } from '../../harness/redis-queue.ts';
+import { ShiftedClock } from '../../harness/test-clock.ts';
+
+/** Every start is refused as if Redis had no memory, while this key is there. */
+const REFUSE = 'refuse-starts';
+const START = readFileSync(new URL('../../../src/gateway/workqueue/lua/start.lua', import.meta.url), 'utf8');
+const REFUSABLE = `if redis.call('EXISTS', '${REFUSE}') == 1 then
+  return redis.error_reply("OOM command not allowed when used memory > 'maxmemory'.")
+end
+${START}`;
+
+let redis: RedisServer;
+let clock: ShiftedClock;
+let fixture: RedisQueueFixture;
+let process: RecordingProcess;
+
+beforeEach(async () => {
+  redis = await startRedis({ ignoreEnvironment: true });
+  clock = new ShiftedClock();
+  fixture = await RedisQueueFixture.create(redis.url, clock, { start: REFUSABLE });
+  process = new RecordingProcess();
+});
+
+afterEach(async () => {
+  await fixture.close();
+  await redis.stop();
+  expect(process.overlaps).toEqual([]);
+});
+
+const plain = (...keys: string[]) => keys.map((key) => ({ key, reasons: [] }));
+const atRest = (limitMs = 30_000) => eventually(async () => expect(await fixture.pending()).toBe(0), limitMs, 20);
+const active = () => fixture.redis.llen(fixture.keys.active);
+
+describe('a start that Redis refuses', () => {
+  it('ends no job: every key waits until it can start, and is told of once', async () => {
+    const queue = await fixture.open();
+    await queue.add(plain('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'));
+    await fixture.redis.set(REFUSE, '1');
+    await queue.start(process);
+    await eventually(async () => expect(await active()).toBe(4));
+    await sleep(500);
+    expect(process.runs).toEqual([]);
+    expect((await queue.counts()).waiting + (await active())).toBe(8);
+    await fixture.redis.del(REFUSE);
+    await atRest();
+    expect(process.keys().toSorted()).toEqual(['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']);
+    expect(fixture.troubles).toEqual([expect.stringContaining('runs cannot be started')]);
+  });
+
+  it('leaves the job to the next gateway when this one ends meanwhile', async () => {
+    const queue = await fixture.open({ timeoutMs: 1000 });
+    await queue.add(plain('a', 'b', 'c', 'd', 'e', 'f'));
+    await fixture.redis.set(REFUSE, '1');
+    await queue.start(process);
+    await eventually(async () => expect(await active()).toBe(4));
+    await queue.stop(1000);
+    await sleep(200);
+    expect((await queue.counts()).waiting + (await active())).toBe(6);
+    await fixture.redis.del(REFUSE);
+    const next = await fixture.open({ timeoutMs: 1000 });
+    await next.start(process);
+    await eventually(async () => expect(process.keys().toSorted()).toEqual(['a', 'b', 'c', 'd', 'e', 'f']), 20_000, 50);
+    await atRest();
+  });
+
+  it('is not run twice when its answer got lost, and has its whole time', async () => {
+    // The script does its work, and the answer is an error.
+    const lua = START.replace(
+      /\nreturn answers\n$/,
+      `\nif redis.call('DEL', '${REFUSE}') == 1 then
+  return redis.error_reply("LOADING no answer")
+end
+return answers\n`,
+    );
+    expect(lua).not.toBe(START);
+    const own = await RedisQueueFixture.create(redis.url, clock, { start: lua });
+    const queue = await own.open({ timeoutMs: 2000 });
+    await own.redis.set(REFUSE, '1');
+    let onRecordMs = 0;
+    process.onRun = async ({ key }) => {
+      onRecordMs = (await queue.status(key)).running?.deadlineMs ?? 0;
+      return { kind: 'known', failures: 'forget' };
+    };
+    await queue.add(plain('k'));
+    await queue.start(process);
+    await eventually(async () => expect(await own.pending()).toBe(0));
+    expect(process.runs).toHaveLength(1);
+    expect(process.losses).toEqual([]);
+    expect(onRecordMs).toBe(process.runs[0]?.deadlineMs);
+    await own.close();
+  });
+
+  it('for what one record holds stops no other key, gives its slot back, and is tried again', async () => {
+    const queue = await fixture.open({ concurrency: 8 });
+    await queue.add(plain('a', 'b', 'bad', 'c', 'd'));
+    // A run without a deadline: no script of ours leaves this behind.
+    await fixture.redis.hset(`${fixture.keys.recordPrefix}bad`, 'run', '7');
+    await queue.start(process);
+    await eventually(async () => expect(process.keys().toSorted()).toEqual(['a', 'b', 'c', 'd']));
+    await eventually(async () => expect(await active()).toBe(0));
+    expect(fixture.troubles).toEqual([expect.stringMatching(/Redis refuses to start this key.*"key":"bad"/)]);
+    await queue.add(plain('e'));
+    await eventually(async () => expect(process.keys()).toContain('e'));
+    expect(await queue.oldestDueMs()).toBeGreaterThan(0);
+
+    await fixture.redis.hdel(`${fixture.keys.recordPrefix}bad`, 'run');
+    clock.advance(40_000);
+    await eventually(async () => expect(process.keys()).toContain('bad'), 20_000);
+    await atRest();
+    expect(await queue.oldestDueMs()).toBeUndefined();
+  });
+});
+
+describe('a job that a gateway was given at its end', () => {
+  it('is not ended when its key cannot be handed over', async () => {
+    const queue = await fixture.open({ timeoutMs: 1000 });
+    await queue.start(process);
+    // The worker waits for a job, and takes the first one in spite of the pause.
+    await sleep(300);
+    queue.pause();
+    await queue.add(plain('k'));
+    await eventually(async () => expect(await active()).toBe(1));
+    await fixture.redis.config('SET', 'maxmemory', '1');
+    await queue.stop(1000);
+    await sleep(300);
+    expect(process.runs).toEqual([]);
+    expect(await active()).toBe(1);
+    await fixture.redis.config('SET', 'maxmemory', '0');
+    const next = await fixture.open({ timeoutMs: 1000 });
+    await next.start(process);
+    await eventually(async () => expect(process.keys()).toEqual(['k']), 20_000, 50);
+    await atRest();
+  });
+});
+
+describe('what BullMQ has lost', () => {
+  it.each([
+    ['the list of waiting jobs', (names: { waiting: string }) => fixture.redis.del(names.waiting)],
+    ['the data of the jobs', async () => void (await Promise.all(jobs().map((id) => fixture.redis.del(id))))],
+    ['everything', async () => void (await fixture.redis.del(...(await bullmqKeys())))],
+  ])('%s is made good within a minute', async (_, lose) => {
+    const queue = await fixture.open();
+    await queue.add(plain('a', 'b', 'c'));
+    await lose(fixture.keys);
+    await queue.start(process);
+    await sleep(300);
+    expect(process.runs).toEqual([]);
+    clock.advance(40_000);
+    await eventually(async () => expect(process.keys().toSorted()).toEqual(['a', 'b', 'c']), 15_000);
+    await atRest();
+    expect(fixture.troubles).toEqual([expect.stringMatching(/queued keys had no job any more.*"keys":3/)]);
+  });
+
+  it('is told apart from what waits, in a list too long to be read', async () => {
+    const queue = await fixture.open();
+    const keys = Array.from({ length: 10_500 }, (_, at) => `k${at}`);
+    for (let from = 0; from < keys.length; from += 500) await queue.add(plain(...keys.slice(from, from + 500)));
+    const [oldest = ''] = (await fixture.redis.lrange(fixture.keys.waiting, '-1', '-1')).toReversed();
+    await fixture.redis.lrem(fixture.keys.waiting, 1, oldest);
+    await queue.hold('controller');
+    clock.advance(40_000);
+    await queue.start(process);
+    await queue.release('controller');
+    await eventually(async () => expect(new Set(process.keys()).size).toBe(10_500), 60_000, 200);
+    await atRest();
+    expect(process.runs.length).toBeLessThan(10_600);
+  }, 120_000);
+
+  const jobs = (): string[] => ['1', '2', '3'].map((id) => fixture.keys.bullmqPrefix + id);
+  const bullmqKeys = async (): Promise<string[]> => {
+    const names = await fixture.names();
+    const stem = `${fixture.scope.name}:`;
+    return names.flatMap((name) => (name.startsWith(stem) ? [`${fixture.keys.prefix}:${name}`] : []));
+  };
+});
+
+it('a paused namespace with 100,000 low keys costs no job and no start', async () => {
+  const queue = await fixture.open();
+  const low = Array.from({ length: 100_000 }, (_, at) => `paused/k${at}`);
+  await queue.hold('namespace/paused');
+  for (let from = 0; from < low.length; from += 5000) await queue.addLow(low.slice(from, from + 5000), 'resync');
+  await queue.start(process);
+  await queue.add(plain('live/a', 'live/b'));
+  await eventually(
+    async () => expect((await queue.list('waiting', { offset: 0, limit: 1 })).total).toBe(100_000),
+    60_000,
+  );
+  expect(process.keys().toSorted()).toEqual(['live/a', 'live/b']);
+  // BullMQ counts its jobs, and a start would have put the key on record.
+  expect(await fixture.redis.get(`${fixture.keys.bullmqPrefix}id`)).toBe('2');
+  expect(await fixture.records()).toBe(0);
+  await queue.obliterate();
+}, 120_000);
+
+it('a record with nothing but a barrier has no expiry', async () => {
+  const queue = await fixture.open();
+  process.onRun = () => ({ kind: 'known', failures: 'forget', barrier: 'b' });
+  await queue.start(process);
+  await queue.add(plain('k'));
+  await eventually(async () => expect(process.keys()).toEqual(['k']));
+  await atRest();
+  expect(await fixture.redis.hget(`${fixture.keys.recordPrefix}k`, 'barrier')).toBe('b');
+  expect(await fixture.redis.pttl(`${fixture.keys.recordPrefix}k`)).toBe(-1);
+});
