@@ -278,7 +278,12 @@ export class Gateway {
       clock: this.#clock,
       logger: this.#logger,
     });
-    const progress = new Progress({ ...shared, informers: () => informers.all() });
+    const progress = new Progress({
+      ...shared,
+      informers: () => informers.all(),
+      // Of the others their own condition tells.
+      controllers: () => controllers.running().filter(({ name }) => !isDeclared(name)),
+    });
     this.#parts = {
       progress,
       informers,

@@ -31,6 +31,7 @@ class World {
   misses: string | undefined;
   waitsFor: string | undefined;
   keptOut = 0;
+  standstillMs = 0;
   running: ControllerSpec | undefined;
   /** What looking at the object comes to, by its hash. */
   plan: (hash: string) => string = (hash) => hash;
@@ -93,7 +94,13 @@ class World {
     };
     const controllers = {
       get: () =>
-        this.running && { queue, trouble: undefined, missesEvents: this.misses, keptOut: async () => this.keptOut },
+        this.running && {
+          queue,
+          trouble: undefined,
+          missesEvents: this.misses,
+          standstillMs: async () => this.standstillMs,
+          keptOut: async () => this.keptOut,
+        },
       waitsFor: () => this.waitsFor,
       apply: async (spec: ControllerSpec, { signal, onWaiting }: StartOptions) => {
         this.start();
@@ -232,6 +239,12 @@ describe('a ReconcileFunction that runs says on its object', () => {
     await world.until('Synced', { status: 'False', reason: 'Recovering' });
     world.waitsFor = undefined;
     await world.until('Synced', { status: 'True', reason: 'CacheComplete' });
+  });
+
+  it('that a key stands still', async () => {
+    world.standstillMs = 31_000;
+    world.declare({ hash: 'a' });
+    await world.until('EventsHandled', { status: 'False', reason: 'KeysStandStill' });
   });
 
   it('that objects are kept out of what it reads', async () => {

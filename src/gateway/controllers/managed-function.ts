@@ -224,8 +224,8 @@ export class ManagedFunction {
     const plan = this.#started;
     if (!controller || !plan) return;
     if (controller.outdated) this.#reviewAtMs = 0;
-    this.#note({ EventsHandled: handledBy(controller) });
     try {
+      this.#note({ EventsHandled: handledBy(controller, await controller.standstillMs()) });
       this.#note({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
       const held = (await controller.queue.holds()).some(({ scope }) => scope === 'controller');
       // Redis has lost it with the rest, or somebody has taken it away by hand.
@@ -280,9 +280,17 @@ export class ManagedFunction {
 
 const COMPLETE = TRUE('CacheComplete', 'All that it reads is in the cache.');
 
-function handledBy({ missesEvents }: Controller): Finding {
-  if (missesEvents === undefined) return TRUE('Handled', 'Its predicates and maps have heard of each event.');
-  return FALSE('HandlersFail', `Events are missed, and all keys are queued once that has ended: ${missesEvents}`);
+/** Keys that are due and have room to run do so at once. */
+const STANDSTILL_MS = 30_000;
+
+function handledBy({ missesEvents }: Controller, standstillMs: number): Finding {
+  if (missesEvents !== undefined) {
+    return FALSE('HandlersFail', `Events are missed, and all keys are queued once that has ended: ${missesEvents}`);
+  }
+  if (standstillMs > STANDSTILL_MS) {
+    return FALSE('KeysStandStill', `A key is due for ${Math.round(standstillMs / 1000)} s and does not run.`);
+  }
+  return TRUE('Handled', 'Its predicates and maps have heard of each event.');
 }
 
 /** @param waitsFor what its keys wait for, after data in Redis was lost. */

@@ -1,27 +1,31 @@
-import type { Clock, Logger, Metrics } from '../../core/index.ts';
-import { messageOf } from '../../core/index.ts';
+import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
 import type { Informer } from '../cache/informer.ts';
+import type { Controller } from '../controllers/controller.ts';
 
 export interface ProgressOptions {
   readonly informers: () => readonly Pick<Informer, 'name' | 'unappliedMs' | 'view'>[];
+  /** Controllers whose keys must not stand still, or the gateway is not ready. */
+  readonly controllers: () => readonly Pick<Controller, 'name' | 'standstillMs'>[];
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
 }
 
 /** What waits longer than this stands still. */
-export const STANDSTILL_MS = 30_000;
+const STANDSTILL_MS = 30_000;
 const LOOK_MS = 5000;
 
 /**
- * Watches whether changes get through: how old is the oldest event that is not in the cache yet, and the oldest wakeup that is in no queue
- * yet, of each view. Both are shared by all controllers, and neither may wait for long whatever a controller or an object does; so
- * a gateway in which one does says so.
+ * Watches whether changes get through: how old are, of each view, the oldest event that is not in the cache yet and the oldest wakeup that
+ * is in no queue yet, and of each controller the oldest key that is due though there is room to run it. Views are shared by all
+ * controllers, and nothing in them may wait for long whatever a controller or an object does; so a gateway in which something does says so.
  */
 export class Progress {
   readonly #options: ProgressOptions;
   /** Of each view the age of its oldest wakeup, when it was last looked at. */
   readonly #outboxMs = new Map<string, number>();
+  /** Of each controller the age of its oldest key that is due and could run. */
+  readonly #dueMs = new Map<string, number>();
 
   constructor(options: ProgressOptions) {
     this.#options = options;
@@ -35,6 +39,9 @@ export class Progress {
       const outboxMs = this.#outboxMs.get(name) ?? 0;
       if (outboxMs > STANDSTILL_MS) return `${name}: a wakeup waits for ${seconds(outboxMs)} s to be in a queue`;
     }
+    for (const [name, dueMs] of this.#dueMs) {
+      if (dueMs > STANDSTILL_MS) return `${name}: a key is due for ${seconds(dueMs)} s and does not run`;
+    }
     return undefined;
   }
 
@@ -43,17 +50,17 @@ export class Progress {
     const { clock, logger } = this.#options;
     while (!signal.aborted) {
       await this.#look().catch((error: unknown) => {
-        logger.warn({ error: messageOf(error) }, 'the age of outboxes could not be read, trying again');
+        logger.warn({ error: messageOf(error) }, 'what waits in Redis could not be read, trying again');
       });
       await clock.sleep(LOOK_MS, signal);
     }
   }
 
   async #look(): Promise<void> {
-    const { informers, metrics } = this.#options;
-    const current = informers();
-    const names = new Set(current.map(({ name }) => name));
-    for (const name of this.#outboxMs.keys()) if (!names.has(name)) this.#outboxMs.delete(name);
+    const { controllers, informers, metrics } = this.#options;
+    const [current, watched] = [informers(), controllers()];
+    keepOnly(this.#outboxMs, current);
+    keepOnly(this.#dueMs, watched);
     await Promise.all(
       current.map(async ({ name, unappliedMs, view }) => {
         metrics.set('levelhook_view_oldest_unapplied_seconds', { resource: name }, unappliedMs / 1000);
@@ -62,7 +69,15 @@ export class Progress {
         metrics.set('levelhook_outbox_oldest_seconds', { resource: name }, outboxMs / 1000);
       }),
     );
+    await Promise.all(
+      watched.map(async (controller) => void this.#dueMs.set(controller.name, await controller.standstillMs())),
+    );
   }
+}
+
+function keepOnly(ages: Map<string, number>, current: readonly { readonly name: string }[]): void {
+  const names = new Set(current.map(({ name }) => name));
+  for (const name of ages.keys()) if (!names.has(name)) ages.delete(name);
 }
 
 const seconds = (ms: number): number => Math.round(ms / 1000);

@@ -1,0 +1,35 @@
+import { describe, expect, it } from 'vitest';
+import { InstantClock } from '../../../test/harness/test-clock.ts';
+import { silentLogger, silentMetrics } from '../../core/index.ts';
+import type { View } from '../cache/view.ts';
+import { Progress } from './progress.ts';
+
+/** A gateway of one view and one controller, in which each waits as long as it is told. */
+async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: number }): Promise<string | undefined> {
+  const view = { outboxAgeMs: async () => waits.outboxMs } as unknown as View;
+  const stop = new AbortController();
+  const progress = new Progress({
+    informers: () => [{ name: 'v1/Pod', unappliedMs: waits.unappliedMs ?? 0, view }],
+    controllers: () => [{ name: 'web', standstillMs: async () => waits.dueMs ?? 0 }],
+    clock: new InstantClock(),
+    logger: silentLogger,
+    metrics: silentMetrics,
+  });
+  const running = progress.run(stop.signal);
+  await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+  stop.abort();
+  await running;
+  return progress.notReady();
+}
+
+describe('a gateway says that it stands still', () => {
+  it.each([
+    [{}, undefined],
+    [{ unappliedMs: 29_000, outboxMs: 29_000, dueMs: 29_000 }, undefined],
+    [{ unappliedMs: 45_000 }, 'v1/Pod: an event waits for 45 s to be in the cache'],
+    [{ outboxMs: 45_000 }, 'v1/Pod: a wakeup waits for 45 s to be in a queue'],
+    [{ dueMs: 45_000 }, 'web: a key is due for 45 s and does not run'],
+  ])('when %j', async (waits, said) => {
+    expect(await looked(waits)).toBe(said);
+  });
+});
