@@ -20,7 +20,9 @@ import type {
 } from '../../contract/index.ts';
 import type { KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
+import type { CpuBudget } from '../cel/cpu-budget.ts';
 import { Expressions } from '../cel/expressions.ts';
+import type { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import type { CacheAccess } from '../dispatch/cache-access.ts';
 import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
 import { Dispatcher } from '../dispatch/dispatcher.ts';
@@ -41,6 +43,10 @@ export interface ControllerOptions {
   readonly description: Description;
   /** What its triggers and callbacks are signed with. */
   readonly keys: readonly SigningKey[];
+  /** Of processor time, for what the description makes the gateway do. */
+  readonly budget: CpuBudget;
+  /** See `ControllerSpec.parsed`. */
+  readonly parsed?: ParsedExpressions | undefined;
   /** Every kind that the description names, the one of `for` first. */
   readonly sources: readonly Source[];
   readonly queue: BullMqWorkQueue;
@@ -86,7 +92,7 @@ export class Controller {
   #dispatcher: Dispatcher | undefined;
 
   constructor(options: ControllerOptions) {
-    const { id, clock, description, keys, logger, metrics, queue } = options;
+    const { id, budget, clock, description, keys, logger, metrics, parsed, queue } = options;
     const [reconciled] = options.sources;
     if (!reconciled) throw new Error(`the controller ${id} has no source`);
     this.#options = options;
@@ -95,7 +101,7 @@ export class Controller {
     this.keys = keys;
     const views = reconciled.informers.map(({ view }) => view);
     this.#scope = new KeyScope(reconciled.resource, description.for, views);
-    const expressions = new Expressions({ controller: id, clock, logger, metrics });
+    const expressions = new Expressions({ controller: id, budget, parsed, clock, logger, metrics });
     this.#events = new EventSources({ ...description, name: id }, this.#scope, expressions);
     this.queue = queue;
     this.timeoutMs = description.timeoutSeconds * 1000;
