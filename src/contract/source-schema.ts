@@ -1,7 +1,14 @@
 import { z } from 'zod';
 import type { LabelSelector } from '../core/index.ts';
 import type { IndexSpec } from './cache-layout.ts';
-import { MAX_CEL_LENGTH, MAX_PREDICATE_DEPTH, MAX_PREDICATE_NODES, type Predicate } from './source.ts';
+import {
+  MAX_CEL_LENGTH,
+  MAX_PREDICATE_DEPTH,
+  MAX_PREDICATE_NODES,
+  MAX_SELECTOR_REQUIREMENTS,
+  MAX_SELECTOR_VALUES,
+  type Predicate,
+} from './source.ts';
 
 export const groupVersionKind = z.object({ apiVersion: z.string().min(1), kind: z.string().min(1) });
 
@@ -12,15 +19,23 @@ export const indexSpec: z.ZodType<IndexSpec> = z.templateLiteral(
 
 /** Strict: with a misspelt `matchLabels` it would select everything. */
 export const labelSelector: z.ZodType<LabelSelector> = z.strictObject({
-  matchLabels: z.record(z.string(), z.string()).exactOptional(),
+  matchLabels: z
+    .record(z.string(), z.string())
+    .refine(
+      (labels) => Object.keys(labels).length <= MAX_SELECTOR_REQUIREMENTS,
+      `must have ${MAX_SELECTOR_REQUIREMENTS} labels at most`,
+    )
+    .meta({ maxProperties: MAX_SELECTOR_REQUIREMENTS })
+    .exactOptional(),
   matchExpressions: z
     .array(
       z.strictObject({
         key: z.string(),
         operator: z.enum(['In', 'NotIn', 'Exists', 'DoesNotExist']),
-        values: z.array(z.string()).exactOptional(),
+        values: z.array(z.string()).max(MAX_SELECTOR_VALUES).exactOptional(),
       }),
     )
+    .max(MAX_SELECTOR_REQUIREMENTS)
     .exactOptional(),
 });
 

@@ -19,6 +19,7 @@ import { Informers } from './cache/informers.ts';
 import { ReaderUsers } from './cache/reader-users.ts';
 import { connectRedis, type Redis, withoutPassword } from './cache/redis.ts';
 import type { View } from './cache/view.ts';
+import { CpuBudgets } from './cel/cpu-budget.ts';
 import type { GatewayConfig } from './config.ts';
 import { ControllerFactory } from './controllers/controller-factory.ts';
 import { Controllers } from './controllers/controllers.ts';
@@ -190,6 +191,7 @@ export class Gateway {
     });
     this.#lifecycle.started('informers', () => informers.stop());
 
+    const cpuBudgets = new CpuBudgets();
     const tokenKeys = new TokenKeys({ redis, hash, clock: this.#clock });
     const readerUsers = config.redisUsers
       ? new ReaderUsers({
@@ -213,6 +215,7 @@ export class Gateway {
       callbackUrl: (id) => this.#callbackUrlFor(id),
       cacheTokenMs: config.cacheTokenMs,
       resyncMs: config.resyncMs,
+      cpuBudgets,
       logTriggers: config.logTriggers,
     });
     const controllers = new Controllers({
@@ -246,11 +249,14 @@ export class Gateway {
               cacheSettings: settings,
               canSeal: keyRing !== undefined,
               allowedEndpoints: config.allowedEndpoints,
+              cpuBudgets,
+              clock: this.#clock,
               hasOuterUrl: this.#outerUrl() !== undefined,
             }),
             writer: new FunctionStatusWriter({ ...shared, client }),
             labelSelector: which === 'all' ? undefined : which,
             reviewMs: config.reviewMs,
+            maxPerNamespace: config.maxFunctionsPerNamespace,
           })
         : undefined;
     const functions = new FunctionRegistry({

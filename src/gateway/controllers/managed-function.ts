@@ -13,6 +13,8 @@ export interface ManagedFunctionOptions {
   readonly writer: FunctionStatusWriter;
   /** How often rights, Secret and Service are looked at again. */
   readonly reviewMs: number;
+  /** Why it must not run although nothing is wrong with it, if so: asked at each review. Default: it may. */
+  readonly admit?: (() => Refusal | undefined) | undefined;
   /** What must have ended first: the removal of another object of the same name. */
   readonly before?: Promise<void> | undefined;
   readonly clock: Clock;
@@ -63,6 +65,19 @@ export class ManagedFunction {
     return this.#object.metadata.uid;
   }
 
+  get namespace(): string {
+    return this.#object.metadata.namespace ?? '';
+  }
+
+  get name(): string {
+    return this.#object.metadata.name;
+  }
+
+  /** As the apiserver writes it, which sorts by time. */
+  get createdAt(): string {
+    return this.#object.metadata.creationTimestamp ?? '';
+  }
+
   /** The object has been looked at once: whether it runs is known, or it only waits for its part of the cache. */
   get looked(): Promise<void> {
     return this.#looked.promise;
@@ -71,9 +86,14 @@ export class ManagedFunction {
   /** A newer state of the object. What was going on for the older one ends. */
   update(object: ReconcileFunction): void {
     const same = object.metadata.generation === this.#object.metadata.generation;
-    this.#object = object;
+    // The planner knows a spec that it has looked at.
+    this.#object = same ? { ...object, spec: this.#object.spec } : object;
     // Our own writes of its status come back, too.
-    if (same) return;
+    if (!same) this.reconsider();
+  }
+
+  /** Something else than the object has changed on which it depends whether it may run. */
+  reconsider(): void {
     this.#changed = true;
     this.#turn.abort();
   }
@@ -112,7 +132,9 @@ export class ManagedFunction {
   async #review(signal: AbortSignal): Promise<void> {
     const { clock, controllers, logger, planner, reviewMs } = this.#options;
     try {
-      const plan = await planner.plan(this.#object, signal);
+      const refused = this.#options.admit?.();
+      if (refused) throw refused;
+      const plan = await planner.plan(this.#object, signal, () => this.#looked.resolve());
       this.#note({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
       if (this.#started?.hash !== plan.hash || !controllers.get(this.#id)) await this.#start(plan, signal);
       this.#started = plan;
