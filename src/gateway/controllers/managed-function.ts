@@ -49,6 +49,8 @@ export class ManagedFunction {
   #findings: Findings = { Authorized: UNKNOWN, Synced: UNKNOWN, Reachable: UNKNOWN, Paused: UNKNOWN };
   readonly #reachability: Reachability;
   #failures = 0;
+  /** Why it did not run when it was looked at last, as the log has it. */
+  #refused: string | undefined;
   #reviewAtMs = 0;
   readonly #ended: Promise<void>;
 
@@ -138,6 +140,7 @@ export class ManagedFunction {
       this.#note({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
       if (this.#started?.hash !== plan.hash || !controllers.get(this.#id)) await this.#start(plan, signal);
       this.#started = plan;
+      this.#refused = undefined;
       // Also of one that went on because a change was taken back before it was through.
       this.#note({ Synced: TRUE('CacheComplete', 'All that it reads is in the cache.') });
       await this.#hold(plan.paused);
@@ -221,7 +224,11 @@ export class ManagedFunction {
     const { controllers, logger } = this.#options;
     this.#started = undefined;
     this.#reachability.forget();
-    logger.info({ controller: this.#id, reason, error: message }, 'a ReconcileFunction cannot run');
+    // Once, however often it is looked at again.
+    if (message !== this.#refused) {
+      logger.info({ controller: this.#id, reason, error: message }, 'a ReconcileFunction cannot run');
+    }
+    this.#refused = message;
     await controllers.stop(this.#id).catch((error: unknown) => {
       logger.warn({ controller: this.#id, error: messageOf(error) }, 'a controller did not stop in order');
     });
