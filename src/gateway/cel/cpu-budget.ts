@@ -138,8 +138,9 @@ export class CpuBudgets {
     return free;
   }
 
-  spend(tenant: string, ms: number): void {
-    if (this.#common.leftMs >= LEAST_MS) return this.#common.spend(ms);
+  /** @param heldUpMs for so long the others have waited: on a busy machine longer than the work took of the processor. */
+  spend(tenant: string, ms: number, heldUpMs: number): void {
+    if (this.#common.leftMs >= LEAST_MS) return this.#common.spend(heldUpMs);
     const share = this.#shareOf(tenant);
     share.leftMs = Math.max(-SHARE.burstMs, share.leftMs - ms);
   }
@@ -173,8 +174,8 @@ export class CpuBudgets {
 }
 
 /**
- * The processor time of one controller. `run` measures all that it does; `within` also bounds it. What counts is the time
- * of the thread, not that for which it waited.
+ * The processor time of one controller. `run` measures all that it does; `within` also bounds it. What counts for a controller
+ * is the time of the thread, not that for which it waited; what counts for all together is how long the others had to wait.
  */
 export class CpuBudget {
   readonly #shared: CpuBudgets;
@@ -189,6 +190,8 @@ export class CpuBudget {
   #freeInRun = 0;
   /** Counted, and not taken from any budget yet. */
   #dueMs = 0;
+  /** The same by the clock. */
+  #heldUpMs = 0;
   /** Time that has passed in runs and has not shown in the thread's yet, which may count in ticks. */
   #unseenMs = 0;
 
@@ -262,6 +265,7 @@ export class CpuBudget {
     this.#from = { atMs, cpuMs };
     this.#spentInRun += seenMs;
     this.#dueMs += seenMs;
+    this.#heldUpMs += ms;
   }
 
   /** A tick that falls into this run stands for earlier ones, too; never for more than has passed. */
@@ -272,13 +276,14 @@ export class CpuBudget {
   }
 
   #settle(): void {
-    const dueMs = this.#dueMs;
+    const [dueMs, heldUpMs] = [this.#dueMs, this.#heldUpMs];
     this.#dueMs = 0;
+    this.#heldUpMs = 0;
     if (dueMs <= 0) return;
     const free = this.#freeInRun > 0 ? this.#shared.free(Math.min(dueMs, this.#freeInRun)) : 0;
     this.#freeInRun -= free;
     if (dueMs <= free) return;
     this.#own.spend(dueMs - free);
-    this.#shared.spend(this.#tenant, dueMs - free);
+    this.#shared.spend(this.#tenant, dueMs - free, heldUpMs - free);
   }
 }
