@@ -1,5 +1,6 @@
 import { stringify } from 'yaml';
 import { z } from 'zod';
+import { MAX_SOURCES } from '../../src/contract/index.ts';
 import { ReconcileFunction, specSchema } from '../../src/gateway/controllers/reconcile-function.ts';
 import { type JsonSchema, structuralSchema } from './structural-schema.ts';
 
@@ -39,6 +40,8 @@ const status = {
   },
 };
 
+const sizes = ['owns', 'watches', 'reads'].map((field) => `(has(self.${field}) ? size(self.${field}) : 0)`);
+
 /** What zod says in code rather than in JSON Schema, as rules. */
 const RULES = {
   endpoint: [{ rule: 'has(self.url) != has(self.service)', message: 'spec.endpoint must have either url or service' }],
@@ -50,6 +53,10 @@ const RULES = {
     {
       rule: '!has(self.queue) || !has(self.queue.debounce) || self.queue.debounce.maxSeconds >= self.queue.debounce.seconds',
       message: 'spec.queue.debounce.maxSeconds must not be less than spec.queue.debounce.seconds',
+    },
+    {
+      rule: `1 + ${sizes.join(' + ')} <= ${MAX_SOURCES}`,
+      message: `spec: for, owns, watches and reads together must name ${MAX_SOURCES} kinds at most`,
     },
   ],
 };

@@ -55,8 +55,7 @@ export function structuralSchema(schema: JsonSchema, definitions = schema.$defs 
     if (Math.abs(Number(kept['minimum'])) >= Number.MAX_SAFE_INTEGER) delete kept['minimum'];
   }
   if (schema.type === 'array' && schema.items) {
-    const most = Math.min(Number(kept['maxItems'] ?? MAX_ITEMS), MAX_ITEMS);
-    return { ...kept, maxItems: most, items: structuralSchema(schema.items, definitions) };
+    return { ...kept, maxItems: kept['maxItems'] ?? MAX_ITEMS, items: structuralSchema(schema.items, definitions) };
   }
   if (schema.properties) {
     const properties = Object.entries(schema.properties).map(([name, each]) => [

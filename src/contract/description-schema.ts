@@ -3,6 +3,7 @@ import { CONTRACT_VERSION } from './trigger.ts';
 import { MAX_CALLBACK_SECONDS } from './outcome-schema.ts';
 import type { Description } from './description.ts';
 import { dnsLabel } from './name-schema.ts';
+import { MAX_INDEXES, MAX_SOURCES } from './source.ts';
 import { groupVersionKind, indexSpec, owned, read, reconciled, watched } from './source-schema.ts';
 
 /** Their results share one answer of 1 MiB, and one deadline. */
@@ -29,17 +30,24 @@ export const descriptionShape = {
   ),
   owns: z
     .array(owned)
+    .max(MAX_SOURCES - 1)
     .default([])
     .describe('Kinds whose events queue their controller owner (`owner: any`: each owner) that is of kind `for`.'),
   watches: z
     .array(watched)
+    .max(MAX_SOURCES - 1)
     .default([])
     .describe(
       'Kinds whose events queue the objects of kind `for` to which `map` leads, from the old object and the new.',
     ),
-  reads: z.array(read).default([]).describe('Kinds that are cached to be read, and queue nothing.'),
+  reads: z
+    .array(read)
+    .max(MAX_SOURCES - 1)
+    .default([])
+    .describe('Kinds that are cached to be read, and queue nothing.'),
   indexes: z
     .array(groupVersionKind.extend({ index: indexSpec }))
+    .max(MAX_INDEXES)
     .default([])
     .describe('Indexes beside those by namespace and controller, for lists.'),
   concurrency: z.int().min(1).max(1000).default(1).describe('Keys at a time, over all gateways.'),

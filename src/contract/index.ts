@@ -43,8 +43,15 @@ export {
 } from './signature.ts';
 export {
   MAX_CEL_LENGTH,
+  MAX_DESCRIPTION_BYTES,
+  MAX_EXPRESSIONS,
+  MAX_INDEXES,
   MAX_PREDICATE_DEPTH,
+  MAX_PREDICATE_LEAVES,
   MAX_PREDICATE_NODES,
+  MAX_SELECTOR_REQUIREMENTS,
+  MAX_SELECTOR_VALUES,
+  MAX_SOURCES,
   type OwnedDescription,
   type OwnerChoice,
   type Predicate,

@@ -3,7 +3,14 @@ import type { LabelSelector } from '../core/index.ts';
 import { FIELD_PATH, LABEL_KEY, MAX_FIELD_PATH, MAX_LABEL_KEY, MAX_LABEL_VALUE } from '../core/names.ts';
 import type { IndexSpec } from './cache-layout.ts';
 import { apiVersion, fieldPath, kind, labelKey, namespace } from './name-schema.ts';
-import { MAX_CEL_LENGTH, MAX_PREDICATE_DEPTH, MAX_PREDICATE_NODES, type Predicate } from './source.ts';
+import {
+  MAX_CEL_LENGTH,
+  MAX_PREDICATE_DEPTH,
+  MAX_PREDICATE_NODES,
+  MAX_SELECTOR_REQUIREMENTS,
+  MAX_SELECTOR_VALUES,
+  type Predicate,
+} from './source.ts';
 
 export const groupVersionKind = z.object({ apiVersion, kind });
 
@@ -19,15 +26,23 @@ export const indexSpec = z
 
 /** Strict: with a misspelt `matchLabels` it would select everything. Its keys and values are looked at by `requirementsOf`. */
 export const labelSelector: z.ZodType<LabelSelector> = z.strictObject({
-  matchLabels: z.record(z.string().max(MAX_LABEL_KEY), z.string().max(MAX_LABEL_VALUE)).exactOptional(),
+  matchLabels: z
+    .record(z.string().max(MAX_LABEL_KEY), z.string().max(MAX_LABEL_VALUE))
+    .refine(
+      (labels) => Object.keys(labels).length <= MAX_SELECTOR_REQUIREMENTS,
+      `must have ${MAX_SELECTOR_REQUIREMENTS} labels at most`,
+    )
+    .meta({ maxProperties: MAX_SELECTOR_REQUIREMENTS })
+    .exactOptional(),
   matchExpressions: z
     .array(
       z.strictObject({
         key: z.string().max(MAX_LABEL_KEY),
         operator: z.enum(['In', 'NotIn', 'Exists', 'DoesNotExist']),
-        values: z.array(z.string().max(MAX_LABEL_VALUE)).exactOptional(),
+        values: z.array(z.string().max(MAX_LABEL_VALUE)).max(MAX_SELECTOR_VALUES).exactOptional(),
       }),
     )
+    .max(MAX_SELECTOR_REQUIREMENTS)
     .exactOptional(),
 });
 

@@ -67,7 +67,7 @@ export type WatchMap =
   | { readonly by: 'all' }
   /**
    * To those that a CEL expression over `object` names: a string, or a list of strings, each as a label would. One that
-   * fails leads to all.
+   * fails leads to all; one that takes too long makes the controller miss the change, and get all its keys later.
    */
   | { readonly by: 'cel'; readonly expression: string };
 
@@ -98,3 +98,17 @@ export const MAX_PREDICATE_DEPTH = 4;
 export const MAX_PREDICATE_NODES = 32;
 /** Characters of a CEL expression. */
 export const MAX_CEL_LENGTH = 2048;
+
+/** Kinds that one description names in `for`, `owns`, `watches` and `reads` together. */
+export const MAX_SOURCES = 32;
+export const MAX_INDEXES = 16;
+/** CEL expressions in one description. */
+export const MAX_EXPRESSIONS = 16;
+/** Predicates of one description that combine no others. */
+export const MAX_PREDICATE_LEAVES = 64;
+/** Of a label selector: `matchLabels`, and as many `matchExpressions`. */
+export const MAX_SELECTOR_REQUIREMENTS = 16;
+/** Of one requirement of a label selector. */
+export const MAX_SELECTOR_VALUES = 64;
+/** Of a description as JSON, in UTF-8. */
+export const MAX_DESCRIPTION_BYTES = 32 * 1024;

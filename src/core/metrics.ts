@@ -84,7 +84,7 @@ export const METRICS = {
       labels: ['controller'],
     },
     levelhook_expression_failures_total: {
-      help: 'Evaluations of CEL expressions without an answer, by reason: the event passes.',
+      help: 'Expressions and mappers without an answer, by reason: error, type, or time when it was cut off.',
       labels: ['controller', 'reason'],
     },
     levelhook_cache_requests_total: { help: 'Requests to the cache API.', labels: ['verb', 'code'] },

@@ -62,6 +62,8 @@ const schema = z.object({
     .default([]),
   /** How often the rights of a ReconcileFunction, its Secret and its Service are looked at again. */
   LEVELHOOK_REVIEW_SECONDS: z.coerce.number('must be a number of seconds').min(1).max(3600).default(60),
+  /** ReconcileFunctions of one namespace that run: the oldest ones. Further ones wait, and say so. */
+  LEVELHOOK_MAX_FUNCTIONS_PER_NAMESPACE: z.coerce.number('must be a number').int().min(1).default(50),
   /** Bearer tokens that may queue keys at `POST /reconcile`, separated by spaces or commas. Default: nobody may. */
   LEVELHOOK_API_TOKENS: words
     .pipe(z.array(z.string().min(16, 'must hold tokens of at least 16 characters each')))
@@ -151,6 +153,7 @@ export interface GatewayConfig {
   /** See `EndpointRules.allow`. */
   readonly allowedEndpoints: readonly string[];
   readonly reviewMs: number;
+  readonly maxFunctionsPerNamespace: number;
   readonly apiTokens: readonly string[];
   readonly host: string;
   readonly port: number;
@@ -207,6 +210,7 @@ export function readConfig(
     reconcileFunctions: value.LEVELHOOK_RECONCILE_FUNCTIONS,
     allowedEndpoints: value.LEVELHOOK_ALLOWED_ENDPOINTS,
     reviewMs: value.LEVELHOOK_REVIEW_SECONDS * 1000,
+    maxFunctionsPerNamespace: value.LEVELHOOK_MAX_FUNCTIONS_PER_NAMESPACE,
     apiTokens: value.LEVELHOOK_API_TOKENS,
     host: value.LEVELHOOK_HOST,
     port: value.LEVELHOOK_PORT,

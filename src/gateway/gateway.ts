@@ -20,6 +20,7 @@ import { ReaderUsers } from './cache/reader-users.ts';
 import { connectRedis, type Redis, withoutPassword } from './cache/redis.ts';
 import { refuseEviction } from './cache/redis-memory.ts';
 import type { View } from './cache/view.ts';
+import { CpuBudgets } from './cel/cpu-budget.ts';
 import type { GatewayConfig } from './config.ts';
 import { ControllerFactory } from './controllers/controller-factory.ts';
 import { Controllers } from './controllers/controllers.ts';
@@ -196,6 +197,7 @@ export class Gateway {
     });
     this.#lifecycle.started('informers', () => informers.stop());
 
+    const cpuBudgets = new CpuBudgets();
     const tokenKeys = new TokenKeys({ redis, hash, clock: this.#clock });
     const readerUsers = config.redisUsers
       ? new ReaderUsers({
@@ -219,6 +221,7 @@ export class Gateway {
       callbackUrl: (id) => this.#callbackUrlFor(id),
       cacheTokenMs: config.cacheTokenMs,
       resyncMs: config.resyncMs,
+      cpuBudgets,
       logTriggers: config.logTriggers,
     });
     const controllers = new Controllers({
@@ -255,11 +258,14 @@ export class Gateway {
               cacheSettings: settings,
               canSeal: keyRing !== undefined,
               allowedEndpoints: config.allowedEndpoints,
+              cpuBudgets,
+              clock: this.#clock,
               hasOuterUrl: this.#outerUrl() !== undefined,
             }),
             writer: new FunctionStatusWriter({ ...shared, client }),
             labelSelector: which === 'all' ? undefined : which,
             reviewMs: config.reviewMs,
+            maxPerNamespace: config.maxFunctionsPerNamespace,
           })
         : undefined;
     const functions = new FunctionRegistry({

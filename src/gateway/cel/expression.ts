@@ -1,19 +1,23 @@
 import { type CelInput, isCelError, isCelList } from '@bufbuild/cel';
 import type { KubernetesObject } from '../../core/index.ts';
-import { Allowance } from './allowance.ts';
-import { type ParsedExpression, parseExpression } from './parse-expression.ts';
-import { threadMs, TimeLimitError, withinTime } from './time-limit.ts';
+import type { CpuBudget } from './cpu-budget.ts';
+import { MAPPER_VARIABLES, type ParsedExpression, parseExpression, PREDICATE_VARIABLES } from './parse-expression.ts';
+import type { ParsedExpressions } from './parsed-expressions.ts';
+import { TimeLimitError } from './time-limit.ts';
 import { celValue, extentWithin } from './values.ts';
+
+/** There is no answer, since the time ran out: asked again later, there may be one. */
+export const CUT_OFF = Symbol('cut off');
 
 /** What a controller asks of an object. */
 export interface Expression {
   /** Whether it looks at the object as it was. */
   readonly usesOld: boolean;
-  /** Undefined when there is no answer: it failed, was cut off, or gave something of another type. Never throws. */
+  /** Undefined when there is no answer, since it failed or gave something of another type. Never throws. */
   evaluate(
     object: KubernetesObject,
     old: KubernetesObject | undefined,
-  ): boolean | string | readonly string[] | undefined;
+  ): boolean | string | readonly string[] | typeof CUT_OFF | undefined;
 }
 
 /** Why there was no answer. The message holds nothing of the object's contents but names of fields in the expression. */
@@ -28,37 +32,31 @@ export interface ExpressionOptions {
   /** Whether there is an `oldObject`. */
   readonly hasOld: boolean;
   readonly report: (trouble: ExpressionTrouble) => void;
-  /** In milliseconds, for the allowance. Default `performance.now`. */
-  readonly now?: () => number;
+  /** Its controller's, which bounds each evaluation. */
+  readonly budget: CpuBudget;
+  /** What has been parsed already. Default: nothing. */
+  readonly parsed?: ParsedExpressions | undefined;
 }
 
-/** Of processor time, for one evaluation. */
-export const LIMIT_MS = 100;
-/** So many values can be looked at within the limit, a microsecond each: what looks at no more needs no watchdog. */
-const CHEAP = 100_000;
+/** So many values can be looked at in a millisecond: an expression that looks at no more in its limit needs no watchdog. */
+export const VALUES_PER_MS = 1000;
 
 /**
- * An expression with a hard limit for each evaluation, and an allowance for all of them: one that uses it up is not
- * evaluated for a while. So a hostile one, or an honest one over huge objects, leaves the gateway to the others.
+ * An expression with a hard limit for each evaluation, which comes out of its controller's budget: with that used up it is
+ * not evaluated for a while. So a hostile one, or an honest one over huge objects, leaves the gateway to the others.
  * @throws ExpressionError when it cannot be used.
  */
 export function createExpression(text: string, options: ExpressionOptions): Expression {
-  const parsed = parseExpression(text, options.hasOld ? ['object', 'oldObject'] : ['object']);
-  const allowance = new Allowance(options.now ?? (() => performance.now()));
+  const { budget, hasOld, parsed: known, report, result } = options;
+  const variables = hasOld ? PREDICATE_VARIABLES : MAPPER_VARIABLES;
+  const parsed = known ? known.parse(text, variables) : parseExpression(text, variables);
   return {
     usesOld: parsed.variables.has('oldObject'),
     evaluate(object, old) {
-      if (allowance.exhausted) {
-        options.report({ reason: 'time', message: 'is not evaluated for a while, since it has taken too long' });
-        return undefined;
-      }
-      const [from, cpuFrom] = [performance.now(), threadMs()];
-      const answer = answerOf(parsed, options.result, object, old);
-      // The lesser: some kernels count a thread's time in ticks of ten milliseconds, and a thread may have to wait.
-      allowance.spend(Math.min(performance.now() - from, threadMs() - cpuFrom));
+      const answer = answerOf(parsed, { budget, result }, object, old);
       if (!('trouble' in answer)) return answer.value;
-      options.report(answer.trouble);
-      return undefined;
+      report(answer.trouble);
+      return answer.trouble.reason === 'time' ? CUT_OFF : undefined;
     },
   };
 }
@@ -67,7 +65,7 @@ type Answer = { readonly value: boolean | string | string[] } | { readonly troub
 
 function answerOf(
   parsed: ParsedExpression,
-  result: 'bool' | 'names',
+  { budget, result }: Pick<ExpressionOptions, 'budget' | 'result'>,
   object: KubernetesObject,
   old: KubernetesObject | undefined,
 ): Answer {
@@ -76,7 +74,7 @@ function answerOf(
     return typed(parsed.evaluate(variables), result);
   };
   try {
-    const value = isCheap(parsed, object, old) ? evaluate() : withinTime(LIMIT_MS, evaluate);
+    const value = budget.within(evaluate, (limitMs) => isCheap(parsed, limitMs, object, old));
     if (isCelError(value)) return { trouble: troubleOf(value, parsed) };
     if (value !== undefined) return { value: value as boolean | string | string[] };
     const wanted = result === 'bool' ? 'true or false' : 'a string or a list of strings';
@@ -97,13 +95,14 @@ function typed(value: unknown, result: 'bool' | 'names'): unknown {
 }
 
 /** Every operation looks at each value at most once, and each loop repeats it at most for what the longest list has. */
-function isCheap(parsed: ParsedExpression, ...objects: (KubernetesObject | undefined)[]): boolean {
+function isCheap(parsed: ParsedExpression, limitMs: number, ...objects: (KubernetesObject | undefined)[]): boolean {
   const { bounded, loops, nodes } = parsed;
   if (!bounded) return false;
-  const extents = objects.map((object) => extentWithin(object, CHEAP / nodes));
+  const cheap = limitMs * VALUES_PER_MS;
+  const extents = objects.map((object) => extentWithin(object, cheap / nodes));
   const size = extents.reduce((sum, each) => sum + each.size, 0);
   const longest = Math.max(parsed.longest, ...extents.map((each) => each.longest));
-  return nodes * size * longest ** loops < CHEAP;
+  return nodes * size * longest ** loops < cheap;
 }
 
 /** The library's messages quote values, which may be a Secret's; those that quote types and fields alone are told. */

@@ -1,22 +1,50 @@
 import type { Clock, Logger, Metrics } from '../../core/index.ts';
+import type { CpuBudget } from './cpu-budget.ts';
 import { createExpression, type Expression, type ExpressionOptions, type ExpressionTrouble } from './expression.ts';
+import { ParsedExpressions } from './parsed-expressions.ts';
+
+/** What a controller's declaration could not answer. */
+export interface ExpressionFailure extends ExpressionTrouble {
+  /** Where it stands in the controller's description: `watches.0.map.expression`. */
+  readonly field: string;
+}
 
 export interface ExpressionsOptions {
   readonly controller: string;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  /** The controller's. */
+  readonly budget: CpuBudget;
+  /** What has been parsed already. Default: nothing. */
+  readonly parsed?: ParsedExpressions | undefined;
+  /** Called for each failure, beside metric and log. Must not throw. Default: does nothing. */
+  readonly onFailure?: ((failure: ExpressionFailure) => void) | undefined;
 }
 
-/** Between two lines in the log about one expression. */
+/** Between two lines in the log about one field. */
 const QUIET_MS = 60_000;
 
-/** The expressions of one controller: those without an answer are counted, and logged from time to time. */
+/** What becomes of it. */
+const CONSEQUENCES = {
+  passes: 'what it would decide passes',
+  all: 'it leads to all keys',
+  missed: 'the controller misses a change, and gets all its keys later',
+} as const;
+
+/**
+ * The expressions of one controller, and its processor time: what has no answer is counted, told, and logged from time to
+ * time.
+ */
 export class Expressions {
+  readonly budget: CpuBudget;
   readonly #options: ExpressionsOptions;
+  readonly #parsed: ParsedExpressions;
 
   constructor(options: ExpressionsOptions) {
     this.#options = options;
+    this.budget = options.budget;
+    this.#parsed = options.parsed ?? new ParsedExpressions();
   }
 
   /**
@@ -24,21 +52,28 @@ export class Expressions {
    * @throws ExpressionError when it cannot be used.
    */
   create(text: string, field: string, options: Pick<ExpressionOptions, 'result' | 'hasOld'>): Expression {
-    const { clock, controller, logger, metrics } = this.#options;
+    const told = this.reporter(field);
+    const report = (trouble: ExpressionTrouble): void =>
+      told(trouble, options.result === 'bool' ? 'passes' : trouble.reason === 'time' ? 'missed' : 'all');
+    return createExpression(text, { ...options, report, budget: this.budget, parsed: this.#parsed });
+  }
+
+  /** For what is no expression, and may run out of time all the same. */
+  reporter(field: string): (trouble: ExpressionTrouble, consequence: keyof typeof CONSEQUENCES) => void {
+    const { clock, controller, logger, metrics, onFailure } = this.#options;
     let quietUntilMs = -Infinity;
     let untold = 0;
-    const report = ({ reason, message }: ExpressionTrouble): void => {
+    return ({ reason, message }, consequence) => {
       metrics.count('levelhook_expression_failures_total', { controller, reason });
+      onFailure?.({ field, reason, message });
       const now = clock.now();
       if (now < quietUntilMs) {
         untold += 1;
         return;
       }
       quietUntilMs = now + QUIET_MS;
-      const then = options.result === 'bool' ? 'what it would decide passes' : 'it leads to all keys';
-      logger.warn({ controller, field, reason, untold }, `an expression ${message}: ${then}`);
+      logger.warn({ controller, field, reason, untold }, `${field} ${message}: ${CONSEQUENCES[consequence]}`);
       untold = 0;
     };
-    return createExpression(text, { ...options, report });
   }
 }

@@ -63,6 +63,66 @@ describe('a description whose sources are wrong', () => {
   });
 });
 
+describe('a description as a whole', () => {
+  const many = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
+  const leaf = { changed: 'labels' };
+  const watched = (predicate: object) => ({ ...pods, map: { by: 'all' }, predicate });
+  const nested = (levels: number): unknown => {
+    let inner: unknown = [];
+    for (let level = 0; level < levels; level += 1) inner = [inner];
+    return inner;
+  };
+  const cel = (at: number) => ({ ...pods, map: { by: 'cel', expression: `object.a${at}` } });
+
+  it.each<[object, string]>([
+    [
+      { owns: many(11, pods), watches: many(11, { ...pods, map: { by: 'all' } }), reads: many(10, pods) },
+      'is wrong: for, owns, watches and reads name 33 kinds together: 32 at most.',
+    ],
+    [{ owns: many(40, pods) }, 'is wrong at owns: '],
+    [{ indexes: many(17, { ...pods, index: 'field:spec.a' }) }, 'is wrong at indexes: '],
+    [
+      { watches: Array.from({ length: 17 }, (_, at) => cel(at)) },
+      'is wrong: watches.16.map.expression is one too many: there are 17 CEL expressions, and 16 at most.',
+    ],
+    [
+      { watches: many(3, watched({ all: many(25, leaf) })) },
+      'is wrong: watches.2.predicate is one too many: all predicates together may be made of 64 that combine no others.',
+    ],
+    [
+      {
+        for: {
+          ...pods,
+          labelSelector: { matchExpressions: [{ key: 'a', operator: 'In', values: many(65, 'x') }] },
+        },
+      },
+      'is wrong at for.labelSelector.matchExpressions.0.values: ',
+    ],
+    [
+      {
+        for: {
+          ...pods,
+          labelSelector: { matchLabels: Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`a${at}`, 'x'])) },
+        },
+      },
+      'is wrong at for.labelSelector.matchLabels: must have 16 labels at most',
+    ],
+    [{ more: 'x'.repeat(40_000) }, 'is wrong: it is 40078 bytes of JSON: 32768 at most.'],
+    [{ more: nested(20_000) }, 'is wrong: it is nested too deep.'],
+  ])('has bounds, and is told which it exceeds', (rest, message) => {
+    expect(() => decode(rest)).toThrow(message);
+  });
+
+  it('may be as large as it says', () => {
+    const rest = {
+      owns: many(15, pods),
+      watches: Array.from({ length: 16 }, (_, at) => ({ ...cel(at), predicate: { all: many(4, leaf) } })),
+      indexes: many(16, { ...pods, index: 'field:spec.a' }),
+    };
+    expect(() => decode(rest)).not.toThrow();
+  });
+});
+
 it('namespaces are not for kinds that have none', () => {
   const resources = [resource('v1', 'Pod'), resource('v1', 'Node', { namespaced: false })];
   const namespaces = ['a'];

@@ -6,6 +6,8 @@ import type { Informers } from '../cache/informers.ts';
 import type { ReaderUsers } from '../cache/reader-users.ts';
 import type { Redis } from '../cache/redis.ts';
 import type { CacheSettings } from '../cache/view-settings.ts';
+import type { CpuBudgets } from '../cel/cpu-budget.ts';
+import type { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import { CacheAccess } from '../dispatch/cache-access.ts';
 import { Endpoint } from '../dispatch/endpoint.ts';
 import type { EndpointRules } from '../dispatch/endpoint-rules.ts';
@@ -13,6 +15,7 @@ import type { TokenKeys } from '../dispatch/token-keys.ts';
 import { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { Controller } from './controller.ts';
 import { queueOptions } from './queue-options.ts';
+import { tenantOf } from './reconcile-function.ts';
 import { checkSealedKinds } from './sealed-kinds.ts';
 
 /** What it takes to run a controller, wherever it was declared. */
@@ -32,6 +35,8 @@ export interface ControllerSpec {
   readonly ca?: string | undefined;
   /** What of its kinds its function may read. Default: all that is cached of them. */
   readonly scope?: CacheScope;
+  /** The description's expressions, as far as they have been parsed. Default: they are parsed when the controller is made. */
+  readonly parsed?: ParsedExpressions;
   /** Holds its keys, before the first of them runs. Default: its queue is left as it is, held or not. */
   readonly paused?: boolean;
 }
@@ -54,6 +59,8 @@ export interface ControllerFactoryOptions {
   readonly callbackUrl: (id: string) => string | undefined;
   readonly cacheTokenMs: number;
   readonly resyncMs: number;
+  /** Of all controllers. */
+  readonly cpuBudgets: CpuBudgets;
   readonly logTriggers: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -74,7 +81,7 @@ export class ControllerFactory {
    * @throws UserError when the cluster does not have a kind, or the gateway cannot cache it.
    */
   async create(spec: ControllerSpec): Promise<Controller> {
-    const { id, description, url, rules, keys, ca, scope } = spec;
+    const { id, description, url, rules, keys, ca, scope, parsed } = spec;
     const { cacheSettings, canSeal, client, informers, readerUsers, tokenKeys } = this.#options;
     const { clock, logger, metrics, checkpoint, logTriggers, resyncMs, cacheTokenMs } = this.#options;
     checkSealedKinds(description, cacheSettings, canSeal);
@@ -104,7 +111,8 @@ export class ControllerFactory {
       timeoutMs: description.timeoutSeconds * 1000,
     });
     const callbackUrl = this.#options.callbackUrl(id);
-    const parts = { id, description, sources, queue, endpoint, cacheAccess, callbackUrl, keys };
+    const budget = this.#options.cpuBudgets.of(id, tenantOf(id));
+    const parts = { id, budget, parsed, description, sources, queue, endpoint, cacheAccess, callbackUrl, keys };
     return new Controller({ ...shared, ...parts, logTriggers, resyncMs, random: Math.random });
   }
 }

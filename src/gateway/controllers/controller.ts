@@ -22,7 +22,9 @@ import type {
 } from '../../contract/index.ts';
 import type { KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
-import { Expressions } from '../cel/expressions.ts';
+import type { CpuBudget } from '../cel/cpu-budget.ts';
+import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
+import type { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import type { CacheAccess } from '../dispatch/cache-access.ts';
 import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
 import { Dispatcher } from '../dispatch/dispatcher.ts';
@@ -44,6 +46,10 @@ export interface ControllerOptions {
   readonly description: Description;
   /** What its triggers and callbacks are signed with. */
   readonly keys: readonly SigningKey[];
+  /** Of processor time, for what the description makes the gateway do. */
+  readonly budget: CpuBudget;
+  /** See `ControllerSpec.parsed`. */
+  readonly parsed?: ParsedExpressions | undefined;
   /** Every kind that the description names, the one of `for` first. */
   readonly sources: readonly Source[];
   readonly queue: BullMqWorkQueue;
@@ -90,7 +96,7 @@ export class Controller {
   #dispatcher: Dispatcher | undefined;
 
   constructor(options: ControllerOptions) {
-    const { id, clock, description, keys, logger, metrics, queue } = options;
+    const { id, budget, clock, description, keys, logger, metrics, parsed, queue } = options;
     const [reconciled] = options.sources;
     if (!reconciled) throw new Error(`the controller ${id} has no source`);
     this.#options = options;
@@ -99,9 +105,11 @@ export class Controller {
     this.keys = keys;
     const views = reconciled.informers.map(({ view }) => view);
     this.#scope = new KeyScope(reconciled.resource, description.for, views);
-    const expressions = new Expressions({ controller: id, clock, logger, metrics });
+    const failures = new HandlerFailures({ controller: id, clock, logger, metrics });
+    this.#failures = failures;
+    const onFailure = ({ field, message }: ExpressionFailure): void => failures.remark(`${field} ${message}`);
+    const expressions = new Expressions({ controller: id, budget, parsed, onFailure, clock, logger, metrics });
     this.#events = new EventSources({ ...description, name: id }, this.#scope, expressions);
-    this.#failures = new HandlerFailures({ controller: id, clock, logger, metrics });
     this.queue = queue;
     this.timeoutMs = description.timeoutSeconds * 1000;
     this.callbackMs = (description.callbackSeconds ?? 0) * 1000;
@@ -132,6 +140,11 @@ export class Controller {
   /** Why it misses events at present, if so: it gets all its keys once it does not. */
   get missesEvents(): string | undefined {
     return this.#failures.notReady;
+  }
+
+  /** What its expressions could not answer lately, if anything: the event passed, or led to all keys. */
+  get remarks(): string | undefined {
+    return this.#failures.remarks;
   }
 
   /** Its handlers have failed at a change, or its keys could not be queued. @param object the one that changed. */

@@ -4,7 +4,7 @@ import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import { withOwnKeys } from '../../contract/name-schema.ts';
 import { descriptionSchema } from '../../contract/description-schema.ts';
 import type { Endpoint, FailureReason } from '../dispatch/endpoint.ts';
-import { checkSources } from './check-sources.ts';
+import { checkBytes, checkSources } from './check-sources.ts';
 
 /** A function did not describe itself: it is not there yet, or not one, or holds another secret. */
 export class DescribeError extends Error {
@@ -69,6 +69,11 @@ export function decodeDescription(value: unknown, url: string): Description {
       'ContractMismatch',
       `${url} speaks ${contract}, and this gateway ${CONTRACT_VERSION}: update the older one`,
     );
+  }
+  try {
+    checkBytes(value, 'it');
+  } catch (error) {
+    throw new DescribeError('DescriptionInvalid', `the description of ${url} is wrong: ${messageOf(error)}`);
   }
   const parsed = decodedSchema.safeParse(value);
   if (!parsed.success) {

@@ -13,7 +13,9 @@ import { type Description, indexEntriesOf } from '../../contract/index.ts';
 import { descriptionSchema } from '../../contract/description-schema.ts';
 import type { Change, Lookup } from '../cache/change.ts';
 import { View } from '../cache/view.ts';
-import { Expressions } from '../cel/expressions.ts';
+import { CpuBudgets } from '../cel/cpu-budget.ts';
+import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
+import { HandlerCutOffError } from '../handlers/handler-cut-off-error.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
 import { PAUSED_INDEX } from '../handlers/paused.ts';
 import { EventSources } from './event-sources.ts';
@@ -29,16 +31,25 @@ interface Setting {
   readonly of?: Resource;
   /** Namespaces of which the gateway has views of the kind `for`. Default: one of all. */
   readonly cached?: readonly string[];
+  readonly onFailure?: (failure: ExpressionFailure) => void;
 }
 
 /** The handlers of a controller, asked as the applier asks them: without the old object unless one needs it. */
-function wakes(sources: Sources, { of = webs, cached }: Setting = {}) {
+function wakes(sources: Sources, { of = webs, cached, onFailure }: Setting = {}) {
   const description = descriptionSchema.parse({ version: 'v1', name: 'web', for: webs, ...sources });
   const views = (cached ?? [undefined]).map(
     (namespace) => new View(redis, of, { prefix: `view:${namespace ?? ''}`, ...(namespace ? { namespace } : {}) }),
   );
   const scope = new KeyScope(of, description.for, views);
-  const shared = { controller: 'web', clock: systemClock, logger: silentLogger, metrics: silentMetrics };
+  const budget = new CpuBudgets().of('web');
+  const shared = {
+    controller: 'web',
+    clock: systemClock,
+    logger: silentLogger,
+    metrics: silentMetrics,
+    budget,
+    onFailure,
+  };
   const events = new EventSources(description, scope, new Expressions(shared));
   return (change: Change): (string | Lookup)[] => {
     const handlers = events.handlersFor(change.object as unknown as Resource);
@@ -347,4 +358,83 @@ describe('watches', () => {
     // An expression that fails decides nothing: the rest does.
     expect(wake(added(objectOf(pods, { labels: { to: 'a' } })))).toEqual(['n/a']);
   });
+});
+
+describe('a controller that has used up its processor time', () => {
+  const many = Array.from({ length: 3000 }, (_, at) => `v${at}`);
+  const HOSTILE = 'object.data.many.all(a, object.data.many.all(b, object.data.many.all(c, a + b != c)))';
+  const huge = objectOf(pods, {}, { data: { many } });
+  const failures: ExpressionFailure[] = [];
+  const told = (): ExpressionFailure[] => failures.splice(0);
+  const onFailure = (failure: ExpressionFailure): void => void failures.push(failure);
+  const hostile = { ...pods, predicate: { cel: HOSTILE } };
+
+  it('misses the change that its mapper has no time for, and is told so', () => {
+    told();
+    const wake = wakes(
+      { watches: [{ ...pods, map: { by: 'cel', expression: `${HOSTILE} ? "a" : "b"` } }] },
+      { onFailure },
+    );
+    for (let count = 0; count < 10; count += 1) expect(() => wake(added(huge))).toThrow(HandlerCutOffError);
+    const all = told();
+    expect(all).toHaveLength(10);
+    expect(all[0]).toEqual({ field: 'watches.0.map.expression', reason: 'time', message: 'took longer than 100 ms' });
+    expect(all.at(-1)?.message).toContain('has used up its processor time');
+    expect(JSON.stringify(all)).not.toContain('v2999');
+  });
+
+  it('hears of everything that its predicates have no time for', () => {
+    told();
+    const wake = wakes({ for: { ...webs, predicate: { cel: HOSTILE } } }, { onFailure });
+    const web = objectOf(webs, {}, { data: { many } });
+    for (let count = 0; count < 10; count += 1) expect(wake(added(web))).toEqual(['n/x']);
+    expect(told().map(({ field, reason }) => `${field} ${reason}`)).toContain('for.predicate.cel time');
+  });
+
+  it('spends no more on many sources of one change than on one', () => {
+    told();
+    const description = { watches: Array.from({ length: 16 }, () => ({ ...hostile, map: { by: 'all' as const } })) };
+    const wake = wakes(description, { onFailure });
+    wake(added(huge));
+    const ended = told().filter(({ message }) => message.startsWith('took longer'));
+    expect(ended.length).toBeGreaterThan(0);
+    // Those after the first are given what it has left.
+    expect(ended.length).toBeLessThan(4);
+  });
+
+  it('still follows owners, labels and the fields of small objects', () => {
+    const wake = wakes(
+      {
+        owns: [pods],
+        watches: [
+          { ...hostile, map: { by: 'all' } },
+          { ...pods, map: { by: 'label', label: 'app' } },
+          { ...pods, map: { by: 'field', path: 'spec.ref' } },
+        ],
+      },
+      { onFailure },
+    );
+    for (let count = 0; count < 6; count += 1) wake(added(huge));
+    const small = objectOf(pods, { ...ownedBy('a!'), labels: { app: 'b' } }, { spec: { ref: 'c' } });
+    expect(wake(added(small)).slice(0, 3)).toEqual(['n/a', 'n/b', 'n/c']);
+  });
+
+  it('misses a change of a huge object that a field mapper has no time for', () => {
+    told();
+    const wake = wakes({ watches: [{ ...hostile, map: { by: 'field', path: 'data.more' } }] }, { onFailure });
+    const more = Array.from({ length: 20_000 }, (_, at) => `v${at}`);
+    const larger = objectOf(pods, {}, { data: { many, more } });
+    expect(() => {
+      for (let count = 0; count < 10; count += 1) wake(added(larger));
+    }).toThrow(HandlerCutOffError);
+    expect(told().at(-1)).toMatchObject({ field: 'watches.0.map', reason: 'time' });
+  });
+});
+
+it('an object that names more keys than can be stored one by one leads to all', () => {
+  const wake = wakes({ watches: [{ ...pods, map: { by: 'field', path: 'data.names' } }] });
+  const names = (count: number) =>
+    objectOf(pods, {}, { data: { names: Array.from({ length: count }, (_, at) => `k${at}`) } });
+  expect(wake(added(names(10_000)))).toHaveLength(10_000);
+  expect(wake(added(names(10_001)))).toEqual([{ view: 'view:', entries: [] }]);
 });

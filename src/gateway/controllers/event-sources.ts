@@ -1,41 +1,117 @@
 import { formatKind, type Resource } from '../../core/index.ts';
 import type { Description, OwnedDescription, SourceDescription, WatchedDescription } from '../../contract/index.ts';
 import type { ChangeHandler } from '../cache/change.ts';
+import { LIMIT_MS } from '../cel/cpu-budget.ts';
+import { VALUES_PER_MS } from '../cel/expression.ts';
 import type { Expressions } from '../cel/expressions.ts';
+import { TimeLimitError } from '../cel/time-limit.ts';
+import { extentWithin } from '../cel/values.ts';
 import { enqueueMapped, enqueueObject, EventSource } from '../handlers/event-handler.ts';
 import type { KeyScope } from '../handlers/key-scope.ts';
-import { createMapper, ownerMapper } from '../handlers/mapper.ts';
+import { HandlerCutOffError } from '../handlers/handler-cut-off-error.ts';
+import { createMapper, type MapperTools, ownerMapper } from '../handlers/mapper.ts';
 import { EventPredicate } from '../handlers/predicate.ts';
+
+/**
+ * Of a controller's own limit for one change: handlers that cost little go on when expressions have used it up, and all of
+ * them end here.
+ */
+const LIMIT_OF_A_CHANGE_MS = 1.5 * LIMIT_MS;
+
+/** Values of an object that a path leads through in a millisecond. */
+const SMALL = 10_000;
+
+/** One of a controller's handlers, and where it stands in the description. */
+interface Handler {
+  readonly kind: string;
+  readonly field: string;
+  readonly handler: ChangeHandler;
+  readonly report: ReturnType<Expressions['reporter']>;
+}
 
 /** What a controller hears of: its sources, each with its predicate and where its events lead. */
 export class EventSources {
   /** The kind `for`. */
   readonly reconciled: EventSource;
-  readonly #handlers: { readonly kind: string; readonly handler: ChangeHandler }[];
+  readonly #handlers: readonly Handler[];
+  readonly #expressions: Expressions;
 
   /** @throws ExpressionError for what `checkSources` refuses. */
   constructor({ name, for: reconciled, owns, watches }: Description, scope: KeyScope, expressions: Expressions) {
+    this.#expressions = expressions;
     const sourceOf = (description: SourceDescription, field: string): EventSource =>
       new EventSource(description, predicateOf(description, field, expressions));
     this.reconciled = sourceOf(reconciled, 'for');
-    const owned = ({ owner, ...source }: OwnedDescription, at: number): ChangeHandler =>
-      enqueueMapped(name, sourceOf(source, `owns.${at}`), ownerMapper(owner, scope));
-    const watched = ({ map, ...source }: WatchedDescription, at: number): ChangeHandler => {
-      const compile = (text: string) =>
-        expressions.create(text, `watches.${at}.map.expression`, { result: 'names', hasOld: false });
-      return enqueueMapped(name, sourceOf(source, `watches.${at}`), createMapper(map, scope, compile));
+    const owned = ({ owner, ...source }: OwnedDescription, field: string): ChangeHandler =>
+      enqueueMapped(name, sourceOf(source, field), ownerMapper(owner, scope));
+    const watched = ({ map, ...source }: WatchedDescription, field: string): ChangeHandler => {
+      return enqueueMapped(
+        name,
+        sourceOf(source, field),
+        createMapper(map, scope, toolsOf(`${field}.map`, expressions)),
+      );
     };
+    const handlerOf = (source: SourceDescription, field: string, handler: ChangeHandler): Handler => ({
+      kind: formatKind(source),
+      field,
+      handler,
+      report: expressions.reporter(field),
+    });
     this.#handlers = [
-      { kind: formatKind(reconciled), handler: enqueueObject(name, this.reconciled, scope) },
-      ...owns.map((source, at) => ({ kind: formatKind(source), handler: owned(source, at) })),
-      ...watches.map((source, at) => ({ kind: formatKind(source), handler: watched(source, at) })),
+      handlerOf(reconciled, 'for', enqueueObject(name, this.reconciled, scope)),
+      ...owns.map((source, at) => handlerOf(source, `owns.${at}`, owned(source, `owns.${at}`))),
+      ...watches.map((source, at) => handlerOf(source, `watches.${at}`, watched(source, `watches.${at}`))),
     ];
   }
 
-  /** Those that hear of this kind: several, where it is named several times. */
+  /**
+   * What hears of this kind on behalf of the controller, if anything does. All its sources of that kind together, so that
+   * the time that they take is counted, and bounded for each change.
+   */
   handlersFor(resource: Resource): ChangeHandler[] {
-    return this.#handlers.filter(({ kind }) => kind === formatKind(resource)).map(({ handler }) => handler);
+    const { budget } = this.#expressions;
+    const handlers = this.#handlers.filter(({ kind }) => kind === formatKind(resource));
+    if (handlers.length === 0) return [];
+    return [
+      {
+        needsOld: (object, old) => budget.run(() => handlers.some(({ handler }) => handler.needsOld(object, old))),
+        handle: (change) =>
+          budget.run(() =>
+            handlers.flatMap(({ field, handler, report }) => {
+              if (budget.spentInRunMs > LIMIT_OF_A_CHANGE_MS) {
+                const message = `was left out: the handlers before it took longer than ${LIMIT_OF_A_CHANGE_MS} ms`;
+                report({ reason: 'time', message }, 'missed');
+                throw new HandlerCutOffError(field, message);
+              }
+              return handler.handle(change);
+            }),
+          ),
+      },
+    ];
   }
+}
+
+function toolsOf(field: string, expressions: Expressions): MapperTools {
+  const report = expressions.reporter(field);
+  return {
+    field,
+    compile: (text) => expressions.create(text, `${field}.expression`, { result: 'names', hasOld: false }),
+    withinTime: (object, work) => {
+      const { size } = extentWithin(object, SMALL);
+      // Is served whatever the rest of the controller has used up.
+      if (size < SMALL) return work();
+      try {
+        return expressions.budget.within(work, (limitMs) => {
+          const most = limitMs * VALUES_PER_MS;
+          return extentWithin(object, most).size < most;
+        });
+      } catch (error) {
+        if (!(error instanceof TimeLimitError)) throw error;
+        report({ reason: 'time', message: error.message }, 'missed');
+        throw new HandlerCutOffError(field, error.message);
+      }
+    },
+  };
 }
 
 function predicateOf(

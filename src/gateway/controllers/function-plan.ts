@@ -1,15 +1,33 @@
 import { createHash } from 'node:crypto';
-import { formatKind, messageOf, orUndefined, resource, type Resource, resourcePath } from '../../core/index.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import {
+  type Clock,
+  formatKind,
+  messageOf,
+  orUndefined,
+  resource,
+  type Resource,
+  resourcePath,
+} from '../../core/index.ts';
 import { type CacheScope, isSecureUrl } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
 import type { CacheSettings } from '../cache/view-settings.ts';
 import { settingsFor } from '../cache/view-settings.ts';
+import type { CpuBudgets } from '../cel/cpu-budget.ts';
+import { ExpressionError } from '../cel/parse-expression.ts';
+import { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import { reviewAccess, type WantedAccess } from './access-review.ts';
-import { checkScopes, checkSources, SourceError } from './check-sources.ts';
+import { checkBounds, checkScopes, checkSources, expressionsOf, SourceError } from './check-sources.ts';
 import type { ControllerSpec } from './controller-factory.ts';
 import { functionEndpoint } from './function-endpoint.ts';
-import { decodeSpec, idOf, type ReconcileFunction, type ReconcileFunctionSpec } from './reconcile-function.ts';
+import {
+  decodeSpec,
+  idOf,
+  type ReconcileFunction,
+  type ReconcileFunctionSpec,
+  tenantOf,
+} from './reconcile-function.ts';
 import { Refusal } from './refusal.ts';
 import { checkSealedKinds, SealedKindError } from './sealed-kinds.ts';
 import { readSigningSecret } from './signing-secret.ts';
@@ -22,7 +40,19 @@ export interface FunctionPlannerOptions {
   readonly allowedEndpoints: readonly string[];
   /** Whether functions can reach this gateway at all (`LEVELHOOK_CACHE_URL`). */
   readonly hasOuterUrl: boolean;
+  /** Of all controllers: expressions are parsed with their controller's. */
+  readonly cpuBudgets: CpuBudgets;
+  readonly clock: Clock;
 }
+
+/** What can be told of a spec without the cluster. */
+interface Declaration {
+  readonly spec: ReconcileFunctionSpec;
+  readonly parsed: ParsedExpressions;
+}
+
+/** How often it is asked whether there is processor time again. */
+const BUDGET_EVERY_MS = 200;
 
 /** What a ReconcileFunction comes to, once everything that it names has been looked at. */
 export interface FunctionPlan {
@@ -45,20 +75,24 @@ interface Wanted extends WantedAccess {
 /** Makes a plan of a ReconcileFunction: looks at all that it names, at the apiserver, each time. */
 export class FunctionPlanner {
   readonly #options: FunctionPlannerOptions;
+  /** By spec, as the object holds it: what costs time is not paid again while the spec is the same. */
+  readonly #declarations = new WeakMap<object, Declaration | Refusal>();
 
   constructor(options: FunctionPlannerOptions) {
     this.#options = options;
   }
 
-  /** @throws Refusal for what is wrong with the object or with what it names; whatever the apiserver's requests throw. */
-  async plan(object: ReconcileFunction, signal: AbortSignal): Promise<FunctionPlan> {
+  /**
+   * @param onWaiting it waits for processor time, which its own earlier declarations have used up.
+   * @throws Refusal for what is wrong with the object or with what it names; whatever the apiserver's requests throw.
+   */
+  async plan(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<FunctionPlan> {
     const { allowedEndpoints } = this.#options;
     const { namespace = '', uid } = object.metadata;
     // Whoever declares many, or wrong ones, waits for their own.
     const client = this.#options.client.for(idOf(object));
-    const { description, endpoint, serviceAccountName, signingSecret, paused } = decodeSpec(object);
-    checkLimits(description);
-    asRefusal(() => checkSources(description));
+    const { spec, parsed } = await this.#declaration(object, signal, onWaiting);
+    const { description, endpoint, serviceAccountName, signingSecret, paused } = spec;
     const where = { client, namespace, allowed: allowedEndpoints, signal };
     const { url, rules, ca } = await functionEndpoint(endpoint, where);
     const wanted = await this.#wanted(description, client);
@@ -78,8 +112,52 @@ export class FunctionPlanner {
     const served = wanted.map(({ resource }) => resource);
     const text = JSON.stringify([uid, description, url, ca, version, scope, served]);
     const hash = createHash('sha256').update(text).digest('hex');
-    const controller = { id: idOf(object), description, url, rules, keys, ca, scope, paused: paused === true };
+    const controller = { id: idOf(object), description, parsed, url, rules, keys, ca, scope, paused: paused === true };
     return { controller, paused, hash, checkRights: async (during) => void (await review(during)) };
+  }
+
+  async #declaration(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<Declaration> {
+    const { spec } = object;
+    const key = typeof spec === 'object' && spec !== null ? spec : {};
+    let found = this.#declarations.get(key);
+    if (!found) {
+      try {
+        found = await this.#declare(object, signal, onWaiting);
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error;
+        found = error;
+      }
+      this.#declarations.set(key, found);
+    }
+    if (found instanceof Refusal) throw found;
+    return found;
+  }
+
+  async #declare(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<Declaration> {
+    const spec = decodeSpec(object);
+    const { description } = spec;
+    checkLimits(description);
+    asRefusal(() => checkBounds(description));
+    const parsed = new ParsedExpressions();
+    const id = idOf(object);
+    const budget = this.#options.cpuBudgets.of(id, tenantOf(id));
+    for (const { text, variables } of expressionsOf(description)) {
+      await nextTurn();
+      while (budget.limitMs === 0 && !signal.aborted) {
+        onWaiting?.();
+        await this.#options.clock.sleep(BUDGET_EVERY_MS, signal);
+      }
+      signal.throwIfAborted();
+      try {
+        budget.run(() => parsed.parse(text, variables));
+      } catch (error) {
+        // Told below, with its field.
+        if (error instanceof ExpressionError) break;
+        throw error;
+      }
+    }
+    asRefusal(() => checkSources(description, parsed));
+    return { spec, parsed };
   }
 
   /** Each kind with the field that names it, as the cluster has it. */

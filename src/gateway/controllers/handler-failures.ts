@@ -27,6 +27,7 @@ export class HandlerFailures {
   #atMs = -Infinity;
   #waitMs = 0;
   #toldAtMs = -Infinity;
+  #remark: { readonly message: string; readonly atMs: number } | undefined;
 
   constructor(options: HandlerFailuresOptions) {
     this.#options = options;
@@ -48,6 +49,17 @@ export class HandlerFailures {
       { controller, reason: this.#message, waitMs: this.#waitMs },
       'events are missed, since the handlers of a controller fail: it gets all its keys once they work',
     );
+  }
+
+  /** Something went wrong that costs no key, for a condition. */
+  remark(message: string): void {
+    this.#remark = { message, atMs: this.#options.clock.now() };
+  }
+
+  /** What was remarked lately. */
+  get remarks(): string | undefined {
+    if (!this.#remark || this.#options.clock.now() - this.#remark.atMs > SHOWN_MS) return undefined;
+    return this.#remark.message;
   }
 
   /** Whether the keys that are owed have to wait still. */

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { KubernetesObject } from '../../core/index.ts';
 import { namespaceIndex } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
@@ -12,6 +13,8 @@ export interface KeysWanted {
 
 /** Bounds what is read and decoded at once. */
 const CHUNK = 250;
+/** A predicate may be expensive: what else there is to do has its turn after so long. */
+const SLICE_MS = 10;
 
 /** Keys of a controller that the cache holds, in parts. */
 export async function* keysInScope(
@@ -40,8 +43,15 @@ async function selected(
   passes: KeysWanted['passes'],
 ): Promise<string[]> {
   const objects = await view.objects(keys);
-  return keys.filter((_, at) => {
+  const found: string[] = [];
+  let sliceEndsAtMs = performance.now() + SLICE_MS;
+  for (const [at, key] of keys.entries()) {
+    if (performance.now() > sliceEndsAtMs) {
+      await nextTurn();
+      sliceEndsAtMs = performance.now() + SLICE_MS;
+    }
     const object = objects[at];
-    return object !== undefined && scope.selects(object) && (passes?.(object) ?? true);
-  });
+    if (object !== undefined && scope.selects(object) && (passes?.(object) ?? true)) found.push(key);
+  }
+  return found;
 }

@@ -14,6 +14,8 @@ export interface ManagedFunctionOptions {
   readonly writer: FunctionStatusWriter;
   /** How often rights, Secret and Service are looked at again. */
   readonly reviewMs: number;
+  /** Why it must not run although nothing is wrong with it, if so: asked at each review. Default: it may. */
+  readonly admit?: (() => Refusal | undefined) | undefined;
   /** What must have ended first: the removal of another object of the same name. */
   readonly before?: Promise<void> | undefined;
   readonly clock: Clock;
@@ -54,6 +56,8 @@ export class ManagedFunction {
   };
   readonly #reachability: Reachability;
   #failures = 0;
+  /** Why it did not run when it was looked at last, as the log has it. */
+  #refused: string | undefined;
   #reviewAtMs = 0;
   readonly #ended: Promise<void>;
 
@@ -70,6 +74,19 @@ export class ManagedFunction {
     return this.#object.metadata.uid;
   }
 
+  get namespace(): string {
+    return this.#object.metadata.namespace ?? '';
+  }
+
+  get name(): string {
+    return this.#object.metadata.name;
+  }
+
+  /** As the apiserver writes it, which sorts by time. */
+  get createdAt(): string {
+    return this.#object.metadata.creationTimestamp ?? '';
+  }
+
   /** The object has been looked at once: whether it runs is known, or it only waits for its part of the cache. */
   get looked(): Promise<void> {
     return this.#looked.promise;
@@ -78,9 +95,14 @@ export class ManagedFunction {
   /** A newer state of the object. What was going on for the older one ends. */
   update(object: ReconcileFunction): void {
     const same = object.metadata.generation === this.#object.metadata.generation;
-    this.#object = object;
+    // The planner knows a spec that it has looked at.
+    this.#object = same ? { ...object, spec: this.#object.spec } : object;
     // Our own writes of its status come back, too.
-    if (same) return;
+    if (!same) this.reconsider();
+  }
+
+  /** Something else than the object has changed on which it depends whether it may run. */
+  reconsider(): void {
     this.#changed = true;
     this.#turn.abort();
   }
@@ -119,10 +141,13 @@ export class ManagedFunction {
   async #review(signal: AbortSignal): Promise<void> {
     const { clock, controllers, logger, planner, reviewMs } = this.#options;
     try {
-      const plan = await planner.plan(this.#object, signal);
+      const refused = this.#options.admit?.();
+      if (refused) throw refused;
+      const plan = await planner.plan(this.#object, signal, () => this.#looked.resolve());
       this.#note({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
       if (this.#started?.hash !== plan.hash || !controllers.get(this.#id)) await this.#start(plan, signal);
       this.#started = plan;
+      this.#refused = undefined;
       // Also of one that went on because a change was taken back before it was through.
       this.#note({ Synced: COMPLETE });
       await this.#hold(plan.paused);
@@ -206,7 +231,11 @@ export class ManagedFunction {
     const { controllers, logger } = this.#options;
     this.#started = undefined;
     this.#reachability.forget();
-    logger.info({ controller: this.#id, reason, error: message }, 'a ReconcileFunction cannot run');
+    // Once, however often it is looked at again.
+    if (message !== this.#refused) {
+      logger.info({ controller: this.#id, reason, error: message }, 'a ReconcileFunction cannot run');
+    }
+    this.#refused = message;
     await controllers.stop(this.#id).catch((error: unknown) => {
       logger.warn({ controller: this.#id, error: messageOf(error) }, 'a controller did not stop in order');
     });
@@ -283,13 +312,14 @@ const COMPLETE = TRUE('CacheComplete', 'All that it reads is in the cache.');
 /** Keys that are due and have room to run do so at once. */
 const STANDSTILL_MS = 30_000;
 
-function handledBy({ missesEvents }: Controller, standstillMs: number): Finding {
+function handledBy({ missesEvents, remarks }: Controller, standstillMs: number): Finding {
   if (missesEvents !== undefined) {
     return FALSE('HandlersFail', `Events are missed, and all keys are queued once that has ended: ${missesEvents}`);
   }
   if (standstillMs > STANDSTILL_MS) {
     return FALSE('KeysStandStill', `A key is due for ${Math.round(standstillMs / 1000)} s and does not run.`);
   }
+  if (remarks !== undefined) return TRUE('ExpressionsFail', `Events pass, or lead to all keys: ${remarks}.`);
   return TRUE('Handled', 'Its predicates and maps have heard of each event.');
 }
 

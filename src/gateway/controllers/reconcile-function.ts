@@ -3,6 +3,7 @@ import { type KubernetesObject, resource } from '../../core/index.ts';
 import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import { descriptionShape } from '../../contract/description-schema.ts';
 import { dnsLabel, dnsSubdomain, withOwnKeys } from '../../contract/name-schema.ts';
+import { checkBytes, SourceError } from './check-sources.ts';
 import type { Condition } from './condition.ts';
 import { Refusal } from './refusal.ts';
 
@@ -75,6 +76,7 @@ export function decodeSpec(object: ReconcileFunction): ReconcileFunctionSpec {
       `metadata.name must be a DNS label, as it names the controller: ${name} is none`,
     );
   }
+  checkSize(object.spec);
   const parsed = decodedSchema.safeParse(object.spec);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
@@ -86,6 +88,18 @@ export function decodeSpec(object: ReconcileFunction): ReconcileFunctionSpec {
   return { description, endpoint: where, serviceAccountName, signingSecret, paused };
 }
 
+/** Before it is decoded. A bundle of certificates has a bound of its own. */
+function checkSize(spec: unknown): void {
+  const { endpoint, ...rest } = (spec ?? {}) as { endpoint?: { caBundle?: unknown } };
+  const { caBundle: _, ...address } = endpoint ?? {};
+  try {
+    checkBytes({ ...rest, endpoint: address }, 'spec');
+  } catch (error) {
+    if (!(error instanceof SourceError)) throw error;
+    throw new Refusal('Ready', error.reason, error.message);
+  }
+}
+
 /** See `ControllerSpec.id`. A namespace holds no dot. */
 export function idOf({ metadata }: KubernetesObject): string {
   return `${metadata.namespace}.${metadata.name}`;
@@ -94,4 +108,9 @@ export function idOf({ metadata }: KubernetesObject): string {
 /** Whether an id is that of a ReconcileFunction rather than of a configured function, whose name holds no dot. */
 export function isDeclared(id: string): boolean {
   return id.includes('.');
+}
+
+/** To whom a controller belongs: the namespace of a ReconcileFunction; a configured function stands alone. */
+export function tenantOf(id: string): string {
+  return isDeclared(id) ? id.slice(0, id.indexOf('.') + 1) : id;
 }

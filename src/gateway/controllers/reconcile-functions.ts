@@ -7,11 +7,14 @@ import { Reflector } from '../reflector/reflector.ts';
 import type { WatchEvent } from '../reflector/watch-event.ts';
 import { ManagedFunction, type ManagedFunctionOptions } from './managed-function.ts';
 import { ReconcileFunction } from './reconcile-function.ts';
+import { Refusal } from './refusal.ts';
 
 export interface ReconcileFunctionsOptions extends ManagedFunctionOptions {
   readonly client: ApiClient;
   /** Which of them. Default: all. */
   readonly labelSelector: string | undefined;
+  /** So many of a namespace run, the oldest first. */
+  readonly maxPerNamespace: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -28,6 +31,8 @@ export class ReconcileFunctions {
   readonly #options: ReconcileFunctionsOptions;
   /** By `namespace/name`. */
   readonly #functions = new Map<string, ManagedFunction>();
+  /** By namespace, as they were admitted last: the keys of those that run. */
+  readonly #admitted = new Map<string, ReadonlySet<string>>();
   /** Those of the list under way; undefined outside one. */
   #listed: Map<string, ReconcileFunction> | undefined;
   readonly #complete = Promise.withResolvers<void>();
@@ -135,7 +140,9 @@ export class ReconcileFunctions {
 
   async #replace(objects: ReadonlyMap<string, ReconcileFunction>): Promise<void> {
     for (const [key, managed] of this.#functions) if (!objects.has(key)) this.#drop(key, managed);
-    for (const object of objects.values()) this.#apply(object);
+    for (const object of objects.values()) this.#manage(object);
+    const namespaces = [...this.#functions.values()].map(({ namespace }) => namespace);
+    for (const namespace of new Set([...this.#admitted.keys(), ...namespaces])) this.#admitTo(namespace);
     await Promise.all([...this.#functions.values()].map(({ looked }) => looked));
     this.#markComplete();
   }
@@ -146,18 +153,51 @@ export class ReconcileFunctions {
   }
 
   #apply(object: ReconcileFunction): void {
+    if (this.#manage(object) === 'new') this.#admitTo(object.metadata.namespace ?? '');
+  }
+
+  #manage(object: ReconcileFunction): 'new' | 'known' {
     const key = formatObjectKey(keyOf(object));
     const known = this.#functions.get(key);
-    if (known?.uid === object.metadata.uid) return known.update(object);
+    if (known?.uid === object.metadata.uid) {
+      known.update(object);
+      return 'known';
+    }
     // Another one under the same name: nothing of the old one is for it.
     if (known) this.#drop(key, known);
-    this.#functions.set(key, new ManagedFunction(object, { ...this.#options, before: this.#leaving.get(key) }));
+    const admit = (): Refusal | undefined => this.#refusal(key, object.metadata.namespace ?? '');
+    this.#functions.set(key, new ManagedFunction(object, { ...this.#options, admit, before: this.#leaving.get(key) }));
+    return 'new';
   }
 
   #remove(object: ReconcileFunction): void {
     const key = formatObjectKey(keyOf(object));
     const known = this.#functions.get(key);
-    if (known) this.#drop(key, known);
+    if (!known) return;
+    this.#drop(key, known);
+    this.#admitTo(known.namespace);
+  }
+
+  /** Says anew which of a namespace run, and tells those for which that has changed. */
+  #admitTo(namespace: string): void {
+    const all = [...this.#functions].filter(([, each]) => each.namespace === namespace);
+    const before = this.#admitted.get(namespace) ?? new Set();
+    const now = new Set(
+      all
+        .toSorted(([, a], [, b]) => compareAges(a, b))
+        .slice(0, this.#options.maxPerNamespace)
+        .map(([key]) => key),
+    );
+    if (now.size > 0) this.#admitted.set(namespace, now);
+    else this.#admitted.delete(namespace);
+    for (const [key, managed] of all) if (now.has(key) !== before.has(key)) managed.reconsider();
+  }
+
+  #refusal(key: string, namespace: string): Refusal | undefined {
+    if (this.#admitted.get(namespace)?.has(key)) return undefined;
+    const { maxPerNamespace } = this.#options;
+    const message = `this gateway runs ${maxPerNamespace} ReconcileFunctions of a namespace, the oldest ones (LEVELHOOK_MAX_FUNCTIONS_PER_NAMESPACE): it waits for one of them to be deleted.`;
+    return new Refusal('Ready', 'TooManyFunctions', message);
   }
 
   #drop(key: string, managed: ManagedFunction): void {
@@ -181,4 +221,10 @@ export class ReconcileFunctions {
     });
     this.#leaving.set(key, leaving);
   }
+}
+
+/** The older first; of the same second, by name. */
+function compareAges(a: ManagedFunction, b: ManagedFunction): number {
+  if (a.createdAt !== b.createdAt) return a.createdAt < b.createdAt ? -1 : 1;
+  return a.name < b.name ? -1 : 1;
 }

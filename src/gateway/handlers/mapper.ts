@@ -8,18 +8,29 @@ import {
   type OwnerChoice,
   type WatchMap,
 } from '../../contract/index.ts';
-import type { Expression } from '../cel/expression.ts';
+import { CUT_OFF, type Expression } from '../cel/expression.ts';
+import { HandlerCutOffError } from './handler-cut-off-error.ts';
 import type { KeyScope, Target } from './key-scope.ts';
 
 /** From an object to the keys that it concerns. Asked about the old object and the new one. */
 export interface Mapper {
   /** Whether the old object may lead elsewhere than the new one; only then is it read. */
   needsOld(object: KubernetesObject, old: ObjectEntry): boolean;
+  /** @throws HandlerCutOffError when there was no time to find them. */
   targets(object: KubernetesObject): readonly Target[];
 }
 
-/** @param compile of a CEL expression. */
-export function createMapper(map: WatchMap, scope: KeyScope, compile: (expression: string) => Expression): Mapper {
+/** What a mapper asks of its controller. */
+export interface MapperTools {
+  /** Where the mapper stands in the description: `watches.0.map`. */
+  readonly field: string;
+  /** Of a CEL expression. */
+  readonly compile: (expression: string) => Expression;
+  /** Runs work over an object that may be huge. @throws HandlerCutOffError when it takes too long. */
+  readonly withinTime: <T>(object: KubernetesObject, work: () => T) => T;
+}
+
+export function createMapper(map: WatchMap, scope: KeyScope, tools: MapperTools): Mapper {
   switch (map.by) {
     case 'index':
       return indexMapper(map.index, scope);
@@ -32,11 +43,11 @@ export function createMapper(map: WatchMap, scope: KeyScope, compile: (expressio
     case 'annotation':
       return valueMapper(`annotation:${map.annotation}`, scope);
     case 'field':
-      return valueMapper(`field:${map.path}`, scope);
+      return valueMapper(`field:${map.path}`, scope, tools);
     case 'all':
       return { needsOld: () => false, targets: () => scope.lookups({ entries: [] }) };
     case 'cel':
-      return expressionMapper(compile(map.expression), scope);
+      return expressionMapper(tools.compile(map.expression), scope, tools);
   }
 }
 
@@ -100,23 +111,34 @@ function selectorMapper(path: string, orphansOnly: boolean, scope: KeyScope): Ma
 }
 
 /** To those that the object names, under the values that it would have in such an index. */
-function valueMapper(spec: IndexSpec, scope: KeyScope): Mapper {
+function valueMapper(spec: IndexSpec, scope: KeyScope, tools?: MapperTools): Mapper {
+  const targets = (object: KubernetesObject): readonly Target[] => allNamed(indexValues(object, spec), object, scope);
   return {
     needsOld: () => true,
-    targets: (object) => indexValues(object, spec).flatMap((value) => named(value, object, scope)),
+    // A path may lead through all of an object.
+    targets: tools ? (object) => tools.withinTime(object, () => targets(object)) : targets,
   };
 }
 
-/** One that fails leads to all: too many runs are better than a lost one. */
-function expressionMapper(expression: Expression, scope: KeyScope): Mapper {
+/** An expression that fails leads to all: too many runs are better than a lost one. One that is cut off leads to nothing known. */
+function expressionMapper(expression: Expression, scope: KeyScope, { field }: MapperTools): Mapper {
   return {
     needsOld: () => true,
     targets: (object) => {
       const value = expression.evaluate(object, undefined);
+      if (value === CUT_OFF) throw new HandlerCutOffError(`${field}.expression`, 'was cut off: it took too long');
       if (value === undefined) return scope.lookups({ entries: [] });
-      return [value].flat().flatMap((each) => named(String(each), object, scope));
+      return allNamed([value].flat().map(String), object, scope);
     },
   };
+}
+
+/** More names than this in one object lead to all keys instead: each would be stored, and a megabyte holds many. */
+const MAX_NAMES = 10_000;
+
+function allNamed(values: readonly string[], object: KubernetesObject, scope: KeyScope): readonly Target[] {
+  if (values.length > MAX_NAMES) return scope.lookups({ entries: [] });
+  return values.flatMap((value) => named(value, object, scope));
 }
 
 /** Text with white space, or longer than nearly every name, is meant for people. */

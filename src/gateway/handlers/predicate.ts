@@ -49,18 +49,25 @@ export class EventPredicate {
 
   passes(change: Change): boolean {
     const old = change.type === 'updated' ? change.old : undefined;
+    // Each compared once, however often it is asked for: annotations may be large.
+    const changed = new Map<string, boolean>();
     const answer = evaluate(this.#predicate, (leaf) => {
       if ('labelSelector' in leaf) return matchesLabels(leaf.labelSelector, change.object.metadata.labels);
       if ('cel' in leaf) return this.#ask(leaf.cel, change.object, old);
       // The cache tells of no update that is none.
       if (change.type !== 'updated' || leaf.changed === 'resourceVersion') return true;
-      return old && hasChanged(leaf.changed, old, change.object);
+      if (!old) return undefined;
+      const known = changed.get(leaf.changed) ?? hasChanged(leaf.changed, old, change.object);
+      changed.set(leaf.changed, known);
+      return known;
     });
     return answer !== false;
   }
 
   #ask(text: string, object: KubernetesObject, old: KubernetesObject | undefined): Answer {
-    return this.#expressions.get(text)?.evaluate(object, old) as Answer;
+    const answer = this.#expressions.get(text)?.evaluate(object, old);
+    // Failed, or cut off.
+    return typeof answer === 'boolean' ? answer : undefined;
   }
 }
 

@@ -17,6 +17,7 @@ import { Informer } from '../../../src/gateway/cache/informer.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
 import type { Enqueue } from '../../../src/gateway/cache/relay.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
+import { CpuBudgets } from '../../../src/gateway/cel/cpu-budget.ts';
 import { Controller } from '../../../src/gateway/controllers/controller.ts';
 import { CacheAccess } from '../../../src/gateway/dispatch/cache-access.ts';
 import type { Endpoint } from '../../../src/gateway/dispatch/endpoint.ts';
@@ -121,6 +122,7 @@ export class GatewayUnderTest {
       ...shared,
       id: description.name,
       description,
+      budget: new CpuBudgets().of(description.name),
       keys: [],
       sources: kinds.map((resource, at) => ({ resource, informers: this.informers.slice(at, at + 1) })),
       queue: queue.forGateway(() => this.alive),

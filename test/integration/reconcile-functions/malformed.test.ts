@@ -127,6 +127,29 @@ const CASES: Case[] = [
     }),
   ],
   [
+    'TooManyExpressions',
+    'Ready',
+    'spec.watches.8.map.expression',
+    () => ({
+      ...at(healthy.url),
+      ...configMapWith({ any: Array.from({ length: 8 }, (_, each) => ({ cel: `object.data.a${each} == ""` })) }),
+      watches: Array.from({ length: 9 }, (_, each) =>
+        kindOf('v1', 'ConfigMap', { map: { by: 'cel', expression: `object.data.a${each}` } }),
+      ),
+    }),
+  ],
+  [
+    'SpecTooLarge',
+    'Ready',
+    'spec',
+    () => ({
+      ...at(healthy.url),
+      watches: Array.from({ length: 20 }, (_, each) =>
+        kindOf('v1', 'ConfigMap', { map: { by: 'field', path: `data.a${each}${'.a'.repeat(900)}` } }),
+      ),
+    }),
+  ],
+  [
     'InvalidSpec',
     'Ready',
     'spec.for.predicate',
@@ -262,6 +285,29 @@ describe('a malformed ReconcileFunction', () => {
     ],
     ['a predicate of two parts', configMapWith({ changed: 'labels', cel: 'true' }), 'spec.for.predicate'],
     ['nothing to reconcile', { for: null }, 'spec.for'],
+    [
+      'too many kinds in all',
+      {
+        owns: Array.from({ length: 16 }, () => ok.for),
+        reads: Array.from({ length: 16 }, () => ok.for),
+      },
+      'spec: for, owns, watches and reads together must name 32 kinds at most',
+    ],
+    ['too many kinds in one field', { reads: Array.from({ length: 40 }, () => ok.for) }, 'spec.reads'],
+    [
+      'too many indexes',
+      { indexes: Array.from({ length: 17 }, () => ({ apiVersion: 'v1', kind: 'ConfigMap', index: 'label:a' })) },
+      'spec.indexes',
+    ],
+    [
+      'too many values in a selector',
+      configMapWith({
+        labelSelector: {
+          matchExpressions: [{ key: 'a', operator: 'In', values: Array.from({ length: 65 }, (_, each) => `v${each}`) }],
+        },
+      }),
+      'values',
+    ],
   ])('is refused by the apiserver itself with %s', async (_what, spec, field) => {
     await expect(tenant.declare('refused', { ...at('https://a'), ...spec })).rejects.toThrow(field);
   });

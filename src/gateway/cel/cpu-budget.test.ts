@@ -1,0 +1,237 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { CpuBudgets } from './cpu-budget.ts';
+import { TimeLimitError } from './time-limit.ts';
+
+/** Controllers on a processor whose time is told by the test. */
+class Processor {
+  nowMs = 0;
+  #cpuMs = 0;
+  /** Steps in which the kernel counts. */
+  readonly #tickMs: number;
+  readonly budgets: CpuBudgets;
+  /** Given to evaluations so far. */
+  givenMs = 0;
+
+  constructor(tickMs = 0) {
+    this.#tickMs = tickMs;
+    const threadMs = (): number => (tickMs === 0 ? this.#cpuMs : Math.floor(this.#cpuMs / tickMs) * this.#tickMs);
+    this.budgets = new CpuBudgets({ now: () => this.nowMs, threadMs });
+  }
+
+  work(ms: number): void {
+    this.nowMs += ms;
+    this.#cpuMs += ms;
+  }
+
+  wait(ms: number): void {
+    this.nowMs += ms;
+  }
+
+  /** One change, and what a controller evaluates on it. @returns how much of each it was given. */
+  change(controller: string, wantedMs: readonly number[], tenant = controller): number[] {
+    const budget = this.budgets.of(controller, tenant);
+    return budget.run(() =>
+      wantedMs.map((wanted) => {
+        const given = Math.min(wanted, budget.limitMs);
+        this.work(given);
+        this.givenMs += given;
+        return given;
+      }),
+    );
+  }
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((all, each) => all + each, 0);
+
+/** What all together may have: the common budget, the guaranteed part with what each saved of it, and what is free. */
+const bound = (ms: number, tenants: number): number =>
+  400 + (100 * ms) / 1000 + (50 * ms) / 1000 + 20 * tenants + 1000 + (100 * ms) / 1000;
+
+describe('the processor time of one controller', () => {
+  it('is no more for many expressions than for one', () => {
+    const [one, many] = [new Processor(), new Processor()];
+    let [ofOne, ofMany] = [0, 0];
+    for (let second = 0; second < 60; second += 1) {
+      ofOne += sum(one.change('one', [100]));
+      ofMany += sum(
+        many.change(
+          'many',
+          Array.from({ length: 32 }, () => 100),
+        ),
+      );
+      one.wait(1000);
+      many.wait(1000);
+    }
+    expect(ofMany).toBeLessThanOrEqual(ofOne + 100);
+    expect(ofMany).toBeLessThanOrEqual(301 + (50 * many.nowMs) / 1000);
+    // It is not switched off either.
+    expect(ofMany).toBeGreaterThan(2000);
+  });
+
+  it('is 100 ms at most for one change, whatever is saved up', () => {
+    const processor = new Processor();
+    processor.wait(60_000);
+    expect(sum(processor.change('web', [30, 30, 30, 30, 30]))).toBeLessThanOrEqual(101);
+  });
+
+  it('comes back by half before it is given out again, and never by little', () => {
+    const processor = new Processor();
+    for (let count = 0; count < 5; count += 1) processor.change('web', [100]);
+    const budget = processor.budgets.of('web');
+    for (let ms = 0; ms < 10_000; ms += 10) {
+      expect(budget.limitMs === 0 || budget.limitMs >= 5).toBe(true);
+      if (budget.limitMs > 0) break;
+      processor.wait(10);
+    }
+    expect(budget.limitMs).toBe(100);
+  });
+
+  it('stays the same when the controller is declared anew, and is forgotten when it is full', () => {
+    const processor = new Processor();
+    for (let count = 0; count < 5; count += 1) processor.change('web', [100]);
+    const before = processor.budgets.of('web');
+    expect(before.limitMs).toBe(0);
+    processor.budgets.of('another');
+    expect(processor.budgets.of('web')).toBe(before);
+    processor.wait(60_000);
+    processor.budgets.of('a third');
+    expect(processor.budgets.of('web')).not.toBe(before);
+  });
+
+  it('costs nothing for changes that take as little as a change takes anyway', () => {
+    const processor = new Processor();
+    for (let count = 0; count < 30_000; count += 1) processor.change('web', [0.03]);
+    expect(processor.budgets.of('web').limitMs).toBe(100);
+  });
+
+  it('is used up by many small evaluations, too', () => {
+    const processor = new Processor();
+    let given = 0;
+    for (let second = 0; second < 10; second += 1) {
+      for (let count = 0; count < 1000; count += 1) given += sum(processor.change('web', [0.9]));
+      processor.wait(100);
+    }
+    expect(given).toBeLessThan(bound(processor.nowMs, 1));
+    expect(given).toBeLessThan(4000);
+  });
+
+  it.each([0, 4, 10])('is counted where the kernel counts in ticks of %i ms', (tickMs) => {
+    const processor = new Processor(tickMs);
+    const budget = processor.budgets.of('web');
+    let worked = 0;
+    while (budget.limitMs > 0 && worked < 1000) {
+      budget.run(() => processor.work(3));
+      worked += 3;
+    }
+    // Its 300 ms, give or take a tick.
+    expect(worked).toBeGreaterThan(290);
+    expect(worked).toBeLessThan(360);
+  });
+
+  it('is not that for which the thread waited', () => {
+    const processor = new Processor(4);
+    const budget = processor.budgets.of('web');
+    for (let count = 0; count < 100; count += 1) {
+      budget.run(() => {
+        processor.work(0.1);
+        processor.wait(50);
+      });
+    }
+    // Whatever the others make of that.
+    expect(budget.limitMs).toBeGreaterThanOrEqual(5);
+    processor.wait(5000);
+    expect(budget.limitMs).toBe(100);
+  });
+
+  it('ends work that takes longer, and begins none when it is used up', () => {
+    const budget = new CpuBudgets().of('web');
+    const spin = (): never => {
+      for (;;);
+    };
+    const failures: string[] = [];
+    while (failures.length < 500 && !failures.at(-1)?.startsWith('has used up')) {
+      try {
+        budget.within(spin, () => false);
+      } catch (error) {
+        expect(error).toBeInstanceOf(TimeLimitError);
+        failures.push((error as Error).message);
+      }
+    }
+    expect(failures[0]).toBe('took longer than 100 ms');
+    expect(failures.at(-1)).toBe('has used up its processor time and is left out for a while');
+  });
+});
+
+describe('the processor time of all controllers', () => {
+  it('is bounded, however many they are', () => {
+    const processor = new Processor();
+    const hostile = Array.from({ length: 200 }, (_, at) => `hostile-${at}`);
+    while (processor.nowMs < 60_000) {
+      for (const each of hostile) processor.change(each, [100, 100], 'hostile');
+      processor.wait(1000);
+    }
+    expect(processor.givenMs).toBeLessThan(bound(processor.nowMs, 1));
+  });
+
+  it('serves a tenant that asks for little, whatever the others use and however many controllers they have', () => {
+    const processor = new Processor();
+    const hostile = Array.from({ length: 50 }, (_, at) => `hostile.${at}`);
+    let served = 0;
+    for (let round = 0; round < 2000; round += 1) {
+      for (const each of hostile) processor.change(each, [100, 100], 'hostile.');
+      expect(processor.change('victim.web', [0.2], 'victim.')).toEqual([0.2]);
+      // More than is free, and more than one small evaluation.
+      if (round % 50 === 0) {
+        expect(processor.change('victim.web', [4], 'victim.')).toEqual([4]);
+        served += 1;
+      }
+      processor.wait(20);
+    }
+    expect(served).toBe(40);
+  });
+
+  it('holds for any history: a bound for all, one for each, and small tenants served', () => {
+    const action = fc.record({
+      controller: fc.nat(7),
+      wanted: fc.array(fc.oneof(fc.constantFrom(0.02, 0.9, 5, 100), fc.double({ min: 0, max: 120, noNaN: true })), {
+        minLength: 1,
+        maxLength: 8,
+      }),
+      waitMs: fc.oneof(fc.constantFrom(0, 0, 0, 1, 20), fc.nat(2000)),
+      repeat: fc.integer({ min: 1, max: 30 }),
+    });
+    let asked = 0;
+    fc.assert(
+      fc.property(fc.array(action, { maxLength: 60 }), (actions) => {
+        const processor = new Processor();
+        const givenTo = new Map<string, number>();
+        let modestAtMs = 0;
+        for (const { controller, wanted, waitMs, repeat } of actions) {
+          const name = `t${controller % 4}.c${controller}`;
+          for (let count = 0; count < repeat; count += 1) {
+            const given = sum(processor.change(name, wanted, `t${controller % 4}.`));
+            expect(given).toBeLessThanOrEqual(101);
+            givenTo.set(name, (givenTo.get(name) ?? 0) + given);
+            // Two milliseconds a second, one at a time.
+            if (processor.nowMs - modestAtMs >= 500) {
+              modestAtMs = processor.nowMs;
+              asked += 1;
+              expect(processor.change('modest.web', [1], 'modest.')).toEqual([1]);
+            }
+          }
+          processor.wait(waitMs);
+        }
+        // The last of each may have taken a millisecond that it owes.
+        expect(processor.givenMs).toBeLessThanOrEqual(bound(processor.nowMs, 5) + 6);
+        for (const given of givenTo.values()) {
+          expect(given).toBeLessThanOrEqual(
+            301 + (50 * processor.nowMs) / 1000 + 1000 + (100 * processor.nowMs) / 1000,
+          );
+        }
+      }),
+      { numRuns: 500 },
+    );
+    expect(asked).toBeGreaterThan(500);
+  });
+});

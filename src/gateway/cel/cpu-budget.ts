@@ -1,0 +1,289 @@
+import { threadMs, TimeLimitError, withinTime } from './time-limit.ts';
+
+/** Of processor time, for one evaluation, and for all that one controller does about one change. */
+export const LIMIT_MS = 100;
+/** A budget with less than this is used up: an evaluation that starts gets at least as much. */
+const LEAST_MS = 5;
+
+/** A controller's own: at once, and each second. */
+const OWN = { burstMs: 300, perSecond: 50 };
+/** Of the burst, for which a controller that has used it up waits. */
+const READY_AGAIN = 1 / 2;
+
+/** All controllers together. */
+const COMMON = { burstMs: 400, perSecond: 100 };
+
+/** The guaranteed part: divided evenly among the tenants that draw on it, since the common budget is used up. */
+const SHARES_PER_SECOND = 50;
+const SHARE = { burstMs: 20, limitMs: 5, activeMs: 10_000, keptMs: 600_000 };
+
+/** So much of each change costs a controller nothing while there is some of it for all: a change costs the gateway more. */
+const FREE_MS = 0.05;
+const FREE = { burstMs: 1000, perSecond: 100 };
+
+/** Steps of the scheduler by which some kernels count processor time. */
+const TICK_MS = 10;
+/** What takes less by the clock is counted as it is: asking for the thread's time costs more than most handlers. */
+const SHORT_MS = 1;
+
+export interface CpuBudgetsOptions {
+  /** Monotonic, in milliseconds. Default `performance.now`. */
+  readonly now?: () => number;
+  /** Processor time of this thread, in milliseconds. Default: as the kernel counts it. */
+  readonly threadMs?: () => number;
+}
+
+/** Milliseconds that are spent, and come back with time. */
+class Bucket {
+  readonly #burstMs: number;
+  readonly #perSecond: number;
+  readonly #now: () => number;
+  #leftMs: number;
+  #atMs: number;
+
+  constructor({ burstMs, perSecond }: { burstMs: number; perSecond: number }, now: () => number) {
+    this.#burstMs = burstMs;
+    this.#perSecond = perSecond;
+    this.#now = now;
+    this.#leftMs = burstMs;
+    this.#atMs = now();
+  }
+
+  get leftMs(): number {
+    const now = this.#now();
+    this.#leftMs = Math.min(this.#burstMs, this.#leftMs + ((now - this.#atMs) / 1000) * this.#perSecond);
+    this.#atMs = now;
+    return this.#leftMs;
+  }
+
+  get isFull(): boolean {
+    return this.leftMs === this.#burstMs;
+  }
+
+  /** What takes longer than it may leaves a debt, which is bounded: it delays others no longer than it has taken. */
+  spend(ms: number): void {
+    this.#leftMs = Math.max(-LIMIT_MS, this.leftMs - ms);
+  }
+}
+
+/** What a tenant has of the guaranteed part. */
+interface Share {
+  leftMs: number;
+  /** How much each share had been given when this one was last looked at. */
+  given: number;
+  usedAtMs: number;
+}
+
+/**
+ * The processor time that all controllers have together for what their declarations make the gateway do: expressions,
+ * predicates and mappers. A controller's own budget bounds it, so that many expressions buy no more than one; the common
+ * one bounds the sum. Once that is used up, each tenant still has an even share of a guaranteed part, for small
+ * evaluations: a tenant that asks for little is served whatever the others do, and however many controllers they have.
+ */
+export class CpuBudgets {
+  readonly now: () => number;
+  readonly #threadMs: () => number;
+  #sample = { atMs: -Infinity, cpuMs: 0 };
+  readonly #common: Bucket;
+  readonly #free: Bucket;
+  readonly #budgets = new Map<string, CpuBudget>();
+  readonly #shares = new Map<string, Share>();
+  /** The shares drawn upon lately: the guaranteed part is theirs. */
+  readonly #active = new Set<Share>();
+  /** How much each active share has been given so far. */
+  #given = 0;
+  #givenAtMs: number;
+
+  constructor({ now = () => performance.now(), threadMs: measure = threadMs }: CpuBudgetsOptions = {}) {
+    this.now = now;
+    this.#threadMs = measure;
+    this.#common = new Bucket(COMMON, now);
+    this.#free = new Bucket(FREE, now);
+    this.#givenAtMs = now();
+  }
+
+  /**
+   * The budget of a controller: the same one when it is declared anew, so that a change of a declaration buys nothing.
+   * @param tenant to whom it belongs. Default: it stands alone.
+   */
+  of(controller: string, tenant = controller): CpuBudget {
+    const known = this.#budgets.get(controller);
+    if (known) return known;
+    // A full one is as good as a new one.
+    for (const [id, budget] of this.#budgets) if (budget.isFull) this.#budgets.delete(id);
+    for (const [name, share] of this.#shares) {
+      if (share.usedAtMs < this.now() - SHARE.keptMs) this.#shares.delete(name);
+    }
+    const budget = new CpuBudget(this, tenant);
+    this.#budgets.set(controller, budget);
+    return budget;
+  }
+
+  /** Processor time of the thread, as it was at most `oldMs` ago. */
+  cpuMs(nowMs: number, oldMs: number): number {
+    if (nowMs - this.#sample.atMs > oldMs) this.#sample = { atMs: nowMs, cpuMs: this.#threadMs() };
+    return this.#sample.cpuMs;
+  }
+
+  /** What an evaluation of this tenant may take as far as the others are concerned; below 1: nothing. */
+  limitMs(tenant: string): number {
+    const { leftMs } = this.#common;
+    return leftMs >= LEAST_MS ? leftMs : Math.min(SHARE.limitMs, this.#shareOf(tenant).leftMs);
+  }
+
+  /** @returns how much of it is free. */
+  free(ms: number): number {
+    const free = Math.max(0, Math.min(ms, this.#free.leftMs));
+    this.#free.spend(free);
+    return free;
+  }
+
+  /** @param heldUpMs for so long the others have waited: on a busy machine longer than the work took of the processor. */
+  spend(tenant: string, ms: number, heldUpMs: number): void {
+    if (this.#common.leftMs >= LEAST_MS) return this.#common.spend(heldUpMs);
+    const share = this.#shareOf(tenant);
+    share.leftMs = Math.max(-SHARE.burstMs, share.leftMs - ms);
+  }
+
+  #shareOf(tenant: string): Share {
+    const now = this.now();
+    if (this.#active.size > 0)
+      this.#given += (((now - this.#givenAtMs) / 1000) * SHARES_PER_SECOND) / this.#active.size;
+    this.#givenAtMs = now;
+    for (const each of this.#active) {
+      if (each.usedAtMs >= now - SHARE.activeMs) continue;
+      this.#settle(each);
+      this.#active.delete(each);
+    }
+    let share = this.#shares.get(tenant);
+    if (!share) {
+      share = { leftMs: SHARE.burstMs, given: this.#given, usedAtMs: now };
+      this.#shares.set(tenant, share);
+    }
+    if (this.#active.has(share)) this.#settle(share);
+    else share.given = this.#given;
+    this.#active.add(share);
+    share.usedAtMs = now;
+    return share;
+  }
+
+  #settle(share: Share): void {
+    share.leftMs = Math.min(SHARE.burstMs, share.leftMs + this.#given - share.given);
+    share.given = this.#given;
+  }
+}
+
+/**
+ * The processor time of one controller. `run` measures all that it does; `within` also bounds it. What counts for a controller
+ * is the time of the thread, not that for which it waited; what counts for all together is how long the others had to wait.
+ */
+export class CpuBudget {
+  readonly #shared: CpuBudgets;
+  readonly #tenant: string;
+  readonly #own: Bucket;
+  #isUsedUp = false;
+  /** Of the runs in one another. */
+  #depth = 0;
+  /** Up to which the outermost run is counted. */
+  #from = { atMs: 0, cpuMs: 0 };
+  #spentInRun = 0;
+  #freeInRun = 0;
+  /** Counted, and not taken from any budget yet. */
+  #dueMs = 0;
+  /** The same by the clock. */
+  #heldUpMs = 0;
+  /** Time that has passed in runs and has not shown in the thread's yet, which may count in ticks. */
+  #unseenMs = 0;
+
+  constructor(shared: CpuBudgets, tenant: string) {
+    this.#shared = shared;
+    this.#tenant = tenant;
+    this.#own = new Bucket(OWN, shared.now);
+  }
+
+  get isFull(): boolean {
+    return this.#depth === 0 && this.#own.isFull;
+  }
+
+  /** What an evaluation that starts now may take; 0: none may. */
+  get limitMs(): number {
+    if (this.#depth > 0) this.#count();
+    this.#settle();
+    const own = this.#own.leftMs;
+    if (own < LEAST_MS) this.#isUsedUp = true;
+    else if (own >= OWN.burstMs * READY_AGAIN) this.#isUsedUp = false;
+    if (this.#isUsedUp) return 0;
+    const inRun = this.#depth > 0 ? this.#spentInRun : 0;
+    const limit = Math.min(LIMIT_MS - inRun, own, this.#shared.limitMs(this.#tenant));
+    // Whole milliseconds are what the watchdog takes; what it is too much is owed.
+    return limit < 1 ? 0 : Math.ceil(limit);
+  }
+
+  /** What the outermost run under way has taken so far. */
+  get spentInRunMs(): number {
+    if (this.#depth > 0) this.#count();
+    return this.#spentInRun;
+  }
+
+  /** Runs synchronous work of this controller, and counts what it takes; a run within a run is counted once. */
+  run<T>(work: () => T): T {
+    if (this.#depth === 0) {
+      const atMs = this.#shared.now();
+      this.#from = { atMs, cpuMs: this.#shared.cpuMs(atMs, SHORT_MS) };
+      this.#spentInRun = 0;
+      this.#freeInRun = FREE_MS;
+    }
+    this.#depth += 1;
+    try {
+      return work();
+    } finally {
+      this.#count();
+      this.#depth -= 1;
+      if (this.#depth === 0) this.#settle();
+    }
+  }
+
+  /**
+   * Runs work that may be expensive, within what may be taken now.
+   * @param isCheap whether the work is known to end within the limit: then it needs no watchdog, which costs a thread.
+   * @throws TimeLimitError, or what the work throws.
+   */
+  within<T>(work: () => T, isCheap: (limitMs: number) => boolean): T {
+    return this.run(() => {
+      const { limitMs } = this;
+      if (limitMs === 0) throw new TimeLimitError('has used up its processor time and is left out for a while');
+      return isCheap(limitMs) ? work() : withinTime(limitMs, work);
+    });
+  }
+
+  #count(): void {
+    const atMs = this.#shared.now();
+    const ms = atMs - this.#from.atMs;
+    const isShort = ms < SHORT_MS;
+    const cpuMs = this.#shared.cpuMs(atMs, isShort ? SHORT_MS : 0);
+    const seenMs = isShort ? ms : this.#seen(ms, cpuMs - this.#from.cpuMs);
+    this.#from = { atMs, cpuMs };
+    this.#spentInRun += seenMs;
+    this.#dueMs += seenMs;
+    this.#heldUpMs += ms;
+  }
+
+  /** A tick that falls into this run stands for earlier ones, too; never for more than has passed. */
+  #seen(ms: number, cpuMs: number): number {
+    const seenMs = Math.max(0, Math.min(cpuMs, this.#unseenMs + ms));
+    this.#unseenMs = Math.min(TICK_MS, this.#unseenMs + ms - seenMs);
+    return seenMs;
+  }
+
+  #settle(): void {
+    const [dueMs, heldUpMs] = [this.#dueMs, this.#heldUpMs];
+    this.#dueMs = 0;
+    this.#heldUpMs = 0;
+    if (dueMs <= 0) return;
+    const free = this.#freeInRun > 0 ? this.#shared.free(Math.min(dueMs, this.#freeInRun)) : 0;
+    this.#freeInRun -= free;
+    if (dueMs <= free) return;
+    this.#own.spend(dueMs - free);
+    this.#shared.spend(this.#tenant, dueMs - free, heldUpMs - free);
+  }
+}

@@ -1,0 +1,75 @@
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { type Observer, startObserver } from '../../harness/observer.ts';
+import { Started } from '../../harness/started.ts';
+import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
+
+const namespace = uniqueName('many');
+const otherNamespace = uniqueName('few');
+const started = new Started();
+const ofNamespace = (name: string) => ({ for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [name] } });
+let cluster: Cluster;
+let tenant: Tenant;
+let other: Tenant;
+let observer: Observer;
+
+beforeAll(async () => {
+  cluster = await started.cluster(inject('kubeconfig'), namespace);
+  await cluster.createNamespace(otherNamespace);
+  started.add(() => cluster.deleteNamespace(otherNamespace));
+  await installReconcileFunctions(cluster);
+  const configMapsOnly = [{ apiGroups: [''], resources: ['configmaps'] }];
+  tenant = await new Tenant(cluster, namespace).create();
+  await tenant.allow('config-maps', configMapsOnly);
+  other = await new Tenant(cluster, otherNamespace).create();
+  await other.allow('config-maps', configMapsOnly);
+  const setting = {
+    ...createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') }),
+    secret: tenant.secret,
+  };
+  observer = started.keep(await startObserver(setting, { name: 'c', for: configMaps }));
+  // There before the gateway is, in another order than that of their names.
+  await declare('b');
+  // The apiserver counts seconds.
+  await new Promise((resolve) => setTimeout(resolve, 1100));
+  await declare('d');
+  await declare('a');
+  const settings = {
+    ...settingsFor([namespace, otherNamespace], [observer.url]),
+    LEVELHOOK_MAX_FUNCTIONS_PER_NAMESPACE: '2',
+    // So that nothing but the deletion itself starts the next one.
+    LEVELHOOK_REVIEW_SECONDS: '3600',
+  };
+  const gateway = started.keep(await startGateway(setting, [], settings));
+  await untilReady(gateway.url);
+}, 120_000);
+
+afterAll(() => started.stop());
+
+const declare = (name: string) => tenant.declare(name, { endpoint: { url: observer.url }, ...ofNamespace(namespace) });
+const tooMany = { status: 'False', reason: 'TooManyFunctions' } as const;
+
+test('the oldest ReconcileFunctions of a namespace run, and the next one starts when one of them goes', async () => {
+  // Two of the same second go by name.
+  await tenant.until('b', 'Synced', { status: 'True' });
+  await tenant.until('a', 'Synced', { status: 'True' });
+  const { message } = await tenant.until('d', 'Ready', tooMany);
+  expect(message).toContain('runs 2 ReconcileFunctions');
+  expect(message).toContain('LEVELHOOK_MAX_FUNCTIONS_PER_NAMESPACE');
+
+  // One that comes later waits behind it, and what another namespace has does not count.
+  await declare('c');
+  await tenant.until('c', 'Ready', tooMany);
+  await other.declare('c', { endpoint: { url: observer.url }, ...ofNamespace(otherNamespace) });
+  await other.until('c', 'Synced', { status: 'True' });
+
+  await tenant.remove('b');
+  await tenant.until('d', 'Synced', { status: 'True' });
+  expect(await tenant.condition('c', 'Ready')).toMatchObject(tooMany);
+  await tenant.remove('a');
+  await tenant.until('c', 'Ready', { status: 'True' });
+  await cluster.create(configMaps, { metadata: { namespace, name: 'x' }, data: {} });
+  await eventually(async () => expect(observer.seen({ key: `${namespace}/x` })).not.toEqual([]));
+});
