@@ -87,7 +87,7 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
       log,
       reconcileId: context.req.header('webhook-id') ?? '',
       hangUp: context.req.raw.signal,
-      now,
+      wallNow: now,
     });
     const body: OutcomeBody = { version: CONTRACT_VERSION, results };
     const goesOn = results.some(({ status }) => status === 'accepted');

@@ -122,7 +122,7 @@ export class HttpReader implements CacheReader {
   async #ask(resource: Resource, path: string): Promise<unknown> {
     const { syncWaitMs = SYNC_WAIT_MS, signal = new AbortController().signal, fetch: send = fetch } = this.#options;
     const { url, token } = addressOf(this.#location, isSealed(this.#location, resource));
-    const until = Date.now() + syncWaitMs;
+    const until = systemClock.now() + syncWaitMs;
     for (;;) {
       const response = await send(url + path, {
         headers: { accept: 'application/json', authorization: `Bearer ${token}` },

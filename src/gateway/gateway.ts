@@ -1,13 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import {
-  type Checkpoint,
-  type Clock,
-  type Logger,
-  messageOf,
-  noCheckpoint,
-  systemClock,
-  UserError,
-} from '../core/index.ts';
+import { type Checkpoint, type Logger, messageOf, noCheckpoint, UserError } from '../core/index.ts';
 import { gatewayKeys, isLoopback } from '../contract/index.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
@@ -31,6 +23,7 @@ import { readCertificates } from './dispatch/certificates.ts';
 import { checkFunctionUrls } from './dispatch/endpoint-rules.ts';
 import { readSigningKeys } from './dispatch/signing-keys.ts';
 import { TokenKeys } from './dispatch/token-keys.ts';
+import { GatewayClock } from './manager/gateway-clock.ts';
 import type { HealthCheck } from './manager/health.ts';
 import { forgetController, removeLeftovers } from './manager/leftovers.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
@@ -67,7 +60,7 @@ export interface GatewayOptions {
 export class Gateway {
   readonly #config: GatewayConfig;
   readonly #options: Required<GatewayOptions>;
-  readonly #clock: Clock = systemClock;
+  readonly #clock = new GatewayClock();
   readonly #logger: Logger;
   readonly #metrics = new PrometheusMetrics();
   readonly #lifecycle: Lifecycle;
@@ -173,6 +166,10 @@ export class Gateway {
     const { checkpoint } = this.#options;
     const { keyPrefix } = config;
     const { registry: registryKey, views: viewsKey, tokenKeys: hash } = gatewayKeys({ keyPrefix, clusterId });
+    // Before anything is timed that outlives this process.
+    await this.#clock.continueFrom(redis, registryKey, this.#logger);
+    const keeping = this.#clock.keep(redis, registryKey, this.#logger, signal);
+    this.#lifecycle.started('clock', () => keeping);
     const shared = { redis, clock: this.#clock, logger: this.#logger, metrics: this.#metrics, checkpoint };
     const place = { redis, keyPrefix, clusterId, registryKey };
     const informers = new Informers({
@@ -278,8 +275,8 @@ export class Gateway {
 
     const checking = recovery.run(signal);
     this.#lifecycle.started('recovery', () => checking);
-    const keeping = readerUsers?.run(signal);
-    this.#lifecycle.started('redis users', async () => keeping);
+    const updating = readerUsers?.run(signal);
+    this.#lifecycle.started('redis users', async () => updating);
     this.#lifecycle.started('controllers', () => controllers.stopAll());
     declared?.start(signal);
     this.#lifecycle.started('reconcilefunctions', async () => declared?.stopped());

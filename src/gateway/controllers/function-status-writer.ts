@@ -67,7 +67,7 @@ export class FunctionStatusWriter {
     if (ready.reason === 'CacheFilling') return;
     const { client, clock, logger } = this.#options;
     const { namespace, name, uid, resourceVersion } = object.metadata;
-    const at = new Date(clock.now()).toISOString();
+    const at = new Date(clock.wallNow()).toISOString();
     const { apiVersion, kind } = ReconcileFunction;
     try {
       await client.for(idOf(object)).json({

@@ -212,7 +212,7 @@ function oldest(versions: readonly ResourceVersion[]): ResourceVersion {
 }
 
 function formOf({ form, kind, query, catalog }: Asked, { clock }: ReadingOptions): Promise<AnswerForm> {
-  return answerForm(form, kind, { catalog, includeObject: query.get('includeObject') ?? '', nowMs: clock.now() });
+  return answerForm(form, kind, { catalog, includeObject: query.get('includeObject') ?? '', nowMs: clock.wallNow() });
 }
 
 function body(content: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>): Response {
