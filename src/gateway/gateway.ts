@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type Checkpoint, type Logger, messageOf, noCheckpoint, UserError } from '../core/index.ts';
+import { type Checkpoint, type Logger, messageOf, noCheckpoint, systemClock, UserError } from '../core/index.ts';
 import { gatewayKeys, isLoopback } from '../contract/index.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
@@ -91,7 +91,8 @@ export class Gateway {
         tokens: config.apiTokens,
         controller: (name) => this.#parts?.controllers.get(name),
         healthy: () => this.#parts?.recovery.healthy ?? false,
-        clock: this.#clock,
+        // Not the gateway's: that is set once the time of the gateways before is known, which this limit must not notice.
+        clock: systemClock,
         logger,
       }),
       queues: () => this.#askableQueues(),
@@ -154,7 +155,7 @@ export class Gateway {
 
     const credentials = await loadCredentials(config.kubeconfig);
     this.#lifecycle.started('apiserver', () => credentials.close());
-    const flowControl = new FlowControl({ ...config.apiserverLimits, clock: this.#clock });
+    const flowControl = new FlowControl(config.apiserverLimits);
     const client = new ApiClient(credentials, this.#metrics, flowControl);
     const clusterId = config.clusterId ?? (await identify(client));
     signal.throwIfAborted();
