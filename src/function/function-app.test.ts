@@ -411,7 +411,8 @@ describe('a trigger that comes again', () => {
 
   it('but may be asked what it is as often as one likes', async () => {
     const app = appOf(async () => {});
-    for (const method of ['GET', 'GET'] as const) expect((await send(app, '', { id: 'same', method })).status).toBe(200);
+    for (const method of ['GET', 'GET'] as const)
+      expect((await send(app, '', { id: 'same', method })).status).toBe(200);
   });
 });
 

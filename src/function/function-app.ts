@@ -110,6 +110,8 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
 
   app.onError((error, context) => {
     if (error instanceof ContractError) return context.json({ error: error.message }, 400, HEADERS);
+    // Its body did not come: the client has hung up, or was too slow, and no answer reaches it.
+    if (context.req.raw.signal.aborted) return refuse(context, 408, 'the request did not come whole');
     log.error({ error: messageOf(error) }, 'a request failed');
     // Whoever asked may not have signed: the reason is for the log.
     return context.json({ error: 'internal error' }, 500, HEADERS);
@@ -117,7 +119,7 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
   return app;
 }
 
-function refuse(context: HonoContext, status: 401 | 409 | 413 | 503, error: string): Response {
+function refuse(context: HonoContext, status: 401 | 408 | 409 | 413 | 503, error: string): Response {
   return context.json({ error }, status, HEADERS);
 }
 

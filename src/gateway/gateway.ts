@@ -80,6 +80,8 @@ export class Gateway {
     this.#lifecycle = new Lifecycle(this.#clock, logger);
     this.#server = new AdminServer({
       host: config.host,
+      allowedHosts: config.allowedHosts,
+      logger,
       port: config.port,
       live: new Map([['ping', () => undefined]]),
       ready: this.#readyChecks(),

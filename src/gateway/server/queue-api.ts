@@ -1,4 +1,5 @@
 import { type Context, Hono } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
 import { dropDeadLetters, replayDeadLetters } from '../workqueue/dead-letters.ts';
 import { type HoldScope, KEY_LISTS } from '../workqueue/key-status.ts';
@@ -35,10 +36,16 @@ const pausable = z.strictObject({
  * - `POST /queues/<controller>/replay` and `/drop`: dead letters, by `{keys}`, `{namespace}` or `{all: true}`
  * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`
  *
- * JSON throughout; a mistake is answered as `{error}` with 400, 404 or 415, and with 503 while Redis is away.
+ * JSON throughout; a mistake is answered as `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503 while Redis is away.
  */
 export function queueApi(queues: Queues): Hono {
   const app = new Hono();
+  app.use(
+    bodyLimit({
+      maxSize: MAX_BODY_BYTES,
+      onError: (context) => context.json({ error: 'the body is over 64 KiB' }, 413),
+    }),
+  );
   app.get('/', async (context) => {
     const all = queues();
     if (!all) return away(context);
@@ -75,6 +82,9 @@ export function queueApi(queues: Queues): Hono {
   );
   return app;
 }
+
+/** A thousand keys of 60 characters. */
+const MAX_BODY_BYTES = 64 * 1024;
 
 async function summary(queue: WorkQueue): Promise<object> {
   const sizes = await Promise.all(
