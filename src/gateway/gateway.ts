@@ -174,7 +174,7 @@ export class Gateway {
     const keeping = this.#clock.keep(redis, registryKey, this.#logger, signal);
     this.#lifecycle.started('clock', () => keeping);
     const shared = { redis, clock: this.#clock, logger: this.#logger, metrics: this.#metrics, checkpoint };
-    const place = { redis, keyPrefix, clusterId, registryKey };
+    const place = { redis, keyPrefix, clusterId, registryKey, viewsKey, clock: this.#clock };
     const informers = new Informers({
       ...shared,
       client,
@@ -222,7 +222,11 @@ export class Gateway {
       onRunning: ({ name, queue }) => this.#dashboard.add(name, queue.bullmq),
       onStopped: ({ name }) => this.#dashboard.remove(name),
       check: () => recovery.check(signal),
-      forget: (id) => forgetController(place, id),
+      forget: async (id) => {
+        await forgetController(place, id);
+        await this.#metrics.forget({ controller: id });
+        await this.#metrics.forget({ name: id });
+      },
       drainMs: config.drainMs,
       ending: signal,
       logger: this.#logger,
@@ -358,6 +362,8 @@ export class Gateway {
   async #renderMetrics(): Promise<string> {
     for (const [name, queue] of this.#askableQueues() ?? []) {
       const { waiting, running } = await queue.counts();
+      // Removed meanwhile, and its series with it.
+      if (!this.#parts?.controllers.woken().has(name)) continue;
       this.#metrics.set('workqueue_depth', { name }, waiting);
       this.#metrics.set('controller_runtime_active_workers', { controller: name }, running);
     }

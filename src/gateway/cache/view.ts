@@ -56,6 +56,11 @@ export interface Chunk {
   readonly wakeups: readonly Wakeup[];
 }
 
+/** The field of a view's HASH that counts how often a user was not there to hear of changes. */
+export function missedField(user: string): string {
+  return `missed:${user}`;
+}
+
 /** One resource's part of the cache in Redis: reads and the writes of its one writer. All keys share a hash tag. */
 export class View {
   readonly resource: Resource;
@@ -145,11 +150,11 @@ export class View {
 
   /** How often `user` was not there to hear of changes, after it had been. */
   async missedBy(user: string): Promise<string> {
-    return (await this.#redis.hget(this.#keys.view, `missed:${user}`)) ?? '';
+    return (await this.#redis.hget(this.#keys.view, missedField(user))) ?? '';
   }
 
   async noteMissed(user: string): Promise<void> {
-    await this.#redis.hincrby(this.#keys.view, `missed:${user}`, 1);
+    await this.#redis.hincrby(this.#keys.view, missedField(user), 1);
   }
 
   /** Whose term the view carries. */

@@ -140,7 +140,7 @@ function wordsOf(address: string): number[] {
   const [head = '', tail] = bare(new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname).split('::');
   const parse = (part: string): number[] => (part ? part.split(':').map((word) => Number.parseInt(word, 16)) : []);
   const [before, after] = [parse(head), parse(tail ?? '')];
-  return [...before, ...new Array<number>(8 - before.length - after.length).fill(0), ...after];
+  return [...before, ...Array.from({ length: 8 - before.length - after.length }, () => 0), ...after];
 }
 
 /** 169.254.169.254 is where clouds hand out a machine's credentials; 0.0.0.0 is this machine by another name. */
