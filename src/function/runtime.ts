@@ -107,7 +107,8 @@ async function resultOf(
     }
     return { status: 'done', writes: api.writes, ...(seconds === undefined ? {} : { requeueAfterSeconds: seconds }) };
   } catch (error) {
-    const message = messageOf(error);
+    // More than the gateway keeps; an answer of over 1 MiB would be none.
+    const message = messageOf(error).slice(0, 4096);
     const status = error instanceof TerminalError ? 'terminal' : 'error';
     log.error({ error: message, ...(status === 'error' ? { stack: stackOf(error) } : {}) }, 'reconcile failed');
     const retry =

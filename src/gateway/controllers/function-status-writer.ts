@@ -1,5 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { ApiError, type Clock, type Logger, messageOf, orUndefined, resourcePath } from '../../core/index.ts';
+import {
+  ApiError,
+  boundedText,
+  type Clock,
+  type Logger,
+  messageOf,
+  orUndefined,
+  resourcePath,
+} from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { idOf, ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 
@@ -80,7 +88,7 @@ export class FunctionStatusWriter {
           eventTime: at.replace('Z', '000Z'),
           type: ready.status === 'True' ? 'Normal' : 'Warning',
           reason: ready.reason,
-          note: ready.message.slice(0, 1024),
+          note: boundedText(ready.message, 1024),
           action: 'Reconcile',
           reportingController: 'levelhook.dev/gateway',
           reportingInstance: 'levelhook-gateway',

@@ -1,5 +1,6 @@
 import { lookup as systemLookup, type LookupOptions } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { callbackify } from 'node:util';
 import { messageOf, UserError } from '../../core/index.ts';
 
 /** Where triggers may be sent. */
@@ -11,6 +12,8 @@ export interface EndpointRules {
   readonly allow: readonly string[];
   /** Whether this machine's own addresses are allowed. */
   readonly loopback: boolean;
+  /** Asked before each new connection: why none may be opened now; undefined when one may. Default: nothing more is asked. */
+  readonly connectRefusal?: () => Promise<string | undefined>;
 }
 
 /**
@@ -69,8 +72,15 @@ export function checkFunctionUrls(urls: readonly string[]): void {
   }
 }
 
-/** Resolves like the system, and fails when any address found is not allowed: before a connection is opened. */
+/** Resolves like the system, and fails when any address found is not allowed, or the rules refuse: before a connection is opened. */
 export function guardedLookup(rules: EndpointRules, lookup: typeof systemLookup = systemLookup): LookupFunction {
+  const refusalNow = callbackify(async () => {
+    try {
+      return await rules.connectRefusal?.();
+    } catch (error) {
+      return messageOf(error);
+    }
+  });
   return (hostname, options, callback) => {
     // All of them in any case: the one that is not looked at is the one that a retry would take.
     lookup(hostname, { ...options, all: true } as LookupOptions & { all: true }, (error, found) => {
@@ -81,13 +91,15 @@ export function guardedLookup(rules: EndpointRules, lookup: typeof systemLookup 
       }
       const [first] = found;
       if (!first) return callback(new Error(`${hostname} has no address`), '', 0);
-      if (options.all) return callback(null, found);
-      callback(null, first.address, first.family);
+      const connect = (): void => (options.all ? callback(null, found) : callback(null, first.address, first.family));
+      refusalNow((_none, refusal) =>
+        refusal === undefined ? connect() : callback(new AddressRefusedError(refusal), '', 0),
+      );
     });
   };
 }
 
-/** Nothing was sent: a name has an address that is not allowed. */
+/** Nothing was sent: a name has an address that is not allowed, or stands for another name now. */
 export class AddressRefusedError extends Error {
   override readonly name = 'AddressRefusedError';
 }

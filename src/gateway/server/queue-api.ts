@@ -1,6 +1,7 @@
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
+import { boundedText } from '../../core/index.ts';
 import { dropDeadLetters, replayDeadLetters } from '../workqueue/dead-letters.ts';
 import { type HoldScope, KEY_LISTS } from '../workqueue/key-status.ts';
 import type { WorkQueue } from '../workqueue/work-queue.ts';
@@ -106,7 +107,8 @@ async function withQueue(
   if (!all) return away(context);
   const name = context.req.param('name') ?? '';
   const queue = all.get(name);
-  if (!queue) return context.json({ error: `there is no controller "${name}" in this gateway` }, 404);
+  if (!queue)
+    return context.json({ error: boundedText(`there is no controller "${name}" in this gateway`, 1024) }, 404);
   return use(queue);
 }
 
@@ -133,5 +135,7 @@ function away(context: Context): Response {
 function wrong(context: Context, error: z.ZodError): Response {
   const [issue] = error.issues;
   const where = issue?.path.join('.');
-  return context.json({ error: `${where ? `${where}: ` : ''}${issue?.message ?? 'not understood'}` }, 400);
+  // It may quote what was sent.
+  const message = boundedText(`${where ? `${where}: ` : ''}${issue?.message ?? 'not understood'}`, 1024);
+  return context.json({ error: message }, 400);
 }
