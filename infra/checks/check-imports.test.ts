@@ -85,7 +85,6 @@ const violations: Violation[] = [
   { rule: 'home-of-kubernetes-client-node', from: 'src/gateway/apiserver/a.ts', to: '@kubernetes/client-node' },
   { rule: 'home-of-prom-client', from: 'src/gateway/server/b.ts', to: 'prom-client' },
   { rule: 'home-of-bufbuild', from: 'src/gateway/handlers/b.ts', to: '@bufbuild/cel' },
-  { rule: 'home-of-cockatiel', from: 'src/gateway/dispatch/f.ts', to: 'cockatiel' },
   { rule: 'home-of-commander', from: 'src/gateway/server/c.ts', to: 'commander' },
   { rule: 'home-of-json-schema-to-typescript', from: 'src/cli/other.ts', to: 'json-schema-to-typescript' },
   { rule: 'home-of-bull-board', from: 'src/gateway/server/d.ts', to: '@bull-board/hono' },

@@ -103,6 +103,9 @@ function openApi(): Json {
               'Another contract version, or another controller. Unknown to the gateway: counts as a failure.',
             ),
             401: refusal('The signature is missing, wrong, or too old. Nothing was parsed.'),
+            409: refusal(
+              'A trigger with this `webhook-id` has been here, or its deadline has passed: nothing was run.',
+            ),
             410: deferral(
               `Gone for good. With the header ${LEVELHOOK_HEADER}, three times in a row, triggers are withheld; the ` +
                 'function is tried again from time to time.',

@@ -37,7 +37,6 @@ const HOMES = {
   '@kubernetes/client-node': ['src/gateway/apiserver/credentials[.]ts$', 'src/function/node/'],
   'prom-client': ['src/gateway/manager/metrics[.]ts$'],
   '@bufbuild': ['src/gateway/cel/'],
-  cockatiel: ['src/gateway/dispatch/endpoint-guard[.]ts$'],
   commander: ['src/cli/'],
   'json-schema-to-typescript': ['src/cli/crd-types[.]ts$'],
   '@bull-board': ['src/gateway/server/dashboard[.]ts$'],

@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { messageOf, UserError } from '../core/index.ts';
+import { boundedFields, messageOf, UserError } from '../core/index.ts';
 import { Gateway, readConfig } from '../gateway/index.ts';
 import { stopSignal } from './stop-signal.ts';
 
@@ -14,7 +14,13 @@ export async function gatewayCommand(options: GatewayOptions): Promise<void> {
     ...(options.kubeconfig === undefined ? {} : { kubeconfig: options.kubeconfig }),
     variables: { LEVELHOOK_PORT: options.port?.toString() },
   });
-  const logger = pino({ level: config.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime });
+  const logger = pino({
+    level: config.logLevel,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    // The one place through which every line goes: names and messages in it come from anywhere.
+    formatters: { log: boundedFields, bindings: boundedFields },
+  });
   const gateway = new Gateway(config, logger);
   const { signal, release } = stopSignal();
   let fatal: unknown;

@@ -1,10 +1,11 @@
-import { isFormattedKind, isNamespace, shown, systemClock, UserError } from '../core/index.ts';
+import { isFormattedKind, isNamespace, shown, silentLogger, UserError } from '../core/index.ts';
 import { type CacheScope, gatewayKeys } from '../contract/index.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../gateway/apiserver/credentials.ts';
 import { clusterIdentity } from '../gateway/apiserver/discovery.ts';
 import { connectRedis, type Redis } from '../gateway/cache/redis.ts';
 import { TokenKeys } from '../gateway/dispatch/token-keys.ts';
+import { GatewayClock } from '../gateway/manager/gateway-clock.ts';
 import { readConfig } from '../gateway/index.ts';
 
 export interface TokenOptions {
@@ -37,11 +38,14 @@ export async function tokenCommand({ kubeconfig, kinds, namespaces, minutes, nam
     const keys = gatewayKeys({ keyPrefix: config.keyPrefix, clusterId });
     await checkCached(redis, keys.views, kinds);
     const scope: CacheScope = Object.fromEntries(kinds.map((kind) => [kind, namespaces.length > 0 ? namespaces : '*']));
-    const expiresAtMs = systemClock.now() + minutes * 60_000;
-    const tokenKeys = new TokenKeys({ redis, hash: keys.tokenKeys, clock: systemClock });
+    // Tokens expire by the gateways' time.
+    const clock = new GatewayClock();
+    await clock.continueFrom(redis, keys.registry, silentLogger);
+    const expiresAtMs = clock.now() + minutes * 60_000;
+    const tokenKeys = new TokenKeys({ redis, hash: keys.tokenKeys, clock });
     const token = await tokenKeys.sign(name, scope, expiresAtMs);
     const where = namespaces.length > 0 ? namespaces.join(', ') : 'all namespaces';
-    const until = new Date(expiresAtMs).toISOString().replace(/[.].*/, 'Z');
+    const until = new Date(clock.wallNow() + minutes * 60_000).toISOString().replace(/[.].*/, 'Z');
     process.stderr.write(`reads ${kinds.join(', ')} in ${where} until ${until}, and cannot be called back\n`);
     process.stdout.write(`${token}\n`);
   } finally {

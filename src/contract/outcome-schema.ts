@@ -36,7 +36,9 @@ const seconds = z
   .max(365 * 86_400)
   .exactOptional();
 
-const message = z.string().describe("For the log and the key's history. Never holds a secret.");
+const message = z
+  .string()
+  .describe("For the log and the key's history: one line, cut to 1024 characters. Never holds a secret.");
 
 /** The longest time for which a run may go on without a word: a day. */
 export const MAX_CALLBACK_SECONDS = 86_400;

@@ -7,6 +7,7 @@ export {
   parseRetryAfter,
   statusFrom,
 } from './api-error.ts';
+export { boundedFields, boundedText } from './bounded-text.ts';
 export { type Clock, systemClock } from './clock.ts';
 export { isConnectionRefused, messageOf, UserError } from './errors.ts';
 export { type FieldRequirement, formatFieldSelector, parseFieldSelector } from './field-selector.ts';

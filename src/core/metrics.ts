@@ -12,9 +12,11 @@ export interface Metrics {
   set(name: GaugeName, labels: MetricLabels, value: number): void;
   /** Records one observation, in seconds. */
   observe(name: HistogramName, labels: MetricLabels, seconds: number): void;
+  /** Takes away every series that carries these labels: what they name is no more. */
+  forget(labels: MetricLabels): Promise<void>;
 }
 
-export const silentMetrics: Metrics = { count() {}, set() {}, observe() {} };
+export const silentMetrics: Metrics = { count() {}, set() {}, observe() {}, forget: async () => {} };
 
 interface Definition {
   readonly help: string;

@@ -18,7 +18,7 @@ export interface UnansweredWrite {
   readonly message: string;
 }
 
-/** The run on whose behalf requests are made. `now` is the clock of `deadlineMs`, `Date.now` by default. */
+/** The run on whose behalf requests are made. `now` is the clock of `deadlineMs`, `systemClock.now` by default: nothing sets it. */
 export interface ApiRun {
   readonly signal: AbortSignal;
   readonly deadlineMs: number;
@@ -53,7 +53,7 @@ export class ApiRequests {
   constructor(transport: ApiTransport, run: ApiRun) {
     this.#transport = transport;
     this.#run = run;
-    this.#now = run.now ?? Date.now;
+    this.#now = run.now ?? (() => systemClock.now());
     this.#signal = AbortSignal.any([run.signal, this.#end.signal]);
   }
 

@@ -43,7 +43,7 @@ export interface ContinuedRun {
   readonly api: ApiWriter;
   /** Aborted then. */
   readonly signal: AbortSignal;
-  /** Milliseconds since the epoch, by this machine's clock. */
+  /** Milliseconds since the epoch, by this machine's clock at the time of the call. */
   readonly deadlineMs: number;
   /** `completeRun`, after which `api` sends nothing; but with a write of `api` that got no answer the outcome is unknown, whatever is said. */
   complete(outcome: RunOutcome): Promise<void>;
@@ -59,10 +59,11 @@ export async function continueRun(
   options: CallbackOptions & { readonly withinSeconds: number; readonly api: ApiTransport },
 ): Promise<ContinuedRun> {
   const withinSeconds = Math.min(options.withinSeconds, handle.maxSeconds);
+  const wallMs = systemClock.wallNow() - systemClock.now();
   const { askedAtMs, body } = await send(handle, { status: 'accepted', withinSeconds }, options);
-  // From before the gateway began to count.
+  // From before the gateway began to count; on the steady clock, which nothing sets.
   const deadlineMs = askedAtMs + Math.min(withinSeconds, Number(body['withinSeconds'] ?? 0)) * 1000;
-  const signal = AbortSignal.timeout(Math.max(0, deadlineMs - Date.now()));
+  const signal = AbortSignal.timeout(Math.max(0, deadlineMs - systemClock.now()));
   const api = new ApiWriter(options.api, { signal, deadlineMs });
   const complete = async (outcome: RunOutcome): Promise<void> => {
     // Nothing may be written once it is told that the run has ended.
@@ -70,7 +71,7 @@ export async function continueRun(
     const [doubt] = api.unanswered;
     await send(handle, doubt ? { status: 'unknown', message: doubt.message } : outcome, options);
   };
-  return { api, signal, deadlineMs, complete };
+  return { api, signal, deadlineMs: deadlineMs + wallMs, complete };
 }
 
 /**
@@ -91,9 +92,9 @@ async function send(
   const body = JSON.stringify(message);
   const id = crypto.randomUUID();
   for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(waitMs * 2, MAX_WAIT_MS)) {
-    const askedAtMs = Date.now();
+    const askedAtMs = systemClock.now();
     // Signed anew: an old signature is refused.
-    const headers = { ...(await sign(keys, { id, nowMs: askedAtMs, body })), 'content-type': 'application/json' };
+    const headers = { ...(await sign(keys, { id, nowMs: Date.now(), body })), 'content-type': 'application/json' };
     const answer = await attempt(post, url, { method: 'POST', headers, body, redirect: 'error', signal });
     if (answer.kind === 'taken') return { askedAtMs, body: answer.body };
     if (answer.kind === 'refused') throw answer.error;

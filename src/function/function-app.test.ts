@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { type LogFields, type Logger, resource, silentLogger, UserError } from '../core/index.ts';
 import {
   generateSecret,
@@ -12,7 +12,7 @@ import {
 } from '../contract/index.ts';
 import { descriptionSchema } from '../contract/description-schema.ts';
 import type { ApiTransport, ApiTransportRequest } from './api-transport.ts';
-import { type Controller, controller, type Reconcile } from './controller.ts';
+import { type Context, type Controller, controller, type Reconcile } from './controller.ts';
 import { DeadlineError, RetryAfterError, TerminalError } from './errors.ts';
 import { createFunctionApp, type FunctionAppOptions } from './function-app.ts';
 import { and, annotationChanged, cel, generationChanged, labelChanged, labelsMatch, not, or } from './source.ts';
@@ -62,6 +62,8 @@ function trigger(rest: Partial<Trigger> = {}): Trigger {
 }
 
 interface Sending {
+  /** Default: one of its own. */
+  readonly id?: string;
   readonly method?: 'GET' | 'POST';
   readonly secrets?: readonly string[];
   readonly nowMs?: number;
@@ -73,7 +75,7 @@ async function send(app: App, body: unknown, sending: Sending = {}): Promise<Res
   const { method = 'POST', secrets = [secret], nowMs = Date.now(), headers = {}, signal } = sending;
   const text = typeof body === 'string' ? body : JSON.stringify(body);
   const keys = await Promise.all(secrets.map(importSecret));
-  const signed = await sign(keys, { id: 'msg', nowMs, body: text });
+  const signed = await sign(keys, { id: sending.id ?? crypto.randomUUID(), nowMs, body: text });
   return app.request('/', {
     method,
     headers: { ...signed, ...headers },
@@ -99,7 +101,7 @@ describe('a function app refuses', () => {
     ['no signature', { headers: { 'webhook-signature': '' } }],
     ['a signature of something else', { headers: { 'webhook-id': 'other' } }],
     ['an old message', { nowMs: Date.now() - 302_000 }],
-    ['a message from the future', { nowMs: Date.now() + 302_000 }],
+    ['a message from the future', { nowMs: Date.now() + 400_000 }],
   ])('with 401 %s, POST or GET', async (_what, sending) => {
     const app = appOf(never);
     for (const method of ['POST', 'GET'] as const) {
@@ -375,6 +377,45 @@ describe('a run that goes on', () => {
   });
 });
 
+describe('a trigger that comes again', () => {
+  it('is not run a second time: 409', async () => {
+    let runs = 0;
+    const app = appOf(async () => void (runs += 1));
+    const body = trigger();
+    expect((await send(app, body, { id: 'once' })).status).toBe(200);
+    const again = await send(app, body, { id: 'once' });
+    expect(again.status).toBe(409);
+    expect(again.headers.has(LEVELHOOK_HEADER)).toBe(true);
+    expect((await send(app, body, { id: 'twice' })).status).toBe(200);
+    expect(runs).toBe(2);
+  });
+
+  it('is not run beside the first, which is under way', async () => {
+    let runs = 0;
+    const app = appOf(async () => {
+      runs += 1;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    });
+    const answers = await Promise.all([1, 2, 3].map(() => send(app, trigger(), { id: 'once' })));
+    expect(answers.map(({ status }) => status)).toEqual([200, 409, 409]);
+    expect(runs).toBe(1);
+  });
+
+  it('is not run after its deadline either, when it is no longer remembered', async () => {
+    const app = appOf(() => {
+      throw new Error('nothing may run');
+    });
+    const late = trigger({ deadline: new Date(Date.now() - 1).toISOString() });
+    expect((await send(app, late)).status).toBe(409);
+  });
+
+  it('but may be asked what it is as often as one likes', async () => {
+    const app = appOf(async () => {});
+    for (const method of ['GET', 'GET'] as const)
+      expect((await send(app, '', { id: 'same', method })).status).toBe(200);
+  });
+});
+
 describe('a write without an acknowledgement', () => {
   const create: Reconcile = async (_request, { api }) => {
     await api.create(pods, { metadata: { name: 'x' } }).catch(() => {});
@@ -511,8 +552,8 @@ describe('the end of a run', () => {
       id = reconcileId;
       throw new Error('on purpose');
     });
-    expect(id).toBe('msg');
-    expect(lines).toMatchObject([{ msg: 'reconcile failed', controller: 'web', reconcileID: 'msg' }]);
+    expect(id).toMatch(/^[0-9a-f-]{36}$/);
+    expect(lines).toMatchObject([{ msg: 'reconcile failed', controller: 'web', reconcileID: id }]);
   });
 });
 
@@ -539,9 +580,9 @@ describe('the deadline of a run', () => {
 
   it.each<[string, Partial<Trigger>]>([
     ['the time left', { remainingSeconds: 0.05 }],
-    ['the absolute time', { deadline: new Date(Date.now() + 50).toISOString() }],
+    ['the absolute time', { deadline: new Date(Date.now() + 1000).toISOString() }],
   ])('is %s when that comes first: the signal is aborted, and nothing more is sent', async (_which, given) => {
-    const fresh = given.deadline ? { deadline: new Date(Date.now() + 50).toISOString() } : given;
+    const fresh = given.deadline ? { deadline: new Date(Date.now() + 1000).toISOString() } : given;
     const result = await resultOf(async (_request, { api, signal }) => {
       await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
       await api.create(pods, { metadata: { name: 'late' } });
@@ -560,6 +601,31 @@ describe('the deadline of a run', () => {
     );
     expect(error).toBeInstanceOf(DeadlineError);
     expect(sent).toEqual([]);
+  });
+
+  it.each<[string, number]>([
+    ['back', -5 * 3_600_000],
+    ['ahead', 5 * 3_600_000],
+  ])('does not move when the clock of the function is set %s during the run', async (_which, byMs) => {
+    answer = () => ({ status: 201, body: JSON.stringify({ metadata: {} }) });
+    const outcomes: string[] = [];
+    const attempt = async (api: Context['api'], name: string): Promise<void> => {
+      const end = await api.create(pods, { metadata: { name } }).then(
+        () => 'sent',
+        (error: unknown) => (error instanceof DeadlineError ? 'refused' : String(error)),
+      );
+      outcomes.push(`${name} ${end}`);
+    };
+    await resultOf(
+      async (_request, { api, signal }) => {
+        vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + byMs });
+        await attempt(api, 'in-time');
+        await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+        await attempt(api, 'late');
+      },
+      { remainingSeconds: 0.3 },
+    ).finally(() => vi.useRealTimers());
+    expect(outcomes).toEqual(['in-time sent', 'late refused']);
   });
 
   it('also comes when the caller hangs up', async () => {

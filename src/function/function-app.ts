@@ -1,7 +1,7 @@
 import type { Context as HonoContext, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { Hono as TinyHono } from 'hono/tiny';
-import { type Logger, messageOf, UserError } from '../core/index.ts';
+import { type Logger, messageOf, systemClock, UserError } from '../core/index.ts';
 import {
   CONTRACT_VERSION,
   ContractError,
@@ -21,6 +21,7 @@ import { consoleLogger } from './console-logger.ts';
 import type { Controller } from './controller.ts';
 import { httpCache } from './http-reader.ts';
 import { runTrigger } from './runtime.ts';
+import { SeenTriggers } from './seen-triggers.ts';
 import { describeSource } from './source.ts';
 
 export interface FunctionAppOptions {
@@ -47,19 +48,20 @@ const HEADERS = { [LEVELHOOK_HEADER]: CONTRACT_VERSION };
 
 /**
  * The HTTP handler of one controller: `POST /` runs a trigger, `GET /` describes the controller. Both must be signed;
- * nothing is parsed before the signature of the raw body is found right, and there is no option to skip that.
+ * nothing is parsed before the signature of the raw body is found right, and there is no option to skip that. A trigger that
+ * comes a second time in the same process, or after its deadline, is answered with 409 and not run.
  * @throws UserError when a secret of the list is malformed, or there is none.
  */
 export function createFunctionApp(controller: Controller, options: FunctionAppOptions): Hono {
   const { logger = consoleLogger, now = Date.now, cache = httpCache() } = options;
   const log = logger.child({ controller: controller.name });
   if (typeof options.secrets !== 'function') checkSecrets(options.secrets);
+  const seen = new SeenTriggers();
   const keys = onceResolved(() => readKeys(options.secrets));
   // Two routes: the routers for many are 5 KB of every function's cold start.
   const app: Hono = new TinyHono();
 
-  const tooLarge = (context: HonoContext): Response =>
-    context.json({ error: 'the body is larger than 4 MiB' }, 413, HEADERS);
+  const tooLarge = (context: HonoContext): Response => refuse(context, 413, 'the body is larger than 4 MiB');
   app.use('/', bodyLimit({ maxSize: MAX_BODY_BYTES, onError: tooLarge }));
   app.use('/', async (context, next) => {
     try {
@@ -67,7 +69,7 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
     } catch (error) {
       if (!(error instanceof SignatureError)) throw error;
       log.warn({ reason: error.message }, 'a request was refused');
-      return context.json({ error: error.message }, 401, HEADERS);
+      return refuse(context, 401, error.message);
     }
     await next();
   });
@@ -81,13 +83,25 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
     if (trigger.controller !== controller.name) {
       throw new ContractError(`the trigger is for ${trigger.controller}, and this is ${controller.name}`);
     }
+    const id = context.req.header('webhook-id') ?? '';
+    const leftMs = Date.parse(trigger.deadline) - now();
+    if (leftMs <= 0) return refuse(context, 409, 'the deadline of the trigger has passed');
+    const known = seen.add(id, leftMs, systemClock.now());
+    if (known === 'seen') {
+      log.warn({ reconcileID: id }, 'a trigger came a second time, and was not run again');
+      return refuse(context, 409, 'the trigger has been here already');
+    }
+    if (known === 'full') {
+      context.header('retry-after', '1');
+      return refuse(context, 503, 'too many triggers: none of them could be told from a repeated one');
+    }
     const results = await runTrigger(controller, trigger, {
       cache: (signal) => cache(trigger.cache, { signal }),
       api: options.api,
       log,
-      reconcileId: context.req.header('webhook-id') ?? '',
+      reconcileId: id,
       hangUp: context.req.raw.signal,
-      now,
+      wallNow: now,
     });
     const body: OutcomeBody = { version: CONTRACT_VERSION, results };
     const goesOn = results.some(({ status }) => status === 'accepted');
@@ -96,11 +110,17 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
 
   app.onError((error, context) => {
     if (error instanceof ContractError) return context.json({ error: error.message }, 400, HEADERS);
+    // Its body did not come: the client has hung up, or was too slow, and no answer reaches it.
+    if (context.req.raw.signal.aborted) return refuse(context, 408, 'the request did not come whole');
     log.error({ error: messageOf(error) }, 'a request failed');
     // Whoever asked may not have signed: the reason is for the log.
     return context.json({ error: 'internal error' }, 500, HEADERS);
   });
   return app;
+}
+
+function refuse(context: HonoContext, status: 401 | 408 | 409 | 413 | 503, error: string): Response {
+  return context.json({ error }, status, HEADERS);
 }
 
 function describe(controller: Controller): Description {

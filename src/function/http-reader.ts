@@ -123,11 +123,11 @@ export class HttpReader implements CacheReader {
     return { items, version, keptOut };
   }
 
-  /** Waits while the gateway asks for patience: a cache that is being filled, or too many requests. */
+  /** Waits while the gateway asks for patience: a cache that is being filled or checked, or too many requests. */
   async #ask(resource: Resource, path: string): Promise<unknown> {
     const { syncWaitMs = SYNC_WAIT_MS, signal = new AbortController().signal, fetch: send = fetch } = this.#options;
     const { url, token } = addressOf(this.#location, isSealed(this.#location, resource));
-    const until = Date.now() + syncWaitMs;
+    const until = systemClock.now() + syncWaitMs;
     for (;;) {
       const response = await send(url + path, {
         headers: { accept: 'application/json', authorization: `Bearer ${token}` },
@@ -139,9 +139,11 @@ export class HttpReader implements CacheReader {
       const body = await response.text();
       if (response.status === 400) throw new SelectorError(statusFrom(body, 400).message);
       const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'), Date.now());
-      if (response.status !== 429 || retryAfterMs === undefined || Date.now() + retryAfterMs > until) {
-        const error = new ApiError(statusFrom(body, response.status), retryAfterMs);
-        if (response.status !== 429) throw error;
+      const error = new ApiError(statusFrom(body, response.status), retryAfterMs);
+      // The gateway's own 503: it checks what it has in Redis. A proxy's names no reason, and says that there is no gateway.
+      const asksForPatience = error.code === 429 || (error.code === 503 && error.reason === 'ServiceUnavailable');
+      if (!asksForPatience || retryAfterMs === undefined || systemClock.now() + retryAfterMs > until) {
+        if (error.code !== 429) throw error;
         throw new Error(`the cache of ${formatKind(resource)} cannot be read now`, { cause: error });
       }
       await systemClock.sleep(retryAfterMs, signal);

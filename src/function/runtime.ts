@@ -1,4 +1,4 @@
-import { formatObjectKey, type Logger, messageOf } from '../core/index.ts';
+import { formatObjectKey, type Logger, messageOf, systemClock } from '../core/index.ts';
 import type { RequestResult, Trigger, TriggerRequest } from '../contract/index.ts';
 import type { ApiTransport } from './api-transport.ts';
 import { ApiWriter } from './api-writer.ts';
@@ -16,7 +16,8 @@ export interface RunOptions {
   readonly reconcileId: string;
   /** Aborted when the caller hangs up. */
   readonly hangUp: AbortSignal;
-  readonly now: () => number;
+  /** What the deadline of a trigger is compared with when it arrives. */
+  readonly wallNow: () => number;
 }
 
 /** Runs the requests of one trigger, all at the same time, until its deadline. One result each; never rejects. */
@@ -25,9 +26,11 @@ export async function runTrigger(
   trigger: Trigger,
   options: RunOptions,
 ): Promise<RequestResult[]> {
-  const now = options.now();
-  // The earlier of the two: this machine's clock and the gateway's may differ.
-  const triggerMs = Math.min(Date.parse(trigger.deadline), now + trigger.remainingSeconds * 1000);
+  // The earlier of the two: this machine's clock and the gateway's may differ. From here on it is a duration, on a clock that
+  // nothing sets: no write leaves after it, whatever becomes of the machine's clock.
+  const remainingMs = Math.min(Date.parse(trigger.deadline) - options.wallNow(), trigger.remainingSeconds * 1000);
+  const now = systemClock.now();
+  const triggerMs = now + remainingMs;
   const isBatch = trigger.requests.length > 1;
   // A run that does not end must not take the others' results with it: the answer leaves before the deadline.
   const deadlineMs = isBatch ? triggerMs - Math.min(ANSWER_MS, (triggerMs - now) / 10) : triggerMs;
@@ -61,8 +64,8 @@ async function runRequest(
   request: TriggerRequest,
   options: Omit<RunOptions, 'cache'> & { cache: CacheReader; signal: AbortSignal; deadlineMs: number },
 ): Promise<RequestResult> {
-  const { signal, deadlineMs, now } = options;
-  const api = new ApiWriter(options.api, { signal, deadlineMs, now });
+  const { signal, deadlineMs } = options;
+  const api = new ApiWriter(options.api, { signal, deadlineMs });
   const { namespace, name, run } = request;
   const key = namespace === undefined ? { name } : { namespace, name };
   const handle = callback && { ...callback, controller: controller.name, ...key, run };
@@ -104,7 +107,8 @@ async function resultOf(
     }
     return { status: 'done', writes: api.writes, ...(seconds === undefined ? {} : { requeueAfterSeconds: seconds }) };
   } catch (error) {
-    const message = messageOf(error);
+    // More than the gateway keeps; an answer of over 1 MiB would be none.
+    const message = messageOf(error).slice(0, 4096);
     const status = error instanceof TerminalError ? 'terminal' : 'error';
     log.error({ error: message, ...(status === 'error' ? { stack: stackOf(error) } : {}) }, 'reconcile failed');
     const retry =

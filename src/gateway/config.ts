@@ -70,6 +70,13 @@ const schema = z.object({
     .default([]),
   /** Where the gateway's own server listens. The dashboard is served on loopback only. */
   LEVELHOOK_HOST: z.string().default('127.0.0.1'),
+  /**
+   * Names under which the gateway may be asked, separated by spaces or commas, beside those that no page elsewhere can have: IP addresses and
+   * names of the cluster (`levelhook`, `levelhook.tools.svc`); on loopback, names of loopback alone. Default: that of LEVELHOOK_CACHE_URL.
+   */
+  LEVELHOOK_ALLOWED_HOSTS: words
+    .pipe(z.array(z.string().regex(/^[A-Za-z0-9.-]+$/, 'must hold host names, without ports')))
+    .default([]),
   LEVELHOOK_PORT: z.coerce.number('must be a port number').int().min(0).max(65_535).default(8787),
   LEVELHOOK_LOG_LEVEL: z.enum(LOG_LEVELS).default('info'),
   /** A log line at info for each trigger; otherwise at debug. Failures are always warnings. */
@@ -156,6 +163,8 @@ export interface GatewayConfig {
   readonly maxFunctionsPerNamespace: number;
   readonly apiTokens: readonly string[];
   readonly host: string;
+  /** See `server/host-check`. */
+  readonly allowedHosts: readonly string[];
   readonly port: number;
   readonly logLevel: (typeof LOG_LEVELS)[number];
   readonly logTriggers: boolean;
@@ -213,6 +222,10 @@ export function readConfig(
     maxFunctionsPerNamespace: value.LEVELHOOK_MAX_FUNCTIONS_PER_NAMESPACE,
     apiTokens: value.LEVELHOOK_API_TOKENS,
     host: value.LEVELHOOK_HOST,
+    allowedHosts: [
+      ...value.LEVELHOOK_ALLOWED_HOSTS,
+      ...(value.LEVELHOOK_CACHE_URL === undefined ? [] : [new URL(value.LEVELHOOK_CACHE_URL).hostname]),
+    ],
     port: value.LEVELHOOK_PORT,
     logLevel: value.LEVELHOOK_LOG_LEVEL,
     logTriggers: value.LEVELHOOK_LOG_TRIGGERS,

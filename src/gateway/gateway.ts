@@ -1,13 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import {
-  type Checkpoint,
-  type Clock,
-  type Logger,
-  messageOf,
-  noCheckpoint,
-  systemClock,
-  UserError,
-} from '../core/index.ts';
+import { type Checkpoint, type Logger, messageOf, noCheckpoint, systemClock, UserError } from '../core/index.ts';
 import { gatewayKeys, isLoopback } from '../contract/index.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
@@ -33,6 +25,7 @@ import { readCertificates } from './dispatch/certificates.ts';
 import { checkFunctionUrls } from './dispatch/endpoint-rules.ts';
 import { readSigningKeys } from './dispatch/signing-keys.ts';
 import { TokenKeys } from './dispatch/token-keys.ts';
+import { GatewayClock } from './manager/gateway-clock.ts';
 import type { HealthCheck } from './manager/health.ts';
 import { forgetController, removeLeftovers } from './manager/leftovers.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
@@ -71,7 +64,7 @@ export interface GatewayOptions {
 export class Gateway {
   readonly #config: GatewayConfig;
   readonly #options: Required<GatewayOptions>;
-  readonly #clock: Clock = systemClock;
+  readonly #clock = new GatewayClock();
   readonly #logger: Logger;
   readonly #metrics = new PrometheusMetrics();
   readonly #lifecycle: Lifecycle;
@@ -91,6 +84,8 @@ export class Gateway {
     this.#lifecycle = new Lifecycle(this.#clock, logger);
     this.#server = new AdminServer({
       host: config.host,
+      allowedHosts: config.allowedHosts,
+      logger,
       port: config.port,
       live: new Map([['ping', () => undefined]]),
       ready: this.#readyChecks(),
@@ -102,7 +97,8 @@ export class Gateway {
         tokens: config.apiTokens,
         controller: (name) => this.#parts?.controllers.get(name),
         healthy: () => this.#parts?.recovery.healthy ?? false,
-        clock: this.#clock,
+        // Not the gateway's: that is set once the time of the gateways before is known, which this limit must not notice.
+        clock: systemClock,
         logger,
       }),
       queues: () => this.#askableQueues(),
@@ -166,7 +162,7 @@ export class Gateway {
 
     const credentials = await loadCredentials(config.kubeconfig);
     this.#lifecycle.started('apiserver', () => credentials.close());
-    const flowControl = new FlowControl({ ...config.apiserverLimits, clock: this.#clock });
+    const flowControl = new FlowControl(config.apiserverLimits);
     const client = new ApiClient(credentials, this.#metrics, flowControl);
     const clusterId = config.clusterId ?? (await identify(client));
     signal.throwIfAborted();
@@ -178,8 +174,12 @@ export class Gateway {
     const { checkpoint } = this.#options;
     const { keyPrefix } = config;
     const { registry: registryKey, views: viewsKey, tokenKeys: hash } = gatewayKeys({ keyPrefix, clusterId });
+    // Before anything is timed that outlives this process.
+    await this.#clock.continueFrom(redis, registryKey, this.#logger);
+    const keeping = this.#clock.keep(redis, registryKey, this.#logger, signal);
+    this.#lifecycle.started('clock', () => keeping);
     const shared = { redis, clock: this.#clock, logger: this.#logger, metrics: this.#metrics, checkpoint };
-    const place = { redis, keyPrefix, clusterId, registryKey };
+    const place = { redis, keyPrefix, clusterId, registryKey, viewsKey, clock: this.#clock };
     const informers = new Informers({
       ...shared,
       client,
@@ -232,7 +232,11 @@ export class Gateway {
       onStopped: ({ name }) => this.#dashboard.remove(name),
       check: () => recovery.check(signal),
       waitsFor: (controller) => recovery.waitsFor(controller),
-      forget: (id) => forgetController(place, id),
+      forget: async (id) => {
+        await forgetController(place, id);
+        await this.#metrics.forget({ controller: id });
+        await this.#metrics.forget({ name: id });
+      },
       drainMs: config.drainMs,
       ending: signal,
       logger: this.#logger,
@@ -304,8 +308,8 @@ export class Gateway {
     this.#lifecycle.started('recovery', () => checking);
     const watching = progress.run(signal);
     this.#lifecycle.started('progress', () => watching);
-    const keeping = readerUsers?.run(signal);
-    this.#lifecycle.started('redis users', async () => keeping);
+    const updating = readerUsers?.run(signal);
+    this.#lifecycle.started('redis users', async () => updating);
     this.#lifecycle.started('controllers', () => controllers.stopAll());
     declared?.start(signal);
     this.#lifecycle.started('reconcilefunctions', async () => declared?.stopped());
@@ -387,6 +391,8 @@ export class Gateway {
   async #renderMetrics(): Promise<string> {
     for (const [name, queue] of this.#askableQueues() ?? []) {
       const [{ waiting, running }, oldestMs = 0] = await Promise.all([queue.counts(), queue.oldestDueMs()]);
+      // Removed meanwhile, and its series with it.
+      if (!this.#parts?.controllers.woken().has(name)) continue;
       this.#metrics.set('workqueue_depth', { name }, waiting);
       this.#metrics.set('levelhook_queue_oldest_due_seconds', { name }, oldestMs / 1000);
       this.#metrics.set('controller_runtime_active_workers', { controller: name }, running);

@@ -79,6 +79,35 @@ describe('HttpReader', () => {
     elsewhere.close();
   });
 
+  const status = (code: number, reason: string): Response =>
+    Response.json({ kind: 'Status', code, reason }, { status: code, headers: { 'retry-after': '0' } });
+
+  it.each<[string, () => Response]>([
+    ['is checked after a loss', () => status(503, 'ServiceUnavailable')],
+    ['is asked too often', () => status(429, 'TooManyRequests')],
+  ])('waits while the cache %s, for its time', async (_what, answer) => {
+    const location = { views, url: 'https://g/cache', token: 't' };
+    let left = 3;
+    const later: typeof fetch = async () =>
+      (left -= 1) >= 0 ? answer() : Response.json({ metadata: { resourceVersion: '5' }, items: [] });
+    await expect(new HttpReader(location, { fetch: later }).list(pods)).resolves.toMatchObject({ version: '5' });
+    let asked = 0;
+    const never: typeof fetch = async () => ((asked += 1), answer());
+    await expect(new HttpReader(location, { fetch: never, syncWaitMs: 50 }).list(pods)).rejects.toThrow();
+    expect(asked).toBeGreaterThan(1);
+  });
+
+  it("does not wait for a gateway that is not there: a proxy's 503", async () => {
+    const location = { views, url: 'https://g/cache', token: 't' };
+    let asked = 0;
+    const proxy: typeof fetch = async () => {
+      asked += 1;
+      return new Response('<html>', { status: 503, headers: { 'retry-after': '0' } });
+    };
+    await expect(new HttpReader(location, { fetch: proxy }).list(pods)).rejects.toMatchObject({ code: 503 });
+    expect(asked).toBe(1);
+  });
+
   it('begins a list anew that cannot be continued, a few times', async () => {
     const answers = (expiries: number): typeof fetch => {
       let left = expiries;

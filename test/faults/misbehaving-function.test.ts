@@ -95,6 +95,15 @@ const unruly: readonly { name: string; behaviour: Behaviour; reason: string; err
     error: /larger than 1 MiB/,
   },
   {
+    name: 'long-message',
+    behaviour: (response) =>
+      response.end(
+        JSON.stringify({ version: 'v1', results: [{ status: 'unknown', message: `a\n${'x'.repeat(600_000)}` }] }),
+      ),
+    reason: 'write',
+    error: /^a x{1000,1021}…$/,
+  },
+  {
     name: 'endless',
     behaviour: (response) =>
       Readable.from(endless())
@@ -220,6 +229,8 @@ describe('a function that does not answer as it should', () => {
       expect(counted, reason).toBeGreaterThanOrEqual(4 * each.length);
     }
 
+    // However much a function says, a line of the log stays one.
+    for (const line of gateway.process.lines) expect(JSON.stringify(line).length).toBeLessThan(8192);
     for (const { name } of unruly) fn.behave(name, done);
     for (const { name } of unruly) await untilDone(name);
     for (const { name } of unruly) await expectForgotten(name);

@@ -27,6 +27,8 @@ export class RawFunction {
   readonly arrivals: Arrival[] = [];
   /** How triggers end of which `behave` says nothing. */
   otherwise: Behaviour = done;
+  /** Given all triggers, when it is set, instead of what is said for their objects. */
+  onTrigger: ((trigger: Trigger, response: ServerResponse) => void) | undefined;
   readonly #description: Description;
   readonly #behaviour = new Map<string, Behaviour>();
   readonly #server: Server;
@@ -69,9 +71,10 @@ export class RawFunction {
       response.end(JSON.stringify(this.#description));
       return;
     }
-    const name = (JSON.parse(body) as Trigger).requests[0]?.name ?? '';
-    const attempt = (JSON.parse(body) as Trigger).requests[0]?.attempt ?? 0;
+    const trigger = JSON.parse(body) as Trigger;
+    const { name = '', attempt = 0 } = trigger.requests[0] ?? {};
     this.arrivals.push({ key: name, attempt });
+    if (this.onTrigger) return this.onTrigger(trigger, response);
     (this.#behaviour.get(name) ?? this.otherwise)(response, request);
   }
 }

@@ -27,12 +27,14 @@ export interface RecorderOptions {
   readonly timeoutSeconds?: number;
   /** How far its clock goes wrong. Default 0. */
   readonly clockOffsetSeconds?: number;
+  /** More of its environment. */
+  readonly variables?: Readonly<Record<string, string>>;
 }
 
 /** The recorder function as a process of its own. */
 export async function startRecorder(
   setting: Setting,
-  { namespace, port = 0, delayMs = 0, timeoutSeconds = 4, clockOffsetSeconds = 0 }: RecorderOptions,
+  { namespace, port = 0, delayMs = 0, timeoutSeconds = 4, clockOffsetSeconds = 0, variables = {} }: RecorderOptions,
 ): Promise<{ process: TestProcess; url: string }> {
   const process = new TestProcess('test/harness/recorder-function.ts', [], {
     LEVELHOOK_SIGNING_SECRETS: setting.secret,
@@ -44,6 +46,7 @@ export async function startRecorder(
     RECORDER_DELAY_MS: String(delayMs),
     RECORDER_TIMEOUT_SECONDS: String(timeoutSeconds),
     RECORDER_CLOCK_OFFSET_SECONDS: String(clockOffsetSeconds),
+    ...variables,
   });
   const line = await process.line(({ msg }) => msg === 'listening');
   return { process, url: String(line['url']) };

@@ -5,7 +5,11 @@ export class ShiftedClock implements Clock {
   #shiftMs = 0;
 
   now(): number {
-    return Date.now() + this.#shiftMs;
+    return systemClock.now() + this.#shiftMs;
+  }
+
+  wallNow(): number {
+    return this.now();
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
@@ -23,6 +27,10 @@ export class InstantClock implements Clock {
   #now = Date.UTC(2026, 0, 1);
 
   now(): number {
+    return this.#now;
+  }
+
+  wallNow(): number {
     return this.#now;
   }
 
@@ -44,6 +52,10 @@ export class VirtualClock implements Clock {
   readonly #sleepers = new Set<{ readonly atMs: number; readonly wake: () => void }>();
 
   now(): number {
+    return this.#now;
+  }
+
+  wallNow(): number {
     return this.#now;
   }
 

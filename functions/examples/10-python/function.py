@@ -11,6 +11,7 @@ import json
 import os
 import ssl
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -23,6 +24,7 @@ CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap"}
 DESCRIPTION = {"version": VERSION, "name": NAME, "for": CONFIG_MAP, "owns": [CONFIG_MAP], "timeoutSeconds": 10}
 TOLERANCE_SECONDS = 300
 MAX_BODY_BYTES = 4 * 1024 * 1024
+MAX_SEEN = 100_000
 
 
 class Refused(Exception):
@@ -80,7 +82,7 @@ def verify(keys, headers, body):
 
 
 class Api:
-    """Reads and writes of one run, until its deadline. Remembers every write that was acknowledged."""
+    """Reads and writes of one run, until its deadline by time.monotonic(). Remembers every write that was acknowledged."""
 
     def __init__(self, server, context, token_file, deadline):
         self.server, self.context, self.token_file, self.deadline = server, context, token_file, deadline
@@ -101,7 +103,7 @@ class Api:
         self.writes.append({"apiVersion": written["apiVersion"], "kind": written["kind"], **names})
 
     def _send(self, method, path, body=None, content_type=None):
-        left = self.deadline - time.time()
+        left = self.deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("the run is over: nothing more may be sent")
         with open(self.token_file, encoding="ascii") as file:  # rotated, so read each time
@@ -162,7 +164,25 @@ def run(request, api):
         return {"status": "error", "message": str(error), "writes": api.writes}
 
 
-def handle_trigger(body, connect):
+class SeenTriggers:
+    """The ids of triggers until their deadlines: a copy must not run beside the first one. In this process only."""
+
+    def __init__(self):
+        self.until, self.lock = {}, threading.Lock()
+
+    def add(self, message_id, seconds):
+        now = time.monotonic()
+        with self.lock:
+            if self.until.get(message_id, 0) > now:
+                raise Refused(409, "the trigger has been here already")
+            if len(self.until) >= MAX_SEEN:
+                self.until = {known: until for known, until in self.until.items() if until > now}
+            if len(self.until) >= MAX_SEEN:
+                raise Refused(503, "too many triggers: none of them could be told from a repeated one")
+            self.until[message_id] = now + min(seconds, 2 * TOLERANCE_SECONDS)
+
+
+def handle_trigger(body, message_id, seen, connect):
     trigger = json.loads(body)
     if trigger.get("version") != VERSION:
         raise Refused(400, f"the trigger speaks contract {trigger.get('version')}, this function {VERSION}")
@@ -170,7 +190,12 @@ def handle_trigger(body, connect):
         raise Refused(400, f"the trigger is for {trigger.get('controller')}, and this is {NAME}")
     # The earlier of the two: this machine's clock and the gateway's may differ.
     absolute = datetime.fromisoformat(trigger["deadline"].replace("Z", "+00:00")).timestamp()
-    deadline = min(absolute, time.time() + trigger["remainingSeconds"])
+    seconds = absolute - time.time()
+    if seconds <= 0:
+        raise Refused(409, "the deadline of the trigger has passed")
+    seen.add(message_id, seconds)
+    # From here on a duration: nothing sets this clock.
+    deadline = time.monotonic() + min(seconds, trigger["remainingSeconds"])
     return {"version": VERSION, "results": [run(request, connect(deadline)) for request in trigger["requests"]]}
 
 
@@ -178,6 +203,8 @@ def handle_trigger(body, connect):
 
 
 def handler(keys, connect):
+    seen = SeenTriggers()
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         # Idle connections are closed by the gateway, which keeps them for 30 s, and never under its hands.
@@ -187,7 +214,7 @@ def handler(keys, connect):
             self.answer(lambda body: DESCRIPTION)
 
         def do_POST(self):
-            self.answer(lambda body: handle_trigger(body, connect))
+            self.answer(lambda body: handle_trigger(body, self.headers["webhook-id"], seen, connect))
 
         def answer(self, act):
             try:

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { messageOf } from '../../core/index.ts';
+import { messageOf, systemClock } from '../../core/index.ts';
 import { importSecret } from '../../contract/index.ts';
 import { readerPassword } from '../../contract/node/reader-user.ts';
 import { SYNC_WAIT_MS } from '../cache-reader.ts';
@@ -42,10 +42,10 @@ export class ReaderConnection {
       throw error;
     });
     if (!isUser) return redis;
-    const until = Date.now() + SYNC_WAIT_MS;
+    const until = systemClock.now() + SYNC_WAIT_MS;
     while (redis.status !== 'ready') {
       signal.throwIfAborted();
-      if (Date.now() >= until) throw new Error(`Redis cannot be read as the user ${redisUser} (${lastError()})`);
+      if (systemClock.now() >= until) throw new Error(`Redis cannot be read as the user ${redisUser} (${lastError()})`);
       await sleep(POLL_MS);
     }
     return redis;

@@ -8,6 +8,7 @@ import {
   parseFieldSelector,
   requirementsOf,
   type Resource,
+  systemClock,
 } from '../../core/index.ts';
 import { type CacheLocation, checkFields, type Selection } from '../../contract/index.ts';
 import { type ReadableState, ViewReader } from '../../contract/node/view-reader.ts';
@@ -109,13 +110,13 @@ export class RedisReader implements CacheReader {
 
   async #synced(resource: Resource, view: ViewReader, selection: Selection = {}): Promise<ReadableState> {
     const { syncWaitMs = SYNC_WAIT_MS, signal } = this.#options;
-    const until = Date.now() + syncWaitMs;
+    const until = systemClock.now() + syncWaitMs;
     for (;;) {
       const state = await view.state(selection);
       if (state) return state;
       signal?.throwIfAborted();
-      if (Date.now() >= until) throw new Error(`the cache of ${formatKind(resource)} is not complete yet`);
-      await sleep(Math.min(POLL_MS, Math.max(1, until - Date.now())));
+      if (systemClock.now() >= until) throw new Error(`the cache of ${formatKind(resource)} is not complete yet`);
+      await sleep(Math.min(POLL_MS, Math.max(1, until - systemClock.now())));
     }
   }
 }

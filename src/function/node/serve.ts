@@ -29,7 +29,7 @@ export async function serveFunction(
 ): Promise<void> {
   try {
     const app = createApp(environment);
-    const server = createAdaptorServer({ fetch: app.fetch }) as Server;
+    const server = createAdaptorServer({ fetch: app.fetch, serverOptions: RECEIVE }) as Server;
     server.keepAliveTimeout = KEEP_ALIVE_MS;
     const url = await listen(server, environment['HOST'] || '127.0.0.1', readPort(environment['PORT']));
     process.stdout.write(`${JSON.stringify({ msg: 'listening', url })}\n`);
@@ -50,6 +50,12 @@ export async function serveFunction(
  * a request as soon as one of the two processes stands still for two seconds.
  */
 const KEEP_ALIVE_MS = 75_000;
+
+/**
+ * A request comes whole within ten seconds, or its connection is closed: node waits five minutes. How long the run takes is not
+ * meant.
+ */
+const RECEIVE = { requestTimeout: 10_000, headersTimeout: 10_000, connectionsCheckingInterval: 2000 };
 
 /** The value of a variable that a function cannot do without. */
 export function requiredVariable(environment: Environment, name: string): string {

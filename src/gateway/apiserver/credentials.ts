@@ -1,7 +1,7 @@
 import { access } from 'node:fs/promises';
 import { KubeConfig } from '@kubernetes/client-node';
 import { Agent, type Dispatcher, ProxyAgent } from 'undici';
-import { messageOf, UserError } from '../../core/index.ts';
+import { messageOf, systemClock, UserError } from '../../core/index.ts';
 
 /** What one request needs: where to, over which connections, and the headers that say who asks. */
 export interface Access {
@@ -19,7 +19,7 @@ export class Credentials {
   readonly server: string;
   readonly #config: KubeConfig;
   #access: Access | undefined;
-  #readAt = 0;
+  #readAt = -Infinity;
   #tls = '';
 
   constructor(config: KubeConfig) {
@@ -30,13 +30,13 @@ export class Credentials {
   }
 
   async access(): Promise<Access> {
-    if (!this.#access || Date.now() - this.#readAt > 60_000) this.#access = await this.#read();
+    if (!this.#access || systemClock.now() - this.#readAt > 60_000) this.#access = await this.#read();
     return this.#access;
   }
 
   /** Forget what was read: the next request asks KubeConfig again. Called after a 401. */
   refresh(): void {
-    this.#readAt = 0;
+    this.#readAt = -Infinity;
   }
 
   async close(): Promise<void> {
@@ -47,7 +47,7 @@ export class Credentials {
   async #read(): Promise<Access> {
     const options: TlsAndHeaders = {};
     await this.#config.applyToHTTPSOptions(options as Parameters<KubeConfig['applyToHTTPSOptions']>[0]);
-    this.#readAt = Date.now();
+    this.#readAt = systemClock.now();
     const { ca, cert, key, servername, rejectUnauthorized } = options;
     const connect = withoutUndefined({ ca, cert, key, servername, rejectUnauthorized });
     const proxy = this.#config.getCurrentCluster()?.proxyUrl;

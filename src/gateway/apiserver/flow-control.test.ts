@@ -12,6 +12,10 @@ class StillClock implements Clock {
     return this.nowMs;
   }
 
+  wallNow(): number {
+    return this.nowMs;
+  }
+
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const sleeper = { atMs: this.nowMs + ms, wake: resolve };

@@ -86,10 +86,13 @@ export class Informers {
   }
 
   async #leave(starting: Promise<Informer[]>): Promise<void> {
+    const { metrics } = this.#options;
     for (const informer of await starting.catch(() => [])) {
       await informer.stop();
       this.#running.delete(informer);
       await this.#removeView(informer.view.location.prefix);
+      await metrics.forget({ resource: informer.name });
+      await metrics.forget({ resource: formatKind(informer.view.resource) });
     }
   }
 

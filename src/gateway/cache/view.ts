@@ -79,6 +79,11 @@ function wakeupOf(entry: { controller: string; key: string; lookup: string; text
   }
 }
 
+/** The field of a view's HASH that counts how often a user was not there to hear of changes. */
+export function missedField(user: string): string {
+  return `missed:${user}`;
+}
+
 /** One resource's part of the cache in Redis: reads and the writes of its one writer. All keys share a hash tag. */
 export class View {
   readonly resource: Resource;
@@ -187,12 +192,12 @@ export class View {
 
   /** How often `user` was not there to hear of changes, after it had been. */
   async missedBy(user: string): Promise<string> {
-    return (await this.#redis.hget(this.#keys.view, `missed:${user}`)) ?? '';
+    return (await this.#redis.hget(this.#keys.view, missedField(user))) ?? '';
   }
 
   /** @throws ForeignTermError */
   async noteMissed(user: string): Promise<void> {
-    const answer = await this.#write([this.#keys.view], [this.#term, `missed:${user}`]);
+    const answer = await this.#write([this.#keys.view], [this.#term, missedField(user)]);
     if (answer === -1) throw this.#foreign();
   }
 

@@ -1,3 +1,4 @@
+import { boundedText } from '../../core/index.ts';
 import type { Condition, ConditionType } from './condition.ts';
 import type { ReconcileFunctionStatus } from './reconcile-function.ts';
 
@@ -46,7 +47,7 @@ export function statusOf(
       type,
       ...finding,
       // What the definition allows is more than anybody reads.
-      message: finding.message.slice(0, MAX_MESSAGE),
+      message: boundedText(finding.message, MAX_MESSAGE),
       ...(generation === undefined ? {} : { observedGeneration: generation }),
       lastTransitionTime,
     };

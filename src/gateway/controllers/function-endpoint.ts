@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import { type KubernetesObject, orUndefined, resource, resourcePath } from '../../core/index.ts';
+import { type KubernetesObject, orUndefined, resource, resourcePath, systemClock } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { checkEndpoint, EndpointError, type EndpointRules, namesLoopback } from '../dispatch/endpoint-rules.ts';
 import { Refusal } from './refusal.ts';
@@ -60,13 +60,8 @@ async function serviceEndpoint(
       `spec.endpoint.service.name: there is no Service ${name} in ${namespace}`,
     );
   }
-  // Its name may stand for anything, another namespace's Service and the gateway's own machine included.
-  if (found.spec?.type === 'ExternalName') {
-    throw new Refusal(
-      'Reachable',
-      'ServiceIsExternalName',
-      `spec.endpoint.service.name: ${name} is an ExternalName, which may lead anywhere: use a Service with a selector, or spec.endpoint.url`,
-    );
+  if (isExternalName(found)) {
+    throw new Refusal('Reachable', 'ServiceIsExternalName', `spec.endpoint.service.name: ${externalName(name)}`);
   }
   const ports = found.spec?.ports ?? [];
   const own = ports.find((each) => each.port === port || each.name === port);
@@ -80,7 +75,39 @@ async function serviceEndpoint(
   }
   const origin = new URL(`${scheme}://${name}.${namespace}.svc:${own.port}`).origin;
   // Trap: resolved against the origin a path that begins with two slashes would name another host.
-  return { url: new URL(origin + path).href, rules: { allow: [origin], loopback: false } };
+  const connectRefusal = rememberedFor(LOOK_MS, async () => {
+    const path = resourcePath(Service, { namespace, name });
+    // Of the plan's signal nothing is left by now.
+    const now = await orUndefined(client.json<Service>({ path, signal: AbortSignal.timeout(LOOK_MS) }));
+    if (!now) return `there is no Service ${name} in ${namespace}`;
+    return isExternalName(now) ? externalName(name) : undefined;
+  });
+  return { url: new URL(origin + path).href, rules: { allow: [origin], loopback: false, connectRefusal } };
+}
+
+/** A Service that becomes an ExternalName gets no new connection after this time, which is also that of the question. */
+const LOOK_MS = 2000;
+
+/** Its name may stand for anything, another namespace's Service and the gateway's own machine included. */
+function isExternalName({ spec }: Service): boolean {
+  return spec?.type === 'ExternalName';
+}
+
+function externalName(name: string): string {
+  return `${name} is an ExternalName, which may lead anywhere: use a Service with a selector, or spec.endpoint.url`;
+}
+
+/** Connections that are opened together share one question. What has failed is asked again. */
+function rememberedFor<T>(ms: number, ask: () => Promise<T>): () => Promise<T> {
+  let known: { readonly answer: Promise<T>; readonly atMs: number } | undefined;
+  return () => {
+    const nowMs = systemClock.now();
+    if (known && nowMs - known.atMs < ms) return known.answer;
+    const answer = ask();
+    known = { answer, atMs: nowMs };
+    answer.catch(() => (known = undefined));
+    return answer;
+  };
 }
 
 function certificates(base64: string): string {

@@ -1,5 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { ApiError, type Clock, type Logger, messageOf, orUndefined, resource, resourcePath } from '../../core/index.ts';
+import {
+  ApiError,
+  boundedText,
+  type Clock,
+  type Logger,
+  messageOf,
+  orUndefined,
+  resource,
+  resourcePath,
+} from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { idOf, ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 
@@ -69,7 +78,7 @@ export class FunctionStatusWriter {
     if (ready.reason === 'CacheFilling') return;
     const { client, clock, logger } = this.#options;
     const { namespace, name, uid, resourceVersion } = object.metadata;
-    const at = new Date(clock.now()).toISOString();
+    const at = new Date(clock.wallNow()).toISOString();
     const { apiVersion, kind } = ReconcileFunction;
     try {
       await client.for(idOf(object)).json({
@@ -82,7 +91,7 @@ export class FunctionStatusWriter {
           eventTime: at.replace('Z', '000Z'),
           type: ready.status === 'True' ? 'Normal' : 'Warning',
           reason: ready.reason,
-          note: ready.message.slice(0, 1024),
+          note: boundedText(ready.message, 1024),
           action: 'Reconcile',
           reportingController: 'levelhook.dev/gateway',
           reportingInstance: 'levelhook-gateway',

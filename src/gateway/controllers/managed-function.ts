@@ -294,7 +294,7 @@ export class ManagedFunction {
   async #tell(url: string | undefined, trouble: Finding | undefined, signal: AbortSignal): Promise<void> {
     const { clock, logger, writer } = this.#options;
     const { generation } = this.#object.metadata;
-    const status = statusOf(this.#status, this.#findings, { generation, url, trouble, now: new Date(clock.now()) });
+    const status = statusOf(this.#status, this.#findings, { generation, url, trouble, now: new Date(clock.wallNow()) });
     if (status === this.#status) return;
     try {
       await writer.write(this.#object, this.#status, status, signal);

@@ -13,7 +13,7 @@ const viewOf = (kind: string, namespace?: string): View =>
 function world(views: readonly View[]) {
   const signed: { scope: CacheScope; expiresAtMs: number }[] = [];
   let now = 0;
-  const clock = { now: () => now, sleep: async () => {} };
+  const clock = { now: () => now, wallNow: () => now, sleep: async () => {} };
   const keys = {
     sign: async (_: string, scope: CacheScope, expiresAtMs: number) => {
       signed.push({ scope, expiresAtMs });
@@ -37,7 +37,7 @@ describe('what a trigger says of the cache', () => {
 
   it('the Redis user as it is at the moment', async () => {
     const users: string[] = [];
-    const clock = { now: () => 0, sleep: async () => {} };
+    const clock = { now: () => 0, wallNow: () => 0, sleep: async () => {} };
     const rest = { views: [viewOf('Pod')], api: undefined, clock, lifetimeMs: 1, timeoutMs: 1 };
     const options = { controller: 'x', redisUser: () => users[0], ...rest };
     const access = new CacheAccess(options);

@@ -88,7 +88,7 @@ export class Dispatcher implements Process {
     // One for a batch, in the function's log too; with key and run it names one run.
     const id = randomUUID();
     const outcomes = await this.#guard.run(runs.length, async () => {
-      const trigger = { ...this.#trigger(runs, { deadlineMs, timeoutMs }, cache), ...(callback ? { callback } : {}) };
+      const trigger = { ...this.#trigger(runs, timeoutMs, cache), ...(callback ? { callback } : {}) };
       const body = JSON.stringify(trigger);
       const answer = await endpoint.send({ method: 'POST', body, id, timeoutMs });
       return decodeOutcomes(answer, { requests: runs.length, callback });
@@ -186,15 +186,12 @@ export class Dispatcher implements Process {
     }
   }
 
-  #trigger(
-    runs: readonly Run[],
-    { deadlineMs, timeoutMs }: { deadlineMs: number; timeoutMs: number },
-    cache: Trigger['cache'],
-  ): Trigger {
+  #trigger(runs: readonly Run[], timeoutMs: number, cache: Trigger['cache']): Trigger {
     return {
       version: CONTRACT_VERSION,
       controller: this.#options.functionName ?? this.#options.controller,
-      deadline: new Date(deadlineMs).toISOString(),
+      // Compared with the function's clock, so by the wall clock here: the deadline itself is steady.
+      deadline: new Date(this.#options.clock.wallNow() + timeoutMs).toISOString(),
       remainingSeconds: timeoutMs / 1000,
       cache,
       requests: runs.map(({ key, failures, run, reasons }) => ({

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { type LogFields, type MetricLabels, silentLogger, silentMetrics } from '../../core/index.ts';
 import { EndpointGuard } from './endpoint-guard.ts';
 import type { Outcome } from './outcome.ts';
@@ -13,6 +13,8 @@ const unknown = (reason: (Outcome & { kind: 'unknown' })['reason']): Outcome => 
 
 describe('an EndpointGuard', () => {
   let guard: EndpointGuard;
+  let nowMs: number;
+  const pass = (ms: number): void => void (nowMs += ms);
   let sent: number;
   let open: Record<string, number>;
   let warnings: LogFields[];
@@ -20,17 +22,18 @@ describe('an EndpointGuard', () => {
   let parked: (number | undefined)[];
 
   beforeEach(() => {
-    vi.useFakeTimers({ toFake: ['Date'] });
+    nowMs = 1_700_000_000_000;
     sent = 0;
     open = {};
     warnings = [];
     parked = [];
     guard = new EndpointGuard({
       controller: 'web',
+      clock: { now: () => nowMs },
       timeoutMs: 15_000,
       random: () => 0,
       parking: {
-        park: async (untilMs) => void parked.push(untilMs - Date.now()),
+        park: async (untilMs) => void parked.push(untilMs - nowMs),
         release: async () => void parked.push(undefined),
       },
       logger: { ...silentLogger, warn: (fields) => void warnings.push(fields) },
@@ -39,10 +42,6 @@ describe('an EndpointGuard', () => {
         set: (_name, labels: MetricLabels, value) => (open[labels['reason'] ?? ''] = value),
       },
     });
-  });
-
-  afterEach(() => {
-    vi.useRealTimers();
   });
 
   const sendAll = (outcomes: readonly Outcome[]): Promise<readonly Outcome[]> =>
@@ -104,12 +103,12 @@ describe('an EndpointGuard', () => {
   it('lets one through after a while: it ends the withholding, or begins the next, twice as long, to ten seconds', async () => {
     await sendMany(20, refused);
     for (const ms of [500, 1000, 2000, 4000, 8000, 10_000, 10_000]) {
-      vi.advanceTimersByTime(ms);
+      pass(ms);
       expect(await send(done)).toMatchObject({ kind: 'withheld' });
-      vi.advanceTimersByTime(1);
+      pass(1);
       expect(await send(refused)).toBe(refused);
     }
-    vi.advanceTimersByTime(10_001);
+    pass(10_001);
     expect(await send(done)).toBe(done);
     expect(open['breaker']).toBe(0);
     await sendMany(19, done);
@@ -119,10 +118,10 @@ describe('an EndpointGuard', () => {
   it('parks the keys for as long, for a probe while one is out, and lets them go when it went well', async () => {
     await sendMany(20, refused);
     expect(parked).toEqual([501]);
-    vi.advanceTimersByTime(501);
+    pass(501);
     await send(refused);
     expect(parked).toEqual([501, 15_250, 1001]);
-    vi.advanceTimersByTime(1001);
+    pass(1001);
     await send(done);
     expect(parked).toEqual([501, 15_250, 1001, 15_250, undefined]);
     expect(await send(done)).toBe(done);
@@ -134,10 +133,17 @@ describe('an EndpointGuard', () => {
       release: () => Promise.reject(new Error('no Redis')),
     };
     const logger = { ...silentLogger, warn: (fields: LogFields) => void warnings.push(fields) };
-    guard = new EndpointGuard({ controller: 'web', timeoutMs: 1000, logger, metrics: silentMetrics, parking });
+    guard = new EndpointGuard({
+      controller: 'web',
+      timeoutMs: 1000,
+      clock: { now: () => nowMs },
+      logger,
+      metrics: silentMetrics,
+      parking,
+    });
     await sendMany(20, refused);
     expect(await send(done)).toMatchObject({ kind: 'withheld' });
-    vi.advanceTimersByTime(501);
+    pass(501);
     expect(await send(done)).toBe(done);
     expect(await send(done)).toBe(done);
     expect(warnings.filter(({ error }) => error === 'no Redis')).toHaveLength(3);
@@ -145,7 +151,7 @@ describe('an EndpointGuard', () => {
 
   it('puts the others off while one shows whether the function is back, and none waits for it', async () => {
     await sendMany(20, refused);
-    vi.advanceTimersByTime(501);
+    pass(501);
     let answer = (_outcome: Outcome): void => {};
     const probe = guard.run(1, async () => [await new Promise<Outcome>((resolve) => (answer = resolve))]);
     expect(await send(done)).toMatchObject({ kind: 'withheld', reason: 'breaker', retryAfterMs: 250 });
@@ -163,12 +169,12 @@ describe('an EndpointGuard', () => {
     expect(await send(done)).toMatchObject({ kind: 'withheld', reason: 'gone', retryAfterMs: 10_001 });
     expect(open).toEqual({ breaker: 0, gone: 1 });
     for (const seconds of [10, 20, 40, 80, 160, 300, 300]) {
-      vi.advanceTimersByTime(seconds * 1000);
+      pass(seconds * 1000);
       expect(await send(done)).toMatchObject({ kind: 'withheld' });
-      vi.advanceTimersByTime(1);
+      pass(1);
       expect(await send(unknown('gone'))).toMatchObject({ reason: 'gone' });
     }
-    vi.advanceTimersByTime(300_001);
+    pass(300_001);
     expect(await send(done)).toBe(done);
     expect(open).toEqual({ breaker: 0, gone: 0 });
   });

@@ -1,18 +1,11 @@
-import {
-  circuitBreaker,
-  type CircuitBreakerPolicy,
-  CircuitState,
-  ConsecutiveBreaker,
-  DelegateBackoff,
-  handleWhenResult,
-  type IBreaker,
-  SamplingBreaker,
-} from 'cockatiel';
-import { type Logger, messageOf, type Metrics } from '../../core/index.ts';
+import { type Clock, type Logger, messageOf, type Metrics, systemClock } from '../../core/index.ts';
+import { CircuitBreaker, consecutiveFailures, mostlyFailures, type Trip } from './circuit-breaker.ts';
 import type { Outcome } from './outcome.ts';
 
 export interface EndpointGuardOptions {
   readonly controller: string;
+  /** Default: the system's. */
+  readonly clock?: Pick<Clock, 'now'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Parks the keys of the controller, in all gateways. Default: each key finds out by itself. */
@@ -28,7 +21,7 @@ export interface EndpointGuardOptions {
 
 /** Where keys wait, without a run and without a slot, for a function that cannot use them. */
 export interface Parking {
-  /** Until then at the latest, however this gateway ends; a second time replaces the first. Milliseconds since the epoch. */
+  /** Until then at the latest, by the gateway's clock, however this gateway ends; a second time replaces the first. */
   park(untilMs: number): Promise<void>;
   release(): Promise<void>;
 }
@@ -54,14 +47,12 @@ export class EndpointGuard {
   readonly #gates: readonly Gate[];
 
   constructor(options: EndpointGuardOptions) {
-    const defaults = { random: Math.random, parking: NO_PARKING };
+    const defaults = { clock: systemClock, random: Math.random, parking: NO_PARKING };
     this.#options = { ...defaults, breakerMs: [500, 10_000], goneMs: [10_000, 300_000], ...options };
     const { breakerMs, goneMs } = this.#options;
-    // The rate is that of the ten seconds: twenty triggers.
-    const sampling = new SamplingBreaker({ threshold: 0.5, duration: 10_000, minimumRps: 2 });
     this.#gates = [
-      this.#gate('gone', isGone, new ConsecutiveBreaker(3), goneMs),
-      this.#gate('breaker', isEndpointFailure, sampling, breakerMs),
+      this.#gate('gone', isGone, consecutiveFailures(3), goneMs),
+      this.#gate('breaker', isEndpointFailure, mostlyFailures(10_000, 20), breakerMs),
     ];
   }
 
@@ -70,22 +61,23 @@ export class EndpointGuard {
    * once, however many outcomes it holds.
    */
   run(requests: number, send: () => Promise<readonly Outcome[]>): Promise<readonly Outcome[]> {
-    for (const { reason, policy, openUntilMs } of this.#gates) {
-      const waitMs = policy.state === CircuitState.HalfOpen ? PROBE_MS : openUntilMs() - Date.now();
-      if (policy.state === CircuitState.Closed || (policy.state === CircuitState.Open && waitMs <= 0)) continue;
+    for (const { reason, breaker } of this.#gates) {
+      const waitMs = breaker.state === 'half-open' ? PROBE_MS : breaker.openForMs;
+      if (waitMs === 0) continue;
       return Promise.resolve(Array.from({ length: requests }, () => this.#withheld(reason, waitMs)));
     }
     return this.#gates.reduce(
-      (inner, { policy }) =>
+      (inner, { breaker, counts }) =>
         () =>
-          policy.execute(inner),
+          // What says something about the function is the outcome of all of them.
+          breaker.call(inner, (outcomes) => outcomes.every(counts)),
       send,
     )();
   }
 
   /** Why nothing is sent at present; undefined while triggers are. */
   get trouble(): string | undefined {
-    const shut = this.#gates.find(({ policy }) => policy.state !== CircuitState.Closed);
+    const shut = this.#gates.find(({ breaker }) => breaker.state !== 'closed');
     return shut && MESSAGES[shut.reason];
   }
 
@@ -103,42 +95,28 @@ export class EndpointGuard {
     parked.catch((error: unknown) => logger.warn({ controller, error: messageOf(error) }, 'keys could not be parked'));
   }
 
-  #gate(
-    reason: WithheldReason,
-    counts: (outcome: Outcome) => boolean,
-    breaker: IBreaker,
-    ms: readonly [number, number],
-  ): Gate {
-    const { controller, logger, metrics, parking, timeoutMs } = this.#options;
-    const [firstMs, maxMs] = ms;
-    let openMs = 0;
-    let openUntilMs = 0;
-    const halfOpenAfter = new DelegateBackoff<unknown, number>((_context, before) => {
-      openMs = Math.min(before === undefined ? firstMs : before * 2, maxMs);
-      return { delay: openMs, state: openMs };
-    });
-    const policy = circuitBreaker(
-      // What says something about the function is the outcome of all of them.
-      handleWhenResult((outcomes) => (outcomes as readonly Outcome[]).every(counts)),
-      { breaker, halfOpenAfter },
-    );
+  #gate(reason: WithheldReason, counts: Gate['counts'], trip: Trip, openMs: readonly [number, number]): Gate {
+    const { clock, controller, logger, metrics, parking, timeoutMs } = this.#options;
     const show = (open: 0 | 1): void => metrics.set('levelhook_endpoint_withheld', { controller, reason }, open);
-    policy.onBreak(() => {
-      // Rounded up: cockatiel has taken its own time a moment before.
-      openUntilMs = Date.now() + openMs + 1;
-      this.#tell(parking.park(openUntilMs));
-      show(1);
-      logger.warn({ controller, reason, forMs: openMs }, 'triggers are withheld from a function');
-    });
-    // One key shows whether the function is back: no other needs to come and be sent away.
-    policy.onHalfOpen(() => this.#tell(parking.park(Date.now() + timeoutMs + PROBE_MS)));
-    policy.onReset(() => {
-      this.#tell(parking.release());
-      show(0);
-      logger.info({ controller, reason }, 'triggers are sent to a function again');
+    const breaker = new CircuitBreaker({
+      clock,
+      trip,
+      openMs,
+      onOpen: (forMs) => {
+        this.#tell(parking.park(clock.now() + forMs + 1));
+        show(1);
+        logger.warn({ controller, reason, forMs }, 'triggers are withheld from a function');
+      },
+      // One key shows whether the function is back: no other needs to come and be sent away.
+      onHalfOpen: () => this.#tell(parking.park(clock.now() + timeoutMs + PROBE_MS)),
+      onClosed: () => {
+        this.#tell(parking.release());
+        show(0);
+        logger.info({ controller, reason }, 'triggers are sent to a function again');
+      },
     });
     show(0);
-    return { reason, policy, openUntilMs: () => openUntilMs };
+    return { reason, breaker, counts };
   }
 }
 
@@ -146,8 +124,9 @@ const MESSAGES = { gone: 'the function says that it is gone', breaker: 'the func
 
 interface Gate {
   readonly reason: WithheldReason;
-  readonly policy: CircuitBreakerPolicy;
-  readonly openUntilMs: () => number;
+  readonly breaker: CircuitBreaker;
+  /** Whether an outcome is one of its failures. */
+  readonly counts: (outcome: Outcome) => boolean;
 }
 
 /** While one trigger shows whether the function is back, and the least time for which another is put off. */

@@ -77,6 +77,54 @@ describe('checkEndpoint', () => {
   });
 });
 
+describe('an address that a name resolves to', () => {
+  const connects = (address: string): Promise<boolean> => {
+    const found = [{ address, family: address.includes(':') ? 6 : 4 }];
+    const system = ((_name: string, _options: object, callback: (error: null, found: object[]) => void) =>
+      callback(null, found)) as unknown as typeof lookup;
+    return new Promise((done) => guardedLookup(outside, system)('fn', { all: true }, (error) => done(!error)));
+  };
+
+  it.each([
+    ['IPv4-mapped', '::ffff:169.254.169.254'],
+    ['IPv4-mapped in hexadecimal', '::ffff:a9fe:a9fe'],
+    ['IPv4-mapped loopback', '::ffff:7f00:1'],
+    ['IPv4-compatible loopback', '::7f00:1'],
+    ['NAT64', '64:ff9b::169.254.169.254'],
+    ['NAT64 of loopback', '64:ff9b::7f00:1'],
+    ['NAT64 of this network', '64:ff9b::'],
+    ['local NAT64 with a prefix of 96 bits', '64:ff9b:1:2:3:4:169.254.169.254'],
+    ['local NAT64 with a prefix of 48 bits', '64:ff9b:1:a9fe:a9:fe00::'],
+    ['6to4', '2002:a9fe:a9fe::1'],
+    ['6to4 of loopback', '2002:7f00:1::'],
+    ['Teredo', '2001:0:4136:e378:8000:63bf:3fff:fdd2'],
+    ['site-local', 'fec0::1'],
+    ['link-local with a zone', 'fe80::1%eth0'],
+    ['metadata of AWS', 'fd00:ec2::254'],
+    ['metadata of Google', 'fd20:ce::254'],
+    ['metadata of Alibaba', '100.100.100.200'],
+    ['metadata of Alibaba by NAT64', '64:ff9b::6464:64c8'],
+    ['metadata of Oracle', '192.0.0.192'],
+    ['metadata of Oracle, IPv4-mapped', '::ffff:192.0.0.192'],
+  ])('is refused: %s, %s', async (_what, address) => expect(await connects(address)).toBe(false));
+
+  it.each([
+    '10.0.0.7',
+    '100.100.100.201',
+    '100.64.0.1',
+    '192.0.0.1',
+    '::ffff:10.0.0.7',
+    '64:ff9b::10.0.0.7',
+    '64:ff9b:1:a00:7:a00:10.0.0.7',
+    '2002:a00:7::1',
+    '2001:db8::1',
+    '2001:1::1',
+    '2606:4700::1111',
+    'fd00:ec2::253',
+    'fd12::1',
+  ])('is allowed: %s', async (address) => expect(await connects(address)).toBe(true));
+});
+
 describe('guardedLookup', () => {
   const resolve = (addresses: string[], all: boolean, rules = outside): Promise<unknown> => {
     const found = addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));

@@ -1,5 +1,6 @@
 import { lookup as systemLookup, type LookupOptions } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { callbackify } from 'node:util';
 import { messageOf, UserError } from '../../core/index.ts';
 
 /** Where triggers may be sent. */
@@ -11,6 +12,8 @@ export interface EndpointRules {
   readonly allow: readonly string[];
   /** Whether this machine's own addresses are allowed. */
   readonly loopback: boolean;
+  /** Asked before each new connection: why none may be opened now; undefined when one may. Default: nothing more is asked. */
+  readonly connectRefusal?: () => Promise<string | undefined>;
 }
 
 /**
@@ -69,8 +72,15 @@ export function checkFunctionUrls(urls: readonly string[]): void {
   }
 }
 
-/** Resolves like the system, and fails when any address found is not allowed: before a connection is opened. */
+/** Resolves like the system, and fails when any address found is not allowed, or the rules refuse: before a connection is opened. */
 export function guardedLookup(rules: EndpointRules, lookup: typeof systemLookup = systemLookup): LookupFunction {
+  const refusalNow = callbackify(async () => {
+    try {
+      return await rules.connectRefusal?.();
+    } catch (error) {
+      return messageOf(error);
+    }
+  });
   return (hostname, options, callback) => {
     // All of them in any case: the one that is not looked at is the one that a retry would take.
     lookup(hostname, { ...options, all: true } as LookupOptions & { all: true }, (error, found) => {
@@ -81,13 +91,15 @@ export function guardedLookup(rules: EndpointRules, lookup: typeof systemLookup 
       }
       const [first] = found;
       if (!first) return callback(new Error(`${hostname} has no address`), '', 0);
-      if (options.all) return callback(null, found);
-      callback(null, first.address, first.family);
+      const connect = (): void => (options.all ? callback(null, found) : callback(null, first.address, first.family));
+      refusalNow((_none, refusal) =>
+        refusal === undefined ? connect() : callback(new AddressRefusedError(refusal), '', 0),
+      );
     });
   };
 }
 
-/** Nothing was sent: a name has an address that is not allowed. */
+/** Nothing was sent: a name has an address that is not allowed, or stands for another name now. */
 export class AddressRefusedError extends Error {
   override readonly name = 'AddressRefusedError';
 }
@@ -95,8 +107,16 @@ export class AddressRefusedError extends Error {
 /** Why an address may not be sent to; undefined when it may. Private networks may: that is where functions are. */
 function addressRefusal(address: string, rules: EndpointRules): string | undefined {
   const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
-  if (NEVER.check(address, family)) return 'an address that no function has (link-local, multicast or unspecified)';
-  if (isLoopback(address) && !rules.loopback) return 'a loopback address, which is not allowed here';
+  if (NEVER.check(address, family)) {
+    return 'an address that no function has (link-local, multicast, unspecified, or metadata of a cloud)';
+  }
+  if (isLoopback(address)) return rules.loopback ? undefined : 'a loopback address, which is not allowed here';
+  if (family === 'ipv4') return undefined;
+  // A gateway of the network takes it to the IPv4 address that it holds.
+  for (const held of heldAddresses(address)) {
+    const refusal = addressRefusal(held, rules);
+    if (refusal) return `${held} within IPv6, ${refusal}`;
+  }
   return undefined;
 }
 
@@ -107,6 +127,33 @@ function isLoopback(address: string): boolean {
 const LOOPBACK = new BlockList();
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
 LOOPBACK.addAddress('::1', 'ipv6');
+
+/**
+ * The IPv4 addresses that an IPv6 address may stand for: IPv4-mapped and -compatible (RFC 4291), NAT64 (RFC 6052, and RFC 8215's
+ * prefix for local use, of which both forms that a network may choose), 6to4 (RFC 3056).
+ */
+function heldAddresses(address: string): string[] {
+  const words = wordsOf(address);
+  const at = (high: number, low: number): string =>
+    [high >> 8, high & 255, low >> 8, low & 255].map((byte) => String(byte)).join('.');
+  const [w0 = 0, w1 = 0, w2 = 0, w3 = 0, w4 = 0, w5 = 0, w6 = 0, w7 = 0] = words;
+  const isZero = (...some: number[]): boolean => some.every((word) => word === 0);
+  if (isZero(w0, w1, w2, w3, w4) && (w5 === 0xffff || w5 === 0)) return [at(w6, w7)];
+  if (w0 === 0x64 && w1 === 0xff9b && isZero(w2, w3, w4, w5)) return [at(w6, w7)];
+  if (w0 === 0x64 && w1 === 0xff9b && w2 === 1) {
+    return [at(w6, w7), at(w3, ((w4 & 255) << 8) | (w5 >> 8))];
+  }
+  return w0 === 0x2002 ? [at(w1, w2)] : [];
+}
+
+/** The eight words of an IPv6 address. */
+function wordsOf(address: string): number[] {
+  // The URL parser writes all forms as one: hexadecimal, compressed once.
+  const [head = '', tail] = bare(new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname).split('::');
+  const parse = (part: string): number[] => (part ? part.split(':').map((word) => Number.parseInt(word, 16)) : []);
+  const [before, after] = [parse(head), parse(tail ?? '')];
+  return [...before, ...Array.from({ length: 8 - before.length - after.length }, () => 0), ...after];
+}
 
 /** 169.254.169.254 is where clouds hand out a machine's credentials; 0.0.0.0 is this machine by another name. */
 const NEVER = new BlockList();
@@ -119,9 +166,15 @@ for (const [network, bits] of [
 }
 NEVER.addAddress('::', 'ipv6');
 NEVER.addSubnet('fe80::', 10, 'ipv6');
+// Site-local, which was replaced by fc00::/7; Teredo, which leads to hosts behind somebody else's NAT.
+NEVER.addSubnet('fec0::', 10, 'ipv6');
+NEVER.addSubnet('2001::', 32, 'ipv6');
 NEVER.addSubnet('ff00::', 8, 'ipv6');
-// AWS' metadata service.
+// Metadata services outside of 169.254.0.0/16: those of AWS and Google by IPv6, Alibaba's, Oracle's.
 NEVER.addAddress('fd00:ec2::254', 'ipv6');
+NEVER.addAddress('fd20:ce::254', 'ipv6');
+NEVER.addAddress('100.100.100.200', 'ipv4');
+NEVER.addAddress('192.0.0.192', 'ipv4');
 
 function matches(url: URL, pattern: string): boolean {
   const [scheme, rest = ''] = pattern.split('://');

@@ -67,7 +67,10 @@ export class Endpoint {
     this.#keys = keys;
   }
 
-  /** Sends one signed request; never rejects. Redirects are not followed: they are answers like any other. */
+  /**
+   * Sends one signed request, once, and never rejects: undici fails the request that a broken connection was busy with, and without
+   * pipelining there is no other on it. Functions refuse an id that comes again. Redirects are not followed: they are answers like any other.
+   */
   async send(request: { method: 'GET' | 'POST'; body: string; id: string; timeoutMs: number }): Promise<Answer> {
     const { method, body, id, timeoutMs } = request;
     try {

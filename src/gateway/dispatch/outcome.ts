@@ -1,4 +1,4 @@
-import { messageOf, parseRetryAfter } from '../../core/index.ts';
+import { boundedText, messageOf, parseRetryAfter } from '../../core/index.ts';
 import { type CallbackLocation, LEVELHOOK_HEADER, type RequestResult, type Write } from '../../contract/index.ts';
 import { decodeResults } from '../../contract/outcome-schema.ts';
 import type { Answer } from './endpoint.ts';
@@ -41,6 +41,8 @@ export type UnknownReason =
   /** The function says so itself: it got no answer to a write, or the run did not end. */
   | 'write';
 
+/** As much of a function's message goes into the log and the key's history. */
+const MAX_MESSAGE = 1024;
 const DEFAULT_DEFER_MS = 1000;
 const MIN_DEFER_MS = 100;
 /** Longer than this is a mistake: such a function is paused, not asked to be patient. */
@@ -106,12 +108,13 @@ function decodeAnswer(
 }
 
 function unreadable(message: string): Outcome {
-  return { kind: 'unknown', reason: 'body', message };
+  return { kind: 'unknown', reason: 'body', message: boundedText(message, MAX_MESSAGE) };
 }
 
 /** @param callback where an outcome may come later; undefined: it must be told now. */
 export function fromResult(result: RequestResult, callback: Pick<CallbackLocation, 'maxSeconds'> | undefined): Outcome {
-  if (result.status === 'unknown') return { kind: 'unknown', reason: 'write', message: result.message };
+  if (result.status === 'unknown')
+    return { kind: 'unknown', reason: 'write', message: boundedText(result.message, MAX_MESSAGE) };
   if (result.status === 'accepted') {
     if (!callback) return unreadable('the function goes on, without an answer of 202 or without a callback');
     return { kind: 'accepted', withinMs: Math.min(result.withinSeconds, callback.maxSeconds) * 1000 };
@@ -123,11 +126,12 @@ export function fromResult(result: RequestResult, callback: Pick<CallbackLocatio
       return { kind: 'done', writes, ...(seconds === undefined ? {} : { requeueAfterMs: seconds * 1000 }) };
     }
     case 'error': {
-      const { message, retryAfterSeconds: seconds } = result;
+      const { retryAfterSeconds: seconds } = result;
+      const message = boundedText(result.message, MAX_MESSAGE);
       return { kind: 'error', message, writes, ...(seconds === undefined ? {} : { retryAfterMs: seconds * 1000 }) };
     }
     case 'terminal':
-      return { kind: 'terminal', message: result.message, writes };
+      return { kind: 'terminal', message: boundedText(result.message, MAX_MESSAGE), writes };
   }
 }
 
@@ -135,7 +139,7 @@ export function fromResult(result: RequestResult, callback: Pick<CallbackLocatio
 function reasonIn(body: string): string {
   try {
     const { error } = JSON.parse(body) as { error?: unknown };
-    return typeof error === 'string' ? `: ${error.slice(0, 200)}` : '';
+    return typeof error === 'string' ? `: ${boundedText(error, 200)}` : '';
   } catch {
     return '';
   }

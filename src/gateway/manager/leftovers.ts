@@ -1,9 +1,12 @@
-import { type Logger, messageOf } from '../../core/index.ts';
+import { type Clock, type Logger, messageOf } from '../../core/index.ts';
+import { viewKeys } from '../../contract/index.ts';
+import { MAX_CALLBACK_SECONDS } from '../../contract/outcome-schema.ts';
 import type { Informers } from '../cache/informers.ts';
 import { type Redis, unlinkAll } from '../cache/redis.ts';
+import { missedField } from '../cache/view.ts';
 import { isDeclared } from '../controllers/reconcile-function.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
-import { CONTROLLER_FIELD, REMOVED } from './recovery.ts';
+import { CONTROLLER_FIELD, isRemoved, removedAtMs, removedValue } from './registry-fields.ts';
 
 export interface LeftoversOptions {
   readonly redis: Redis;
@@ -11,6 +14,9 @@ export interface LeftoversOptions {
   readonly clusterId: string;
   /** See `RecoveryOptions`. */
   readonly registryKey: string;
+  /** See `InformersOptions`. */
+  readonly viewsKey: string;
+  readonly clock: Clock;
   readonly informers: Pick<Informers, 'removeUnused'>;
   readonly logger: Logger;
 }
@@ -28,7 +34,7 @@ export interface KnownControllers {
  * back to; a gateway without any configured function removes nothing of theirs, for that is more likely a mistake than a wish.
  *
  * What stays is one field of the registry: should the controller come back, a run of its may still be going on that no queue knows
- * of any more, and is waited for (ADR 0006). Ending in the middle does no harm: the next gateway goes on.
+ * of any more, and is waited for (ADR 0006); it goes when no run can last so long. Ending in the middle does no harm: the next gateway goes on.
  */
 export async function removeLeftovers(options: LeftoversOptions, known: KnownControllers): Promise<void> {
   const { redis, registryKey, informers, logger } = options;
@@ -36,10 +42,11 @@ export async function removeLeftovers(options: LeftoversOptions, known: KnownCon
     const removed: string[] = [];
     for (const [field, value] of Object.entries(await redis.hgetall(registryKey))) {
       const name = field.startsWith(CONTROLLER_FIELD) ? field.slice(CONTROLLER_FIELD.length) : undefined;
-      if (name === undefined || value === REMOVED || !isLeftOver(name, known)) continue;
+      if (name === undefined || isRemoved(value) || !isLeftOver(name, known)) continue;
       await forgetController(options, name);
       removed.push(name);
     }
+    await sweep(options);
     const isEmpty = known.configured.size === 0 && (known.declared ?? []).length === 0;
     const views = isEmpty && removed.length === 0 ? [] : await informers.removeUnused();
     if (removed.length + views.length > 0) {
@@ -52,12 +59,40 @@ export async function removeLeftovers(options: LeftoversOptions, known: KnownCon
 
 /** Removes what Redis holds for one controller but its views, which others may need. */
 export async function forgetController(
-  options: Pick<LeftoversOptions, 'redis' | 'keyPrefix' | 'clusterId' | 'registryKey'>,
+  options: Omit<LeftoversOptions, 'informers' | 'logger'>,
   name: string,
 ): Promise<void> {
-  const { redis, registryKey } = options;
+  const { clock, redis, registryKey } = options;
   await unlinkAll(redis, `${queueKeys({ ...options, name }).prefix}:`);
-  await redis.hset(registryKey, CONTROLLER_FIELD + name, REMOVED);
+  await redis.hset(registryKey, CONTROLLER_FIELD + name, removedValue(clock.now()));
+  await sweep(options);
+}
+
+/** The longest time for which a run can go on: a day by callbacks, and the 15 minutes of the run before. */
+const LONGEST_RUN_MS = (MAX_CALLBACK_SECONDS + 900) * 1000;
+
+/**
+ * Removes what views hold of removed controllers, and the registry's fields of those that no run can be left of. Of all of them, each
+ * time: a wakeup that was on its way may have left a mark behind the removal.
+ */
+async function sweep({
+  clock,
+  redis,
+  registryKey,
+  viewsKey,
+}: Pick<LeftoversOptions, 'clock' | 'redis' | 'registryKey' | 'viewsKey'>): Promise<void> {
+  const removed: string[] = [];
+  for (const [field, value] of Object.entries(await redis.hgetall(registryKey))) {
+    if (!field.startsWith(CONTROLLER_FIELD) || !isRemoved(value)) continue;
+    removed.push(field.slice(CONTROLLER_FIELD.length));
+    const atMs = removedAtMs(value);
+    if (atMs === undefined) await redis.hset(registryKey, field, removedValue(clock.now()));
+    else if (clock.now() - atMs > LONGEST_RUN_MS) await redis.hdel(registryKey, field);
+  }
+  if (removed.length === 0) return;
+  for (const prefix of await redis.smembers(viewsKey)) {
+    await redis.hdel(viewKeys(prefix).view, ...removed.map((name) => missedField(name)));
+  }
 }
 
 /** Whether nobody declares this controller any more. */

@@ -43,6 +43,16 @@ export class PrometheusMetrics implements Metrics {
   observe(name: HistogramName, labels: MetricLabels, seconds: number): void {
     this.#histograms.get(name)?.observe({ ...labels }, seconds);
   }
+
+  async forget(labels: MetricLabels): Promise<void> {
+    const given = Object.entries(labels);
+    for (const metric of [...this.#counters.values(), ...this.#gauges.values(), ...this.#histograms.values()]) {
+      for (const { labels: found } of (await metric.get()).values) {
+        const { le: _, ...series } = found as Record<string, string>;
+        if (given.every(([label, value]) => series[label] === value)) metric.remove(series);
+      }
+    }
+  }
 }
 
 function entries<K extends string, V>(record: Readonly<Record<K, V>>): [K, V][] {

@@ -6,11 +6,7 @@ import { redisTrouble } from '../cache/redis-memory.ts';
 import type { View } from '../cache/view.ts';
 import type { Controller } from '../controllers/controller.ts';
 import { FLIGHT_MARGIN_MS } from '../workqueue/queue-options.ts';
-
-/** A controller's field in the registry: this and its name. */
-export const CONTROLLER_FIELD = 'controller:';
-/** The field's value when everything else of the controller is gone. */
-export const REMOVED = 'removed';
+import { CONTROLLER_FIELD, removedAtMs } from './registry-fields.ts';
 
 export interface RecoveryOptions {
   readonly redis: Redis;
@@ -302,9 +298,11 @@ export class Recovery {
   async #lastUnknownStart(controller: Controller): Promise<number> {
     const { clock, redis, registryKey } = this.#options;
     // Its queue is gone though it has dispatched on this Redis before: only its part was lost, at some time until now.
-    const dispatched = await redis.hexists(registryKey, CONTROLLER_FIELD + controller.name);
+    const dispatched = await redis.hget(registryKey, CONTROLLER_FIELD + controller.name);
     const { incarnation } = await controller.queue.state();
-    return dispatched && incarnation === undefined ? clock.now() : this.#unknownBefore;
+    if (dispatched === null || incarnation !== undefined) return this.#unknownBefore;
+    // Of one that was removed in order no run began after that.
+    return Math.max(removedAtMs(dispatched) ?? clock.now(), this.#unknownBefore);
   }
 
   /** All keys of the controller, where it is owed them. What fails here is its own. */

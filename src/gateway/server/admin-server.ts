@@ -3,16 +3,19 @@ import type { Server } from 'node:http';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import { createAdaptorServer } from '@hono/node-server';
 import { type Context, Hono, type MiddlewareHandler } from 'hono';
-import { messageOf, UserError } from '../../core/index.ts';
+import { type Logger, messageOf, UserError } from '../../core/index.ts';
 import { type HealthCheck, report } from '../manager/health.ts';
 import type { CacheApi } from './cache-api/cache-api.ts';
 import { statusResponse, unavailable } from './cache-api/kubernetes-status.ts';
 import type { Dashboard } from './dashboard.ts';
+import { hostCheck, isLoopbackAddress, nameOf } from './host-check.ts';
 import { queueApi, type Queues } from './queue-api.ts';
 import { readTls, type TlsFiles, watchTls } from './tls.ts';
 
 export interface AdminServerOptions {
   readonly host: string;
+  /** Names beside that of the host and those of the cluster under which it may be asked, see `hostCheck`. Default: none. */
+  readonly allowedHosts?: readonly string[];
   /** 0 for any free one. */
   readonly port: number;
   /** Alive: the process does its work. Only what a restart would mend belongs here. */
@@ -31,6 +34,7 @@ export interface AdminServerOptions {
   readonly queues: Queues;
   /** Mounted at `CALLBACK_PATH`: see `callbackApi`. Default: there is none. */
   readonly callbacks?: Hono;
+  readonly logger: Logger;
 }
 
 /** Where the cache API is. */
@@ -38,8 +42,16 @@ export const CACHE_PATH = '/cache';
 /** Where callbacks come to: below the one address of the gateway that functions are told. No resource has this path. */
 export const CALLBACK_PATH = `${CACHE_PATH}/callbacks`;
 
-/** Names under which a browser on this machine may ask for the dashboard and the queues. */
-const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]']);
+/** Hosts to listen on with which there are a dashboard and queues. */
+const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]', '::1']);
+
+/**
+ * A request comes whole within this time, or its connection is closed: node waits five minutes. How long it takes to answer is
+ * not meant.
+ */
+const RECEIVE_MS = 10_000;
+/** How often node looks for those that are late. */
+const LOOK_MS = 2000;
 
 /**
  * The gateway's own HTTP server: `/livez`, `/readyz`, `/metrics`, `/reconcile`, the cache API, and
@@ -64,8 +76,12 @@ export class AdminServer {
   async start(): Promise<void> {
     const { host, port, tls } = this.#options;
     const { fetch } = adminApp(this.#options);
-    const secure = tls && { createServer: createHttpsServer, serverOptions: readTls(tls) };
-    const server = createAdaptorServer({ fetch, ...secure }) as Server;
+    const limits = { requestTimeout: RECEIVE_MS, headersTimeout: RECEIVE_MS, connectionsCheckingInterval: LOOK_MS };
+    const server = createAdaptorServer(
+      tls
+        ? { fetch, createServer: createHttpsServer, serverOptions: { ...limits, ...readTls(tls) } }
+        : { fetch, serverOptions: limits },
+    ) as Server;
     this.#server = server;
     server.listen(port, host);
     try {
@@ -94,6 +110,12 @@ export class AdminServer {
 
 function adminApp(options: AdminServerOptions): Hono {
   const app = new Hono();
+  app.onError((error, context) => {
+    // Its body did not come: the client has hung up, or was too slow, and no answer reaches it.
+    if (context.req.raw.signal.aborted) return context.text('the request did not come whole\n', 408);
+    options.logger.error({ path: context.req.path, error: messageOf(error) }, 'a request failed');
+    return context.text('internal error\n', 500);
+  });
   const health = (checks: ReadonlyMap<string, HealthCheck>) => (context: Context) => {
     const { healthy, lines } = report(checks);
     const verbose = !healthy || context.req.query('verbose') !== undefined;
@@ -106,6 +128,15 @@ function adminApp(options: AdminServerOptions): Hono {
       (await cacheApi()?.handle(raw, CACHE_PATH)) ?? statusResponse(unavailable('the gateway is starting').status);
     app.all(CACHE_PATH, answer).all(`${CACHE_PATH}/*`, answer);
   }
+  // What is mounted before this needs a token or a signature.
+  const isOurs = hostCheck(options.host, options.allowedHosts ?? []);
+  app.use(async (context, next) => {
+    if (isOurs(context.req.header('host') ?? '')) return next();
+    return context.text('this gateway has no such name: see LEVELHOOK_ALLOWED_HOSTS\n', 403);
+  });
+  app.on(['POST', 'PUT', 'PATCH', 'DELETE'], ['/', '/livez', '/readyz', '/metrics'], (context) =>
+    context.text('GET only\n', 405, { allow: 'GET, HEAD' }),
+  );
   app.get('/livez', health(options.live));
   app.get('/readyz', health(options.ready));
   app.get('/metrics', async (context) => context.text(await options.metrics()));
@@ -113,10 +144,10 @@ function adminApp(options: AdminServerOptions): Hono {
   if (LOOPBACK.has(options.host)) {
     const { dashboard } = options;
     app.get('/', (context) => context.redirect(dashboard.path));
-    // Until there is a login: on loopback only, and not for a page elsewhere that has rebound its name to loopback.
+    // Until there is a login: on loopback only, under its own names, whatever else is allowed.
     const onLoopback: MiddlewareHandler = async (context, next) => {
-      const host = (context.req.header('host') ?? '').replace(/:[0-9]+$/, '');
-      if (!LOOPBACK.has(host)) return context.text('this is answered on loopback only\n', 403);
+      if (!isLoopbackAddress(nameOf(context.req.header('host') ?? '')))
+        return context.text('this is answered on loopback only\n', 403);
       return next();
     };
     app.use(`${dashboard.path}/*`, onLoopback, async (context, next) => {

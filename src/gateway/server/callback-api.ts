@@ -1,6 +1,6 @@
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
-import { type Logger, messageOf } from '../../core/index.ts';
+import { boundedText, type Logger, messageOf } from '../../core/index.ts';
 import {
   type CallbackBody,
   CONTRACT_VERSION,
@@ -93,7 +93,8 @@ function answer(context: Context, end: CallbackEnd): Response {
 /** Carries the header, so that a proxy's answer is not taken for it. */
 function refuse(context: Context, status: 400 | 401 | 404 | 405 | 409 | 410 | 413 | 503, error: string): Response {
   context.header(LEVELHOOK_HEADER, CONTRACT_VERSION);
-  return context.json({ error }, status);
+  // It may quote what was sent.
+  return context.json({ error: boundedText(error, 1024) }, status);
 }
 
 function later(context: Context, error: string): Response {

@@ -1,6 +1,7 @@
 import { type Context, Hono } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
-import { decodeObjectKey, isNamespace } from '../../core/index.ts';
+import { boundedText, decodeObjectKey, isNamespace } from '../../core/index.ts';
 import { namespace } from '../../contract/name-schema.ts';
 import { dropDeadLetters, replayDeadLetters } from '../workqueue/dead-letters.ts';
 import { type HoldScope, KEY_LISTS } from '../workqueue/key-status.ts';
@@ -39,10 +40,16 @@ const pausable = z.strictObject({
  * - `POST /queues/<controller>/replay` and `/drop`: dead letters, by `{keys}`, `{namespace}` or `{all: true}`
  * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`
  *
- * JSON throughout; a mistake is answered as `{error}` with 400, 404 or 415, and with 503 while Redis is away.
+ * JSON throughout; a mistake is answered as `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503 while Redis is away.
  */
 export function queueApi(queues: Queues): Hono {
   const app = new Hono();
+  app.use(
+    bodyLimit({
+      maxSize: MAX_BODY_BYTES,
+      onError: (context) => context.json({ error: 'the body is over 64 KiB' }, 413),
+    }),
+  );
   app.get('/', async (context) => {
     const all = queues();
     if (!all) return away(context);
@@ -83,6 +90,9 @@ export function queueApi(queues: Queues): Hono {
   return app;
 }
 
+/** A thousand keys of 60 characters. */
+const MAX_BODY_BYTES = 64 * 1024;
+
 function isScope(value: unknown): boolean {
   const [kind, name, ...more] = String(value).split('/');
   if (more.length > 0) return false;
@@ -109,7 +119,8 @@ async function withQueue(
   if (!all) return away(context);
   const name = context.req.param('name') ?? '';
   const queue = all.get(name);
-  if (!queue) return context.json({ error: `there is no controller "${name}" in this gateway` }, 404);
+  if (!queue)
+    return context.json({ error: boundedText(`there is no controller "${name}" in this gateway`, 1024) }, 404);
   return use(queue);
 }
 
@@ -136,5 +147,7 @@ function away(context: Context): Response {
 function wrong(context: Context, error: z.ZodError): Response {
   const [issue] = error.issues;
   const where = issue?.path.join('.');
-  return context.json({ error: `${where ? `${where}: ` : ''}${issue?.message ?? 'not understood'}` }, 400);
+  // It may quote what was sent.
+  const message = boundedText(`${where ? `${where}: ` : ''}${issue?.message ?? 'not understood'}`, 1024);
+  return context.json({ error: message }, 400);
 }

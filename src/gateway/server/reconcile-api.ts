@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
-import { type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
+import { boundedText, type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
 import { namespace, objectName, withOwnKeys } from '../../contract/name-schema.ts';
 import { labelSelector } from '../../contract/source-schema.ts';
 import type { RequeueRequest } from '../controllers/requeue.ts';
@@ -25,7 +25,8 @@ const BURST = 20;
 const EVERY_MS = 100;
 
 const shared = {
-  controller: z.string().min(1),
+  // A namespace, a dot and a name.
+  controller: z.string().min(1).max(320),
   reason: z.string().max(200).exactOptional(),
   priority: z.enum(['high', 'low']).exactOptional(),
 };
@@ -96,7 +97,8 @@ export function reconcileApi(options: ReconcileApiOptions): Hono {
 }
 
 function refuse(context: Context, status: 400 | 401 | 403 | 404 | 405 | 413 | 429 | 503, error: string): Response {
-  return context.json({ error }, status);
+  // It may quote what was sent.
+  return context.json({ error: boundedText(error, 1024) }, status);
 }
 
 function later(context: Context, status: 429 | 503, error: string): Response {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type Logger, type ObjectKey, type Resource, silentLogger } from '../../core/index.ts';
+import { type Logger, type ObjectKey, type Resource, silentLogger, systemClock } from '../../core/index.ts';
 import { CONTRACT_VERSION, type Reason, type RequestResult } from '../../contract/index.ts';
 import type { CacheReader } from '../../function/cache-reader.ts';
 import type { Controller } from '../../function/controller.ts';
@@ -66,15 +66,14 @@ export async function runReconciler(
       }
     },
   };
-  const now = Date.now();
   const location = everythingOf(declaredBy(controller));
-  const deadlineMs = now + timeoutSeconds * 1000;
+  const deadlineMs = systemClock.now() + timeoutSeconds * 1000;
   const [outcome] = await runTrigger(
     observed,
     {
       version: CONTRACT_VERSION,
       controller: controller.name,
-      deadline: new Date(deadlineMs).toISOString(),
+      deadline: new Date(Date.now() + timeoutSeconds * 1000).toISOString(),
       remainingSeconds: timeoutSeconds,
       cache: location,
       requests: [{ ...(namespace === undefined ? {} : { namespace }), name, attempt, run: 1, reasons }],
@@ -85,7 +84,7 @@ export async function runReconciler(
       log: logger,
       reconcileId: randomUUID(),
       hangUp,
-      now: Date.now,
+      wallNow: Date.now,
     },
   );
   if (!outcome) throw new Error('the runtime gave no result');

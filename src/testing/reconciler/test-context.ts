@@ -1,4 +1,4 @@
-import { formatKind, type Logger, type Resource, silentLogger } from '../../core/index.ts';
+import { formatKind, type Logger, type Resource, silentLogger, systemClock } from '../../core/index.ts';
 import type { CacheLocation } from '../../contract/index.ts';
 import { ApiWriter } from '../../function/api-writer.ts';
 import type { Context } from '../../function/controller.ts';
@@ -25,7 +25,7 @@ export function testContext({
   ...options
 }: TestContextOptions): Context {
   const { timeoutSeconds = 15, signal = new AbortController().signal } = options;
-  const deadlineMs = Date.now() + timeoutSeconds * 1000;
+  const deadlineMs = systemClock.now() + timeoutSeconds * 1000;
   return {
     cache: liveCache(apiserver, everythingOf(cached), { signal, deadlineMs }),
     api: new ApiWriter(apiserver.transport, { signal, deadlineMs }),

@@ -9,6 +9,7 @@ import {
   messageOf,
   silentLogger,
   silentMetrics,
+  systemClock,
 } from '../../../src/core/index.ts';
 import { viewPrefix } from '../../../src/contract/index.ts';
 import { ApiClient } from '../../../src/gateway/apiserver/api-client.ts';
@@ -27,7 +28,8 @@ import type { RecordingQueue } from './recording-queue.ts';
 
 /** Every wait of the gateway is over soon. */
 const hastyClock: Clock = {
-  now: () => Date.now(),
+  now: () => systemClock.now(),
+  wallNow: () => systemClock.wallNow(),
   sleep: (ms, signal) =>
     new Promise((resolve) => {
       if (signal?.aborted) return resolve();

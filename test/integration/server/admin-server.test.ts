@@ -1,6 +1,6 @@
 import { Hono } from 'hono';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { METRICS } from '../../../src/core/index.ts';
+import { METRICS, silentLogger } from '../../../src/core/index.ts';
 import type { HealthCheck } from '../../../src/gateway/manager/health.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
 import { Dashboard } from '../../../src/gateway/server/dashboard.ts';
@@ -23,6 +23,7 @@ async function withServer(
     metrics: async () => '',
     dashboard: new Dashboard(),
     reconcile: new Hono(),
+    logger: silentLogger,
     queues: () => new Map(),
   });
   await server.start();

@@ -27,6 +27,7 @@ beforeEach(async () => {
     metrics: async () => '',
     dashboard: new Dashboard(),
     reconcile: new Hono(),
+    logger: silentLogger,
     queues: () => (redisIsThere ? new Map([['replicaset', queue]]) : undefined),
   });
   await server.start();

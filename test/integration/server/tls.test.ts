@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Hono } from 'hono';
 import { Agent, request } from 'undici';
+import { silentLogger } from '../../../src/core/index.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
 import { Dashboard } from '../../../src/gateway/server/dashboard.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
@@ -34,6 +35,7 @@ describe('a gateway with a certificate', () => {
       metrics: async () => '',
       dashboard: new Dashboard(),
       reconcile: new Hono(),
+      logger: silentLogger,
       queues: () => new Map(),
       tls: files(),
     });

@@ -238,7 +238,7 @@ describe('the scripts on the records of keys', () => {
         await finishOne(key, 1, { ...forget, againAfterMs: 70 }, 1010);
       }
     };
-    const stopped = { now: () => 1000, sleep: async () => {} };
+    const stopped = { now: () => 1000, wallNow: () => 1000, sleep: async () => {} };
     const poller = new Poller({ records, process, addJobs, concurrency: 1, clock: stopped, logger: silentLogger });
     await records.addTimer('k', 500);
     await poller.tick();

@@ -42,7 +42,7 @@ export async function timerSurvivesTheLook({ redis, keys }: RedisQueueFixture): 
     await records.startAll([{ key, nonce: 'n' }], { nowMs: 1000, deadlineMs: 2000 });
     await records.finishAll([{ key, run: 1, finish: { ...done, againAfterMs: 50 } }], 1010);
   };
-  const clock = { now: () => 1000, sleep: async () => {} };
+  const clock = { now: () => 1000, wallNow: () => 1000, sleep: async () => {} };
   const poller = new Poller({ records, process, addJobs, concurrency: 1, clock, logger: silentLogger });
   await records.addTimer('k', 500);
   await poller.tick();

@@ -243,7 +243,7 @@ function oldest(versions: readonly ResourceVersion[]): ResourceVersion {
 }
 
 function formOf({ form, kind, query, catalog }: Asked, { clock }: ReadingOptions): Promise<AnswerForm> {
-  return answerForm(form, kind, { catalog, includeObject: query.get('includeObject') ?? '', nowMs: clock.now() });
+  return answerForm(form, kind, { catalog, includeObject: query.get('includeObject') ?? '', nowMs: clock.wallNow() });
 }
 
 function body(

@@ -1,0 +1,51 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { boundedFields, boundedText } from './bounded-text.ts';
+
+describe('boundedText', () => {
+  it.each<[string, number, string]>([
+    ['as it is', 10, 'as it is'],
+    ['exactly so', 10, 'exactly so'],
+    ['one too long', 10, 'one too l…'],
+    ['a\nb\r\n\tc\u0000d\u001b[31me\u0085f\u2028g', 50, 'a b c d [31me f g'],
+    ['12345678😀', 10, '12345678😀'],
+    ['12345678😀9', 10, '12345678…'],
+  ])('of %j in %i characters is %j', (text, max, expected) => {
+    expect(boundedText(text, max)).toBe(expected);
+  });
+});
+
+describe('boundedFields', () => {
+  it('leaves a line as it is that is short', () => {
+    const fields = {
+      controller: 'web',
+      run: 5,
+      ok: true,
+      none: null,
+      list: ['a', { b: 1n }],
+      at: new Date(0),
+      left: undefined,
+    };
+    expect(boundedFields(fields)).toEqual(fields);
+  });
+
+  it('makes a few KB of whatever it is given', () => {
+    const deep = (depth: number): unknown => (depth === 0 ? 'end' : { next: deep(depth - 1) });
+    const fields = {
+      error: 'x'.repeat(600_000),
+      reasons: Array.from({ length: 10_000 }, () => ({ message: 'm'.repeat(1000) })),
+      deep: deep(5000),
+      ['k'.repeat(100_000)]: 1,
+    };
+    expect(JSON.stringify(boundedFields(fields)).length).toBeLessThan(8192);
+  });
+
+  it('keeps every line one line', () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (fields) => {
+        expect(JSON.stringify(boundedFields(fields))).not.toMatch(/[\p{Cc}\u2028\u2029]/u);
+        expect(JSON.stringify(boundedFields(fields))).not.toMatch(/[^\\](\\\\)*\\[nr]/);
+      }),
+    );
+  });
+});

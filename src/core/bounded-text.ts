@@ -1,0 +1,43 @@
+import type { LogFields } from './logger.ts';
+
+/**
+ * Text from elsewhere (a function's message, a name in a request) as one line of at most `max` characters, for logs, conditions and
+ * answers: who may send a text decides neither how long a line is nor how many there are.
+ */
+export function boundedText(text: string, max: number): string {
+  const cut = text.length > max ? `${text.slice(0, max - 1).replace(/[\ud800-\udbff]$/, '')}…` : text;
+  return cut.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ');
+}
+
+/** Of one string in a log line, of all of them, and how many things an object or a list shows. */
+const STRING = 1024;
+const LINE = 4096;
+const ENTRIES = 50;
+const DEPTH = 6;
+
+/** The fields of a log line, with all text bounded: a few KB at most, whatever stands in them. */
+export function boundedFields(fields: LogFields): LogFields {
+  let left = LINE;
+  const text = (value: string): string => {
+    const bounded = boundedText(value, Math.max(1, Math.min(STRING, left)));
+    left -= bounded.length;
+    return bounded;
+  };
+  const bound = (value: unknown, depth: number): unknown => {
+    if (typeof value === 'string') return text(value);
+    if (typeof value !== 'object' || value === null || !isPlain(value)) return value;
+    if (depth === 0) return '…';
+    if (Array.isArray(value)) {
+      const shown = value.slice(0, ENTRIES).map((each) => bound(each, depth - 1));
+      return value.length > ENTRIES ? [...shown, '…'] : shown;
+    }
+    const shown = Object.entries(value).slice(0, ENTRIES);
+    return Object.fromEntries(shown.map(([key, each]) => [text(key), bound(each, depth - 1)]));
+  };
+  return bound(fields, DEPTH) as LogFields;
+}
+
+/** What JSON writes as its own fields. A Date, say, writes itself. */
+function isPlain(value: object): boolean {
+  return Array.isArray(value) || [Object.prototype, null].includes(Object.getPrototypeOf(value) as object | null);
+}

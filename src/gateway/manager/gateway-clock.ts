@@ -1,0 +1,116 @@
+import { type Clock, type Logger, messageOf, systemClock } from '../../core/index.ts';
+import type { Redis } from '../cache/redis.ts';
+
+/** The field of the registry that holds the record of time. */
+export const CLOCK_FIELD = 'clock';
+
+/** What one gateway has last seen of the time, for the next one. Milliseconds since the epoch. */
+interface TimeRecord {
+  /** The gateways' time. */
+  readonly nowMs: number;
+  /** The wall clock of the gateway's machine at that moment, and that of Redis' machine. */
+  readonly wallMs: number;
+  readonly redisMs: number;
+}
+
+/** Two clocks this far apart tell the same time: a round trip lay in between. Less than what runs in flight are given. */
+const SAME_MS = 1000;
+/** More is worth a line in the log: less is what NTP moves a clock by. */
+const TOLD_MS = 10_000;
+/** A record further ahead than any clock is set by mistake is damaged. */
+const DAMAGED_MS = 20 * 365 * 86_400_000;
+const RECORD_MS = 1000;
+
+/**
+ * The gateways' time: steady within a process, and continued from one process to the next. Redis holds due times and the
+ * deadlines of runs in flight as milliseconds of this clock; a gateway that starts with a clock set back or ahead must neither
+ * let them stand still nor take them for past. So each gateway writes down its time every second, with the wall clocks of
+ * its machine and of Redis, and the next one goes on from there. infra/adr/0036 has the reasons and the limits.
+ */
+export class GatewayClock implements Clock {
+  readonly #system: Clock;
+  #offsetMs = 0;
+
+  /** @param system Default: `systemClock`. */
+  constructor(system: Clock = systemClock) {
+    this.#system = system;
+  }
+
+  now(): number {
+    return this.#system.now() + this.#offsetMs;
+  }
+
+  wallNow(): number {
+    return this.#system.wallNow();
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return this.#system.sleep(ms, signal);
+  }
+
+  /** Goes on from the record of the gateways before this one, if there is any. Before anything that lasts is timed by this clock. */
+  async continueFrom(redis: Redis, registryKey: string, logger: Logger): Promise<void> {
+    const text = await redis.hget(registryKey, CLOCK_FIELD);
+    if (text === null) return;
+    const [own, redisMs] = [this.#system.now(), await timeOf(redis)];
+    const continued = continuedTime(parseRecord(text), { nowMs: own, wallMs: this.#system.wallNow(), redisMs });
+    if (continued === undefined) {
+      logger.error({ record: text }, 'the record of time in Redis is damaged: this gateway goes by its own clock');
+      return;
+    }
+    this.#offsetMs = continued - own;
+    if (Math.abs(this.#offsetMs) < TOLD_MS) return;
+    logger.warn(
+      { aheadSeconds: Math.round(this.#offsetMs / 1000) },
+      "this machine's clock differs from the time of the gateways before: due times go on by theirs",
+    );
+  }
+
+  /** Writes the record now and every second, until `signal` is aborted. Never rejects. */
+  async keep(redis: Redis, registryKey: string, logger: Logger, signal: AbortSignal): Promise<void> {
+    let failed = false;
+    while (!signal.aborted) {
+      try {
+        // While Redis is away a command would wait for it, and then write down a time that has passed.
+        if (redis.status === 'ready') await this.#write(redis, registryKey);
+        failed = false;
+      } catch (error) {
+        if (!failed) logger.warn({ error: messageOf(error) }, 'the time could not be recorded, trying again');
+        failed = true;
+      }
+      await this.sleep(RECORD_MS, signal);
+    }
+  }
+
+  async #write(redis: Redis, registryKey: string): Promise<void> {
+    const redisMs = await timeOf(redis);
+    const record: TimeRecord = { nowMs: this.now(), wallMs: this.wallNow(), redisMs };
+    await redis.hset(registryKey, CLOCK_FIELD, `${record.nowMs} ${record.wallMs} ${record.redisMs}`);
+  }
+}
+
+/**
+ * The gateways' time at a start: the record's and what has passed since, which is the smaller of what two clocks say; a clock
+ * that has run backwards since says nothing. Setting one clock ahead makes no deadline pass, setting one back keeps none waiting.
+ * @param start the same three, at the start: `nowMs` is what the gateway would take without a record.
+ * @returns undefined when the record is damaged.
+ */
+export function continuedTime(record: TimeRecord | undefined, start: TimeRecord): number | undefined {
+  if (!record || Math.abs(record.nowMs - start.nowMs) > DAMAGED_MS) return undefined;
+  const passed = [start.wallMs - record.wallMs, start.redisMs - record.redisMs].filter((ms) => ms >= 0);
+  const continued = record.nowMs + (passed.length > 0 ? Math.min(...passed) : 0);
+  // The machine's own clock where it tells the same: so the two do not part for good.
+  const same = Math.abs(start.nowMs - continued) <= SAME_MS && start.nowMs >= record.nowMs;
+  return same ? start.nowMs : continued;
+}
+
+function parseRecord(text: string): TimeRecord | undefined {
+  if (!/^[0-9]{1,15} [0-9]{1,15} [0-9]{1,15}$/.test(text)) return undefined;
+  const [nowMs = 0, wallMs = 0, redisMs = 0] = text.split(' ').map(Number);
+  return { nowMs, wallMs, redisMs };
+}
+
+async function timeOf(redis: Redis): Promise<number> {
+  const [seconds, microseconds] = await redis.time();
+  return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000);
+}

@@ -1,0 +1,24 @@
+import { expect, it } from 'vitest';
+import { PrometheusMetrics } from './metrics.ts';
+
+it('forgets every series of what is no more, and no other', async () => {
+  const metrics = new PrometheusMetrics();
+  const record = (controller: string): void => {
+    metrics.count('controller_runtime_reconcile_total', { controller, result: 'success' });
+    metrics.count('controller_runtime_reconcile_total', { controller, result: 'error' });
+    metrics.set('controller_runtime_active_workers', { controller }, 1);
+    metrics.observe('controller_runtime_reconcile_time_seconds', { controller }, 0.2);
+  };
+  record('kept');
+  const before = (await metrics.registry.metrics()).split('\n').filter((line) => line.includes('kept'));
+  record('gone');
+  await metrics.forget({ controller: 'gone' });
+  const text = await metrics.registry.metrics();
+  expect(text).not.toContain('gone');
+  expect(text.split('\n').filter((line) => line.includes('kept'))).toEqual(before);
+  // One that comes back counts from nothing.
+  record('gone');
+  expect(await metrics.registry.metrics()).toContain(
+    'controller_runtime_reconcile_time_seconds_count{controller="gone"} 1\n',
+  );
+});

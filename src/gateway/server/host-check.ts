@@ -1,0 +1,37 @@
+import { isIP } from 'node:net';
+import { isLoopback } from '../../contract/index.ts';
+
+/**
+ * Whether a request may be answered to the name in its Host header. A page elsewhere can let its own name resolve to an
+ * address of the gateway (DNS rebinding), and then a browser inside the network reads for it whatever needs no token. Its name gives it
+ * away: no such page has an IP address, or a name that only this machine or this cluster resolves.
+ * @param listening the address that the server was told to listen on. On loopback only names of loopback count beside `allowed`.
+ * @param allowed other names of this gateway, without ports.
+ */
+export function hostCheck(listening: string, allowed: readonly string[]): (header: string) => boolean {
+  const own = new Set([listening, ...allowed].map((name) => name.toLowerCase()));
+  const isLocal = isLoopbackAddress(listening);
+  return (header) => {
+    const name = nameOf(header);
+    if (own.has(name) || isLoopback(name)) return true;
+    return !isLocal && (isIP(name.replace(/^\[(.*)\]$/, '$1')) !== 0 || isClusterName(name));
+  };
+}
+
+/** Whether a host that the settings name, with or without brackets, is this machine. */
+export function isLoopbackAddress(host: string): boolean {
+  return isLoopback(host) || isLoopback(`[${host}]`);
+}
+
+/** Without port and the dot of the root. */
+export function nameOf(header: string): string {
+  return header
+    .toLowerCase()
+    .replace(/:[0-9]*$/, '')
+    .replace(/\.$/, '');
+}
+
+/** `gateway`, `gateway.tenant.svc`, `gateway.tenant.svc.cluster.local`: no public name has one label, or ends so. */
+function isClusterName(name: string): boolean {
+  return /^[a-z0-9-]+$/.test(name) || /\.svc(\.cluster\.local)?$/.test(name);
+}

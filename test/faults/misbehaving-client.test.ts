@@ -1,0 +1,103 @@
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { connect } from 'node:net';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { createSetting, startFunction, startGateway, untilReady } from '../harness/levelhook.ts';
+import { machineMs } from '../harness/machine-clock.ts';
+import type { TestProcess } from '../harness/process.ts';
+import { Started } from '../harness/started.ts';
+
+const TOKEN = 'the-token-of-the-operator';
+const MIB = 1024 * 1024;
+
+describe('a client that does not behave', () => {
+  const started = new Started();
+  let gateway: { process: TestProcess; url: string };
+  let fn: { process: TestProcess; url: string };
+
+  beforeAll(async () => {
+    const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+    fn = started.keep(await startFunction(setting, 'examples/01-minimal'));
+    gateway = started.keep(await startGateway(setting, [fn.url], { LEVELHOOK_API_TOKENS: TOKEN }));
+    await untilReady(gateway.url);
+  });
+
+  afterAll(() => started.stop());
+
+  /** How long the server keeps a connection on which this was sent, and nothing more. */
+  async function keptMs(url: string, text: string): Promise<number> {
+    const from = machineMs();
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
+    socket.on('error', () => {});
+    socket.resume().write(text);
+    await once(socket, 'close');
+    return machineMs() - from;
+  }
+
+  it(
+    'that announces a body and sends none is let go of within 15 s, without a stack',
+    { timeout: 60_000 },
+    async () => {
+      const announced = (path: string): string =>
+        `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${TOKEN}\r\n` +
+        'content-type: application/json\r\ncontent-length: 1000\r\n\r\n{';
+      const kept = await Promise.all([
+        keptMs(gateway.url, announced('/reconcile')),
+        keptMs(gateway.url, announced('/queues/greeting/drop')),
+        keptMs(gateway.url, announced('/cache/callbacks/greeting')),
+        keptMs(gateway.url, 'GET /livez HTTP/1.1\r\nhost: 127.'),
+        keptMs(fn.url, announced('/')),
+        keptMs(fn.url, 'GET / HTTP/1.1\r\nhost: 127.'),
+      ]);
+      for (const ms of kept) expect(ms).toBeLessThan(15_000);
+      for (const { process } of [gateway, fn]) {
+        // What is no JSON line is something that nobody has logged.
+        expect(process.lines.filter((line) => 'text' in line)).toEqual([]);
+        expect(process.alive).toBe(true);
+      }
+    },
+  );
+
+  it.each<[string, string, number]>([
+    ['a queue, more than 64 KiB', '/queues/greeting/drop', 413],
+    ['/reconcile', '/reconcile', 413],
+    ['a callback', '/cache/callbacks/greeting', 413],
+    ['what takes none: health', '/livez', 405],
+    ['what takes none: metrics', '/metrics', 405],
+    ['what takes none: the dashboard', '/dashboard/api/queues', 405],
+    ['what is not there', '/nothing', 404],
+  ])('that sends 100 MiB to %s is refused, and the gateway does not keep them', async (_what, path, status) => {
+    for (const headers of [{ 'content-length': String(100 * MIB) }, { 'transfer-encoding': 'chunked' }]) {
+      const asked = request(gateway.url + path, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json', ...headers },
+      });
+      let sent = 0;
+      const part = Buffer.alloc(MIB / 4, ' ');
+      const more = (): void => {
+        while (sent < 100 * MIB && !asked.destroyed && asked.write(part)) sent += part.length;
+      };
+      asked.on('drain', more).on('error', () => {});
+      const answered = once(asked, 'response') as Promise<[{ statusCode?: number; resume: () => void }]>;
+      more();
+      const [answer] = await answered;
+      expect(answer.statusCode).toBe(status);
+      asked.destroy();
+    }
+  });
+
+  it.each(['/livez', '/readyz', '/metrics', '/queues', '/dashboard/', '/reconcile', '/'])(
+    'that asks for %s by a name which is not the gateway, as a page does that has rebound its own, is refused',
+    async (path) => {
+      const ask = async (host: string): Promise<number | undefined> => {
+        const asked = request(gateway.url + path, { headers: { host } });
+        asked.end();
+        const [answer] = (await once(asked, 'response')) as [{ statusCode?: number; resume: () => void }];
+        answer.resume();
+        return answer.statusCode;
+      };
+      expect(await ask('rebound.example.com')).toBe(403);
+      expect(await ask('localhost')).not.toBe(403);
+    },
+  );
+});

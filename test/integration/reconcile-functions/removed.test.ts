@@ -1,0 +1,115 @@
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { gatewayKeys, viewKeys } from '../../../src/contract/index.ts';
+import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
+import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { machineMs } from '../../harness/machine-clock.ts';
+import { type Observer, startObserver } from '../../harness/observer.ts';
+import { Started } from '../../harness/started.ts';
+import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
+
+const ROUNDS = 5;
+const AT_A_TIME = 4;
+
+const namespace = uniqueName('removed');
+const started = new Started();
+let cluster: Cluster;
+let tenant: Tenant;
+let redis: Redis;
+let registry: string;
+let views: string;
+let gateway: { url: string };
+let observer: Observer;
+
+beforeAll(async () => {
+  cluster = await started.cluster(inject('kubeconfig'), namespace);
+  await installReconcileFunctions(cluster);
+  tenant = await new Tenant(cluster, namespace).create();
+  await tenant.allow('objects', [{ apiGroups: [''], resources: ['configmaps', 'podtemplates'] }]);
+  const setting = {
+    ...createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') }),
+    secret: tenant.secret,
+  };
+  redis = new Redis(setting.redisUrl);
+  started.add(async () => redis.disconnect());
+  const clusterId = await clusterIdentity(cluster.client);
+  ({ registry, views } = gatewayKeys({ keyPrefix: setting.keyPrefix, clusterId }));
+  observer = started.keep(await startObserver(setting, { name: 'kept', for: configMaps }));
+  await tenant.declare('kept', { endpoint: { url: observer.url }, ...specOf('ConfigMap') });
+  gateway = started.keep(await startGateway(setting, [], settingsFor([namespace], [observer.url])));
+  await untilReady(gateway.url);
+  await tenant.until('kept', 'Ready', { status: 'True' });
+  await cluster.create(configMaps, { metadata: { namespace, name: 'a' }, data: {} });
+  await eventually(async () => expect(observer.seen({ key: `${namespace}/a` })).not.toEqual([]));
+}, 120_000);
+
+afterAll(() => started.stop());
+
+function specOf(kind: string): object {
+  return { for: { apiVersion: 'v1', kind, namespaces: [namespace] } };
+}
+
+const metrics = async (): Promise<string> => (await fetch(`${gateway.url}/metrics`)).text();
+const fieldOf = (name: string): string => `controller:${namespace}.${name}`;
+
+async function remove(name: string): Promise<void> {
+  await tenant.remove(name);
+  await eventually(async () => expect(await redis.hget(registry, fieldOf(name))).toMatch(/^removed:/));
+}
+
+test(
+  'twenty controllers that came and went leave nothing in the metrics, and no marks in the views',
+  { timeout: 240_000 },
+  async () => {
+    const seriesOf = (text: string): number => text.split('\n').filter((line) => line.includes(`${namespace}.`)).length;
+    const before = await metrics();
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const names = Array.from({ length: AT_A_TIME }, (_, at) => `passing-${round}-${at}`);
+      for (const name of names) {
+        await tenant.declare(name, {
+          endpoint: { url: observer.url },
+          ...specOf('ConfigMap'),
+          reads: [{ apiVersion: 'v1', kind: 'PodTemplate', namespaces: [namespace] }],
+        });
+      }
+      for (const name of names) await tenant.until(name, 'Synced', { status: 'True' });
+      expect(await metrics()).toContain(`${namespace}.passing-${round}-0`);
+      await Promise.all(names.map((name) => remove(name)));
+    }
+    await eventually(async () => {
+      const text = await metrics();
+      expect(text).not.toContain('passing');
+      expect(text).not.toContain('PodTemplate');
+      // Those of the controller that stays have not gone with the others: some reasons and results may have been added.
+      expect(seriesOf(text)).toBeGreaterThanOrEqual(seriesOf(before));
+    });
+    for (const prefix of await redis.smembers(views)) {
+      expect((await redis.hkeys(viewKeys(prefix).view)).filter((field) => field.includes('passing'))).toEqual([]);
+    }
+  },
+);
+
+test('one that comes back when none of its runs can be left waits for none', { timeout: 120_000 }, async () => {
+  const spec = { endpoint: { url: observer.url }, ...specOf('ConfigMap'), timeoutSeconds: 20 };
+  await remove('kept');
+  // As if it had been long ago.
+  const atMs = Number((await redis.hget(registry, fieldOf('kept')))?.split(':')[1]);
+  await redis.hset(registry, fieldOf('kept'), `removed:${atMs - 30_000}`);
+  const [from, count] = [machineMs(), observer.count];
+  await tenant.declare('kept', spec);
+  await eventually(async () => expect(observer.count).toBeGreaterThan(count), 15_000);
+  expect(machineMs() - from).toBeLessThan(15_000);
+});
+
+test('the registry forgets a controller when no run can last so long', { timeout: 120_000 }, async () => {
+  const atMs = Number((await redis.hget(registry, fieldOf('passing-0-0')))?.split(':')[1]);
+  await redis.hset(registry, fieldOf('passing-0-0'), `removed:${atMs - 100_000_000}`);
+  // The next removal looks at all of them.
+  await remove('kept');
+  await eventually(async () => {
+    expect(await redis.hexists(registry, fieldOf('passing-0-0'))).toBe(0);
+    expect(await redis.hexists(registry, fieldOf('passing-0-1'))).toBe(1);
+  });
+});
