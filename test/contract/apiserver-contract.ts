@@ -116,6 +116,15 @@ export function apiserverContract(name: string, world: () => ApiserverWorld): vo
       },
     );
 
+    it('are not looked at by a transport: a path with dots leads to another object', async () => {
+      const namespace = await inhabited();
+      const path = `/api/v1/namespaces/${namespace}/configmaps/..`;
+      const { signal } = new AbortController();
+      const answer = await world().apiserver.transport({ method: 'GET', path, signal });
+      expect(answer.status).toBe(200);
+      expect(JSON.parse(answer.body)).toMatchObject({ kind: 'Namespace', metadata: { name: namespace } });
+    });
+
     it('that are missing do not make a request for one object one for all', async () => {
       const namespace = await inhabited();
       const key = { namespace } as ObjectKey;
