@@ -152,12 +152,6 @@ export class Controller {
     this.#failures.record(error, object && `${formatKind(object)} ${formatObjectKey(keyOf(object))}`);
   }
 
-  /** How long its oldest key has been due though there was room to run it, in milliseconds; 0 when no key is. */
-  async standstillMs(): Promise<number> {
-    const [{ running }, oldestMs = 0] = await Promise.all([this.queue.counts(), this.queue.oldestDueMs()]);
-    return running < this.#options.description.concurrency ? oldestMs : 0;
-  }
-
   /** How many objects of its kinds are kept out of the cache. */
   async keptOut(): Promise<number> {
     const counts = await Promise.all(this.informers().map(({ view }) => view.keptOutCount()));

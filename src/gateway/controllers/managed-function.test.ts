@@ -90,6 +90,7 @@ class World {
     const queue = {
       hold: async () => void (this.held = true),
       release: async () => void (this.held = false),
+      standstillMs: async () => this.standstillMs,
       holds: async () => (this.held ? [{ scope: 'controller', sinceMs: 0 }] : []),
     };
     const controllers = {
@@ -98,7 +99,7 @@ class World {
           queue,
           trouble: undefined,
           missesEvents: this.misses,
-          standstillMs: async () => this.standstillMs,
+
           keptOut: async () => this.keptOut,
         },
       waitsFor: () => this.waitsFor,

@@ -254,7 +254,7 @@ export class ManagedFunction {
     if (!controller || !plan) return;
     if (controller.outdated) this.#reviewAtMs = 0;
     try {
-      this.#note({ EventsHandled: handledBy(controller, await controller.standstillMs()) });
+      this.#note({ EventsHandled: handledBy(controller, await controller.queue.standstillMs()) });
       this.#note({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
       const held = (await controller.queue.holds()).some(({ scope }) => scope === 'controller');
       // Redis has lost it with the rest, or somebody has taken it away by hand.

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { InstantClock } from '../../../test/harness/test-clock.ts';
 import { silentLogger, silentMetrics } from '../../core/index.ts';
+import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import type { View } from '../cache/view.ts';
 import { Progress } from './progress.ts';
 
@@ -10,7 +11,9 @@ async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: 
   const stop = new AbortController();
   const progress = new Progress({
     informers: () => [{ name: 'v1/Pod', unappliedMs: waits.unappliedMs ?? 0, view }],
-    controllers: () => [{ name: 'web', standstillMs: async () => waits.dueMs ?? 0 }],
+    controllers: () => [
+      { name: 'web', queue: { standstillMs: async () => waits.dueMs ?? 0 } as unknown as BullMqWorkQueue },
+    ],
     clock: new InstantClock(),
     logger: silentLogger,
     metrics: silentMetrics,

@@ -5,7 +5,7 @@ import type { Controller } from '../controllers/controller.ts';
 export interface ProgressOptions {
   readonly informers: () => readonly Pick<Informer, 'name' | 'unappliedMs' | 'view'>[];
   /** Controllers whose keys must not stand still, or the gateway is not ready. */
-  readonly controllers: () => readonly Pick<Controller, 'name' | 'standstillMs'>[];
+  readonly controllers: () => readonly Pick<Controller, 'name' | 'queue'>[];
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -70,7 +70,7 @@ export class Progress {
       }),
     );
     await Promise.all(
-      watched.map(async (controller) => void this.#dueMs.set(controller.name, await controller.standstillMs())),
+      watched.map(async (controller) => void this.#dueMs.set(controller.name, await controller.queue.standstillMs())),
     );
   }
 }

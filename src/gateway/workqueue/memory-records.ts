@@ -172,6 +172,10 @@ export class MemoryRecords implements Records {
     return dropped;
   }
 
+  async started(): Promise<number> {
+    return this.#store.runs;
+  }
+
   async running(): Promise<number> {
     return this.#store.flights.size;
   }

@@ -45,6 +45,8 @@ export abstract class RecordedWorkQueue implements WorkQueue {
   readonly #inspector: Inspector;
   readonly #jobs: Jobs;
   #poller: Poller | undefined;
+  /** How many runs had started when that was last seen to change. */
+  #lastStart: { readonly count: number; readonly atMs: number } | undefined;
   #runner: Runner | undefined;
   #ended = false;
   readonly #ending = new AbortController();
@@ -135,6 +137,18 @@ export abstract class RecordedWorkQueue implements WorkQueue {
     const now = this.#options.clock.now();
     const sinceMs = await this.#inspector.oldestDue(now);
     return sinceMs === undefined ? undefined : now - sinceMs;
+  }
+
+  async standstillMs(): Promise<number> {
+    const { clock, concurrency } = this.#options;
+    const [oldestMs = 0, running, started] = await Promise.all([
+      this.oldestDueMs(),
+      this.#records.running(),
+      this.#records.started(),
+    ]);
+    const nowMs = clock.now();
+    if (started !== this.#lastStart?.count) this.#lastStart = { count: started, atMs: nowMs };
+    return running < concurrency ? Math.min(oldestMs, nowMs - this.#lastStart.atMs) : 0;
   }
 
   async start(process: Process): Promise<void> {

@@ -123,6 +123,8 @@ export interface Records {
   drop(keys: readonly string[], nowMs: number): Promise<number>;
   /** Runs in flight. */
   running(): Promise<number>;
+  /** Runs that have been started so far. */
+  started(): Promise<number>;
 }
 
 /** Reads what is known of keys, and changes nothing. */

@@ -183,6 +183,10 @@ export class RedisRecords implements Records {
     return (await this.#scripts.drop([dead, recordPrefix, historyPrefix, resting], [nowMs, ...keys])) as number;
   }
 
+  async started(): Promise<number> {
+    return Number((await this.#redis.get(this.#keys.runs)) ?? 0);
+  }
+
   running(): Promise<number> {
     return this.#redis.zcard(this.#keys.flights);
   }

@@ -61,6 +61,11 @@ export interface WorkQueue {
    * that wait for a release, an outcome, a barrier or a token are not due.
    */
   oldestDueMs(): Promise<number | undefined>;
+  /**
+   * For how long no run has started although a key is due and there is room for it, in milliseconds, as far as this gateway has
+   * asked; 0 when runs start, or none need to. A queue that is merely long does not stand still.
+   */
+  standstillMs(): Promise<number>;
 
   /** Starts running keys. */
   start(process: Process): Promise<void>;
