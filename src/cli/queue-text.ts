@@ -60,6 +60,8 @@ function describeWait(wait: Wait): string {
       return `the outcome of its run, until ${time(wait.untilMs)}`;
     case 'breaker':
       return `the function to be reachable${wait.untilMs === undefined ? '' : `, tried again at ${time(wait.untilMs)}`}`;
+    case 'recovery':
+      return `runs that are no longer on record to be over${wait.untilMs === undefined ? '' : `, ${time(wait.untilMs)}`}`;
     case 'paused':
       return `the end of a pause: ${wait.by}`;
     case 'rate-limit':

@@ -245,7 +245,7 @@ describe('a run that goes on after its 202', () => {
     await untilReady(gateway.url);
     await eventually(async () => {
       const [wait] = (await queue.status(`${namespace}/${name}`)).waits;
-      expect(wait).toMatchObject({ reason: 'breaker' });
+      expect(wait).toMatchObject({ reason: 'recovery' });
       expect(wait && 'untilMs' in wait && wait.untilMs).toBeGreaterThan(forgottenAt + CALLBACK_SECONDS * 1000);
     });
     const asking = continueRun(handle, { ...options(), withinSeconds: 30, api: api() });

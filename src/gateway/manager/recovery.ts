@@ -289,7 +289,7 @@ export class Recovery {
     if (controller.callbackMs === 0) return;
     const untilMs = sinceMs + controller.callbackMs + FLIGHT_MARGIN_MS;
     if (untilMs <= clock.now()) return;
-    await controller.queue.hold('breaker', untilMs);
+    await controller.queue.hold('recovery', untilMs);
     const until = new Date(untilMs).toISOString();
     logger.warn({ controller: controller.name, until }, 'its keys wait: runs of which nothing is known may go on');
   }

@@ -1,10 +1,10 @@
 import type { Reason } from '../../contract/index.ts';
 
 /**
- * What is held back: all keys of the controller, those of one namespace, or one object. `breaker`: all keys, by the
- * gateway itself, because the function cannot be reached, or runs that nobody knows of any more may go on.
+ * What is held back: all keys of the controller, those of one namespace, or one object. All keys, by the gateway itself: `breaker`,
+ * because the function cannot be reached; `recovery`, because runs that are no longer on record may go on.
  */
-export type HoldScope = 'controller' | 'breaker' | `namespace/${string}` | `object/${string}`;
+export type HoldScope = 'controller' | 'breaker' | 'recovery' | `namespace/${string}` | `object/${string}`;
 
 /** Keys in its scope do not start until it is released; what would have run meanwhile is kept and runs then. */
 export interface Hold {
@@ -21,8 +21,8 @@ export type Wait =
   | { readonly reason: 'barrier'; readonly sinceMs: number }
   /** Its run goes on elsewhere (a 202); its outcome is unknown after `untilMs`. */
   | { readonly reason: 'busy'; readonly untilMs: number }
-  | { readonly reason: 'breaker'; readonly untilMs?: number }
-  | { readonly reason: 'paused'; readonly by: Exclude<HoldScope, 'breaker'> }
+  | { readonly reason: 'breaker' | 'recovery'; readonly untilMs?: number }
+  | { readonly reason: 'paused'; readonly by: Exclude<HoldScope, 'breaker' | 'recovery'> }
   /** Its token of the controller's rate limit comes at `untilMs`. */
   | { readonly reason: 'rate-limit'; readonly untilMs: number }
   | { readonly reason: 'debounce'; readonly untilMs: number };
@@ -77,6 +77,6 @@ export interface KeyPage {
 
 /** What a key waits for that a hold covers. */
 export function waitFor({ scope, untilMs }: Hold): Wait {
-  if (scope !== 'breaker') return { reason: 'paused', by: scope };
-  return { reason: 'breaker', ...(untilMs === undefined ? {} : { untilMs }) };
+  if (scope !== 'breaker' && scope !== 'recovery') return { reason: 'paused', by: scope };
+  return { reason: scope, ...(untilMs === undefined ? {} : { untilMs }) };
 }

@@ -71,5 +71,5 @@ export function queueKeys(scope: { keyPrefix: string; clusterId: string; name: s
 export function scopesOf(key: string): HoldScope[] {
   const slash = key.indexOf('/');
   const namespace: HoldScope[] = slash > 0 ? [`namespace/${key.slice(0, slash)}`] : [];
-  return ['controller', 'breaker', ...namespace, `object/${key}`];
+  return ['controller', 'breaker', 'recovery', ...namespace, `object/${key}`];
 }

@@ -10,6 +10,7 @@ export function holdsContract(create: CreateFixture): void {
     it.each<[HoldScope, string[]]>([
       ['controller', ['a/k', 'a/l', 'b/k', 'c']],
       ['breaker', ['a/k', 'a/l', 'b/k', 'c']],
+      ['recovery', ['a/k', 'a/l', 'b/k', 'c']],
       ['namespace/a', ['a/k', 'a/l']],
       ['object/a/k', ['a/k']],
       ['object/c', ['c']],
@@ -23,7 +24,8 @@ export function holdsContract(create: CreateFixture): void {
       await queue.start(process);
       await setting().pass(60_000);
       expect(new Set(process.keys())).toEqual(new Set(keys.filter((key) => !kept.includes(key))));
-      const reason = scope === 'breaker' ? { reason: 'breaker' } : { reason: 'paused', by: scope };
+      const isOwn = scope === 'breaker' || scope === 'recovery';
+      const reason = isOwn ? { reason: scope } : { reason: 'paused', by: scope };
       for (const key of kept) expect((await queue.status(key)).waits).toEqual([reason]);
       expect((await queue.list('waiting', { offset: 0, limit: 10 })).keys.map(({ key }) => key).toSorted()).toEqual(
         kept,

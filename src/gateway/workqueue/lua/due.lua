@@ -44,9 +44,9 @@ local debounced, flights, holds = due(KEYS[2], limit), due(KEYS[3], limit), due(
 
 -- The first of the holds that cover a key, as start.lua has it.
 local function held_by(key)
-  local scopes = { 'controller', 'breaker', 'object/' .. key }
+  local scopes = { 'controller', 'breaker', 'recovery', 'object/' .. key }
   local slash = string.find(key, '/', 1, true)
-  if slash then scopes[4] = 'namespace/' .. string.sub(key, 1, slash - 1) end
+  if slash then scopes[5] = 'namespace/' .. string.sub(key, 1, slash - 1) end
   for at, found in ipairs(redis.call('HMGET', KEYS[8], unpack(scopes))) do
     if found then return scopes[at] end
   end

@@ -52,9 +52,9 @@ end
 -- The first of the holds that cover a key.
 local function held_by(key)
   if not has[holds] then return nil end
-  local scopes = { 'controller', 'breaker', 'object/' .. key }
+  local scopes = { 'controller', 'breaker', 'recovery', 'object/' .. key }
   local slash = string.find(key, '/', 1, true)
-  if slash then scopes[4] = 'namespace/' .. string.sub(key, 1, slash - 1) end
+  if slash then scopes[5] = 'namespace/' .. string.sub(key, 1, slash - 1) end
   for at, found in ipairs(redis.call('HMGET', holds, unpack(scopes))) do
     if found then return scopes[at] end
   end
