@@ -9,7 +9,9 @@ import { Grammar } from './grammar.ts';
 import { TOLD_WITHIN_MS } from './monitor.ts';
 import type { World } from './world.ts';
 
-/** Between two actions, at most. */
+/** Actions that are done at a time. */
+const HANDS = 3;
+/** Between two actions of one hand, at most. */
 const PAUSE_MS = 250;
 const LOOK_EVERY_MS = 2000;
 const SPY_EVERY_MS = 5000;
@@ -59,16 +61,16 @@ export class Campaign {
     const watching = this.#watch(startedAtMs, over);
     const spying = this.#spy(over.signal);
     const random = randomOf(seed);
-    for await (const action of this.#actions()) {
-      if (over.signal.aborted || Date.now() > startedAtMs + seconds * 1000) break;
-      const atMs = Date.now();
-      const reply = await this.#world.act(action).catch((error: unknown) => {
-        // The apiserver ends a connection on which it is sent too much.
-        return { status: 0, text: String(error) };
-      });
-      this.#done.push({ atMs, action, status: reply?.status });
-      await sleep(random() * PAUSE_MS);
-    }
+    const actions = this.#actions();
+    const hand = async (): Promise<void> => {
+      while (!over.signal.aborted && Date.now() < startedAtMs + seconds * 1000) {
+        const { value: action, done } = await actions.next();
+        if (done === true) return;
+        await this.#act(action);
+        await sleep(random() * PAUSE_MS);
+      }
+    };
+    await Promise.all(Array.from({ length: HANDS }, hand));
     over.abort();
     await Promise.all([watching, spying]);
     await this.#world.spy.readAll();
@@ -93,11 +95,20 @@ export class Campaign {
     ].join('\n');
   }
 
-  async *#actions(): AsyncGenerator<Action> {
+  async #act(action: Action): Promise<void> {
+    const atMs = Date.now();
+    const reply = await this.#world.act(action).catch((error: unknown) => {
+      // The apiserver ends a connection on which it is sent too much.
+      return { status: 0, text: String(error) };
+    });
+    this.#done.push({ atMs, action, status: reply?.status });
+  }
+
+  async *#actions(): AsyncGenerator<Action, undefined> {
     const { recording, seed } = this.#options;
     if (recording !== undefined) {
       yield* JSON.parse(await readFile(recording, 'utf8')) as Action[];
-      return;
+      return undefined;
     }
     const grammar = new Grammar();
     for (let round = 0; ; round += 1) yield* fc.sample(grammar.action(), { seed: seed + round, numRuns: 100 });

@@ -50,6 +50,11 @@ const BROKEN_LINES = ['a\nb', 'a\r\nHost: b', '\n', 'a\u0000b', 'a\nnamespace:de
 const NUMBERS = ['NaN', 'Infinity', '-0', '1e999', '0x10', '9'.repeat(30), '-1', '00'];
 const LONG = 'x'.repeat(300);
 
+/** Sources that the gateway accepts, so that its maps, predicates and indexes are used; or of all sorts. */
+type Sources = typeof SOUND | typeof ANY;
+const SOUND = 'sound';
+const ANY = 'any';
+
 /**
  * All that a tenant may try, as arbitraries of fast-check, one for each kind of thing. Most of what they make is accepted by the
  * apiserver, since what it refuses harms no gateway.
@@ -104,7 +109,7 @@ export class Grammar {
       'levelhook.dev/paused',
     );
     const value = fc.oneof(
-      { weight: 6, arbitrary: fc.constantFrom('a', 'one', 'two', 'constructor', 'NaN', '1e999', '', 'a..b') },
+      { weight: 20, arbitrary: fc.constantFrom('a', 'one', 'two', 'constructor', 'NaN', '1e999', '', 'a..b') },
       { weight: 1, arbitrary: this.nastyName() },
     );
     return objectOf(key, value);
@@ -155,7 +160,6 @@ export class Grammar {
           ),
           { nil: undefined },
         ),
-        finalizers: fc.option(fc.constant<Bulk>([]), { nil: undefined, freq: 10 }),
       })
       .map(fields);
   }
@@ -241,7 +245,7 @@ export class Grammar {
         ref: fc.option(this.value(), { nil: undefined }),
         refs: fc.option(fc.array(this.value(), { maxLength: 3 }), { nil: undefined }),
         selector: fc.option(this.selector(), { nil: undefined }),
-        constructor: fc.option(this.value(), { nil: undefined, freq: 2 }),
+        constructor: fc.option(this.name(), { nil: undefined, freq: 2 }),
       })
       .map(fields);
   }
@@ -359,6 +363,13 @@ export class Grammar {
 
   /** The spec of a ReconcileFunction of this name. */
   declaration(name: string): fc.Arbitrary<BulkObject> {
+    return fc.oneof(
+      { weight: 3, arbitrary: this.#declaration(name, SOUND) },
+      { weight: 2, arbitrary: this.#declaration(name, ANY) },
+    );
+  }
+
+  #declaration(name: string, sources: Sources): fc.Arbitrary<BulkObject> {
     const some = (each: fc.Arbitrary<BulkObject>, most: number): fc.Arbitrary<Bulk> =>
       fc.oneof(
         { weight: 10, arbitrary: fc.array(each, { maxLength: 2 }) },
@@ -380,10 +391,10 @@ export class Grammar {
               .map(fields),
           },
         ),
-        for: this.source({ labelSelector: this.selector() }),
-        owns: some(this.source({ owner: fc.constantFrom<Bulk>('any', 'controller') }), 16),
-        watches: some(this.watch(), 16),
-        reads: some(this.source({}), 16),
+        for: this.source(sources, sources === ANY ? { labelSelector: this.selector() } : {}),
+        owns: some(this.source(sources, { owner: fc.constantFrom<Bulk>('any', 'controller') }), 16),
+        watches: some(this.watch(sources), 16),
+        reads: some(this.source(sources, {}), 16),
         indexes: fc.array(
           fc
             .record({ kind: this.#ownKind(), index: this.index() })
@@ -394,7 +405,7 @@ export class Grammar {
         timeoutSeconds: fc.constantFrom<Bulk>(1, 2, 3),
         maxBatch: fc.option(fc.constantFrom<Bulk>(1, 2, 100), { nil: undefined }),
         callbackSeconds: fc.option(fc.constantFrom<Bulk>(1, 5), { nil: undefined }),
-        paused: fc.option(fc.boolean(), { nil: undefined, freq: 10 }),
+        paused: fc.oneof({ weight: 15, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: fc.boolean() }),
         queue: fc.option(
           fc.constantFrom<Bulk>(
             fields({ maxAttempts: 1 }),
@@ -444,8 +455,9 @@ export class Grammar {
   }
 
   /** A kind, where, and which of its events. */
-  source(more: Readonly<Record<string, fc.Arbitrary<Bulk>>>): fc.Arbitrary<BulkObject> {
+  source(sources: Sources, more: Readonly<Record<string, fc.Arbitrary<Bulk>>>): fc.Arbitrary<BulkObject> {
     const { namespace, victimNamespace } = PLACES;
+    if (sources === SOUND) return this.#soundSource(more);
     const kind = fc.oneof(
       { weight: 14, arbitrary: this.#ownKind() },
       { weight: 2, arbitrary: this.#otherKind() },
@@ -471,14 +483,28 @@ export class Grammar {
         rest: fc.record(optional),
       })
       .map(({ kind: [apiVersion, name], namespaces: where, predicate, rest }) =>
-        // Of a kind of its own group it may see all.
         fields({ apiVersion, kind: name, namespaces: where, predicate, ...rest }),
       );
   }
 
-  watch(): fc.Arbitrary<BulkObject> {
+  #soundSource(more: Readonly<Record<string, fc.Arbitrary<Bulk>>>): fc.Arbitrary<BulkObject> {
     return fc
-      .record({ source: this.source({}), map: this.map() })
+      .record({
+        kind: this.#ownKind(),
+        everywhere: fc.boolean(),
+        predicate: fc.option(this.predicate(), { nil: undefined, freq: 2 }),
+        rest: fc.record(more),
+      })
+      .map(({ kind: [apiVersion, kind], everywhere, predicate, rest }) => {
+        // Of the kind of its own group it may see all: that view is shown to it in Redis.
+        const namespaces = everywhere && kind === 'Thing' ? undefined : [PLACES.namespace];
+        return fields({ apiVersion, kind, namespaces, predicate, ...rest });
+      });
+  }
+
+  watch(sources: Sources): fc.Arbitrary<BulkObject> {
+    return fc
+      .record({ source: this.source(sources, {}), map: this.map() })
       .map(({ source, map }) => ({ fields: [...source.fields, ['map', map]] }));
   }
 

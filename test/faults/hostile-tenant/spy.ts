@@ -97,7 +97,13 @@ export class Spy {
     const key = await importSecret(signingSecret);
     for (const username of this.#redisUsers) {
       const password = await readerPassword(key, username);
-      const redis = new Redis(redisUrl, { username, password, lazyConnect: true, retryStrategy: () => null });
+      const redis = new Redis(redisUrl, {
+        username,
+        password,
+        lazyConnect: true,
+        enableReadyCheck: false,
+        retryStrategy: () => null,
+      });
       redis.on('error', () => {});
       try {
         await redis.connect();
