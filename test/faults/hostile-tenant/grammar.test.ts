@@ -4,11 +4,12 @@ import { type Action, PLACES, placed, WRITTEN } from './actions.ts';
 import { textOf } from './bulk.ts';
 import { Grammar } from './grammar.ts';
 
-const ACTIONS = 1500;
+const ACTIONS = 1000;
 const actions = fc.sample(new Grammar().action(), { seed: 13, numRuns: ACTIONS });
 
 type Place = 'object' | 'declaration' | 'path';
-type Pattern = RegExp | ((text: string) => boolean);
+/** Looks at the text that is sent, or at the action as it is recorded. */
+type Pattern = RegExp | ((text: string, action: string) => boolean);
 
 const NASTY: readonly [what: string, where: Place, pattern: Pattern][] = [
   ['names that climb', 'object', /"\.\.(\/|")|\.\.\//],
@@ -27,9 +28,13 @@ const NASTY: readonly [what: string, where: Place, pattern: Pattern][] = [
     (text) => text.includes('"matchExpressions":[') && text.split('"operator"').length > 2000,
   ],
   ['lists of 3,000 elements', 'object', (text) => text.split('","').length >= 3000],
-  ['objects in objects, 5,000 levels deep', 'object', (text) => text.includes('{"a":'.repeat(5000))],
-  ['lists in lists, 9,000 levels deep', 'object', (text) => text.includes('['.repeat(9000))],
-  ['more than a megabyte', 'object', (text) => text.includes('x'.repeat(1_000_000))],
+  [
+    'objects in objects, 5,000 levels deep',
+    'object',
+    (_, action) => action.includes('"nested":"object","levels":5000'),
+  ],
+  ['lists in lists, 9,000 levels deep', 'object', (_, action) => action.includes('"nested":"list","levels":9000')],
+  ['more than a megabyte', 'object', (text) => text.length > 1_000_000],
   [
     'expensive expressions',
     'declaration',
@@ -37,7 +42,7 @@ const NASTY: readonly [what: string, where: Place, pattern: Pattern][] = [
   ],
   ['sixteen expressions at once', 'declaration', (text) => text.split('"by":"cel"').length > 16],
   ['kinds that climb out of their group', 'declaration', /example\.com\/\.\.\/\.\.\/api\/v1"/],
-  ['kinds that there are none of', 'declaration', /"Nothing"/],
+  ['kinds that there are none of', 'declaration', /"Nothing"|"nothing\.example\.com|\/v9"/],
   ['kinds without rights', 'declaration', /"SubjectAccessReview"|"Node"/],
   ['namespaces of others', 'declaration', new RegExp(`"namespaces":\\[[^\\]]*"${PLACES.victimNamespace}"`)],
   ['endpoints elsewhere', 'declaration', /169\.254\.169\.254|file:|\.svc/],
@@ -59,8 +64,11 @@ const NASTY: readonly [what: string, where: Place, pattern: Pattern][] = [
 const found = new Map<string, number>();
 for (const action of actions) {
   const [where, text] = textsOf(action);
+  const recorded = JSON.stringify(action);
   for (const [what, place, pattern] of NASTY) {
-    if (place !== where || !(pattern instanceof RegExp ? pattern.test(text) : pattern(text))) continue;
+    // What a pattern is about stands near the beginning or many times.
+    if (place !== where || !(pattern instanceof RegExp ? pattern.test(text.slice(0, 50_000)) : pattern(text, recorded)))
+      continue;
     found.set(what, (found.get(what) ?? 0) + 1);
   }
 }

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { type Action, PLACES, type Written, WRITTEN } from './actions.ts';
-import { type Bulk, type BulkObject, fields } from './bulk.ts';
+import { type Bulk, type BulkObject, fields, textOf } from './bulk.ts';
 import { BEHAVIOURS, type BehaviourName } from './hostile-function.ts';
 
 type Kind = readonly [apiVersion: string, kind: string];
@@ -193,7 +193,7 @@ export class Grammar {
         [],
       ),
       fc.array(expression, { maxLength: 3 }).map((matchExpressions) => fields({ matchExpressions })),
-      expression.map((each): Bulk => fields({ matchExpressions: { items: each, times: 2000 } })),
+      expression.map((each): Bulk => fields({ matchExpressions: many(each, 2000) })),
     );
   }
 
@@ -224,7 +224,7 @@ export class Grammar {
           { raw: '1E-999' },
         ),
       },
-      { weight: 2, arbitrary: this.name().map((items): Bulk => ({ items, times: 3000 })) },
+      { weight: 2, arbitrary: this.name().map((each): Bulk => many(each, 3000)) },
       { weight: 1, arbitrary: this.name().map((value): Bulk => ({ keys: 3000, value })) },
       {
         weight: 1,
@@ -735,6 +735,11 @@ function objectOf(name: fc.Arbitrary<string>, value: fc.Arbitrary<Bulk>): fc.Arb
   return fc
     .uniqueArray(fc.tuple(name, value), { maxLength: 3, selector: ([each]) => each })
     .map((entries) => ({ fields: entries }));
+}
+
+/** The same element as often as a request may hold it, and no more often than this. */
+function many(items: Bulk, most: number): Bulk {
+  return { items, times: Math.min(most, Math.floor(1_200_000 / (textOf(items).length + 1))) };
 }
 
 function mostly(usual: string, other: fc.Arbitrary<string>): fc.Arbitrary<string> {
