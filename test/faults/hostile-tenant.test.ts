@@ -197,13 +197,14 @@ describe('a hostile tenant, generated', () => {
         `hostile tenant: ${campaign.actions} actions (${campaign.accepted} accepted), ${world.fn.count} triggers, ` +
           `${findings.seen} changes seen within ${findings.slowestMs} ms, ${findings.polls} polls of /livez within ` +
           `${findings.slowestPollMs} ms (${findings.skipped} skipped), not ready for ${findings.notReadyMs} ms; ` +
-          `looked at ${JSON.stringify(Object.fromEntries(looked))}; ${JSON.stringify(Object.fromEntries(world.replies))}\n`,
+          `looked at ${JSON.stringify(Object.fromEntries(looked))}; ${JSON.stringify(Object.fromEntries(campaign.conditions))}; ` +
+          `${JSON.stringify(Object.fromEntries(world.replies))}\n`,
       );
       if (violations.length > 0) expect(summary(violations), await campaign.report()).toEqual([]);
       // Enough was tried, and enough was compared.
       if (RECORDING === undefined) {
-        expect(campaign.accepted).toBeGreaterThan(SECONDS);
-        expect(world.fn.count).toBeGreaterThan(SECONDS);
+        expect(campaign.accepted).toBeGreaterThan(SECONDS / 2);
+        expect(world.fn.count).toBeGreaterThan(SECONDS / 2);
         for (const where of ['trigger', 'cache API', 'refused by the cache API', 'Redis']) {
           expect(looked.get(where), where).toBeGreaterThan(20);
         }

@@ -37,6 +37,8 @@ export class Campaign {
   readonly #world: World;
   readonly #options: CampaignOptions;
   readonly #done: Done[] = [];
+  /** How often each was seen: the ReconcileFunctions' condition Ready. */
+  readonly conditions = new Map<string, number>();
   #violations: readonly string[] = [];
 
   constructor(world: World, options: CampaignOptions) {
@@ -125,6 +127,9 @@ export class Campaign {
   async #spy(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#world.spy.readAll();
+      for (const [reason, count] of Object.entries(await this.#world.conditions())) {
+        this.conditions.set(reason, (this.conditions.get(reason) ?? 0) + count);
+      }
       await sleep(SPY_EVERY_MS);
     }
   }

@@ -262,7 +262,7 @@ export class Grammar {
       });
     const metadata = this.metadata();
     const text = fc.oneof(
-      { weight: 6, arbitrary: this.name() as fc.Arbitrary<Bulk> },
+      { weight: 6, arbitrary: this.name() },
       { weight: 1, arbitrary: fc.constant<Bulk>({ text: 'x', times: 900_000 }) },
     );
     const data = objectOf(fc.constantFrom('ref', 'constructor', '__proto__', 'secrets', 'password', 'toString'), text);
@@ -365,7 +365,7 @@ export class Grammar {
   declaration(name: string): fc.Arbitrary<BulkObject> {
     return fc.oneof(
       { weight: 3, arbitrary: this.#declaration(name, SOUND) },
-      { weight: 2, arbitrary: this.#declaration(name, ANY) },
+      { weight: 1, arbitrary: this.#declaration(name, ANY) },
     );
   }
 
@@ -379,7 +379,7 @@ export class Grammar {
       .record({
         endpoint: this.endpoint(name),
         serviceAccountName: mostly(
-          'reader',
+          fc.constant('reader'),
           fc.oneof(fc.constantFrom('mallory', 'default', 'nobody'), this.nastyName()),
         ),
         signingSecret: fc.oneof(
@@ -401,9 +401,13 @@ export class Grammar {
             .map(({ kind, index }) => fields({ apiVersion: kind[0], kind: kind[1], index })),
           { maxLength: 2 },
         ),
-        concurrency: fc.constantFrom<Bulk>(1, 2, 10, 1000),
+        limits: fc.constantFrom<{ concurrency?: number; maxBatch?: number }>(
+          {},
+          { concurrency: 2, maxBatch: 2 },
+          { concurrency: 10 },
+          { concurrency: 1000, maxBatch: 100 },
+        ),
         timeoutSeconds: fc.constantFrom<Bulk>(1, 2, 3),
-        maxBatch: fc.option(fc.constantFrom<Bulk>(1, 2, 100), { nil: undefined }),
         callbackSeconds: fc.option(fc.constantFrom<Bulk>(1, 5), { nil: undefined }),
         paused: fc.oneof({ weight: 15, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: fc.boolean() }),
         queue: fc.option(
@@ -416,7 +420,7 @@ export class Grammar {
           { nil: undefined },
         ),
       })
-      .map((spec) => fields(spec as Readonly<Record<string, Bulk | undefined>>));
+      .map(({ limits, ...spec }) => fields({ ...spec, ...limits }));
   }
 
   /** Mostly its own function, else an address or a Service that is none of its own. */
@@ -473,7 +477,10 @@ export class Grammar {
       { weight: 1, arbitrary: this.nastyName().map((each): Bulk => [each]) },
     );
     const optional = Object.fromEntries(
-      Object.entries(more).map(([name, arbitrary]) => [name, fc.option(arbitrary, { nil: undefined, freq: 3 })]),
+      Object.entries(more).map(([name, arbitrary]) => [
+        name,
+        mostly<Bulk | undefined>(fc.constant(undefined), arbitrary),
+      ]),
     );
     return fc
       .record({
@@ -512,8 +519,8 @@ export class Grammar {
   map(): fc.Arbitrary<BulkObject> {
     const path = this.path();
     const key = fc.oneof(
-      fc.constantFrom('app', 'owner', 'wake', 'constructor', '__proto__', 'toString', 'length'),
-      this.nastyName(),
+      { weight: 4, arbitrary: fc.constantFrom('app', 'owner', 'wake', 'constructor', '__proto__', 'toString') },
+      { weight: 1, arbitrary: this.nastyName() },
     );
     return fc.oneof(
       this.index().map((index) => fields({ by: 'index', index })),
@@ -607,15 +614,14 @@ export class Grammar {
   }
 
   predicate(): fc.Arbitrary<Bulk> {
+    const changes = ['generation', 'resourceVersion', 'labels', 'annotations'];
     const leaf: fc.Arbitrary<Bulk> = fc.oneof(
-      fc
-        .constantFrom('generation', 'resourceVersion', 'labels', 'annotations', 'constructor')
-        .map((changed) => fields({ changed })),
+      mostly(fc.constantFrom(...changes), fc.constantFrom('constructor', '')).map((changed) => fields({ changed })),
       this.cel().map((cel) => fields({ cel })),
       fc
         .constantFrom<Bulk>(
           fields({ matchLabels: fields({ constructor: 'a' }) }),
-          fields({ matchExpressions: [fields({ key: '__proto__', operator: 'Exists' })] }),
+          fields({ matchExpressions: [fields({ key: 'constructor', operator: 'Exists' })] }),
         )
         .map((labelSelector) => fields({ labelSelector })),
     );
@@ -742,6 +748,6 @@ function many(items: Bulk, most: number): Bulk {
   return { items, times: Math.min(most, Math.floor(1_200_000 / (textOf(items).length + 1))) };
 }
 
-function mostly(usual: string, other: fc.Arbitrary<string>): fc.Arbitrary<string> {
-  return fc.oneof({ weight: 20, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: other });
+function mostly<T>(usual: fc.Arbitrary<T>, other: fc.Arbitrary<T>): fc.Arbitrary<T> {
+  return fc.oneof({ weight: 20, arbitrary: usual }, { weight: 1, arbitrary: other });
 }

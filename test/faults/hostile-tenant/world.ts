@@ -276,6 +276,18 @@ export class World {
     return fields({ apiVersion, kind, namespaces: [this.hostile.namespace], ...more });
   }
 
+  /** How many of its ReconcileFunctions are ready, and why the others are not. */
+  async conditions(): Promise<Record<string, number>> {
+    const { items } = await this.ground.cluster.list(ReconcileFunction, this.hostile.namespace);
+    const reasons = items.map(({ status }) => {
+      const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+      return `${ready?.status ?? 'Unknown'} ${ready?.reason ?? ''}`;
+    });
+    return Object.fromEntries(
+      [...Map.groupBy(reasons, (each) => each)].map(([reason, { length }]) => [reason, length]),
+    );
+  }
+
   /** The tenant takes away all that it has made, and an administrator its namespace and its kind. */
   async deleteHostile(): Promise<void> {
     const { cluster } = this.ground;
