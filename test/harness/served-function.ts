@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
-import { type Controller, createFunctionApp } from 'levelhook/function';
+import { type Controller, createFunctionApp, type FunctionAppOptions } from 'levelhook/function';
 import { kubeConfigTransport } from 'levelhook/function/node';
 import type { OutcomeBody, Trigger } from '../../src/contract/index.ts';
 import { silentLogger } from '../../src/core/index.ts';
@@ -18,10 +18,11 @@ export class ServedFunction {
   onAnswer: OnAnswer = (outcome) => outcome;
   readonly #server: Server;
 
-  /** It reads through the gateway's cache API, as a function that was given nothing does. */
-  constructor(controller: Controller, { kubeconfig, secret }: Setting) {
+  /** @param cache how it reads. Default: through the gateway's cache API, as a function that was given nothing does. */
+  constructor(controller: Controller, { kubeconfig, secret }: Setting, cache?: FunctionAppOptions['cache']) {
     const app = createFunctionApp(controller, {
       secrets: [secret],
+      ...(cache && { cache }),
       api: kubeConfigTransport(kubeconfig),
       logger: silentLogger,
     });

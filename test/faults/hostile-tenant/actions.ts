@@ -1,0 +1,53 @@
+import type { BulkObject } from './bulk.ts';
+import type { BehaviourName } from './hostile-function.ts';
+
+/** The kinds that a tenant writes, by their plural: those of its own group are `things`. */
+export const WRITTEN = [
+  'configmaps',
+  'pods',
+  'secrets',
+  'services',
+  'serviceaccounts',
+  'events',
+  'things',
+  'reconcilefunctions',
+] as const;
+export type Written = (typeof WRITTEN)[number];
+
+/** One thing that a tenant does. A list of them can be recorded and done again. */
+export type Action =
+  /** Creates an object in its own namespace, or merges this into the one that is there. */
+  | { readonly do: 'put'; readonly what: Written; readonly name: string; readonly object: BulkObject }
+  | { readonly do: 'remove'; readonly what: Written; readonly name: string }
+  /** From now on its functions answer so, in turn. */
+  | { readonly do: 'behave'; readonly as: readonly BehaviourName[] }
+  /** Asks the cache API for a path, with each of its newest tokens. */
+  | { readonly do: 'ask'; readonly path: string };
+
+/** A few words of an action, for a message. */
+export function describeAction(action: Action): string {
+  const text = JSON.stringify(action);
+  return text.length > 600 ? `${text.slice(0, 600)}… (${text.length} characters)` : text;
+}
+
+/**
+ * How recorded actions name what differs from run to run: what a seed makes is the same list each time, and a recording can be
+ * done again in another world.
+ */
+export const PLACES = {
+  namespace: 'hostile-namespace',
+  victimNamespace: 'victim-namespace',
+  group: 'hostile-namespace.example.com',
+  functionUrl: 'http://function.invalid',
+  gatewayUrl: 'http://gateway.invalid',
+} as const;
+
+/** The action as it is done in a world in which these are the places. */
+export function placed(action: Action, places: Readonly<Record<keyof typeof PLACES, string>>): Action {
+  let text = JSON.stringify(action);
+  // The group before the namespace that it begins with.
+  for (const name of ['group', 'namespace', 'victimNamespace', 'functionUrl', 'gatewayUrl'] as const) {
+    text = text.replaceAll(PLACES[name], places[name]);
+  }
+  return JSON.parse(text) as Action;
+}

@@ -1,0 +1,184 @@
+import { compareResourceVersions } from '../../../src/core/index.ts';
+import type { Observer } from '../../harness/observer.ts';
+import { TestProcess } from '../../harness/process.ts';
+import type { Victim } from './victim.ts';
+
+/** A write to an object of the victim has been answered. */
+export interface Changed {
+  readonly msg: 'changed';
+  /** Of the ConfigMap that it must wake. */
+  readonly key: string;
+  readonly object: string;
+  readonly resourceVersion: string;
+  readonly atMs: number;
+}
+
+/** The apiserver has told of it to an ordinary watch. */
+export interface Told {
+  readonly msg: 'told';
+  readonly object: string;
+  readonly resourceVersion: string;
+  readonly atMs: number;
+}
+
+/** The gateway was asked how it is. */
+export interface Polled {
+  readonly msg: 'polled';
+  readonly path: '/livez' | '/readyz';
+  /** 0: no answer. */
+  readonly status: number;
+  readonly tookMs: number;
+  /** How late the process that asked was itself, at most, meanwhile. */
+  readonly lagMs: number;
+  readonly atMs: number;
+  /** Of an answer that is not 200. */
+  readonly text: string;
+}
+
+/** A change of the victim's must be seen by its function within this time, of the later of its write and its watch event. */
+export const SEEN_WITHIN_MS = 2000;
+const LIVE_WITHIN_MS = 1000;
+/** A gateway that stands still must say so within this time. */
+export const TOLD_WITHIN_MS = 60_000;
+/** A poll by a process that came so late itself says nothing of the gateway. */
+const LAG_MS = 300;
+
+export interface Findings {
+  readonly violations: readonly string[];
+  /** Changes that were compared with what the function saw. */
+  readonly seen: number;
+  readonly slowestMs: number;
+  /** A change is late and still unseen. */
+  readonly waiting: boolean;
+  readonly polls: number;
+  readonly slowestPollMs: number;
+  /** Polls that were not counted, since the machine was too busy to ask. */
+  readonly skipped: number;
+  readonly notReadyMs: number;
+}
+
+/** Looks all the time whether a victim is served as if it were alone. */
+export class Monitor {
+  readonly #process: TestProcess;
+  readonly #observers: readonly Observer[];
+  readonly #gateway: TestProcess;
+
+  private constructor(process: TestProcess, observers: readonly Observer[], gateway: TestProcess) {
+    this.#process = process;
+    this.#observers = observers;
+    this.#gateway = gateway;
+  }
+
+  /** @param observers functions that must see each change of the victim's objects. */
+  static start(
+    kubeconfig: string,
+    { namespace, canary }: Victim,
+    observers: readonly Observer[],
+    gateway: { process: TestProcess; url: string },
+  ): Monitor {
+    const program = 'test/faults/hostile-tenant/monitor-program.ts';
+    const process = new TestProcess(program, [kubeconfig, namespace, canary, gateway.url], {});
+    return new Monitor(process, observers, gateway.process);
+  }
+
+  get process(): TestProcess {
+    return this.#process;
+  }
+
+  /** @param sinceMs changes and polls before this do not count; neither do changes that are not yet late. */
+  findings(sinceMs = 0): Findings {
+    const nowMs = Date.now();
+    const told = new Map(this.#lines<Told>('told').map((each) => [idOf(each), each.atMs]));
+    const violations: string[] = [];
+    const delays: number[] = [];
+    let waiting = false;
+    for (const { name, sightings } of this.#observers.map((each) => ({
+      name: each.name,
+      sightings: sightingsOf(each),
+    }))) {
+      for (const change of this.#lines<Changed>('changed')) {
+        if (change.atMs < sinceMs) continue;
+        const fromMs = Math.max(change.atMs, told.get(idOf(change)) ?? 0);
+        const seenAtMs = sightings(change);
+        if (seenAtMs === undefined && nowMs - fromMs <= SEEN_WITHIN_MS) continue;
+        const lateMs = (seenAtMs ?? nowMs) - fromMs;
+        delays.push(lateMs);
+        if (lateMs <= SEEN_WITHIN_MS) continue;
+        waiting ||= seenAtMs === undefined;
+        const how = `${seenAtMs === undefined ? 'not seen for' : 'seen after'} ${lateMs} ms`;
+        violations.push(`wakeup of ${name}: ${change.object} at ${change.resourceVersion} was ${how}`);
+        if (lateMs > TOLD_WITHIN_MS + SEEN_WITHIN_MS && !this.#saidSo(fromMs)) {
+          violations.push(`silence: ${change.object} was not seen by ${name} for ${lateMs} ms while /readyz was ok`);
+        }
+      }
+    }
+    const polls = this.#lines<Polled>('polled').filter(({ atMs }) => atMs >= sinceMs);
+    const counted = polls.filter(({ path, lagMs }) => path === '/livez' && lagMs <= LAG_MS);
+    for (const { status, tookMs, text } of counted) {
+      if (status === 200 && tookMs <= LIVE_WITHIN_MS) continue;
+      violations.push(`livez: answered ${status === 0 ? text : status} after ${Math.round(tookMs)} ms`);
+    }
+    if (!this.#gateway.alive) violations.push('exit: the gateway has ended');
+    if (!this.#process.alive) violations.push(`the monitor has ended: ${this.#process.output.slice(-500)}`);
+    return {
+      violations,
+      seen: delays.length,
+      waiting,
+      slowestMs: Math.round(Math.max(0, ...delays)),
+      polls: counted.length,
+      slowestPollMs: Math.round(Math.max(0, ...counted.map(({ tookMs }) => tookMs))),
+      skipped: polls.filter(({ path, lagMs }) => path === '/livez' && lagMs > LAG_MS).length,
+      notReadyMs: notReadyMs(polls.filter(({ path }) => path === '/readyz')),
+    };
+  }
+
+  /** What `/readyz` said when it was not ok, each text once. */
+  complaints(): string[] {
+    return [
+      ...new Set(this.#lines<Polled>('polled').flatMap(({ path, text }) => (path === '/readyz' && text ? [text] : []))),
+    ];
+  }
+
+  #saidSo(fromMs: number): boolean {
+    return this.#lines<Polled>('polled').some(
+      ({ path, status, atMs }) => path === '/readyz' && status !== 200 && atMs >= fromMs,
+    );
+  }
+
+  #lines<T extends { msg: string }>(msg: T['msg']): T[] {
+    return this.#process.lines.filter((line) => line['msg'] === msg) as unknown as T[];
+  }
+}
+
+const idOf = ({ object, resourceVersion }: Told | Changed): string => `${object}@${resourceVersion}`;
+
+const isAtLeast = (version: string, wanted: string): boolean => compareResourceVersions(version, wanted) >= 0;
+
+function notReadyMs(polls: readonly Polled[]): number {
+  let total = 0;
+  for (const [at, poll] of polls.entries()) {
+    const before = polls[at - 1];
+    if (before && poll.status !== 200) total += poll.atMs - before.atMs;
+  }
+  return total;
+}
+
+/** When a function first ran for a change, or for a later one of the same object. */
+function sightingsOf(observer: Observer): (change: Changed) => number | undefined {
+  const byKey = Map.groupBy(observer.seen(), ({ key }) => key);
+  return ({ key, object, resourceVersion }) =>
+    byKey
+      .get(key)
+      ?.find(
+        (run) =>
+          run.reasons.some(
+            (reason) =>
+              reason.object === object &&
+              reason.resourceVersion !== undefined &&
+              isAtLeast(reason.resourceVersion, resourceVersion),
+          ) ||
+          (object === `v1/ConfigMap ${key}` &&
+            run.resourceVersion !== null &&
+            isAtLeast(run.resourceVersion, resourceVersion)),
+      )?.startedAtMs;
+}
