@@ -27,7 +27,7 @@ import { readSigningKeys } from './dispatch/signing-keys.ts';
 import { TokenKeys } from './dispatch/token-keys.ts';
 import { GatewayClock } from './manager/gateway-clock.ts';
 import type { HealthCheck } from './manager/health.ts';
-import { forgetController, removeLeftovers } from './manager/leftovers.ts';
+import { forgetController, removeLeftovers, sweepRemoved } from './manager/leftovers.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
 import { PrometheusMetrics } from './manager/metrics.ts';
 import { Progress } from './manager/progress.ts';
@@ -232,8 +232,9 @@ export class Gateway {
       onStopped: ({ name }) => this.#dashboard.remove(name),
       check: () => recovery.check(signal),
       waitsFor: (controller) => recovery.waitsFor(controller),
-      forget: async (id) => {
-        await forgetController(place, id);
+      clock: this.#clock,
+      forget: async (id, endMs) => {
+        await forgetController(place, id, endMs);
         await this.#metrics.forget({ controller: id });
         await this.#metrics.forget({ name: id });
       },
@@ -308,6 +309,8 @@ export class Gateway {
     this.#lifecycle.started('recovery', () => checking);
     const watching = progress.run(signal);
     this.#lifecycle.started('progress', () => watching);
+    const sweeping = sweepRemoved({ ...place, logger: this.#logger }, signal);
+    this.#lifecycle.started('sweep', () => sweeping);
     const updating = readerUsers?.run(signal);
     this.#lifecycle.started('redis users', async () => updating);
     this.#lifecycle.started('controllers', () => controllers.stopAll());

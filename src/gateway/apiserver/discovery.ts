@@ -78,7 +78,7 @@ async function resourcesOf(
   const list = await orUndefined(client.json<ApiResourceList>({ path: apiVersionPath(apiVersion), signal }));
   if (list?.groupVersion !== apiVersion) return undefined;
   // A subresource is listed as `pods/status`, with a kind of its own, and may be another group's.
-  return list.resources.filter(
+  return (list.resources ?? []).filter(
     ({ name, group, version }) =>
       isDns1035Label(name) &&
       (group || groupOf({ apiVersion })) === groupOf({ apiVersion }) &&

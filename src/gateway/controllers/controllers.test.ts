@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Resource, resource, silentLogger } from '../../core/index.ts';
+import { type Resource, resource, silentLogger, systemClock } from '../../core/index.ts';
 import type { CacheScope, Description, ViewLocation } from '../../contract/index.ts';
 import type { Controller } from './controller.ts';
 import type { ControllerSpec } from './controller-factory.ts';
@@ -31,6 +31,7 @@ class World {
     this.controllers = new Controllers({
       create: async (spec) => this.#create(spec),
       waitsFor: () => undefined,
+      clock: systemClock,
       informers: {
         release: async (user, kept?: ReadonlySet<string>) => {
           const keeps = (kind: string): boolean => [...(kept ?? [])].some((each) => each.startsWith(`${kind} `));

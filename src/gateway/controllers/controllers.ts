@@ -1,10 +1,11 @@
-import { formatKind, type Logger, messageOf, UserError } from '../../core/index.ts';
+import { type Clock, formatKind, type Logger, messageOf, UserError } from '../../core/index.ts';
 import { type CacheClaims, TokenError } from '../../contract/index.ts';
 import type { KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
 import { type Informers, servedAs } from '../cache/informers.ts';
 import type { ReaderUsers } from '../cache/reader-users.ts';
 import type { Enqueued } from '../cache/relay.ts';
+import { FLIGHT_MARGIN_MS } from '../workqueue/queue-options.ts';
 import type { Controller } from './controller.ts';
 import type { ControllerSpec } from './controller-factory.ts';
 import { isDeclared } from './reconcile-function.ts';
@@ -20,8 +21,9 @@ export interface ControllersOptions {
   readonly check: () => Promise<void>;
   /** What a controller's keys wait for after a loss of data; undefined when they do not. */
   readonly waitsFor: (controller: Controller) => string | undefined;
-  /** Removes what Redis holds for a controller. */
-  readonly forget: (id: string) => Promise<void>;
+  /** Removes what Redis holds for a controller. @param endMs when its last runs are over, if this gateway has run it. */
+  readonly forget: (id: string, endMs: number | undefined) => Promise<void>;
+  readonly clock: Clock;
   /** How long runs in flight may take to end when their controller stops. */
   readonly drainMs: number;
   /** Aborted when the gateway ends: then nothing is removed any more for a start that is given up, or for a stop. */
@@ -44,6 +46,8 @@ export class Controllers {
   readonly #woken = new Map<string, Controller>();
   readonly #running = new Map<string, Controller>();
   readonly #taken = new Set<string>();
+  /** Of controllers that have stopped, when the last of their runs is over at the latest. */
+  readonly #lastRunsEndMs = new Map<string, number>();
 
   constructor(options: ControllersOptions) {
     this.#options = options;
@@ -184,7 +188,8 @@ export class Controllers {
     await this.stop(id);
     // A check that began before may still be writing what it knows of the queue.
     await this.#options.check();
-    await this.#options.forget(id);
+    await this.#options.forget(id, this.#lastRunsEndMs.get(id));
+    this.#lastRunsEndMs.delete(id);
     this.#options.logger.info({ controller: id }, 'controller removed, with all that was kept for it');
   }
 
@@ -197,6 +202,9 @@ export class Controllers {
     try {
       await controller.stop(this.#options.drainMs);
     } finally {
+      const { clock } = this.#options;
+      const longestMs = Math.max(controller.timeoutMs, controller.callbackMs) + FLIGHT_MARGIN_MS;
+      this.#lastRunsEndMs.set(controller.name, clock.now() + longestMs);
       this.#running.delete(controller.name);
       this.#options.onStopped(controller);
     }

@@ -6,7 +6,8 @@ import { type Redis, unlinkAll } from '../cache/redis.ts';
 import { missedField } from '../cache/view.ts';
 import { isDeclared } from '../controllers/reconcile-function.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
-import { CONTROLLER_FIELD, isRemoved, removedAtMs, removedValue } from './registry-fields.ts';
+import { FLIGHT_MARGIN_MS } from '../workqueue/queue-options.ts';
+import { CONTROLLER_FIELD, type Removal, removalOf, removedValue } from './registry-fields.ts';
 
 export interface LeftoversOptions {
   readonly redis: Redis;
@@ -33,8 +34,8 @@ export interface KnownControllers {
  * they had. Asked for once all functions have said what their controllers are, since one that is merely down has a queue to come
  * back to; a gateway without any configured function removes nothing of theirs, for that is more likely a mistake than a wish.
  *
- * What stays is one field of the registry: should the controller come back, a run of its may still be going on that no queue knows
- * of any more, and is waited for (ADR 0006); it goes when no run can last so long. Ending in the middle does no harm: the next gateway goes on.
+ * What stays is one field of the registry, until the controller's last runs are over: should it come back before, a run may still be
+ * going on that no queue knows of any more, and is waited for (ADR 0006). Ending in the middle does no harm: the next gateway goes on.
  */
 export async function removeLeftovers(options: LeftoversOptions, known: KnownControllers): Promise<void> {
   const { redis, registryKey, informers, logger } = options;
@@ -42,7 +43,7 @@ export async function removeLeftovers(options: LeftoversOptions, known: KnownCon
     const removed: string[] = [];
     for (const [field, value] of Object.entries(await redis.hgetall(registryKey))) {
       const name = field.startsWith(CONTROLLER_FIELD) ? field.slice(CONTROLLER_FIELD.length) : undefined;
-      if (name === undefined || isRemoved(value) || !isLeftOver(name, known)) continue;
+      if (name === undefined || removalOf(value) || !isLeftOver(name, known)) continue;
       await forgetController(options, name);
       removed.push(name);
     }
@@ -57,41 +58,68 @@ export async function removeLeftovers(options: LeftoversOptions, known: KnownCon
   }
 }
 
-/** Removes what Redis holds for one controller but its views, which others may need. */
+/**
+ * Removes what Redis holds for one controller but its views, which others may need.
+ * @param endMs when its last runs are over, if that is known.
+ */
 export async function forgetController(
   options: Omit<LeftoversOptions, 'informers' | 'logger'>,
   name: string,
+  endMs?: number,
 ): Promise<void> {
   const { clock, redis, registryKey } = options;
   await unlinkAll(redis, `${queueKeys({ ...options, name }).prefix}:`);
-  await redis.hset(registryKey, CONTROLLER_FIELD + name, removedValue(clock.now()));
-  await sweep(options);
+  // One that has never dispatched has no run to wait for.
+  if ((await redis.hexists(registryKey, CONTROLLER_FIELD + name)) === 1) {
+    const removal: Removal = { atMs: clock.now(), ...(endMs === undefined ? {} : { endMs }) };
+    await redis.hset(registryKey, CONTROLLER_FIELD + name, removedValue(removal));
+  }
+  await removeMarks(options, [name]);
+}
+
+/** How soon what removed controllers have left is looked for again. */
+const SWEEP_MS = 10_000;
+
+/** Removes the last traces of removed controllers as soon as their last runs are over, until the signal is aborted. Never rejects. */
+export async function sweepRemoved(options: Omit<LeftoversOptions, 'informers'>, signal: AbortSignal): Promise<void> {
+  const { clock, logger } = options;
+  while (!signal.aborted) {
+    await clock.sleep(SWEEP_MS, signal);
+    if (signal.aborted) return;
+    await sweep(options).catch((error: unknown) => {
+      logger.warn({ error: messageOf(error) }, 'traces of removed controllers could not be removed, trying again');
+    });
+  }
 }
 
 /** The longest time for which a run can go on: a day by callbacks, and the 15 minutes of the run before. */
-const LONGEST_RUN_MS = (MAX_CALLBACK_SECONDS + 900) * 1000;
+const LONGEST_RUN_MS = (MAX_CALLBACK_SECONDS + 900) * 1000 + FLIGHT_MARGIN_MS;
 
 /**
- * Removes what views hold of removed controllers, and the registry's fields of those that no run can be left of. Of all of them, each
- * time: a wakeup that was on its way may have left a mark behind the removal.
+ * Removes what views hold of removed controllers, and the registry's fields of those whose runs are over. Of all of them, each time: a
+ * wakeup that was on its way may have left a mark behind the removal.
  */
-async function sweep({
-  clock,
-  redis,
-  registryKey,
-  viewsKey,
-}: Pick<LeftoversOptions, 'clock' | 'redis' | 'registryKey' | 'viewsKey'>): Promise<void> {
-  const removed: string[] = [];
+async function sweep(options: Pick<LeftoversOptions, 'clock' | 'redis' | 'registryKey' | 'viewsKey'>): Promise<void> {
+  const { clock, redis, registryKey } = options;
+  const removed: { field: string; endMs: number }[] = [];
   for (const [field, value] of Object.entries(await redis.hgetall(registryKey))) {
-    if (!field.startsWith(CONTROLLER_FIELD) || !isRemoved(value)) continue;
-    removed.push(field.slice(CONTROLLER_FIELD.length));
-    const atMs = removedAtMs(value);
-    if (atMs === undefined) await redis.hset(registryKey, field, removedValue(clock.now()));
-    else if (clock.now() - atMs > LONGEST_RUN_MS) await redis.hdel(registryKey, field);
+    const removal = field.startsWith(CONTROLLER_FIELD) ? removalOf(value) : undefined;
+    if (removal) removed.push({ field, endMs: removal.endMs ?? removal.atMs + LONGEST_RUN_MS });
   }
-  if (removed.length === 0) return;
+  await removeMarks(
+    options,
+    removed.map(({ field }) => field.slice(CONTROLLER_FIELD.length)),
+  );
+  for (const { field, endMs } of removed) if (endMs <= clock.now()) await redis.hdel(registryKey, field);
+}
+
+async function removeMarks(
+  { redis, viewsKey }: Pick<LeftoversOptions, 'redis' | 'viewsKey'>,
+  names: readonly string[],
+): Promise<void> {
+  if (names.length === 0) return;
   for (const prefix of await redis.smembers(viewsKey)) {
-    await redis.hdel(viewKeys(prefix).view, ...removed.map((name) => missedField(name)));
+    await redis.hdel(viewKeys(prefix).view, ...names.map((name) => missedField(name)));
   }
 }
 

@@ -6,7 +6,7 @@ import { redisTrouble } from '../cache/redis-memory.ts';
 import type { View } from '../cache/view.ts';
 import type { Controller } from '../controllers/controller.ts';
 import { FLIGHT_MARGIN_MS } from '../workqueue/queue-options.ts';
-import { CONTROLLER_FIELD, removedAtMs } from './registry-fields.ts';
+import { CONTROLLER_FIELD, removalOf } from './registry-fields.ts';
 
 export interface RecoveryOptions {
   readonly redis: Redis;
@@ -31,6 +31,12 @@ export interface RecoveryOptions {
 
 /** What is repaired: an informer's view, or a controller's queue. */
 type Part = Informer | Controller;
+
+/** Until when runs may go on that are not on record: with an answer, and with a callback (0: none does). */
+interface UnknownRuns {
+  readonly endMs: number;
+  readonly callbackEndMs: number;
+}
 
 /** A check waits so long for what it repairs; what takes longer goes on beside the next checks. */
 const PATIENCE_MS = 10_000;
@@ -58,8 +64,8 @@ export class Recovery {
   readonly #ran = new WeakSet<Controller>();
   /** Repairs under way. Never reject. */
   readonly #repairs = new Map<Part, Promise<void>>();
-  /** Of controllers whose queue was lost: when runs that are not on record can have started last. */
-  readonly #unknownSince = new WeakMap<Controller, number>();
+  /** Of controllers whose queue was lost. */
+  readonly #unknownRuns = new WeakMap<Controller, UnknownRuns>();
   #checking: Promise<void> = Promise.resolve();
   #connected = true;
   #connection = 0;
@@ -265,44 +271,41 @@ export class Recovery {
 
   /** Waits until every run that is not on record has ended, and what it wrote is in the cache. */
   async #repairQueue(controller: Controller, runId: string, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
-    const sinceMs = this.#unknownSince.get(controller) ?? (await this.#lastUnknownStart(controller));
-    this.#unknownSince.set(controller, sinceMs);
-    const untilMs = sinceMs + controller.timeoutMs + FLIGHT_MARGIN_MS;
-    if (untilMs > clock.now()) {
-      await clock.sleep(untilMs - clock.now(), signal);
+    const { clock, logger } = this.#options;
+    const unknown = this.#unknownRuns.get(controller) ?? (await this.#runsOffRecord(controller));
+    // Should this fail, the next attempt waits no longer.
+    this.#unknownRuns.set(controller, unknown);
+    if (unknown.endMs > clock.now()) {
+      await clock.sleep(unknown.endMs - clock.now(), signal);
       signal.throwIfAborted();
       for (const informer of controller.informers()) await this.#repairs.get(informer);
       await Promise.all(controller.informers().map((informer) => informer.catchUp(signal)));
     }
-    await this.#pauseForRunsThatGoOn(controller, sinceMs);
+    if (unknown.callbackEndMs > clock.now()) {
+      await controller.queue.hold('recovery', unknown.callbackEndMs);
+      const until = new Date(unknown.callbackEndMs).toISOString();
+      logger.warn({ controller: controller.name, until }, 'its keys wait: runs of which nothing is known may go on');
+    }
     await controller.queue.renew(runId);
-    this.#unknownSince.delete(controller);
+    this.#unknownRuns.delete(controller);
   }
 
   /**
-   * Runs that go on after their 202 may take much longer. They are given no more time under the new incarnation, so each
-   * is over after the longest that it can have been given.
+   * Until when runs of this controller may go on that are not on record. Those that go on after their 202 may take much longer than
+   * others. They are given no more time under the new incarnation, so each is over after the longest that it can have been given.
    */
-  async #pauseForRunsThatGoOn(controller: Controller, sinceMs: number): Promise<void> {
-    const { clock, logger } = this.#options;
-    if (controller.callbackMs === 0) return;
-    const untilMs = sinceMs + controller.callbackMs + FLIGHT_MARGIN_MS;
-    if (untilMs <= clock.now()) return;
-    await controller.queue.hold('recovery', untilMs);
-    const until = new Date(untilMs).toISOString();
-    logger.warn({ controller: controller.name, until }, 'its keys wait: runs of which nothing is known may go on');
-  }
-
-  /** When runs of this controller that are not on record can have started last. */
-  async #lastUnknownStart(controller: Controller): Promise<number> {
+  async #runsOffRecord({ name, queue, timeoutMs, callbackMs }: Controller): Promise<UnknownRuns> {
     const { clock, redis, registryKey } = this.#options;
-    // Its queue is gone though it has dispatched on this Redis before: only its part was lost, at some time until now.
-    const dispatched = await redis.hget(registryKey, CONTROLLER_FIELD + controller.name);
-    const { incarnation } = await controller.queue.state();
-    if (dispatched === null || incarnation !== undefined) return this.#unknownBefore;
-    // Of one that was removed in order no run began after that.
-    return Math.max(removedAtMs(dispatched) ?? clock.now(), this.#unknownBefore);
+    const dispatched = await redis.hget(registryKey, CONTROLLER_FIELD + name);
+    const { incarnation } = await queue.state();
+    // Its queue is gone though it has dispatched on this Redis before: only its part was lost, at some time until now. Of one
+    // that was removed in order the last runs are known.
+    const removal = dispatched === null ? undefined : removalOf(dispatched);
+    const isLostAlone = dispatched !== null && !removal && incarnation === undefined;
+    const lostMs = isLostAlone ? clock.now() : this.#unknownBefore;
+    const sinceMs = removal && removal.endMs === undefined ? Math.max(lostMs, removal.atMs) : lostMs;
+    const endMs = Math.max(sinceMs + timeoutMs + FLIGHT_MARGIN_MS, removal?.endMs ?? 0);
+    return { endMs, callbackEndMs: callbackMs === 0 ? 0 : sinceMs + callbackMs + FLIGHT_MARGIN_MS };
   }
 
   /** All keys of the controller, where it is owed them. What fails here is its own. */

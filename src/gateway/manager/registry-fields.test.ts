@@ -1,13 +1,15 @@
 import { expect, it } from 'vitest';
-import { isRemoved, removedAtMs, removedValue } from './registry-fields.ts';
+import { removalOf, removedValue } from './registry-fields.ts';
 
-it.each<[string, boolean, number | undefined]>([
-  ['1', false, undefined],
-  [removedValue(1_763_000_000_000), true, 1_763_000_000_000],
-  // By a gateway of a version that wrote no time.
-  ['removed', true, undefined],
-  ['removed:soon', true, undefined],
-])('%s: removed %s, at %s', (value, removed, atMs) => {
-  expect(isRemoved(value)).toBe(removed);
-  expect(removedAtMs(value)).toBe(atMs);
+it.each([
+  [removedValue({ atMs: 1_763_000_000_000 }), { atMs: 1_763_000_000_000 }],
+  [removedValue({ atMs: 1, endMs: 2 }), { atMs: 1, endMs: 2 }],
+  ['1', undefined],
+  ['removed', undefined],
+  ['removed:', undefined],
+  ['removed:soon', undefined],
+  ['removed:-1', undefined],
+  ['removed:1:', undefined],
+])('%j tells of a removal: %j', (value, removal) => {
+  expect(removalOf(value)).toEqual(removal);
 });

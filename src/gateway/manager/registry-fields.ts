@@ -1,22 +1,22 @@
-/** A controller's field in the registry: this and its name. The value is `1`, or tells when it was removed. */
+/** A controller's field in the registry: this and its name. The value is `1`, or tells that it was removed. */
 export const CONTROLLER_FIELD = 'controller:';
 
-const REMOVED = 'removed';
+/** What is known of the last runs of a removed controller. */
+export interface Removal {
+  /** None of its runs began later. */
+  readonly atMs: number;
+  /** When the last of them is over; undefined when the gateway that removed it did not know what it was. */
+  readonly endMs?: number;
+}
 
 /** The field's value when everything else of the controller is gone. */
-export function removedValue(nowMs: number): string {
-  return `${REMOVED}:${nowMs}`;
+export function removedValue({ atMs, endMs }: Removal): string {
+  return endMs === undefined ? `removed:${atMs}` : `removed:${atMs}:${endMs}`;
 }
 
-export function isRemoved(value: string): boolean {
-  return value === REMOVED || value.startsWith(`${REMOVED}:`);
-}
-
-/**
- * When a controller was removed: none of its runs began later. Undefined for one that was not removed, or by a gateway of a
- * version that did not write it down.
- */
-export function removedAtMs(value: string): number | undefined {
-  const [, text] = /^removed:([0-9]{1,15})$/.exec(value) ?? [];
-  return text === undefined ? undefined : Number(text);
+/** Undefined for the value of a controller that was not removed. */
+export function removalOf(value: string): Removal | undefined {
+  const [, at, end] = /^removed:([0-9]{1,15})(?::([0-9]{1,15}))?$/.exec(value) ?? [];
+  if (at === undefined) return undefined;
+  return { atMs: Number(at), ...(end === undefined ? {} : { endMs: Number(end) }) };
 }

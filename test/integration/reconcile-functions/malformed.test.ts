@@ -144,8 +144,11 @@ const CASES: Case[] = [
     'spec',
     () => ({
       ...at(healthy.url),
-      watches: Array.from({ length: 20 }, (_, each) =>
-        kindOf('v1', 'ConfigMap', { map: { by: 'field', path: `data.a${each}${'.a'.repeat(900)}` } }),
+      watches: Array.from({ length: 12 }, () =>
+        kindOf('v1', 'ConfigMap', {
+          map: { by: 'owner' },
+          namespaces: Array.from({ length: 100 }, (_, each) => `a-namespace-with-a-long-name-${each}`),
+        }),
       ),
     }),
   ],
