@@ -78,6 +78,8 @@ export class RecordingQueue {
       renew: (runId: string) => write({ incarnation: randomUUID(), runId }),
       setInitial: (initial: string) => write({ initial }),
       setResyncAt: (resyncAtMs: number) => write({ resyncAtMs }),
+      // Nothing is paused in these histories.
+      holds: async () => [],
       pause() {},
       resume() {},
     };

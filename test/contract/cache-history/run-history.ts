@@ -295,6 +295,8 @@ class Play {
     if (!gateway.recovery.healthy) return ['the gateway is not healthy'];
     const waitsFor = gateway.recovery.waitsFor(gateway.controller);
     if (waitsFor !== undefined) return [waitsFor];
+    const { missesEvents } = gateway.controller;
+    if (missesEvents !== undefined) return [missesEvents];
     if (gateway.failures.length > 0) return gateway.failures;
     const found: string[] = [];
     for (const kind of kinds) found.push(...(await this.#viewDifferences(kind)));
