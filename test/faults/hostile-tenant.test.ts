@@ -119,7 +119,7 @@ describe('what a tenant may write in its own namespace, one thing at a time', ()
 
   test.each(['label', 'annotation'])('a map by an inherited %s stops no informer', async (by) => {
     for (const [at, name] of ['constructor', '__proto__', 'toString'].entries()) {
-      const watched = here().source('configmaps', { fields: fields({ by, [by]: name }) });
+      const watched = here().source('configmaps', { map: fields({ by, [by]: name }) });
       await declare(`inheriting-${at}`, { for: here().source('configmaps'), watches: [watched] });
     }
     await untilItRuns();
@@ -128,7 +128,7 @@ describe('what a tenant may write in its own namespace, one thing at a time', ()
   });
 
   test('an object whose selector is none stops no other wakeup', async () => {
-    const watched = here().source('configmaps', { fields: fields({ by: 'selector', path: 'spec.selector' }) });
+    const watched = here().source('configmaps', { map: fields({ by: 'selector', path: 'spec.selector' }) });
     await declare('selecting', { for: here().source('things'), watches: [watched] });
     const selector = fields({ matchExpressions: 5, other: fields({}) });
     await put('things', 'selector', fields({ spec: fields({ selector }) }));

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import * as fc from 'fast-check';
 import { randomOf } from '../../harness/random.ts';
 import { type Action, describeAction } from './actions.ts';
-import { Grammar } from './grammar.ts';
+import { action } from './grammar.ts';
 import { TOLD_WITHIN_MS } from './monitor.ts';
 import type { World } from './world.ts';
 
@@ -112,8 +112,7 @@ export class Campaign {
       yield* JSON.parse(await readFile(recording, 'utf8')) as Action[];
       return undefined;
     }
-    const grammar = new Grammar();
-    for (let round = 0; ; round += 1) yield* fc.sample(grammar.action(), { seed: seed + round, numRuns: 100 });
+    for (let round = 0; ; round += 1) yield* fc.sample(action(), { seed: seed + round, numRuns: 100 });
   }
 
   /** Ends the campaign at the first violation. */

@@ -47,6 +47,8 @@ it('npm start brings up the whole line, shows it, and stops it in order at SIGTE
     '[+]redis ok',
     '[+]informers ok',
     '[+]functions ok',
+    '[+]progress ok',
+    '[+]controllers ok',
     '[+]reconcilefunctions ok',
   ]);
   const metrics = await fetch(await printed('metrics'));
