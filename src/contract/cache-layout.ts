@@ -144,7 +144,7 @@ export function indexEntriesOf(object: KubernetesObject, declared: readonly Inde
   const { namespace } = object.metadata;
   const owner = controllerOf(object);
   const entries = namespace ? [namespaceIndex(namespace)] : [];
-  // The apiserver takes any text for the UID of an owner; one that is none is that of nobody.
+  // The apiserver takes any text for the UID of an owner; a text that is no UID owns nothing.
   if (owner) entries.push(...(isUid(owner.uid) ? [controllerIndex(owner.uid)] : []));
   else if (namespace) entries.push(orphanIndex(namespace));
   for (const spec of declared) {

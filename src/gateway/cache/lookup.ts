@@ -35,7 +35,7 @@ function matches(object: KubernetesObject, { declared, entries, labelSelector, s
 /**
  * Whether a selector as some kind writes it selects these labels: a LabelSelector, or a plain map of labels as a Service
  * has it. One that is missing or empty selects nothing, since that is what it means in every kind that has such a field. It
- * is data of whoever wrote the object: one that is no selector selects nothing either.
+ * is data of the object's author: a value that is no selector selects nothing either.
  */
 function selects(selector: unknown, labels: Readonly<Record<string, string>>): boolean {
   if (!isRecord(selector) || Object.keys(selector).length === 0) return false;

@@ -145,7 +145,7 @@ export class View {
     return this.location.namespace === undefined || this.location.namespace === namespace;
   }
 
-  /** Becomes the writer, whoever was it before: from now on the scripts refuse every other term. */
+  /** Becomes the writer in place of any other: from now on the scripts refuse every other term. */
   async take(term: string): Promise<void> {
     this.#term = term;
     await this.#redis.hset(this.#keys.view, 'term', term);

@@ -166,7 +166,7 @@ for (const [network, bits] of [
 }
 NEVER.addAddress('::', 'ipv6');
 NEVER.addSubnet('fe80::', 10, 'ipv6');
-// Site-local, which was replaced by fc00::/7; Teredo, which leads to hosts behind somebody else's NAT.
+// Site-local, which was replaced by fc00::/7; Teredo, which leads to hosts behind other NATs.
 NEVER.addSubnet('fec0::', 10, 'ipv6');
 NEVER.addSubnet('2001::', 32, 'ipv6');
 NEVER.addSubnet('ff00::', 8, 'ipv6');

@@ -231,7 +231,7 @@ export abstract class RecordedWorkQueue implements WorkQueue {
     if (this.#runner && !(await this.#runner.take(key))) this.#unended.add(key);
   }
 
-  /** Handed out when this gateway was about to end. As a timer it is due for whoever is left, and the job may end. */
+  /** Handed out when this gateway was about to end. As a timer it is due for the gateways that are left, and the job may end. */
   async #handOver(key: string): Promise<void> {
     try {
       await this.#records.addTimer(key, this.#options.clock.now());
