@@ -118,7 +118,8 @@ describe('what a tenant may write in its own namespace, one thing at a time', ()
   });
 
   test.each(['label', 'annotation'])('a map by an inherited %s stops no informer', async (by) => {
-    for (const [at, name] of ['constructor', '__proto__', 'toString'].entries()) {
+    // `__proto__` is no key of a label: the definition of the resource refuses it.
+    for (const [at, name] of ['constructor', 'hasOwnProperty', 'toString'].entries()) {
       const watched = here().source('configmaps', { map: fields({ by, [by]: name }) });
       await declare(`inheriting-${at}`, { for: here().source('configmaps'), watches: [watched] });
     }
