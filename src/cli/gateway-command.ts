@@ -18,8 +18,8 @@ export async function gatewayCommand(options: GatewayOptions): Promise<void> {
     level: config.logLevel,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
-    // The one place through which every line goes: names and messages in it come from anywhere.
-    formatters: { log: boundedFields, bindings: boundedFields },
+    // The one place through which the fields of every line go: names and messages in them come from anywhere.
+    formatters: { log: boundedFields },
   });
   const gateway = new Gateway(config, logger);
   const { signal, release } = stopSignal();

@@ -71,6 +71,15 @@ export function beyondKey({ namespace: _, ...selection }: Selection): { indexes:
   };
 }
 
+/** The selection without its conditions on what is not metadata: it is all that can be asked of an object that is kept out of the cache. */
+export function onMetadata({ index, fields, ...selection }: Selection): Selection {
+  return {
+    ...selection,
+    ...(index && !index.spec.startsWith('field:') ? { index } : {}),
+    ...(fields ? { fields: fields.filter(({ field }) => isKeyField(field)) } : {}),
+  };
+}
+
 /** The index entries that all selected objects carry, of indexes that every view has, and of the declared one. */
 export function indexesOf(selection: Selection): { always: string[]; declared: string[] } {
   const { namespace, controlledBy, orphansIn, index } = selection;

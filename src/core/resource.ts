@@ -66,8 +66,8 @@ export function groupPath(group: string): string {
 
 /**
  * The URL path of a resource, of a namespace of it, or of one object: `/apis/apps/v1/namespaces/x/replicasets/y`. It leads
- * nowhere else, whatever the parts are, and is one of an object whenever a name is given.
- * @throws TypeError for a part that is no name of what it stands for: `..`, an empty name, a name that is undefined.
+ * nowhere else, whatever the parts are, and is one of an object whenever a name is given; without a name and a namespace it is that of all namespaces.
+ * @throws TypeError for a part that is no name of what it stands for: `..`, an empty name, a name that is undefined, or the namespace of an object that is.
  */
 export function resourcePath(
   { apiVersion, namespaced, plural }: Resource,
@@ -75,7 +75,9 @@ export function resourcePath(
 ): string {
   const { namespace, name, subresource } = at;
   const path = [apiVersionPath(apiVersion)];
-  if (namespaced && namespace !== undefined) path.push('namespaces', nameOr('namespace', isNamespace, namespace));
+  if (namespaced && (namespace !== undefined || 'name' in at)) {
+    path.push('namespaces', nameOr('namespace', isNamespace, namespace));
+  }
   path.push(nameOr('resource', isDns1035Label, plural));
   if ('name' in at || subresource !== undefined) path.push(encodeURIComponent(nameOr('name', isName, name)));
   if (subresource !== undefined) path.push(nameOr('subresource', isDns1035Label, subresource));

@@ -71,8 +71,9 @@ const schema = z.object({
   /** Where the gateway's own server listens. The dashboard is served on loopback only. */
   LEVELHOOK_HOST: z.string().default('127.0.0.1'),
   /**
-   * Names under which the gateway may be asked, separated by spaces or commas, beside those that no page elsewhere can have: IP addresses and
-   * names of the cluster (`levelhook`, `levelhook.tools.svc`); on loopback, names of loopback alone. Default: that of LEVELHOOK_CACHE_URL.
+   * Further host names that the gateway answers to, separated by spaces or commas. IP addresses and names of the cluster (`levelhook`,
+   * `levelhook.tools.svc`) need not be listed; a gateway on loopback answers to names of loopback alone without it. The host of
+   * LEVELHOOK_CACHE_URL is added. Default: none.
    */
   LEVELHOOK_ALLOWED_HOSTS: words
     .pipe(z.array(z.string().regex(/^[A-Za-z0-9.-]+$/, 'must hold host names, without ports')))

@@ -1,6 +1,6 @@
 import { formatObjectKey, type KubernetesObject, type ResourceVersion, isResourceVersion } from '../../core/index.ts';
-import { decodeEntry, type IndexSpec, type ViewKeys, viewKeys } from '../cache-layout.ts';
-import { beyondKey, indexesOf, isKeySelected, isSelected, type Selection } from '../selection.ts';
+import { decodeEntry, type IndexSpec, KEPT_OUT_INDEX, type ViewKeys, viewKeys } from '../cache-layout.ts';
+import { beyondKey, indexesOf, isKeySelected, isSelected, onMetadata, type Selection } from '../selection.ts';
 import { ObjectCodec, ObjectKeptOutError } from './codec.ts';
 
 /** The commands of a Redis connection that reading needs: ioredis' Redis has them. */
@@ -50,7 +50,10 @@ export interface SelectOptions {
    * selection, so that it need not be parsed for that. Default false.
    */
   readonly verbatim?: boolean;
-  /** Told of each selected object that is kept out of the cache: it is not among what is found. */
+  /**
+   * Told of each selected object that is kept out of the cache: it is not among what is found. Of such an object only the metadata
+   * is known, so it counts as selected whatever a selection asks of the rest. Default: such objects are not looked for.
+   */
   readonly onKeptOut?: ((error: ObjectKeptOutError) => void) | undefined;
 }
 
@@ -106,8 +109,9 @@ export class ViewReader {
   /** The selected objects in the order of their keys, in batches. */
   async *select(
     selection: Selection,
-    { state, after = '', first = BATCH, verbatim = false, onKeptOut = () => {} }: SelectOptions,
+    { state, after = '', first = BATCH, verbatim = false, onKeptOut }: SelectOptions,
   ): AsyncGenerator<Found[]> {
+    if (onKeptOut) await this.#tellKeptOut(onMetadata(selection), after, onKeptOut);
     for await (const candidates of this.#candidates(selection, state, after, first)) {
       const keys = candidates.filter((key) => isKeySelected(key, selection));
       if (keys.length === 0) continue;
@@ -117,12 +121,21 @@ export class ViewReader {
         // Deleted between the trips.
         if (!bytes) return [];
         const object = this.#decode(key, bytes);
-        if (object instanceof ObjectKeptOutError) {
-          if (isCertain(at) || isSelected(object.metadataOnly, selection)) onKeptOut(object);
-          return [];
-        }
+        if (object instanceof ObjectKeptOutError) return [];
         return isCertain(at) || isSelected(object.decode(), selection) ? [object] : [];
       });
+    }
+  }
+
+  async #tellKeptOut(selection: Selection, after: string, tell: (error: ObjectKeptOutError) => void): Promise<void> {
+    const marked = await this.#redis.smembers(this.#keys.indexPrefix + KEPT_OUT_INDEX);
+    const keys = marked.filter((key) => key > after && isKeySelected(key, selection)).toSorted();
+    if (keys.length === 0) return;
+    const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
+    for (const [at, key] of keys.entries()) {
+      const bytes = stored[at];
+      const object = bytes && this.#decode(key, bytes);
+      if (object instanceof ObjectKeptOutError && isSelected(object.metadataOnly, selection)) tell(object);
     }
   }
 

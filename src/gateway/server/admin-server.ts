@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
+import { isIPv6 } from 'node:net';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import { createAdaptorServer } from '@hono/node-server';
 import { type Context, Hono, type MiddlewareHandler } from 'hono';
@@ -43,14 +44,14 @@ export const CACHE_PATH = '/cache';
 export const CALLBACK_PATH = `${CACHE_PATH}/callbacks`;
 
 /** Hosts to listen on with which there are a dashboard and queues. */
-const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]', '::1']);
+const LOOPBACK = new Set(['127.0.0.1', 'localhost', '::1']);
 
 /**
  * A request comes whole within this time, or its connection is closed: node waits five minutes. How long it takes to answer is
  * not meant.
  */
 const RECEIVE_MS = 10_000;
-/** How often node looks for those that are late. */
+/** How often node looks for late requests. */
 const LOOK_MS = 2000;
 
 /**
@@ -94,7 +95,7 @@ export class AdminServer {
     if (tls) this.#unwatch = watchTls(tls, server as unknown as HttpsServer);
     const address = server.address();
     const actual = typeof address === 'object' && address ? address.port : port;
-    this.#url = `${tls ? 'https' : 'http'}://${host}:${actual}`;
+    this.#url = `${tls ? 'https' : 'http'}://${isIPv6(host) ? `[${host}]` : host}:${actual}`;
   }
 
   async stop(): Promise<void> {

@@ -9,7 +9,7 @@ import { isLoopback } from '../../contract/index.ts';
  * @param allowed other names of this gateway, without ports.
  */
 export function hostCheck(listening: string, allowed: readonly string[]): (header: string) => boolean {
-  const own = new Set([listening, ...allowed].map((name) => name.toLowerCase()));
+  const own = new Set([listening, ...allowed].map(nameOf));
   const isLocal = isLoopbackAddress(listening);
   return (header) => {
     const name = nameOf(header);

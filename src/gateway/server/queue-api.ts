@@ -94,7 +94,8 @@ export function queueApi(queues: Queues): Hono {
 const MAX_BODY_BYTES = 64 * 1024;
 
 function isScope(value: unknown): boolean {
-  const [kind, name, ...more] = String(value).split('/');
+  if (typeof value !== 'string') return false;
+  const [kind, name, ...more] = value.split('/');
   if (more.length > 0) return false;
   return name === undefined ? kind === 'controller' : kind === 'namespace' && isNamespace(name);
 }
