@@ -52,6 +52,8 @@ interface ChunkInProgress {
 
 /** The oldest version there can be. */
 const BEFORE_ALL = '1';
+/** A piece with more of them is written in several: a script with many holds Redis. */
+const MOST_WAKEUPS = 10_000;
 
 export interface ApplierOptions {
   readonly view: View;
@@ -149,7 +151,7 @@ export class Applier {
       return await this.#applyPiece([event]);
     } catch (error) {
       if (!isDataError(error) || !isObjectEvent(event)) throw error;
-      const { view, logger, metrics } = this.#options;
+      const { handlers, view, logger, metrics } = this.#options;
       const key = formatObjectKey(keyOf(event.object));
       logger.error({ resource: view.name, key, error: messageOf(error) }, 'an object cannot be written to the cache');
       try {
@@ -162,6 +164,7 @@ export class Applier {
           { resource: view.name, key, error: messageOf(reason) },
           'an event is left out: the cache lacks it',
         );
+        for (const user of handlers.failAll(reason, event.object)) await view.noteMissed(user);
       }
     }
   }
@@ -234,7 +237,9 @@ export class Applier {
       const objects = await view.objects(operations.map(({ key }) => key));
       const heard = this.#options.handlers.begin();
       const wakeups: Wakeup[] = [];
-      for (const object of objects) if (object) wakeups.push(...(await this.#wake({ type: 'deleted', object })));
+      for (const object of objects) {
+        if (object) for (const wakeup of await this.#wake({ type: 'deleted', object })) wakeups.push(wakeup);
+      }
       if (operations.length > 0) await this.#run({ incomparable, operations, ...heard(), wakeups });
     }
   }
@@ -243,10 +248,18 @@ export class Applier {
     if (given.length === 0) return;
     const slice = new TimeSlice();
     const events = given.map((event) => (isObjectEvent(event) ? this.#handleable(event) : event));
-    const heard = this.#options.handlers.begin();
+    let heard = this.#options.handlers.begin();
     const known = await this.#known(events.filter(isObjectEvent));
     const operations = new Map<string, ViewOperation>();
     const wakeups: Wakeup[] = [];
+    const write = (): Promise<void> =>
+      this.#run({
+        ...(this.#listing || version === undefined ? {} : { version }),
+        incomparable: this.#listing?.timeWentBackwards ?? false,
+        operations: [...operations.values()],
+        ...heard(),
+        wakeups: [...wakeups],
+      });
     let version: ResourceVersion | undefined;
     for (const event of events) {
       if (event.kind === 'bookmark') version = event.version;
@@ -255,14 +268,13 @@ export class Applier {
       const operation = await this.#take(event, known, wakeups);
       if (operation) operations.set(operation.key, operation);
       if (slice.isOver) await slice.next();
+      if (wakeups.length < MOST_WAKEUPS) continue;
+      await write();
+      operations.clear();
+      wakeups.length = 0;
+      heard = this.#options.handlers.begin();
     }
-    await this.#run({
-      ...(this.#listing || version === undefined ? {} : { version }),
-      incomparable: this.#listing?.timeWentBackwards ?? false,
-      operations: [...operations.values()],
-      ...heard(),
-      wakeups,
-    });
+    await write();
   }
 
   /** The event, or the same with nothing but metadata when its object cannot be handled: the rest of the view must not suffer. */
@@ -291,7 +303,7 @@ export class Applier {
       // The cache holds something newer than this deletion: the object was made again.
       if (ahead > 0) return undefined;
       // Known or not, handlers hear of it: the wakeup of a deletion must not depend on what the cache happens to hold.
-      wakeups.push(...(await this.#wake({ type: 'deleted', object })));
+      for (const wakeup of await this.#wake({ type: 'deleted', object })) wakeups.push(wakeup);
       known.delete(key);
       return { kind: 'D', key, version: resourceVersion };
     }
@@ -300,7 +312,9 @@ export class Applier {
       if (ahead > 0 && event.kind === 'listed') this.#noteAhead(before.entry.resourceVersion);
       return undefined;
     }
-    for (const change of changesOf(before, object)) wakeups.push(...(await this.#wake(change)));
+    for (const change of changesOf(before, object)) {
+      for (const wakeup of await this.#wake(change)) wakeups.push(wakeup);
+    }
     const entry = this.#entryOf(object, reason !== undefined);
     known.set(key, { entry, object });
     const { view } = this.#options;

@@ -14,6 +14,9 @@ export interface Hearing {
   readonly failed: readonly string[];
 }
 
+/** One change wakes no more keys of a controller than this: a controller that it would wake more of misses it, and gets all its keys instead. */
+const MOST_WAKEUPS = 10_000;
+
 /**
  * Everything that hears of a view's changes, by the controller on whose behalf. What one controller's handlers do wrong costs that
  * controller alone: it misses the change, the view counts that with the very script that applies the change, and the controller gets all
@@ -66,13 +69,22 @@ export class ChangeHandlers {
     const wakeups: Wakeup[] = [];
     for (const [user, handlers] of this.#hearing) {
       try {
-        for (const handler of handlers) wakeups.push(...handler.handle(change));
+        const woken = handlers.flatMap((handler) => handler.handle(change));
+        if (woken.length > MOST_WAKEUPS) throw new RangeError(`one change wakes more than ${MOST_WAKEUPS} keys`);
+        for (const wakeup of woken) wakeups.push(wakeup);
       } catch (error) {
         this.#fail(user, error, change.object);
       }
       if (slice.isOver) await slice.next();
     }
     return wakeups;
+  }
+
+  /** A change that cannot be applied is missed by all. @returns who has missed it. */
+  failAll(error: unknown, object: KubernetesObject): readonly string[] {
+    const users = [...this.#byUser.keys()];
+    for (const user of users) this.#onError(user, error, object);
+    return users;
   }
 
   #fail(user: string, error: unknown, object: KubernetesObject): void {

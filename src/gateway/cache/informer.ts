@@ -145,7 +145,8 @@ export class Informer {
   /** `user` wants to hear of nothing any more, and reads by no index. */
   removeUser(user: string): void {
     this.#handlers.delete(user);
-    this.setIndexes(user, []);
+    this.#indexes.delete(user);
+    this.#backfilling = this.#backfilling.then(() => this.#fillIndexes());
   }
 
   /** Declares what `user` reads by. New indexes are filled in the background; until then readers look at every object. */
@@ -223,6 +224,7 @@ export class Informer {
     // Redis may have come back with what it held before the server's data was restored.
     const isAhead = version !== undefined && compareResourceVersions(version, await this.currentVersion()) > 0;
     const list = this.#reflector.relist(backwards || isAhead);
+    this.#stop.signal.throwIfAborted();
     this.#applier.freezeUntil(list);
     await this.view.retake();
     return list;

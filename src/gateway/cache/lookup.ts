@@ -3,7 +3,8 @@ import { indexEntriesOf } from '../../contract/index.ts';
 import type { Lookup } from './change.ts';
 import type { View } from './view.ts';
 
-const BATCH = 500;
+/** Objects may be large: so many are in memory at a time. */
+const BATCH = 20;
 
 /** The keys that a lookup stands for, as the cache is now. */
 export async function resolveLookup(view: View, lookup: Lookup): Promise<string[]> {

@@ -71,13 +71,14 @@ export function loadScript(redis: Redis, moduleUrl: string, name: string): Scrip
   const lua = readFileSync(new URL(`./lua/${name}.lua`, moduleUrl), 'utf8');
   const command = `levelhook_${name}`;
   if (!(command in redis)) redis.defineCommand(command, { lua });
-  const run = (redis as unknown as Record<string, (...all: (string | number | Buffer)[]) => Promise<unknown>>)[command];
+  const run = (redis as unknown as Record<string, (...all: unknown[]) => Promise<unknown>>)[command];
   const remember = (error: unknown): never => {
     if (/(?:^|-)OOM\b/.test(messageOf(error))) outOfMemory.add(redis);
     throw error;
   };
   return (keys, args) => {
-    const answer = (run as Function).call(redis, keys.length, ...keys, ...args) as Promise<unknown>;
+    // As one array, which ioredis flattens: there may be more of them than a call can take.
+    const answer = (run as Function).call(redis, keys.length, [...keys, ...args]) as Promise<unknown>;
     return answer.catch(remember);
   };
 }

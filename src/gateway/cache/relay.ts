@@ -28,6 +28,8 @@ export interface RelayOptions {
 }
 
 const BATCH = 500;
+/** Lookups that are resolved at the same time: each may read large objects. */
+const AT_ONCE = 8;
 
 /**
  * Moves wakeups from a view's outbox to the queues: add first, delete after, so that a crash in between queues a key
@@ -84,7 +86,11 @@ export class Relay {
       if (!wakeup) undeliverable.set(controller, new TypeError('an entry of the outbox cannot be read'));
     }
     const merged = mergeWakeups(batch.flatMap(({ wakeup }) => wakeup ?? []));
-    const found = await Promise.all(merged.map((wakeup) => this.#resolve(wakeup, undeliverable)));
+    const found: KeyWakeup[][] = [];
+    for (let from = 0; from < merged.length; from += AT_ONCE) {
+      const some = merged.slice(from, from + AT_ONCE);
+      found.push(...(await Promise.all(some.map((wakeup) => this.#resolve(wakeup, undeliverable)))));
+    }
     await checkpoint('relay:before-add');
     const { absent, failed } = (await enqueue(mergeWakeups(found.flat()))) ?? NOTHING;
     for (const [controller, error] of failed) if (isDataError(error)) undeliverable.set(controller, error);

@@ -21,6 +21,7 @@ import { type Mark, ObjectCodec, ObjectKeptOutError, UnreadableObjectError } fro
 import { ViewReader } from '../../contract/node/view-reader.ts';
 import type { Lookup, Wakeup } from './change.ts';
 import { loadScript, type Redis, type Script, unlinkAll } from './redis.ts';
+import { TimeSlice } from './time-slice.ts';
 
 /** Another gateway has written its term into the view: this one must stop writing and see whether it still leads. */
 export class ForeignTermError extends Error {
@@ -212,10 +213,14 @@ export class View {
   async objects(keys: readonly string[]): Promise<(KubernetesObject | undefined)[]> {
     if (keys.length === 0) return [];
     const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
-    return keys.map((key, at) => {
+    const slice = new TimeSlice();
+    const objects: (KubernetesObject | undefined)[] = [];
+    for (const [at, key] of keys.entries()) {
       const bytes = stored[at];
-      return bytes ? this.#objectOf(key, bytes) : undefined;
-    });
+      objects.push(bytes ? this.#objectOf(key, bytes) : undefined);
+      if (slice.isOver) await slice.next();
+    }
+    return objects;
   }
 
   #objectOf(key: string, stored: Buffer): KubernetesObject {

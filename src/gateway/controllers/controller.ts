@@ -272,6 +272,7 @@ export class Controller {
     const missed = await Promise.all(this.informers().map(({ view }) => view.missedBy(this.name)));
     const wanted = this.#initialHash([incarnation, ...views.map((view) => view.incarnation), ...missed]);
     if (wanted === undefined || wanted === initial || this.#failures.isRecent) return;
+    this.#failures.delivered();
     const count = await this.#queueAll('initial');
     await checkpoint('initial:before-mark');
     await this.queue.setInitial(wanted);

@@ -19,13 +19,16 @@ const QUIET_MS = 60_000;
 
 /**
  * Failures of one controller's own handlers: the changes that they were about are missed, and the controller is owed all its keys. It
- * gets them once nothing has failed for a while, since a handler that fails at each event would otherwise cost all keys at each.
+ * gets them once nothing has failed for a while, since a handler that fails at each event would otherwise cost all keys at each, and at
+ * the latest after five minutes.
  */
 export class HandlerFailures {
   readonly #options: HandlerFailuresOptions;
   #message: string | undefined;
   #atMs = -Infinity;
   #waitMs = 0;
+  /** The first failure for which the keys are owed still. */
+  #owedSinceMs = Infinity;
   #toldAtMs = -Infinity;
   #remark: { readonly message: string; readonly atMs: number } | undefined;
 
@@ -42,6 +45,7 @@ export class HandlerFailures {
     // Failures of one bad time count once.
     if (now - this.#atMs >= this.#waitMs) this.#waitMs = Math.min(Math.max(this.#waitMs * 2, WAIT_MS[0]), WAIT_MS[1]);
     this.#atMs = now;
+    this.#owedSinceMs = Math.min(this.#owedSinceMs, now);
     this.#message = `${reasonOf(error)}${place === undefined ? '' : ` (${place})`}`;
     if (now - this.#toldAtMs < QUIET_MS) return;
     this.#toldAtMs = now;
@@ -62,9 +66,15 @@ export class HandlerFailures {
     return this.#remark.message;
   }
 
-  /** Whether the keys that are owed have to wait still. */
+  /** Whether the keys that are owed have to wait still: handlers that fail again and again do not withhold them for longer than the longest wait. */
   get isRecent(): boolean {
-    return this.#options.clock.now() - this.#atMs < this.#waitMs;
+    const now = this.#options.clock.now();
+    return now - this.#atMs < this.#waitMs && now - this.#owedSinceMs < WAIT_MS[1];
+  }
+
+  /** All keys are queued now: what failed before is made up for. */
+  delivered(): void {
+    this.#owedSinceMs = Infinity;
   }
 
   /** What failed lately, for a condition; undefined when nothing did. */

@@ -61,17 +61,19 @@ export class Progress {
     const [current, watched] = [informers(), controllers()];
     keepOnly(this.#outboxMs, current);
     keepOnly(this.#dueMs, watched);
-    await Promise.all(
-      current.map(async ({ name, unappliedMs, view }) => {
+    const looks = await Promise.allSettled([
+      ...current.map(async ({ name, unappliedMs, view }) => {
         metrics.set('levelhook_view_oldest_unapplied_seconds', { resource: name }, unappliedMs / 1000);
         const outboxMs = (await view.outboxAgeMs()) ?? 0;
+        // Its series are gone when it has been removed meanwhile.
+        if (!informers().some((each) => each.name === name)) return;
         this.#outboxMs.set(name, outboxMs);
         metrics.set('levelhook_outbox_oldest_seconds', { resource: name }, outboxMs / 1000);
       }),
-    );
-    await Promise.all(
-      watched.map(async (controller) => void this.#dueMs.set(controller.name, await controller.queue.standstillMs())),
-    );
+      ...watched.map(async ({ name, queue }) => void this.#dueMs.set(name, await queue.standstillMs())),
+    ]);
+    // One that cannot be looked at hides none of the others.
+    for (const look of looks) if (look.status === 'rejected') throw look.reason;
   }
 }
 

@@ -39,7 +39,7 @@ interface UnknownRuns {
 }
 
 /** A check waits so long for what it repairs; what takes longer goes on beside the next checks. */
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 1000;
 
 /**
  * The one path by which everything lost is repaired. Each view and each queue carries an incarnation and the run_id of
@@ -278,8 +278,11 @@ export class Recovery {
     if (unknown.endMs > clock.now()) {
       await clock.sleep(unknown.endMs - clock.now(), signal);
       signal.throwIfAborted();
+      if (!this.#isCurrent(controller)) return;
       for (const informer of controller.informers()) await this.#repairs.get(informer);
       await Promise.all(controller.informers().map((informer) => informer.catchUp(signal)));
+      // It was removed meanwhile, and Redis must hold nothing of it.
+      if (!this.#isCurrent(controller)) return;
     }
     if (unknown.callbackEndMs > clock.now()) {
       await controller.queue.hold('recovery', unknown.callbackEndMs);

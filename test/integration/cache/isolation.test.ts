@@ -143,8 +143,10 @@ describe('a view that several controllers share', () => {
       );
       expect((await reader().list(things, { namespace: 'other' })).keptOut).toBeUndefined();
       // Its fields are not known, so it may be one of them.
-      expect((await reader().list(things, { index, value: 'none' })).keptOut).toHaveLength(2);
-      expect((await reader().list(things, { namespace: 'other', index, value: 'none' })).keptOut).toBeUndefined();
+      expect((await reader().list(things, { index: { spec: index, value: 'none' } })).keptOut).toHaveLength(2);
+      expect(
+        (await reader().list(things, { namespace: 'other', index: { spec: index, value: 'none' } })).keptOut,
+      ).toBeUndefined();
     });
 
     it('shows it again once it can be handled, and forgets it when it is deleted', async () => {
