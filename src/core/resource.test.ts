@@ -54,6 +54,7 @@ describe('a resource', () => {
   it.each<[string, Parameters<typeof resourcePath>, string]>([
     ['a namespace', [pods, { namespace: '..' }], '".." is no namespace'],
     ['an empty namespace, which would be all', [pods, { namespace: '', name: 'a' }], '"" is no namespace'],
+    ['an object whose namespace is undefined', [pods, { name: 'a' }], 'undefined is no namespace'],
     ['a name', [pods, { namespace: 'a', name: '..' }], '".." is no name'],
     ['a name with a slash', [pods, { namespace: 'a', name: 'b/status' }], '"b/status" is no name'],
     ['an empty name, which would be all', [pods, { namespace: 'a', name: '' }], '"" is no name'],
@@ -63,7 +64,7 @@ describe('a resource', () => {
       'undefined is no name',
     ],
     ['a subresource of nothing', [pods, { namespace: 'a', subresource: 'status' }], 'undefined is no name'],
-    ['a subresource', [pods, { name: 'a', subresource: '..' }], '".." is no subresource'],
+    ['a subresource', [pods, { namespace: 'a', name: 'a', subresource: '..' }], '".." is no subresource'],
     ['a resource', [{ ...pods, plural: 'pods/a' }, {}], '"pods/a" is no resource'],
     ['an API version', [{ ...pods, apiVersion: 'apps/../../api/v1' }, {}], '"apps/../../api/v1" is no API version'],
     ['text of any length', [pods, { namespace: 'x'.repeat(5000) }], `"${'x'.repeat(99)} is no namespace`],

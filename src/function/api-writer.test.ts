@@ -337,7 +337,7 @@ describe('ApiWriter', () => {
       await expect(api.create(pods, { metadata: {} })).rejects.toBeInstanceOf(DeadlineError);
       await expect(api.replace(sets, object('x', '1'))).rejects.toBeInstanceOf(DeadlineError);
       await expect(api.patch(pods, key, { type: 'merge', body: {} })).rejects.toBeInstanceOf(DeadlineError);
-      await expect(api.apply(pods, { metadata: { name: 'x' } }, { fieldManager: 'm' })).rejects.toBeInstanceOf(
+      await expect(api.apply(pods, { metadata: { ...key } }, { fieldManager: 'm' })).rejects.toBeInstanceOf(
         DeadlineError,
       );
       await expect(api.delete(pods, key)).rejects.toBeInstanceOf(DeadlineError);

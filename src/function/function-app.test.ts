@@ -494,7 +494,7 @@ describe('a write without an acknowledgement', () => {
     answer = () => ({ status: 502, body: '' });
     expect(
       await resultOf(async (_request, { api }) => {
-        await api.get(pods, { name: 'x' }).catch(() => {});
+        await api.get(pods, { namespace: 'a', name: 'x' }).catch(() => {});
       }),
     ).toMatchObject({ status: 'done' });
   });
@@ -595,7 +595,7 @@ describe('the deadline of a run', () => {
     let error: unknown;
     await resultOf(
       async (_request, { api }) => {
-        await api.get(pods, { name: 'x' }).catch((reason: unknown) => (error = reason));
+        await api.get(pods, { namespace: 'a', name: 'x' }).catch((reason: unknown) => (error = reason));
       },
       { remainingSeconds: -1 },
     );
@@ -634,7 +634,7 @@ describe('the deadline of a run', () => {
     const app = appOf(async (_request, { api, signal }) => {
       caller.abort();
       expect(signal.aborted).toBe(true);
-      await api.delete(pods, { name: 'x' }).catch((reason: unknown) => (error = reason));
+      await api.delete(pods, { namespace: 'a', name: 'x' }).catch((reason: unknown) => (error = reason));
     });
     await send(app, trigger(), { signal: caller.signal });
     expect(error).toBeInstanceOf(DeadlineError);

@@ -12,6 +12,7 @@ import {
   encodeEntry,
   type IndexSpec,
   KEPT_OUT_INDEX,
+  namespaceIndex,
   type ObjectEntry,
   type ViewKeys,
   viewKeys,
@@ -323,9 +324,11 @@ export class View {
     return first === undefined ? this.#redis.hkeys(this.#keys.objects) : this.#redis.sinter(first, ...others);
   }
 
-  /** How many of its objects are kept out of the cache. */
-  keptOutCount(): Promise<number> {
-    return this.#redis.scard(this.#keys.indexPrefix + KEPT_OUT_INDEX);
+  /** How many of its objects are kept out of the cache. @param namespaces count in these alone */
+  async keptOutCount(namespaces?: readonly string[]): Promise<number> {
+    if (namespaces === undefined) return this.#redis.scard(this.#keys.indexPrefix + KEPT_OUT_INDEX);
+    const found = await Promise.all(namespaces.map((each) => this.keysWith([KEPT_OUT_INDEX, namespaceIndex(each)])));
+    return found.reduce((sum, keys) => sum + keys.length, 0);
   }
 
   size(): Promise<number> {

@@ -152,9 +152,19 @@ export class Controller {
     this.#failures.record(error, object && `${formatKind(object)} ${formatObjectKey(keyOf(object))}`);
   }
 
-  /** How many objects of its kinds are kept out of the cache. */
+  /** How many objects of its kinds, in the namespaces that it names, are kept out of the cache. */
   async keptOut(): Promise<number> {
-    const counts = await Promise.all(this.informers().map(({ view }) => view.keptOutCount()));
+    const { description, sources } = this.#options;
+    const { for: reconciled, owns = [], watches = [], reads = [] } = description;
+    const declared = [reconciled, ...owns, ...watches, ...reads];
+    const counts = await Promise.all(
+      sources.flatMap(({ resource, informers }) => {
+        const wanted = declared.filter((each) => formatKind(each) === formatKind(resource));
+        const isEverywhere = wanted.some(({ namespaces }) => namespaces === undefined);
+        const named = [...new Set(wanted.flatMap(({ namespaces = [] }) => namespaces))];
+        return informers.map(({ view }) => view.keptOutCount(isEverywhere ? undefined : named));
+      }),
+    );
     return counts.reduce((sum, count) => sum + count, 0);
   }
 

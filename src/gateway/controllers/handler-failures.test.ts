@@ -19,6 +19,7 @@ describe('failures of handlers', () => {
       failures.record(new HandlerError('no'));
       let waited = 0;
       for (; failures.isRecent; waited += 1000) clock.advance(1000);
+      failures.delivered();
       return waited;
     });
     expect(waits).toEqual([5, 10, 20, 40, 80, 160, 300, 300, 300].map((seconds) => seconds * 1000));
@@ -26,6 +27,20 @@ describe('failures of handlers', () => {
     failures.record(new HandlerError('no'));
     clock.advance(5000);
     expect(failures.isRecent).toBe(false);
+  });
+
+  it('hold up keys no longer than the longest wait, however often they come', () => {
+    const { clock, failures } = create();
+    let waited = 0;
+    for (; waited < 1000; waited += 1) {
+      failures.record(new HandlerError('no'));
+      if (!failures.isRecent) break;
+      clock.advance(1000);
+    }
+    expect(waited).toBe(300);
+    failures.delivered();
+    failures.record(new HandlerError('no'));
+    expect(failures.isRecent).toBe(true);
   });
 
   it('of one bad time count once, and are over only some time after the last', () => {

@@ -130,6 +130,7 @@ describe('a view that several controllers share', () => {
       await applier.apply([...changed(thing('two', 11)), ...deepChange(12), ...changed(thing('three', 13))]);
       expect((await view.state()).version).toBe('13');
       expect(await view.keptOutCount()).toBe(2);
+      expect([await view.keptOutCount(['a']), await view.keptOutCount(['other'])]).toEqual([2, 0]);
       expect(await outbox()).toEqual(['one', 'listed', 'two', 'deep', 'three'].map((name) => `fine a/${name}`));
       const found = await reader().list(things);
       expect(found.items.map(({ metadata }) => metadata.name)).toEqual(['one', 'three', 'two']);
