@@ -82,7 +82,7 @@ function wakeupOf(entry: { controller: string; key: string; lookup: string; text
 }
 
 /** The field of a view's HASH that counts how often a user was not there to hear of changes. */
-export function missedField(user: string): string {
+function missedField(user: string): string {
   return `missed:${user}`;
 }
 

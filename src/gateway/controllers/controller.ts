@@ -155,7 +155,7 @@ export class Controller {
   /** How many objects of its kinds, in the namespaces that it names, are kept out of the cache. */
   async keptOut(): Promise<number> {
     const { description, sources } = this.#options;
-    const { for: reconciled, owns = [], watches = [], reads = [] } = description;
+    const { for: reconciled, owns, watches, reads } = description;
     const declared = [reconciled, ...owns, ...watches, ...reads];
     const counts = await Promise.all(
       sources.flatMap(({ resource, informers }) => {

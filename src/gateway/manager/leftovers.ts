@@ -1,9 +1,8 @@
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
-import { viewKeys } from '../../contract/index.ts';
 import { MAX_CALLBACK_SECONDS } from '../../contract/outcome-schema.ts';
+import { forgetUsers } from '../cache/forget-users.ts';
 import type { Informers } from '../cache/informers.ts';
 import { type Redis, unlinkAll } from '../cache/redis.ts';
-import { missedField } from '../cache/view.ts';
 import { isDeclared } from '../controllers/reconcile-function.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
 import { FLIGHT_MARGIN_MS } from '../workqueue/queue-options.ts';
@@ -118,9 +117,7 @@ async function removeMarks(
   names: readonly string[],
 ): Promise<void> {
   if (names.length === 0) return;
-  for (const prefix of await redis.smembers(viewsKey)) {
-    await redis.hdel(viewKeys(prefix).view, ...names.map((name) => missedField(name)));
-  }
+  for (const prefix of await redis.smembers(viewsKey)) await forgetUsers(redis, prefix, names);
 }
 
 /** Whether nobody declares this controller any more. */

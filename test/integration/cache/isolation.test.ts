@@ -9,6 +9,7 @@ import { Applier } from '../../../src/gateway/cache/applier.ts';
 import { backfill } from '../../../src/gateway/cache/backfill.ts';
 import type { ChangeHandler, KeyWakeup } from '../../../src/gateway/cache/change.ts';
 import { ChangeHandlers } from '../../../src/gateway/cache/change-handlers.ts';
+import { forgetUsers } from '../../../src/gateway/cache/forget-users.ts';
 import { connectRedis, isDataError, type Redis } from '../../../src/gateway/cache/redis.ts';
 import { Relay } from '../../../src/gateway/cache/relay.ts';
 import { ForeignTermError, View } from '../../../src/gateway/cache/view.ts';
@@ -116,6 +117,38 @@ describe('a view that several controllers share', () => {
       expect(await view.objects(['a/bad'])).toEqual([undefined]);
       expect(await view.missedBy('failing')).toBe('2');
     });
+  });
+
+  it('notes nothing of a user that was forgotten before the next change', async () => {
+    handlers.set('fine', [waking('fine')]);
+    handlers.set('gone', []);
+    await applier.apply(changed(thing('one', 11)));
+    handlers.delete('gone');
+    await forgetUsers(redis, view.location.prefix, ['gone']);
+    await applier.apply(changed(thing('two', 12)));
+    expect([await view.missedBy('gone'), await view.missedBy('fine')]).toEqual(['', '']);
+    handlers.delete('fine');
+    await applier.apply(changed(thing('three', 13)));
+    expect(await view.missedBy('fine')).toBe('1');
+  });
+
+  it('writes a change that wakes more keys than a call has arguments in pieces, and a controller that it would wake too many of misses it', async () => {
+    const many = (controller: string, count: number): ChangeHandler => ({
+      needsOld: () => false,
+      handle: () => Array.from({ length: count }, (_, at) => ({ controller, key: `a/${at}`, reasons: [] })),
+    });
+    const users = ['fine', 'second', 'third', 'fourth', 'fifth'];
+    for (const user of users) handlers.set(user, [many(user, 9000)]);
+    handlers.set('greedy', [many('greedy', 10_001)]);
+    await applier.apply(changed(thing('one', 11), thing('two', 12)));
+    expect((await view.state()).version).toBe('12');
+    expect((await view.objects(['a/one'])).map((each) => each?.metadata.name)).toEqual(['one']);
+    expect([await view.keptOutCount(), await view.missedBy('greedy'), await view.missedBy('fine')]).toEqual([
+      0,
+      '2',
+      '',
+    ]);
+    expect(await redis.xlen(viewKeys(view.location.prefix).outbox)).toBeGreaterThanOrEqual(45_000);
   });
 
   describe('with an object that cannot be handled', () => {
