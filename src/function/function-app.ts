@@ -86,7 +86,10 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
     const id = context.req.header('webhook-id') ?? '';
     const leftMs = Date.parse(trigger.deadline) - now();
     if (leftMs <= 0) {
-      log.warn({ reconcileID: id }, 'a trigger came after its deadline: it was late, or the clock here is ahead of the gateway');
+      log.warn(
+        { reconcileID: id },
+        'a trigger came after its deadline: it was late, or the clock here is ahead of the gateway',
+      );
       return refuse(context, 409, 'the deadline of the trigger has passed');
     }
     const known = seen.add(id, leftMs, systemClock.now());
