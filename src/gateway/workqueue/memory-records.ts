@@ -273,7 +273,7 @@ export class MemoryRecords implements Records {
   }
 
   #finish({ key, run, finish }: FinishRequest, nowMs: number): Finished {
-    const { timers, flights } = this.#store;
+    const { timers, flights, queued, debounced } = this.#store;
     const record = this.#store.record(key);
     if (record.flight?.run !== run) {
       this.#tidy(key);
@@ -305,7 +305,8 @@ export class MemoryRecords implements Records {
       record.barrier = { text: finish.barrier, atMs: nowMs };
       if (finish.failures === 'forget' && !dead && record.queuedAtMs === undefined) this.#store.resting.set(key, nowMs);
     }
-    if (record.queuedAtMs !== undefined) this.#store.queued.lower(key, nowMs);
+    // A debounced key is not due and has no job before its window ends; `postpone` then adds it.
+    if (record.queuedAtMs !== undefined && !debounced.has(key)) queued.lower(key, nowMs);
     this.#tidy(key);
     return { current: true, dead, timerMs };
   }

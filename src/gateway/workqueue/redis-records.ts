@@ -77,10 +77,10 @@ export class RedisRecords implements Records {
   }
 
   async finishAll(requests: readonly FinishRequest[], nowMs: number): Promise<Finished[]> {
-    const { recordPrefix, timers, flights, dead, historyPrefix, queued, resting } = this.#keys;
+    const { recordPrefix, timers, flights, dead, historyPrefix, queued, resting, debounced } = this.#keys;
     const each = requests.flatMap(({ key, run, finish }) => [key, run, ...finishArguments(finish, nowMs)]);
     const answers = (await this.#scripts.finish(
-      [recordPrefix, timers, flights, dead, historyPrefix, queued, resting],
+      [recordPrefix, timers, flights, dead, historyPrefix, queued, resting, debounced],
       [nowMs, FLIGHT_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, ...each],
     )) as [number, string][];
     return answers.map(([code, timer]) => ({

@@ -91,7 +91,15 @@ export class Upkeep {
   }
 
   async #passed(barrier: Resting['barrier']): Promise<boolean> {
-    return barrier === undefined || this.#options.process.passed(barrier);
+    const { name, process, logger } = this.#options;
+    try {
+      return barrier === undefined || (await process.passed(barrier));
+    } catch (error) {
+      // The other keys at rest must not stay because one barrier could not be checked.
+      const fields = { controller: name, error: messageOf(error) };
+      logger.warn(fields, 'the barrier of a key at rest could not be checked, trying again');
+      return false;
+    }
   }
 
   async #attempt(part: string, work: () => Promise<void>): Promise<void> {

@@ -101,6 +101,30 @@ export function barriersContract(create: CreateFixture): void {
       expect(process.runs).toHaveLength(4);
     });
 
+    it('that cannot be checked keeps no other key at rest on record', async () => {
+      const { queue, process } = setting();
+      process.onRun = ({ key }) => ({ kind: 'known', failures: 'forget', barrier: key });
+      const unreadable = new Set(['broken']);
+      process.passed = async (barrier) => {
+        if (unreadable.has(barrier)) throw new Error('no such view');
+        return true;
+      };
+      await queue.start(process);
+      await queue.add(plain('k', 'broken', 'l'));
+      await setting().pass(100_000);
+      expect(await setting().records()).toBe(1);
+      expect((await queue.status('broken')).waits).toEqual([]);
+      const troubles = setting().takeTroubles();
+      expect(troubles[0]).toContain('the barrier of a key at rest could not be checked');
+      // The key is postponed: its barrier is checked once a minute and not at every look.
+      await setting().pass(120_000);
+      expect(setting().takeTroubles().length).toBeLessThanOrEqual(2);
+      unreadable.clear();
+      await setting().pass(100_000);
+      expect(await setting().records()).toBe(0);
+      expect(process.runs).toHaveLength(3);
+    });
+
     it('of a dead letter is forgotten with it, once it has passed', async () => {
       const { queue, process } = setting();
       process.onRun = () => ({ kind: 'known', failures: 'keep', barrier: 'b', dead: true });

@@ -39,6 +39,53 @@ export function limitsContract(create: CreateFixture): void {
       await setting().pass(61_000);
       expect(process.runs).toHaveLength(2);
     });
+
+    it('of a key that was touched while it ran lasts its whole window, however long', async () => {
+      const { process, clock } = setting();
+      const queue = await setting().open({ debounce: { windowMs: 90_000, maxMs: 90_000 } });
+      const hold = setting().holdRuns('k');
+      await queue.start(process);
+      await queue.addAfter('k', 0);
+      await setting().ran('k');
+      const from = clock.now();
+      await queue.add(plain('k'));
+      await setting().pass(1000);
+      hold.release();
+      // A key that is looked for 30 s after its run would be run again, and reported as lost, within this time.
+      for (let at = 0; at < 8; at += 1) {
+        await setting().pass(10_000);
+        expect([await queue.oldestDueMs(), await queue.standstillMs()]).toEqual([undefined, 0]);
+      }
+      expect(process.runs).toHaveLength(1);
+      expect(setting().takeTroubles()).toEqual([]);
+      await setting().pass(20_000);
+      expect(process.runs).toHaveLength(2);
+      expect((process.startedAtMs[1] ?? 0) - from).toBeGreaterThanOrEqual(90_000);
+      expect((process.startedAtMs[1] ?? 0) - from).toBeLessThanOrEqual(90_010);
+      expect(await setting().pending()).toBe(0);
+    });
+
+    it('of a key that was touched while it ran ends on time, and the key is due from then on', async () => {
+      const { process } = setting();
+      const options = { debounce: { windowMs: 60_000, maxMs: 60_000 }, concurrency: 1, timeoutMs: 200_000 };
+      const queue = await setting().open(options);
+      const first = setting().holdRuns('k');
+      await queue.start(process);
+      await queue.addAfter('k', 0);
+      await setting().ran('k');
+      await queue.add(plain('k'));
+      first.release();
+      const other = setting().holdRuns('other');
+      await queue.addAfter('other', 0);
+      await setting().ran('other');
+      await setting().pass(100_000);
+      // It has waited for the one slot since the end of its window.
+      expect(Math.round(((await queue.oldestDueMs()) ?? 0) / 1000)).toBe(40);
+      other.release();
+      await setting().atRest();
+      expect(process.keys()).toEqual(['k', 'other', 'k']);
+      expect(await queue.oldestDueMs()).toBeUndefined();
+    });
   });
 
   describe('the rate limit', () => {

@@ -7,6 +7,7 @@
 -- KEYS[5] what a key is appended to, to name its history LIST
 -- KEYS[6] queued ZSET
 -- KEYS[7] resting ZSET
+-- KEYS[8] debounced ZSET
 -- ARGV[1] now
 -- ARGV[2] margin, see start.lua
 -- ARGV[3] failures after which a key is a dead letter, 0 for never
@@ -80,8 +81,11 @@ local function finish(key, run, mode, again, barrier, error, dead)
     -- Nothing may ever wake this key again: once every view has passed the barrier, its record need not stay (forget.lua).
     if mode == 'forget' and dead ~= '1' and not r[5] then redis.call('ZADD', KEYS[7], now, key) end
   end
-  -- Added while it ran: due from now on, and its job is looked for like any other.
-  if r[5] then redis.call('ZADD', KEYS[6], 'NX', now, key) end
+  -- Added while it ran: due from now on, and its job is looked for like any other. A debounced key is not due and has no
+  -- job before its window ends; the poller then puts it here (postpone.lua).
+  if r[5] and not redis.call('ZSCORE', KEYS[8], key) then
+    redis.call('ZADD', KEYS[6], 'NX', now, key)
+  end
   return { dead == '1' and 2 or 1, due }
 end
 
