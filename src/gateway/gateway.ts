@@ -278,12 +278,14 @@ export class Gateway {
       keys,
       ca,
       add: (description, url) => controllers.start({ id: description.name, description, url, keys, ca }, signal),
-      outdated: ({ name }) => controllers.get(name)?.outdated ?? false,
+      // One that was given up while it was being changed does not run at all.
+      outdated: ({ name }) => controllers.get(name)?.outdated ?? true,
       change: (description, url) => controllers.apply({ id: description.name, description, url, keys, ca }, { signal }),
-      complete: async () => {
+      complete: async (names) => {
         await declared?.complete;
         if (signal.aborted) return;
-        const known = { configured: new Set(controllers.woken().keys()), declared: declared?.ids() };
+        const configured = new Set([...names, ...controllers.woken().keys()]);
+        const known = { configured, declared: declared?.ids() };
         await removeLeftovers({ ...place, informers, logger: this.#logger }, known);
       },
       clock: this.#clock,

@@ -1,4 +1,4 @@
-import { type Clock, type Logger, messageOf } from '../../core/index.ts';
+import { type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
 import type { Description, SigningKey } from '../../contract/index.ts';
 import { Endpoint } from '../dispatch/endpoint.ts';
 import { describeFunction } from './describe.ts';
@@ -10,25 +10,26 @@ export interface FunctionRegistryOptions {
   readonly ca: string | undefined;
   /** Starts the controller that a function has described. Rejecting means: ask again later. */
   readonly add: (description: Description, url: string) => Promise<void>;
-  /** Whether a controller has to be started anew, as its kinds are served in another form by now. */
+  /** Whether a controller has to be started anew: its kinds are served in another form by now, or it does not run. */
   readonly outdated: (description: Description) => boolean;
   /** Starts it anew. Rejecting means: try again later. */
   readonly change: (description: Description, url: string) => Promise<void>;
-  /** Every function has its controller. */
-  readonly complete: () => Promise<void>;
+  /** Every function has had its controller. @param names of all of them, also of one that does not run just now. */
+  readonly complete: (names: ReadonlySet<string>) => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 /**
- * Asks each function what its controller is until it answers, in any order and independently: one that is down, or
- * describes something the cluster does not have, keeps no other waiting.
+ * Asks each function what its controller is until it answers, and from then on keeps that controller running as its kinds are
+ * served. Each function is looked after by itself: one that is down, or describes something the cluster does not have, or whose
+ * kinds are never listed to the end, keeps no other waiting.
  */
 export class FunctionRegistry {
   readonly #options: FunctionRegistryOptions;
-  /** Functions without a controller yet, and why. */
+  /** Functions without a controller yet, or whose controller could not be started anew, and why. */
   readonly #awaited: Map<string, string>;
-  /** What those with a controller have said, by URL. */
+  /** What those have said that have had a controller once, by URL: their names are theirs for good. */
   readonly #described = new Map<string, Description>();
   #asking: Promise<unknown> = Promise.resolve();
 
@@ -38,7 +39,7 @@ export class FunctionRegistry {
   }
 
   start(signal: AbortSignal): void {
-    this.#asking = this.#askAll(signal);
+    this.#asking = this.#run(signal);
   }
 
   /** Resolves when nothing is being asked any more, after the signal of `start` was aborted. */
@@ -46,34 +47,55 @@ export class FunctionRegistry {
     await this.#asking;
   }
 
-  /** Undefined when every function has its controller, else the first that has not. */
+  /** Undefined when every function has its controller as it has to be, else the first that has not. */
   trouble(): string | undefined {
     const [first] = this.#awaited;
     return first && `${first[0]}: ${first[1]}`;
   }
 
-  async #askAll(signal: AbortSignal): Promise<void> {
+  async #run(signal: AbortSignal): Promise<void> {
     const { urls, complete } = this.#options;
-    await Promise.all(urls.map((url) => this.#ask(url, signal)));
-    if (!signal.aborted) await complete();
-    await this.#keepUp(signal);
+    const asking = urls.map((url) => this.#ask(url, signal));
+    const keeping = urls.map(async (url, at) => {
+      await asking[at];
+      await this.#keepUp(url, signal);
+    });
+    await Promise.all(asking);
+    if (!signal.aborted) await complete(new Set([...this.#described.values()].map(({ name }) => name)));
+    await Promise.all(keeping);
   }
 
-  /** A definition may be replaced at any time by one of another scope. */
-  async #keepUp(signal: AbortSignal): Promise<void> {
-    const { change, clock, logger, outdated } = this.#options;
-    while (!signal.aborted) {
+  /** A definition may be replaced at any time by one of another scope; and a start that fails may leave no controller behind. */
+  async #keepUp(url: string, signal: AbortSignal): Promise<void> {
+    const { clock, outdated } = this.#options;
+    const description = this.#described.get(url);
+    if (!description) return;
+    for (;;) {
       await clock.sleep(MAX_WAIT_MS, signal);
-      for (const [url, description] of this.#described) {
-        if (signal.aborted || !outdated(description)) continue;
-        logger.info(
-          { url, controller: description.name },
-          'a kind is served in another scope: starting its controller anew',
-        );
-        await change(description, url).catch((error: unknown) => {
-          logger.warn({ url, error: messageOf(error) }, 'a controller could not be started anew, trying again');
-        });
+      if (signal.aborted) return;
+      // Also when what made it outdated was taken back.
+      if (!outdated(description) || (await this.#change(url, description, signal))) this.#awaited.delete(url);
+    }
+  }
+
+  /** @returns whether the controller has been started anew. */
+  async #change(url: string, description: Description, signal: AbortSignal): Promise<boolean> {
+    const { change, logger } = this.#options;
+    const about = { url, controller: description.name };
+    const known = this.#awaited.get(url);
+    if (known === undefined) {
+      logger.info(about, 'a kind is served in another scope, or the controller does not run: starting it anew');
+    }
+    try {
+      await change(description, url);
+      return true;
+    } catch (error) {
+      const message = `its controller could not be started anew: ${messageOf(error)}`;
+      if (!signal.aborted && known !== message) {
+        logger.warn({ ...about, error: messageOf(error) }, 'a controller could not be started anew, trying again');
       }
+      this.#awaited.set(url, message);
+      return false;
     }
   }
 
@@ -85,6 +107,7 @@ export class FunctionRegistry {
       const endpoint = new Endpoint(url, keys, { connections: 1, ca });
       try {
         const description = await describeFunction(endpoint);
+        this.#refuseTaken(description.name);
         await add(description, url);
         this.#described.set(url, description);
         this.#awaited.delete(url);
@@ -100,6 +123,13 @@ export class FunctionRegistry {
       }
       await clock.sleep(waitMs, signal);
       waitMs = Math.min(waitMs * 2, MAX_WAIT_MS);
+    }
+  }
+
+  /** Also while the controller of that name does not run: it will again. */
+  #refuseTaken(name: string): void {
+    if ([...this.#described.values()].some((each) => each.name === name)) {
+      throw new UserError(`two functions call their controller "${name}": rename one`);
     }
   }
 }

@@ -1,0 +1,135 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../../test/harness/eventually.ts';
+import { RawFunction } from '../../../test/harness/raw-function.ts';
+import { InstantClock } from '../../../test/harness/test-clock.ts';
+import { silentLogger } from '../../core/index.ts';
+import type { Description } from '../../contract/index.ts';
+import { FunctionRegistry } from './function-registry.ts';
+
+const forEver = (): Promise<void> => new Promise(() => {});
+
+class World {
+  readonly functions: RawFunction[] = [];
+  readonly outdated = new Set<string>();
+  readonly changed: string[] = [];
+  completed: ReadonlySet<string> | undefined;
+  /** What adding one, and changing one, comes to. */
+  add: (name: string) => Promise<void> = async () => {};
+  change: (name: string) => Promise<void> = async () => {};
+  readonly #ending = new AbortController();
+
+  async open(name: string): Promise<RawFunction> {
+    const opened = new RawFunction({
+      name,
+      for: { apiVersion: 'v1', kind: 'Pod' },
+      concurrency: 1,
+      timeoutSeconds: 15,
+    });
+    await opened.open();
+    this.functions.push(opened);
+    return opened;
+  }
+
+  start(): FunctionRegistry {
+    const registry = new FunctionRegistry({
+      urls: this.functions.map(({ url }) => url),
+      keys: [],
+      ca: undefined,
+      add: ({ name }: Description) => this.add(name),
+      outdated: ({ name }) => this.outdated.has(name),
+      change: async ({ name }) => {
+        this.changed.push(name);
+        await this.change(name);
+        this.outdated.delete(name);
+      },
+      complete: async (names) => void (this.completed = names),
+      clock: new InstantClock(),
+      logger: silentLogger,
+    });
+    registry.start(this.#ending.signal);
+    return registry;
+  }
+
+  async end(): Promise<void> {
+    this.#ending.abort();
+    await Promise.all(this.functions.map((each) => each.close()));
+  }
+}
+
+let world: World;
+
+beforeEach(() => {
+  world = new World();
+});
+
+afterEach(() => world.end());
+
+describe('a controller that cannot be started anew', () => {
+  it('is tried until it can, and until then the registry is in trouble', async () => {
+    const { url } = await world.open('web');
+    const registry = world.start();
+    await eventually(async () => expect(registry.trouble()).toBeUndefined());
+    world.change = () => Promise.reject(new Error('OOM'));
+    world.outdated.add('web');
+    await eventually(async () => expect(world.changed.length).toBeGreaterThan(3));
+    expect(registry.trouble()).toBe(`${url}: its controller could not be started anew: OOM`);
+    world.change = async () => {};
+    await eventually(async () => expect(registry.trouble()).toBeUndefined());
+    expect(world.outdated).toEqual(new Set());
+  });
+
+  it('is no trouble any more when what made it outdated was taken back', async () => {
+    await world.open('web');
+    const registry = world.start();
+    world.change = () => Promise.reject(new Error('OOM'));
+    world.outdated.add('web');
+    await eventually(async () => expect(registry.trouble()).toContain('OOM'));
+    world.outdated.clear();
+    await eventually(async () => expect(registry.trouble()).toBeUndefined());
+  });
+
+  it('keeps its name', async () => {
+    await world.open('web');
+    world.change = () => Promise.reject(new Error('OOM'));
+    world.outdated.add('web');
+    await world.open('web');
+    // As `Controllers` does it: the second is refused as long as the first runs.
+    const added: string[] = [];
+    world.add = async (name) => {
+      if (added.length > 0 && world.changed.length === 0) throw new Error('taken');
+      added.push(name);
+    };
+    const registry = world.start();
+    await eventually(async () => expect(world.changed.length).toBeGreaterThan(3));
+    expect(added).toEqual(['web']);
+    expect(registry.trouble()).toBeDefined();
+  });
+});
+
+describe('a function is looked after', () => {
+  it('while another one does not answer', async () => {
+    await world.open('web');
+    const down = await world.open('down');
+    await world.open('other');
+    world.outdated.add('web');
+    world.start();
+    await down.close();
+    world.add = (name) => (name === 'down' ? Promise.reject(new Error('down')) : Promise.resolve());
+    await eventually(async () => expect(world.changed).toEqual(['web']));
+    expect(world.completed).toBeUndefined();
+    world.add = async () => {};
+    await down.open();
+    await eventually(async () => expect(world.completed).toEqual(new Set(['web', 'down', 'other'])));
+  });
+
+  it('while the kinds of another one are listed for ever', async () => {
+    await world.open('endless');
+    await world.open('web');
+    world.change = (name) => (name === 'endless' ? forEver() : Promise.resolve());
+    world.outdated.add('endless');
+    world.start();
+    await eventually(async () => expect(world.changed).toEqual(['endless']));
+    world.outdated.add('web');
+    await eventually(async () => expect(world.changed).toEqual(['endless', 'web']));
+  });
+});
