@@ -183,9 +183,11 @@ export class Controllers {
     this.#options.logger.info({ controller: id }, 'controller stopped');
   }
 
-  /** Stops a controller that is no more, if it runs, and removes all that is kept for it. */
+  /** Stops a controller that is no more, if it runs, and removes all that is kept for it. When it fails it may be called again. */
   async remove(id: string): Promise<void> {
     await this.stop(id);
+    // When it is called again: the stop may have failed half way.
+    await this.#release(id);
     // A check that began before may still be writing what it knows of the queue.
     await this.#options.check();
     await this.#options.forget(id, this.#lastRunsEndMs.get(id));

@@ -22,6 +22,8 @@ export interface ReconcileFunctionsOptions extends ManagedFunctionOptions {
 
 /** How often a cluster without the definition is asked for it. */
 const DEFINITION_EVERY_MS = 5000;
+/** How soon a removal that failed is tried again: first, and at most. */
+const REMOVE_AGAIN_MS = [1000, 30_000] as const;
 
 /**
  * Watches the cluster's ReconcileFunctions and keeps a `ManagedFunction` for each. They are few and small, so they are kept in memory
@@ -39,8 +41,10 @@ export class ReconcileFunctions {
   #isComplete = false;
   #served = false;
   #ended: Promise<unknown> = Promise.resolve();
-  /** Removals, which may take a drain each: the next of the same name waits for them. */
+  /** Removals, which may take a drain each, or until Redis takes writes again: the next of the same name waits for them. */
   readonly #leaving = new Map<string, Promise<void>>();
+  /** That of `start`. */
+  #signal = new AbortController().signal;
 
   constructor(options: ReconcileFunctionsOptions) {
     this.#options = options;
@@ -64,6 +68,7 @@ export class ReconcileFunctions {
   start(signal: AbortSignal): void {
     // Whoever waits for all of them need not wait any longer.
     signal.addEventListener('abort', () => this.#complete.resolve(), { once: true });
+    this.#signal = signal;
     this.#ended = this.#run(signal);
   }
 
@@ -201,25 +206,35 @@ export class ReconcileFunctions {
   }
 
   #drop(key: string, managed: ManagedFunction): void {
-    const { controllers, logger } = this.#options;
     this.#functions.delete(key);
-    const id = key.replace('/', '.');
     const leave = async (): Promise<void> => {
       await managed.end();
-      try {
-        await controllers.remove(id);
-      } catch (error) {
-        // The next gateway removes what is left over.
-        logger.warn(
-          { controller: id, error: messageOf(error) },
-          'what was kept for a removed controller is still there',
-        );
-      }
+      await this.#removeController(key.replace('/', '.'));
     };
     const leaving = (this.#leaving.get(key) ?? Promise.resolve()).then(leave).finally(() => {
       if (this.#leaving.get(key) === leaving) this.#leaving.delete(key);
     });
     this.#leaving.set(key, leaving);
+  }
+
+  /** Until it has succeeded, or the gateway ends: then the next one removes what is left over. Never rejects. */
+  async #removeController(id: string): Promise<void> {
+    const { clock, controllers, logger } = this.#options;
+    const [firstMs, mostMs] = REMOVE_AGAIN_MS;
+    let known: string | undefined;
+    for (let waitMs: number = firstMs; ; waitMs = Math.min(waitMs * 2, mostMs)) {
+      try {
+        return await controllers.remove(id);
+      } catch (reason) {
+        const error = messageOf(reason);
+        if (this.#signal.aborted || error !== known) {
+          logger.warn({ controller: id, error }, 'what was kept for a removed controller is still there');
+        }
+        known = error;
+      }
+      await clock.sleep(waitMs, this.#signal);
+      if (this.#signal.aborted) return;
+    }
   }
 }
 
