@@ -419,6 +419,25 @@ describe('a controller that has used up its processor time', () => {
     expect(wake(added(small)).slice(0, 3)).toEqual(['n/a', 'n/b', 'n/c']);
   });
 
+  it('hears of a change of large labels that it has no time to compare, and is told so', () => {
+    told();
+    const wake = wakes(
+      { watches: [{ ...hostile, map: { by: 'all' } }], for: { ...webs, predicate: { changed: 'labels' } } },
+      { onFailure },
+    );
+    const labelled = (count: number) =>
+      objectOf(webs, { labels: Object.fromEntries(Array.from({ length: count }, (_, at) => [`l${at}`, ''])) });
+    expect(wake(updated(labelled(2000), labelled(2000)))).toEqual([]);
+    for (let count = 0; count < 100 && !failures.at(-1)?.message.startsWith('has used up'); count += 1) {
+      wake(added(huge));
+    }
+    told();
+    expect(wake(updated(labelled(2000), labelled(2000)))).toEqual(['n/x']);
+    expect(told()).toMatchObject([{ field: 'for.predicate', reason: 'time' }]);
+    expect(wake(updated(labelled(1000), labelled(1000)))).toEqual([]);
+    expect(told()).toEqual([]);
+  });
+
   it('misses a change of a huge object that a field mapper has no time for', () => {
     told();
     const wake = wakes({ watches: [{ ...hostile, map: { by: 'field', path: 'data.more' } }] }, { onFailure });

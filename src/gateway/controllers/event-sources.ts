@@ -6,6 +6,7 @@ import { VALUES_PER_MS } from '../cel/expression.ts';
 import type { Expressions } from '../cel/expressions.ts';
 import { TimeLimitError } from '../cel/time-limit.ts';
 import { extentWithin } from '../cel/values.ts';
+import type { WithinTime } from '../handlers/changed-map.ts';
 import { enqueueMapped, enqueueObject, EventSource } from '../handlers/event-handler.ts';
 import type { KeyScope } from '../handlers/key-scope.ts';
 import { HandlerCutOffError } from '../handlers/handler-cut-off-error.ts';
@@ -120,7 +121,19 @@ function predicateOf(
   expressions: Expressions,
 ): EventPredicate | undefined {
   if (!predicate) return undefined;
-  return new EventPredicate(predicate, (text, at) =>
-    expressions.create(text, `${field}.predicate.${at}`, { result: 'bool', hasOld: true }),
+  const report = expressions.reporter(`${field}.predicate`);
+  const withinTime: WithinTime = (size, work) => {
+    try {
+      return expressions.budget.within(work, (limitMs) => size < limitMs * VALUES_PER_MS);
+    } catch (error) {
+      if (!(error instanceof TimeLimitError)) throw error;
+      report({ reason: 'time', message: error.message }, 'passes');
+      return undefined;
+    }
+  };
+  return new EventPredicate(
+    predicate,
+    (text, at) => expressions.create(text, `${field}.predicate.${at}`, { result: 'bool', hasOld: true }),
+    withinTime,
   );
 }

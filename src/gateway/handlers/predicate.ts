@@ -1,8 +1,8 @@
-import { isDeepStrictEqual } from 'node:util';
 import { type KubernetesObject, matchesLabels } from '../../core/index.ts';
 import type { Predicate } from '../../contract/index.ts';
 import type { Change } from '../cache/change.ts';
 import type { Expression } from '../cel/expression.ts';
+import { hasChangedMap, type WithinTime } from './changed-map.ts';
 
 type Leaf = Exclude<Predicate, { all: unknown } | { any: unknown } | { not: unknown }>;
 
@@ -17,10 +17,19 @@ export class EventPredicate {
   readonly #predicate: Predicate;
   readonly #expressions = new Map<string, Expression>();
   readonly #usesOld: boolean;
+  readonly #withinTime: WithinTime;
 
-  /** @param compile of a CEL expression, and where it stands: `all.0.cel`. */
-  constructor(predicate: Predicate, compile: (expression: string, at: string) => Expression) {
+  /**
+   * @param compile of a CEL expression, and where it stands: `all.0.cel`.
+   * @param withinTime bounds comparisons of large maps. Default: they are not bounded.
+   */
+  constructor(
+    predicate: Predicate,
+    compile: (expression: string, at: string) => Expression,
+    withinTime: WithinTime = (_, work) => work(),
+  ) {
     this.#predicate = predicate;
+    this.#withinTime = withinTime;
     let usesOld = false;
     visitLeaves(predicate, (leaf, at) => {
       if ('cel' in leaf) this.#expressions.set(leaf.cel, compile(leaf.cel, at));
@@ -49,17 +58,14 @@ export class EventPredicate {
 
   passes(change: Change): boolean {
     const old = change.type === 'updated' ? change.old : undefined;
-    // Each compared once, however often it is asked for: annotations may be large.
-    const changed = new Map<string, boolean>();
     const answer = evaluate(this.#predicate, (leaf) => {
       if ('labelSelector' in leaf) return matchesLabels(leaf.labelSelector, change.object.metadata.labels);
       if ('cel' in leaf) return this.#ask(leaf.cel, change.object, old);
       // The cache tells of no update that is none.
       if (change.type !== 'updated' || leaf.changed === 'resourceVersion') return true;
       if (!old) return undefined;
-      const known = changed.get(leaf.changed) ?? hasChanged(leaf.changed, old, change.object);
-      changed.set(leaf.changed, known);
-      return known;
+      if (leaf.changed === 'generation') return old.metadata.generation !== change.object.metadata.generation;
+      return hasChangedMap(leaf.changed, old, change.object, this.#withinTime);
     });
     return answer !== false;
   }
@@ -68,21 +74,6 @@ export class EventPredicate {
     const answer = this.#expressions.get(text)?.evaluate(object, old);
     // Failed, or cut off.
     return typeof answer === 'boolean' ? answer : undefined;
-  }
-}
-
-function hasChanged(
-  what: 'generation' | 'labels' | 'annotations',
-  { metadata: old }: KubernetesObject,
-  { metadata: now }: KubernetesObject,
-): boolean {
-  switch (what) {
-    case 'generation':
-      return old.generation !== now.generation;
-    case 'labels':
-      return !isDeepStrictEqual(old.labels ?? {}, now.labels ?? {});
-    case 'annotations':
-      return !isDeepStrictEqual(old.annotations ?? {}, now.annotations ?? {});
   }
 }
 
