@@ -5,7 +5,7 @@ import { redisCache } from 'levelhook/function/node';
 import { messageOf } from '../../src/core/index.ts';
 import { type Cluster, configMaps, pods } from '../harness/cluster.ts';
 import { metric } from '../harness/gateway-view.ts';
-import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { createSetting, type Setting, startGateway, uniqueName, untilIdle, untilReady } from '../harness/levelhook.ts';
 import type { TestProcess } from '../harness/process.ts';
 import { ServedFunction } from '../harness/served-function.ts';
 import { Started } from '../harness/started.ts';
@@ -161,6 +161,8 @@ test(
     );
     expect([...new Set(notReady)].slice(0, 3), `${notReady.length} of ${polls} polls`).toEqual([]);
     expect([...new Set(failures)].slice(0, 3), `${failures.length} reads failed`).toEqual([]);
+    // Runs of the last change end between two looks at the metrics.
+    await untilIdle(gateway.url);
     for (const [name, count] of reads) {
       const id = name === 'declared' ? `${namespace}.declared` : name;
       const sent = await metric(gateway.url, 'levelhook_triggers_total', { controller: id });
