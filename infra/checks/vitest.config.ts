@@ -2,9 +2,13 @@ import { resolve } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { CountsReporter } from './counts-reporter.ts';
 
+/** Tests that bound times: each brings all that it needs. */
+const ALONE = ['test/faults/hostile-tenant.test.ts'];
+
 /**
- * Two projects: `unit` needs nothing but Node and goes first; `system` needs the real Redis and apiserver, which its
- * global setup provides (cold: minutes). `vitest run --project unit` is the quick one.
+ * Three projects: `unit` needs nothing but Node and goes first; `system` needs the real Redis and apiserver, which its
+ * global setup provides (cold: minutes); `alone` goes last and measures times, which need the machine to itself.
+ * `vitest run --project unit` is the quick one.
  */
 export default defineConfig({
   root: resolve(import.meta.dirname, '../..'),
@@ -42,6 +46,7 @@ export default defineConfig({
             'functions/**/*.cluster.test.ts',
           ],
           exclude: [
+            ...ALONE,
             // Five minutes by itself: `npm run soak:overshoot`.
             ...(process.env['OVERSHOOT_RUNS'] === undefined ? ['test/faults/overshoot.test.ts'] : []),
             // Three minutes by itself: `npm run conformance:gc`.
@@ -51,6 +56,7 @@ export default defineConfig({
           sequence: { groupOrder: 1 },
         },
       },
+      { extends: true, test: { name: 'alone', include: ALONE, sequence: { groupOrder: 2 } } },
     ],
   },
 });
