@@ -193,6 +193,7 @@ export class Gateway {
       term: this.#term,
       onForeignTerm: (view) => void this.#checkTerm(view),
       onHandlerError: (id, error, object) => controllers.woken().get(id)?.recordFailure(error, object),
+      lookupBudget: (id) => controllers.woken().get(id)?.lookupBudget,
       onUndeliverable: (id, error) => controllers.woken().get(id)?.recordFailure(error),
     });
     this.#lifecycle.started('informers', () => informers.stop());

@@ -42,6 +42,7 @@ export interface InformerOptions {
   /** The view carries another gateway's term: see whether this one may go on. */
   readonly onForeignTerm: (view: View) => void;
   readonly onHandlerError: OnHandlerError;
+  readonly lookupBudget: RelayOptions['lookupBudget'];
   readonly onUndeliverable: RelayOptions['onUndeliverable'];
 }
 

@@ -25,6 +25,7 @@ export interface InformersOptions {
   readonly term: string;
   readonly onForeignTerm: InformerOptions['onForeignTerm'];
   readonly onHandlerError: InformerOptions['onHandlerError'];
+  readonly lookupBudget: InformerOptions['lookupBudget'];
   readonly onUndeliverable: InformerOptions['onUndeliverable'];
   readonly clock: Clock;
   readonly logger: Logger;

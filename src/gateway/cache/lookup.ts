@@ -1,27 +1,61 @@
 import { fieldAt, type KubernetesObject, type LabelSelector, matchesLabels } from '../../core/index.ts';
 import { indexEntriesOf } from '../../contract/index.ts';
 import type { Lookup } from './change.ts';
+import { TimeSlice } from './time-slice.ts';
 import type { View } from './view.ts';
 
 /** Objects may be large: so many are in memory at a time. */
 const BATCH = 20;
+/** An object that one key leads to is read at no cost up to this length: that takes no longer than queueing the key. */
+const SMALL_BYTES = 100_000;
 
-/** The keys that a lookup stands for, as the cache is now. */
-export async function resolveLookup(view: View, lookup: Lookup): Promise<string[]> {
+/** The processor time of the controller on whose behalf a lookup is made. Both throw a HandlerError once it is used up. */
+export interface LookupBudget {
+  /** Runs work over one object. */
+  run<T>(work: () => T): T;
+  /** Counts the keys that a lookup has found. */
+  chargeKeys(count: number): void;
+}
+
+/** Of a controller that may take whatever it likes. */
+export const unlimitedLookups: LookupBudget = { run: (work) => work(), chargeKeys() {} };
+
+/**
+ * The keys that a lookup stands for, as the cache is now.
+ * @throws HandlerError when the controller's processor time does not suffice.
+ */
+export async function resolveLookup(view: View, lookup: Lookup, budget: LookupBudget): Promise<readonly string[]> {
   const { declared, entries, keys: only, labelSelector, selector } = lookup;
   const complete = declared === undefined || (await view.indexes()).includes(declared);
   // An index that is still being filled cannot be asked; the objects can.
   const usable = complete ? entries : entries.filter((entry) => !entry.startsWith(`${declared}=`));
-  if (complete && !only && !selector && !labelSelector) return view.keysWith(entries);
   const candidates = only ?? (await view.keysWith(usable));
+  const isAnswer = complete && !only && !selector && !labelSelector;
+  const found = isAnswer ? candidates : await filter(view, candidates, lookup, budget);
+  // Those that are named have cost the change that names them.
+  if (!only) budget.chargeKeys(found.length);
+  return found;
+}
+
+async function filter(
+  view: View,
+  candidates: readonly string[],
+  lookup: Lookup,
+  budget: LookupBudget,
+): Promise<string[]> {
+  const only = lookup.keys !== undefined;
+  const slice = new TimeSlice();
   const found: string[] = [];
   for (let from = 0; from < candidates.length; from += BATCH) {
     const keys = candidates.slice(from, from + BATCH);
-    const objects = await view.objects(keys);
-    keys.forEach((key, at) => {
-      const object = objects[at];
-      if (object ? matches(object, lookup) : only) found.push(key);
-    });
+    const stored = await view.stored(keys);
+    for (const [at, key] of keys.entries()) {
+      const object = stored[at];
+      const isMatch = (): boolean => (object ? matches(object.decode(), lookup) : only);
+      const isFree = !object || (only && object.bytes <= SMALL_BYTES);
+      if (isFree ? isMatch() : budget.run(isMatch)) found.push(key);
+      if (slice.isOver) await slice.next();
+    }
   }
   return found;
 }

@@ -1,6 +1,6 @@
 import { type Checkpoint, type Logger, messageOf, type Metrics } from '../../core/index.ts';
-import { type KeyWakeup, mergeWakeups, type Wakeup } from './change.ts';
-import { resolveLookup } from './lookup.ts';
+import { HandlerError, type KeyWakeup, mergeWakeups, type Wakeup } from './change.ts';
+import { type LookupBudget, resolveLookup } from './lookup.ts';
 import { isDataError } from './redis.ts';
 import type { OutboxEntry, View } from './view.ts';
 
@@ -20,6 +20,8 @@ export interface RelayOptions {
   /** The view that a lookup names; undefined when it is no longer kept. */
   readonly viewAt: (prefix: string) => View | undefined;
   readonly enqueue: Enqueue;
+  /** Of a controller; undefined when this gateway does not run it. */
+  readonly lookupBudget: (controller: string) => LookupBudget | undefined;
   /** A wakeup of this controller was taken out of the outbox, since it cannot be delivered: the controller is owed all its keys. */
   readonly onUndeliverable: (controller: string, error: unknown) => void;
   readonly logger: Logger;
@@ -82,6 +84,7 @@ export class Relay {
     const batch = await view.outbox(BATCH, after);
     if (batch.length === 0) return undefined;
     const undeliverable = new Map<string, unknown>();
+    const notRun = new Set<string>();
     for (const { controller, wakeup } of batch) {
       if (!wakeup) undeliverable.set(controller, new TypeError('an entry of the outbox cannot be read'));
     }
@@ -89,13 +92,14 @@ export class Relay {
     const found: KeyWakeup[][] = [];
     for (let from = 0; from < merged.length; from += AT_ONCE) {
       const some = merged.slice(from, from + AT_ONCE);
-      found.push(...(await Promise.all(some.map((wakeup) => this.#resolve(wakeup, undeliverable)))));
+      found.push(...(await Promise.all(some.map((wakeup) => this.#resolve(wakeup, { undeliverable, notRun })))));
     }
     await checkpoint('relay:before-add');
     const { absent, failed } = (await enqueue(mergeWakeups(found.flat()))) ?? NOTHING;
     for (const [controller, error] of failed) if (isDataError(error)) undeliverable.set(controller, error);
     // It gets all its keys when it is back, or mended.
-    for (const controller of new Set([...absent, ...undeliverable.keys()])) await view.noteMissed(controller);
+    for (const controller of new Set([...absent, ...notRun, ...undeliverable.keys()]))
+      await view.noteMissed(controller);
     await checkpoint('relay:after-add');
     await view.acknowledge(this.#done(batch, failed));
     await checkpoint('relay:after-delete');
@@ -117,23 +121,35 @@ export class Relay {
   #report(controller: string, error: unknown): void {
     const { logger, metrics, onUndeliverable, view } = this.#options;
     metrics.count('levelhook_undeliverable_wakeups_total', { controller });
-    logger.error(
-      { resource: view.name, controller, error: messageOf(error) },
-      'a wakeup cannot be delivered: its controller gets all its keys instead',
-    );
+    // The controller tells of what it is to blame for, which may come with each batch.
+    if (!(error instanceof HandlerError)) {
+      logger.error(
+        { resource: view.name, controller, error: messageOf(error) },
+        'a wakeup cannot be delivered: its controller gets all its keys instead',
+      );
+    }
     onUndeliverable(controller, error);
   }
 
-  async #resolve(wakeup: Wakeup, undeliverable: Map<string, unknown>): Promise<KeyWakeup[]> {
+  /** @param lost takes the controllers whose lookups have no answer. */
+  async #resolve(
+    wakeup: Wakeup,
+    lost: { readonly undeliverable: Map<string, unknown>; readonly notRun: Set<string> },
+  ): Promise<KeyWakeup[]> {
     if ('key' in wakeup) return [wakeup];
     const { controller, lookup, reasons } = wakeup;
     const view = this.#options.viewAt(lookup.view);
     if (!view) return [];
+    const budget = this.#options.lookupBudget(controller);
+    if (!budget) {
+      lost.notRun.add(controller);
+      return [];
+    }
     try {
-      return (await resolveLookup(view, lookup)).map((key) => ({ controller, key, reasons }));
+      return (await resolveLookup(view, lookup, budget)).map((key) => ({ controller, key, reasons }));
     } catch (error) {
-      if (!isDataError(error)) throw error;
-      undeliverable.set(controller, error);
+      if (!isDataError(error) && !(error instanceof HandlerError)) throw error;
+      lost.undeliverable.set(controller, error);
       return [];
     }
   }

@@ -63,6 +63,13 @@ export interface Chunk {
   readonly wakeups: readonly Wakeup[];
 }
 
+/** An object as Redis has it. */
+export interface StoredObject {
+  /** Its length, encrypted or compressed as it may be. */
+  readonly bytes: number;
+  readonly decode: () => KubernetesObject;
+}
+
 /** One entry of a view's outbox. */
 export interface OutboxEntry {
   readonly id: string;
@@ -212,16 +219,23 @@ export class View {
 
   /** Objects of these keys, in their order; undefined where the view has none. Of one that is kept out, its metadata. */
   async objects(keys: readonly string[]): Promise<(KubernetesObject | undefined)[]> {
-    if (keys.length === 0) return [];
-    const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
     const slice = new TimeSlice();
     const objects: (KubernetesObject | undefined)[] = [];
-    for (const [at, key] of keys.entries()) {
-      const bytes = stored[at];
-      objects.push(bytes ? this.#objectOf(key, bytes) : undefined);
+    for (const stored of await this.stored(keys)) {
+      objects.push(stored?.decode());
       if (slice.isOver) await slice.next();
     }
     return objects;
+  }
+
+  /** The same before they are decoded, which is what reading them costs this thread. */
+  async stored(keys: readonly string[]): Promise<(StoredObject | undefined)[]> {
+    if (keys.length === 0) return [];
+    const found = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
+    return keys.map((key, at) => {
+      const bytes = found[at];
+      return bytes ? { bytes: bytes.length, decode: () => this.#objectOf(key, bytes) } : undefined;
+    });
   }
 
   #objectOf(key: string, stored: Buffer): KubernetesObject {

@@ -48,6 +48,35 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((all, each) =
 const bound = (ms: number, tenants: number): number =>
   400 + (100 * ms) / 1000 + (50 * ms) / 1000 + 20 * tenants + 1000 + (100 * ms) / 1000;
 
+describe('keys that a change wakes', () => {
+  it('cost nothing as long as they are few', () => {
+    const budget = new Processor().budgets.of('web');
+    for (let change = 0; change < 1000; change += 1) budget.chargeKeys(100);
+    expect(budget.isFull).toBe(true);
+  });
+
+  it('are waited for by a controller that wakes many, and by no other tenant', () => {
+    const processor = new Processor();
+    const budget = processor.budgets.of('a.many', 'a.');
+    const woken = (): boolean => {
+      try {
+        budget.chargeKeys(5100);
+        return true;
+      } catch (error) {
+        expect(error).toBeInstanceOf(TimeLimitError);
+        return false;
+      }
+    };
+    expect([woken(), woken(), woken()]).toEqual([true, true, false]);
+    expect(processor.change('b.few', [1], 'b.')).toEqual([1]);
+    // A debt of 100 ms, and half of the 300, at 50 ms a second.
+    processor.wait(4900);
+    expect(woken()).toBe(false);
+    processor.wait(200);
+    expect(woken()).toBe(true);
+  });
+});
+
 describe('the processor time of one controller', () => {
   it('is no more for many expressions than for one', () => {
     const [one, many] = [new Processor(), new Processor()];

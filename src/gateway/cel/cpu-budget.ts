@@ -26,6 +26,9 @@ const TICK_MS = 10;
 /** What takes less by the clock is counted as it is: asking for the thread's time costs more than most handlers. */
 const SHORT_MS = 1;
 
+/** The gateway's time for queueing a key, and how many keys each change wakes at no cost: an ordinary change wakes a few. */
+const KEY = { ms: 0.05, free: 100 };
+
 export interface CpuBudgetsOptions {
   /** Monotonic, in milliseconds. Default `performance.now`. */
   readonly now?: () => number;
@@ -250,10 +253,30 @@ export class CpuBudget {
    */
   within<T>(work: () => T, isCheap: (limitMs: number) => boolean): T {
     return this.run(() => {
-      const { limitMs } = this;
-      if (limitMs === 0) throw new TimeLimitError('has used up its processor time and is left out for a while');
+      const limitMs = this.#limitOrThrow();
       return isCheap(limitMs) ? work() : withinTime(limitMs, work);
     });
+  }
+
+  /**
+   * Takes the time that it costs the gateway to queue the keys that one change wakes.
+   * @throws TimeLimitError when the budget is used up.
+   */
+  chargeKeys(count: number): void {
+    if (count <= KEY.free) return;
+    this.run(() => {
+      this.#limitOrThrow();
+      const ms = (count - KEY.free) * KEY.ms;
+      this.#spentInRun += ms;
+      this.#dueMs += ms;
+      this.#heldUpMs += ms;
+    });
+  }
+
+  #limitOrThrow(): number {
+    const { limitMs } = this;
+    if (limitMs === 0) throw new TimeLimitError('has used up its processor time and is left out for a while');
+    return limitMs;
   }
 
   #count(): void {

@@ -20,11 +20,13 @@ import type {
   SigningKey,
   ViewLocation,
 } from '../../contract/index.ts';
-import type { KeyWakeup } from '../cache/change.ts';
+import { HandlerError, type KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
+import type { LookupBudget } from '../cache/lookup.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
 import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
 import type { ParsedExpressions } from '../cel/parsed-expressions.ts';
+import { TimeLimitError } from '../cel/time-limit.ts';
 import type { CacheAccess } from '../dispatch/cache-access.ts';
 import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
 import { Dispatcher } from '../dispatch/dispatcher.ts';
@@ -145,6 +147,23 @@ export class Controller {
   /** What its expressions could not answer lately, if anything: the event passed, or led to all keys. */
   get remarks(): string | undefined {
     return this.#failures.remarks;
+  }
+
+  /** For what is looked up on its behalf, after a change and before its keys are queued. */
+  get lookupBudget(): LookupBudget {
+    const { budget } = this.#options;
+    const within = <T>(work: () => T): T => {
+      try {
+        return work();
+      } catch (error) {
+        if (!(error instanceof TimeLimitError)) throw error;
+        throw new HandlerError(`a lookup of keys ${error.message}`);
+      }
+    };
+    return {
+      run: (work) => within(() => budget.within(work, () => true)),
+      chargeKeys: (count) => within(() => budget.chargeKeys(count)),
+    };
   }
 
   /** Its handlers have failed at a change, or its keys could not be queued. @param object the one that changed. */

@@ -1,6 +1,6 @@
 import { formatKind, type Resource } from '../../core/index.ts';
 import type { Description, OwnedDescription, SourceDescription, WatchedDescription } from '../../contract/index.ts';
-import type { ChangeHandler } from '../cache/change.ts';
+import type { Change, ChangeHandler, Wakeup } from '../cache/change.ts';
 import { LIMIT_MS } from '../cel/cpu-budget.ts';
 import { VALUES_PER_MS } from '../cel/expression.ts';
 import type { Expressions } from '../cel/expressions.ts';
@@ -76,19 +76,29 @@ export class EventSources {
     return [
       {
         needsOld: (object, old) => budget.run(() => handlers.some(({ handler }) => handler.needsOld(object, old))),
-        handle: (change) =>
-          budget.run(() =>
-            handlers.flatMap(({ field, handler, report }) => {
-              if (budget.spentInRunMs > LIMIT_OF_A_CHANGE_MS) {
-                const message = `was left out: the handlers before it took longer than ${LIMIT_OF_A_CHANGE_MS} ms`;
-                report({ reason: 'time', message }, 'missed');
-                throw new HandlerCutOffError(field, message);
-              }
-              return handler.handle(change);
-            }),
-          ),
+        handle: (change) => budget.run(() => this.#handle(change, handlers)),
       },
     ];
+  }
+
+  #handle(change: Change, handlers: readonly Handler[]): Wakeup[] {
+    const { budget } = this.#expressions;
+    const wakeups: Wakeup[] = [];
+    for (const { field, handler, report } of handlers) {
+      try {
+        if (budget.spentInRunMs > LIMIT_OF_A_CHANGE_MS) {
+          throw new TimeLimitError(`was left out: the handlers before it took longer than ${LIMIT_OF_A_CHANGE_MS} ms`);
+        }
+        const woken = handler.handle(change);
+        budget.chargeKeys(woken.length);
+        for (const wakeup of woken) wakeups.push(wakeup);
+      } catch (error) {
+        if (!(error instanceof TimeLimitError)) throw error;
+        report({ reason: 'time', message: error.message }, 'missed');
+        throw new HandlerCutOffError(field, error.message);
+      }
+    }
+    return wakeups;
   }
 }
 

@@ -10,6 +10,7 @@ import {
 } from '../../contract/index.ts';
 import { CUT_OFF, type Expression } from '../cel/expression.ts';
 import { HandlerCutOffError } from './handler-cut-off-error.ts';
+import type { Lookup } from '../cache/change.ts';
 import type { KeyScope, Target } from './key-scope.ts';
 
 /** From an object to the keys that it concerns. Asked about the old object and the new one. */
@@ -98,6 +99,9 @@ function indexMapper(index: IndexSpec, scope: KeyScope): Mapper {
   };
 }
 
+/** More labels than this lead to all keys instead: a lookup takes them along, and objects have a few. */
+const MAX_LABELS = 250;
+
 function selectorMapper(path: string, orphansOnly: boolean, scope: KeyScope): Mapper {
   return {
     // The old state of an object that was and is managed is of no interest to adopters.
@@ -105,7 +109,9 @@ function selectorMapper(path: string, orphansOnly: boolean, scope: KeyScope): Ma
     targets(object) {
       if (orphansOnly && controllerOf(object)) return [];
       const { labels = {} } = object.metadata;
-      return scope.lookups({ entries: [], selector: { path, labels } }, namespaceFor(object, scope));
+      const isMany = Object.keys(labels).length > MAX_LABELS;
+      const wanted: Pick<Lookup, 'selector'> = isMany ? {} : { selector: { path, labels } };
+      return scope.lookups({ entries: [], ...wanted }, namespaceFor(object, scope));
     },
   };
 }

@@ -117,6 +117,7 @@ export class GatewayUnderTest {
         term: this.term,
         onForeignTerm: (foreign) => void this.#checkTerm(foreign),
         onHandlerError: (_, error) => failed(error),
+        lookupBudget: () => this.controller.lookupBudget,
         onUndeliverable: (_, error) => failed(error),
       });
     });

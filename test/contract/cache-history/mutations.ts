@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LookupWakeup, Wakeup } from '../../../src/gateway/cache/change.ts';
-import { resolveLookup } from '../../../src/gateway/cache/lookup.ts';
+import { resolveLookup, unlimitedLookups } from '../../../src/gateway/cache/lookup.ts';
 import { type Chunk, type OutboxEntry, View } from '../../../src/gateway/cache/view.ts';
 import { viewKeys } from '../../../src/contract/index.ts';
 import type { MakeView } from './gateway-under-test.ts';
@@ -67,7 +67,9 @@ class LookupsBeforeApply extends View {
 
   async #resolve({ controller, lookup, reasons }: LookupWakeup): Promise<Wakeup[]> {
     const view = this.#parts.viewAt(lookup.view);
-    return view ? (await resolveLookup(view, lookup)).map((key) => ({ controller, key, reasons })) : [];
+    return view
+      ? (await resolveLookup(view, lookup, unlimitedLookups)).map((key) => ({ controller, key, reasons }))
+      : [];
   }
 }
 

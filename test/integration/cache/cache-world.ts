@@ -12,6 +12,7 @@ import { decodeEntry, viewKeys, viewPrefix } from '../../../src/contract/index.t
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import type { KeyWakeup } from '../../../src/gateway/cache/change.ts';
 import type { Redis } from '../../../src/gateway/cache/redis.ts';
+import { unlimitedLookups } from '../../../src/gateway/cache/lookup.ts';
 import { Relay } from '../../../src/gateway/cache/relay.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { enqueueMapped, enqueueObject, EventSource } from '../../../src/gateway/handlers/event-handler.ts';
@@ -226,8 +227,9 @@ export class CacheWorld {
     const onUndeliverable = (_: string, error: unknown): never => {
       throw error;
     };
+    const lookupBudget = () => unlimitedLookups;
     const quiet = { logger: silentLogger, metrics: silentMetrics, checkpoint: noCheckpoint };
-    await new Relay({ view: this.view, viewAt, enqueue, onUndeliverable, ...quiet }).drained();
+    await new Relay({ view: this.view, viewAt, enqueue, lookupBudget, onUndeliverable, ...quiet }).drained();
     expect(await this.#redis.xlen(this.#keys.outbox)).toBe(crash ? before : 0);
   }
 

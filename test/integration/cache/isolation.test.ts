@@ -7,9 +7,10 @@ import { KeyRing } from '../../../src/contract/node/key-ring.ts';
 import { RedisReader } from '../../../src/function/node/redis-reader.ts';
 import { Applier } from '../../../src/gateway/cache/applier.ts';
 import { backfill } from '../../../src/gateway/cache/backfill.ts';
-import type { ChangeHandler, KeyWakeup } from '../../../src/gateway/cache/change.ts';
+import { type ChangeHandler, HandlerError, type KeyWakeup } from '../../../src/gateway/cache/change.ts';
 import { ChangeHandlers } from '../../../src/gateway/cache/change-handlers.ts';
 import { forgetUsers } from '../../../src/gateway/cache/forget-users.ts';
+import { type LookupBudget, unlimitedLookups } from '../../../src/gateway/cache/lookup.ts';
 import { connectRedis, isDataError, type Redis } from '../../../src/gateway/cache/redis.ts';
 import { Relay } from '../../../src/gateway/cache/relay.ts';
 import { ForeignTermError, View } from '../../../src/gateway/cache/view.ts';
@@ -234,7 +235,11 @@ describe('a view that several controllers share', () => {
 
   describe('relays its outbox', () => {
     const lost: string[] = [];
-    const relay = (fails: Readonly<Record<string, unknown>>, queued: string[]): Relay =>
+    const relay = (
+      fails: Readonly<Record<string, unknown>>,
+      queued: string[],
+      budgets: (controller: string) => LookupBudget | undefined = () => unlimitedLookups,
+    ): Relay =>
       new Relay({
         view,
         viewAt: () => view,
@@ -243,6 +248,7 @@ describe('a view that several controllers share', () => {
           for (const { controller, key } of wakeups) if (!failed.has(controller)) queued.push(`${controller} ${key}`);
           return { absent: [], failed };
         },
+        lookupBudget: budgets,
         onUndeliverable: (controller) => void lost.push(controller),
         logger: silentLogger,
         metrics: silentMetrics,
@@ -269,6 +275,29 @@ describe('a view that several controllers share', () => {
         'third a/y',
       ]);
       expect([await outbox(), lost, await view.missedBy('second')]).toEqual([[], ['second'], '1']);
+    });
+
+    it('past lookups of a controller that has used up its processor time, or is not run', async () => {
+      const { prefix } = view.location;
+      const lookup = { view: prefix, entries: [], labelSelector: { matchLabels: {} } };
+      for (const controller of ['first', 'second', 'third']) {
+        const text = JSON.stringify(lookup);
+        await redis.xadd(viewKeys(prefix).outbox, '*', 'c', controller, 'k', '', 'l', text, 'r', '[]');
+      }
+      const usedUp = (): never => {
+        throw new HandlerError('a lookup of keys has used up its processor time');
+      };
+      const budgets: Readonly<Record<string, LookupBudget>> = {
+        first: unlimitedLookups,
+        second: { run: usedUp, chargeKeys() {} },
+      };
+      await applier.apply(changed(thing('y', 12)));
+      const queued: string[] = [];
+      await relay({}, queued, (controller) => budgets[controller]).drained();
+      const all = ['first', 'second', 'third'].flatMap((each) => [`${each} a/x`, `${each} a/y`]);
+      expect(queued.toSorted()).toEqual(all);
+      const missed = await Promise.all(['first', 'second', 'third'].map((each) => view.missedBy(each)));
+      expect([await outbox(), lost, missed]).toEqual([[], ['second'], ['', '1', '1']]);
     });
 
     it('past a controller that cannot take its wakeups for what they are', async () => {

@@ -254,6 +254,7 @@ describe('what is cached is a setting', () => {
       term: 'term',
       onForeignTerm: () => {},
       onHandlerError: () => {},
+      lookupBudget: () => undefined,
       onUndeliverable: () => {},
       clock: systemClock,
       logger: silentLogger,
