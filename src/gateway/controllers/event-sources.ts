@@ -19,8 +19,8 @@ import { EventPredicate } from '../handlers/predicate.ts';
  */
 const LIMIT_OF_A_CHANGE_MS = 1.5 * LIMIT_MS;
 
-/** Values of an object that a path leads through in a millisecond. */
-const SMALL = 10_000;
+/** Values of an object that a path leads through in a tenth of a millisecond. */
+const SMALL = 1000;
 
 /** One of a controller's handlers, and where it stands in the description. */
 interface Handler {
