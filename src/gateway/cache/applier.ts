@@ -16,7 +16,7 @@ import { encodeEntry, indexEntriesOf, type IndexSpec, KEPT_OUT_INDEX, type Objec
 import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
 import { type Change, mergeWakeups, type Wakeup } from './change.ts';
 import type { ChangeHandlers } from './change-handlers.ts';
-import { metadataOf, unhandledReason } from './kept-out.ts';
+import { MAX_LENGTH, metadataOf, unhandledReason } from './kept-out.ts';
 import { isDataError } from './redis.ts';
 import { TimeSlice } from './time-slice.ts';
 import type { Chunk, View, ViewOperation } from './view.ts';
@@ -52,8 +52,11 @@ interface ChunkInProgress {
 
 /** The oldest version there can be. */
 const BEFORE_ALL = '1';
-/** A piece with more of them is written in several: a script with many holds Redis. */
+/** A piece with more of them, or with longer objects together, is written in several: a large script holds Redis. */
 const MOST_WAKEUPS = 10_000;
+const MOST_BYTES = 8 * 1024 * 1024;
+/** Objects that are deleted are read so many at a time: each may have megabytes. */
+const DELETES = 50;
 
 export interface ApplierOptions {
   readonly view: View;
@@ -234,13 +237,16 @@ export class Applier {
         const entry = entries[at];
         if (entry && gone(key, entry)) operations.push({ kind: 'D', key, version: entry.resourceVersion });
       });
-      const objects = await view.objects(operations.map(({ key }) => key));
-      const heard = this.#options.handlers.begin();
-      const wakeups: Wakeup[] = [];
-      for (const object of objects) {
-        if (object) for (const wakeup of await this.#wake({ type: 'deleted', object })) wakeups.push(wakeup);
+      for (let from = 0; from < operations.length; from += DELETES) {
+        const some = operations.slice(from, from + DELETES);
+        const objects = await view.objects(some.map(({ key }) => key));
+        const heard = this.#options.handlers.begin();
+        const wakeups: Wakeup[] = [];
+        for (const object of objects) {
+          if (object) for (const wakeup of await this.#wake({ type: 'deleted', object })) wakeups.push(wakeup);
+        }
+        await this.#run({ incomparable, operations: some, ...heard(), wakeups });
       }
-      if (operations.length > 0) await this.#run({ incomparable, operations, ...heard(), wakeups });
     }
   }
 
@@ -261,17 +267,20 @@ export class Applier {
         wakeups: [...wakeups],
       });
     let version: ResourceVersion | undefined;
+    let bytes = 0;
     for (const event of events) {
       if (event.kind === 'bookmark') version = event.version;
       if (!isObjectEvent(event)) continue;
       version = event.object.metadata.resourceVersion;
       const operation = await this.#take(event, known, wakeups);
       if (operation) operations.set(operation.key, operation);
+      if (operation?.kind === 'S') bytes += operation.object.length;
       if (slice.isOver) await slice.next();
-      if (wakeups.length < MOST_WAKEUPS) continue;
+      if (wakeups.length < MOST_WAKEUPS && bytes < MOST_BYTES) continue;
       await write();
       operations.clear();
       wakeups.length = 0;
+      bytes = 0;
       heard = this.#options.handlers.begin();
     }
     await write();
@@ -293,7 +302,7 @@ export class Applier {
 
   /** What one event does to the view; undefined when the cache has it already. */
   async #take(event: ObjectEvent, known: Map<string, Known>, wakeups: Wakeup[]): Promise<ViewOperation | undefined> {
-    const { object, json, keptOut: reason } = event;
+    const { object, keptOut: reason } = event;
     const { resourceVersion } = object.metadata;
     const key = formatObjectKey(keyOf(object));
     const before = known.get(key);
@@ -312,16 +321,17 @@ export class Applier {
       if (ahead > 0 && event.kind === 'listed') this.#noteAhead(before.entry.resourceVersion);
       return undefined;
     }
+    // A list has its objects' length told by nobody else.
+    const json = event.json ?? (reason === undefined ? JSON.stringify(object) : '');
+    const isTooLong = event.json === undefined && json.length > MAX_LENGTH;
+    if (isTooLong) return this.#take(this.#handleable({ ...event, json }), known, wakeups);
     for (const change of changesOf(before, object)) {
       for (const wakeup of await this.#wake(change)) wakeups.push(wakeup);
     }
     const entry = this.#entryOf(object, reason !== undefined);
     known.set(key, { entry, object });
     const { view } = this.#options;
-    const stored =
-      reason === undefined
-        ? view.encode(key, json ?? JSON.stringify(object))
-        : view.encodeMark(key, { reason, object });
+    const stored = reason === undefined ? view.encode(key, json) : view.encodeMark(key, { reason, object });
     return { kind: 'S', key, entry: encodeEntry(entry), object: stored };
   }
 

@@ -14,7 +14,7 @@ export async function backfill(view: View, specs: readonly IndexSpec[], signal: 
   // First withdrawn, then emptied; first filled, then promised. Whoever takes over in between finds what was under way.
   const underWay = new Set([...cutOff, ...complete, ...specs]);
   await view.setIndexes(known, [...underWay]);
-  for await (const keys of view.keys()) {
+  for await (const keys of view.keys(50)) {
     signal.throwIfAborted();
     const [entries, objects] = [await view.entries(keys), await view.objects(keys)];
     const moves: { key: string; from: ObjectEntry; to: ObjectEntry }[] = [];

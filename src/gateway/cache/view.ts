@@ -280,7 +280,7 @@ export class View {
     const { sealedBy } = this.#codec;
     if (sealedBy === undefined) return;
     if ((await this.#redis.hget(this.#keys.view, 'sealedBy')) === sealedBy) return;
-    for await (const keys of this.keys()) {
+    for await (const keys of this.keys(50)) {
       const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
       const pairs = keys.flatMap((key, at) => {
         const bytes = stored[at];
@@ -307,11 +307,11 @@ export class View {
     if (answer === -1) throw this.#foreign();
   }
 
-  /** All keys, in order, in parts. */
-  async *keys(): AsyncGenerator<string[]> {
+  /** All keys, in order, in parts. @param count in each. Default 1000: whoever reads their objects asks for fewer, since each may have megabytes. */
+  async *keys(count = 1000): AsyncGenerator<string[]> {
     let after = '-';
     for (;;) {
-      const keys = await this.#redis.zrangebylex(this.#keys.order, after, '+', 'LIMIT', 0, 1000);
+      const keys = await this.#redis.zrangebylex(this.#keys.order, after, '+', 'LIMIT', 0, count);
       if (keys.length === 0) return;
       yield keys;
       after = `(${keys.at(-1)}`;

@@ -1,6 +1,6 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { KubernetesObject } from '../../core/index.ts';
 import { namespaceIndex } from '../../contract/index.ts';
+import { TimeSlice } from '../cache/time-slice.ts';
 import type { View } from '../cache/view.ts';
 import type { KeyScope } from '../handlers/key-scope.ts';
 
@@ -11,10 +11,9 @@ export interface KeysWanted {
   readonly passes?: ((object: KubernetesObject) => boolean) | undefined;
 }
 
-/** Bounds what is read and decoded at once. */
+/** Keys at a time, and objects at a time, each of which may have megabytes. */
 const CHUNK = 250;
-/** A predicate may be expensive: what else there is to do has its turn after so long. */
-const SLICE_MS = 10;
+const OBJECTS = 50;
 
 /** Keys of a controller that the cache holds, in parts. */
 export async function* keysInScope(
@@ -42,16 +41,17 @@ async function selected(
   scope: KeyScope,
   passes: KeysWanted['passes'],
 ): Promise<string[]> {
-  const objects = await view.objects(keys);
+  const slice = new TimeSlice();
   const found: string[] = [];
-  let sliceEndsAtMs = performance.now() + SLICE_MS;
-  for (const [at, key] of keys.entries()) {
-    if (performance.now() > sliceEndsAtMs) {
-      await nextTurn();
-      sliceEndsAtMs = performance.now() + SLICE_MS;
+  for (let from = 0; from < keys.length; from += OBJECTS) {
+    const some = keys.slice(from, from + OBJECTS);
+    const objects = await view.objects(some);
+    for (const [at, key] of some.entries()) {
+      // A predicate may be expensive.
+      if (slice.isOver) await slice.next();
+      const object = objects[at];
+      if (object !== undefined && scope.selects(object) && (passes?.(object) ?? true)) found.push(key);
     }
-    const object = objects[at];
-    if (object !== undefined && scope.selects(object) && (passes?.(object) ?? true)) found.push(key);
   }
   return found;
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
-import { type KubernetesObject, resource } from '../../../src/core/index.ts';
+import { type KubernetesObject, resource, systemClock } from '../../../src/core/index.ts';
 import { viewPrefix, type Write } from '../../../src/contract/index.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
@@ -166,7 +166,7 @@ describe('the barrier of a delete', () => {
 describe('the barrier of a write that never was', () => {
   beforeEach(() => list(podView, '10', pod(5)));
   const learn = (version: string, afterMs: number) =>
-    barriers.learn(podView, { version, askedAtMs: Date.now() + afterMs });
+    barriers.learn(podView, { version, askedAtMs: systemClock.now() + afterMs });
 
   it('passes when the view has reached what the server had after it', async () => {
     const barrier = await after(wrote('1000000'));

@@ -152,6 +152,31 @@ describe('a view that several controllers share', () => {
     expect(await redis.xlen(viewKeys(view.location.prefix).outbox)).toBeGreaterThanOrEqual(45_000);
   });
 
+  it('writes large objects, and their deletions, in pieces', async () => {
+    const { prefix } = view.location;
+    let scripts = 0;
+    const counting = new Applier({
+      view,
+      handlers,
+      logger: silentLogger,
+      metrics: silentMetrics,
+      checkpoint: async (point) => void (scripts += point === 'apply:before-script' ? 1 : 0),
+    });
+    handlers.set('fine', [waking('fine')]);
+    const large = Array.from({ length: 60 }, (_, at) => thing(`n${at}`, 11 + at, { spec: randomBytes(512 * 1024).toString('base64') }));
+    await counting.apply(changed(...large));
+    // Some 0.5 MiB each, compressed.
+    expect(scripts).toBeGreaterThan(3);
+    expect([await view.size(), (await view.state()).version]).toEqual([60, '70']);
+    scripts = 0;
+    await counting.apply([
+      { kind: 'init', timeWentBackwards: false },
+      { kind: 'init-done', version: '100', list: 1 },
+    ]);
+    expect([scripts, await view.size(), (await view.state()).version]).toEqual([2, 0, '100']);
+    expect(await redis.xlen(viewKeys(prefix).outbox)).toBe(120);
+  });
+
   describe('with an object that cannot be handled', () => {
     const index = 'field:spec.a' as const;
     const reader = () => new RedisReader(redis, { views: { 'example.com/v1/Thing': [view.location] } });
@@ -182,6 +207,14 @@ describe('a view that several controllers share', () => {
       expect(
         (await reader().list(things, { namespace: 'other', index: { spec: index, value: 'none' } })).keptOut,
       ).toBeUndefined();
+    });
+
+    it('keeps a listed one out that is too long, of which only its text tells', async () => {
+      await list(thing('one', 8), thing('long', 9, { spec: 'x'.repeat(8 * 1024 * 1024) }));
+      expect((await reader().list(things)).keptOut).toEqual([
+        { key: 'a/long', reason: 'it has more than 8388608 characters' },
+      ]);
+      expect((await view.objects(['a/one']))[0]).toEqual(thing('one', 8));
     });
 
     it('shows it again once it can be handled, and forgets it when it is deleted', async () => {
