@@ -20,7 +20,7 @@ const MOST_WAKEUPS = 10_000;
 /**
  * Everything that hears of a view's changes, by the controller on whose behalf. What one controller's handlers do wrong costs that
  * controller alone: it misses the change, the view counts that with the very script that applies the change, and the controller gets all
- * its keys later (`Controller.ensureInitial`).
+ * its keys later (`Controller.ensureKeys`).
  */
 export class ChangeHandlers {
   readonly #byUser = new Map<string, readonly ChangeHandler[]>();

@@ -70,6 +70,9 @@ export interface ControllerOptions {
   readonly checkpoint: Checkpoint;
 }
 
+/** How long a stop waits for keys that are being queued, which end with the next few; only a Redis that does not answer takes longer. */
+const QUEUEING_ENDS_MS = 2000;
+
 /** Keys that one script notes: an event may lead to all there are. */
 const WAKE_CHUNK = 500;
 
@@ -96,6 +99,9 @@ export class Controller {
   readonly #failures: HandlerFailures;
   #callbacks: Callbacks | undefined;
   #dispatcher: Dispatcher | undefined;
+  /** All keys are being queued. */
+  #queueing: Promise<void> | undefined;
+  #stopped = false;
 
   constructor(options: ControllerOptions) {
     const { id, budget, clock, description, keys, logger, metrics, parsed, queue } = options;
@@ -286,15 +292,40 @@ export class Controller {
   }
 
   async stop(drainMs: number): Promise<void> {
+    this.#stopped = true;
     await this.queue.stop(drainMs);
     await this.#options.endpoint.close();
+    // Of what is removed nothing must be written afterwards.
+    if (this.#queueing) await this.#within(QUEUEING_ENDS_MS, this.#queueing);
+  }
+
+  async #within(ms: number, work: Promise<void>): Promise<void> {
+    const over = new AbortController();
+    await Promise.race([work.catch(() => {}), this.#options.clock.sleep(ms, over.signal)]);
+    over.abort();
+  }
+
+  /** Queues all keys where they are owed, or the period of resync has passed. A call during another waits for that one. */
+  ensureKeys(): Promise<void> {
+    this.#queueing ??= this.#ensureKeys().finally(() => (this.#queueing = undefined));
+    return this.#queueing;
+  }
+
+  async #ensureKeys(): Promise<void> {
+    if (this.#stopped) return;
+    try {
+      await this.#ensureInitial();
+      await this.#ensureResync();
+    } catch (error) {
+      if (!this.#stopped) throw error;
+    }
   }
 
   /**
    * Queues all keys once, at low priority, unless that was done for the same declaration, the same filling of the views
    * and the same queue. A new controller, a changed one, a restored etcd, lost data in Redis and missed events all end up here.
    */
-  async ensureInitial(): Promise<void> {
+  async #ensureInitial(): Promise<void> {
     const { logger, checkpoint } = this.#options;
     const { incarnation, initial } = await this.queue.state();
     const views = await Promise.all(this.informers().map((informer) => informer.view.state()));
@@ -312,7 +343,7 @@ export class Controller {
    * Delivers all keys again from the cache when the period has passed, as client-go's informers do: it heals what a
    * lost event or an outside cause has left undone. The next time is kept in Redis, so a restart does not put it off.
    */
-  async ensureResync(): Promise<void> {
+  async #ensureResync(): Promise<void> {
     const { clock, logger, random, resyncMs } = this.#options;
     const now = clock.now();
     const { resyncAtMs } = await this.queue.state();
@@ -351,6 +382,7 @@ export class Controller {
       : (object: KubernetesObject) => predicate?.passes({ type: 'added', object }) ?? true;
     let count = 0;
     for await (const keys of keysInScope(this.#scope, { passes })) {
+      if (this.#stopped) throw new Error('the controller has stopped');
       for (const key of await this.#pausedAmong(keys)) await this.queue.hold(`object/${key}`);
       await this.queue.addLow(keys, reason);
       count += keys.length;

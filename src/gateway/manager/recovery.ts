@@ -38,7 +38,7 @@ interface UnknownRuns {
   readonly callbackEndMs: number;
 }
 
-/** A check waits so long for what it repairs; what takes longer goes on beside the next checks. */
+/** A check waits so long for what it repairs, and for the keys that it queues; what takes longer goes on beside the next checks. */
 const PATIENCE_MS = 1000;
 
 /**
@@ -96,7 +96,7 @@ export class Recovery {
   /** What a controller waits for before its keys are run; undefined when it waits for nothing. */
   waitsFor(controller: Controller): string | undefined {
     if (!this.#ran.has(controller) && !this.#repairs.has(controller))
-      return 'its part of Redis has not been checked yet';
+      return 'its part of Redis is being checked, or its keys are being queued';
     const views = controller.informers().filter((informer) => this.#repairs.has(informer));
     if (views.length > 0) return `reading the server again: ${views.map(({ name }) => name).join(', ')}`;
     return this.#repairs.has(controller) ? 'runs of which nothing is known may go on' : undefined;
@@ -159,8 +159,8 @@ export class Recovery {
     const begun = this.#beginRepairs(lost, controllers, runId, signal);
     if (begun.length > 0) await this.#waitFor(begun, signal);
     for (const informer of informers) if (informer.synced && !this.#repairs.has(informer)) this.#settled.add(informer);
-    const inOrder = controllers.filter((each) => this.#isCurrent(each) && !this.#isHeldBack(each));
-    await Promise.all(inOrder.map((controller) => this.#ensureKeys(controller)));
+    const sound = controllers.filter((each) => this.#isCurrent(each) && !this.#isHeldBack(each));
+    const inOrder = await this.#ensureKeys(sound, signal);
     for (const informer of informers) informer.drainOutbox();
     await this.#register(runId, inOrder);
     // The connection broke meanwhile: what was found may be about another process. The next check decides.
@@ -311,14 +311,15 @@ export class Recovery {
     return { endMs, callbackEndMs: callbackMs === 0 ? 0 : sinceMs + callbackMs + FLIGHT_MARGIN_MS };
   }
 
-  /** All keys of the controller, where it is owed them. What fails here is its own. */
-  async #ensureKeys(controller: Controller): Promise<void> {
-    try {
-      await controller.ensureInitial();
-      await controller.ensureResync();
-    } catch (error) {
-      controller.recordFailure(error);
-    }
+  /** Queues all keys of each controller that is owed them. @returns the controllers that have theirs, or have failed for themselves. */
+  async #ensureKeys(controllers: readonly Controller[], signal: AbortSignal): Promise<Controller[]> {
+    const done = new Set<Controller>();
+    const each = async (controller: Controller): Promise<void> => {
+      await controller.ensureKeys().catch((error: unknown) => controller.recordFailure(error));
+      done.add(controller);
+    };
+    await this.#waitFor(controllers.map(each), signal);
+    return controllers.filter((controller) => done.has(controller));
   }
 
   /** Another Redis process than the registry's: whatever ran through the old one may be unknown to the new one. */

@@ -163,7 +163,9 @@ describe('a view that several controllers share', () => {
       checkpoint: async (point) => void (scripts += point === 'apply:before-script' ? 1 : 0),
     });
     handlers.set('fine', [waking('fine')]);
-    const large = Array.from({ length: 60 }, (_, at) => thing(`n${at}`, 11 + at, { spec: randomBytes(512 * 1024).toString('base64') }));
+    const large = Array.from({ length: 60 }, (_, at) =>
+      thing(`n${at}`, 11 + at, { spec: randomBytes(512 * 1024).toString('base64') }),
+    );
     await counting.apply(changed(...large));
     // Some 0.5 MiB each, compressed.
     expect(scripts).toBeGreaterThan(3);

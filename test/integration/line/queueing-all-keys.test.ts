@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { type CheckpointName, silentLogger } from '../../../src/core/index.ts';
+import { Gateway, readConfig } from '../../../src/gateway/index.ts';
+import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { type Observer, startObserver } from '../../harness/observer.ts';
+import { Started } from '../../harness/started.ts';
+
+const namespace = uniqueName('queueing');
+const started = new Started();
+const { promise: released, resolve: release } = Promise.withResolvers<void>();
+let cluster: Cluster;
+let observers: Observer[];
+let gateway: Gateway;
+
+beforeAll(async () => {
+  cluster = await started.cluster(inject('kubeconfig'), namespace);
+  for (const name of ['one', 'two', 'three']) {
+    await cluster.create(configMaps, { metadata: { namespace, name }, data: {} });
+  }
+  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+  const description = { for: { resource: configMaps, namespaces: [namespace] } };
+  observers = [
+    started.keep(await startObserver(setting, { name: 'first', ...description })),
+    started.keep(await startObserver(setting, { name: 'second', ...description })),
+  ];
+  const config = readConfig(
+    {
+      REDIS_URL: setting.redisUrl,
+      LEVELHOOK_KEY_PREFIX: setting.keyPrefix,
+      LEVELHOOK_SIGNING_SECRETS: setting.secret,
+      LEVELHOOK_FUNCTIONS: observers.map(({ url }) => url).join(' '),
+      LEVELHOOK_RECONCILE_FUNCTIONS: 'none',
+      LEVELHOOK_NOTHING_IN_FLIGHT: 'true',
+    },
+    { kubeconfig: setting.kubeconfig, variables: { LEVELHOOK_PORT: '0' } },
+  );
+  let stands = false;
+  // The first that queues all its keys takes until the test is done with it.
+  const checkpoint = async (point: CheckpointName): Promise<void> => {
+    if (point !== 'initial:between-keys' || stands) return;
+    stands = true;
+    await released;
+  };
+  gateway = new Gateway(config, silentLogger, { checkpoint });
+  started.add(() => gateway.stop());
+  await gateway.start();
+}, 120_000);
+
+afterAll(async () => {
+  release();
+  await started.stop();
+});
+
+it('a controller whose keys take long to queue holds back no other', { timeout: 120_000 }, async () => {
+  const keys = (observer: Observer): string[] =>
+    [...new Set(observer.seen().map(({ key }) => key))].filter((key) => !key.includes('kube-root')).toSorted();
+  const all = ['one', 'three', 'two'].map((name) => `${namespace}/${name}`);
+  await eventually(async () => expect(observers.map(keys)).toContainEqual(all), 30_000);
+  await cluster.create(configMaps, { metadata: { namespace, name: 'later' }, data: {} });
+  const withLater = [`${namespace}/later`, ...all];
+  await eventually(async () => expect(observers.map(keys)).toContainEqual(withLater), 30_000);
+  // The other one has run nothing yet, and readyz tells why.
+  expect(observers.map(keys)).toContainEqual([]);
+  expect(await (await fetch(`${gateway.url}/readyz?verbose`)).text()).toContain('its keys are being queued');
+  release();
+  await eventually(async () => expect(observers.map(keys)).toEqual([withLater, withLater]), 30_000);
+  await untilReady(gateway.url);
+});
