@@ -77,8 +77,9 @@ export class Catalog {
     const grouped = Map.groupBy(this.#views(), ({ view }) => formatKind(view.resource));
     return [...grouped.values()].flatMap((views) => {
       const [first] = views;
-      const namespaceOf = ({ view }: ReadableView): string => view.location.namespace ?? '';
-      const sorted = views.toSorted((a, b) => (namespaceOf(a) < namespaceOf(b) ? -1 : 1));
+      // As keys are ordered: those of `a-b` come before those of `a`.
+      const placeOf = ({ view }: ReadableView): string => `${view.location.namespace ?? ''}/`;
+      const sorted = views.toSorted((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
       return first ? [{ resource: first.view.resource, views: sorted }] : [];
     });
   }
