@@ -67,7 +67,7 @@ export type WatchMap =
   | { readonly by: 'all' }
   /**
    * To those that a CEL expression over `object` names: a string, or a list of strings, each as a label would. One that
-   * fails leads to all; one that takes too long makes the controller miss the change, and get all its keys later.
+   * fails leads to all; an expression that takes too long makes the controller miss the change, and get all its keys later.
    */
   | { readonly by: 'cel'; readonly expression: string };
 

@@ -279,7 +279,7 @@ export class Gateway {
       keys,
       ca,
       add: (description, url) => controllers.start({ id: description.name, description, url, keys, ca }, signal),
-      // One that was given up while it was being changed does not run at all.
+      // A controller that was given up while it was being changed does not run at all.
       outdated: ({ name }) => controllers.get(name)?.outdated ?? true,
       change: (description, url) => controllers.apply({ id: description.name, description, url, keys, ca }, { signal }),
       complete: async (names) => {

@@ -321,7 +321,7 @@ export class Applier {
       if (ahead > 0 && event.kind === 'listed') this.#noteAhead(before.entry.resourceVersion);
       return undefined;
     }
-    // A list has its objects' length told by nobody else.
+    // The text of a watch event was measured on arrival; the text of a listed object exists only from here on.
     const json = event.json ?? (reason === undefined ? JSON.stringify(object) : '');
     const isTooLong = event.json === undefined && json.length > MAX_LENGTH;
     if (isTooLong) return this.#take(this.#handleable({ ...event, json }), known, wakeups);

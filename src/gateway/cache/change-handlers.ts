@@ -50,7 +50,7 @@ export class ChangeHandlers {
 
   /** Whether a handler has to see the object as it was. */
   needsOld(object: KubernetesObject, old: ObjectEntry): boolean {
-    // All are asked: one that throws must not answer for the others.
+    // All are asked: a handler that throws must not answer for the others.
     return (
       this.#hearing.filter(([user, handlers]) => {
         try {

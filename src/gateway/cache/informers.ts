@@ -151,7 +151,7 @@ export class Informers {
   async #removeOthers(resource: Resource, wanted: ReadonlySet<string>): Promise<void> {
     const { redis, viewsKey, keyPrefix, clusterId } = this.#options;
     const ofKind = viewPrefix({ keyPrefix, clusterId, resource, settings: '' }).slice(0, -1);
-    // One that is still used, of a definition that has come back in another form, leaves with its last user.
+    // An informer that is still used, of a definition that has come back in another form, leaves with its last user.
     const used = new Set(this.all().map(({ view }) => view.location.prefix));
     for (const prefix of await redis.smembers(viewsKey)) {
       if (prefix.startsWith(ofKind) && !wanted.has(prefix) && !used.has(prefix)) await this.#removeView(prefix);

@@ -39,7 +39,7 @@ const FIELDS = [
   'ownerReferences',
 ] as const satisfies readonly (keyof ObjectMeta)[];
 
-/** An object with nothing but its kind and its metadata: what handlers and readers hear of one that cannot be handled. */
+/** An object with nothing but its kind and its metadata: what handlers and readers hear of an object that cannot be handled. */
 export function metadataOf({ apiVersion, kind, metadata }: KubernetesObject): KubernetesObject {
   const kept = FIELDS.filter((field) => metadata[field] !== undefined).map((field) => [field, metadata[field]]);
   return { apiVersion, kind, metadata: Object.fromEntries(kept) as ObjectMeta };

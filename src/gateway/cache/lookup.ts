@@ -32,7 +32,7 @@ export async function resolveLookup(view: View, lookup: Lookup, budget: LookupBu
   const candidates = only ?? (await view.keysWith(usable));
   const isAnswer = complete && !only && !selector && !labelSelector;
   const found = isAnswer ? candidates : await filter(view, candidates, lookup, budget);
-  // Those that are named have cost the change that names them.
+  // Named keys were charged with the change that names them.
   if (!only) budget.chargeKeys(found.length);
   return found;
 }

@@ -307,7 +307,7 @@ export class View {
     if (answer === -1) throw this.#foreign();
   }
 
-  /** All keys, in order, in parts. @param count in each. Default 1000: whoever reads their objects asks for fewer, since each may have megabytes. */
+  /** All keys, in order, in parts of `count`. A caller that reads their objects asks for few at a time: each may have megabytes. */
   async *keys(count = 1000): AsyncGenerator<string[]> {
     let after = '-';
     for (;;) {

@@ -226,7 +226,7 @@ describe('watches', () => {
   });
 
   it.each(['a/b', '..', '.', '', 'a%2fb', 'm/a', '\ud800', 'a'.repeat(2000)])(
-    'an owner called %j is nobody',
+    'an owner called %j leads nowhere',
     (name) => {
       const ownerReferences = [{ ...webs, name, uid: 'x', controller: true }];
       const owned = objectOf(pods, { ownerReferences });

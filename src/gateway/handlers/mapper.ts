@@ -126,7 +126,7 @@ function valueMapper(spec: IndexSpec, scope: KeyScope, tools?: MapperTools): Map
   };
 }
 
-/** An expression that fails leads to all: too many runs are better than a lost one. One that is cut off leads to nothing known. */
+/** An expression that fails leads to all: too many runs are better than a lost one. An expression that is cut off makes its controller miss the change. */
 function expressionMapper(expression: Expression, scope: KeyScope, { field }: MapperTools): Mapper {
   return {
     needsOld: () => true,

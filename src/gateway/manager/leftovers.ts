@@ -68,7 +68,7 @@ export async function forgetController(
 ): Promise<void> {
   const { clock, redis, registryKey } = options;
   await unlinkAll(redis, `${queueKeys({ ...options, name }).prefix}:`);
-  // One that has never dispatched has no run to wait for.
+  // A controller that has never dispatched has no run to wait for.
   if ((await redis.hexists(registryKey, CONTROLLER_FIELD + name)) === 1) {
     const removal: Removal = { atMs: clock.now(), ...(endMs === undefined ? {} : { endMs }) };
     await redis.hset(registryKey, CONTROLLER_FIELD + name, removedValue(removal));

@@ -16,7 +16,7 @@ it('forgets every series of what is no more, and no other', async () => {
   const text = await metrics.registry.metrics();
   expect(text).not.toContain('of-the-past');
   expect(text.split('\n').filter((line) => line.includes('kept'))).toEqual(before);
-  // One that comes back counts from nothing.
+  // A controller that comes back counts from nothing.
   record('of-the-past');
   expect(await metrics.registry.metrics()).toContain(
     'controller_runtime_reconcile_time_seconds_count{controller="of-the-past"} 1\n',

@@ -72,7 +72,7 @@ export class Progress {
       }),
       ...watched.map(async ({ name, queue }) => void this.#dueMs.set(name, await queue.standstillMs())),
     ]);
-    // One that cannot be looked at hides none of the others.
+    // A view or queue that cannot be looked at hides none of the others.
     for (const look of looks) if (look.status === 'rejected') throw look.reason;
   }
 }

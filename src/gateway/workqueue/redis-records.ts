@@ -235,7 +235,7 @@ export function notedReasons(text: string): Reason[] {
   return text === '' ? [] : text.split('\n').flatMap(notedReason);
 }
 
-/** Reasons are for people: one that cannot be read must not keep its key from running. */
+/** Reasons are for people: a reason that cannot be read must not keep its key from running. */
 function notedReason(line: string): Reason[] {
   try {
     return [JSON.parse(line) as Reason];

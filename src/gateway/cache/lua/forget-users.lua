@@ -1,4 +1,4 @@
--- Removes what a view holds of users that are no more: should they stay among those that have heard of its changes, its next change
+-- Removes what a view holds of users that are no more: should they stay in the list of users that have heard of its changes, its next change
 -- would note that they have missed it.
 --
 -- KEYS[1] view HASH   users, missed:<user>
