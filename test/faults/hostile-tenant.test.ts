@@ -154,6 +154,26 @@ describe('what a tenant may write in its own namespace, one thing at a time', ()
     await expectNoHarm();
   });
 
+  test('lookups among many large objects make nobody else wait', { timeout: 120_000 }, async () => {
+    // 40 MB, which a lookup decodes for each change of other labels.
+    for (let at = 0; at < 40; at += 1) {
+      await put('things', `large-${at}`, fields({ spec: fields({ many: { keys: 60_000, value: 'x' } }) }));
+    }
+    const before = here().fn.count;
+    for (let at = 0; at < 8; at += 1) {
+      const watched = here().source('configmaps', { map: fields({ by: 'selector', path: `spec.selector.${at}` }) });
+      await declare(`looking-${at}`, { for: here().source('things'), watches: [watched] });
+    }
+    await eventually(async () => expect(here().fn.count).toBeGreaterThan(before), 30_000);
+    startedAtMs = Date.now();
+    const harm = expectNoHarm();
+    for (let round = 0; Date.now() - startedAtMs < WATCH_MS; round += 1) {
+      await put('configmaps', 'labelled', fields({ metadata: fields({ labels: fields({ round: String(round) }) }) }));
+      await sleep(50);
+    }
+    await harm;
+  });
+
   test('an object that is nested thousands of levels deep stops neither its own view nor another', async () => {
     const { apiVersion, kind } = here().kinds.things;
     await declare('deep', {

@@ -27,7 +27,7 @@ const TICK_MS = 10;
 const SHORT_MS = 1;
 
 /** The gateway's time for queueing a key, and how many keys each change wakes at no cost: an ordinary change wakes a few. */
-const KEY = { ms: 0.05, free: 100 };
+const KEY = { ms: 0.05, free: 10 };
 
 export interface CpuBudgetsOptions {
   /** Monotonic, in milliseconds. Default `performance.now`. */
@@ -65,7 +65,13 @@ class Bucket {
 
   /** What takes longer than it may leaves a debt, which is bounded: it delays others no longer than it has taken. */
   spend(ms: number): void {
-    this.#leftMs = Math.max(-LIMIT_MS, this.leftMs - ms);
+    const { leftMs } = this;
+    this.#leftMs = Math.min(leftMs, Math.max(-LIMIT_MS, leftMs - ms));
+  }
+
+  /** Takes all of what is known beforehand, however long it takes to come back. */
+  take(ms: number): void {
+    this.#leftMs = this.leftMs - ms;
   }
 }
 
@@ -145,7 +151,13 @@ export class CpuBudgets {
   spend(tenant: string, ms: number, heldUpMs: number): void {
     if (this.#common.leftMs >= LEAST_MS) return this.#common.spend(heldUpMs);
     const share = this.#shareOf(tenant);
-    share.leftMs = Math.max(-SHARE.burstMs, share.leftMs - ms);
+    share.leftMs = Math.min(share.leftMs, Math.max(-SHARE.burstMs, share.leftMs - ms));
+  }
+
+  /** As `spend`, of what is known beforehand: nothing of it is forgiven. */
+  take(tenant: string, ms: number): void {
+    if (this.#common.leftMs >= LEAST_MS) this.#common.take(ms);
+    else this.#shareOf(tenant).leftMs -= ms;
   }
 
   #shareOf(tenant: string): Share {
@@ -259,18 +271,16 @@ export class CpuBudget {
   }
 
   /**
-   * Takes the time that it costs the gateway to queue the keys that one change wakes.
+   * Takes the time that it costs the gateway to queue keys which one change wakes.
+   * @param before how many keys the same change has woken before these.
    * @throws TimeLimitError when the budget is used up.
    */
-  chargeKeys(count: number): void {
-    if (count <= KEY.free) return;
-    this.run(() => {
-      this.#limitOrThrow();
-      const ms = (count - KEY.free) * KEY.ms;
-      this.#spentInRun += ms;
-      this.#dueMs += ms;
-      this.#heldUpMs += ms;
-    });
+  chargeKeys(count: number, before = 0): void {
+    const ms = Math.min(count, Math.max(0, before + count - KEY.free)) * KEY.ms;
+    if (ms === 0) return;
+    this.#limitOrThrow();
+    this.#own.take(ms);
+    this.#shared.take(this.#tenant, ms);
   }
 
   #limitOrThrow(): number {

@@ -84,13 +84,17 @@ export class EventSources {
   #handle(change: Change, handlers: readonly Handler[]): Wakeup[] {
     const { budget } = this.#expressions;
     const wakeups: Wakeup[] = [];
+    let keys = 0;
     for (const { field, handler, report } of handlers) {
       try {
         if (budget.spentInRunMs > LIMIT_OF_A_CHANGE_MS) {
           throw new TimeLimitError(`was left out: the handlers before it took longer than ${LIMIT_OF_A_CHANGE_MS} ms`);
         }
         const woken = handler.handle(change);
-        budget.chargeKeys(woken.length);
+        // What a lookup finds is charged when it is known.
+        const named = woken.filter((wakeup) => 'key' in wakeup || wakeup.lookup.keys !== undefined).length;
+        budget.chargeKeys(named, keys);
+        keys += named;
         for (const wakeup of woken) wakeups.push(wakeup);
       } catch (error) {
         if (!(error instanceof TimeLimitError)) throw error;
