@@ -233,7 +233,7 @@ export class Informer {
 
   /** Sends what may be left in the outbox. */
   drainOutbox(): void {
-    this.#relay.kick();
+    this.#relay.retry();
   }
 
   requestProgress(): void {

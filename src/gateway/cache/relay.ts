@@ -1,5 +1,5 @@
 import { type Checkpoint, type Logger, messageOf, type Metrics } from '../../core/index.ts';
-import { HandlerError, type KeyWakeup, mergeWakeups, type Wakeup } from './change.ts';
+import { HandlerError, type KeyWakeup, type LookupWakeup, mergeWakeups, type Wakeup } from './change.ts';
 import { type LookupBudget, resolveLookup } from './lookup.ts';
 import { isDataError } from './redis.ts';
 import type { OutboxEntry, View } from './view.ts';
@@ -29,7 +29,12 @@ export interface RelayOptions {
   readonly checkpoint: Checkpoint;
 }
 
-const BATCH = 500;
+/** Entries read at a time. */
+const PAGE = 500;
+/** Entries of one controller that are moved at a time. */
+const TURN = 500;
+/** Entries that are held here, in the queues of no controller yet. */
+const WINDOW = 10_000;
 /** Lookups that are resolved at the same time: each may read large objects. */
 const AT_ONCE = 8;
 
@@ -37,13 +42,29 @@ const AT_ONCE = 8;
  * Moves wakeups from a view's outbox to the queues: add first, delete after, so that a crash in between queues a key
  * twice (where the queue merges it) and never loses one.
  *
+ * Each controller has a lane of its own, in which its wakeups are moved in their order: a controller with many of them, or with a slow
+ * queue, keeps no other waiting.
+ *
  * A wakeup that cannot be delivered for what it says is taken out and counted, and its controller is owed all its keys. Wakeups of
- * a controller whose queue cannot take them now stay, and those behind them go on.
+ * a controller whose queue cannot take them now stay in the outbox until the next `kick` of a relay at rest, or the next `retry`.
  */
 export class Relay {
   readonly #options: RelayOptions;
+  readonly #lookups = new Slots(AT_ONCE);
+  /** Read, and in no lane yet. In the order of the outbox. */
+  #waiting: OutboxEntry[] = [];
+  /** Controllers whose wakeups are being moved. */
+  readonly #lanes = new Set<string>();
+  /** Entries that wait or are in a lane. */
+  readonly #known = new Set<string>();
+  /** Controllers whose queues could not take their wakeups: further ones are left where they are. */
+  readonly #stuck = new Set<string>();
+  /** Up to which the outbox has been read. */
+  #after: string | undefined;
   #running: Promise<void> | undefined;
-  #again = false;
+  /** There may be entries behind `#after`. */
+  #isMore = false;
+  #wake = Promise.withResolvers<void>();
 
   constructor(options: RelayOptions) {
     this.#options = options;
@@ -51,77 +72,137 @@ export class Relay {
 
   /** Empties the outbox soon; returns at once. Called after each applied chunk and at start. */
   kick(): void {
-    this.#again = true;
-    this.#running ??= this.#drain();
+    this.#isMore = true;
+    this.#wake.resolve();
+    this.#running ??= this.#run();
   }
 
-  /** Resolves when what was in the outbox at the call is in the queues. */
+  /** The same, from the beginning of the outbox: what could not be queued is tried again. Called by each check of recovery. */
+  retry(): void {
+    this.#stuck.clear();
+    this.#after = undefined;
+    this.kick();
+  }
+
+  /** Resolves when what was in the outbox at the call is in the queues, or cannot be queued now. */
   async drained(): Promise<void> {
     this.kick();
     await this.#running;
   }
 
-  async #drain(): Promise<void> {
-    const { view, logger } = this.#options;
-    while (this.#again) {
-      this.#again = false;
-      try {
-        let after: string | undefined;
-        do after = await this.#moveBatch(after);
-        while (after !== undefined);
-      } catch (error) {
-        // What was not acknowledged stays in the outbox; the next kick takes it, at the latest recovery's next check.
-        logger.error({ resource: view.name, error: messageOf(error) }, 'the outbox could not be relayed, trying again');
-      }
+  async #run(): Promise<void> {
+    while (this.#isMore || this.#waiting.length > 0 || this.#lanes.size > 0) {
+      this.#wake = Promise.withResolvers();
+      await this.#read();
+      this.#fillLanes();
+      // Each lane that ends, and each kick, is a reason to look again.
+      if (this.#lanes.size > 0) await this.#wake.promise;
     }
-    // In the same breath as the last look at `again`: a kick that comes later starts anew.
+    this.#stuck.clear();
+    this.#after = undefined;
+    // In the same breath as the last look: a kick that comes later starts anew.
     this.#running = undefined;
   }
 
-  /** @param after the last entry of the batch before. @returns that of this one; undefined when there are no more. */
-  async #moveBatch(after: string | undefined): Promise<string | undefined> {
-    const { view, enqueue, checkpoint } = this.#options;
-    const batch = await view.outbox(BATCH, after);
-    if (batch.length === 0) return undefined;
-    const undeliverable = new Map<string, unknown>();
-    const notRun = new Set<string>();
-    for (const { controller, wakeup } of batch) {
-      if (!wakeup) undeliverable.set(controller, new TypeError('an entry of the outbox cannot be read'));
+  async #read(): Promise<void> {
+    const { view, logger } = this.#options;
+    try {
+      while (this.#isMore && this.#waiting.length < WINDOW) {
+        this.#isMore = false;
+        const page = await view.outbox(PAGE, this.#after);
+        for (const entry of page) {
+          if (this.#known.has(entry.id)) continue;
+          this.#known.add(entry.id);
+          this.#waiting.push(entry);
+        }
+        this.#after = page.at(-1)?.id ?? this.#after;
+        this.#isMore ||= page.length === PAGE;
+      }
+    } catch (error) {
+      this.#isMore = false;
+      // What was not read stays in the outbox; the next kick reads it, at the latest recovery's next check.
+      logger.error({ resource: view.name, error: messageOf(error) }, 'the outbox could not be read, trying again');
     }
-    const merged = mergeWakeups(batch.flatMap(({ wakeup }) => wakeup ?? []));
-    const found: KeyWakeup[][] = [];
-    for (let from = 0; from < merged.length; from += AT_ONCE) {
-      const some = merged.slice(from, from + AT_ONCE);
-      found.push(...(await Promise.all(some.map((wakeup) => this.#resolve(wakeup, { undeliverable, notRun })))));
-    }
-    await checkpoint('relay:before-add');
-    const { absent, failed } = (await enqueue(mergeWakeups(found.flat()))) ?? NOTHING;
-    for (const [controller, error] of failed) if (isDataError(error)) undeliverable.set(controller, error);
-    // It gets all its keys when it is back, or mended.
-    for (const controller of new Set([...absent, ...notRun, ...undeliverable.keys()]))
-      await view.noteMissed(controller);
-    await checkpoint('relay:after-add');
-    await view.acknowledge(this.#done(batch, failed));
-    await checkpoint('relay:after-delete');
-    for (const [controller, error] of undeliverable) this.#report(controller, error);
-    return batch.length < BATCH ? undefined : batch.at(-1)?.id;
   }
 
-  /** The entries of a batch that need not be delivered again. */
-  #done(batch: readonly OutboxEntry[], failed: ReadonlyMap<string, unknown>): string[] {
-    const { logger, view } = this.#options;
-    const kept = new Set([...failed].filter(([, error]) => !isDataError(error)).map(([controller]) => controller));
-    for (const controller of kept) {
-      const error = messageOf(failed.get(controller));
-      logger.warn({ resource: view.name, controller, error }, 'wakeups could not be queued, trying again');
+  /** Gives each controller whose lane is free its next turn. */
+  #fillLanes(): void {
+    const turns = new Map<string, OutboxEntry[]>();
+    const rest: OutboxEntry[] = [];
+    for (const entry of this.#waiting) {
+      const { controller, id } = entry;
+      const turn = turns.get(controller);
+      if (this.#stuck.has(controller)) this.#known.delete(id);
+      else if (this.#lanes.has(controller) || turn?.length === TURN) rest.push(entry);
+      else if (turn) turn.push(entry);
+      else turns.set(controller, [entry]);
     }
-    return batch.filter(({ controller }) => !kept.has(controller)).map(({ id }) => id);
+    this.#waiting = rest;
+    for (const [controller, entries] of turns) {
+      this.#lanes.add(controller);
+      void this.#runLane(controller, entries);
+    }
+  }
+
+  async #runLane(controller: string, entries: readonly OutboxEntry[]): Promise<void> {
+    const { view, logger } = this.#options;
+    try {
+      await this.#move(controller, entries);
+    } catch (error) {
+      this.#stuck.add(controller);
+      logger.warn(
+        { resource: view.name, controller, error: messageOf(error) },
+        'wakeups could not be queued, trying again',
+      );
+    } finally {
+      for (const { id } of entries) this.#known.delete(id);
+      this.#lanes.delete(controller);
+      this.#wake.resolve();
+    }
+  }
+
+  /** @throws what keeps the controller's queue from taking them now: they stay in the outbox. */
+  async #move(controller: string, entries: readonly OutboxEntry[]): Promise<void> {
+    const { view, enqueue, lookupBudget, checkpoint } = this.#options;
+    let undeliverable: unknown = entries.every(({ wakeup }) => wakeup) ? undefined : UNREADABLE;
+    const budget = lookupBudget(controller);
+    const resolve = async (wakeup: Wakeup): Promise<KeyWakeup[]> => {
+      if ('key' in wakeup) return [wakeup];
+      if (!budget) return [];
+      try {
+        return await this.#lookups.run(() => this.#resolve(wakeup, budget));
+      } catch (error) {
+        if (!isDataError(error) && !(error instanceof HandlerError)) throw error;
+        undeliverable = error;
+        return [];
+      }
+    };
+    const wakeups = mergeWakeups(entries.flatMap(({ wakeup }) => wakeup ?? []));
+    const found = await Promise.all(wakeups.map(resolve));
+    await checkpoint('relay:before-add');
+    const { absent, failed } = (await enqueue(mergeWakeups(found.flat()))) ?? NOTHING;
+    const failure = failed.get(controller);
+    if (isDataError(failure)) undeliverable = failure;
+    else if (failure !== undefined) throw failure;
+    const isAbsent = absent.includes(controller) || (!budget && wakeups.some((wakeup) => 'lookup' in wakeup));
+    // It gets all its keys when it is back, or mended.
+    if (isAbsent || undeliverable !== undefined) await view.noteMissed(controller);
+    await checkpoint('relay:after-add');
+    await view.acknowledge(entries.map(({ id }) => id));
+    await checkpoint('relay:after-delete');
+    if (undeliverable !== undefined) this.#report(controller, undeliverable);
+  }
+
+  async #resolve({ controller, lookup, reasons }: LookupWakeup, budget: LookupBudget): Promise<KeyWakeup[]> {
+    const view = this.#options.viewAt(lookup.view);
+    if (!view) return [];
+    return (await resolveLookup(view, lookup, budget)).map((key) => ({ controller, key, reasons }));
   }
 
   #report(controller: string, error: unknown): void {
     const { logger, metrics, onUndeliverable, view } = this.#options;
     metrics.count('levelhook_undeliverable_wakeups_total', { controller });
-    // The controller tells of what it is to blame for, which may come with each batch.
+    // The controller tells of what it is to blame for, which may come with each turn.
     if (!(error instanceof HandlerError)) {
       logger.error(
         { resource: view.name, controller, error: messageOf(error) },
@@ -130,29 +211,29 @@ export class Relay {
     }
     onUndeliverable(controller, error);
   }
+}
 
-  /** @param lost takes the controllers whose lookups have no answer. */
-  async #resolve(
-    wakeup: Wakeup,
-    lost: { readonly undeliverable: Map<string, unknown>; readonly notRun: Set<string> },
-  ): Promise<KeyWakeup[]> {
-    if ('key' in wakeup) return [wakeup];
-    const { controller, lookup, reasons } = wakeup;
-    const view = this.#options.viewAt(lookup.view);
-    if (!view) return [];
-    const budget = this.#options.lookupBudget(controller);
-    if (!budget) {
-      lost.notRun.add(controller);
-      return [];
-    }
+/** So many pieces of work at a time, begun in the order in which they were given. */
+class Slots {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {
-      return (await resolveLookup(view, lookup, budget)).map((key) => ({ controller, key, reasons }));
-    } catch (error) {
-      if (!isDataError(error) && !(error instanceof HandlerError)) throw error;
-      lost.undeliverable.set(controller, error);
-      return [];
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#free += 1;
     }
   }
 }
 
+const UNREADABLE = new TypeError('an entry of the outbox cannot be read');
 const NOTHING: Enqueued = { absent: [], failed: new Map() };

@@ -100,7 +100,7 @@ function indexMapper(index: IndexSpec, scope: KeyScope): Mapper {
 }
 
 /** More labels than this lead to all keys instead: a lookup takes them along, and objects have a few. */
-const MAX_LABELS = 250;
+const MAX_LABELS = 50;
 
 function selectorMapper(path: string, orphansOnly: boolean, scope: KeyScope): Mapper {
   return {

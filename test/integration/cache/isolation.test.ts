@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, noCheckpoint, resource, silentLogger, silentMetrics } from '../../../src/core/index.ts';
 import { viewKeys, viewPrefix } from '../../../src/contract/index.ts';
@@ -310,6 +311,37 @@ describe('a view that several controllers share', () => {
         'third a/y',
       ]);
       expect([await outbox(), lost, await view.missedBy('second')]).toEqual([[], ['second'], '1']);
+    });
+
+    it('in turns: a controller that is woken for thousands of keys keeps no other waiting', async () => {
+      const many: ChangeHandler = {
+        needsOld: () => false,
+        handle: () => Array.from({ length: 5000 }, (_, at) => ({ controller: 'many', key: `a/${at}`, reasons: [] })),
+      };
+      handlers.set('many', [many]);
+      await applier.apply(changed(thing('y', 12)));
+      handlers.set('many', []);
+      await applier.apply(changed(thing('z', 13)));
+      const calls: string[][] = [];
+      const moving = new Relay({
+        view,
+        viewAt: () => view,
+        enqueue: async (wakeups) => {
+          calls.push(wakeups.map(({ controller, key }) => `${controller} ${key}`));
+          await setImmediate();
+        },
+        lookupBudget: () => undefined,
+        onUndeliverable: () => {},
+        logger: silentLogger,
+        metrics: silentMetrics,
+        checkpoint: noCheckpoint,
+      });
+      await moving.drained();
+      const first = calls.slice(0, 4).flat();
+      expect(first).toEqual(expect.arrayContaining(['first a/z', 'second a/z', 'third a/z']));
+      const ofMany = calls.flat().filter((each) => each.startsWith('many'));
+      expect(ofMany).toEqual(Array.from({ length: 5000 }, (_, at) => `many a/${at}`));
+      expect([calls.length, await outbox()]).toEqual([10 + 3, []]);
     });
 
     it('past lookups of a controller that has used up its processor time, or is not run', async () => {
