@@ -164,7 +164,10 @@ describe('what a tenant may write in its own namespace, one thing at a time', ()
       const watched = here().source('configmaps', { map: fields({ by: 'selector', path: `spec.selector.${at}` }) });
       await declare(`looking-${at}`, { for: here().source('things'), watches: [watched] });
     }
+    for (let at = 0; at < 8; at += 1) await here().hostile.until(`looking-${at}`, 'Ready', { status: 'True' });
     await eventually(async () => expect(here().fn.count).toBeGreaterThan(before), 30_000);
+    // Not of interest here: what it takes to read the objects for the first time.
+    await sleep(3000);
     startedAtMs = Date.now();
     const harm = expectNoHarm();
     for (let round = 0; Date.now() - startedAtMs < WATCH_MS; round += 1) {

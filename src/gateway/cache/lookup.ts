@@ -47,6 +47,8 @@ async function filter(
   const slice = new TimeSlice();
   const found: string[] = [];
   for (let from = 0; from < candidates.length; from += BATCH) {
+    // Before they are read: a lookup that has no time left reads nothing.
+    if (!only) budget.run(() => {});
     const keys = candidates.slice(from, from + BATCH);
     const stored = await view.stored(keys);
     for (const [at, key] of keys.entries()) {
