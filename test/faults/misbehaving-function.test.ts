@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
@@ -285,6 +286,42 @@ describe('a function that does not answer as it should', () => {
       expect(counted).toBeGreaterThan(0);
       // The watch is reopened once for each lie at most, and not for as long as it is not true.
       expect((await reopened()) - before).toBeLessThanOrEqual(4);
+    },
+  );
+
+  it(
+    'that reports thousands of deletions leaves a short record, and its key runs again',
+    { timeout: 60_000 },
+    async () => {
+      const name = 'talker';
+      const writes = Array.from({ length: 5000 }, (_, at) => ({
+        apiVersion: 'v1',
+        kind: 'ConfigMap',
+        namespace,
+        name: `never-${at}`,
+        uid: `no-such-${at}`,
+        deleted: true,
+      }));
+      fn.behave(name, (response) =>
+        response.end(JSON.stringify({ version: 'v1', results: [{ status: 'done', writes }] })),
+      );
+      const redis = new Redis(setting.redisUrl);
+      try {
+        await cluster.create(configMaps, { metadata: { namespace, name } });
+        const lengths: number[] = [];
+        await eventually(async () => {
+          for (const key of await redis.keys(`*${setting.keyPrefix}*${namespace}/${name}`)) {
+            if ((await redis.type(key)) === 'hash') lengths.push(await redis.hstrlen(key, 'barrier'));
+          }
+          expect(Math.max(0, ...lengths)).toBeGreaterThan(0);
+        });
+        expect(Math.max(...lengths)).toBeLessThan(1000);
+        const seen = triggers(name).length;
+        await cluster.patch(configMaps, { namespace, name }, { data: { changed: 'again' } });
+        await eventually(async () => expect(triggers(name).length).toBeGreaterThan(seen));
+      } finally {
+        redis.disconnect();
+      }
     },
   );
 

@@ -183,7 +183,7 @@ export class Relay {
     const { absent, failed } = (await enqueue(mergeWakeups(found.flat()))) ?? NOTHING;
     const failure = failed.get(controller);
     if (isDataError(failure)) undeliverable = failure;
-    else if (failure !== undefined) throw failure;
+    else if (failure !== undefined) throw new Error(messageOf(failure), { cause: failure });
     const isAbsent = absent.includes(controller) || (!budget && wakeups.some((wakeup) => 'lookup' in wakeup));
     // It gets all its keys when it is back, or mended.
     if (isAbsent || undeliverable !== undefined) await view.noteMissed(controller);

@@ -53,6 +53,9 @@ export interface DispatcherOptions {
   readonly logTriggers: boolean;
 }
 
+/** Characters of a barrier, which Redis sends at each look: the names of some 400 deleted objects. */
+const LONGEST_BARRIER = 32_768;
+
 /** Runs the keys of one controller by signed triggers, one run in each or a batch; each outcome is decoded and decided upon. */
 export class Dispatcher implements Process {
   readonly #options: DispatcherOptions;
@@ -206,7 +209,11 @@ export class Dispatcher implements Process {
   async #withBarrier(finish: Finish, writes: readonly Write[]): Promise<Finish> {
     if (finish.kind !== 'known' || writes.length === 0) return finish;
     const barrier = await this.#barriers.afterWrites(writes);
-    return barrier === undefined ? finish : { ...finish, barrier };
+    if (barrier === undefined) return finish;
+    if (barrier.length <= LONGEST_BARRIER) return { ...finish, barrier };
+    // What the server has now comes after all of them, and says so in a line.
+    const later = await this.#barrierOfNow().catch(() => undefined);
+    return { ...finish, barrier: later ?? barrier };
   }
 
   #log(run: Run, outcome: Outcome, finish: Finish, trigger: { id: string; durationMs: number }): void {
