@@ -32,6 +32,7 @@ import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
 import { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Endpoint } from '../dispatch/endpoint.ts';
 import type { Parking } from '../dispatch/endpoint-guard.ts';
+import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
 import { isPaused, PAUSED_INDEX } from '../handlers/paused.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
@@ -253,8 +254,24 @@ export class Controller {
     await Promise.all(this.informers().map((informer) => informer.waitForSync(signal)));
   }
 
+  /**
+   * A rate over a series that appears with its first failure does not show that failure, so all begin at 0, as controller-runtime's do
+   * (`initMetrics` of pkg/internal/controller/controller.go).
+   */
+  #beginSeries(): void {
+    const { metrics } = this.#options;
+    const [controller, name] = [this.name, this.name];
+    for (const result of RECONCILE_RESULTS) {
+      metrics.count('controller_runtime_reconcile_total', { controller, result }, 0);
+    }
+    metrics.count('controller_runtime_reconcile_errors_total', { controller }, 0);
+    metrics.count('workqueue_adds_total', { name }, 0);
+    metrics.count('workqueue_retries_total', { name }, 0);
+  }
+
   /** Starts to run keys. The queue may be paused; then it runs none yet. */
   async start(): Promise<void> {
+    this.#beginSeries();
     const { cacheAccess, clock, endpoint, logger, logTriggers, metrics } = this.#options;
     const views = this.informers().map((informer) => ({
       view: informer.view,

@@ -3,7 +3,8 @@ import type { Finish } from '../workqueue/work-queue.ts';
 import type { Outcome } from './outcome.ts';
 
 /** The label `result` of `controller_runtime_reconcile_total`, with controller-runtime's values. */
-export type ReconcileResult = 'success' | 'requeue_after' | 'error';
+export type ReconcileResult = (typeof RECONCILE_RESULTS)[number];
+export const RECONCILE_RESULTS = ['success', 'requeue_after', 'error'] as const;
 
 export interface Decision {
   readonly finish: Finish;

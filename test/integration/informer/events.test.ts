@@ -279,6 +279,7 @@ describe('events of real objects', () => {
     const complete = async (): Promise<boolean> => ((await redis.hget(keys.view, 'indexes')) ?? '').includes(INDEX);
 
     /** What the index answers must be what a look at all objects answers, when nothing changed between the two. */
+    let compared = 0;
     async function right(): Promise<boolean> {
       for (let group = 0; group < GROUPS; group += 1) {
         const value = `g${group}`;
@@ -291,6 +292,7 @@ describe('events of real objects', () => {
         );
         const names = (items: KubernetesObject[]): string[] => items.map(({ metadata }) => metadata.name).toSorted();
         expect(names(found.items)).toEqual(names(wanted));
+        compared += 1;
       }
       return complete();
     }
@@ -301,6 +303,8 @@ describe('events of real objects', () => {
       for (let at = 0; !stop.signal.aborted; at += 1) {
         const name = `c-${at % 100}`;
         await cluster.patch(configMaps, { namespace, name }, { data: { uses: `g${at % GROUPS}`, id: randomUUID() } });
+        // Two looks fit between two changes.
+        await sleep(20);
       }
     })();
     try {
@@ -309,7 +313,9 @@ describe('events of real objects', () => {
         observers.map(({ url }) => url),
       );
       while (!(await right()));
-      for (let times = 0; times < 5; times += 1) await right();
+      expect(compared).toBeGreaterThan(GROUPS);
+      compared = 0;
+      while (compared < 5 * GROUPS) await right();
     } finally {
       stop.abort();
       await churn;

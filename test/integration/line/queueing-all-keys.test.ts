@@ -64,6 +64,13 @@ it('a controller whose keys take long to queue holds back no other', { timeout: 
   // The other one has run nothing yet, and readyz tells why.
   expect(observers.map(keys)).toContainEqual([]);
   expect(await (await fetch(`${gateway.url}/readyz?verbose`)).text()).toContain('its keys are being queued');
+  const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
+  for (const controller of ['first', 'second']) {
+    expect(metrics).toContain(`controller_runtime_reconcile_errors_total{controller="${controller}"} 0`);
+    expect(metrics).toMatch(
+      new RegExp(`^controller_runtime_reconcile_total\\{controller="${controller}",result="success"\\} [0-9]`, 'm'),
+    );
+  }
   release();
   await eventually(async () => expect(observers.map(keys)).toEqual([withLater, withLater]), 30_000);
   await untilReady(gateway.url);
