@@ -33,8 +33,8 @@ export async function updateCurrent(
 }
 
 /**
- * Makes the ReplicaSet of the present template, as large as the rollout allows at once. Undefined when nothing can be made
- * in the namespace any more. Any other failure is told in the status before it is thrown.
+ * Makes the ReplicaSet of the present template, as large as the rollout allows at once. Undefined when nothing can be
+ * made in the namespace any more. Any other failure is told in the status before it is thrown.
  */
 export async function createCurrent(
   deployment: Deployment,

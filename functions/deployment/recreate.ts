@@ -19,8 +19,9 @@ export async function oldPodsRun(old: readonly ReplicaSet[], cache: CacheReader)
 }
 
 /**
- * When to look for the last of them again; undefined when their ReplicaSet counts them, for then its status changes when
- * they are gone, and wakes the key. Otherwise the cache has seen that status before it has seen them go, or nobody counts.
+ * When to look for the last of them again; undefined when their ReplicaSet counts them, for then its status changes
+ * when they are gone, and wakes the key. Otherwise the cache has seen that status before it has seen them go, or nobody
+ * counts.
  */
 export function secondsToLookAgain(old: readonly ReplicaSet[]): number | undefined {
   const counted = old.some(({ status }) => status.replicas > 0 || (status.terminatingReplicas ?? 0) > 0);

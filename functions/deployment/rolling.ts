@@ -4,8 +4,8 @@ import { active, totalReplicas } from './revisions.ts';
 import type { Deployment, Sizes } from './types.ts';
 
 /**
- * The next step of a rolling update: more of the current revision while the surge leaves room, else fewer of the old ones
- * while enough pods are available. One of the two at a time, since each changes what the other may do.
+ * The next step of a rolling update: more of the current revision while the surge leaves room, else fewer of the old
+ * ones while enough pods are available. One of the two at a time, since each changes what the other may do.
  */
 export function rollingStep(deployment: Deployment, current: ReplicaSet, old: readonly ReplicaSet[]): Sizes {
   const total = totalReplicas([...old, current]);

@@ -18,7 +18,9 @@ export interface Step {
   readonly lookAgainSeconds?: number | undefined;
 }
 
-/** Takes the rollout one step further, by its strategy. Undefined when nothing can be made in the namespace any more. */
+/**
+ * Takes the rollout one step further, by its strategy. Undefined when nothing can be made in the namespace any more.
+ */
 export async function rollOut(
   deployment: Deployment,
   revisions: Revisions,

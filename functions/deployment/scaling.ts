@@ -12,8 +12,8 @@ export function wasResized(deployment: Deployment, revisions: Revisions): boolea
 }
 
 /**
- * The sizes that make up a new number of replicas, whatever the strategy: no rollout is taken further by it. While several
- * revisions have pods each gets its share, so that a bad one does not grow by more than its own.
+ * The sizes that make up a new number of replicas, whatever the strategy: no rollout is taken further by it. While
+ * several revisions have pods each gets its share, so that a bad one does not grow by more than its own.
  */
 export function scalingSizes(deployment: Deployment, { current, old }: Revisions): Sizes {
   const { replicas, strategy } = deployment.spec;

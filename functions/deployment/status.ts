@@ -66,7 +66,9 @@ export async function writeStatus(before: Deployment, next: Deployment, api: Api
   if (contentOf(before) !== contentOf(next)) await api.replace(Deployment, next, 'status');
 }
 
-/** What of it this controller writes. The apiserver leaves out zeros, but never terminatingReplicas once it was written. */
+/**
+ * What of it this controller writes. The apiserver leaves out zeros, but never terminatingReplicas once it was written.
+ */
 function contentOf({ metadata, status }: Deployment): string {
   return JSON.stringify([
     metadata.annotations?.[REVISION],

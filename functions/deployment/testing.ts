@@ -73,7 +73,9 @@ export function byName(sizes: Sizes): Record<string, number> {
 
 const key = { namespace: 'test', name: 'web' };
 
-/** Of objects that it makes itself each is a second younger than the one before, and all are younger than `revision`s. */
+/**
+ * Of objects that it makes itself each is a second younger than the one before, and all are younger than `revision`s.
+ */
 export function apiserverWith(...objects: GivenObject[]): MemoryApiserver {
   let now = Date.UTC(2026, 0, 2);
   return new MemoryApiserver({ objects, now: () => (now += 1000) });

@@ -19,7 +19,9 @@ export const BURST = 500;
 /** Requests under way at a time: an apiserver serves 200 writes at once to all of its clients. */
 const WRITES_AT_A_TIME = 50;
 
-/** Creates or deletes pods until there are as many as asked for. Returns the first failure, when all writes have ended. */
+/**
+ * Creates or deletes pods until there are as many as asked for. Returns the first failure, when all writes have ended.
+ */
 export async function scale(
   rs: ReplicaSet,
   active: readonly Pod[],
@@ -78,7 +80,9 @@ async function deletePod(pod: Pod, events: ObjectEvents, { api }: Context): Prom
   }
 }
 
-/** The pods of all ReplicaSets with the same owner, a Deployment's revisions: they are spread over the nodes together. */
+/**
+ * The pods of all ReplicaSets with the same owner, a Deployment's revisions: they are spread over the nodes together.
+ */
 async function relatedPods(rs: ReplicaSet, { cache }: Context): Promise<Pod[]> {
   const owner = controllerOf(rs);
   if (!owner) return [];

@@ -150,7 +150,10 @@ function openApi(): Json {
   };
 }
 
-/** The schema under its name, and those that it refers to beside it: a reference in OpenAPI begins at the whole document. */
+/**
+ * The schema under its name, and those that it refers to beside it: a reference in OpenAPI begins at the whole
+ * document.
+ */
 function componentSchemas(name: DocumentName): Json {
   const { $schema: _, $defs = {}, ...schema } = jsonSchema(name);
   const text = JSON.stringify({ ...($defs as Json), [name]: schema });

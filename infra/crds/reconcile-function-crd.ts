@@ -61,7 +61,9 @@ const RULES = {
   ],
 };
 
-/** The CustomResourceDefinition of ReconcileFunction: its schema is the one by which the gateway itself reads the spec. */
+/**
+ * The CustomResourceDefinition of ReconcileFunction: its schema is the one by which the gateway itself reads the spec.
+ */
 export function reconcileFunctionCrd(): JsonSchema {
   const json = z.toJSONSchema(specSchema, { io: 'input', unrepresentable: 'any', reused: 'inline' }) as JsonSchema;
   const spec = structuralSchema(json);

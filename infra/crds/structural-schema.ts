@@ -21,7 +21,10 @@ const KEPT = new Set(
   ),
 );
 
-/** Predicates within predicates within predicates: written out, they would be most of the definition. The gateway checks them. */
+/**
+ * Predicates within predicates within predicates: written out, they would be most of the definition. The gateway checks
+ * them.
+ */
 const OPAQUE = /Predicate[12]$/;
 
 /** Without a bound the apiserver reckons the cost of rules inside them to be too high. */
@@ -29,9 +32,9 @@ const MAX_ITEMS = 16;
 const MAX_LENGTH = 2048;
 
 /**
- * Turns JSON Schema into the structural schema that a CustomResourceDefinition must have: no references, no alternatives, no `false`
- * for further properties. Alternatives of objects become one object with the properties of all, and a rule for each that says which
- * belong together; a number or a string becomes `x-kubernetes-int-or-string`.
+ * Turns JSON Schema into the structural schema that a CustomResourceDefinition must have: no references, no
+ * alternatives, no `false` for further properties. Alternatives of objects become one object with the properties of
+ * all, and a rule for each that says which belong together; a number or a string becomes `x-kubernetes-int-or-string`.
  */
 export function structuralSchema(schema: JsonSchema, definitions = schema.$defs ?? {}): JsonSchema {
   if (schema.$ref !== undefined) {

@@ -38,8 +38,8 @@ const KNOWN: Readonly<Record<string, string>> = {
 const FIRST = ['core-v1', 'meta-v1', 'apps-v1', 'batch-v1', 'networking-v1', 'autoscaling-v2'];
 
 /**
- * TypeScript of the kinds that an apiserver serves in stable versions, from its own OpenAPI v3: raw JSON, so timestamps,
- * quantities and bytes are text. By file name.
+ * TypeScript of the kinds that an apiserver serves in stable versions, from its own OpenAPI v3: raw JSON, so
+ * timestamps, quantities and bytes are text. By file name.
  */
 export async function generateKinds(client: ApiClient): Promise<Map<string, string>> {
   const { paths } = await client.json<{ paths: Record<string, unknown> }>({ path: '/openapi/v3' });

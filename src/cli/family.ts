@@ -39,7 +39,9 @@ export class Family {
   }
 }
 
-/** One sentence, with what the child gave as its reason. When it said more, a stack for instance, that is shown first. */
+/**
+ * One sentence, with what the child gave as its reason. When it said more, a stack for instance, that is shown first.
+ */
 function whyEnded(name: string, { code, held }: ChildEnd, say: (line: string) => void): string {
   const [only, ...more] = held.filter((text) => text.trim() !== '');
   if (only !== undefined && more.length === 0) {

@@ -10,7 +10,8 @@ import type { TokenOptions } from './token-command.ts';
 import type { TypesOptions } from './types-command.ts';
 
 /**
- * The command line. A command is loaded when it is asked for: all of them together take a second. Mistakes of the user end in one sentence and exit code 1; only our own faults show a stack.
+ * The command line. A command is loaded when it is asked for: all of them together take a second. Mistakes of the user
+ * end in one sentence and exit code 1; only our own faults show a stack.
  */
 export async function main(argv: readonly string[]): Promise<void> {
   const program = new Command('levelhook')

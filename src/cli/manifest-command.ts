@@ -20,8 +20,8 @@ export interface ManifestCommandOptions {
 }
 
 /**
- * Asks a function, wherever it runs now, what it declares, and prints what it takes to run it in a cluster, for `kubectl apply`. Takes
- * the gateway's `LEVELHOOK_SIGNING_SECRETS`, since a function answers signed questions only.
+ * Asks a function, wherever it runs now, what it declares, and prints what it takes to run it in a cluster, for
+ * `kubectl apply`. Takes the gateway's `LEVELHOOK_SIGNING_SECRETS`, since a function answers signed questions only.
  */
 export async function manifestCommand(url: string, options: ManifestCommandOptions): Promise<void> {
   const { kubeconfig, namespace, service } = options;

@@ -19,8 +19,9 @@ export interface TokenOptions {
 }
 
 /**
- * Prints a token with which somebody may read these kinds from the cache API for a while. Made of what the gateway keeps in Redis: who may
- * read all of Redis may make tokens, and nobody else. Takes the gateway's variables; the gateway need not run.
+ * Prints a token with which somebody may read these kinds from the cache API for a while. Made of what the gateway
+ * keeps in Redis: who may read all of Redis may make tokens, and nobody else. Takes the gateway's variables; the
+ * gateway need not run.
  */
 export async function tokenCommand({ kubeconfig, kinds, namespaces, minutes, name }: TokenOptions): Promise<void> {
   // With one it could be taken for a ReconcileFunction, whose tokens end with its rights.

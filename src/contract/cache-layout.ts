@@ -18,8 +18,8 @@ export interface ViewKeys {
   /**
    * HASH: `version` (up to which the view is complete), `term`, `incarnation`, `runId`, and `indexes`, the declared
    * indexes that are complete (JSON): readers filter by the others. `filling`: those that objects may stand in though
-   * they are not complete (JSON, or empty): being filled, or withdrawn. `sealedBy`: the only key with which the objects of an
-   * encrypted view can be read.
+   * they are not complete (JSON, or empty): being filled, or withdrawn. `sealedBy`: the only key with which the objects
+   * of an encrypted view can be read.
    */
   readonly view: string;
   /** HASH: object key -> encoded object (`node/codec`). */
@@ -34,7 +34,9 @@ export interface ViewKeys {
   readonly indexPrefix: string;
 }
 
-/** The common prefix of a view's keys, hash tag included. `settings` is a hash of what the view was configured to hold. */
+/**
+ * The common prefix of a view's keys, hash tag included. `settings` is a hash of what the view was configured to hold.
+ */
 export function viewPrefix(view: {
   keyPrefix: string;
   clusterId: string;
@@ -82,7 +84,8 @@ export const KEPT_OUT_INDEX = 'kept-out';
 
 /**
  * An index that a controller declares: by the value of a field (a path with dots; a list on the way gives each of its
- * values), of a label or of an annotation. What it is made of is its name, so two controllers share one without knowing.
+ * values), of a label or of an annotation. What it is made of is its name, so two controllers share one without
+ * knowing.
  */
 export type IndexSpec = `field:${string}` | `label:${string}` | `annotation:${string}`;
 
@@ -127,7 +130,9 @@ export function valuesAt(object: unknown, path: string): unknown[] {
   return values;
 }
 
-/** Values, and in the place of a list its items. In a loop: an object may hold a list in a list ten thousand times over. */
+/**
+ * Values, and in the place of a list its items. In a loop: an object may hold a list in a list ten thousand times over.
+ */
 function itemsOf(values: readonly unknown[]): unknown[] {
   const found: unknown[] = [];
   const left = values.toReversed();
@@ -163,8 +168,8 @@ export interface ObjectEntry {
 }
 
 /**
- * Lines: version, uid, `T` or nothing, one index entry each. The apply script reads this form too. What would be more than
- * a line is left out, so that no object can write the lines of another part.
+ * Lines: version, uid, `T` or nothing, one index entry each. The apply script reads this form too. What would be more
+ * than a line is left out, so that no object can write the lines of another part.
  */
 export function encodeEntry({ resourceVersion, uid, terminating, indexEntries }: ObjectEntry): string {
   const lines = indexEntries.filter((entry) => !entry.includes('\n'));

@@ -1,12 +1,14 @@
 import { isFormattedKind, isNamespace, ownValue } from '../core/index.ts';
 
 /**
- * The token with which a function reads the cache API: a JSON Web Token (RFC 7519) signed with HMAC-SHA256, on WebCrypto. The
- * gateway makes and checks it; to everybody else it is opaque. It names what may be read, so that each replica of the
- * gateway can check it without knowing the controller.
+ * The token with which a function reads the cache API: a JSON Web Token (RFC 7519) signed with HMAC-SHA256, on
+ * WebCrypto. The gateway makes and checks it; to everybody else it is opaque. It names what may be read, so that each
+ * replica of the gateway can check it without knowing the controller.
  */
 
-/** What a token allows to read: kinds, each in all namespaces or in those named. Nothing else, and nothing but reading. */
+/**
+ * What a token allows to read: kinds, each in all namespaces or in those named. Nothing else, and nothing but reading.
+ */
 export interface CacheScope {
   /** By `apiVersion/Kind`: the namespaces, or `*` for all and for cluster-scoped kinds. */
   readonly [kind: string]: '*' | readonly string[];

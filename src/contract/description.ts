@@ -28,8 +28,8 @@ export interface Description {
    */
   readonly maxBatch?: number;
   /**
-   * Its runs may go on after the answer (a 202), for this long at most without a word. After Redis has lost data its keys
-   * wait for as long. Default: triggers name no callback.
+   * Its runs may go on after the answer (a 202), for this long at most without a word. After Redis has lost data its
+   * keys wait for as long. Default: triggers name no callback.
    */
   readonly callbackSeconds?: number;
   /** How its queue behaves. Default: no limits, retried for ever. */

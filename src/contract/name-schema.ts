@@ -15,7 +15,9 @@ import {
   UID,
 } from '../core/names.ts';
 
-/** The names of `core/names` as schemas, for all that is decoded with zod: none of it is part of a function's bundle. */
+/**
+ * The names of `core/names` as schemas, for all that is decoded with zod: none of it is part of a function's bundle.
+ */
 export const apiVersion = z
   .string()
   .max(MAX_API_VERSION)

@@ -11,8 +11,8 @@ export interface Write {
   readonly resourceVersion?: string;
   readonly deleted?: true;
   /**
-   * Beside `deleted`: the object no longer exists, as the answer said, or its last finalizer was taken away. Without it, an object
-   * that is being deleted will do.
+   * Beside `deleted`: the object no longer exists, as the answer said, or its last finalizer was taken away. Without
+   * it, an object that is being deleted will do.
    */
   readonly gone?: true;
 }
@@ -21,7 +21,10 @@ export interface Write {
 export type RequestResult =
   | {
       readonly status: 'done';
-      /** Ask again after this time, unless something else wakes the key before. 0 asks for nothing, as does its absence. Replaces an earlier such wish. */
+      /**
+       * Ask again after this time, unless something else wakes the key before. 0 asks for nothing, as does its absence.
+       * Replaces an earlier such wish.
+       */
       readonly requeueAfterSeconds?: number;
       readonly writes?: readonly Write[];
     }
@@ -50,8 +53,8 @@ export type RequestResult =
   | {
       readonly status: 'accepted';
       /**
-       * The run goes on; its outcome comes to the callback that the trigger named, within this time. In an answer of 202
-       * only, never in one of 200. In a callback: it still goes on, for so long from now.
+       * The run goes on; its outcome comes to the callback that the trigger named, within this time. In an answer of
+       * 202 only, never in one of 200. In a callback: it still goes on, for so long from now.
        */
       readonly withinSeconds: number;
     };

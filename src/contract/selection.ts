@@ -61,7 +61,10 @@ export function isKeySelected(key: string, { namespace, fields = [] }: Selection
 
 const isKeyField = (field: string): boolean => field === 'metadata.name' || field === 'metadata.namespace';
 
-/** What `isKeySelected` leaves open: index entries that an object must carry, and whether there are `more` conditions, on the object. */
+/**
+ * What `isKeySelected` leaves open: index entries that an object must carry, and whether there are `more` conditions,
+ * on the object.
+ */
 export function beyondKey({ namespace: _, ...selection }: Selection): { indexes: string[]; more: boolean } {
   const { always, declared } = indexesOf(selection);
   const { labels = [], fields = [] } = selection;
@@ -71,7 +74,10 @@ export function beyondKey({ namespace: _, ...selection }: Selection): { indexes:
   };
 }
 
-/** The selection without its conditions on what is not metadata: it is all that can be asked of an object that is kept out of the cache. */
+/**
+ * The selection without its conditions on what is not metadata: it is all that can be asked of an object that is kept
+ * out of the cache.
+ */
 export function onMetadata({ index, fields, ...selection }: Selection): Selection {
   return {
     ...selection,

@@ -24,7 +24,10 @@ export const indexSpec = z
     'must be field:, label: or annotation: and a name',
   ) as unknown as z.ZodType<IndexSpec>;
 
-/** Strict: with a misspelt `matchLabels` it would select everything. Its keys and values are looked at by `requirementsOf`. */
+/**
+ * Strict: with a misspelt `matchLabels` it would select everything. Its keys and values are looked at by
+ * `requirementsOf`.
+ */
 export const labelSelector: z.ZodType<LabelSelector> = z.strictObject({
   matchLabels: z
     .record(z.string().max(MAX_LABEL_KEY), z.string().max(MAX_LABEL_VALUE))
@@ -49,8 +52,8 @@ export const labelSelector: z.ZodType<LabelSelector> = z.strictObject({
 const cel = z.string().min(1).max(MAX_CEL_LENGTH);
 
 /**
- * Not recursive, since the schema of a custom resource cannot be: one schema for each depth. Strict, since a predicate with
- * a part that is not understood would let pass what it should not.
+ * Not recursive, since the schema of a custom resource cannot be: one schema for each depth. Strict, since a predicate
+ * with a part that is not understood would let pass what it should not.
  */
 function predicateOf(depth: number): z.ZodType<Predicate> {
   const leaf = {

@@ -6,8 +6,8 @@ export interface SourceDescription extends GroupVersionKind {
   /** Only objects in these namespaces are looked at. Default: all. Not for cluster-scoped kinds. */
   readonly namespaces?: readonly string[];
   /**
-   * Events that do not pass it queue nothing; of the kind `for`, objects that would not pass it as new ones are left out
-   * when all keys are queued. Default: all pass.
+   * Events that do not pass it queue nothing; of the kind `for`, objects that would not pass it as new ones are left
+   * out when all keys are queued. Default: all pass.
    */
   readonly predicate?: Predicate;
 }
@@ -15,8 +15,8 @@ export interface SourceDescription extends GroupVersionKind {
 /** The kind whose keys are reconciled: any event of such an object queues its own key. */
 export interface ReconciledDescription extends SourceDescription {
   /**
-   * Only these objects are reconciled, as if the kind were watched with this selector: one that comes to match counts as
-   * added, one that no longer does as deleted. Keys of objects that do not match are queued in no way. Default: all.
+   * Only these objects are reconciled, as if the kind were watched with this selector: one that comes to match counts
+   * as added, one that no longer does as deleted. Keys of objects that do not match are queued in no way. Default: all.
    */
   readonly labelSelector?: LabelSelector;
 }
@@ -42,11 +42,14 @@ export interface ReadDescription extends GroupVersionKind {
 }
 
 /**
- * How a watched object leads to objects of kind `for`. On an update the old object counts as well as the new one: whoever
- * is no longer referred to is woken, too.
+ * How a watched object leads to objects of kind `for`. On an update the old object counts as well as the new one:
+ * whoever is no longer referred to is woken, too.
  */
 export type WatchMap =
-  /** To those that name it in an index: `{ by: 'index', index: 'field:spec.configMapName' }`. In its own namespace if both have one. */
+  /**
+   * To those that name it in an index: `{ by: 'index', index: 'field:spec.configMapName' }`. In its own namespace if
+   * both have one.
+   */
   | { readonly by: 'index'; readonly index: IndexSpec }
   /**
    * To those whose label selector, at the path, matches its labels; before a change of labels or after it. In its own
@@ -57,8 +60,8 @@ export type WatchMap =
   | { readonly by: 'owner'; readonly owner?: OwnerChoice }
   /**
    * To the one that its label, annotation or field names: `name`, in its own namespace if both have one, or
-   * `namespace/name`. A path leads with dots through objects and lists (`spec.refs.name`): each value names one. What is no
-   * name is left out.
+   * `namespace/name`. A path leads with dots through objects and lists (`spec.refs.name`): each value names one. What
+   * is no name is left out.
    */
   | { readonly by: 'label'; readonly label: string }
   | { readonly by: 'annotation'; readonly annotation: string }
@@ -67,13 +70,14 @@ export type WatchMap =
   | { readonly by: 'all' }
   /**
    * To those that a CEL expression over `object` names: a string, or a list of strings, each as a label would. One that
-   * fails leads to all; an expression that takes too long makes the controller miss the change, and get all its keys later.
+   * fails leads to all; an expression that takes too long makes the controller miss the change, and get all its keys
+   * later.
    */
   | { readonly by: 'cel'; readonly expression: string };
 
 /**
- * Which events count. Exactly one of the fields, at most `MAX_PREDICATE_DEPTH` deep, `MAX_PREDICATE_NODES` in all. A change
- * of the annotation `levelhook.dev/paused` of an object of kind `for` passes all.
+ * Which events count. Exactly one of the fields, at most `MAX_PREDICATE_DEPTH` deep, `MAX_PREDICATE_NODES` in all. A
+ * change of the annotation `levelhook.dev/paused` of an object of kind `for` passes all.
  */
 export type Predicate =
   /**
@@ -84,8 +88,8 @@ export type Predicate =
   /** Objects that match, as they are now. controller-runtime's LabelSelectorPredicate. */
   | { readonly labelSelector: LabelSelector }
   /**
-   * A CEL expression over `object` and `oldObject` (null but for an update) that gives a bool. One that fails, gives something else
-   * or takes too long lets pass whatever it would have decided.
+   * A CEL expression over `object` and `oldObject` (null but for an update) that gives a bool. One that fails, gives
+   * something else or takes too long lets pass whatever it would have decided.
    */
   | { readonly cel: string }
   | { readonly all: readonly Predicate[] }

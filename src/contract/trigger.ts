@@ -40,7 +40,9 @@ export interface Trigger {
   readonly cache: CacheLocation;
   /** At least one; more only for a function whose description says `maxBatch`. Each key once. */
   readonly requests: readonly TriggerRequest[];
-  /** Only for a function whose description says `callbackSeconds`, and from a gateway that such a function can reach. */
+  /**
+   * Only for a function whose description says `callbackSeconds`, and from a gateway that such a function can reach.
+   */
   readonly callback?: CallbackLocation;
 }
 
@@ -59,8 +61,8 @@ export interface CacheLocation {
   /** By `apiVersion/Kind`: one view of all that is cached, or one for each cached namespace. For the Redis reader. */
   readonly views: Readonly<Record<string, readonly ViewLocation[]>>;
   /**
-   * The Redis user that may read these views, with a password derived from the signing secret (`node/reader-user`). Absent
-   * when the gateway makes none.
+   * The Redis user that may read these views, with a password derived from the signing secret (`node/reader-user`).
+   * Absent when the gateway makes none.
    */
   readonly redisUser?: string;
   /**

@@ -1,8 +1,8 @@
 import type { LogFields } from './logger.ts';
 
 /**
- * Text from elsewhere (a function's message, a name in a request) as one line of at most `max` characters, for logs, conditions and
- * answers: who may send a text decides neither how long a line is nor how many there are.
+ * Text from elsewhere (a function's message, a name in a request) as one line of at most `max` characters, for logs,
+ * conditions and answers: who may send a text decides neither how long a line is nor how many there are.
  */
 export function boundedText(text: string, max: number): string {
   const cut = text.length > max ? `${text.slice(0, max - 1).replace(/[\ud800-\udbff]$/, '')}…` : text;

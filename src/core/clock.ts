@@ -1,14 +1,17 @@
 /**
- * Time, passed in. Production uses `systemClock`, the gateway its `GatewayClock`; tests pass a clock of their own and never
- * sleep. Milliseconds since the epoch throughout.
+ * Time, passed in. Production uses `systemClock`, the gateway its `GatewayClock`; tests pass a clock of their own and
+ * never sleep. Milliseconds since the epoch throughout.
  */
 export interface Clock {
   /**
-   * Steady: it never runs backwards, and setting the machine's clock does not move it. Durations, deadlines and due times
-   * use it. Whole milliseconds.
+   * Steady: it never runs backwards, and setting the machine's clock does not move it. Durations, deadlines and due
+   * times use it. Whole milliseconds.
    */
   now(): number;
-  /** What other machines take for the time, as `Date.now()`: for signatures, Events, conditions, and times that are shown. */
+  /**
+   * What other machines take for the time, as `Date.now()`: for signatures, Events, conditions, and times that are
+   * shown.
+   */
   wallNow(): number;
   /** Resolves after `ms`, or at once when `signal` is aborted; it never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;

@@ -1,7 +1,10 @@
 import { holds, type LabelSelector } from './label-selector.ts';
 import { isDnsSubdomain, LABEL_NAME, ownValue } from './names.ts';
 
-/** One condition of a label selector: apimachinery's `labels.Requirement`. `=` is `In` of one value, `!=` is `NotIn` of one. */
+/**
+ * One condition of a label selector: apimachinery's `labels.Requirement`. `=` is `In` of one value, `!=` is `NotIn` of
+ * one.
+ */
 export interface LabelRequirement {
   readonly key: string;
   readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist' | 'Gt' | 'Lt';

@@ -1,7 +1,8 @@
 /**
- * What Kubernetes takes for a name. Whatever comes from an object, a declaration, a request or a command line is text until
- * one of these has said otherwise, and nothing else decides it. The patterns stand in the published schemas, too: they are
- * whole, and mean the same to JavaScript and to Go. A pattern without a length of its own has a `MAX_` beside it.
+ * What Kubernetes takes for a name. Whatever comes from an object, a declaration, a request or a command line is text
+ * until one of these has said otherwise, and nothing else decides it. The patterns stand in the published schemas, too:
+ * they are whole, and mean the same to JavaScript and to Go. A pattern without a length of its own has a `MAX_` beside
+ * it.
  */
 
 /** apimachinery's `dns1123SubdomainFmt` (pkg/util/validation/validation.go). */
@@ -11,15 +12,22 @@ export const MAX_DNS_SUBDOMAIN = 253;
 export const DNS_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 /** apimachinery's `IsDNS1035Label`. */
 export const DNS_1035_LABEL = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/;
-/** `v1`, `apps/v1`: apimachinery's `ParseGroupVersion` (pkg/runtime/schema/group_version.go), of parts that are valid. */
+/**
+ * `v1`, `apps/v1`: apimachinery's `ParseGroupVersion` (pkg/runtime/schema/group_version.go), of parts that are valid.
+ */
 export const API_VERSION =
   /^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/;
 export const MAX_API_VERSION = 253 + 1 + 63;
 /** In small letters a DNS-1035 label: apiextensions-apiserver's `ValidateCustomResourceDefinitionNames`. */
 export const KIND = /^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$/;
-/** The part of a label's or an annotation's key behind its prefix: apimachinery's `labelKeyFmt` (pkg/api/validate/content/kube.go). */
+/**
+ * The part of a label's or an annotation's key behind its prefix: apimachinery's `labelKeyFmt`
+ * (pkg/api/validate/content/kube.go).
+ */
 export const LABEL_NAME = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
-/** apimachinery's `IsLabelKey`. Of an annotation's key the prefix may have capitals (pkg/api/validation/objectmeta.go). */
+/**
+ * apimachinery's `IsLabelKey`. Of an annotation's key the prefix may have capitals (pkg/api/validation/objectmeta.go).
+ */
 export const LABEL_KEY =
   /^([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 export const MAX_LABEL_KEY = 253 + 1 + 63;
@@ -60,8 +68,8 @@ export const isFieldPath = /* @__PURE__ */ matches(FIELD_PATH, MAX_FIELD_PATH);
 export const isUid = /* @__PURE__ */ matches(UID);
 
 /**
- * An object's name: apimachinery's `IsPathSegmentName` (pkg/api/validate/content/path.go), which is all that holds for every
- * kind. Names of roles may hold spaces and colons, and have any length. Not text that is no UTF-8 either.
+ * An object's name: apimachinery's `IsPathSegmentName` (pkg/api/validate/content/path.go), which is all that holds for
+ * every kind. Names of roles may hold spaces and colons, and have any length. Not text that is no UTF-8 either.
  */
 export function isName(text: unknown): text is string {
   return typeof text === 'string' && /^(?!\.\.?$)[^/%\p{Cs}]+$/u.test(text);

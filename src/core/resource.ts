@@ -53,7 +53,10 @@ export function versionOf({ apiVersion }: { readonly apiVersion: string }): stri
   return apiVersion.slice(apiVersion.indexOf('/') + 1);
 }
 
-/** The URL path of an API version, where it tells what it serves: `/api/v1`, `/apis/apps/v1`. @throws TypeError when it is none */
+/**
+ * The URL path of an API version, where it tells what it serves: `/api/v1`, `/apis/apps/v1`.
+ * @throws TypeError when it is none
+ */
 export function apiVersionPath(apiVersion: string): string {
   nameOr('API version', isApiVersion, apiVersion);
   return `/api${apiVersion.includes('/') ? 's' : ''}/${apiVersion}`;
@@ -65,9 +68,11 @@ export function groupPath(group: string): string {
 }
 
 /**
- * The URL path of a resource, of a namespace of it, or of one object: `/apis/apps/v1/namespaces/x/replicasets/y`. It leads
- * nowhere else, whatever the parts are, and is one of an object whenever a name is given; without a name and a namespace it is that of all namespaces.
- * @throws TypeError for a part that is no name of what it stands for: `..`, an empty name, a name that is undefined, or the namespace of an object that is.
+ * The URL path of a resource, of a namespace of it, or of one object: `/apis/apps/v1/namespaces/x/replicasets/y`. It
+ * leads nowhere else, whatever the parts are, and is one of an object whenever a name is given; without a name and a
+ * namespace it is that of all namespaces.
+ * @throws TypeError for a part that is no name of what it stands for: `..`, an empty name, a name that is undefined, or
+ *   the namespace of an object that is.
  */
 export function resourcePath(
   { apiVersion, namespaced, plural }: Resource,

@@ -18,7 +18,10 @@ export interface UnansweredWrite {
   readonly message: string;
 }
 
-/** The run on whose behalf requests are made. `now` is the clock of `deadlineMs`, `systemClock.now` by default: nothing sets it. */
+/**
+ * The run on whose behalf requests are made. `now` is the clock of `deadlineMs`, `systemClock.now` by default: nothing
+ * sets it.
+ */
 export interface ApiRun {
   readonly signal: AbortSignal;
   readonly deadlineMs: number;
@@ -79,8 +82,9 @@ export class ApiRequests {
   }
 
   /**
-   * Nothing is sent any more, and of a write that is under way nobody knows what becomes of it. It is not aborted: whoever
-   * forgot to wait for it would not catch its error either, and that would end the process with all its other runs.
+   * Nothing is sent any more, and of a write that is under way nobody knows what becomes of it. It is not aborted:
+   * whoever forgot to wait for it would not catch its error either, and that would end the process with all its other
+   * runs.
    */
   end(): void {
     this.#unanswered.push(...this.#open);
@@ -88,7 +92,9 @@ export class ApiRequests {
     this.#end.abort(new DeadlineError(OVER));
   }
 
-  /** Sends until the apiserver has taken it: a 429 with a time was not executed, and client-go waits and repeats it too. */
+  /**
+   * Sends until the apiserver has taken it: a 429 with a time was not executed, and client-go waits and repeats it too.
+   */
   async send(kind: GroupVersionKind, request: ApiRequest): Promise<unknown> {
     for (;;) {
       const remainingMs = this.#run.deadlineMs - this.#now();
@@ -142,9 +148,9 @@ const OVER = 'the run is over: nothing more may be sent';
 const MIN_RETRY_MS = 100;
 
 /**
- * A 5xx does not say that a write was not done: the apiserver answers 504 at its `timeout` while etcd may still take it,
- * 500 for etcd's own timeouts, and a proxy in between 502 for an answer that it lost. These two were refused before etcd:
- * by an admission webhook that could not be called, and by an apiserver that is not ready.
+ * A 5xx does not say that a write was not done: the apiserver answers 504 at its `timeout` while etcd may still take
+ * it, 500 for etcd's own timeouts, and a proxy in between 502 for an answer that it lost. These two were refused before
+ * etcd: by an admission webhook that could not be called, and by an apiserver that is not ready.
  */
 export function isUncertain({ code, reason, message }: ApiError): boolean {
   if (code < 500 || reason === 'ServiceUnavailable') return false;

@@ -28,13 +28,13 @@ import type { ListResult } from './cache-reader.ts';
 import { DisruptionBudgetError } from './errors.ts';
 
 /**
- * Reads and writes the apiserver within one run: raw JSON, so that fields which the author's types do not know survive. Each
- * acknowledged write is remembered for the outcome; the key's next run sees it in the cache. Nothing is sent after the
- * run's deadline or its end, and the apiserver is told to give up at the deadline too (`?timeout=`).
+ * Reads and writes the apiserver within one run: raw JSON, so that fields which the author's types do not know survive.
+ * Each acknowledged write is remembered for the outcome; the key's next run sees it in the cache. Nothing is sent after
+ * the run's deadline or its end, and the apiserver is told to give up at the deadline too (`?timeout=`).
  *
- * Every method throws ApiError for an answer other than 2xx, DeadlineError when the run is over, and the transport's own
- * error when there was no answer. What the apiserver puts off (429 with a time) is waited for and sent again, when there is
- * time for it.
+ * Every method throws ApiError for an answer other than 2xx, DeadlineError when the run is over, and the transport's
+ * own error when there was no answer. What the apiserver puts off (429 with a time) is waited for and sent again, when
+ * there is time for it.
  */
 export class ApiWriter {
   readonly #requests: ApiRequests;
@@ -50,16 +50,17 @@ export class ApiWriter {
   }
 
   /**
-   * Writes that may have been done though nobody acknowledged them, whatever became of the error that told the author: no
-   * answer came, or one from which that cannot be told. With one of a kind that is cached, the outcome of the run is unknown.
+   * Writes that may have been done though nobody acknowledged them, whatever became of the error that told the author:
+   * no answer came, or one from which that cannot be told. With one of a kind that is cached, the outcome of the run is
+   * unknown.
    */
   get unanswered(): readonly UnansweredWrite[] {
     return this.#requests.unanswered;
   }
 
   /**
-   * The outcome of the run waits for this work, a second at most, whether it succeeds or not. For what is worth doing at the end
-   * of a run and not worth failing for: an Event. With a write that nobody waits for the outcome is unknown.
+   * The outcome of the run waits for this work, a second at most, whether it succeeds or not. For what is worth doing
+   * at the end of a run and not worth failing for: an Event. With a write that nobody waits for the outcome is unknown.
    */
   waitUntil(work: Promise<unknown>): void {
     this.#requests.waitUntil(work);
@@ -70,14 +71,16 @@ export class ApiWriter {
     await this.#requests.finish(LAST_WORK_MS);
   }
 
-  /** A live read, past the cache: for a decision that must not be made on old data. Undefined when it does not exist. */
+  /**
+   * A live read, past the cache: for a decision that must not be made on old data. Undefined when it does not exist.
+   */
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
     return orUndefined(this.#get<T>(resource, resourcePath(resource, key)));
   }
 
   /**
-   * A live list, past the cache, by pages: a snapshot at `version`, in the apiserver's order. When it changes so long that
-   * it cannot be continued it is read anew in one piece, as client-go's pager does.
+   * A live list, past the cache, by pages: a snapshot at `version`, in the apiserver's order. When it changes so long
+   * that it cannot be continued it is read anew in one piece, as client-go's pager does.
    * @throws SelectorError for a label selector that cannot be understood; nothing was sent then
    */
   async list<T extends KubernetesObject>(
@@ -140,8 +143,8 @@ export class ApiWriter {
   }
 
   /**
-   * Server-side apply: the fields in `object` become this manager's, and those that it had and has no more go. Creates the
-   * object when there is none.
+   * Server-side apply: the fields in `object` become this manager's, and those that it had and has no more go. Creates
+   * the object when there is none.
    * @throws ApiError 409 (`Conflict`) that names the fields and their managers, unless forced
    */
   async apply<T extends KubernetesObject>(
@@ -157,7 +160,9 @@ export class ApiWriter {
     return this.#write(resource, { method: 'PATCH', path, body: { apiVersion, kind, ...object }, contentType });
   }
 
-  /** How many replicas it has and should have, of any kind with a scale subresource. Undefined when it does not exist. */
+  /**
+   * How many replicas it has and should have, of any kind with a scale subresource. Undefined when it does not exist.
+   */
   async getScale(resource: Resource, key: ObjectKey): Promise<Scale | undefined> {
     return orUndefined(this.#get<Scale>(resource, resourcePath(resource, { ...key, subresource: 'scale' })));
   }
@@ -191,9 +196,9 @@ export class ApiWriter {
   }
 
   /**
-   * Deletes all objects of a kind that are selected, in one request, and returns how many there were. The apiserver tells
-   * which: the key's next run sees each of them deleted or being deleted. It is not one transaction: an object made meanwhile may be
-   * left, and after an error some may be gone, so that the outcome of the run is then unknown.
+   * Deletes all objects of a kind that are selected, in one request, and returns how many there were. The apiserver
+   * tells which: the key's next run sees each of them deleted or being deleted. It is not one transaction: an object
+   * made meanwhile may be left, and after an error some may be gone, so that the outcome of the run is then unknown.
    * @throws SelectorError for a label selector that cannot be understood; nothing was sent then
    */
   async deleteCollection(resource: Resource, options: DeleteCollectionOptions): Promise<number> {
@@ -213,8 +218,8 @@ export class ApiWriter {
 
   /**
    * Evicts this very pod (`policy/v1`): deletes it if its PodDisruptionBudget allows that.
-   * @throws DisruptionBudgetError when the budget does not allow it now: let it be thrown, and the key is tried again after the
-   *   time that it names; ApiError 404 when the pod is gone, 409 when it is another one of its name
+   * @throws DisruptionBudgetError when the budget does not allow it now: let it be thrown, and the key is tried again
+   *   after the time that it names; ApiError 404 when the pod is gone, 409 when it is another one of its name
    */
   async evict(
     pod: { readonly metadata: Pick<ObjectMeta, 'name' | 'uid' | 'namespace'> },
@@ -271,7 +276,10 @@ const LAST_WORK_MS = 1000;
 /** No call: it would be in the bundle of functions that never evict. */
 const POD: Resource = { apiVersion: 'v1', kind: 'Pod', plural: 'pods', namespaced: true };
 
-/** What the apiserver names where it names a time, since a budget's time is not known (registry/core/pod/storage/eviction.go). */
+/**
+ * What the apiserver names where it names a time, since a budget's time is not known
+ * (registry/core/pod/storage/eviction.go).
+ */
 const BUDGET_RETRY_SECONDS = 10;
 /** A 500 that says no more than that the pod is wrongly set up: nothing was done. */
 const SEVERAL_BUDGETS = /more than one PodDisruptionBudget/;

@@ -10,7 +10,10 @@ export interface ListOptions {
   readonly orphansIn?: string;
   /** `metav1.LabelSelector`, or the text that kubectl takes: `app=web,tier notin (test),!old`. */
   readonly labelSelector?: LabelSelector | string;
-  /** As kubectl takes it: `metadata.name=a`, and the fields that the apiserver knows of pods, events, secrets and namespaces. */
+  /**
+   * As kubectl takes it: `metadata.name=a`, and the fields that the apiserver knows of pods, events, secrets and
+   * namespaces.
+   */
   readonly fieldSelector?: string;
   /** Objects with this value in a declared index. Read by index once it is filled, until then by looking at all. */
   readonly index?: { readonly spec: IndexSpec; readonly value: string };
@@ -22,8 +25,8 @@ export interface ListResult<T> {
   /** Up to which the cache was complete before the first read. */
   readonly version: ResourceVersion;
   /**
-   * Objects that belong to the list, and that the gateway keeps out of its cache since it cannot handle them (nested too deep,
-   * or too large): their keys, and why. Absent when there are none.
+   * Objects that belong to the list, and that the gateway keeps out of its cache since it cannot handle them (nested
+   * too deep, or too large): their keys, and why. Absent when there are none.
    */
   readonly keptOut?: readonly KeptOut[];
 }
@@ -39,13 +42,13 @@ export interface KeptOut {
  * Reads the gateway's cache. Objects are the reader's own copies.
  *
  * Every object is at least as new as everything that the key's previous run wrote, and in a list as the version that
- * comes with it. A list is not a snapshot: its objects may be of different moments. An object that no longer belongs to the
- * list when it is read is left out; each that belonged to it throughout is there exactly once.
+ * comes with it. A list is not a snapshot: its objects may be of different moments. An object that no longer belongs to
+ * the list when it is read is left out; each that belonged to it throughout is there exactly once.
  *
- * While the cache is being filled for the first time a read waits, for five seconds unless set otherwise, and then fails
- * rather than answer with half of it. An object that the gateway cannot handle is kept out of the cache: `get` throws an error
- * that says so, and a list names it in `keptOut`. Kinds that the controller did not declare (`for`, `owns`, `watches`, `reads`) are
- * not there: a TypeError. A selector that cannot be understood is a SelectorError.
+ * While the cache is being filled for the first time a read waits, for five seconds unless set otherwise, and then
+ * fails rather than answer with half of it. An object that the gateway cannot handle is kept out of the cache: `get`
+ * throws an error that says so, and a list names it in `keptOut`. Kinds that the controller did not declare (`for`,
+ * `owns`, `watches`, `reads`) are not there: a TypeError. A selector that cannot be understood is a SelectorError.
  */
 export interface CacheReader {
   /** Undefined when the cache has no such object. */

@@ -28,8 +28,8 @@ export function isCached(location: CacheLocation, resource: GroupVersionKind): b
 }
 
 /**
- * The cached namespaces of a kind, or the one asked for if it is cached; undefined stands for all of them. In the order of
- * their names.
+ * The cached namespaces of a kind, or the one asked for if it is cached; undefined stands for all of them. In the order
+ * of their names.
  * @throws TypeError for a kind that the controller did not declare.
  */
 export function namespacesOf(

@@ -1,6 +1,6 @@
 /**
- * For whoever goes on with a run after its function has answered: a job, a queue's consumer, the function itself. An entry of
- * its own, since most functions answer when they are done.
+ * For whoever goes on with a run after its function has answered: a job, a queue's consumer, the function itself. An
+ * entry of its own, since most functions answer when they are done.
  */
 import { messageOf, parseRetryAfter, systemClock } from '../core/index.ts';
 import {
@@ -32,7 +32,9 @@ export interface CallbackOptions {
   readonly fetch?: typeof fetch;
 }
 
-/** The run is not in flight any more: its outcome has been told, or its time was up. Nothing more may be written for it. */
+/**
+ * The run is not in flight any more: its outcome has been told, or its time was up. Nothing more may be written for it.
+ */
 export class RunOverError extends Error {
   override readonly name = 'RunOverError';
 }
@@ -45,7 +47,10 @@ export interface ContinuedRun {
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch, by this machine's clock at the time of the call. */
   readonly deadlineMs: number;
-  /** `completeRun`, after which `api` sends nothing; but with a write of `api` that got no answer the outcome is unknown, whatever is said. */
+  /**
+   * `completeRun`, after which `api` sends nothing; but with a write of `api` that got no answer the outcome is
+   * unknown, whatever is said.
+   */
   complete(outcome: RunOutcome): Promise<void>;
 }
 

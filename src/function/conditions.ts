@@ -2,7 +2,9 @@
 export interface Condition {
   type: string;
   status: 'True' | 'False' | 'Unknown';
-  /** `metadata.generation` of the object that was looked at: an older one than the object's says that this is old news. */
+  /**
+   * `metadata.generation` of the object that was looked at: an older one than the object's says that this is old news.
+   */
   observedGeneration?: number;
   /** When `status` last changed. RFC 3339, to the second. */
   lastTransitionTime: string;
@@ -22,8 +24,9 @@ export type NewCondition = Omit<Condition, 'lastTransitionTime' | 'message'> & {
 type Conditions = readonly Condition[] | undefined;
 
 /**
- * The conditions with one set, as apimachinery's `meta.SetStatusCondition` does: `lastTransitionTime` moves only when the
- * status does. Returns the very same array when nothing changes, so that it can be told whether there is anything to write:
+ * The conditions with one set, as apimachinery's `meta.SetStatusCondition` does: `lastTransitionTime` moves only when
+ * the status does. Returns the very same array when nothing changes, so that it can be told whether there is anything
+ * to write:
  *
  * ```ts
  * const conditions = setStatusCondition(site.status?.conditions, { type: 'Ready', status: 'True', reason: 'Deployed', observedGeneration });

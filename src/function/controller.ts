@@ -25,9 +25,9 @@ export interface Context {
   /** Aborted at the deadline, and when the gateway hangs up. */
   readonly signal: AbortSignal;
   /**
-   * This run, for whoever goes on with it after the answer: plain JSON, to be handed to a job or another process and given to
-   * `levelhook/function/callback` there. Undefined when the controller does not say `callbackSeconds`, or the gateway
-   * cannot be reached for it.
+   * This run, for whoever goes on with it after the answer: plain JSON, to be handed to a job or another process and
+   * given to `levelhook/function/callback` there. Undefined when the controller does not say `callbackSeconds`, or the
+   * gateway cannot be reached for it.
    */
   readonly handle?: RunHandle;
 }
@@ -37,16 +37,16 @@ export interface Result {
   /** Run again after this time at the latest; 0 asks for nothing. Replaces an earlier such wish. */
   readonly requeueAfterSeconds?: number;
   /**
-   * The run goes on elsewhere, with `context.handle`, and says how it ended within this time: until then the key waits, and
-   * takes no slot. Only where there is a handle, and `callbackSeconds` at most.
+   * The run goes on elsewhere, with `context.handle`, and says how it ended within this time: until then the key waits,
+   * and takes no slot. Only where there is a handle, and `callbackSeconds` at most.
    */
   readonly outcomeWithinSeconds?: number;
 }
 
 /**
  * Brings the world one step nearer to what the object asks for. Level-based: it looks at how things are, not at what
- * happened. It may be run at any time, again and again, and one at a time for each key. Throwing counts as a failure and
- * is retried with backoff; see `TerminalError` and `RetryAfterError` for the exceptions.
+ * happened. It may be run at any time, again and again, and one at a time for each key. Throwing counts as a failure
+ * and is retried with backoff; see `TerminalError` and `RetryAfterError` for the exceptions.
  */
 export type Reconcile = (request: ReconcileRequest, context: Context) => Promise<Result | void>;
 
@@ -79,9 +79,9 @@ export interface ControllerOptions {
    */
   readonly maxBatch?: number;
   /**
-   * Runs may go on after they have returned (`Result.outcomeWithinSeconds`), for this long at most without a word, a day at
-   * most. Keep it short and say so from time to time (`continueRun`): it is also how long the keys wait when Redis has
-   * lost data. Default: they may not.
+   * Runs may go on after they have returned (`Result.outcomeWithinSeconds`), for this long at most without a word, a
+   * day at most. Keep it short and say so from time to time (`continueRun`): it is also how long the keys wait when
+   * Redis has lost data. Default: they may not.
    */
   readonly callbackSeconds?: number;
   /** Attempts, rate and debounce. Default: no limits. */

@@ -3,7 +3,10 @@ export class TerminalError extends Error {
   override readonly name = 'TerminalError';
 }
 
-/** Thrown by a reconcile function: a failure, and the time after which to try again, instead of the backoff's (0: the backoff's). */
+/**
+ * Thrown by a reconcile function: a failure, and the time after which to try again, instead of the backoff's (0: the
+ * backoff's).
+ */
 export class RetryAfterError extends Error {
   override readonly name: string = 'RetryAfterError';
   readonly retryAfterSeconds: number;

@@ -23,7 +23,10 @@ const SIMILAR_WITHIN_MS = 600_000;
 const BURST = 25;
 const REFILL_MS = 300_000;
 
-/** Decides what becomes of an event: a new one, one that was told before, a combined one, or nothing. Its memory is bounded. */
+/**
+ * Decides what becomes of an event: a new one, one that was told before, a combined one, or nothing. Its memory is
+ * bounded.
+ */
 export class EventCorrelator {
   readonly #now: () => number;
   readonly #events = new Recent<Correlated>();

@@ -2,9 +2,10 @@ import { ApiError, type KubernetesObject, keyOf, type Resource } from '../core/i
 import type { ApiWriter } from './api-writer.ts';
 
 /**
- * Makes sure that an object carries a finalizer, and returns it as it then is: until the finalizer is removed, a delete only marks
- * the object, so that what it stands for can be cleaned up. To be called before anything is made that needs cleaning up. No request
- * when it is there already. Nothing of a concurrent change is lost: it is seen as a conflict, and the live object is changed.
+ * Makes sure that an object carries a finalizer, and returns it as it then is: until the finalizer is removed, a delete
+ * only marks the object, so that what it stands for can be cleaned up. To be called before anything is made that needs
+ * cleaning up. No request when it is there already. Nothing of a concurrent change is lost: it is seen as a conflict,
+ * and the live object is changed.
  *
  * @throws ApiError 404 when the object is gone or another one of its name is there, 422 when it is being deleted
  */
@@ -27,8 +28,9 @@ export async function ensureFinalizer<T extends KubernetesObject>(
 }
 
 /**
- * Takes a finalizer off, and returns the object as it then is: undefined when it is gone, or another one of its name is there. Being
- * deleted, it goes with its last finalizer. To be called when the cleaning up is done. No request when the finalizer is not there.
+ * Takes a finalizer off, and returns the object as it then is: undefined when it is gone, or another one of its name is
+ * there. Being deleted, it goes with its last finalizer. To be called when the cleaning up is done. No request when the
+ * finalizer is not there.
  */
 export async function removeFinalizer<T extends KubernetesObject>(
   api: ApiWriter,

@@ -26,11 +26,14 @@ import { describeSource } from './source.ts';
 
 export interface FunctionAppOptions {
   /**
-   * The secrets that a trigger may be signed with: one, or two while one is being rotated. Wrong ones in a list are told
-   * at once. A function is asked for them at the first request, since edge platforms have no environment before one.
+   * The secrets that a trigger may be signed with: one, or two while one is being rotated. Wrong ones in a list are
+   * told at once. A function is asked for them at the first request, since edge platforms have no environment before
+   * one.
    */
   readonly secrets: readonly string[] | (() => readonly string[] | Promise<readonly string[]>);
-  /** Opens the cache that a trigger points to. Default: the gateway's cache API, which needs nothing but the trigger. */
+  /**
+   * Opens the cache that a trigger points to. Default: the gateway's cache API, which needs nothing but the trigger.
+   */
   readonly cache?: OpenCache;
   /** Reaches the apiserver with the function's own rights. */
   readonly api: ApiTransport;
@@ -48,8 +51,8 @@ const HEADERS = { [LEVELHOOK_HEADER]: CONTRACT_VERSION };
 
 /**
  * The HTTP handler of one controller: `POST /` runs a trigger, `GET /` describes the controller. Both must be signed;
- * nothing is parsed before the signature of the raw body is found right, and there is no option to skip that. A trigger that
- * comes a second time in the same process, or after its deadline, is answered with 409 and not run.
+ * nothing is parsed before the signature of the raw body is found right, and there is no option to skip that. A trigger
+ * that comes a second time in the same process, or after its deadline, is answered with 409 and not run.
  * @throws UserError when a secret of the list is malformed, or there is none.
  */
 export function createFunctionApp(controller: Controller, options: FunctionAppOptions): Hono {

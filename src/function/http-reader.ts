@@ -34,7 +34,10 @@ export interface HttpReaderOptions {
   readonly fetch?: CacheFetch;
 }
 
-/** What a reader needs of the platform's `fetch`, which is one. A redirect must not be followed: its token would go elsewhere. */
+/**
+ * What a reader needs of the platform's `fetch`, which is one. A redirect must not be followed: its token would go
+ * elsewhere.
+ */
 export type CacheFetch = (
   url: string,
   init: { readonly headers: Record<string, string>; readonly redirect: 'error'; readonly signal: AbortSignal },
@@ -47,8 +50,8 @@ export type CacheFetch = (
 }>;
 
 /**
- * Reads the cache through the gateway's cache API with the token that came with the trigger, wherever a function runs. It is
- * what `createFunctionApp` uses when it is given no other cache.
+ * Reads the cache through the gateway's cache API with the token that came with the trigger, wherever a function runs.
+ * It is what `createFunctionApp` uses when it is given no other cache.
  */
 export function httpCache(options: Omit<HttpReaderOptions, 'signal'> = {}): OpenCache {
   return (location, { signal }) => new HttpReader(location, { ...options, signal });
@@ -140,7 +143,8 @@ export class HttpReader implements CacheReader {
       if (response.status === 400) throw new SelectorError(statusFrom(body, 400).message);
       const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'), Date.now());
       const error = new ApiError(statusFrom(body, response.status), retryAfterMs);
-      // The gateway's own 503: it checks what it has in Redis. A proxy's names no reason, and says that there is no gateway.
+      // The gateway's own 503: it checks what it has in Redis. A proxy's names no reason, and says that there is no
+      // gateway.
       const asksForPatience = error.code === 429 || (error.code === 503 && error.reason === 'ServiceUnavailable');
       if (!asksForPatience || retryAfterMs === undefined || systemClock.now() + retryAfterMs > until) {
         if (error.code !== 429) throw error;

@@ -1,4 +1,6 @@
 import type { CallbackBody, CallbackLocation } from '../contract/index.ts';
 
-/** A run that may go on after the answer to its trigger, as plain JSON. It is no secret, and opens nothing by itself. */
+/**
+ * A run that may go on after the answer to its trigger, as plain JSON. It is no secret, and opens nothing by itself.
+ */
 export type RunHandle = Omit<CallbackBody, 'version' | 'result'> & Pick<CallbackLocation, 'url' | 'maxSeconds'>;

@@ -26,8 +26,8 @@ export async function runTrigger(
   trigger: Trigger,
   options: RunOptions,
 ): Promise<RequestResult[]> {
-  // The earlier of the two: this machine's clock and the gateway's may differ. From here on it is a duration, on a clock that
-  // nothing sets: no write leaves after it, whatever becomes of the machine's clock.
+  // The earlier of the two: this machine's clock and the gateway's may differ. From here on it is a duration, on a
+  // clock that nothing sets: no write leaves after it, whatever becomes of the machine's clock.
   const remainingMs = Math.min(Date.parse(trigger.deadline) - options.wallNow(), trigger.remainingSeconds * 1000);
   const now = systemClock.now();
   const triggerMs = now + remainingMs;

@@ -6,9 +6,9 @@ const MAX_SEEN = 100_000;
 const SWEEP_MS = 1000;
 
 /**
- * The ids of triggers for as long as each could run again: its signature is in time, and its deadline has not passed. So a copy
- * of a trigger, made by a proxy that repeats requests or by an eavesdropper, does not run its keys a second time
- * beside the first. In this process only: another replica does not know them.
+ * The ids of triggers for as long as each could run again: its signature is in time, and its deadline has not passed.
+ * So a copy of a trigger, made by a proxy that repeats requests or by an eavesdropper, does not run its keys a second
+ * time beside the first. In this process only: another replica does not know them.
  */
 export class SeenTriggers {
   readonly #max: number;

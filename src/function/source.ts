@@ -12,7 +12,9 @@ export interface Source {
 
 /** The kind that is reconciled, where not every object of it is, or not every event counts. */
 export interface ReconciledSource extends Source {
-  /** Only objects that match: one that comes to match counts as added, one that no longer does as deleted. Default all. */
+  /**
+   * Only objects that match: one that comes to match counts as added, one that no longer does as deleted. Default all.
+   */
   readonly labelSelector?: LabelSelector;
 }
 
@@ -45,7 +47,10 @@ export function describeSource<T extends { readonly resource: Resource }>(
   return { apiVersion, kind, ...rest };
 }
 
-/** Updates that change `metadata.generation`, which the apiserver counts up with the spec; adds and deletes. ConfigMaps have none. */
+/**
+ * Updates that change `metadata.generation`, which the apiserver counts up with the spec; adds and deletes. ConfigMaps
+ * have none.
+ */
 export const generationChanged: Predicate = { changed: 'generation' };
 /** Updates that change the object at all; adds and deletes. */
 export const resourceVersionChanged: Predicate = { changed: 'resourceVersion' };
@@ -58,8 +63,8 @@ export const annotationChanged: Predicate = { changed: 'annotations' };
 export const labelsMatch = (labelSelector: LabelSelector): Predicate => ({ labelSelector });
 
 /**
- * A CEL expression over `object` and `oldObject` (null but for an update), which the gateway evaluates on what it caches:
- * `cel('object.status.phase == "Failed"')`. One that fails lets the event pass.
+ * A CEL expression over `object` and `oldObject` (null but for an update), which the gateway evaluates on what it
+ * caches: `cel('object.status.phase == "Failed"')`. One that fails lets the event pass.
  */
 export const cel = (expression: string): Predicate => ({ cel: expression });
 

@@ -46,16 +46,17 @@ const schema = z.object({
   /** A PEM file of the certificate authorities of functions at https URLs, instead of those that Node knows. */
   LEVELHOOK_FUNCTION_CA_FILE: z.string().optional(),
   /**
-   * Which ReconcileFunctions this gateway runs: `all`, `none`, or those that match a label selector, so that several gateways can share a
-   * cluster. One that no longer matches is removed as if it were deleted.
+   * Which ReconcileFunctions this gateway runs: `all`, `none`, or those that match a label selector, so that several
+   * gateways can share a cluster. One that no longer matches is removed as if it were deleted.
    */
   LEVELHOOK_RECONCILE_FUNCTIONS: z
     .string()
     .refine((text) => isSelector(text), 'must be all, none, or a label selector as kubectl takes it')
     .default('all'),
   /**
-   * Origins at which a ReconcileFunction's `endpoint.url` may be, separated by spaces or commas: `https://functions.example.com`,
-   * `https://*.example.com`. Default: none, so that they are Services of their own namespace.
+   * Origins at which a ReconcileFunction's `endpoint.url` may be, separated by spaces or commas:
+   * `https://functions.example.com`, `https://*.example.com`. Default: none, so that they are Services of their own
+   * namespace.
    */
   LEVELHOOK_ALLOWED_ENDPOINTS: words
     .pipe(z.array(z.string().regex(/^https?:\/\/[^/]+$/, 'must hold origins, as https://functions.example.com')))
@@ -71,9 +72,9 @@ const schema = z.object({
   /** Where the gateway's own server listens. The dashboard is served on loopback only. */
   LEVELHOOK_HOST: z.string().default('127.0.0.1'),
   /**
-   * Further host names that the gateway answers to, separated by spaces or commas. IP addresses and names of the cluster (`levelhook`,
-   * `levelhook.tools.svc`) need not be listed; a gateway on loopback answers to names of loopback alone without it. The host of
-   * LEVELHOOK_CACHE_URL is added. Default: none.
+   * Further host names that the gateway answers to, separated by spaces or commas. IP addresses and names of the
+   * cluster (`levelhook`, `levelhook.tools.svc`) need not be listed; a gateway on loopback answers to names of loopback
+   * alone without it. The host of LEVELHOOK_CACHE_URL is added. Default: none.
    */
   LEVELHOOK_ALLOWED_HOSTS: words
     .pipe(z.array(z.string().regex(/^[A-Za-z0-9.-]+$/, 'must hold host names, without ports')))
@@ -89,8 +90,8 @@ const schema = z.object({
   /** A file that says what of each kind is cached (YAML or JSON, see cache/cache-file.ts). Default: everything. */
   LEVELHOOK_CACHE_FILE: z.string().optional(),
   /**
-   * What Secrets are encrypted with in Redis, `ID:BASE64` of 32 random bytes each, separated by spaces or commas: the first
-   * one writes, all read. Default: none, and controllers that ask for Secrets are refused.
+   * What Secrets are encrypted with in Redis, `ID:BASE64` of 32 random bytes each, separated by spaces or commas: the
+   * first one writes, all read. Default: none, and controllers that ask for Secrets are refused.
    */
   LEVELHOOK_CACHE_KEYS: words.default([]),
   /** A file that holds the same. */
@@ -103,8 +104,9 @@ const schema = z.object({
     )
     .default(COMPRESS_ABOVE),
   /**
-   * Where functions reach the cache API and send callbacks, as `https://gateway.example.com/cache`. Default: the gateway's own address, when
-   * that is loopback. It is told, with a token, to functions that are called by https or on loopback.
+   * Where functions reach the cache API and send callbacks, as `https://gateway.example.com/cache`. Default: the
+   * gateway's own address, when that is loopback. It is told, with a token, to functions that are called by https or on
+   * loopback.
    */
   LEVELHOOK_CACHE_URL: z
     .url({ protocol: /^https?$/, error: 'must be an http:// or https:// URL' })
@@ -123,10 +125,10 @@ const schema = z.object({
    */
   LEVELHOOK_REDIS_USERS: flag.default(false),
   /**
-   * Requests a second to the apiserver, and how many at once after a pause: of the gateway with all its controllers, and of what it asks on
-   * behalf of each (what is listed and watched for several of them is the gateway's own). Each controller's are those of
-   * controller-runtime's client for a whole operator; all together, those of ten operators. An apiserver serves 400 reads and
-   * 200 writes at a time by default, to everybody.
+   * Requests a second to the apiserver, and how many at once after a pause: of the gateway with all its controllers,
+   * and of what it asks on behalf of each (what is listed and watched for several of them is the gateway's own). Each
+   * controller's are those of controller-runtime's client for a whole operator; all together, those of ten operators.
+   * An apiserver serves 400 reads and 200 writes at a time by default, to everybody.
    */
   LEVELHOOK_KUBE_API_QPS: z.coerce.number('must be a number').positive().default(200),
   LEVELHOOK_KUBE_API_BURST: z.coerce.number('must be a number').int().min(1).default(400),

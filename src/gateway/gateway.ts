@@ -97,7 +97,8 @@ export class Gateway {
         tokens: config.apiTokens,
         controller: (name) => this.#parts?.controllers.get(name),
         healthy: () => this.#parts?.recovery.healthy ?? false,
-        // Not the gateway's: that is set once the time of the gateways before is known, which this limit must not notice.
+        // Not the gateway's: that is set once the time of the gateways before is known, which this limit must not
+        // notice.
         clock: systemClock,
         logger,
       }),
@@ -408,8 +409,8 @@ export class Gateway {
 }
 
 /**
- * Views that only ReconcileFunctions need do not make the gateway not ready: anybody may declare one for a kind whose list never comes
- * to an end. Their condition Synced tells.
+ * Views that only ReconcileFunctions need do not make the gateway not ready: anybody may declare one for a kind whose
+ * list never comes to an end. Their condition Synced tells.
  */
 function isNeededForReady(user: string): boolean {
   return !isDeclared(user);

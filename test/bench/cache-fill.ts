@@ -17,9 +17,9 @@ import { dataOf } from './config-maps.ts';
 import { INSPECTABLE, liveHeap } from './live-heap.ts';
 
 /**
- * Fills the cache with many objects of 4 KB, from the real apiserver and from a scripted stream, beside a plain loop that
- * only reads and parses them. `node --conditions=levelhook-source test/bench/cache-fill.ts [--objects N] [--runs N]
- * [--source real|scripted] [--changes N] [--profile DIRECTORY]`
+ * Fills the cache with many objects of 4 KB, from the real apiserver and from a scripted stream, beside a plain loop
+ * that only reads and parses them. `node --conditions=levelhook-source test/bench/cache-fill.ts [--objects N] [--runs
+ * N] [--source real|scripted] [--changes N] [--profile DIRECTORY]`
  */
 const { values } = parseArgs({
   options: {

@@ -8,9 +8,10 @@ import { levelhookLine } from './dispatch/levelhook-line.ts';
 import type { Line, LineOptions } from './dispatch/line.ts';
 
 /**
- * From a key in the queue to the function's answer, one key in each trigger and in batches, with one gateway, one function
- * and Redis on this machine, beside a bare loop over the same queue library, client, function and signature; in turns, so that both
- * meet the same machine. `npm run bench:dispatch`; `BENCH_KEYS`, `BENCH_ROUNDS` and `BENCH_SECONDS` make it shorter.
+ * From a key in the queue to the function's answer, one key in each trigger and in batches, with one gateway, one
+ * function and Redis on this machine, beside a bare loop over the same queue library, client, function and signature;
+ * in turns, so that both meet the same machine. `npm run bench:dispatch`; `BENCH_KEYS`, `BENCH_ROUNDS` and
+ * `BENCH_SECONDS` make it shorter.
  */
 const KEYS = Number(process.env['BENCH_KEYS'] ?? 20_000);
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 5);
@@ -92,7 +93,9 @@ async function throughput(
   return { keysPerSecond: KEYS / seconds, keysPerTrigger: KEYS / (line.triggers?.() ?? KEYS) };
 }
 
-/** Milliseconds from the add of each key to its answer, while they are added at a steady rate whatever the answers take. */
+/**
+ * Milliseconds from the add of each key to its answer, while they are added at a steady rate whatever the answers take.
+ */
 async function latency(make: MakeLine, shared: Omit<LineOptions, 'onDone'>, perSecond: number) {
   const addedAt = new Map<string, number>();
   const sorted: number[] = [];

@@ -4,8 +4,8 @@ import type { TestProcess } from '../harness/process.ts';
 export const INSPECTABLE = '--inspect=127.0.0.1:0';
 
 /**
- * The bytes on a process's JavaScript heap that are in use, after a collection: what it holds, whatever V8 keeps beside it.
- * Through the inspector, so that the process needs no code for it.
+ * The bytes on a process's JavaScript heap that are in use, after a collection: what it holds, whatever V8 keeps beside
+ * it. Through the inspector, so that the process needs no code for it.
  */
 export async function liveHeap(process: TestProcess): Promise<number> {
   const line = await process.line(({ text }) => /Debugger listening on ws:/.test(String(text)));

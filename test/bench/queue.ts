@@ -5,9 +5,9 @@ import { bytesPerWaitingKey, latencyAt, type Percentiles, runRate, addRate } fro
 import { median } from './queue/median.ts';
 
 /**
- * The work queue beside bare BullMQ with the same job options, in one sitting: `npm run bench:queue`. Arguments: keys of a
- * throughput round (default 20,000), rounds (5), seconds of a latency round (10). Ratios travel between machines, figures do
- * not.
+ * The work queue beside bare BullMQ with the same job options, in one sitting: `npm run bench:queue`. Arguments: keys
+ * of a throughput round (default 20,000), rounds (5), seconds of a latency round (10). Ratios travel between machines,
+ * figures do not.
  */
 const [keys = 20_000, rounds = 5, seconds = 10] = process.argv.slice(2).map(Number);
 const redis = await startRedis({ ignoreEnvironment: true, onProgress: (line) => process.stderr.write(`${line}\n`) });

@@ -4,12 +4,15 @@ import type { AddressInfo } from 'node:net';
 import { configMapOf } from './config-maps.ts';
 
 /**
- * An apiserver that does one thing as fast as it can: it streams `count` ConfigMaps as the initial events of a watch, and
- * on `POST /events?count=…` that many changes. A program of its own, so that it shares no thread with what is measured.
+ * An apiserver that does one thing as fast as it can: it streams `count` ConfigMaps as the initial events of a watch,
+ * and on `POST /events?count=…` that many changes. A program of its own, so that it shares no thread with what is
+ * measured.
  */
 const count = Number(process.argv[2] ?? 100_000);
 const first = count + 1000;
-/** The version of the last change: change number `n` has the version `first + n`, and is of object `n`, round and round. */
+/**
+ * The version of the last change: change number `n` has the version `first + n`, and is of object `n`, round and round.
+ */
 let version = first;
 let wakeAll = (): void => {};
 let changed = new Promise<void>((resolve) => (wakeAll = resolve));

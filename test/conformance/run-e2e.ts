@@ -62,7 +62,8 @@ interface Suite {
 }
 
 /**
- * Runs tests of Kubernetes' own e2e suite, each once, against any cluster. The programs are built when they are not on this machine.
+ * Runs tests of Kubernetes' own e2e suite, each once, against any cluster. The programs are built when they are not on
+ * this machine.
  */
 export async function runE2e({ kubeconfig, tests, processes, timeoutSeconds }: E2eOptions): Promise<E2eReport> {
   const onProgress = (line: string): boolean => process.stderr.write(`${line}\n`);

@@ -20,7 +20,10 @@ const deep = ['object-5000', 'list-5000', 'object-9000', 'list-9000'];
 const namespace = 'deep';
 const INDEX = 'field:spec.a.a' as const;
 
-/** `{"a":{"a":...` around a value, or lists in lists: as text, since it is too deep to be written by a function that calls itself. */
+/**
+ * `{"a":{"a":...` around a value, or lists in lists: as text, since it is too deep to be written by a function that
+ * calls itself.
+ */
 function nested(form: 'object' | 'list', levels: number): string {
   const [open, close] = form === 'object' ? ['{"a":', '}'] : ['[', ']'];
   return `${open.repeat(levels)}"x"${close.repeat(levels)}`;

@@ -108,8 +108,8 @@ describe('a gateway killed with SIGKILL at random moments of a scale-up', () => 
         expect(await observe(name)).toEqual({ active: PODS, replicas: PODS });
         await sleep(100);
       }
-      // The last kill may have come after the last write: its run is settled at its deadline, 15 s after its start, once
-      // BullMQ has handed its job out again.
+      // The last kill may have come after the last write: its run is settled at its deadline, 15 s after its start,
+      // once BullMQ has handed its job out again.
       await eventually(async () => expect(await runsOnRecord(setting, cluster, 'replicaset')).toEqual([]), 40_000);
     },
   );

@@ -92,7 +92,9 @@ describe('etcd is restored to an older state', () => {
     await plane.start('kube-apiserver');
   }
 
-  /** What the backup does not know: a change, a deletion, an object made again, a new one, and one changed many times. */
+  /**
+   * What the backup does not know: a change, a deletion, an object made again, a new one, and one changed many times.
+   */
   async function makeHistory(): Promise<void> {
     await objects.change('changed', 'b');
     await objects.delete('deleted');

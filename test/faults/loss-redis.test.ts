@@ -129,7 +129,8 @@ describe('data in Redis is lost', () => {
     const copy = join(directory, 'copy.rdb');
     await connection.save();
     await copyFile(join(directory, 'redis', 'dump.rdb'), copy);
-    // What the snapshot does not know: changed, deleted, created, made again under the same name, changed index entries.
+    // What the snapshot does not know: changed, deleted, created, made again under the same name, changed index
+    // entries.
     await objects.change('first-0', 'b');
     await objects.delete('first-1');
     await objects.create('second', 'b');

@@ -72,7 +72,8 @@ describe('what a run has written', () => {
   });
 
   it('is not, without the barrier', { timeout: 200_000 }, async () => {
-    // What was made is missing while a run and a requeue take less than the lag; what was deleted is there while two take more.
+    // What was made is missing while a run and a requeue take less than the lag; what was deleted is there while two
+    // take more.
     const sights: Sight[] = [];
     for (const lagMs of [100, 500, 30]) {
       sights.push(...(await look('forget-writes', 10, lagMs)));

@@ -17,8 +17,8 @@ import { Started } from '../harness/started.ts';
 
 /**
  * With its append-only file, a Redis that is killed loses nothing, and one whose machine stops loses up to a second: an
- * object deleted in it is found missing when the server is read again. In memory alone all is lost, and of an object that
- * was deleted just before nobody knows that it ever was.
+ * object deleted in it is found missing when the server is read again. In memory alone all is lost, and of an object
+ * that was deleted just before nobody knows that it ever was.
  */
 describe.each([
   { kept: 'with its append-only file, and then without the last second of it', appendOnly: true },

@@ -10,8 +10,9 @@ interface WatchLine<T> {
 }
 
 /**
- * What the apiserver tells of a namespace's objects: each change, in order, past our cache. The apiserver closes a watch that it finds
- * slow, under load all of a resource at once; it is then opened again where it ended, so that none is missed.
+ * What the apiserver tells of a namespace's objects: each change, in order, past our cache. The apiserver closes a
+ * watch that it finds slow, under load all of a resource at once; it is then opened again where it ended, so that none
+ * is missed.
  */
 export class ChangeWatch {
   readonly #stop = new AbortController();

@@ -1,9 +1,9 @@
 import { CuttingProxy } from './cutting-proxy.ts';
 
 /**
- * A cutting proxy as a program of its own: in a busy process it would be read slowly, and the apiserver end the watches by
- * itself. `cutting-proxy-program.ts https://127.0.0.1:PORT <ms between cuts>`; SIGUSR2 ends the cuts, and it tells how many
- * there were.
+ * A cutting proxy as a program of its own: in a busy process it would be read slowly, and the apiserver end the watches
+ * by itself. `cutting-proxy-program.ts https://127.0.0.1:PORT <ms between cuts>`; SIGUSR2 ends the cuts, and it tells
+ * how many there were.
  */
 const [, , server = '', everyMs = '3000'] = process.argv;
 const tell = (what: object): boolean => process.stdout.write(`${JSON.stringify(what)}\n`);

@@ -3,8 +3,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { parse, stringify } from 'yaml';
 
 /**
- * A TCP proxy on loopback before an apiserver that breaks all its connections every few seconds, as a load balancer or a
- * network on a bad day does. TLS goes through it: the apiserver's certificate is for 127.0.0.1, whatever the port.
+ * A TCP proxy on loopback before an apiserver that breaks all its connections every few seconds, as a load balancer or
+ * a network on a bad day does. TLS goes through it: the apiserver's certificate is for 127.0.0.1, whatever the port.
  */
 export class CuttingProxy {
   readonly #target: { host: string; port: number };

@@ -59,8 +59,8 @@ class Kind {
 }
 
 /**
- * An apiserver that keeps objects of a few kinds in memory, under one version that only grows, and does on demand what a
- * real one does rarely: cuts a watch in the middle of a line, forgets its watch cache, answers from an old snapshot,
+ * An apiserver that keeps objects of a few kinds in memory, under one version that only grows, and does on demand what
+ * a real one does rarely: cuts a watch in the middle of a line, forgets its watch cache, answers from an old snapshot,
  * sends a batch twice, comes back with the data of last week.
  */
 export class ModelApiserver {

@@ -2,7 +2,10 @@ import type { ControllerOptions, Reason } from '../../src/function/index.ts';
 import type { Setting } from './levelhook.ts';
 import { type Line, TestProcess } from './process.ts';
 
-/** What an observer's controller declares. By default a run may take one second, so that nobody waits long for a lost one. */
+/**
+ * What an observer's controller declares. By default a run may take one second, so that nobody waits long for a lost
+ * one.
+ */
 export type ObserverSpec = ControllerOptions;
 
 /** One run of an observer. */

@@ -12,8 +12,9 @@ import { ROUNDS, SEER, type Sight } from './seer.ts';
 const pods = resource<KubernetesObject & { spec: object }>('v1', 'Pod');
 
 /**
- * The program of `startSeer`: each run of a ConfigMap with rounds to go makes one pod and deletes the one of the run before,
- * and looks first whether the cache shows what the run before did: the pod that it made, and none that it deleted.
+ * The program of `startSeer`: each run of a ConfigMap with rounds to go makes one pod and deletes the one of the run
+ * before, and looks first whether the cache shows what the run before did: the pod that it made, and none that it
+ * deleted.
  */
 await serveFunction((environment) => {
   const before = new Map<string, { round: number; made: string; deleted: string | undefined }>();

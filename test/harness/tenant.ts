@@ -25,7 +25,9 @@ export interface Rule {
   readonly verbs?: readonly string[];
 }
 
-/** Creates the definition of ReconcileFunction as its file has it, or leaves it as it is, and waits until it is served. */
+/**
+ * Creates the definition of ReconcileFunction as its file has it, or leaves it as it is, and waits until it is served.
+ */
 export async function installReconcileFunctions(cluster: Cluster): Promise<void> {
   const definition = parse(await readFile(new URL(`../../${CRD_FILE}`, import.meta.url), 'utf8')) as KubernetesObject;
   const { name } = definition.metadata;

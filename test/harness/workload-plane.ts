@@ -25,9 +25,10 @@ interface Served {
 }
 
 /**
- * A control plane with simulated nodes in which functions of ours stand in for controllers of kube-controller-manager, with an
- * audit log of what ServiceAccounts did: those of the functions and of the gateway, which have the rights of their `rbac.yaml` and
- * no other, and those of kube-controller-manager's controllers. The functions and the gateway do not run until `startLine`.
+ * A control plane with simulated nodes in which functions of ours stand in for controllers of kube-controller-manager,
+ * with an audit log of what ServiceAccounts did: those of the functions and of the gateway, which have the rights of
+ * their `rbac.yaml` and no other, and those of kube-controller-manager's controllers. The functions and the gateway do
+ * not run until `startLine`.
  */
 export class WorkloadPlane {
   readonly functions = new Map<string, Served>();

@@ -8,8 +8,8 @@ export class UnreadableObjectError extends TypeError {
 }
 
 /**
- * The cache holds a mark in the place of this object, since the gateway cannot handle it: nested too deep, or too large.
- * The message tells the key and the reason; `metadataOnly` is what the gateway knows of the object.
+ * The cache holds a mark in the place of this object, since the gateway cannot handle it: nested too deep, or too
+ * large. The message tells the key and the reason; `metadataOnly` is what the gateway knows of the object.
  */
 export class ObjectKeptOutError extends Error {
   override readonly name = 'ObjectKeptOutError';

@@ -17,11 +17,11 @@ export interface CacheKey {
 }
 
 /**
- * The keys of encrypted views, AES-256-GCM. The first one writes, all of them read: a new key is put before the old one,
- * and the old one is taken away once a gateway has started with both, or at once, at the price of a new list.
+ * The keys of encrypted views, AES-256-GCM. The first one writes, all of them read: a new key is put before the old
+ * one, and the old one is taken away once a gateway has started with both, or at once, at the price of a new list.
  *
- * An encrypted object: `e`, the length of the key's id (one byte), the id, 12 random bytes (nonce), 16 bytes (tag), ciphertext.
- * Authenticated with it are all before the nonce, and what the caller binds it to.
+ * An encrypted object: `e`, the length of the key's id (one byte), the id, 12 random bytes (nonce), 16 bytes (tag),
+ * ciphertext. Authenticated with it are all before the nonce, and what the caller binds it to.
  */
 export class KeyRing {
   readonly #keys: ReadonlyMap<string, Uint8Array>;

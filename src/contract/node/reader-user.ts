@@ -3,8 +3,8 @@ import type { SigningKey } from '../signature.ts';
 
 /**
  * The Redis user as which a function reads the cache: one for each controller. The gateway makes it, a trigger names it
- * (`cache.redisUser`), and both sides derive its passwords from the signing secrets that they share, so that none is ever sent or
- * configured.
+ * (`cache.redisUser`), and both sides derive its passwords from the signing secrets that they share, so that none is
+ * ever sent or configured.
  */
 
 /** What all users of this gateway's functions begin with. Neither part holds a colon. */
@@ -13,8 +13,9 @@ export function readerUserPrefix({ keyPrefix, clusterId }: { keyPrefix: string; 
 }
 
 /**
- * The password of a user that goes with one signing secret: HMAC-SHA256 of a text that no signature is made over (those begin with
- * the message's id), in base64url. As many passwords as secrets are good at a time, so that a secret can be rotated.
+ * The password of a user that goes with one signing secret: HMAC-SHA256 of a text that no signature is made over (those
+ * begin with the message's id), in base64url. As many passwords as secrets are good at a time, so that a secret can be
+ * rotated.
  */
 export async function readerPassword(key: SigningKey, user: string): Promise<string> {
   const content = new TextEncoder().encode(`levelhook:redis-user:v1\n${user}`);
@@ -22,8 +23,8 @@ export async function readerPassword(key: SigningKey, user: string): Promise<str
 }
 
 /**
- * The commands that `ViewReader` gives for a function, and `SELECT`, which comes with a URL that names a database. Authentication
- * needs no right.
+ * The commands that `ViewReader` gives for a function, and `SELECT`, which comes with a URL that names a database.
+ * Authentication needs no right.
  */
 export const READER_COMMANDS = ['hget', 'hmget', 'smembers', 'sinter', 'zrangebylex', 'zlexcount', 'select'] as const;
 

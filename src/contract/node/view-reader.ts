@@ -46,21 +46,22 @@ export interface SelectOptions {
   /** Size of the first batch, when fewer than a whole one are wanted. */
   readonly first?: number;
   /**
-   * Nobody is going to decode what is found. Then, where it can tell, the object's entry is asked whether it still belongs to the
-   * selection, so that it need not be parsed for that. Default false.
+   * Nobody is going to decode what is found. Then, where it can tell, the object's entry is asked whether it still
+   * belongs to the selection, so that it need not be parsed for that. Default false.
    */
   readonly verbatim?: boolean;
   /**
-   * Told of each selected object that is kept out of the cache: it is not among what is found. Of such an object only the metadata
-   * is known, so it counts as selected whatever a selection asks of the rest. Default: such objects are not looked for.
+   * Told of each selected object that is kept out of the cache: it is not among what is found. Of such an object only
+   * the metadata is known, so it counts as selected whatever a selection asks of the rest. Default: such objects are
+   * not looked for.
    */
   readonly onKeptOut?: ((error: ObjectKeptOutError) => void) | undefined;
 }
 
 /**
- * Reads one view in Redis, for the gateway and for functions close to Redis. Every object is at least as new as the version
- * read before it. What is found is no snapshot: objects may be of different moments. One that no longer belongs to the
- * selection when it is read is left out, and each that belonged to it throughout is found exactly once.
+ * Reads one view in Redis, for the gateway and for functions close to Redis. Every object is at least as new as the
+ * version read before it. What is found is no snapshot: objects may be of different moments. One that no longer belongs
+ * to the selection when it is read is left out, and each that belonged to it throughout is found exactly once.
  */
 export class ViewReader {
   readonly #redis: ViewCommands;
@@ -78,8 +79,8 @@ export class ViewReader {
   }
 
   /**
-   * What the view says of itself, undefined until it is complete for the first time and while it is a mixture of two pasts;
-   * and in the same trip the keys that belong to a selection, when there is an index for it.
+   * What the view says of itself, undefined until it is complete for the first time and while it is a mixture of two
+   * pasts; and in the same trip the keys that belong to a selection, when there is an index for it.
    */
   async state(selection: Selection = {}): Promise<ReadableState | undefined> {
     const [fields, keys] = await Promise.all([
@@ -100,7 +101,9 @@ export class ViewReader {
     };
   }
 
-  /** @throws UnreadableObjectError, as does `select`; ObjectKeptOutError for an object that is kept out of the cache. */
+  /**
+   * @throws UnreadableObjectError, as does `select`; ObjectKeptOutError for an object that is kept out of the cache.
+   */
   async get(key: string): Promise<Found | undefined> {
     const stored = await this.#redis.hgetBuffer(this.#keys.objects, key);
     return stored === null ? undefined : found(key, this.#codec.decode(key, stored));
@@ -156,9 +159,9 @@ export class ViewReader {
   }
 
   /**
-   * Objects in one trip, and of which ones it is certain that they are selected without a look at them. An entry tells the indexes of the
-   * very state of the object that is read with it in one transaction, since both change in one. An index that it does not name may
-   * just have been withdrawn: then the object decides.
+   * Objects in one trip, and of which ones it is certain that they are selected without a look at them. An entry tells
+   * the indexes of the very state of the object that is read with it in one transaction, since both change in one. An
+   * index that it does not name may just have been withdrawn: then the object decides.
    */
   async #read(
     keys: readonly string[],

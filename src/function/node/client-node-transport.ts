@@ -63,9 +63,9 @@ export function sharedConnections(config: KubeConfig): KubeConfig {
 }
 
 /**
- * Connections to one apiserver: 32 make 250 objects at once as fast as one HTTP/2 connection does, cold (0.3 s) and warm, and
- * one for each request takes 0.9 s cold. More requests wait their turn. A watch would hold one for as long as it lasts, but a
- * function has no business with watches.
+ * Connections to one apiserver: 32 make 250 objects at once as fast as one HTTP/2 connection does, cold (0.3 s) and
+ * warm, and one for each request takes 0.9 s cold. More requests wait their turn. A watch would hold one for as long as
+ * it lasts, but a function has no business with watches.
  */
 const HTTP1 = { allowH2: false, connections: 32 };
 
@@ -75,9 +75,10 @@ interface WithDispatcher {
 }
 
 /**
- * The dispatcher that client-node would make, but for HTTP/1.1. In HTTP/2, undici's default, a request that is given up in
- * a bad moment leaves a stream behind whose error nobody hears when the connection has been idle for four seconds, and Node ends the
- * process (undici 8.12, "socket idle timeout"; found by killing gateways while the function wrote, 1 of 5).
+ * The dispatcher that client-node would make, but for HTTP/1.1. In HTTP/2, undici's default, a request that is given up
+ * in a bad moment leaves a stream behind whose error nobody hears when the connection has been idle for four seconds,
+ * and Node ends the process (undici 8.12, "socket idle timeout"; found by killing gateways while the function wrote, 1
+ * of 5).
  * @returns nothing for a SOCKS proxy: client-node's own connections to it speak HTTP/1.1 anyway.
  */
 function http1(options: DispatcherOptions): Dispatcher | undefined {

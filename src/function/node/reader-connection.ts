@@ -15,8 +15,9 @@ export interface ReaderConnectionOptions {
 }
 
 /**
- * A function's connection to Redis, for the life of the process, opened at the first read. As whom: credentials in the URL are used
- * as they are; without any, and with signing secrets, it is the read-only user that the trigger names; otherwise Redis' default user.
+ * A function's connection to Redis, for the life of the process, opened at the first read. As whom: credentials in the
+ * URL are used as they are; without any, and with signing secrets, it is the read-only user that the trigger names;
+ * otherwise Redis' default user.
  */
 export class ReaderConnection {
   readonly #url: () => string;
@@ -29,7 +30,8 @@ export class ReaderConnection {
   }
 
   /**
-   * Ready to be read from as `redisUser`. Waits for a user that Redis has lost, five seconds at most: the gateway makes it again.
+   * Ready to be read from as `redisUser`. Waits for a user that Redis has lost, five seconds at most: the gateway makes
+   * it again.
    * @throws Error saying as whom Redis was not reached, and why.
    */
   async as(redisUser: string | undefined, signal: AbortSignal): Promise<Redis> {
@@ -83,8 +85,8 @@ interface ConnectedRedis {
 }
 
 /**
- * Tries the passwords in turn, one at each attempt to connect: while a secret is rotated, gateway and function need not know of it at
- * the same time. ioredis takes the password from its options whenever it connects.
+ * Tries the passwords in turn, one at each attempt to connect: while a secret is rotated, gateway and function need not
+ * know of it at the same time. ioredis takes the password from its options whenever it connects.
  */
 function connectAs(
   url: string,
@@ -98,7 +100,8 @@ function connectAs(
     ...common,
     username: user,
     password: passwords[at] ?? '',
-    // Both need rights that are of no use to a reader. While Redis loads its data it answers with an error, and the key is retried.
+    // Both need rights that are of no use to a reader. While Redis loads its data it answers with an error, and the key
+    // is retried.
     enableReadyCheck: false,
     disableClientInfo: true,
     retryStrategy: (attempt) => Math.min(RECONNECT_MS.first * attempt, RECONNECT_MS.longest),

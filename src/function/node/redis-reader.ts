@@ -33,7 +33,10 @@ export interface RedisReaderOptions {
 }
 
 export interface RedisCacheOptions {
-  /** The function's signing secrets, as `createFunctionApp` has them. Default: none, and Redis is read as whom the URL says. */
+  /**
+   * The function's signing secrets, as `createFunctionApp` has them. Default: none, and Redis is read as whom the URL
+   * says.
+   */
   readonly secrets?: readonly string[];
 }
 
@@ -43,8 +46,9 @@ export interface RedisCacheOptions {
  * seconds, and the key is retried. Kinds that are encrypted in Redis (Secrets) are read through the cache API, with the
  * token of the trigger.
  *
- * With `secrets` the URL needs no password: where the gateway makes Redis users for functions (`LEVELHOOK_REDIS_USERS`), it
- * reads as the controller's own, which may read the controller's views and nothing else. Credentials in the URL win.
+ * With `secrets` the URL needs no password: where the gateway makes Redis users for functions
+ * (`LEVELHOOK_REDIS_USERS`), it reads as the controller's own, which may read the controller's views and nothing else.
+ * Credentials in the URL win.
  *
  * @param url `redis://host:port`, or a function that gives it at the first read.
  */
@@ -64,8 +68,8 @@ export function redisCache(url: string | (() => string), options: RedisCacheOpti
 }
 
 /**
- * The `CacheReader` over one trigger's views. Two trips for a list by index, one for an object. It has no keys: of kinds
- * that are encrypted it reads nothing, and throws a TypeError.
+ * The `CacheReader` over one trigger's views. Two trips for a list by index, one for an object. It has no keys: of
+ * kinds that are encrypted it reads nothing, and throws a TypeError.
  */
 export class RedisReader implements CacheReader {
   readonly #redis: Redis;

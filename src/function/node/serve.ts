@@ -45,15 +45,15 @@ export async function serveFunction(
 
 /**
  * How long an idle connection stays open; its clients are told. Longer than a client keeps it (the gateway 30 s, an AWS
- * load balancer 60 s), so that it is the client who closes it. Whoever serves and closes first may do so while a request is on its
- * way: the client gets ECONNRESET and cannot know whether the request was executed. Node's own default of 5 s meets such
- * a request as soon as one of the two processes stands still for two seconds.
+ * load balancer 60 s), so that it is the client who closes it. Whoever serves and closes first may do so while a
+ * request is on its way: the client gets ECONNRESET and cannot know whether the request was executed. Node's own
+ * default of 5 s meets such a request as soon as one of the two processes stands still for two seconds.
  */
 const KEEP_ALIVE_MS = 75_000;
 
 /**
- * A request comes whole within ten seconds, or its connection is closed: node waits five minutes. How long the run takes is not
- * meant.
+ * A request comes whole within ten seconds, or its connection is closed: node waits five minutes. How long the run
+ * takes is not meant.
  */
 const RECEIVE = { requestTimeout: 10_000, headersTimeout: 10_000, connectionsCheckingInterval: 2000 };
 

@@ -45,8 +45,8 @@ export class ApiClient {
   }
 
   /**
-   * The same, on behalf of one controller: its requests count against its own limit too, and under its name. What several
-   * controllers share, an informer's lists and watches, is the gateway's own.
+   * The same, on behalf of one controller: its requests count against its own limit too, and under its name. What
+   * several controllers share, an informer's lists and watches, is the gateway's own.
    */
   for(controller: string): ApiClient {
     return new ApiClient(this.#credentials, this.#metrics, this.#flowControl, controller);

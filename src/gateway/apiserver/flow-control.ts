@@ -15,9 +15,10 @@ export interface FlowControlOptions {
 }
 
 /**
- * Client-side flow control towards one apiserver, as client-go's rate limiter, but for many controllers that share a process: each request
- * waits for a token of its flow and one of all. Where the total is what is short, the flows that wait take turns, one request each:
- * a controller that asks for much delays itself. Requests of one flow go in the order in which they came.
+ * Client-side flow control towards one apiserver, as client-go's rate limiter, but for many controllers that share a
+ * process: each request waits for a token of its flow and one of all. Where the total is what is short, the flows that
+ * wait take turns, one request each: a controller that asks for much delays itself. Requests of one flow go in the
+ * order in which they came.
  */
 export class FlowControl {
   readonly #options: FlowControlOptions;

@@ -91,8 +91,8 @@ export class Applier {
   }
 
   /**
-   * The view may have lost data: its version promises nothing, and does not move, until that list is complete. Otherwise
-   * the next event would move it past what is missing.
+   * The view may have lost data: its version promises nothing, and does not move, until that list is complete.
+   * Otherwise the next event would move it past what is missing.
    */
   freezeUntil(list: number): void {
     this.#frozenUntil = list;
@@ -131,8 +131,9 @@ export class Applier {
   }
 
   /**
-   * Goes on with a chunk that failed again and again for what its events hold, one event at a time: an object that cannot be written is
-   * kept out of the view, and an event that cannot be applied at all is counted and left out, so that the others arrive.
+   * Goes on with a chunk that failed again and again for what its events hold, one event at a time: an object that
+   * cannot be written is kept out of the view, and an event that cannot be applied at all is counted and left out, so
+   * that the others arrive.
    */
   async applyEach(events: readonly WatchEvent[]): Promise<'applied' | 'contradiction'> {
     const chunk = this.#chunk?.events === events ? this.#chunk : { events, done: 0, contradicted: false };
@@ -286,7 +287,10 @@ export class Applier {
     await write();
   }
 
-  /** The event, or the same with nothing but metadata when its object cannot be handled: the rest of the view must not suffer. */
+  /**
+   * The event, or the same with nothing but metadata when its object cannot be handled: the rest of the view must not
+   * suffer.
+   */
   #handleable(event: ObjectEvent): ObjectEvent {
     const reason = event.keptOut ?? unhandledReason(event);
     if (reason === undefined) return event;

@@ -20,7 +20,8 @@ export async function backfill(view: View, specs: readonly IndexSpec[], signal: 
     const moves: { key: string; from: ObjectEntry; to: ObjectEntry }[] = [];
     keys.forEach((key, at) => {
       const [from, object] = [entries[at], objects[at]];
-      // Read one after the other: an object of another version than its entry has just been written, with the new specs.
+      // Read one after the other: an object of another version than its entry has just been written, with the new
+      // specs.
       if (!from || !object || object.metadata.resourceVersion !== from.resourceVersion) return;
       const kept = from.indexEntries.filter((entry) => entry === KEPT_OUT_INDEX);
       const to = { ...from, indexEntries: [...indexEntriesOf(object, specs), ...kept] };

@@ -6,8 +6,8 @@ const KEYS = 'LEVELHOOK_CACHE_KEYS';
 const FILE = 'LEVELHOOK_CACHE_KEYS_FILE';
 
 /**
- * The keys of encrypted views: `ID:BASE64` each, of 32 bytes; in a file separated by blanks or lines. Undefined when there
- * are none.
+ * The keys of encrypted views: `ID:BASE64` each, of 32 bytes; in a file separated by blanks or lines. Undefined when
+ * there are none.
  * @throws UserError naming the variable or the file, and the place of the wrong key. Never shows a key.
  */
 export function readCacheKeys(texts: readonly string[], file: string | undefined): KeyRing | undefined {

@@ -14,13 +14,16 @@ export interface Hearing {
   readonly failed: readonly string[];
 }
 
-/** One change wakes no more keys of a controller than this: a controller that it would wake more of misses it, and gets all its keys instead. */
+/**
+ * One change wakes no more keys of a controller than this: a controller that it would wake more of misses it, and gets
+ * all its keys instead.
+ */
 const MOST_WAKEUPS = 10_000;
 
 /**
- * Everything that hears of a view's changes, by the controller on whose behalf. What one controller's handlers do wrong costs that
- * controller alone: it misses the change, the view counts that with the very script that applies the change, and the controller gets all
- * its keys later (`Controller.ensureKeys`).
+ * Everything that hears of a view's changes, by the controller on whose behalf. What one controller's handlers do wrong
+ * costs that controller alone: it misses the change, the view counts that with the very script that applies the change,
+ * and the controller gets all its keys later (`Controller.ensureKeys`).
  */
 export class ChangeHandlers {
   readonly #byUser = new Map<string, readonly ChangeHandler[]>();
@@ -41,7 +44,10 @@ export class ChangeHandlers {
     this.#byUser.delete(user);
   }
 
-  /** Begins a piece of changes that is applied as one. @returns who hears of it, and who has missed some of it, asked at its end. */
+  /**
+   * Begins a piece of changes that is applied as one.
+   * @returns who hears of it, and who has missed some of it, asked at its end.
+   */
   begin(): () => Hearing {
     this.#hearing = [...this.#byUser];
     this.#failed = new Set();

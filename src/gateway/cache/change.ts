@@ -50,8 +50,8 @@ export interface LookupWakeup {
 export type Wakeup = KeyWakeup | LookupWakeup;
 
 /**
- * Hears of each change before it is applied, on behalf of one controller. Must not wait. Where it throws, its controller alone
- * misses the change, and gets all its keys later (see `ChangeHandlers`).
+ * Hears of each change before it is applied, on behalf of one controller. Must not wait. Where it throws, its
+ * controller alone misses the change, and gets all its keys later (see `ChangeHandlers`).
  */
 export interface ChangeHandler {
   /** Whether `handle` has to see the object as it was: reading it costs a trip and decoding it. */
@@ -61,8 +61,8 @@ export interface ChangeHandler {
 }
 
 /**
- * A handler cannot tell which keys a change wakes, for a reason that its author can be told: the message holds nothing of an object's
- * contents.
+ * A handler cannot tell which keys a change wakes, for a reason that its author can be told: the message holds nothing
+ * of an object's contents.
  */
 export class HandlerError extends Error {
   override readonly name: string = 'HandlerError';
@@ -71,7 +71,9 @@ export class HandlerError extends Error {
 /** At most this many reasons travel with a key; the oldest stay, since they tell what set things off. */
 export const MAX_REASONS = 8;
 
-/** One wakeup for each controller and key (or lookup), reasons joined: a chunk of a busy watch names the same key often. */
+/**
+ * One wakeup for each controller and key (or lookup), reasons joined: a chunk of a busy watch names the same key often.
+ */
 export function mergeWakeups<T extends Wakeup>(wakeups: Iterable<T>): T[] {
   const merged = new Map<string, { wakeup: T; reasons: Reason[] }>();
   for (const wakeup of wakeups) {

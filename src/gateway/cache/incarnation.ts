@@ -1,9 +1,9 @@
 import type { Redis } from './redis.ts';
 
 /**
- * The identity of the Redis process. Another one may have come up without the last writes (append-only file synced
- * once a second), from an older snapshot, or empty: whatever was written on the old process may be lost. The same process
- * is another one for this purpose when it has evicted keys since.
+ * The identity of the Redis process. Another one may have come up without the last writes (append-only file synced once
+ * a second), from an older snapshot, or empty: whatever was written on the old process may be lost. The same process is
+ * another one for this purpose when it has evicted keys since.
  */
 export async function redisRunId(redis: Redis): Promise<string> {
   const [info, stats] = await Promise.all([redis.info('server'), redis.info('stats')]);

@@ -117,7 +117,8 @@ export class Informer {
   }
 
   /**
-   * The server's objects are of another scope than those that this informer was made for: the definition of the kind was replaced.
+   * The server's objects are of another scope than those that this informer was made for: the definition of the kind
+   * was replaced.
    */
   get outdated(): boolean {
     return this.#outdated;
@@ -135,8 +136,8 @@ export class Informer {
   }
 
   /**
-   * From now on these, and no longer those set before, hear of each change on behalf of `user`. Resolves when the changes
-   * of which they have not heard are in the cache.
+   * From now on these, and no longer those set before, hear of each change on behalf of `user`. Resolves when the
+   * changes of which they have not heard are in the cache.
    */
   async setHandlers(user: string, handlers: readonly ChangeHandler[]): Promise<void> {
     this.#handlers.set(user, handlers);
@@ -150,7 +151,9 @@ export class Informer {
     this.#backfilling = this.#backfilling.then(() => this.#fillIndexes());
   }
 
-  /** Declares what `user` reads by. New indexes are filled in the background; until then readers look at every object. */
+  /**
+   * Declares what `user` reads by. New indexes are filled in the background; until then readers look at every object.
+   */
   setIndexes(user: string, specs: readonly IndexSpec[]): void {
     this.#indexes.set(user, specs);
     this.#backfilling = this.#backfilling.then(() => this.#fillIndexes());
@@ -168,8 +171,8 @@ export class Informer {
   }
 
   /**
-   * Begins to fill the view, or goes on where the last writer stopped; does nothing the second time. Called when the first
-   * handlers are set: what is applied or relayed without them wakes nobody.
+   * Begins to fill the view, or goes on where the last writer stopped; does nothing the second time. Called when the
+   * first handlers are set: what is applied or relayed without them wakes nobody.
    */
   async begin(): Promise<void> {
     if (this.#begun) return;
@@ -206,7 +209,10 @@ export class Informer {
     }
   }
 
-  /** Resolves when the view shows everything that the server has now: by a bookmark where one comes soon, else by a list. */
+  /**
+   * Resolves when the view shows everything that the server has now: by a bookmark where one comes soon, else by a
+   * list.
+   */
   async catchUp(signal: AbortSignal): Promise<void> {
     const current = await this.currentVersion();
     for (let waitedMs = 0; waitedMs < CATCH_UP_MS; waitedMs += CATCH_UP_LOOK_MS) {

@@ -10,7 +10,9 @@ const object = (spec: unknown): KubernetesObject & { spec: unknown } => ({
   spec,
 });
 
-/** So many lists and objects within each other, at random, the object itself included, with other things beside them. */
+/**
+ * So many lists and objects within each other, at random, the object itself included, with other things beside them.
+ */
 function deep(levels: number, isList: (level: number) => boolean): unknown {
   let value: unknown = [];
   for (let level = 2; level < levels; level += 1) value = isList(level) ? [1, value, {}] : { a: 'x', b: value, c: [] };

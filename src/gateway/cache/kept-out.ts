@@ -2,11 +2,13 @@ import type { KubernetesObject, ObjectMeta } from '../../core/index.ts';
 import type { SentObject } from '../reflector/watch-event.ts';
 
 /**
- * Levels of lists and objects within each other. Kubernetes' own kinds have some 30; the apiserver takes 10,000 in a custom resource, and
- * what recurses in Node.js ends between 3,000 and 8,000, in Python at 1,000.
+ * Levels of lists and objects within each other. Kubernetes' own kinds have some 30; the apiserver takes 10,000 in a
+ * custom resource, and what recurses in Node.js ends between 3,000 and 8,000, in Python at 1,000.
  */
 export const MAX_DEPTH = 256;
-/** Characters of an object's JSON. etcd takes 1.5 MiB by default; all objects of a chunk travel in one command to Redis. */
+/**
+ * Characters of an object's JSON. etcd takes 1.5 MiB by default; all objects of a chunk travel in one command to Redis.
+ */
 export const MAX_LENGTH = 8 * 1024 * 1024;
 
 /** Why an object cannot be handled; undefined when it can. */
@@ -39,7 +41,10 @@ const FIELDS = [
   'ownerReferences',
 ] as const satisfies readonly (keyof ObjectMeta)[];
 
-/** An object with nothing but its kind and its metadata: what handlers and readers hear of an object that cannot be handled. */
+/**
+ * An object with nothing but its kind and its metadata: what handlers and readers hear of an object that cannot be
+ * handled.
+ */
 export function metadataOf({ apiVersion, kind, metadata }: KubernetesObject): KubernetesObject {
   const kept = FIELDS.filter((field) => metadata[field] !== undefined).map((field) => [field, metadata[field]]);
   return { apiVersion, kind, metadata: Object.fromEntries(kept) as ObjectMeta };

@@ -9,7 +9,9 @@ const BATCH = 20;
 /** An object that one key leads to is read at no cost up to this length: that takes no longer than queueing the key. */
 const SMALL_BYTES = 100_000;
 
-/** The processor time of the controller on whose behalf a lookup is made. Both throw a HandlerError once it is used up. */
+/**
+ * The processor time of the controller on whose behalf a lookup is made. Both throw a HandlerError once it is used up.
+ */
 export interface LookupBudget {
   /** Runs work over one object. */
   run<T>(work: () => T): T;
@@ -70,9 +72,9 @@ function matches(object: KubernetesObject, { declared, entries, labelSelector, s
 }
 
 /**
- * Whether a selector as some kind writes it selects these labels: a LabelSelector, or a plain map of labels as a Service
- * has it. One that is missing or empty selects nothing, since that is what it means in every kind that has such a field. It
- * is data of the object's author: a value that is no selector selects nothing either.
+ * Whether a selector as some kind writes it selects these labels: a LabelSelector, or a plain map of labels as a
+ * Service has it. One that is missing or empty selects nothing, since that is what it means in every kind that has such
+ * a field. It is data of the object's author: a value that is no selector selects nothing either.
  */
 function selects(selector: unknown, labels: Readonly<Record<string, string>>): boolean {
   if (!isRecord(selector) || Object.keys(selector).length === 0) return false;

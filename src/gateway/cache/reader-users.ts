@@ -20,13 +20,13 @@ export interface ReaderUsersOptions {
 }
 
 /**
- * The Redis users of functions: one for each controller, that may read the keys of its views by the commands of reading and nothing
- * else. Redis keeps users in memory: they are gone with its process and unknown to a replica that takes over, so they are made again
- * at each new connection, and every few seconds in case somebody has removed them. Making one that is there changes
- * nothing and breaks no connection of it.
+ * The Redis users of functions: one for each controller, that may read the keys of its views by the commands of reading
+ * and nothing else. Redis keeps users in memory: they are gone with its process and unknown to a replica that takes
+ * over, so they are made again at each new connection, and every few seconds in case somebody has removed them. Making
+ * one that is there changes nothing and breaks no connection of it.
  *
- * Where Redis does not let the gateway make users (no right, no ACL, Redis before 7), that is logged once, triggers name no user,
- * and functions read as whom their own URL says.
+ * Where Redis does not let the gateway make users (no right, no ACL, Redis before 7), that is logged once, triggers
+ * name no user, and functions read as whom their own URL says.
  */
 export class ReaderUsers {
   readonly #options: ReaderUsersOptions;
@@ -44,7 +44,10 @@ export class ReaderUsers {
     this.#prefix = readerUserPrefix(options);
   }
 
-  /** The user's name for triggers; undefined where Redis refuses to have it. One that Redis has just lost is about to be made again. */
+  /**
+   * The user's name for triggers; undefined where Redis refuses to have it. One that Redis has just lost is about to be
+   * made again.
+   */
   userOf(controller: string): string | undefined {
     const user = this.#prefix + controller;
     return this.#made.has(user) ? user : undefined;
@@ -71,7 +74,10 @@ export class ReaderUsers {
     await this.#ensure();
   }
 
-  /** Takes the user of a controller away, at once, or as soon as Redis is back: Redis ends its connections. Never rejects. */
+  /**
+   * Takes the user of a controller away, at once, or as soon as Redis is back: Redis ends its connections. Never
+   * rejects.
+   */
   async remove(controller: string): Promise<void> {
     const user = this.#prefix + controller;
     if (!this.#wanted.delete(user)) return;

@@ -1,15 +1,17 @@
 import { type Logger, messageOf, UserError } from '../../core/index.ts';
 import { type Redis, takeOutOfMemory, withoutPassword } from './redis.ts';
 
-/** The only policy under which Redis refuses a write for want of memory, rather than delete what it was given before. */
+/**
+ * The only policy under which Redis refuses a write for want of memory, rather than delete what it was given before.
+ */
 const NO_EVICTION = 'noeviction';
 
 /** Connections of which it has been logged that they hide their policy. */
 const told = new WeakSet<Redis>();
 
 /**
- * Why nothing may be dispatched through this Redis for now: it evicts keys, or has no memory for a write. Undefined: nothing
- * speaks against it. Asked every second, so it reads INFO once and writes nothing.
+ * Why nothing may be dispatched through this Redis for now: it evicts keys, or has no memory for a write. Undefined:
+ * nothing speaks against it. Asked every second, so it reads INFO once and writes nothing.
  */
 export async function redisTrouble(redis: Redis, logger: Logger): Promise<string | undefined> {
   const refused = takeOutOfMemory(redis);

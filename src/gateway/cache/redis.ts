@@ -39,8 +39,9 @@ export function withoutPassword(url: string): string {
 }
 
 /**
- * Whether a command was refused for what it is or what it works on, such as a key of another type. Else Redis as a whole
- * cannot do it just now (out of memory, loading, read-only), or did not answer: another command would fare no better.
+ * Whether a command was refused for what it is or what it works on, such as a key of another type. Else Redis as a
+ * whole cannot do it just now (out of memory, loading, read-only), or did not answer: another command would fare no
+ * better.
  */
 export function isAboutOneCommand(error: unknown): boolean {
   if (!(error instanceof Error) || error.name !== 'ReplyError') return false;
@@ -50,7 +51,9 @@ export function isAboutOneCommand(error: unknown): boolean {
   );
 }
 
-/** Whether an operation failed for what it was given, in Redis or in code of ours: it would fail again in the same way. */
+/**
+ * Whether an operation failed for what it was given, in Redis or in code of ours: it would fail again in the same way.
+ */
 export function isDataError(error: unknown): boolean {
   if (error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError) return true;
   return isAboutOneCommand(error);

@@ -22,7 +22,10 @@ export interface RelayOptions {
   readonly enqueue: Enqueue;
   /** Of a controller; undefined when this gateway does not run it. */
   readonly lookupBudget: (controller: string) => LookupBudget | undefined;
-  /** A wakeup of this controller was taken out of the outbox, since it cannot be delivered: the controller is owed all its keys. */
+  /**
+   * A wakeup of this controller was taken out of the outbox, since it cannot be delivered: the controller is owed all
+   * its keys.
+   */
   readonly onUndeliverable: (controller: string, error: unknown) => void;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -42,11 +45,12 @@ const AT_ONCE = 8;
  * Moves wakeups from a view's outbox to the queues: add first, delete after, so that a crash in between queues a key
  * twice (where the queue merges it) and never loses one.
  *
- * Each controller has a lane of its own, in which its wakeups are moved in their order: a controller with many of them, or with a slow
- * queue, keeps no other waiting.
+ * Each controller has a lane of its own, in which its wakeups are moved in their order: a controller with many of them,
+ * or with a slow queue, keeps no other waiting.
  *
- * A wakeup that cannot be delivered for what it says is taken out and counted, and its controller is owed all its keys. Wakeups of
- * a controller whose queue cannot take them now stay in the outbox until the next `kick` of a relay at rest, or the next `retry`.
+ * A wakeup that cannot be delivered for what it says is taken out and counted, and its controller is owed all its keys.
+ * Wakeups of a controller whose queue cannot take them now stay in the outbox until the next `kick` of a relay at rest,
+ * or the next `retry`.
  */
 export class Relay {
   readonly #options: RelayOptions;
@@ -77,7 +81,10 @@ export class Relay {
     this.#running ??= this.#run();
   }
 
-  /** The same, from the beginning of the outbox: what could not be queued is tried again. Called by each check of recovery. */
+  /**
+   * The same, from the beginning of the outbox: what could not be queued is tried again. Called by each check of
+   * recovery.
+   */
   retry(): void {
     this.#stuck.clear();
     this.#after = undefined;

@@ -3,7 +3,9 @@ import { formatKind, ownValue, type Resource } from '../../core/index.ts';
 import { withoutMember } from '../reflector/json-text.ts';
 import type { Transform } from '../reflector/watch-event.ts';
 
-/** What of a resource is cached: controller-runtime's `cache.ByObject` (pkg/cache/cache.go), as the operator's setting. */
+/**
+ * What of a resource is cached: controller-runtime's `cache.ByObject` (pkg/cache/cache.go), as the operator's setting.
+ */
 export interface ViewSettings {
   /** These namespaces, each with a view and a watch of its own; all when absent. Ignored for cluster-scoped kinds. */
   readonly namespaces?: readonly string[];
@@ -13,7 +15,10 @@ export interface ViewSettings {
   readonly fieldSelector?: string;
   /** Ask the apiserver for metadata alone. Readers get objects without spec and status. Default false. */
   readonly metadataOnly?: boolean;
-  /** Paths of fields to leave out, with dots: an object is smaller in Redis without them. Default `metadata.managedFields`. */
+  /**
+   * Paths of fields to leave out, with dots: an object is smaller in Redis without them. Default
+   * `metadata.managedFields`.
+   */
   readonly drop?: readonly string[];
 }
 
@@ -27,7 +32,10 @@ export function isSealed(kind: string, settings: ViewSettings): boolean {
   return kind === SECRET && settings.metadataOnly !== true;
 }
 
-/** The settings of one gateway: for all kinds, and for some, by `apiVersion/Kind`, where each field replaces the default's. */
+/**
+ * The settings of one gateway: for all kinds, and for some, by `apiVersion/Kind`, where each field replaces the
+ * default's.
+ */
 export interface CacheSettings {
   readonly defaults: ViewSettings;
   readonly kinds: Readonly<Record<string, ViewSettings>>;
@@ -40,8 +48,8 @@ export function settingsFor(settings: CacheSettings, kind: string): ViewSettings
 }
 
 /**
- * A short name for what a view holds, part of all its keys: with other settings it is another view, which is listed anew. So it is when
- * a definition comes back with another scope or plural: its keys are of another form then.
+ * A short name for what a view holds, part of all its keys: with other settings it is another view, which is listed
+ * anew. So it is when a definition comes back with another scope or plural: its keys are of another form then.
  * @param namespace of a view that holds one namespace.
  */
 export function settingsHash(settings: ViewSettings, resource: Resource, namespace?: string): string {
@@ -55,7 +63,10 @@ export function settingsHash(settings: ViewSettings, resource: Resource, namespa
   return createHash('sha256').update(text).digest('base64url').slice(0, 10);
 }
 
-/** Removes the fields that the settings leave out, and from the metadata of Secrets the annotation that holds their values. */
+/**
+ * Removes the fields that the settings leave out, and from the metadata of Secrets the annotation that holds their
+ * values.
+ */
 export function transformOf(settings: ViewSettings, kind?: string): Transform {
   const paths = (settings.drop ?? DEFAULT_DROP).map((path) => path.split('.'));
   if (kind === SECRET && !isSealed(kind, settings)) paths.push(LAST_APPLIED);

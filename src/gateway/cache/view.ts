@@ -160,7 +160,10 @@ export class View {
     await this.#redis.hset(this.#keys.view, 'term', term);
   }
 
-  /** Becomes the writer again where Redis has lost the term. @throws ForeignTermError when another gateway has taken the view. */
+  /**
+   * Becomes the writer again where Redis has lost the term.
+   * @throws ForeignTermError when another gateway has taken the view.
+   */
   async retake(): Promise<void> {
     if ((await this.#redis.hsetnx(this.#keys.view, 'term', this.#term)) === 1) return;
     if ((await this.state()).term !== this.#term) throw this.#foreign();
@@ -194,7 +197,9 @@ export class View {
     await this.#set({ incarnation: randomUUID(), runId });
   }
 
-  /** From here to the end of the list the view is a mixture: should this gateway end before, the next lists it again. */
+  /**
+   * From here to the end of the list the view is a mixture: should this gateway end before, the next lists it again.
+   */
   async beginBackwards(): Promise<void> {
     await this.#set({ backwards: '1' });
   }
@@ -217,7 +222,9 @@ export class View {
     return texts.map((text) => (text === null ? undefined : decodeEntry(text)));
   }
 
-  /** Objects of these keys, in their order; undefined where the view has none. Of one that is kept out, its metadata. */
+  /**
+   * Objects of these keys, in their order; undefined where the view has none. Of one that is kept out, its metadata.
+   */
   async objects(keys: readonly string[]): Promise<(KubernetesObject | undefined)[]> {
     const slice = new TimeSlice();
     const objects: (KubernetesObject | undefined)[] = [];
@@ -273,7 +280,8 @@ export class View {
 
   /**
    * Encrypts with the writing key whatever another one has encrypted; afterwards the others are not needed. Nothing to
-   * do for a view that has been through this with the same key, or is not encrypted. Once taken, and before anything is applied.
+   * do for a view that has been through this with the same key, or is not encrypted. Once taken, and before anything is
+   * applied.
    * @throws UnreadableObjectError, ForeignTermError
    */
   async reseal(): Promise<void> {
@@ -307,7 +315,10 @@ export class View {
     if (answer === -1) throw this.#foreign();
   }
 
-  /** All keys, in order, in parts of `count`. A caller that reads their objects asks for few at a time: each may have megabytes. */
+  /**
+   * All keys, in order, in parts of `count`. A caller that reads their objects asks for few at a time: each may have
+   * megabytes.
+   */
   async *keys(count = 1000): AsyncGenerator<string[]> {
     let after = '-';
     for (;;) {

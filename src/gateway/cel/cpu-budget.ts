@@ -17,7 +17,9 @@ const COMMON = { burstMs: 400, perSecond: 100 };
 const SHARES_PER_SECOND = 50;
 const SHARE = { burstMs: 20, limitMs: 5, activeMs: 10_000, keptMs: 600_000 };
 
-/** So much of each change costs a controller nothing while there is some of it for all: a change costs the gateway more. */
+/**
+ * So much of each change costs a controller nothing while there is some of it for all: a change costs the gateway more.
+ */
 const FREE_MS = 0.05;
 const FREE = { burstMs: 1000, perSecond: 100 };
 
@@ -26,7 +28,10 @@ const TICK_MS = 10;
 /** What takes less by the clock is counted as it is: asking for the thread's time costs more than most handlers. */
 const SHORT_MS = 1;
 
-/** The gateway's time for queueing a key, and how many keys each change wakes at no cost: an ordinary change wakes a few. */
+/**
+ * The gateway's time for queueing a key, and how many keys each change wakes at no cost: an ordinary change wakes a
+ * few.
+ */
 const KEY = { ms: 0.05, free: 10 };
 
 export interface CpuBudgetsOptions {
@@ -85,8 +90,8 @@ interface Share {
 
 /**
  * The processor time that all controllers have together for what their declarations make the gateway do: expressions,
- * predicates and mappers. A controller's own budget bounds it, so that many expressions buy no more than one; the common
- * one bounds the sum. Once that is used up, each tenant still has an even share of a guaranteed part, for small
+ * predicates and mappers. A controller's own budget bounds it, so that many expressions buy no more than one; the
+ * common one bounds the sum. Once that is used up, each tenant still has an even share of a guaranteed part, for small
  * evaluations: a tenant that asks for little is served whatever the others do, and however many controllers they have.
  */
 export class CpuBudgets {
@@ -147,7 +152,9 @@ export class CpuBudgets {
     return free;
   }
 
-  /** @param heldUpMs for so long the others have waited: on a busy machine longer than the work took of the processor. */
+  /**
+   * @param heldUpMs for so long the others have waited: on a busy machine longer than the work took of the processor.
+   */
   spend(tenant: string, ms: number, heldUpMs: number): void {
     if (this.#common.leftMs >= LEAST_MS) return this.#common.spend(heldUpMs);
     const share = this.#shareOf(tenant);
@@ -189,8 +196,9 @@ export class CpuBudgets {
 }
 
 /**
- * The processor time of one controller. `run` measures all that it does; `within` also bounds it. What counts for a controller
- * is the time of the thread, not that for which it waited; what counts for all together is how long the others had to wait.
+ * The processor time of one controller. `run` measures all that it does; `within` also bounds it. What counts for a
+ * controller is the time of the thread, not that for which it waited; what counts for all together is how long the
+ * others had to wait.
  */
 export class CpuBudget {
   readonly #shared: CpuBudgets;

@@ -20,7 +20,9 @@ export interface Expression {
   ): boolean | string | readonly string[] | typeof CUT_OFF | undefined;
 }
 
-/** Why there was no answer. The message holds nothing of the object's contents but names of fields in the expression. */
+/**
+ * Why there was no answer. The message holds nothing of the object's contents but names of fields in the expression.
+ */
 export interface ExpressionTrouble {
   readonly reason: 'error' | 'type' | 'time';
   readonly message: string;
@@ -38,12 +40,14 @@ export interface ExpressionOptions {
   readonly parsed?: ParsedExpressions | undefined;
 }
 
-/** So many values can be looked at in a millisecond: an expression that looks at no more in its limit needs no watchdog. */
+/**
+ * So many values can be looked at in a millisecond: an expression that looks at no more in its limit needs no watchdog.
+ */
 export const VALUES_PER_MS = 1000;
 
 /**
- * An expression with a hard limit for each evaluation, which comes out of its controller's budget: with that used up it is
- * not evaluated for a while. So a hostile one, or an honest one over huge objects, leaves the gateway to the others.
+ * An expression with a hard limit for each evaluation, which comes out of its controller's budget: with that used up it
+ * is not evaluated for a while. So a hostile one, or an honest one over huge objects, leaves the gateway to the others.
  * @throws ExpressionError when it cannot be used.
  */
 export function createExpression(text: string, options: ExpressionOptions): Expression {

@@ -33,8 +33,8 @@ const CONSEQUENCES = {
 } as const;
 
 /**
- * The expressions of one controller, and its processor time: what has no answer is counted, told, and logged from time to
- * time.
+ * The expressions of one controller, and its processor time: what has no answer is counted, told, and logged from time
+ * to time.
  */
 export class Expressions {
   readonly budget: CpuBudget;

@@ -22,8 +22,8 @@ export interface ParsedExpression {
   /** Elements of the longest list that is written in it. */
   readonly longest: number;
   /**
-   * Whether `nodes`, `loops` and the extent of the objects bound what it costs: it matches no regular expression, and where it
-   * loops makes nothing larger than what it loops over.
+   * Whether `nodes`, `loops` and the extent of the objects bound what it costs: it matches no regular expression, and
+   * where it loops makes nothing larger than what it loops over.
    */
   readonly bounded: boolean;
   /** `line 1, column 5`, of a part of the expression. */

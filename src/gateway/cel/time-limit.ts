@@ -15,9 +15,10 @@ const script = new Script('work()');
 let context: object | undefined;
 
 /**
- * Runs synchronous work that ends by itself or after `limitMs` of processor time, in whatever it is: Node's watchdog for
- * `vm` ends all of the thread's JavaScript, regular expressions and functions from outside included, and runs no `finally`
- * on the way. Each call costs a thread, 0.1 ms or more. What is ended may be run again from the start, and does not nest.
+ * Runs synchronous work that ends by itself or after `limitMs` of processor time, in whatever it is: Node's watchdog
+ * for `vm` ends all of the thread's JavaScript, regular expressions and functions from outside included, and runs no
+ * `finally` on the way. Each call costs a thread, 0.1 ms or more. What is ended may be run again from the start, and
+ * does not nest.
  * @throws TimeLimitError, or what the work throws.
  */
 export function withinTime<T>(limitMs: number, work: () => T): T {
@@ -33,7 +34,8 @@ export function withinTime<T>(limitMs: number, work: () => T): T {
       script.runInContext(context, { timeout: limitMs });
     } catch (error) {
       if ((error as { code?: unknown } | null)?.code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error;
-      // All attempts together: with half of a processor each of them would use half of the limit, and all wait meanwhile.
+      // All attempts together: with half of a processor each of them would use half of the limit, and all wait
+      // meanwhile.
       usedMs += threadMs() - from;
       if (usedMs < limitMs * HARDLY && attempt < ATTEMPTS) continue;
       throw new TimeLimitError(`took longer than ${limitMs} ms`);

@@ -25,8 +25,8 @@ const REVIEW = resourceOf('authorization.k8s.io/v1', 'SubjectAccessReview', { na
 const VERBS = ['get', 'list', 'watch'] as const;
 
 /**
- * Asks the apiserver whether a ServiceAccount may read all of this by itself (SubjectAccessReview): the gateway lends nobody its own
- * rights.
+ * Asks the apiserver whether a ServiceAccount may read all of this by itself (SubjectAccessReview): the gateway lends
+ * nobody its own rights.
  * @returns what was allowed, for tokens.
  * @throws Refusal naming the first right that is missing; ApiError when the apiserver does not tell.
  */

@@ -22,7 +22,9 @@ import { visitLeaves } from '../handlers/predicate.ts';
 
 type Sources = Pick<Description, 'for' | 'owns' | 'watches' | 'reads'>;
 
-/** What is wrong with the sources, in one word. The message begins with the field: `watches.0.predicate.all.1.cel ...`. */
+/**
+ * What is wrong with the sources, in one word. The message begins with the field: `watches.0.predicate.all.1.cel ...`.
+ */
 export class SourceError extends UserError {
   readonly reason:
     | 'PredicateTooLarge'
@@ -48,8 +50,8 @@ export interface DeclaredExpression {
 
 /**
  * What of a description's sources the schema cannot tell: how large they are together, selectors, expressions.
- * @param parsed keeps the expressions. They must have been parsed before where the thread is shared: here that takes as long as
- *   it takes.
+ * @param parsed keeps the expressions. They must have been parsed before where the thread is shared: here that takes as
+ *   long as it takes.
  * @throws SourceError
  */
 export function checkSources(sources: Sources, parsed = new ParsedExpressions()): void {

@@ -20,8 +20,8 @@ const SUMMED_UP = ['Authorized', 'Synced', 'EventsHandled', 'Reachable'] as cons
 const MAX_MESSAGE = 4096;
 
 /**
- * The status that says this; the very one given when it says it already, so that nothing is written. `lastTransitionTime` moves with the
- * status alone, as apimachinery's `meta.SetStatusCondition` has it.
+ * The status that says this; the very one given when it says it already, so that nothing is written.
+ * `lastTransitionTime` moves with the status alone, as apimachinery's `meta.SetStatusCondition` has it.
  * @param trouble what keeps it from being run at all, if anything.
  */
 export function statusOf(

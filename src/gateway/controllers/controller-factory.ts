@@ -21,8 +21,9 @@ import { checkSealedKinds } from './sealed-kinds.ts';
 /** What it takes to run a controller, wherever it was declared. */
 export interface ControllerSpec {
   /**
-   * Names its queue, its metrics and its tokens, in the whole cluster: the function's own name when the operator has configured its URL,
-   * `namespace.name` of a ReconcileFunction. A name holds no dot, so neither can be taken for the other.
+   * Names its queue, its metrics and its tokens, in the whole cluster: the function's own name when the operator has
+   * configured its URL, `namespace.name` of a ReconcileFunction. A name holds no dot, so neither can be taken for the
+   * other.
    */
   readonly id: string;
   readonly description: Description;
@@ -35,7 +36,10 @@ export interface ControllerSpec {
   readonly ca?: string | undefined;
   /** What of its kinds its function may read. Default: all that is cached of them. */
   readonly scope?: CacheScope;
-  /** The description's expressions, as far as they have been parsed. Default: they are parsed when the controller is made. */
+  /**
+   * The description's expressions, as far as they have been parsed. Default: they are parsed when the controller is
+   * made.
+   */
   readonly parsed?: ParsedExpressions;
   /** Holds its keys, before the first of them runs. Default: its queue is left as it is, held or not. */
   readonly paused?: boolean;

@@ -71,13 +71,19 @@ export interface ControllerOptions {
   readonly checkpoint: Checkpoint;
 }
 
-/** How long a stop waits for keys that are being queued, which end with the next few; only a Redis that does not answer takes longer. */
+/**
+ * How long a stop waits for keys that are being queued, which end with the next few; only a Redis that does not answer
+ * takes longer.
+ */
 const QUEUEING_ENDS_MS = 2000;
 
 /** Keys that one script notes: an event may lead to all there are. */
 const WAKE_CHUNK = 500;
 
-/** A kind that a controller watches or reads, as the cluster serves it, and its informers: one for each cached namespace. */
+/**
+ * A kind that a controller watches or reads, as the cluster serves it, and its informers: one for each cached
+ * namespace.
+ */
 export interface Source {
   readonly resource: Resource;
   readonly informers: readonly Informer[];
@@ -228,8 +234,8 @@ export class Controller {
   }
 
   /**
-   * Queues keys that an event has woken, once the event is in the cache: so it is known whether their objects are paused. What
-   * an earlier declaration of this controller has left in an outbox may be none of its keys any more.
+   * Queues keys that an event has woken, once the event is in the cache: so it is known whether their objects are
+   * paused. What an earlier declaration of this controller has left in an outbox may be none of its keys any more.
    */
   async wake(wakeups: readonly KeyWakeup[]): Promise<void> {
     const own = wakeups.filter(({ key }) => this.#scope.holdsKey(key));
@@ -255,8 +261,8 @@ export class Controller {
   }
 
   /**
-   * A rate over a series that appears with its first failure does not show that failure, so all begin at 0, as controller-runtime's do
-   * (`initMetrics` of pkg/internal/controller/controller.go).
+   * A rate over a series that appears with its first failure does not show that failure, so all begin at 0, as
+   * controller-runtime's do (`initMetrics` of pkg/internal/controller/controller.go).
    */
   #beginSeries(): void {
     const { metrics } = this.#options;
@@ -322,7 +328,9 @@ export class Controller {
     over.abort();
   }
 
-  /** Queues all keys where they are owed, or the period of resync has passed. A call during another waits for that one. */
+  /**
+   * Queues all keys where they are owed, or the period of resync has passed. A call during another waits for that one.
+   */
   ensureKeys(): Promise<void> {
     this.#queueing ??= this.#ensureKeys().finally(() => (this.#queueing = undefined));
     return this.#queueing;
@@ -340,7 +348,8 @@ export class Controller {
 
   /**
    * Queues all keys once, at low priority, unless that was done for the same declaration, the same filling of the views
-   * and the same queue. A new controller, a changed one, a restored etcd, lost data in Redis and missed events all end up here.
+   * and the same queue. A new controller, a changed one, a restored etcd, lost data in Redis and missed events all end
+   * up here.
    */
   async #ensureInitial(): Promise<void> {
     const { logger, checkpoint } = this.#options;

@@ -21,7 +21,10 @@ export interface ControllersOptions {
   readonly check: () => Promise<void>;
   /** What a controller's keys wait for after a loss of data; undefined when they do not. */
   readonly waitsFor: (controller: Controller) => string | undefined;
-  /** Removes what Redis holds for a controller. @param endMs when its last runs are over, if this gateway has run it. */
+  /**
+   * Removes what Redis holds for a controller.
+   * @param endMs when its last runs are over, if this gateway has run it.
+   */
   readonly forget: (id: string, endMs: number | undefined) => Promise<void>;
   readonly clock: Clock;
   /** How long runs in flight may take to end when their controller stops. */
@@ -37,8 +40,8 @@ export interface StartOptions {
 }
 
 /**
- * The controllers of this gateway, which come, change and go while it runs, each without a word to the others. What one does is done
- * in turn: whoever starts, changes or stops a controller must wait for that before the next.
+ * The controllers of this gateway, which come, change and go while it runs, each without a word to the others. What one
+ * does is done in turn: whoever starts, changes or stops a controller must wait for that before the next.
  */
 export class Controllers {
   readonly #options: ControllersOptions;
@@ -98,8 +101,8 @@ export class Controllers {
   }
 
   /**
-   * What a token allows now. That of a ReconcileFunction is worth no more than its controller may read at this moment, and nothing once it
-   * has lost its rights; any other (`levelhook token`, a configured function) what stands in it.
+   * What a token allows now. That of a ReconcileFunction is worth no more than its controller may read at this moment,
+   * and nothing once it has lost its rights; any other (`levelhook token`, a configured function) what stands in it.
    * @throws TokenError
    */
   current(claims: CacheClaims): CacheClaims {
@@ -122,8 +125,8 @@ export class Controllers {
   }
 
   /**
-   * Starts a controller, or changes the one that runs under this id: then the old one's runs in flight end first, and nothing is lost
-   * in between. Resolves when its keys are being run.
+   * Starts a controller, or changes the one that runs under this id: then the old one's runs in flight end first, and
+   * nothing is lost in between. Resolves when its keys are being run.
    * @param options.signal gives up; what ran before goes on.
    * @param options.onWaiting the informers that it needs are there, and it waits for them to be complete.
    * @throws UserError for what cannot be run. What ran before under this id goes on.
@@ -183,7 +186,10 @@ export class Controllers {
     this.#options.logger.info({ controller: id }, 'controller stopped');
   }
 
-  /** Stops a controller that is no more, if it runs, and removes all that is kept for it. When it fails it may be called again. */
+  /**
+   * Stops a controller that is no more, if it runs, and removes all that is kept for it. When it fails it may be called
+   * again.
+   */
   async remove(id: string): Promise<void> {
     await this.stop(id);
     // When it is called again: the stop may have failed half way.

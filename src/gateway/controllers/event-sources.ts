@@ -14,8 +14,8 @@ import { createMapper, type MapperTools, ownerMapper } from '../handlers/mapper.
 import { EventPredicate } from '../handlers/predicate.ts';
 
 /**
- * Of a controller's own limit for one change: handlers that cost little go on when expressions have used it up, and all of
- * them end here.
+ * Of a controller's own limit for one change: handlers that cost little go on when expressions have used it up, and all
+ * of them end here.
  */
 const LIMIT_OF_A_CHANGE_MS = 1.5 * LIMIT_MS;
 
@@ -66,8 +66,8 @@ export class EventSources {
   }
 
   /**
-   * What hears of this kind on behalf of the controller, if anything does. All its sources of that kind together, so that
-   * the time that they take is counted, and bounded for each change.
+   * What hears of this kind on behalf of the controller, if anything does. All its sources of that kind together, so
+   * that the time that they take is counted, and bounded for each change.
    */
   handlersFor(resource: Resource): ChangeHandler[] {
     const { budget } = this.#expressions;

@@ -85,7 +85,9 @@ async function serviceEndpoint(
   return { url: new URL(origin + path).href, rules: { allow: [origin], loopback: false, connectRefusal } };
 }
 
-/** A Service that becomes an ExternalName gets no new connection after this time, which is also that of the question. */
+/**
+ * A Service that becomes an ExternalName gets no new connection after this time, which is also that of the question.
+ */
 const LOOK_MS = 2000;
 
 /** Its name may stand for anything, another namespace's Service and the gateway's own machine included. */

@@ -192,7 +192,10 @@ export class FunctionPlanner {
     }
   }
 
-  /** A function that can see its kinds through the cache API alone must be told its address, which must not be sent in the open. */
+  /**
+   * A function that can see its kinds through the cache API alone must be told its address, which must not be sent in
+   * the open.
+   */
   #checkReachableBack(
     { callbackSeconds }: ReconcileFunctionSpec['description'],
     url: string,

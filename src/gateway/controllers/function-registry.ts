@@ -21,9 +21,9 @@ export interface FunctionRegistryOptions {
 }
 
 /**
- * Asks each function what its controller is until it answers, and from then on keeps that controller running as its kinds are
- * served. Each function is looked after by itself: one that is down, or describes something the cluster does not have, or whose
- * kinds are never listed to the end, keeps no other waiting.
+ * Asks each function what its controller is until it answers, and from then on keeps that controller running as its
+ * kinds are served. Each function is looked after by itself: one that is down, or describes something the cluster does
+ * not have, or whose kinds are never listed to the end, keeps no other waiting.
  */
 export class FunctionRegistry {
   readonly #options: FunctionRegistryOptions;
@@ -65,7 +65,10 @@ export class FunctionRegistry {
     await Promise.all(keeping);
   }
 
-  /** A definition may be replaced at any time by one of another scope; and a start that fails may leave no controller behind. */
+  /**
+   * A definition may be replaced at any time by one of another scope; and a start that fails may leave no controller
+   * behind.
+   */
   async #keepUp(url: string, signal: AbortSignal): Promise<void> {
     const { clock, outdated } = this.#options;
     const description = this.#described.get(url);

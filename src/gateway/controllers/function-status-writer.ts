@@ -43,7 +43,8 @@ export class FunctionStatusWriter {
         query: { fieldManager: 'levelhook-gateway' },
         contentType: 'application/json-patch+json',
         body: [
-          // Trap: a UID in a merge patch is of no use, since the apiserver takes nothing but the status from a patch of that.
+          // Trap: a UID in a merge patch is of no use, since the apiserver takes nothing but the status from a patch of
+          // that.
           { op: 'test', path: '/metadata/uid', value: uid },
           { op: 'add', path: '/status', value: status },
         ],

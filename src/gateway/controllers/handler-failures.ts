@@ -18,9 +18,9 @@ const SHOWN_MS = 30_000;
 const QUIET_MS = 60_000;
 
 /**
- * Failures of one controller's own handlers: the changes that they were about are missed, and the controller is owed all its keys. It
- * gets them once nothing has failed for a while, since a handler that fails at each event would otherwise cost all keys at each, and at
- * the latest after five minutes.
+ * Failures of one controller's own handlers: the changes that they were about are missed, and the controller is owed
+ * all its keys. It gets them once nothing has failed for a while, since a handler that fails at each event would
+ * otherwise cost all keys at each, and at the latest after five minutes.
  */
 export class HandlerFailures {
   readonly #options: HandlerFailuresOptions;
@@ -66,7 +66,10 @@ export class HandlerFailures {
     return this.#remark.message;
   }
 
-  /** Whether the keys that are owed have to wait still: handlers that fail again and again do not withhold them for longer than the longest wait. */
+  /**
+   * Whether the keys that are owed have to wait still: handlers that fail again and again do not withhold them for
+   * longer than the longest wait.
+   */
   get isRecent(): boolean {
     const now = this.#options.clock.now();
     return now - this.#atMs < this.#waitMs && now - this.#owedSinceMs < WAIT_MS[1];

@@ -29,10 +29,10 @@ const RETRY_MS = [1000, 30_000] as const;
 const UNKNOWN: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'Not checked yet.' };
 
 /**
- * One ReconcileFunction, from its object to a running controller and back to its status. Level-based: a turn looks at the newest object
- * and at all that it names, brings the controller to that, and says so; a change of the object ends the turn under way. What is
- * wrong stops the controller and is told on the object; an apiserver that does not answer changes nothing. Nothing here
- * throws, so nothing here can disturb another one.
+ * One ReconcileFunction, from its object to a running controller and back to its status. Level-based: a turn looks at
+ * the newest object and at all that it names, brings the controller to that, and says so; a change of the object ends
+ * the turn under way. What is wrong stops the controller and is told on the object; an apiserver that does not answer
+ * changes nothing. Nothing here throws, so nothing here can disturb another one.
  */
 export class ManagedFunction {
   readonly #options: ManagedFunctionOptions;
@@ -207,8 +207,8 @@ export class ManagedFunction {
   }
 
   /**
-   * Looks again and again at what a plan was made of: a list may take long, or for ever, and meanwhile what ran before goes on, by
-   * rights that may be withdrawn.
+   * Looks again and again at what a plan was made of: a list may take long, or for ever, and meanwhile what ran before
+   * goes on, by rights that may be withdrawn.
    * @returns why the plan is none any more; undefined when the signal was aborted.
    */
   async #untilOtherwise(plan: FunctionPlan, signal: AbortSignal): Promise<Error | undefined> {
@@ -276,8 +276,8 @@ export class ManagedFunction {
   }
 
   /**
-   * `spec.paused` is the queue's hold by hand: set as long as it is true, whatever became of it, and taken away when the field
-   * becomes false or goes. Without the field it is left alone.
+   * `spec.paused` is the queue's hold by hand: set as long as it is true, whatever became of it, and taken away when
+   * the field becomes false or goes. Without the field it is left alone.
    */
   async #hold(paused: boolean | undefined): Promise<void> {
     const queue = this.#options.controllers.get(this.#id)?.queue;

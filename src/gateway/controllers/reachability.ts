@@ -8,8 +8,8 @@ import { DescribeError, describeFunction } from './describe.ts';
 const PROBE_MS = [1000, 60_000] as const;
 
 /**
- * Whether a function answers. Asked once, and again while it does not, more and more rarely: a function that sleeps is not to be woken
- * for this. Afterwards its triggers tell.
+ * Whether a function answers. Asked once, and again while it does not, more and more rarely: a function that sleeps is
+ * not to be woken for this. Afterwards its triggers tell.
  */
 export class Reachability {
   readonly #clock: Clock;

@@ -7,7 +7,10 @@ import { checkBytes, SourceError } from './check-sources.ts';
 import type { Condition } from './condition.ts';
 import { Refusal } from './refusal.ts';
 
-/** A controller, declared in the cluster. `infra/crds` has the definition, which refuses most of what is wrong by itself. */
+/**
+ * A controller, declared in the cluster. `infra/crds` has the definition, which refuses most of what is wrong by
+ * itself.
+ */
 export interface ReconcileFunction extends KubernetesObject {
   readonly spec: unknown;
   readonly status?: ReconcileFunctionStatus;

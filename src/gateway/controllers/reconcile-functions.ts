@@ -26,8 +26,9 @@ const DEFINITION_EVERY_MS = 5000;
 const REMOVE_AGAIN_MS = [1000, 30_000] as const;
 
 /**
- * Watches the cluster's ReconcileFunctions and keeps a `ManagedFunction` for each. They are few and small, so they are kept in memory
- * and not in the cache that functions read. A cluster without the definition has none; it may be created later.
+ * Watches the cluster's ReconcileFunctions and keeps a `ManagedFunction` for each. They are few and small, so they are
+ * kept in memory and not in the cache that functions read. A cluster without the definition has none; it may be created
+ * later.
  */
 export class ReconcileFunctions {
   readonly #options: ReconcileFunctionsOptions;
@@ -41,7 +42,9 @@ export class ReconcileFunctions {
   #isComplete = false;
   #served = false;
   #ended: Promise<unknown> = Promise.resolve();
-  /** Removals, which may take a drain each, or until Redis takes writes again: the next of the same name waits for them. */
+  /**
+   * Removals, which may take a drain each, or until Redis takes writes again: the next of the same name waits for them.
+   */
   readonly #leaving = new Map<string, Promise<void>>();
   /** That of `start`. */
   #signal = new AbortController().signal;

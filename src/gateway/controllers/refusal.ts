@@ -1,6 +1,9 @@
 import type { ConditionType } from './condition.ts';
 
-/** Why a ReconcileFunction cannot run, as its condition says it: the reason in one word, the message naming field and remedy. */
+/**
+ * Why a ReconcileFunction cannot run, as its condition says it: the reason in one word, the message naming field and
+ * remedy.
+ */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
   readonly condition: ConditionType;

@@ -34,10 +34,10 @@ export const MAX_HIGH_KEYS = 10_000;
 const CHUNK = 500;
 
 /**
- * Queues keys because somebody asked for it, whatever the controller's predicates say. Keys named need not be in the cache: a
- * reconcile of what is gone is one, too.
- * @returns how many. @throws UserError for a key or namespace that is none of the controller's, or too many keys for high
- * priority.
+ * Queues keys because somebody asked for it, whatever the controller's predicates say. Keys named need not be in the
+ * cache: a reconcile of what is gone is one, too.
+ * @returns how many. @throws UserError for a key or namespace that is none of the controller's, or too many keys for
+ *   high priority.
  */
 export async function requeue(target: RequeueTarget, { which, message, priority }: RequeueRequest): Promise<number> {
   const { queue, scope } = target;

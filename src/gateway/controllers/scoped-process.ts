@@ -5,8 +5,9 @@ import type { KeyScope } from '../handlers/key-scope.ts';
 const DROPPED: Finish = { kind: 'known', failures: 'forget' };
 
 /**
- * Runs the keys of a controller, and drops those that are none of its keys any more: an earlier declaration, of more namespaces, has
- * left them in the queue, timers included. Its function may not read their objects, and would take that for their absence.
+ * Runs the keys of a controller, and drops those that are none of its keys any more: an earlier declaration, of more
+ * namespaces, has left them in the queue, timers included. Its function may not read their objects, and would take that
+ * for their absence.
  */
 export class ScopedProcess implements Process {
   readonly #inner: Required<Process>;

@@ -16,8 +16,8 @@ export class SealedKindError extends UserError {
 }
 
 /**
- * Whether this gateway can cache what a controller declares without showing what must be encrypted. A controller declares a
- * kind by naming it; nothing else caches it.
+ * Whether this gateway can cache what a controller declares without showing what must be encrypted. A controller
+ * declares a kind by naming it; nothing else caches it.
  * @throws SealedKindError saying what to set, or to change.
  */
 export function checkSealedKinds(description: Description, settings: CacheSettings, hasKeys: boolean): void {
@@ -64,7 +64,10 @@ function checkMaps({ name, watches }: Description, sealed: (kind: GroupVersionKi
   );
 }
 
-/** Labels select, and stand in the names of things everywhere. Annotations hold whatever a tool leaves there: kubectl a whole copy. */
+/**
+ * Labels select, and stand in the names of things everywhere. Annotations hold whatever a tool leaves there: kubectl a
+ * whole copy.
+ */
 function isMetadata(index: IndexSpec): boolean {
   return index.startsWith('label:');
 }

@@ -19,8 +19,8 @@ export interface SigningSecret {
 const MAX_SECRETS = 4;
 
 /**
- * Reads the Secret that a ReconcileFunction names, of its own namespace: one secret, or two while one is being rotated. Read
- * straight from the apiserver: it stands in no cache.
+ * Reads the Secret that a ReconcileFunction names, of its own namespace: one secret, or two while one is being rotated.
+ * Read straight from the apiserver: it stands in no cache.
  * @throws Refusal, which shows nothing of the Secret; ApiError when the apiserver does not tell.
  */
 export async function readSigningSecret(

@@ -78,15 +78,17 @@ export class Barriers {
     });
   }
 
-  /** After a run of unknown outcome: everything it can have written is older than `versions`, read after its deadline. */
+  /**
+   * After a run of unknown outcome: everything it can have written is older than `versions`, read after its deadline.
+   */
   async afterLost(versions: ReadonlyMap<View, ResourceVersion>): Promise<string | undefined> {
     return this.#encode(new Set(versions.keys()), (view) => ({ version: versions.get(view) ?? '' }));
   }
 
   /**
-   * A function may report a write that never was: a version that the server does not have yet, an object that it did not
-   * delete. No event will come of it. But whatever it has written, it wrote before it answered; so a view that has reached
-   * what the server had after that has passed, whatever the barrier says.
+   * A function may report a write that never was: a version that the server does not have yet, an object that it did
+   * not delete. No event will come of it. But whatever it has written, it wrote before it answered; so a view that has
+   * reached what the server had after that has passed, whatever the barrier says.
    */
   learn(view: View, ceiling: Ceiling): void {
     this.#ceilings.set(view, ceiling);
@@ -98,7 +100,9 @@ export class Barriers {
     return wanted === undefined || this.#ceilingFor(view, wanted) !== undefined;
   }
 
-  /** Whether the barrier asks for a version that the server did not have when the function said that it had written it. */
+  /**
+   * Whether the barrier asks for a version that the server did not have when the function said that it had written it.
+   */
   isImpossible(text: string, view: View): boolean {
     const wanted = (JSON.parse(text) as Barrier)[view.location.prefix];
     const ceiling = wanted && this.#ceilingFor(view, wanted);

@@ -20,8 +20,8 @@ export interface CacheAccessOptions {
 }
 
 /**
- * What a controller's triggers say of the cache: its views, and the cache API's address with a token for them. A token is
- * used for several triggers, and is valid until after the deadline of each of them.
+ * What a controller's triggers say of the cache: its views, and the cache API's address with a token for them. A token
+ * is used for several triggers, and is valid until after the deadline of each of them.
  */
 export class CacheAccess {
   /** The views that the function may read in Redis. */
@@ -35,7 +35,8 @@ export class CacheAccess {
   constructor(options: CacheAccessOptions) {
     this.#options = options;
     const { scope, views } = options;
-    // What is encrypted nobody can read in Redis but the gateway, and of a view that holds more than is allowed nobody shall.
+    // What is encrypted nobody can read in Redis but the gateway, and of a view that holds more than is allowed nobody
+    // shall.
     const [inRedis, behindApi] = partition(views, (view) => !view.sealed && isWhole(view, scope));
     const sealed = scopeOf(behindApi, scope);
     this.inRedis = inRedis.map(({ location }) => location);

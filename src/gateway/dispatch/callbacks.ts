@@ -24,9 +24,9 @@ export interface CallbacksOptions {
 }
 
 /**
- * Takes the outcomes of runs that went on after their 202, in any gateway: what it needs is in Redis. Fenced by the run number,
- * and by the token for a queue that has begun to count anew; so whatever comes twice, late or for another run changes
- * nothing. The same callback sent again gets `over`: its run is.
+ * Takes the outcomes of runs that went on after their 202, in any gateway: what it needs is in Redis. Fenced by the run
+ * number, and by the token for a queue that has begun to count anew; so whatever comes twice, late or for another run
+ * changes nothing. The same callback sent again gets `over`: its run is.
  */
 export class Callbacks {
   readonly #options: CallbacksOptions;

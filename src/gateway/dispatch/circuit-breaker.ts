@@ -47,9 +47,9 @@ export function mostlyFailures(windowMs: number, least: number): Trip {
 }
 
 /**
- * A circuit breaker on the steady clock (the libraries compare `Date.now()`: one of theirs stays open for hours when the
- * machine's clock is set back): `closed` until `trip` says otherwise, then `open` for a while, then `half-open` for one call, which closes or
- * opens it again.
+ * A circuit breaker on the steady clock (the libraries compare `Date.now()`: one of theirs stays open for hours when
+ * the machine's clock is set back): `closed` until `trip` says otherwise, then `open` for a while, then `half-open` for
+ * one call, which closes or opens it again.
  */
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions;

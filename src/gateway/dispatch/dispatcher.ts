@@ -56,7 +56,10 @@ export interface DispatcherOptions {
 /** Characters of a barrier, which Redis sends at each look: the names of some 400 deleted objects. */
 const LONGEST_BARRIER = 32_768;
 
-/** Runs the keys of one controller by signed triggers, one run in each or a batch; each outcome is decoded and decided upon. */
+/**
+ * Runs the keys of one controller by signed triggers, one run in each or a batch; each outcome is decoded and decided
+ * upon.
+ */
 export class Dispatcher implements Process {
   readonly #options: DispatcherOptions;
   readonly #barriers: Barriers;
@@ -119,8 +122,9 @@ export class Dispatcher implements Process {
   }
 
   /**
-   * What becomes of a run whose outcome came by callback. It may have written from anywhere, so what it says of that is not
-   * relied on: it had ended before it told, and the key's next run waits for a cache that shows what the server has now.
+   * What becomes of a run whose outcome came by callback. It may have written from anywhere, so what it says of that is
+   * not relied on: it had ended before it told, and the key's next run waits for a cache that shows what the server has
+   * now.
    * @throws when the apiserver does not tell that
    */
   async concluded(run: Omit<Run, 'reasons' | 'deadlineMs'>, reported: RequestResult): Promise<Finish> {

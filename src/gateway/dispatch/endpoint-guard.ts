@@ -39,8 +39,8 @@ type WithheldReason = 'breaker' | 'gone';
  *   without an answer that is one. One key that always fails does not get there beside others that do not.
  * - `gone`: three in a row were answered with a 410 of the function itself.
  *
- * After a while, which doubles, one trigger is let through: it ends the withholding, or begins the next while. Meanwhile the
- * keys are parked; those that had started by then are withheld one by one.
+ * After a while, which doubles, one trigger is let through: it ends the withholding, or begins the next while.
+ * Meanwhile the keys are parked; those that had started by then are withheld one by one.
  */
 export class EndpointGuard {
   readonly #options: Required<EndpointGuardOptions>;
@@ -57,8 +57,8 @@ export class EndpointGuard {
   }
 
   /**
-   * Sends a trigger of so many requests, unless it is withheld: `send` is called at once or not at all. An answer counts
-   * once, however many outcomes it holds.
+   * Sends a trigger of so many requests, unless it is withheld: `send` is called at once or not at all. An answer
+   * counts once, however many outcomes it holds.
    */
   run(requests: number, send: () => Promise<readonly Outcome[]>): Promise<readonly Outcome[]> {
     for (const { reason, breaker } of this.#gates) {

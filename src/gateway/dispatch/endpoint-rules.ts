@@ -6,19 +6,22 @@ import { messageOf, UserError } from '../../core/index.ts';
 /** Where triggers may be sent. */
 export interface EndpointRules {
   /**
-   * The operator's list of origins: `https://functions.example.com`, `http://10.0.0.7:8080`, or with a star for one label and
-   * more: `https://*.example.com`. The port counts; without one it is the scheme's.
+   * The operator's list of origins: `https://functions.example.com`, `http://10.0.0.7:8080`, or with a star for one
+   * label and more: `https://*.example.com`. The port counts; without one it is the scheme's.
    */
   readonly allow: readonly string[];
   /** Whether this machine's own addresses are allowed. */
   readonly loopback: boolean;
-  /** Asked before each new connection: why none may be opened now; undefined when one may. Default: nothing more is asked. */
+  /**
+   * Asked before each new connection: why none may be opened now; undefined when one may. Default: nothing more is
+   * asked.
+   */
   readonly connectRefusal?: () => Promise<string | undefined>;
 }
 
 /**
- * The rules for a URL that the operator has configured: its own origin, and loopback when the URL says so itself. A name
- * that only resolves to loopback is not taken for that.
+ * The rules for a URL that the operator has configured: its own origin, and loopback when the URL says so itself. A
+ * name that only resolves to loopback is not taken for that.
  */
 export function rulesForConfigured(url: string): EndpointRules {
   return { allow: [new URL(url).origin], loopback: namesLoopback(url) };
@@ -72,7 +75,10 @@ export function checkFunctionUrls(urls: readonly string[]): void {
   }
 }
 
-/** Resolves like the system, and fails when any address found is not allowed, or the rules refuse: before a connection is opened. */
+/**
+ * Resolves like the system, and fails when any address found is not allowed, or the rules refuse: before a connection
+ * is opened.
+ */
 export function guardedLookup(rules: EndpointRules, lookup: typeof systemLookup = systemLookup): LookupFunction {
   const refusalNow = callbackify(async () => {
     try {
@@ -129,8 +135,8 @@ LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
 LOOPBACK.addAddress('::1', 'ipv6');
 
 /**
- * The IPv4 addresses that an IPv6 address may stand for: IPv4-mapped and -compatible (RFC 4291), NAT64 (RFC 6052, and RFC 8215's
- * prefix for local use, of which both forms that a network may choose), 6to4 (RFC 3056).
+ * The IPv4 addresses that an IPv6 address may stand for: IPv4-mapped and -compatible (RFC 4291), NAT64 (RFC 6052, and
+ * RFC 8215's prefix for local use, of which both forms that a network may choose), 6to4 (RFC 3056).
  */
 function heldAddresses(address: string): string[] {
   const words = wordsOf(address);

@@ -39,9 +39,9 @@ const MAX_ANSWER_BYTES = 1024 * 1024;
 /**
  * An idle connection is closed by us, before the function would: a trigger that is written while the other side closes
  * ends as ECONNRESET, an unknown outcome, and its key waits for the deadline. undici takes what the server says
- * (`Keep-Alive: timeout=N`) less `keepAliveTimeoutThreshold`, at most `keepAliveMaxTimeout`, and `keepAliveTimeout` where it
- * says nothing. Its timers do not count the time in which this process stands still, hence the distance to the 75 s
- * that `serveFunction` offers.
+ * (`Keep-Alive: timeout=N`) less `keepAliveTimeoutThreshold`, at most `keepAliveMaxTimeout`, and `keepAliveTimeout`
+ * where it says nothing. Its timers do not count the time in which this process stands still, hence the distance to the
+ * 75 s that `serveFunction` offers.
  */
 const KEEP_ALIVE = { keepAliveTimeout: 4000, keepAliveMaxTimeout: 30_000, keepAliveTimeoutThreshold: 2000 };
 
@@ -68,8 +68,9 @@ export class Endpoint {
   }
 
   /**
-   * Sends one signed request, once, and never rejects: undici fails the request that a broken connection was busy with, and without
-   * pipelining there is no other on it. Functions refuse an id that comes again. Redirects are not followed: they are answers like any other.
+   * Sends one signed request, once, and never rejects: undici fails the request that a broken connection was busy with,
+   * and without pipelining there is no other on it. Functions refuse an id that comes again. Redirects are not
+   * followed: they are answers like any other.
    */
   async send(request: { method: 'GET' | 'POST'; body: string; id: string; timeoutMs: number }): Promise<Answer> {
     const { method, body, id, timeoutMs } = request;

@@ -3,7 +3,9 @@ import { type CallbackLocation, LEVELHOOK_HEADER, type RequestResult, type Write
 import { decodeResults } from '../../contract/outcome-schema.ts';
 import type { Answer } from './endpoint.ts';
 
-/** A trigger's end, decoded. Everything that is not one of the first seven is unknown: the run may still be going on. */
+/**
+ * A trigger's end, decoded. Everything that is not one of the first seven is unknown: the run may still be going on.
+ */
 export type Outcome =
   /** `requeueAfterMs` 0 asks for nothing, as does its absence. */
   | { readonly kind: 'done'; readonly requeueAfterMs?: number; readonly writes: readonly Write[] }
@@ -55,8 +57,8 @@ export interface Asked {
 }
 
 /**
- * Decodes the answer to a trigger: one outcome for each request, in their order. What is not a list of as many results is
- * the outcome of them all.
+ * Decodes the answer to a trigger: one outcome for each request, in their order. What is not a list of as many results
+ * is the outcome of them all.
  */
 export function decodeOutcomes(answer: Answer, asked: Asked): readonly Outcome[] {
   const decoded = answer.kind === 'answered' ? decodeAnswer(answer, asked) : withoutAnswer(answer);

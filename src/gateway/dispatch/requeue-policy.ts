@@ -15,7 +15,8 @@ export interface Decision {
 /**
  * What becomes of a key: the one place that decides it, from the outcome and the failures so far. As
  * controller-runtime's reconcileHandler (pkg/internal/controller/controller.go): an error wins over a wish to be
- * requeued, a wish to be requeued forgets the failures, a terminal error is neither retried nor forgotten: the key becomes a dead letter.
+ * requeued, a wish to be requeued forgets the failures, a terminal error is neither retried nor forgotten: the key
+ * becomes a dead letter.
  */
 export function decide(outcome: Outcome, failures: number, nowMs: number): Decision {
   switch (outcome.kind) {
@@ -60,9 +61,9 @@ export function decide(outcome: Outcome, failures: number, nowMs: number): Decis
 }
 
 /**
- * Nobody listening says nothing about the key, and events go on adding to its failures meanwhile: without a bound of its
- * own the wait of a busy key outgrew ten seconds of absence eightfold (80 s, measured). The function's keys are all tried
- * again within this time of its return.
+ * Nobody listening says nothing about the key, and events go on adding to its failures meanwhile: without a bound of
+ * its own the wait of a busy key outgrew ten seconds of absence eightfold (80 s, measured). The function's keys are all
+ * tried again within this time of its return.
  */
 const REFUSED_MAX_MS = 30_000;
 

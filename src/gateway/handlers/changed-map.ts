@@ -26,9 +26,9 @@ const comparisons: Record<MapName, WeakMap<KubernetesObject, Comparison>> = {
 };
 
 /**
- * Whether an update has changed the labels or annotations; absent ones are empty. An update is compared once, however many
- * predicates of however many controllers ask. A comparison that is cut off answers undefined, and the next one to ask
- * begins it anew in its own controller's time.
+ * Whether an update has changed the labels or annotations; absent ones are empty. An update is compared once, however
+ * many predicates of however many controllers ask. A comparison that is cut off answers undefined, and the next one to
+ * ask begins it anew in its own controller's time.
  */
 export function hasChangedMap(
   name: MapName,
@@ -52,7 +52,10 @@ export function hasChangedMap(
   return changed;
 }
 
-/** Own properties only: "constructor" and "__proto__" are keys like any other. Keys are counted last, since it takes long. */
+/**
+ * Own properties only: "constructor" and "__proto__" are keys like any other. Keys are counted last, since it takes
+ * long.
+ */
 function isSame(before: TextMap, now: TextMap, keys: readonly string[]): boolean {
   return (
     keys.every((key) => Object.hasOwn(before, key) && before[key] === now[key]) &&

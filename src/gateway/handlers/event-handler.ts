@@ -34,8 +34,8 @@ export class EventSource {
 }
 
 /**
- * Any event of an object wakes its own key: controller-runtime's EnqueueRequestForObject (pkg/handler/enqueue.go). With a
- * selector the events are those that a watch with it would tell.
+ * Any event of an object wakes its own key: controller-runtime's EnqueueRequestForObject (pkg/handler/enqueue.go). With
+ * a selector the events are those that a watch with it would tell.
  */
 export function enqueueObject(controller: string, source: EventSource, scope: KeyScope): ChangeHandler {
   return {
@@ -54,7 +54,10 @@ export function enqueueObject(controller: string, source: EventSource, scope: Ke
   };
 }
 
-/** The event as a watch with the scope's selector tells it; undefined: not at all (apiserver's pkg/storage/cacher, `cacheWatcher`). */
+/**
+ * The event as a watch with the scope's selector tells it; undefined: not at all (apiserver's pkg/storage/cacher,
+ * `cacheWatcher`).
+ */
 function asSelected(change: Change, scope: KeyScope): Change | undefined {
   const selected = scope.selects(change.object);
   if (change.type !== 'updated') return selected ? change : undefined;

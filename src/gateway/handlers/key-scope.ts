@@ -25,8 +25,8 @@ export interface Place {
 }
 
 /**
- * Which keys a controller has: those of kind `for`, as far as the gateway caches it, in the declared namespaces, of objects
- * that the declared selector selects. Whoever queues a key asks here first.
+ * Which keys a controller has: those of kind `for`, as far as the gateway caches it, in the declared namespaces, of
+ * objects that the declared selector selects. Whoever queues a key asks here first.
  */
 export class KeyScope {
   readonly resource: Resource;

@@ -87,7 +87,10 @@ function withNamespace(name: string, namespace: string | undefined): ObjectKey {
 const namespaceFor = ({ metadata }: KubernetesObject, { resource }: KeyScope): string | undefined =>
   resource.namespaced ? metadata.namespace : undefined;
 
-/** To those that name it in a declared index. controller-runtime leaves that to EnqueueRequestsFromMapFunc and the author's own List. */
+/**
+ * To those that name it in a declared index. controller-runtime leaves that to EnqueueRequestsFromMapFunc and the
+ * author's own List.
+ */
 function indexMapper(index: IndexSpec, scope: KeyScope): Mapper {
   return {
     // A name never changes.
@@ -126,7 +129,10 @@ function valueMapper(spec: IndexSpec, scope: KeyScope, tools?: MapperTools): Map
   };
 }
 
-/** An expression that fails leads to all: too many runs are better than a lost one. An expression that is cut off makes its controller miss the change. */
+/**
+ * An expression that fails leads to all: too many runs are better than a lost one. An expression that is cut off makes
+ * its controller miss the change.
+ */
 function expressionMapper(expression: Expression, scope: KeyScope, { field }: MapperTools): Mapper {
   return {
     needsOld: () => true,

@@ -10,8 +10,8 @@ type Leaf = Exclude<Predicate, { all: unknown } | { any: unknown } | { not: unkn
 type Answer = boolean | undefined;
 
 /**
- * A predicate, ready to be asked. What cannot be decided passes: a leaf that fails lets pass whatever depends on it, and
- * nothing else.
+ * A predicate, ready to be asked. What cannot be decided passes: a leaf that fails lets pass whatever depends on it,
+ * and nothing else.
  */
 export class EventPredicate {
   readonly #predicate: Predicate;
@@ -99,7 +99,10 @@ function negation(answer: Answer): Answer {
   return answer === undefined ? undefined : !answer;
 }
 
-/** All that combine nothing, each with where it stands: `all.0.not.cel`. @returns how many predicates there are in all. */
+/**
+ * All that combine nothing, each with where it stands: `all.0.not.cel`.
+ * @returns how many predicates there are in all.
+ */
 export function visitLeaves(predicate: Predicate, visit: (leaf: Leaf, at: string) => void, at = ''): number {
   const [name = '', value] = Object.entries(predicate)[0] ?? [];
   const inner = (each: Predicate, path: string): number => visitLeaves(each, visit, `${path}.`);

@@ -13,7 +13,9 @@ interface TimeRecord {
   readonly redisMs: number;
 }
 
-/** Two clocks this far apart tell the same time: a round trip lay in between. Less than what runs in flight are given. */
+/**
+ * Two clocks this far apart tell the same time: a round trip lay in between. Less than what runs in flight are given.
+ */
 const SAME_MS = 1000;
 /** More is worth a line in the log: less is what NTP moves a clock by. */
 const TOLD_MS = 10_000;
@@ -22,10 +24,11 @@ const DAMAGED_MS = 20 * 365 * 86_400_000;
 const RECORD_MS = 1000;
 
 /**
- * The gateways' time: steady within a process, and continued from one process to the next. Redis holds due times and the
- * deadlines of runs in flight as milliseconds of this clock; a gateway that starts with a clock set back or ahead must neither
- * let them stand still nor take them for past. So each gateway writes down its time every second, with the wall clocks of
- * its machine and of Redis, and the next one goes on from there. infra/adr/0036 has the reasons and the limits.
+ * The gateways' time: steady within a process, and continued from one process to the next. Redis holds due times and
+ * the deadlines of runs in flight as milliseconds of this clock; a gateway that starts with a clock set back or ahead
+ * must neither let them stand still nor take them for past. So each gateway writes down its time every second, with the
+ * wall clocks of its machine and of Redis, and the next one goes on from there. infra/adr/0036 has the reasons and the
+ * limits.
  */
 export class GatewayClock implements Clock {
   readonly #system: Clock;
@@ -48,7 +51,10 @@ export class GatewayClock implements Clock {
     return this.#system.sleep(ms, signal);
   }
 
-  /** Goes on from the record of the gateways before this one, if there is any. Before anything that lasts is timed by this clock. */
+  /**
+   * Goes on from the record of the gateways before this one, if there is any. Before anything that lasts is timed by
+   * this clock.
+   */
   async continueFrom(redis: Redis, registryKey: string, logger: Logger): Promise<void> {
     const text = await redis.hget(registryKey, CLOCK_FIELD);
     if (text === null) return;
@@ -90,8 +96,9 @@ export class GatewayClock implements Clock {
 }
 
 /**
- * The gateways' time at a start: the record's and what has passed since, which is the smaller of what two clocks say; a clock
- * that has run backwards since says nothing. Setting one clock ahead makes no deadline pass, setting one back keeps none waiting.
+ * The gateways' time at a start: the record's and what has passed since, which is the smaller of what two clocks say; a
+ * clock that has run backwards since says nothing. Setting one clock ahead makes no deadline pass, setting one back
+ * keeps none waiting.
  * @param start the same three, at the start: `nowMs` is what the gateway would take without a record.
  * @returns undefined when the record is damaged.
  */

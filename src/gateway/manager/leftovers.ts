@@ -29,12 +29,14 @@ export interface KnownControllers {
 }
 
 /**
- * Removes what gateways before this one have kept in Redis for controllers that are no more: their queues, and the views that only
- * they had. Asked for once all functions have said what their controllers are, since one that is merely down has a queue to come
- * back to; a gateway without any configured function removes nothing of theirs, for that is more likely a mistake than a wish.
+ * Removes what gateways before this one have kept in Redis for controllers that are no more: their queues, and the
+ * views that only they had. Asked for once all functions have said what their controllers are, since one that is merely
+ * down has a queue to come back to; a gateway without any configured function removes nothing of theirs, for that is
+ * more likely a mistake than a wish.
  *
- * What stays is one field of the registry, until the controller's last runs are over: should it come back before, a run may still be
- * going on that no queue knows of any more, and is waited for (ADR 0006). Ending in the middle does no harm: the next gateway goes on.
+ * What stays is one field of the registry, until the controller's last runs are over: should it come back before, a run
+ * may still be going on that no queue knows of any more, and is waited for (ADR 0006). Ending in the middle does no
+ * harm: the next gateway goes on.
  */
 export async function removeLeftovers(options: LeftoversOptions, known: KnownControllers): Promise<void> {
   const { redis, registryKey, informers, logger } = options;
@@ -79,7 +81,10 @@ export async function forgetController(
 /** How soon what removed controllers have left is looked for again. */
 const SWEEP_MS = 10_000;
 
-/** Removes the last traces of removed controllers as soon as their last runs are over, until the signal is aborted. Never rejects. */
+/**
+ * Removes the last traces of removed controllers as soon as their last runs are over, until the signal is aborted.
+ * Never rejects.
+ */
 export async function sweepRemoved(options: Omit<LeftoversOptions, 'informers'>, signal: AbortSignal): Promise<void> {
   const { clock, logger } = options;
   while (!signal.aborted) {
@@ -95,8 +100,8 @@ export async function sweepRemoved(options: Omit<LeftoversOptions, 'informers'>,
 const LONGEST_RUN_MS = (MAX_CALLBACK_SECONDS + 900) * 1000 + FLIGHT_MARGIN_MS;
 
 /**
- * Removes what views hold of removed controllers, and the registry's fields of those whose runs are over. Of all of them, each time: a
- * wakeup that was on its way may have left a mark behind the removal.
+ * Removes what views hold of removed controllers, and the registry's fields of those whose runs are over. Of all of
+ * them, each time: a wakeup that was on its way may have left a mark behind the removal.
  */
 async function sweep(options: Pick<LeftoversOptions, 'clock' | 'redis' | 'registryKey' | 'viewsKey'>): Promise<void> {
   const { clock, redis, registryKey } = options;

@@ -16,9 +16,10 @@ const STANDSTILL_MS = 30_000;
 const LOOK_MS = 5000;
 
 /**
- * Watches whether changes get through: how old are, of each view, the oldest event that is not in the cache yet and the oldest wakeup that
- * is in no queue yet, and of each controller the oldest key that is due though there is room to run it. Views are shared by all
- * controllers, and nothing in them may wait for long whatever a controller or an object does; so a gateway in which something does says so.
+ * Watches whether changes get through: how old are, of each view, the oldest event that is not in the cache yet and the
+ * oldest wakeup that is in no queue yet, and of each controller the oldest key that is due though there is room to run
+ * it. Views are shared by all controllers, and nothing in them may wait for long whatever a controller or an object
+ * does; so a gateway in which something does says so.
  */
 export class Progress {
   readonly #options: ProgressOptions;

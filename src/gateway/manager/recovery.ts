@@ -38,18 +38,21 @@ interface UnknownRuns {
   readonly callbackEndMs: number;
 }
 
-/** A check waits so long for what it repairs, and for the keys that it queues; what takes longer goes on beside the next checks. */
+/**
+ * A check waits so long for what it repairs, and for the keys that it queues; what takes longer goes on beside the next
+ * checks.
+ */
 const PATIENCE_MS = 1000;
 
 /**
  * The one path by which everything lost is repaired. Each view and each queue carries an incarnation and the run_id of
  * the Redis process it was written on. Where one is missing, or written on another process, data may be gone: runs in
- * flight that no record tells of, events applied and forgotten. So: wait until every such run is over, read the views again
- * as a diff, begin new incarnations; controllers whose incarnations changed get all their keys.
+ * flight that no record tells of, events applied and forgotten. So: wait until every such run is over, read the views
+ * again as a diff, begin new incarnations; controllers whose incarnations changed get all their keys.
  *
- * Nothing is dispatched before a controller's first check, nor from a lost connection to the check after it. Each part is repaired for
- * itself: a controller runs as soon as its own queue and views are in order, so a list that never ends, or runs that
- * may take long, hold back the controllers that depend on them and no other.
+ * Nothing is dispatched before a controller's first check, nor from a lost connection to the check after it. Each part
+ * is repaired for itself: a controller runs as soon as its own queue and views are in order, so a list that never ends,
+ * or runs that may take long, hold back the controllers that depend on them and no other.
  */
 export class Recovery {
   readonly #options: RecoveryOptions;
@@ -107,7 +110,8 @@ export class Recovery {
     const { redis, clock } = this.#options;
     const lost = (): void => {
       this.#connected = false;
-      // Until the next check says otherwise: a new connection alone tells nothing about what the process behind it holds.
+      // Until the next check says otherwise: a new connection alone tells nothing about what the process behind it
+      // holds.
       this.#connection += 1;
       this.#pause();
     };
@@ -294,15 +298,16 @@ export class Recovery {
   }
 
   /**
-   * Until when runs of this controller may go on that are not on record. Those that go on after their 202 may take much longer than
-   * others. They are given no more time under the new incarnation, so each is over after the longest that it can have been given.
+   * Until when runs of this controller may go on that are not on record. Those that go on after their 202 may take much
+   * longer than others. They are given no more time under the new incarnation, so each is over after the longest that
+   * it can have been given.
    */
   async #runsOffRecord({ name, queue, timeoutMs, callbackMs }: Controller): Promise<UnknownRuns> {
     const { clock, redis, registryKey } = this.#options;
     const dispatched = await redis.hget(registryKey, CONTROLLER_FIELD + name);
     const { incarnation } = await queue.state();
-    // Its queue is gone though it has dispatched on this Redis before: only its part was lost, at some time until now. Of one
-    // that was removed in order the last runs are known.
+    // Its queue is gone though it has dispatched on this Redis before: only its part was lost, at some time until now.
+    // Of one that was removed in order the last runs are known.
     const removal = dispatched === null ? undefined : removalOf(dispatched);
     const isLostAlone = dispatched !== null && !removal && incarnation === undefined;
     const lostMs = isLostAlone ? clock.now() : this.#unknownBefore;
@@ -311,7 +316,10 @@ export class Recovery {
     return { endMs, callbackEndMs: callbackMs === 0 ? 0 : sinceMs + callbackMs + FLIGHT_MARGIN_MS };
   }
 
-  /** Queues all keys of each controller that is owed them. @returns the controllers that have theirs, or have failed for themselves. */
+  /**
+   * Queues all keys of each controller that is owed them.
+   * @returns the controllers that have theirs, or have failed for themselves.
+   */
   async #ensureKeys(controllers: readonly Controller[], signal: AbortSignal): Promise<Controller[]> {
     const done = new Set<Controller>();
     const each = async (controller: Controller): Promise<void> => {

@@ -4,8 +4,8 @@ import { ApiError, type Logger } from '../../core/index.ts';
 const NOT_FOUND_MEANS_GONE = 3;
 
 /**
- * Finds out whether a resource that answers 404 is no longer served. `found` is an answer of any other kind, `missing` a
- * 404 that changes nothing, and `gone` the first by which all objects are known to be gone with the resource.
+ * Finds out whether a resource that answers 404 is no longer served. `found` is an answer of any other kind, `missing`
+ * a 404 that changes nothing, and `gone` the first by which all objects are known to be gone with the resource.
  */
 export class Absence {
   readonly #versionsServed: (signal: AbortSignal) => Promise<string[]>;

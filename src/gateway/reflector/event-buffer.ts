@@ -43,7 +43,8 @@ export class EventBuffer {
   }
 
   /**
-   * At least one event and at most `max`, in order, and no more once they have `maxBytes` together; none once `signal` is aborted.
+   * At least one event and at most `max`, in order, and no more once they have `maxBytes` together; none once `signal`
+   * is aborted.
    */
   async take(max: number, signal: AbortSignal, maxBytes = Infinity): Promise<WatchEvent[]> {
     await this.filled(signal);

@@ -4,9 +4,9 @@ const COMMA = 44;
 const OPEN_BRACE = 123;
 
 /**
- * The text of a JSON object without the member at `path`, everything else as it was, byte by byte; the same text when there
- * is no such member. Made for objects that are stored as the server sent them: to leave out one member of a parsed object
- * is cheap, to write the whole of it as text again costs as much as parsing it.
+ * The text of a JSON object without the member at `path`, everything else as it was, byte by byte; the same text when
+ * there is no such member. Made for objects that are stored as the server sent them: to leave out one member of a
+ * parsed object is cheap, to write the whole of it as text again costs as much as parsing it.
  * @param text a JSON object that has been parsed before: what is not valid is not noticed here.
  */
 export function withoutMember(text: string, path: readonly string[]): string {
@@ -19,7 +19,9 @@ export function withoutMember(text: string, path: readonly string[]): string {
   }
 }
 
-/** What to cut to remove a member of the object that opens at `open`, one comma included, and where its value begins. */
+/**
+ * What to cut to remove a member of the object that opens at `open`, one comma included, and where its value begins.
+ */
 function findMember(text: string, open: number, name: string): { from: number; to: number; value: number } | undefined {
   // Cut from the end of what stands before it, so that the comma goes with it.
   let before = open + 1;

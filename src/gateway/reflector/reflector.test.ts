@@ -125,7 +125,9 @@ async function lookAtVersion(current: string): Promise<void> {
   asked.list([], current);
 }
 
-/** The next requests are a watch that goes on from `resourceVersion`, and with it open the look at the server's version. */
+/**
+ * The next requests are a watch that goes on from `resourceVersion`, and with it open the look at the server's version.
+ */
 async function watched(resourceVersion: string, current: string): Promise<Exchange> {
   const stream = (await watch(resourceVersion)).open();
   await lookAtVersion(current);

@@ -55,9 +55,10 @@ const PROGRESS_EVERY_MS = 4000;
 const GONE_WAIT_MS = 5000;
 
 /**
- * Turns one resource of the apiserver into an ordered stream of events: client-go's Reflector (tools/cache/reflector.go)
- * on raw JSON. Lists by stream where the server can, else by pages; resumes from the last version after every end that
- * permits it; lists again when the version has expired or when the server's data turns out to be older than ours.
+ * Turns one resource of the apiserver into an ordered stream of events: client-go's Reflector
+ * (tools/cache/reflector.go) on raw JSON. Lists by stream where the server can, else by pages; resumes from the last
+ * version after every end that permits it; lists again when the version has expired or when the server's data turns out
+ * to be older than ours.
  *
  * It owns no state but the version it has read up to. What has been *applied* up to is the view's version.
  */
@@ -67,7 +68,9 @@ export class Reflector {
   readonly #backoff: Backoff;
   readonly #absence: Absence;
   #version: ResourceVersion | undefined;
-  /** The server may have gone back in time since we last knew its version: look before anything more is taken from it. */
+  /**
+   * The server may have gone back in time since we last knew its version: look before anything more is taken from it.
+   */
   #mustLook = false;
   /** Set while the version is of no use to a list: expired, or newer than what the server has. */
   #versionUnavailable = false;
@@ -282,8 +285,8 @@ export class Reflector {
         metrics.count('levelhook_reflector_lists_total', { resource: this.#name, form: 'streaming' });
         this.#options.buffer.push({ kind: 'init', timeWentBackwards: list.timeWentBackwards }, 0);
       } else {
-        // With the watch open: a server that is restored after this look breaks it. One that was restored between a look
-        // and the watch would pass for the one that was looked at.
+        // With the watch open: a server that is restored after this look breaks it. One that was restored between a
+        // look and the watch would pass for the one that was looked at.
         stream.on('error', ignore);
         await this.#checkTime(abort.signal);
         if (this.#wanted) return { kind: 'closed' };
@@ -325,7 +328,8 @@ export class Reflector {
         }
       }
       events += batch.length;
-      // A list waits, since to break it off is to begin again. An apiserver that loses patience ends it, and pages follow.
+      // A list waits, since to break it off is to begin again. An apiserver that loses patience ends it, and pages
+      // follow.
       if (reading.listing) await this.#options.buffer.low(signal);
       else if (this.#options.buffer.full) return { end: { kind: 'closed' }, events };
     }

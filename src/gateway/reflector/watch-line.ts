@@ -9,7 +9,9 @@ import {
 
 /** How one watch ended, and so what comes next. */
 export type WatchEnd =
-  /** The server closed it in order, or we did to drain the buffer or to hear a bookmark: go on from the last version. */
+  /**
+   * The server closed it in order, or we did to drain the buffer or to hear a bookmark: go on from the last version.
+   */
   | { readonly kind: 'closed' }
   /** The version is no longer served: list again. */
   | { readonly kind: 'expired' }
@@ -34,8 +36,8 @@ export type WatchLine =
 const INITIAL_EVENTS_END = 'k8s.io/initial-events-end';
 
 /**
- * Decodes a line. One that cannot be understood ends the watch: it is never skipped, the version stays where it was, and
- * the next watch delivers the line again.
+ * Decodes a line. One that cannot be understood ends the watch: it is never skipped, the version stays where it was,
+ * and the next watch delivers the line again.
  */
 export function decodeWatchLine(line: Buffer): WatchLine {
   const text = line.toString('utf8');
@@ -64,7 +66,9 @@ export function decodeWatchLine(line: Buffer): WatchLine {
   }
 }
 
-/** What stands in the line between the frame of the event, if that is written without a blank and holds nothing else. */
+/**
+ * What stands in the line between the frame of the event, if that is written without a blank and holds nothing else.
+ */
 function objectText(line: string, type: string, event: object): string | undefined {
   const frame = `{"type":"${type}","object":`;
   if (!line.startsWith(frame) || !line.endsWith('}}') || Object.keys(event).length !== 2) return undefined;

@@ -15,7 +15,9 @@ import { readTls, type TlsFiles, watchTls } from './tls.ts';
 
 export interface AdminServerOptions {
   readonly host: string;
-  /** Names beside that of the host and those of the cluster under which it may be asked, see `hostCheck`. Default: none. */
+  /**
+   * Names beside that of the host and those of the cluster under which it may be asked, see `hostCheck`. Default: none.
+   */
   readonly allowedHosts?: readonly string[];
   /** 0 for any free one. */
   readonly port: number;
@@ -47,8 +49,8 @@ export const CALLBACK_PATH = `${CACHE_PATH}/callbacks`;
 const LOOPBACK = new Set(['127.0.0.1', 'localhost', '::1']);
 
 /**
- * A request comes whole within this time, or its connection is closed: node waits five minutes. How long it takes to answer is
- * not meant.
+ * A request comes whole within this time, or its connection is closed: node waits five minutes. How long it takes to
+ * answer is not meant.
  */
 const RECEIVE_MS = 10_000;
 /** How often node looks for late requests. */

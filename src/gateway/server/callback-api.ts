@@ -37,8 +37,8 @@ export interface CallbackTaker {
 const MAX_BODY_BYTES = 1024 * 1024;
 
 /**
- * `POST /<controller>`: the outcome of a run that went on after its 202, signed as a trigger is. Nothing is parsed before
- * the signature of the raw body is found right. The contract's README has the answers.
+ * `POST /<controller>`: the outcome of a run that went on after its 202, signed as a trigger is. Nothing is parsed
+ * before the signature of the raw body is found right. The contract's README has the answers.
  */
 export function callbackApi(options: CallbackApiOptions): Hono {
   const { logger, now = Date.now } = options;

@@ -44,7 +44,10 @@ export class Dashboard {
   }
 }
 
-/** bull-board's page asks Google for its fonts: nobody outside is told of a gateway, and without a network it would wait. */
+/**
+ * bull-board's page asks Google for its fonts: nobody outside is told of a gateway, and without a network it would
+ * wait.
+ */
 const withoutOutsideLinks: MiddlewareHandler = async (context, next) => {
   await next();
   if (!context.res.headers.get('content-type')?.startsWith('text/html')) return;

@@ -40,7 +40,8 @@ const pausable = z.strictObject({
  * - `POST /queues/<controller>/replay` and `/drop`: dead letters, by `{keys}`, `{namespace}` or `{all: true}`
  * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`
  *
- * JSON throughout; a mistake is answered as `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503 while Redis is away.
+ * JSON throughout; a mistake is answered as `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503 while Redis
+ * is away.
  */
 export function queueApi(queues: Queues): Hono {
   const app = new Hono();

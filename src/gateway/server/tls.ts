@@ -19,7 +19,10 @@ export function readTls({ certFile, keyFile }: TlsFiles): { cert: string; key: s
   }
 }
 
-/** Certificates are renewed while the gateway runs: new connections get the new one. A pair that cannot be used yet is left. */
+/**
+ * Certificates are renewed while the gateway runs: new connections get the new one. A pair that cannot be used yet is
+ * left.
+ */
 export function watchTls(files: TlsFiles, server: Server): () => void {
   const changed = (): void => {
     try {

@@ -18,8 +18,8 @@ export interface BullMqJobsOptions {
 type KeyJob = { key: string };
 
 /**
- * BullMQ as far as it can be trusted with a key: `keepLastIfActive` is client-go's dirty set. Never a delay, a priority,
- * an attempt or a job id of our own: each of them loses wakeups (ADR 0002).
+ * BullMQ as far as it can be trusted with a key: `keepLastIfActive` is client-go's dirty set. Never a delay, a
+ * priority, an attempt or a job id of our own: each of them loses wakeups (ADR 0002).
  */
 export class BullMqJobs implements Jobs {
   readonly #options: BullMqJobsOptions;
@@ -123,9 +123,9 @@ function jobOptions(key: string) {
 }
 
 /**
- * How long BullMQ leaves a job to a gateway that has gone silent: it takes two looks to find it. Over by the time that its
- * runs are, so that a killed gateway's slots are free when its keys may run again. A lock lost too early costs one idle job
- * and nothing else.
+ * How long BullMQ leaves a job to a gateway that has gone silent: it takes two looks to find it. Over by the time that
+ * its runs are, so that a killed gateway's slots are free when its keys may run again. A lock lost too early costs one
+ * idle job and nothing else.
  */
 function lockMs(timeoutMs: number): number {
   return Math.min(Math.max(timeoutMs + FLIGHT_MARGIN_MS - 2 * stalledMs(timeoutMs), 2000), 10_000);

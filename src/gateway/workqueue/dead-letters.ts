@@ -9,8 +9,8 @@ const PAGE = 500;
 const FEW = 100;
 
 /**
- * Runs dead letters again, with their failures forgotten. Each stays a dead letter until its run starts, so none is lost
- * on the way. Keys that are none are left out.
+ * Runs dead letters again, with their failures forgotten. Each stays a dead letter until its run starts, so none is
+ * lost on the way. Keys that are none are left out.
  * @returns how many are run again.
  */
 export async function replayDeadLetters(queue: WorkQueue, selection: DeadLetterSelection): Promise<number> {

@@ -2,15 +2,15 @@ export interface GroupCommitOptions {
   /** Most items in a call. Default 200. */
   readonly limit?: number;
   /**
-   * Whether an error is about what one item holds. The items of a call that failed so are committed again, each in a call
-   * of its own, so that one item fails alone; a commit must bear to be repeated then. Default: none is.
+   * Whether an error is about what one item holds. The items of a call that failed so are committed again, each in a
+   * call of its own, so that one item fails alone; a commit must bear to be repeated then. Default: none is.
    */
   readonly isAboutOneItem?: (error: unknown) => boolean;
 }
 
 /**
- * Collects what is submitted in one turn of the event loop and commits it as one: answers of Redis come many at a time, and
- * what they set off is sent in one trip. A lone item waits for nobody.
+ * Collects what is submitted in one turn of the event loop and commits it as one: answers of Redis come many at a time,
+ * and what they set off is sent in one trip. A lone item waits for nobody.
  */
 export class GroupCommit<Item, Answer> {
   readonly #commit: (items: readonly Item[]) => Promise<readonly Answer[]>;

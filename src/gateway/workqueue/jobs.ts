@@ -8,8 +8,8 @@ export interface Jobs {
   /** Which of these keys it neither has nor has given out, so that an add is due. */
   missing(keys: readonly string[]): Promise<readonly string[]>;
   /**
-   * Begins to give keys to `work`, which does not throw. A key is out until its promise ends: one that never does is given
-   * to another gateway after a `close` by force.
+   * Begins to give keys to `work`, which does not throw. A key is out until its promise ends: one that never does is
+   * given to another gateway after a `close` by force.
    */
   start(work: (key: string) => Promise<void>): Promise<void>;
   /** Gives nothing to this gateway until `resume`; one or two may still come. Does not wait for anything. */

@@ -1,8 +1,9 @@
 import type { Reason } from '../../contract/index.ts';
 
 /**
- * What is held back: all keys of the controller, those of one namespace, or one object. All keys, by the gateway itself: `breaker`,
- * because the function cannot be reached; `recovery`, because runs that are no longer on record may go on.
+ * What is held back: all keys of the controller, those of one namespace, or one object. All keys, by the gateway
+ * itself: `breaker`, because the function cannot be reached; `recovery`, because runs that are no longer on record may
+ * go on.
  */
 export type HoldScope = 'controller' | 'breaker' | 'recovery' | `namespace/${string}` | `object/${string}`;
 
@@ -69,8 +70,8 @@ export interface KeyPage {
   /** How many keys the list has. */
   readonly total: number;
   /**
-   * From `offset` on, in order of time. `atMs`: when it became dead, began to wait or was added to the backlog, when its
-   * timer or its deadline comes; undefined for a key that is queued.
+   * From `offset` on, in order of time. `atMs`: when it became dead, began to wait or was added to the backlog, when
+   * its timer or its deadline comes; undefined for a key that is queued.
    */
   readonly keys: readonly { readonly key: string; readonly atMs?: number }[];
 }

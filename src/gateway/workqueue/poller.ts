@@ -21,8 +21,8 @@ export const LEAST_MS = 5;
 /** While keys of the backlog wait for room. */
 const BACKLOG_MS = 20;
 /**
- * Somebody else may have set a timer, and died: at rest this is all that happens, and for all queues of a process at the same
- * moment, since it is waking up that costs.
+ * Somebody else may have set a timer, and died: at rest this is all that happens, and for all queues of a process at
+ * the same moment, since it is waking up that costs.
  */
 export const IDLE_MS = 5000;
 const LIMIT = 500;

@@ -14,7 +14,9 @@ export interface QueueKeys {
   readonly flights: string;
   /** ZSET key -> time of its add: low-priority keys, and those that a hold has let go. */
   readonly backlog: string;
-  /** ZSET key -> since when it is due: keys that were given to BullMQ, or were about to be, and have not been started. */
+  /**
+   * ZSET key -> since when it is due: keys that were given to BullMQ, or were about to be, and have not been started.
+   */
   readonly queued: string;
   /** ZSET key -> time of its last run: keys with nothing to do whose record holds a barrier. */
   readonly resting: string;

@@ -216,8 +216,8 @@ export abstract class RecordedWorkQueue implements WorkQueue {
   }
 
   /**
-   * Never throws for what a run may do wrong. Ends with the job only if what becomes of the key is on record: a job that
-   * has not ended is given to another gateway.
+   * Never throws for what a run may do wrong. Ends with the job only if what becomes of the key is on record: a job
+   * that has not ended is given to another gateway.
    */
   async #work(key: string): Promise<void> {
     // Not in flight while it waits here: a stop need not wait for it.
@@ -231,7 +231,10 @@ export abstract class RecordedWorkQueue implements WorkQueue {
     if (this.#runner && !(await this.#runner.take(key))) this.#unended.add(key);
   }
 
-  /** Handed out when this gateway was about to end. As a timer it is due for the gateways that are left, and the job may end. */
+  /**
+   * Handed out when this gateway was about to end. As a timer it is due for the gateways that are left, and the job may
+   * end.
+   */
   async #handOver(key: string): Promise<void> {
     try {
       await this.#records.addTimer(key, this.#options.clock.now());

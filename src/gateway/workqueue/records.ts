@@ -83,8 +83,8 @@ export interface Resting extends Scored {
 export type PostponedSet = 'timers' | 'debounced' | 'flights' | 'backlog' | 'resting';
 
 /**
- * What is known of the keys of one queue, shared by its gateways. Each method is one atomic step and may be taken twice.
- * The Lua files say exactly what each does.
+ * What is known of the keys of one queue, shared by its gateways. Each method is one atomic step and may be taken
+ * twice. The Lua files say exactly what each does.
  */
 export interface Records {
   /** Keys were added: when, and why. Comes before their jobs. */
@@ -102,8 +102,8 @@ export interface Records {
   /** Moves scores that are still as they were read. @param added jobs were added for these keys, which are to run. */
   postpone(set: PostponedSet, toMs: number, entries: readonly Scored[], added?: boolean): Promise<void>;
   /**
-   * A part of the keys that were due before `atMs` and have not been started, though jobs were to be added for them. From
-   * cursor '0' on until '0' comes back, every key that was there all the while has been in one part.
+   * A part of the keys that were due before `atMs` and have not been started, though jobs were to be added for them.
+   * From cursor '0' on until '0' comes back, every key that was there all the while has been in one part.
    */
   queuedBefore(
     atMs: number,

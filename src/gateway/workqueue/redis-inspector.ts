@@ -44,7 +44,8 @@ export class RedisInspector implements Inspector {
       const hold = holds.find((each) => each.scope === scope);
       if (hold && held[at]) waits.push(waitFor(hold));
     });
-    // A barrier is there as long as the key rests after its writes; it is waited for only when there is something to run.
+    // A barrier is there as long as the key rests after its writes; it is waited for only when there is something to
+    // run.
     if (barrier !== undefined && (timer ?? queuedAt) && !running) {
       waits.push({ reason: 'barrier', sinceMs: Number(barrierAt) });
     }

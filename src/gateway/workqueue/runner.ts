@@ -43,7 +43,9 @@ interface Started {
 const PROCESS = randomUUID();
 let starts = 0;
 
-/** Takes a key that was handed out through its run: start, process, finish. Starts and finishes of many share a trip. */
+/**
+ * Takes a key that was handed out through its run: start, process, finish. Starts and finishes of many share a trip.
+ */
 export class Runner {
   readonly #options: RunnerOptions;
   readonly #starts: GroupCommit<StartRequest, Started>;
@@ -85,8 +87,9 @@ export class Runner {
   }
 
   /**
-   * Starts a key, however long it takes: a job that ended without it would take the key with it. `refused`: its own record
-   * is in the way. It is still on record as queued or due, and comes back when the gateway looks for keys without a job.
+   * Starts a key, however long it takes: a job that ended without it would take the key with it. `refused`: its own
+   * record is in the way. It is still on record as queued or due, and comes back when the gateway looks for keys
+   * without a job.
    */
   async #start(request: StartRequest): Promise<Started | 'ended' | 'refused'> {
     const { clock, ending, opened, name, logger, metrics } = this.#options;

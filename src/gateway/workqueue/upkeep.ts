@@ -19,15 +19,17 @@ export const MISSED_AFTER_MS = 30_000;
 /** From one look at all such keys to the next, and at keys at rest: a little less than a number of idle looks. */
 const LOOK_AGAIN_MS = 9000;
 const REST_AGAIN_MS = 29_000;
-/** Between the parts of one look: many keys may wait for good reason, and asking about them must not hold up the rest. */
+/**
+ * Between the parts of one look: many keys may wait for good reason, and asking about them must not hold up the rest.
+ */
 const NEXT_PART_MS = 50;
 const PART = 500;
 /** A barrier is asked about when its key has rested for this long. */
 export const REST_MS = 60_000;
 
 /**
- * What a queue looks after in its own time, in pieces: keys on record as queued whose job is gone, whatever took it, are
- * given a new one; and of keys at rest whose barrier has passed nothing is kept.
+ * What a queue looks after in its own time, in pieces: keys on record as queued whose job is gone, whatever took it,
+ * are given a new one; and of keys at rest whose barrier has passed nothing is kept.
  */
 export class Upkeep {
   readonly #options: UpkeepOptions;
@@ -40,7 +42,10 @@ export class Upkeep {
     this.#options = options;
   }
 
-  /** One piece of each, if it is time. Never throws. @returns when to go on; undefined: at the next look there is anyway. */
+  /**
+   * One piece of each, if it is time. Never throws.
+   * @returns when to go on; undefined: at the next look there is anyway.
+   */
   async look(nowMs: number): Promise<number | undefined> {
     let more = false;
     if (nowMs >= this.#nextLookMs) {

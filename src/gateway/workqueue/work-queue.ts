@@ -10,7 +10,9 @@ export type { BarrierText, Finish, Known, Process, Run } from './run.ts';
 export interface QueuedKey {
   readonly key: string;
   readonly reasons: readonly Reason[];
-  /** Whether its object says that it is paused: begins or ends the hold `object/<key>`. Undefined leaves it as it is. */
+  /**
+   * Whether its object says that it is paused: begins or ends the hold `object/<key>`. Undefined leaves it as it is.
+   */
   readonly paused?: boolean;
 }
 
@@ -24,8 +26,8 @@ export type LowReason = Extract<Reason['type'], 'initial' | 'resync' | 'manual'>
  * - A key added while it runs runs once more afterwards.
  * - A key never runs twice at a time: a run is over when it is finished, or when its deadline and a margin have passed.
  * - `addAfter` keeps the earliest time; a run ends the wait.
- * - Whatever was added runs, through crashes of the gateway, a Redis that is full or away, and a restart of it that lost
- *   nothing. A key whose job is gone is queued again within a minute.
+ * - Whatever was added runs, through crashes of the gateway, a Redis that is full or away, and a restart of it that
+ *   lost nothing. A key whose job is gone is queued again within a minute.
  * - A key that may not run yet (see `Wait`) takes no slot, and is not forgotten.
  * - A dead letter stays until it is added again, by an event, a resync or a person, or dropped.
  */
@@ -38,8 +40,8 @@ export interface WorkQueue {
   /** Run this key after `ms` at the latest. */
   addAfter(key: string, ms: number): Promise<void>;
   /**
-   * The outcome of a run that was `busy`, or a later time until which it is. @returns false when that run is not in flight
-   * any more: nothing was changed.
+   * The outcome of a run that was `busy`, or a later time until which it is. @returns false when that run is not in
+   * flight any more: nothing was changed.
    */
   settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean>;
 
@@ -57,13 +59,13 @@ export interface WorkQueue {
   counts(): Promise<{ waiting: number; running: number }>;
 
   /**
-   * For how long the key has been due that is due for longest and has not been started; undefined when there is none. Keys
-   * that wait for a release, an outcome, a barrier or a token are not due.
+   * For how long the key has been due that is due for longest and has not been started; undefined when there is none.
+   * Keys that wait for a release, an outcome, a barrier or a token are not due.
    */
   oldestDueMs(): Promise<number | undefined>;
   /**
-   * For how long no run has started although a key is due and there is room for it, in milliseconds, as far as this gateway has
-   * asked; 0 when runs start, or none need to. A queue that is merely long does not stand still.
+   * For how long no run has started although a key is due and there is room for it, in milliseconds, as far as this
+   * gateway has asked; 0 when runs start, or none need to. A queue that is merely long does not stand still.
    */
   standstillMs(): Promise<number>;
 
@@ -72,7 +74,9 @@ export interface WorkQueue {
   /** This gateway starts no run from now on, before `start` as well as after it; those in flight go on. */
   pause(): void;
   resume(): void;
-  /** Starts no more runs and waits for those in flight, at most `drainMs`; unfinished ones are settled as lost later. */
+  /**
+   * Starts no more runs and waits for those in flight, at most `drainMs`; unfinished ones are settled as lost later.
+   */
   stop(drainMs: number): Promise<void>;
   /** Removes everything of this queue from Redis. */
   obliterate(): Promise<void>;

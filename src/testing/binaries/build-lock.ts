@@ -17,8 +17,8 @@ const foreignStaleMs = 3_600_000;
 const removalStaleMs = 30_000;
 
 /**
- * Runs `work` while no other process on this cache directory runs work of the same `name`. A lock whose owner was killed is
- * removed. Rejects with the reason of `signal`, and with whatever `work` throws.
+ * Runs `work` while no other process on this cache directory runs work of the same `name`. A lock whose owner was
+ * killed is removed. Rejects with the reason of `signal`, and with whatever `work` throws.
  */
 export async function withBuildLock<T>(
   cache: string,
@@ -72,8 +72,8 @@ async function isStale(lock: string): Promise<boolean> {
 }
 
 /**
- * Removes a stale lock, one process at a time: of two that both saw it, the slower one would else remove the lock that the
- * quicker one has taken since.
+ * Removes a stale lock, one process at a time: of two that both saw it, the slower one would else remove the lock that
+ * the quicker one has taken since.
  */
 async function removeStale(lock: string): Promise<void> {
   const removal = `${lock}.removal`;

@@ -16,8 +16,8 @@ import type { ResolveBinaryOptions } from './binary-options.ts';
 const unreachable = new Set<string>();
 
 /**
- * Puts the programs of the published envtest archive into `cache`. Returns false if `name` cannot be had that way: no index
- * is wanted, it cannot be reached, or it has nothing for this machine.
+ * Puts the programs of the published envtest archive into `cache`. Returns false if `name` cannot be had that way: no
+ * index is wanted, it cannot be reached, or it has nothing for this machine.
  *
  * Throws `UserError` when the archive is not the one that the index describes. That is no reason to try the next way:
  * somebody ought to know.

@@ -20,8 +20,8 @@ export interface EnvtestArchive {
 }
 
 /**
- * The archive for this machine in the text of an index: of our very version of Kubernetes, else of the newest patch of the
- * same minor, since not every patch is published. Undefined if there is none, or if the text is no index.
+ * The archive for this machine in the text of an index: of our very version of Kubernetes, else of the newest patch of
+ * the same minor, since not every patch is published. Undefined if there is none, or if the text is no index.
  */
 export function findArchive(text: string, indexUrl: string): EnvtestArchive | undefined {
   const index = indexSchema.safeParse(parseYaml(text));

@@ -28,8 +28,8 @@ const duration: Record<BinaryName, string> = {
 };
 
 /**
- * Builds a program from the Go module that pins it and puts it at `target`, whole or not at all. Throws `UserError` when
- * there is no Go on PATH or the build fails.
+ * Builds a program from the Go module that pins it and puts it at `target`, whole or not at all. Throws `UserError`
+ * when there is no Go on PATH or the build fails.
  */
 export async function buildWithGo(name: BinaryName, target: string, options: ResolveBinaryOptions): Promise<void> {
   const env = options.env ?? process.env;

@@ -41,8 +41,8 @@ export interface ControlPlaneOptions extends ResolveBinaryOptions {
   /** Runs kube-scheduler. Default: true if there are kwok nodes, else false. */
   readonly kubeScheduler?: boolean;
   /**
-   * Nodes `sim-0`, `sim-1`, ... simulated by kwok: their pods start, become ready, fail and end as a kubelet would report
-   * it. With kube-controller-manager but without its node-lifecycle-controller they keep the taint
+   * Nodes `sim-0`, `sim-1`, ... simulated by kwok: their pods start, become ready, fail and end as a kubelet would
+   * report it. With kube-controller-manager but without its node-lifecycle-controller they keep the taint
    * `node.kubernetes.io/not-ready` until somebody else removes it. Default: 0, no kwok.
    */
   readonly kwokNodes?: number;

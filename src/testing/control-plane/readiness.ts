@@ -5,8 +5,8 @@ import { nodesAreReady } from './simulated-nodes.ts';
 
 /** Whether a part that has been started can be used. */
 export const readyChecks: Record<ControlPlanePart, (layout: PlaneLayout, api: PlaneApi) => Promise<boolean>> = {
-  // Asks for its name, since the etcd of another plane that has taken our port would be just as healthy. The others show
-  // who they are by their certificate.
+  // Asks for its name, since the etcd of another plane that has taken our port would be just as healthy. The others
+  // show who they are by their certificate.
   etcd: ({ ports, etcdName }, api) => api.hasEtcdMember(`http://127.0.0.1:${ports.etcd}`, etcdName),
 
   'kube-apiserver': ({ ports }, api) => api.answers(`https://127.0.0.1:${ports['kube-apiserver']}/readyz`),

@@ -7,8 +7,8 @@ const REPLICAS = { replicas: 0 };
 const LOAD_BALANCER = { loadBalancer: {} };
 
 /**
- * The status of an object that nobody has looked at, as the kinds' Go types write it: a struct that is always there, and in it the
- * fields without `omitempty`. Kinds that are not here have a status when somebody writes one.
+ * The status of an object that nobody has looked at, as the kinds' Go types write it: a struct that is always there,
+ * and in it the fields without `omitempty`. Kinds that are not here have a status when somebody writes one.
  */
 const INITIAL: Readonly<Record<string, Json>> = {
   'apps/v1/DaemonSet': {
@@ -41,7 +41,10 @@ export function fullStatus(resource: Resource, status: unknown): unknown {
 type Metadata = KubernetesObject['metadata'];
 const OF_THE_WRITER = ['labels', 'annotations', 'finalizers', 'ownerReferences'] as const;
 
-/** What the strategies of some kinds take from the old object when a status is written; the others let all of it through. */
+/**
+ * What the strategies of some kinds take from the old object when a status is written; the others let all of it
+ * through.
+ */
 const KEPT: Readonly<Record<string, readonly (typeof OF_THE_WRITER)[number][]>> = {
   'apps/v1/Deployment': ['labels'],
   'v1/Pod': ['ownerReferences'],

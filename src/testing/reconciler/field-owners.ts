@@ -8,8 +8,9 @@ type Path = readonly string[];
 type Leaf = { readonly path: Path; readonly value: unknown };
 
 /**
- * Who owns which fields of one object: server-side apply (structured-merge-diff) as far as what it does to an object goes. The
- * lists of custom resources are atomic, but for those that every kind has, since their schema is not known here.
+ * Who owns which fields of one object: server-side apply (structured-merge-diff) as far as what it does to an object
+ * goes. The lists of custom resources are atomic, but for those that every kind has, since their schema is not known
+ * here.
  */
 export class FieldOwners {
   readonly #isBuiltIn: boolean;

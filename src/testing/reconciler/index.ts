@@ -1,4 +1,6 @@
-/** A run of one reconciler, and the apiservers to run it against. Without what starts servers, so that it loads fast. */
+/**
+ * A run of one reconciler, and the apiservers to run it against. Without what starts servers, so that it loads fast.
+ */
 export { type GivenObject, MemoryApiserver, type MemoryApiserverOptions } from './memory-apiserver.ts';
 export { RealApiserver } from './real-apiserver.ts';
 export type { Refusal } from './refusal.ts';

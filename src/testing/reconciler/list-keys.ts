@@ -2,8 +2,9 @@ import { ownValue } from '../../core/index.ts';
 import { isJson } from './json.ts';
 
 /**
- * How the items of a built-in kind's list are told apart, where that is not by their place: the keys of strategic merge patches and of server-side
- * apply (`x-kubernetes-patch-merge-key`, `x-kubernetes-list-map-keys`), by the name of the field.
+ * How the items of a built-in kind's list are told apart, where that is not by their place: the keys of strategic merge
+ * patches and of server-side apply (`x-kubernetes-patch-merge-key`, `x-kubernetes-list-map-keys`), by the name of the
+ * field.
  */
 const KEYS: Readonly<Record<string, string>> = {
   addresses: 'type',

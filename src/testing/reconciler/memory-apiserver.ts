@@ -35,7 +35,9 @@ interface Named {
   readonly metadata: Partial<KubernetesObject['metadata']>;
 }
 
-/** An object of a test: recorded, or written by hand. Its name will do; what the apiserver would fill in is filled in. */
+/**
+ * An object of a test: recorded, or written by hand. Its name will do; what the apiserver would fill in is filled in.
+ */
 export type GivenObject = Named | (Named & Readonly<Record<string, unknown>>);
 
 export interface MemoryApiserverOptions {
@@ -50,13 +52,13 @@ export interface MemoryApiserverOptions {
 }
 
 /**
- * An apiserver in memory, for tests of a reconciler that take milliseconds: the verbs of a function, with resource versions and their
- * conflicts, generations, finalizers, graceful deletion of pods, the status and scale subresources, merge, JSON and strategic
- * patches, server-side apply with its conflicts, and paged lists by label and field.
+ * An apiserver in memory, for tests of a reconciler that take milliseconds: the verbs of a function, with resource
+ * versions and their conflicts, generations, finalizers, graceful deletion of pods, the status and scale subresources,
+ * merge, JSON and strategic patches, server-side apply with its conflicts, and paged lists by label and field.
  *
- * It is no cluster: nothing is validated or defaulted, no controller runs beside yours (no garbage collector, so what your
- * object owns stays), admission lets all pass, and everybody may do everything. Custom resources' lists are atomic in an apply. What
- * depends on any of that belongs in a test on a real apiserver (`RealApiserver`).
+ * It is no cluster: nothing is validated or defaulted, no controller runs beside yours (no garbage collector, so what
+ * your object owns stays), admission lets all pass, and everybody may do everything. Custom resources' lists are atomic
+ * in an apply. What depends on any of that belongs in a test on a real apiserver (`RealApiserver`).
  */
 export class MemoryApiserver extends TestApiserver {
   readonly #options: MemoryApiserverOptions;
@@ -86,8 +88,9 @@ export class MemoryApiserver extends TestApiserver {
   }
 
   /**
-   * What somebody else writes: the whole object, status and all, made or replaced. Not among the `writes`. Its version is a new one, and its
-   * generation counts a change of its spec, unless it has others of its own: those stay, so that a test can refer to them.
+   * What somebody else writes: the whole object, status and all, made or replaced. Not among the `writes`. Its version
+   * is a new one, and its generation counts a change of its spec, unless it has others of its own: those stay, so that
+   * a test can refer to them.
    */
   put(given: GivenObject): void {
     const object = structuredClone(given) as unknown as StoredObject;
@@ -244,7 +247,10 @@ export class MemoryApiserver extends TestApiserver {
     return this.#update(resource, old, { ...main, verb: 'update', body: scaled });
   }
 
-  /** Stored with a new version, or removed, when nothing keeps it any more; then it is answered as it was, with its old version. */
+  /**
+   * Stored with a new version, or removed, when nothing keeps it any more; then it is answered as it was, with its old
+   * version.
+   */
   #replace(resource: Resource, object: StoredObject): StoredObject {
     this.#version += 1;
     if (isGone(object)) {

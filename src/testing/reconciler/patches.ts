@@ -79,8 +79,9 @@ function unprocessable(why: string): Refused {
 const DELETE_FROM = '$deleteFromPrimitiveList/';
 
 /**
- * Kubernetes' strategic merge patch (apimachinery, pkg/util/strategicpatch) of a built-in kind, with the directives `$patch`, `$retainKeys` and
- * `$deleteFromPrimitiveList`. `$setElementOrder` is not looked at: items that stay are in their old order, new ones after them.
+ * Kubernetes' strategic merge patch (apimachinery, pkg/util/strategicpatch) of a built-in kind, with the directives
+ * `$patch`, `$retainKeys` and `$deleteFromPrimitiveList`. `$setElementOrder` is not looked at: items that stay are in
+ * their old order, new ones after them.
  */
 export function strategicMergePatch(target: unknown, patch: Json): Json {
   const { $patch, $retainKeys, ...fields } = patch;

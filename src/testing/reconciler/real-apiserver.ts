@@ -6,7 +6,10 @@ export class RealApiserver extends TestApiserver {
   readonly #kubeconfig: string | undefined;
   #transport: Promise<ApiTransport> | undefined;
 
-  /** @param kubeconfig a file. Default: KUBECONFIG, ~/.kube/config, or the pod's service account. Nothing is read before the first request. */
+  /**
+   * @param kubeconfig a file. Default: KUBECONFIG, ~/.kube/config, or the pod's service account. Nothing is read before
+   *   the first request.
+   */
   constructor(kubeconfig?: string) {
     super();
     this.#kubeconfig = kubeconfig;

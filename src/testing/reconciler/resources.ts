@@ -1,7 +1,9 @@
 import { formatKind, type KubernetesObject, resource as resourceOf, type Resource } from '../../core/index.ts';
 import * as kinds from '../../function/kinds/index.ts';
 
-/** The kinds of one memory apiserver: Kubernetes' own, those that a test names, and others by the rule that most follow. */
+/**
+ * The kinds of one memory apiserver: Kubernetes' own, those that a test names, and others by the rule that most follow.
+ */
 export class Resources {
   readonly #byPath = new Map<string, Resource>();
   readonly #byKind = new Map<string, Resource>();

@@ -26,7 +26,10 @@ export interface RunReconcilerOptions {
 
 /** One run, and what came of it. */
 export interface ReconcilerRun {
-  /** What the gateway would be told: `{ status: 'done', requeueAfterSeconds, writes }`, an error to retry, a terminal one, or unknown. */
+  /**
+   * What the gateway would be told: `{ status: 'done', requeueAfterSeconds, writes }`, an error to retry, a terminal
+   * one, or unknown.
+   */
   readonly outcome: RequestResult;
   /** What the reconciler threw. Undefined when it did not. */
   readonly error: unknown;
@@ -35,8 +38,8 @@ export interface ReconcilerRun {
 }
 
 /**
- * Runs a controller's reconciler once for one key, through the same runtime as in production, but without a gateway: no signature, no
- * queue, no cache. Never rejects for what the reconciler does.
+ * Runs a controller's reconciler once for one key, through the same runtime as in production, but without a gateway: no
+ * signature, no queue, no cache. Never rejects for what the reconciler does.
  *
  * ```ts
  * const apiserver = new MemoryApiserver({ objects: [source] });

@@ -12,8 +12,8 @@ export interface StoredObject extends KubernetesObject {
 }
 
 /**
- * What becomes of an object when it is written, as registry/rest/update.go has it: what the apiserver alone sets stays, the one of status and the
- * rest that was not meant stays, and the generation counts changes of what is asked for.
+ * What becomes of an object when it is written, as registry/rest/update.go has it: what the apiserver alone sets stays,
+ * the one of status and the rest that was not meant stays, and the generation counts changes of what is asked for.
  */
 export function updated(
   old: StoredObject,
@@ -53,8 +53,8 @@ function checkFinalizers(old: StoredObject, { finalizers = [] }: ObjectMeta): vo
 }
 
 /**
- * What somebody else writes, whole. What it does not say of its identity goes on, and so does its generation, unless it says another
- * one.
+ * What somebody else writes, whole. What it does not say of its identity goes on, and so does its generation, unless it
+ * says another one.
  */
 export function overwritten(
   old: StoredObject | undefined,

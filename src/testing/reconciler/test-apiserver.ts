@@ -10,15 +10,18 @@ export interface RecordedRequest extends ApiserverRequest {
 }
 
 /**
- * What a test does to a request in place of the apiserver: refuse it, or let no answer come: though it was carried out (`answer-lost`),
- * or since it never arrived (`request-lost`).
+ * What a test does to a request in place of the apiserver: refuse it, or let no answer come: though it was carried out
+ * (`answer-lost`), or since it never arrived (`request-lost`).
  */
 export type Fault = Refusal | 'answer-lost' | 'request-lost';
 
 /** Which requests are meant: those that have all of these. A `name` of a create is the one in its body. */
 export type RequestPattern = Partial<Omit<ApiserverRequest, 'body'>>;
 
-/** An apiserver under a reconciler under test: real or in memory. Keeps what was asked of it, and fails where a test wants it to. */
+/**
+ * An apiserver under a reconciler under test: real or in memory. Keeps what was asked of it, and fails where a test
+ * wants it to.
+ */
 export abstract class TestApiserver {
   readonly #requests: RecordedRequest[] = [];
   readonly #faults: { readonly of: RequestPattern; readonly fault: Fault; times: number }[] = [];

@@ -9,8 +9,8 @@ const names = ['redis-server', 'valkey-server'];
 const policyFile = '/usr/sbin/policy-rc.d';
 
 /**
- * The path of a Redis or Valkey server on PATH; if there is none, of the one that apt-get installs, where that exists and
- * we are root. Throws `UserError` otherwise.
+ * The path of a Redis or Valkey server on PATH; if there is none, of the one that apt-get installs, where that exists
+ * and we are root. Throws `UserError` otherwise.
  */
 export async function findRedis(env: Environment, onProgress: (line: string) => void = () => {}): Promise<string> {
   const found = findOnPath(names, env['PATH']);

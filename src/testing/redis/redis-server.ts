@@ -31,6 +31,8 @@ export interface RedisServer {
   stop(): Promise<void>;
   /** Sends a signal (default SIGKILL) and, for one that ends a process, resolves when it has ended. */
   kill(signal?: NodeJS.Signals): Promise<void>;
-  /** Starts a server that has ended on the same port and data, and resolves when it answers. Does nothing if it runs. */
+  /**
+   * Starts a server that has ended on the same port and data, and resolves when it answers. Does nothing if it runs.
+   */
   start(): Promise<void>;
 }

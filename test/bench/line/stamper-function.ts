@@ -7,8 +7,8 @@ import { machineMs } from '../../harness/machine-clock.ts';
 const STAMP = 'bench.levelhook.dev/change';
 
 /**
- * The function of the line's benchmark: repeats each object's `data.change` in an annotation, with one write for each change.
- * Tells when it has seen `BENCH_OBJECTS` different objects, and when it has stamped as many.
+ * The function of the line's benchmark: repeats each object's `data.change` in an annotation, with one write for each
+ * change. Tells when it has seen `BENCH_OBJECTS` different objects, and when it has stamped as many.
  */
 await serveFunction((environment) => {
   const namespace = requiredVariable(environment, 'BENCH_NAMESPACE');

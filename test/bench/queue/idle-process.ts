@@ -3,7 +3,9 @@ import { connectRedis } from '../../../src/gateway/cache/redis.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
 
-/** The queues of a gateway. Arguments: Redis URL, key prefix, how many. Tells the CPU time it has used, every second. */
+/**
+ * The queues of a gateway. Arguments: Redis URL, key prefix, how many. Tells the CPU time it has used, every second.
+ */
 const [url = '', keyPrefix = '', count = '1'] = process.argv.slice(2);
 const ports = { clock: systemClock, logger: silentLogger, metrics: silentMetrics };
 const redis = await connectRedis(url);

@@ -4,7 +4,10 @@ import { machineMs } from '../../harness/machine-clock.ts';
 import { TestProcess } from '../../harness/process.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
-/** CPU and Redis commands of the queues of a gateway with that many controllers and nothing to do, in a process of its own. */
+/**
+ * CPU and Redis commands of the queues of a gateway with that many controllers and nothing to do, in a process of its
+ * own.
+ */
 export async function idleGateway(redisUrl: string, controllers: number, seconds: number): Promise<string> {
   const gateway = new TestProcess(
     'test/bench/queue/idle-process.ts',

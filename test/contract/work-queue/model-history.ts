@@ -12,7 +12,10 @@ const SCOPES: readonly HoldScope[] = ['controller', 'breaker', 'namespace/a', 'n
 const TIMEOUT_MS = 500;
 const OPTIONS = { concurrency: 4, timeoutMs: TIMEOUT_MS, maxAttempts: 6 };
 
-/** A random history on one queue, all that it does judged by the model. The queue must have been opened with nothing on it. */
+/**
+ * A random history on one queue, all that it does judged by the model. The queue must have been opened with nothing on
+ * it.
+ */
 export class ModelHistory implements Process {
   readonly model = new QueueModel();
   readonly #setting: Setting;
@@ -60,7 +63,8 @@ export class ModelHistory implements Process {
     this.flying.push(run.key);
     try {
       this.#judge(() => this.model.started(run, this.#now()));
-      // Some take longer than their time, and longer than anybody waits. Half a millisecond: never just as it is settled.
+      // Some take longer than their time, and longer than anybody waits. Half a millisecond: never just as it is
+      // settled.
       const long = this.#chance(0.03) ? 1700 + this.#below(800) : this.#below(this.#chance(0.1) ? 900 : 30);
       if (this.#chance(0.7)) await this.#setting.clock.sleep(long + 0.5);
       return this.#outcome(run);

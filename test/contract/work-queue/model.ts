@@ -27,7 +27,10 @@ export class QueueModel {
   readonly #keys = new Map<string, KeyModel>();
   readonly #holds = new Set<HoldScope>();
   runs = 0;
-  /** Runs that nothing asked for: no harm, a reconcile too many. Two gateways that see to one key at a time may cause one. */
+  /**
+   * Runs that nothing asked for: no harm, a reconcile too many. Two gateways that see to one key at a time may cause
+   * one.
+   */
   idleRuns = 0;
   lost = 0;
 
@@ -66,7 +69,9 @@ export class QueueModel {
     model.last = { run, deadlineMs, ended: false };
   }
 
-  /** The run goes on elsewhere until then; but it never has less time than before, and no more once it counts as lost. */
+  /**
+   * The run goes on elsewhere until then; but it never has less time than before, and no more once it counts as lost.
+   */
   prolonged(key: string, run: number, nowMs: number, deadlineMs: number): void {
     const { last } = this.#of(key);
     if (last?.run !== run || nowMs >= last.deadlineMs + FLIGHT_MARGIN_MS) return;

@@ -31,8 +31,8 @@ export function describeAction(action: Action): string {
 }
 
 /**
- * How recorded actions name what differs from run to run: what a seed makes is the same list each time, and a recording can be
- * done again in another world.
+ * How recorded actions name what differs from run to run: what a seed makes is the same list each time, and a recording
+ * can be done again in another world.
  */
 export const PLACES = {
   namespace: 'hostile-namespace',

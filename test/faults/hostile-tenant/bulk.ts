@@ -1,6 +1,7 @@
 /**
- * JSON that is written out only when it is sent, so that an action with 1.5 MB or 10,000 levels stays a line in a recording. An
- * object is a list of its fields, since JSON has names that an object of JavaScript takes for something else.
+ * JSON that is written out only when it is sent, so that an action with 1.5 MB or 10,000 levels stays a line in a
+ * recording. An object is a list of its fields, since JSON has names that an object of JavaScript takes for something
+ * else.
  */
 export type Bulk =
   | null

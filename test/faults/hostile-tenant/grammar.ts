@@ -6,8 +6,8 @@ import { nastyKind, nastyName, objectName } from './grammar/names.ts';
 import { putting, removing } from './grammar/objects.ts';
 
 /**
- * One thing that the tenant does: of all that a tenant may try, as arbitraries of fast-check. Most of what they make is accepted
- * by the apiserver, since what it refuses harms no gateway.
+ * One thing that the tenant does: of all that a tenant may try, as arbitraries of fast-check. Most of what they make is
+ * accepted by the apiserver, since what it refuses harms no gateway.
  */
 export function action(): fc.Arbitrary<Action> {
   return fc.oneof(

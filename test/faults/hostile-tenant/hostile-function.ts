@@ -86,7 +86,9 @@ export interface Delivery {
   readonly text: string;
 }
 
-/** The server behind all ReconcileFunctions of the hostile tenant: it believes every caller and keeps what it is sent. */
+/**
+ * The server behind all ReconcileFunctions of the hostile tenant: it believes every caller and keeps what it is sent.
+ */
 export class HostileFunction {
   /** Told of each trigger. */
   onDelivery: (delivery: Delivery) => void = () => {};

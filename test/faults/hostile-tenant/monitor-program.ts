@@ -6,8 +6,8 @@ import type { Changed, Polled, Told } from './monitor.ts';
 import { secrets, victimNames } from './victim.ts';
 
 /**
- * The program of `Monitor`: changes the victim's objects, watches them as any client does, and asks the gateway how it is. A
- * process of its own, so that what the tenant's requests cost their sender delays no measurement.
+ * The program of `Monitor`: changes the victim's objects, watches them as any client does, and asks the gateway how it
+ * is. A process of its own, so that what the tenant's requests cost their sender delays no measurement.
  */
 const CHANGE_EVERY_MS = 250;
 const POLL_EVERY_MS = 200;

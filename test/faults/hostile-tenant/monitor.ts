@@ -35,7 +35,10 @@ export interface Polled {
   readonly text: string;
 }
 
-/** A change of the victim's must be seen by its function within this time, of the later of its write and its watch event. */
+/**
+ * A change of the victim's must be seen by its function within this time, of the later of its write and its watch
+ * event.
+ */
 export const SEEN_WITHIN_MS = 2000;
 const LIVE_WITHIN_MS = 1000;
 /** A gateway that stands still must say so within this time. */

@@ -25,9 +25,9 @@ export function victimNames(canary: string): { configMap: string; pod: string; s
 }
 
 /**
- * A tenant that does nothing wrong, with a ReconcileFunction that reads its own namespace alone, over ConfigMaps, pods that they
- * own and Secrets that lead to them. Each of its objects holds the canary in its name, labels, annotations and data: where
- * that is seen outside of the namespace, something was leaked.
+ * A tenant that does nothing wrong, with a ReconcileFunction that reads its own namespace alone, over ConfigMaps, pods
+ * that they own and Secrets that lead to them. Each of its objects holds the canary in its name, labels, annotations
+ * and data: where that is seen outside of the namespace, something was leaked.
  */
 export class Victim {
   readonly canary = `canary-${randomBytes(8).toString('hex')}`;

@@ -58,9 +58,9 @@ export class Ground {
 const OPERATOR = 'operator';
 
 /**
- * A gateway with two tenants: a victim, and a hostile one that may write in its own namespace alone. A monitor looks whether the
- * victim's function sees each of the victim's changes, and so does a function of the operator's that the gateway is configured
- * with, which reads all namespaces and so meets the hostile objects as well.
+ * A gateway with two tenants: a victim, and a hostile one that may write in its own namespace alone. A monitor looks
+ * whether the victim's function sees each of the victim's changes, and so does a function of the operator's that the
+ * gateway is configured with, which reads all namespaces and so meets the hostile objects as well.
  */
 export class World {
   readonly ground: Ground;
@@ -229,7 +229,10 @@ export class World {
     }
   }
 
-  /** @param object without apiVersion, kind, namespace and name, which are the tenant's own unless it says otherwise itself. */
+  /**
+   * @param object without apiVersion, kind, namespace and name, which are the tenant's own unless it says otherwise
+   *   itself.
+   */
   async put(what: Written, name: string, object: BulkObject): Promise<Reply> {
     const { apiVersion, kind } = this.kinds[what];
     const metadata = object.fields.find(([key]) => key === 'metadata')?.[1];

@@ -102,7 +102,10 @@ export class RandomActions {
     await this.#patch({ template: podTemplate(this.#key(at).name, String(this.#random.below(REVISIONS))) }, at);
   }
 
-  /** Its ReplicaSets and pods are left to the garbage collector, and another one of its name may come before they are gone. */
+  /**
+   * Its ReplicaSets and pods are left to the garbage collector, and another one of its name may come before they are
+   * gone.
+   */
   async #deleteDeployment(): Promise<void> {
     const at = this.#random.below(DEPLOYMENTS);
     if (!(await this.#cluster.get(deployments, this.#key(at)))) return this.#create(at);
@@ -122,8 +125,8 @@ export class RandomActions {
   }
 
   /**
-   * As a kubelet that is short of memory does: they stay as Failed, and count no more. Only pods that run: what kwok is about to
-   * make Running would be Failed for a moment alone.
+   * As a kubelet that is short of memory does: they stay as Failed, and count no more. Only pods that run: what kwok is
+   * about to make Running would be Failed for a moment alone.
    */
   async #endPods(): Promise<void> {
     const running = (await this.#somePods()).filter(({ status }) => status?.phase === 'Running');

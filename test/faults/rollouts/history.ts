@@ -40,8 +40,8 @@ export type Change = {
 );
 
 /**
- * All that the apiserver told of a namespace's Deployments, ReplicaSets and pods, each in its own watch. In one order it comes by the
- * resource version: with a single etcd that is the order of all writes.
+ * All that the apiserver told of a namespace's Deployments, ReplicaSets and pods, each in its own watch. In one order
+ * it comes by the resource version: with a single etcd that is the order of all writes.
  */
 export class RolloutHistory {
   readonly #changes: Change[] = [];

@@ -7,16 +7,19 @@ import type { Change, DeploymentState, PodState, ReplicaSetState } from './histo
  * - A ReplicaSet never has more active pods than it asks for.
  * - No two ReplicaSets of a Deployment have the same template.
  *
- * A controller acts on what it saw last, so each limit is the highest since the object was last settled: since everything agreed with
- * its spec, after which nothing older can be acted on. It is not the pods of all ReplicaSets that are held against maxSurge: the
- * new one grows by what the old ones were told to give up, as kube-controller-manager has it, before their pods are gone.
+ * A controller acts on what it saw last, so each limit is the highest since the object was last settled: since
+ * everything agreed with its spec, after which nothing older can be acted on. It is not the pods of all ReplicaSets
+ * that are held against maxSurge: the new one grows by what the old ones were told to give up, as
+ * kube-controller-manager has it, before their pods are gone.
  */
 export function judge(changes: readonly Change[]): string[] {
   const world = new World();
   return changes.flatMap((change) => world.apply(change));
 }
 
-/** The last changes up to the first wrong one, as far as they are of the same owner or owned by it: how it came to that. */
+/**
+ * The last changes up to the first wrong one, as far as they are of the same owner or owned by it: how it came to that.
+ */
 export function evidence(changes: readonly Change[], count = 60): string[] {
   const world = new World();
   const at = changes.findIndex((change) => world.apply(change).length > 0);

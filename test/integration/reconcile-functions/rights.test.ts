@@ -281,7 +281,8 @@ describe('whoever may create ReconcileFunctions in one namespace, and nothing el
     const text = await told();
     expect(text).not.toContain(TREASURE);
     expect(text).not.toContain(Buffer.from(TREASURE).toString('base64'));
-    // She knows the name of the namespace, since she has named it herself: in conditions that refuse it, and nowhere else.
+    // She knows the name of the namespace, since she has named it herself: in conditions that refuse it, and nowhere
+    // else.
     expect(JSON.stringify(hers.triggers)).not.toContain(others);
   });
 

@@ -25,7 +25,9 @@ export type RunEvent =
 /** How often a key asks to be run again whose name begins with `chain/`: by nothing but its timers, and in no time. */
 export const CHAIN_LENGTH = 40;
 
-/** Runs of 0 to 8 ms that succeed, fail, ask to be run again, become dead letters or never tell their end, by chance. */
+/**
+ * Runs of 0 to 8 ms that succeed, fail, ask to be run again, become dead letters or never tell their end, by chance.
+ */
 export class HistoryProcess implements Process {
   readonly #random: () => number;
   readonly #tell: (event: RunEvent) => void;

@@ -7,7 +7,10 @@ import { busyKeyRests, keysThatAskAgain, liveBeforeLow, timerSurvivesTheLook } f
 /** How long keys ask again in `npm test`; a minute in the long variant. Milliseconds of the queue's clock. */
 const ASK_AGAIN_MS = Number(process.env['QUEUE_ASK_AGAIN_MS'] ?? 8000);
 
-/** A rule of the scripts that is easy to take for needless: the scenario that breaks without it, and how it is taken out. */
+/**
+ * A rule of the scripts that is easy to take for needless: the scenario that breaks without it, and how it is taken
+ * out.
+ */
 const rules: [
   string,
   (setting: Setting, fixture: RedisQueueFixture) => Promise<void>,

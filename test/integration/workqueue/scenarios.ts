@@ -8,8 +8,8 @@ import type { RedisQueueFixture } from '../../harness/redis-queue.ts';
 import { numbered, plain, type Setting } from '../../contract/work-queue/setting.ts';
 
 /**
- * What the three rules of the scripts are for, each as something that goes wrong without it. Each throws when the promise
- * is broken.
+ * What the three rules of the scripts are for, each as something that goes wrong without it. Each throws when the
+ * promise is broken.
  */
 
 /** Keys that each ask again after 50 ms, for a while: in the end all must be alive. */

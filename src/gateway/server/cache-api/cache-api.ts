@@ -38,9 +38,9 @@ export interface CacheApiOptions extends ReadingOptions {
 const UNDESCRIBED = /^\/openapi\//;
 
 /**
- * The cache, as a Kubernetes API that can be read: GET and LIST with selectors, pages, Tables and discovery, errors as Status
- * objects. Each request needs a token, and sees what the token allows and nothing else: to its bearer a kind outside its
- * scope looks like one that does not exist, which is how RBAC has it.
+ * The cache, as a Kubernetes API that can be read: GET and LIST with selectors, pages, Tables and discovery, errors as
+ * Status objects. Each request needs a token, and sees what the token allows and nothing else: to its bearer a kind
+ * outside its scope looks like one that does not exist, which is how RBAC has it.
  */
 export class CacheApi {
   readonly #options: CacheApiOptions;

@@ -19,7 +19,9 @@ export interface ReadableView {
   readonly checked: () => boolean;
 }
 
-/** A kind that the cache API serves, and the views that hold it: one, or one for each cached namespace, in their order. */
+/**
+ * A kind that the cache API serves, and the views that hold it: one, or one for each cached namespace, in their order.
+ */
 export interface ServedKind {
   readonly resource: Resource;
   readonly views: readonly ReadableView[];
@@ -57,8 +59,8 @@ interface Remembered<T> {
 }
 
 /**
- * What the cache API serves. What the cache does not know of a kind, its short names and columns, the apiserver is asked for;
- * without an answer there are none, and all else works.
+ * What the cache API serves. What the cache does not know of a kind, its short names and columns, the apiserver is
+ * asked for; without an answer there are none, and all else works.
  */
 export class Catalog {
   readonly #views: () => readonly ReadableView[];

@@ -1,6 +1,8 @@
 import type { Clock } from '../../../core/index.ts';
 
-/** A token bucket for each reader: so many requests a second, and twice as many at once. Of this gateway process alone. */
+/**
+ * A token bucket for each reader: so many requests a second, and twice as many at once. Of this gateway process alone.
+ */
 export class RateLimit {
   readonly #perSecond: number;
   readonly #clock: Clock;

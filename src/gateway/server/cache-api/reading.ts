@@ -178,8 +178,8 @@ async function* parts(list: List, metadata: ListMetadata): AsyncGenerator<Piece[
 }
 
 /**
- * A list that leaves out objects names them behind its items. Clients of Kubernetes pass over a field that they do not know, and kubectl
- * shows the Warning.
+ * A list that leaves out objects names them behind its items. Clients of Kubernetes pass over a field that they do not
+ * know, and kubectl shows the Warning.
  */
 function tailOf({ form, keptOut: left }: List): string {
   return left.length === 0 ? form.tail : `],"keptOut":${JSON.stringify(left)}${form.tail.slice(1)}`;

@@ -1,4 +1,7 @@
-/** What a request for a resource asks, as the apiserver's RequestInfoFactory reads it (apiserver, pkg/endpoints/request/requestinfo.go). */
+/**
+ * What a request for a resource asks, as the apiserver's RequestInfoFactory reads it (apiserver,
+ * pkg/endpoints/request/requestinfo.go).
+ */
 export interface ResourceRequest {
   readonly kind: 'resource';
   /** '' for the core group. */

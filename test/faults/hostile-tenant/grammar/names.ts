@@ -3,7 +3,10 @@ import { PLACES } from '../actions.ts';
 
 export type Kind = readonly [apiVersion: string, kind: string];
 
-/** Objects have few names, so that they are changed and removed again, and those that an object of JavaScript has by itself. */
+/**
+ * Objects have few names, so that they are changed and removed again, and those that an object of JavaScript has by
+ * itself.
+ */
 export const OBJECT_NAMES = [
   'one',
   'two',

@@ -21,8 +21,8 @@ const template: readonly Column[] = [
 ];
 
 /**
- * The columns of common kinds, as the apiserver has them (kubernetes, pkg/printers/internalversion/printers.go). A kind that
- * is not here is shown by name and age, a custom one by the columns of its definition.
+ * The columns of common kinds, as the apiserver has them (kubernetes, pkg/printers/internalversion/printers.go). A kind
+ * that is not here is shown by name and age, a custom one by the columns of its definition.
  */
 export const BUILT_IN_COLUMNS: Readonly<Record<string, readonly Column[]>> = {
   'v1/Pod': [

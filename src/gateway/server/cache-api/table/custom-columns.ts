@@ -3,7 +3,9 @@ import { type Cell, type Column } from './columns.ts';
 import { nameColumn } from './built-in-columns.ts';
 import { ageOf } from './human-duration.ts';
 
-/** The columns of a custom resource: its name and those of its definition (apiextensions-apiserver, tableconvertor.go). */
+/**
+ * The columns of a custom resource: its name and those of its definition (apiextensions-apiserver, tableconvertor.go).
+ */
 export function customColumns(columns: readonly CustomColumn[]): readonly Column[] {
   return [
     nameColumn,

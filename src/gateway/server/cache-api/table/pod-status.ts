@@ -11,7 +11,10 @@ export interface PodSummary {
 
 type Container = Record<string, unknown>;
 
-/** What `kubectl get pods` shows of a pod: the apiserver's `printPod` (kubernetes, pkg/printers/internalversion/printers.go). */
+/**
+ * What `kubectl get pods` shows of a pod: the apiserver's `printPod` (kubernetes,
+ * pkg/printers/internalversion/printers.go).
+ */
 export function podSummary(pod: KubernetesObject, nowMs: number): PodSummary {
   const sidecars = new Set(
     listAt(pod, 'spec.initContainers')
