@@ -16,7 +16,7 @@ import {
  */
 export interface ViewKeys {
   /**
-   * HASH: `version` (up to which the view is complete), `term`, `incarnation`, `runId`, and `indexes`, the declared
+   * HASH: `version` (up to which the view is complete), `writerId`, `incarnation`, `runId`, and `indexes`, the declared
    * indexes that are complete (JSON): readers filter by the others. `filling`: those that objects may stand in though
    * they are not complete (JSON, or empty): being filled, or withdrawn. `sealedBy`: the only key with which the objects
    * of an encrypted view can be read.

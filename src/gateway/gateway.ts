@@ -72,7 +72,7 @@ export class Gateway {
   readonly #server: AdminServer;
   readonly #stop = new AbortController();
   /** Written into every view: the scripts refuse a writer with another one. */
-  readonly #term = randomUUID();
+  readonly #writerId = randomUUID();
   #redis: Redis | undefined;
   #parts: Parts | undefined;
   #fatal: (error: unknown) => void = () => {};
@@ -191,8 +191,8 @@ export class Gateway {
       keyRing,
       compressAbove: config.cacheCompressAbove,
       enqueue: (wakeups) => controllers.enqueue(wakeups),
-      term: this.#term,
-      onForeignTerm: (view) => void this.#checkTerm(view),
+      writerId: this.#writerId,
+      onForeignWriter: (view) => void this.#checkWriter(view),
       onHandlerError: (id, error, object) => controllers.woken().get(id)?.recordFailure(error, object),
       lookupBudget: (id) => controllers.woken().get(id)?.lookupBudget,
       onUndeliverable: (id, error) => controllers.woken().get(id)?.recordFailure(error),
@@ -249,8 +249,8 @@ export class Gateway {
       registryKey,
       informers: () => informers.all(),
       controllers: () => controllers.running(),
-      term: this.#term,
-      onForeignTerm: (view) => void this.#checkTerm(view),
+      writerId: this.#writerId,
+      onForeignWriter: (view) => void this.#checkWriter(view),
       nothingInFlight: config.nothingInFlight,
     });
     const { reconcileFunctions: which } = config;
@@ -364,15 +364,17 @@ export class Gateway {
     return isLoopback(new URL(this.#server.url).hostname) ? this.#server.url + CACHE_PATH : undefined;
   }
 
-  /** The term is gone with the rest of Redis' data, which recovery mends, or another gateway has written its own. */
-  async #checkTerm(view: View): Promise<void> {
+  /**
+   * The writer ID is gone with the rest of Redis' data, which recovery mends, or another gateway has written its own.
+   */
+  async #checkWriter(view: View): Promise<void> {
     try {
-      const { term } = await view.state();
-      if (term === undefined || term === this.#term) return;
+      const { writerId } = await view.state();
+      if (writerId === undefined || writerId === this.#writerId) return;
       this.#fatal(new UserError('Another gateway has taken over this cluster: this one stops.'));
     } catch (error) {
       // The next chunk that is refused asks again.
-      this.#logger.warn({ resource: view.name, error: messageOf(error) }, 'the term of a view could not be read');
+      this.#logger.warn({ resource: view.name, error: messageOf(error) }, 'the writer of a view could not be read');
     }
   }
 

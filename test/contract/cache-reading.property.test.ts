@@ -111,7 +111,7 @@ class World {
   }
 
   async fill(): Promise<void> {
-    await this.view.take('term');
+    await this.view.take('writer');
     for (let at = 0; at < NAMES; at += 1) this.#change();
     await this.#relist();
   }

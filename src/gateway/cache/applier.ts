@@ -103,7 +103,7 @@ export class Applier {
    * stood before a list's frame must not be taken for a part of that list.
    * @returns `contradiction` when a list named an object older than the cache has it, although the list is newer than
    *   that: the server's data went back in time, and has to be listed again as such.
-   * @throws ForeignTermError when another gateway has taken the view.
+   * @throws ForeignWriterError when another gateway has taken the view.
    */
   async apply(events: readonly WatchEvent[]): Promise<'applied' | 'contradiction'> {
     const chunk = this.#chunk?.events === events ? this.#chunk : { events, done: 0, contradicted: false };

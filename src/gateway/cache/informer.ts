@@ -23,7 +23,7 @@ import { ChangeHandlers, type OnHandlerError } from './change-handlers.ts';
 import { UnreadableObjectError } from '../../contract/node/codec.ts';
 import { isDataError } from './redis.ts';
 import { type Enqueue, Relay, type RelayOptions } from './relay.ts';
-import { ForeignTermError, type View } from './view.ts';
+import { ForeignWriterError, type View } from './view.ts';
 import { transformOf, type ViewSettings } from './view-settings.ts';
 
 export interface InformerOptions {
@@ -33,14 +33,14 @@ export interface InformerOptions {
   readonly view: View;
   readonly enqueue: Enqueue;
   readonly viewAt: (prefix: string) => View | undefined;
-  /** This gateway's term: the scripts refuse to write to a view under another one's. */
-  readonly term: string;
+  /** This gateway's: the scripts refuse to write to a view that carries another one's. */
+  readonly writerId: string;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly checkpoint: Checkpoint;
-  /** The view carries another gateway's term: see whether this one may go on. */
-  readonly onForeignTerm: (view: View) => void;
+  /** The view carries another gateway's writer ID: see whether this one may go on. */
+  readonly onForeignWriter: (view: View) => void;
   readonly onHandlerError: OnHandlerError;
   readonly lookupBudget: RelayOptions['lookupBudget'];
   readonly onUndeliverable: RelayOptions['onUndeliverable'];
@@ -161,7 +161,7 @@ export class Informer {
 
   /** Takes the view. Nothing happens to it before `begin`. */
   async start(): Promise<void> {
-    await this.view.take(this.#options.term);
+    await this.view.take(this.#options.writerId);
     await this.#reseal();
     const { version, backwards } = await this.view.state();
     this.#filledFromNothing = version === undefined;
@@ -285,7 +285,7 @@ export class Informer {
         if (signal.aborted) return;
         // What is stored and cannot be read is not the events' fault: the view is thrown away and listed anew.
         if (isDataError(error) && !(error instanceof UnreadableObjectError)) dataErrors += 1;
-        if (error instanceof ForeignTermError) await this.#onForeignTerm();
+        if (error instanceof ForeignWriterError) await this.#onForeignWriter();
         else {
           this.#options.logger.error({ resource: this.name, error: messageOf(error) }, 'a chunk could not be applied');
         }
@@ -332,12 +332,12 @@ export class Informer {
     }
   }
 
-  async #onForeignTerm(): Promise<void> {
-    this.#options.onForeignTerm(this.view);
+  async #onForeignWriter(): Promise<void> {
+    this.#options.onForeignWriter(this.view);
     // Lost in the middle of the first list, of which recovery knows nothing yet, or of the list for which it waits.
     if (this.#synced && this.#relists === 0) return;
     const state = await this.view.state().catch(() => undefined);
-    if (state && state.term === undefined) await this.#retake().catch(() => {});
+    if (state && state.writerId === undefined) await this.#retake().catch(() => {});
   }
 
   #noteLists(events: readonly WatchEvent[]): void {

@@ -22,8 +22,8 @@ export interface InformersOptions {
   /** See `ObjectCodecOptions`. */
   readonly compressAbove?: number;
   readonly enqueue: Enqueue;
-  readonly term: string;
-  readonly onForeignTerm: InformerOptions['onForeignTerm'];
+  readonly writerId: string;
+  readonly onForeignWriter: InformerOptions['onForeignWriter'];
   readonly onHandlerError: InformerOptions['onHandlerError'];
   readonly lookupBudget: InformerOptions['lookupBudget'];
   readonly onUndeliverable: InformerOptions['onUndeliverable'];

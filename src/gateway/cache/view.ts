@@ -24,9 +24,9 @@ import type { Lookup, Wakeup } from './change.ts';
 import { loadScript, type Redis, type Script, unlinkAll } from './redis.ts';
 import { TimeSlice } from './time-slice.ts';
 
-/** Another gateway has written its term into the view: this one must stop writing and see whether it still leads. */
-export class ForeignTermError extends Error {
-  override readonly name = 'ForeignTermError';
+/** Another gateway has written its ID into the view: this one must stop writing and see whether it still leads. */
+export class ForeignWriterError extends Error {
+  override readonly name = 'ForeignWriterError';
 }
 
 /** One operation of the apply script. */
@@ -43,8 +43,8 @@ export interface ViewState {
   readonly runId: string | undefined;
   /** A list of data that went back in time has begun and not ended: the view is a mixture of two pasts. */
   readonly backwards: boolean;
-  /** Whose term it carries; undefined when that is lost. */
-  readonly term: string | undefined;
+  /** Who may write to it; undefined when that is lost. */
+  readonly writerId: string | undefined;
 }
 
 /** What one run of the apply script does. */
@@ -105,7 +105,7 @@ export class View {
   readonly #write: Script;
   readonly #codec: ObjectCodec;
   #onUnreadable: (error: UnreadableObjectError) => void = () => {};
-  #term = '';
+  #writerId = '';
 
   /** @param codec Default: one that encrypts nothing. */
   constructor(
@@ -154,45 +154,45 @@ export class View {
     return this.location.namespace === undefined || this.location.namespace === namespace;
   }
 
-  /** Becomes the writer in place of any other: from now on the scripts refuse every other term. */
-  async take(term: string): Promise<void> {
-    this.#term = term;
-    await this.#redis.hset(this.#keys.view, 'term', term);
+  /** Becomes the writer in place of any other: from now on the scripts refuse every other writer ID. */
+  async take(writerId: string): Promise<void> {
+    this.#writerId = writerId;
+    await this.#redis.hset(this.#keys.view, 'writerId', writerId);
   }
 
   /**
-   * Becomes the writer again where Redis has lost the term.
-   * @throws ForeignTermError when another gateway has taken the view.
+   * Becomes the writer again where Redis has lost its ID.
+   * @throws ForeignWriterError when another gateway has taken the view.
    */
   async retake(): Promise<void> {
-    if ((await this.#redis.hsetnx(this.#keys.view, 'term', this.#term)) === 1) return;
-    if ((await this.state()).term !== this.#term) throw this.#foreign();
+    if ((await this.#redis.hsetnx(this.#keys.view, 'writerId', this.#writerId)) === 1) return;
+    if ((await this.state()).writerId !== this.#writerId) throw this.#foreign();
   }
 
-  #foreign(): ForeignTermError {
-    return new ForeignTermError(`the view of ${this.name} was taken by another gateway`);
+  #foreign(): ForeignWriterError {
+    return new ForeignWriterError(`the view of ${this.name} was taken by another gateway`);
   }
 
-  /** Sets fields of the view, as its writer. @throws ForeignTermError */
+  /** Sets fields of the view, as its writer. @throws ForeignWriterError */
   async #set(fields: Readonly<Record<string, string>>): Promise<void> {
-    const answer = await this.#write([this.#keys.view], [this.#term, '', ...Object.entries(fields).flat()]);
+    const answer = await this.#write([this.#keys.view], [this.#writerId, '', ...Object.entries(fields).flat()]);
     if (answer === -1) throw this.#foreign();
   }
 
   async state(): Promise<ViewState> {
-    const fields = ['version', 'incarnation', 'runId', 'backwards', 'term'] as const;
-    const [version, incarnation, runId, backwards, term] = await this.#redis.hmget(this.#keys.view, ...fields);
+    const fields = ['version', 'incarnation', 'runId', 'backwards', 'writerId'] as const;
+    const [version, incarnation, runId, backwards, writerId] = await this.#redis.hmget(this.#keys.view, ...fields);
     return {
       version: isResourceVersion(version) ? version : undefined,
       // Without a version it was emptied after it was found in order: there is nothing that could have been filled.
       incarnation: isResourceVersion(version) ? (incarnation ?? undefined) : undefined,
       runId: runId ?? undefined,
       backwards: backwards === '1',
-      term: term ?? undefined,
+      writerId: writerId ?? undefined,
     };
   }
 
-  /** Starts a new incarnation on the Redis process `runId`. @throws ForeignTermError */
+  /** Starts a new incarnation on the Redis process `runId`. @throws ForeignWriterError */
   async renew(runId: string): Promise<void> {
     await this.#set({ incarnation: randomUUID(), runId });
   }
@@ -209,9 +209,9 @@ export class View {
     return (await this.#redis.hget(this.#keys.view, missedField(user))) ?? '';
   }
 
-  /** @throws ForeignTermError */
+  /** @throws ForeignWriterError */
   async noteMissed(user: string): Promise<void> {
-    const answer = await this.#write([this.#keys.view], [this.#term, missedField(user)]);
+    const answer = await this.#write([this.#keys.view], [this.#writerId, missedField(user)]);
     if (answer === -1) throw this.#foreign();
   }
 
@@ -282,7 +282,7 @@ export class View {
    * Encrypts with the writing key whatever another one has encrypted; afterwards the others are not needed. Nothing to
    * do for a view that has been through this with the same key, or is not encrypted. Once taken, and before anything is
    * applied.
-   * @throws UnreadableObjectError, ForeignTermError
+   * @throws UnreadableObjectError, ForeignWriterError
    */
   async reseal(): Promise<void> {
     const { sealedBy } = this.#codec;
@@ -311,7 +311,7 @@ export class View {
 
   async #runReseal(pairs: readonly (string | Buffer)[], sealedBy = ''): Promise<void> {
     const { view, objects } = this.#keys;
-    const answer = await this.#reseal([view, objects], [this.#term, sealedBy, ...pairs]);
+    const answer = await this.#reseal([view, objects], [this.#writerId, sealedBy, ...pairs]);
     if (answer === -1) throw this.#foreign();
   }
 
@@ -362,12 +362,12 @@ export class View {
 
   /**
    * Runs the apply script: all of the chunk, or nothing.
-   * @throws ForeignTermError
+   * @throws ForeignWriterError
    */
   async apply(chunk: Chunk): Promise<void> {
     const keys = this.#keys;
     const args: (string | number | Buffer)[] = [
-      this.#term,
+      this.#writerId,
       keys.indexPrefix,
       chunk.version ?? '',
       chunk.incomparable ? '1' : '',
@@ -401,7 +401,7 @@ export class View {
     return text ? (JSON.parse(text) as IndexSpec[]) : [];
   }
 
-  /** @param filling see `filling`. @throws ForeignTermError */
+  /** @param filling see `filling`. @throws ForeignWriterError */
   async setIndexes(specs: readonly IndexSpec[], filling: readonly IndexSpec[] = []): Promise<void> {
     const text = filling.length === 0 ? '' : JSON.stringify(filling);
     await this.#set({ indexes: JSON.stringify(specs), filling: text });
@@ -413,7 +413,7 @@ export class View {
     const args = moves.flatMap(({ key, from, to }) => [key, encodeEntry(from), encodeEntry(to)]);
     const answer = await this.#reindex(
       [this.#keys.view, this.#keys.entries],
-      [this.#term, this.#keys.indexPrefix, ...args],
+      [this.#writerId, this.#keys.indexPrefix, ...args],
     );
     if (answer === -1) throw this.#foreign();
   }

@@ -14,10 +14,10 @@ export interface RecoveryOptions {
   readonly registryKey: string;
   readonly informers: () => readonly Informer[];
   readonly controllers: () => readonly Controller[];
-  /** The term that this gateway writes into its views. */
-  readonly term: string;
-  /** A view carries another gateway's term: this one must not go on. */
-  readonly onForeignTerm: (view: View) => void;
+  /** What this gateway writes into its views. */
+  readonly writerId: string;
+  /** A view carries another gateway's writer ID: this one must not go on. */
+  readonly onForeignWriter: (view: View) => void;
   /**
    * Nothing can be in flight from before this gateway's start, whatever Redis says: true only for whoever started
    * Redis, cluster and gateway together.
@@ -189,12 +189,12 @@ export class Recovery {
     controllers: readonly Controller[],
     runId: string,
   ): Promise<Part[] | undefined> {
-    const { onForeignTerm, term } = this.#options;
+    const { onForeignWriter, writerId } = this.#options;
     const views = await Promise.all(informers.map((informer) => informer.view.state()));
     const queues = await Promise.all(controllers.map(({ queue }) => queue.state()));
-    const taken = informers.find((_, at) => (views[at]?.term ?? term) !== term);
+    const taken = informers.find((_, at) => (views[at]?.writerId ?? writerId) !== writerId);
     if (taken && this.#isCurrent(taken)) {
-      onForeignTerm(taken.view);
+      onForeignWriter(taken.view);
       return undefined;
     }
     const isLost = (state: { incarnation: string | undefined; runId: string | undefined } | undefined): boolean =>

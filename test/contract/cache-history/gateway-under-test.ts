@@ -69,7 +69,7 @@ export class GatewayUnderTest {
   readonly informers: readonly Informer[];
   readonly controller: Controller;
   readonly recovery: Recovery;
-  readonly term = randomUUID();
+  readonly writerId = randomUUID();
   alive = true;
   /** Handlers that failed, and wakeups that could not be delivered: in these histories there are none. */
   readonly failures: string[] = [];
@@ -114,8 +114,8 @@ export class GatewayUnderTest {
         view,
         enqueue,
         viewAt,
-        term: this.term,
-        onForeignTerm: (foreign) => void this.#checkTerm(foreign),
+        writerId: this.writerId,
+        onForeignWriter: (foreign) => void this.#checkWriter(foreign),
         onHandlerError: (_, error) => failed(error),
         lookupBudget: () => this.controller.lookupBudget,
         onUndeliverable: (_, error) => failed(error),
@@ -149,8 +149,8 @@ export class GatewayUnderTest {
       registryKey: `{${keyPrefix}:v1:model}:gateway`,
       informers: () => this.informers,
       controllers: () => (this.ready ? [this.controller] : []),
-      term: this.term,
-      onForeignTerm: (foreign) => void this.#checkTerm(foreign),
+      writerId: this.writerId,
+      onForeignWriter: (foreign) => void this.#checkWriter(foreign),
       nothingInFlight: true,
     });
   }
@@ -218,9 +218,9 @@ export class GatewayUnderTest {
     if (!this.alive) return new Promise(() => {});
   }
 
-  async #checkTerm(view: View): Promise<void> {
+  async #checkWriter(view: View): Promise<void> {
     const state = await view.state().catch(() => undefined);
-    if (state?.term !== undefined && state.term !== this.term) this.kill();
+    if (state?.writerId !== undefined && state.writerId !== this.writerId) this.kill();
   }
 }
 

@@ -157,7 +157,7 @@ describe('a watch', () => {
     );
   });
 
-  it("is refused under another gateway's term, and nothing is changed", async () => {
+  it('is refused to another gateway, and nothing is changed', async () => {
     await new View(redis, pods, world.view.location).take('another');
     const before = await world.dump();
     const apply = {
@@ -170,7 +170,7 @@ describe('a watch', () => {
       'taken by another gateway',
     );
     expect(await world.dump()).toEqual(before);
-    await world.view.take('term');
+    await world.view.take('writer');
   });
 });
 

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
-import { ForeignTermError, View } from '../../../src/gateway/cache/view.ts';
+import { ForeignWriterError, View } from '../../../src/gateway/cache/view.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
 import { newSeed } from '../../harness/random.ts';
 import { CacheWorld, PodServer, pods } from './cache-world.ts';
@@ -224,9 +224,9 @@ class History {
     const wakeups = [{ controller: 'pods', key: 'a/one', reasons: [] }];
     await expect(
       view.apply({ version: '999999', incomparable: false, operations, users: [], failed: [], wakeups }),
-    ).rejects.toThrow(ForeignTermError);
+    ).rejects.toThrow(ForeignWriterError);
     expect(await this.#world.dump()).toEqual(before);
-    await view.take('term');
+    await view.take('writer');
   }
 }
 

@@ -14,7 +14,7 @@ import { forgetUsers } from '../../../src/gateway/cache/forget-users.ts';
 import { type LookupBudget, unlimitedLookups } from '../../../src/gateway/cache/lookup.ts';
 import { connectRedis, isDataError, type Redis } from '../../../src/gateway/cache/redis.ts';
 import { Relay } from '../../../src/gateway/cache/relay.ts';
-import { ForeignTermError, View } from '../../../src/gateway/cache/view.ts';
+import { ForeignWriterError, View } from '../../../src/gateway/cache/view.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
@@ -64,7 +64,7 @@ describe('a view that several controllers share', () => {
   async function open(codec?: (prefix: string) => ObjectCodec): Promise<void> {
     const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: things, settings: 's' });
     view = new View(redis, things, { prefix }, codec?.(prefix));
-    await view.take('term');
+    await view.take('writer');
     failures = [];
     lists = 0;
     handlers = new ChangeHandlers((user, _, { metadata }) => void failures.push({ user, name: metadata.name }));
@@ -244,7 +244,7 @@ describe('a view that several controllers share', () => {
         { prefix },
         new ObjectCodec({ prefix, keyRing: new KeyRing([fresh, old]) }),
       );
-      await again.take('term');
+      await again.take('writer');
       await again.reseal();
       expect(await again.objects(['a/deep'])).toMatchObject([{ metadata: { name: 'deep', uid: 'u-deep' } }]);
       const [stored] = Object.values(await redis.hgetallBuffer(viewKeys(prefix).objects));
@@ -402,11 +402,11 @@ describe('a view that several controllers share', () => {
       () => view.retake(),
       () => applier.apply(changed(thing('x', 11))),
     ];
-    for (const write of writes) await expect(write()).rejects.toThrow(ForeignTermError);
+    for (const write of writes) await expect(write()).rejects.toThrow(ForeignWriterError);
     expect(await redis.hgetall(keys.view)).toEqual(before);
-    // A term that is lost with all else is written again, and only by its last writer.
-    await redis.hdel(keys.view, 'term');
+    // A writer ID that is lost with all else is written again, and only by its last writer.
+    await redis.hdel(keys.view, 'writerId');
     await view.retake();
-    expect((await view.state()).term).toBe('term');
+    expect((await view.state()).writerId).toBe('writer');
   });
 });

@@ -6,7 +6,7 @@ import { ObjectCodec, UnreadableObjectError } from '../../../src/contract/node/c
 import { type CacheKey, KeyRing } from '../../../src/contract/node/key-ring.ts';
 import { ViewReader } from '../../../src/contract/node/view-reader.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
-import { ForeignTermError, View } from '../../../src/gateway/cache/view.ts';
+import { ForeignWriterError, View } from '../../../src/gateway/cache/view.ts';
 import { applierOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
@@ -37,7 +37,7 @@ describe('an encrypted view', () => {
   /** The view as a gateway with these keys opens it. */
   async function open(...keys: readonly CacheKey[]): Promise<View> {
     const view = new View(redis, secrets, { prefix }, new ObjectCodec({ prefix, keyRing: new KeyRing(keys) }));
-    await view.take('term');
+    await view.take('writer');
     return view;
   }
 
@@ -105,7 +105,7 @@ describe('an encrypted view', () => {
     await fill(await open(first), 3);
     const late = await open(second, first);
     await new View(redis, secrets, { prefix }).take('another');
-    await expect(late.reseal()).rejects.toThrow(ForeignTermError);
+    await expect(late.reseal()).rejects.toThrow(ForeignWriterError);
     expect(await storedIds()).toEqual(new Set(['first']));
   });
 

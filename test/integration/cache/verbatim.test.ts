@@ -35,7 +35,7 @@ describe('a list whose objects nobody looks at', () => {
     view = new View(redis, pods, { prefix }, new ObjectCodec({ prefix, keyRing }));
     applier = applierOf(view);
     applier.setIndexes([APP]);
-    await view.take('term');
+    await view.take('writer');
     await view.setIndexes([APP]);
     const listed = [pod('a', 1, 'o'), pod('b', 2, 'o'), pod('c', 3, 'other'), pod('d', 4, 'o', 'y')];
     await applier.apply([

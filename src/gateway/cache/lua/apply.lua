@@ -1,11 +1,11 @@
 -- Applies one chunk of changes to a view: objects, indexes, wakeups and version move together or not at all.
 --
--- KEYS[1] view     HASH   version, term, incarnation, backwards, users, missed:<user>
+-- KEYS[1] view     HASH   version, writerId, incarnation, backwards, users, missed:<user>
 -- KEYS[2] objects  HASH   key -> encoded object
 -- KEYS[3] entries  HASH   key -> version \n uid \n T? \n index entry ...
 -- KEYS[4] order    ZSET   keys
 -- KEYS[5] outbox   STREAM wakeups
--- ARGV[1] term of the writer: refused when the view carries another
+-- ARGV[1] ID of the writer: refused when the view carries another
 -- ARGV[2] what an index entry is appended to, to name its SET (same hash tag as KEYS)
 -- ARGV[3] the view's new version, or '' to leave it (inside a list)
 -- ARGV[4] '1' when versions cannot be compared with those stored (the server's data went back in time)
@@ -15,14 +15,14 @@
 -- ARGV[8] number of operations, then four each: 'S' key entry object | 'D' key version ''
 -- then    number of wakeups, then four each: controller, key or '', lookup (JSON) or '', reasons (JSON)
 --
--- Answer: number of operations that changed the view, or -1 when the term is another's and nothing was done.
+-- Answer: number of operations that changed the view, or -1 when the writer is another and nothing was done.
 -- A second run of the same chunk changes nothing but the outbox, where a wakeup may then stand twice.
 
 local view, objects, entries, order, outbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local term, index_prefix, version, incomparable = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
+local writer_id, index_prefix, version, incomparable = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local incarnation, users = ARGV[5], ARGV[6]
 
-if redis.call('HGET', view, 'term') ~= term then
+if redis.call('HGET', view, 'writerId') ~= writer_id then
   return -1
 end
 

@@ -2,14 +2,14 @@
 --
 -- KEYS[1] view    HASH
 -- KEYS[2] entries HASH  key -> version \n uid \n T? \n index entry ...
--- ARGV[1] term of the writer: refused when the view carries another
+-- ARGV[1] ID of the writer: refused when the view carries another
 -- ARGV[2] what an index entry is appended to, to name its SET (same hash tag as KEYS)
 -- then    three each: key, entry as it was read, entry as it shall be
 --
--- Answer: number of objects moved, or -1 when the term is another's and nothing was done. An object that has changed
+-- Answer: number of objects moved, or -1 when the writer is another and nothing was done. An object that has changed
 -- since its entry was read is left alone: whoever changed it knew of the new index.
 
-if redis.call('HGET', KEYS[1], 'term') ~= ARGV[1] then
+if redis.call('HGET', KEYS[1], 'writerId') ~= ARGV[1] then
   return -1
 end
 

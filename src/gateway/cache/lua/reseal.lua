@@ -2,14 +2,14 @@
 --
 -- KEYS[1] view    HASH  sealedBy: the key that all of it was written with
 -- KEYS[2] objects HASH  key -> encoded object
--- ARGV[1] term of the writer: refused when the view carries another
+-- ARGV[1] ID of the writer: refused when the view carries another
 -- ARGV[2] the key that all of it is written with now, or '' while it is not
 -- then    two each: key, encoded object
 --
--- Answer: number of objects written, or -1 when the term is another's and nothing was done. Only the writer changes
+-- Answer: number of objects written, or -1 when the writer is another and nothing was done. Only the writer changes
 -- objects, and it does nothing else meanwhile: what is there is what was read.
 
-if redis.call('HGET', KEYS[1], 'term') ~= ARGV[1] then
+if redis.call('HGET', KEYS[1], 'writerId') ~= ARGV[1] then
   return -1
 end
 

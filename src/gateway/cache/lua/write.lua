@@ -1,13 +1,13 @@
 -- Sets fields of a view that say something of all of it, as its writer.
 --
 -- KEYS[1] view HASH
--- ARGV[1] term of the writer: refused when the view carries another, or has lost it with all else
+-- ARGV[1] ID of the writer: refused when the view carries another, or has lost it with all else
 -- ARGV[2] a field to count up by one, or ''
 -- then    two each: field, value
 --
--- Answer: 1, or -1 when the term is another's and nothing was done.
+-- Answer: 1, or -1 when the writer is another and nothing was done.
 
-if redis.call('HGET', KEYS[1], 'term') ~= ARGV[1] then
+if redis.call('HGET', KEYS[1], 'writerId') ~= ARGV[1] then
   return -1
 end
 if ARGV[2] ~= '' then
