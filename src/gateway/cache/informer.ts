@@ -183,8 +183,8 @@ export class Informer {
     this.#relay.kick();
     const from = backwards ? undefined : version;
     const newest = from === undefined ? undefined : await this.view.newest();
-    const landmark = newest && { key: newest.key, uid: newest.entry.uid, version: newest.entry.resourceVersion };
-    this.#running = Promise.all([this.#reflector.run(from, signal, landmark), this.#applyLoop(signal)]);
+    const knownObject = newest && { key: newest.key, uid: newest.entry.uid, version: newest.entry.resourceVersion };
+    this.#running = Promise.all([this.#reflector.run(from, signal, knownObject), this.#applyLoop(signal)]);
   }
 
   async stop(): Promise<void> {

@@ -29,7 +29,7 @@ interface ViewBarrier {
 type Deleted = readonly [key: string, uid: string, gone?: 'gone'];
 
 /** What the server had at a moment: every write that had ended before is at or below it. */
-export interface Ceiling {
+export interface HighWaterMark {
   readonly version: ResourceVersion;
   /** Before the server was asked. */
   readonly askedAtMs: number;
@@ -43,7 +43,7 @@ export class Barriers {
   readonly #views: readonly View[];
   readonly #byPrefix: ReadonlyMap<string, View>;
   readonly #clock: Clock;
-  readonly #ceilings = new Map<View, Ceiling>();
+  readonly #highWaterMarks = new Map<View, HighWaterMark>();
 
   constructor(views: readonly View[], clock: Clock = systemClock) {
     this.#views = views;
@@ -90,14 +90,14 @@ export class Barriers {
    * not delete. No event will come of it. But whatever it has written, it wrote before it answered; so a view that has
    * reached what the server had after that has passed, whatever the barrier says.
    */
-  learn(view: View, ceiling: Ceiling): void {
-    this.#ceilings.set(view, ceiling);
+  learn(view: View, highWaterMark: HighWaterMark): void {
+    this.#highWaterMarks.set(view, highWaterMark);
   }
 
   /** Whether it is known what the server had after the writes of this barrier. */
-  hasCeiling(text: string, view: View): boolean {
+  hasHighWaterMark(text: string, view: View): boolean {
     const wanted = (JSON.parse(text) as Barrier)[view.location.prefix];
-    return wanted === undefined || this.#ceilingFor(view, wanted) !== undefined;
+    return wanted === undefined || this.#highWaterMarkFor(view, wanted) !== undefined;
   }
 
   /**
@@ -105,8 +105,12 @@ export class Barriers {
    */
   isImpossible(text: string, view: View): boolean {
     const wanted = (JSON.parse(text) as Barrier)[view.location.prefix];
-    const ceiling = wanted && this.#ceilingFor(view, wanted);
-    return wanted?.version !== undefined && !!ceiling && compareResourceVersions(wanted.version, ceiling.version) > 0;
+    const highWaterMark = wanted && this.#highWaterMarkFor(view, wanted);
+    return (
+      wanted?.version !== undefined &&
+      !!highWaterMark &&
+      compareResourceVersions(wanted.version, highWaterMark.version) > 0
+    );
   }
 
   async passed(text: string): Promise<boolean> {
@@ -128,8 +132,8 @@ export class Barriers {
     const { version, incarnation } = await view.state();
     if (incarnation !== wanted.incarnation) return incarnation !== undefined;
     if (version === undefined) return false;
-    const ceiling = this.#ceilingFor(view, wanted);
-    if (ceiling && compareResourceVersions(version, ceiling.version) >= 0) return true;
+    const highWaterMark = this.#highWaterMarkFor(view, wanted);
+    if (highWaterMark && compareResourceVersions(version, highWaterMark.version) >= 0) return true;
     if (wanted.version !== undefined && compareResourceVersions(version, wanted.version) < 0) return false;
     if (!wanted.deleted) return true;
     const entries = await view.entries(wanted.deleted.map(([key]) => key));
@@ -139,9 +143,9 @@ export class Barriers {
     });
   }
 
-  #ceilingFor(view: View, { endedAtMs = 0 }: ViewBarrier): Ceiling | undefined {
-    const ceiling = this.#ceilings.get(view);
-    return ceiling && ceiling.askedAtMs >= endedAtMs + CLOCKS_APART_MS ? ceiling : undefined;
+  #highWaterMarkFor(view: View, { endedAtMs = 0 }: ViewBarrier): HighWaterMark | undefined {
+    const highWaterMark = this.#highWaterMarks.get(view);
+    return highWaterMark && highWaterMark.askedAtMs >= endedAtMs + CLOCKS_APART_MS ? highWaterMark : undefined;
   }
 
   async #encode(

@@ -168,12 +168,12 @@ export class Dispatcher implements Process {
     for (const each of this.#options.views) {
       if (!waitedFor.has(each.view)) continue;
       // First what the server has at all: for a write that never was, no progress would be enough.
-      if (this.#barriers.hasCeiling(barrier, each.view)) each.requestProgress();
-      else void this.#askCeiling(barrier, each);
+      if (this.#barriers.hasHighWaterMark(barrier, each.view)) each.requestProgress();
+      else void this.#askHighWaterMark(barrier, each);
     }
   }
 
-  async #askCeiling(barrier: string, { view, currentVersion, requestProgress }: DispatchView): Promise<void> {
+  async #askHighWaterMark(barrier: string, { view, currentVersion, requestProgress }: DispatchView): Promise<void> {
     const { clock, controller, logger, metrics } = this.#options;
     const askedAtMs = clock.now();
     // Barriers that are late together share one answer; an apiserver that is away is not asked at each tick.

@@ -33,7 +33,7 @@ export interface Page {
 const PAGE_SIZE = 500;
 
 /** An object that the server had at a version, for certain. */
-export interface Landmark {
+export interface KnownObject {
   readonly key: string;
   readonly uid: string;
   readonly version: ResourceVersion;
@@ -97,22 +97,23 @@ export class ListWatch {
   }
 
   /**
-   * The current version, and whether the server's history is the one in which the landmark was written: after a restore
-   * of etcd its versions may long have passed ours again. One request while the landmark is as it was, else two.
+   * The current version, and whether the server's history is the one in which the known object was written: after a
+   * restore of etcd its versions may long have passed ours again. One request while the known object is as it was, else
+   * two.
    */
-  async look(
-    landmark: Landmark,
+  async checkHistory(
+    knownObject: KnownObject,
     signal: AbortSignal,
   ): Promise<{ version: ResourceVersion; history: 'same' | 'other' | 'unknown' }> {
-    const now = await this.#listOne(landmark, {}, signal);
+    const now = await this.#listOne(knownObject, {}, signal);
     const version = now.metadata.resourceVersion;
-    if (shows(now, landmark) || compareResourceVersions(version, landmark.version) < 0) {
+    if (shows(now, knownObject) || compareResourceVersions(version, knownObject.version) < 0) {
       return { version, history: 'same' };
     }
     try {
-      const exactly = { resourceVersion: landmark.version, resourceVersionMatch: 'Exact' };
-      const then = await this.#listOne(landmark, exactly, signal);
-      return { version, history: shows(then, landmark) ? 'same' : 'other' };
+      const exactly = { resourceVersion: knownObject.version, resourceVersionMatch: 'Exact' };
+      const then = await this.#listOne(knownObject, exactly, signal);
+      return { version, history: shows(then, knownObject) ? 'same' : 'other' };
     } catch (error) {
       if (!(error instanceof ApiError) || error.code === 429 || error.code >= 500) throw error;
       // Compacted away, or a server that cannot look back.
@@ -120,7 +121,7 @@ export class ListWatch {
     }
   }
 
-  #listOne({ key }: Landmark, query: Query, signal: AbortSignal): Promise<List> {
+  #listOne({ key }: KnownObject, query: Query, signal: AbortSignal): Promise<List> {
     const { name, namespace } = parseObjectKey(key);
     const own = formatFieldSelector([
       { field: 'metadata.name', operator: '=', value: name },
@@ -166,6 +167,6 @@ export class ListWatch {
   }
 }
 
-function shows(list: List, { uid, version }: Landmark): boolean {
+function shows(list: List, { uid, version }: KnownObject): boolean {
   return list.items.some(({ metadata }) => metadata.uid === uid && metadata.resourceVersion === version);
 }

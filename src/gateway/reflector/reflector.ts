@@ -13,11 +13,11 @@ import {
   type Resource,
   type ResourceVersion,
 } from '../../core/index.ts';
-import { Absence } from './absence.ts';
+import { RemovedResource } from './removed-resource.ts';
 import { Backoff } from './backoff.ts';
 import type { EventBuffer } from './event-buffer.ts';
 import { lines } from './lines.ts';
-import type { Landmark, ListWatch } from './list-watch.ts';
+import type { KnownObject, ListWatch } from './list-watch.ts';
 import type { SentObject, Transform } from './watch-event.ts';
 import { decodeWatchLine, endOf, type WatchEnd } from './watch-line.ts';
 
@@ -66,7 +66,7 @@ export class Reflector {
   readonly #options: ReflectorOptions;
   readonly #name: string;
   readonly #backoff: Backoff;
-  readonly #absence: Absence;
+  readonly #removedResource: RemovedResource;
   #version: ResourceVersion | undefined;
   /**
    * The server may have gone back in time since we last knew its version: look before anything more is taken from it.
@@ -76,7 +76,7 @@ export class Reflector {
   #versionUnavailable = false;
   #streamingRefused = false;
   /** What to look for at the first look, after which this process has watched by itself. */
-  #landmark: Landmark | undefined;
+  #knownObject: KnownObject | undefined;
   #wanted: WantedList | undefined;
   #lists = 0;
   #progressWanted = false;
@@ -89,17 +89,17 @@ export class Reflector {
     this.#backoff = new Backoff(options.clock, options.random);
     const { listWatch, logger } = options;
     const versionsServed = (signal: AbortSignal): Promise<string[]> => listWatch.versionsServed(signal);
-    this.#absence = new Absence(versionsServed, logger.child({ resource: this.#name }));
+    this.#removedResource = new RemovedResource(versionsServed, logger.child({ resource: this.#name }));
   }
 
   /**
    * Runs until `signal` is aborted; it never rejects.
-   * @param landmark the newest object of the view: shows whether the server still has the history that we followed.
+   * @param knownObject the newest object of the view: shows whether the server still has the history that we followed.
    * @param stored the version up to which the view is complete; undefined for a view that has never been listed.
    */
-  async run(stored: ResourceVersion | undefined, signal: AbortSignal, landmark?: Landmark): Promise<void> {
+  async run(stored: ResourceVersion | undefined, signal: AbortSignal, knownObject?: KnownObject): Promise<void> {
     this.#version = stored;
-    this.#landmark = landmark;
+    this.#knownObject = knownObject;
     this.#mustLook = stored !== undefined;
     if (stored === undefined) this.#want(false);
     while (!signal.aborted) {
@@ -158,10 +158,10 @@ export class Reflector {
   async #checkTime(signal: AbortSignal): Promise<void> {
     if (!this.#mustLook || this.#version === undefined) return;
     const { listWatch } = this.#options;
-    const { version: current, history } = this.#landmark
-      ? await listWatch.look(this.#landmark, signal)
+    const { version: current, history } = this.#knownObject
+      ? await listWatch.checkHistory(this.#knownObject, signal)
       : { version: await listWatch.currentVersion(signal), history: 'same' };
-    this.#landmark = undefined;
+    this.#knownObject = undefined;
     this.#mustLook = false;
     // In doubt a list as a diff mends whatever there is; a contradiction in it tells the rest.
     if (history === 'unknown') this.#want(false);
@@ -193,7 +193,7 @@ export class Reflector {
   }
 
   async #pause(error: unknown, signal: AbortSignal): Promise<void> {
-    const presence = await this.#absence.note(error, this.#lists, signal);
+    const presence = await this.#removedResource.check(error, this.#lists, signal);
     if (presence === 'gone') {
       this.#options.buffer.push({ kind: 'gone', list: this.#lists }, 0);
       this.#version = undefined;
@@ -203,7 +203,7 @@ export class Reflector {
     const named = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
     const wait = Math.round(Math.max(presence === 'found' ? waitMs : Math.min(waitMs, GONE_WAIT_MS), named));
     // What is gone stays so, perhaps for good: said once, not every few seconds.
-    const level = this.#absence.lasting ? 'debug' : 'warn';
+    const level = this.#removedResource.isLasting ? 'debug' : 'warn';
     this.#log(level, { error: messageOf(error), waitMs: wait }, 'list or watch failed, trying again');
     await this.#options.clock.sleep(wait, signal);
   }
@@ -246,7 +246,7 @@ export class Reflector {
     this.#options.buffer.push({ kind: 'init-done', version, list: want.list }, bytes);
     this.#version = version;
     this.#versionUnavailable = false;
-    this.#absence.end();
+    this.#removedResource.reset();
     // Somebody may have asked for another one meanwhile, which this does not settle.
     if (this.#wanted === want) this.#wanted = undefined;
   }

@@ -170,9 +170,9 @@ describe('the barrier of a write that never was', () => {
 
   it('passes when the view has reached what the server had after it', async () => {
     const barrier = await after(wrote('1000000'));
-    expect(barriers.hasCeiling(barrier, podView)).toBe(false);
+    expect(barriers.hasHighWaterMark(barrier, podView)).toBe(false);
     learn('20', 1000);
-    expect(barriers.hasCeiling(barrier, podView)).toBe(true);
+    expect(barriers.hasHighWaterMark(barrier, podView)).toBe(true);
     expect(barriers.isImpossible(barrier, podView)).toBe(true);
     expect(await barriers.passed(barrier)).toBe(false);
     await bookmark('19');
@@ -196,10 +196,10 @@ describe('the barrier of a write that never was', () => {
     expect(await barriers.passed(barrier)).toBe(false);
     learn('20', 500);
     expect(await barriers.passed(barrier)).toBe(false);
-    expect(barriers.hasCeiling(barrier, podView)).toBe(false);
+    expect(barriers.hasHighWaterMark(barrier, podView)).toBe(false);
   });
 
-  it('that did happen passes at its version, below the ceiling', async () => {
+  it('that did happen passes at its version, below the high-water mark', async () => {
     const barrier = await after(wrote('15'));
     learn('20', 1000);
     expect(barriers.isImpossible(barrier, podView)).toBe(false);

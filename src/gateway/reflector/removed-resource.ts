@@ -7,7 +7,7 @@ const NOT_FOUND_MEANS_GONE = 3;
  * Finds out whether a resource that answers 404 is no longer served. `found` is an answer of any other kind, `missing`
  * a 404 that changes nothing, and `gone` the first by which all objects are known to be gone with the resource.
  */
-export class Absence {
+export class RemovedResource {
   readonly #versionsServed: (signal: AbortSignal) => Promise<string[]>;
   readonly #logger: Logger;
   #notFound = 0;
@@ -23,19 +23,19 @@ export class Absence {
   }
 
   /** It has been missing for a while, and that has been said. */
-  get lasting(): boolean {
+  get isLasting(): boolean {
     return this.#notFound > NOT_FOUND_MEANS_GONE;
   }
 
   /** The resource was listed: it is served. */
-  end(): void {
+  reset(): void {
     this.#notFound = 0;
     this.#goneList = -1;
     this.#servedElsewhere = false;
   }
 
   /** @param list the list that is wanted: whoever waits for a later one gets an answer of its own. */
-  async note(error: unknown, list: number, signal: AbortSignal): Promise<'found' | 'missing' | 'gone'> {
+  async check(error: unknown, list: number, signal: AbortSignal): Promise<'found' | 'missing' | 'gone'> {
     if (!(error instanceof ApiError) || error.code !== 404) {
       this.#notFound = 0;
       return 'found';
