@@ -45,7 +45,7 @@ beforeAll(async () => {
     });
     const readable = kind.kind === 'Pod' || kind.kind === 'Deployment';
     await applier.apply([
-      { kind: 'init', timeWentBackwards: false },
+      { kind: 'init', rewound: false },
       { kind: 'listed', object: object('a', 'one', readable ? OPEN : HIDDEN) },
       { kind: 'listed', object: object('a', 'two', readable ? OPEN : HIDDEN) },
       // Of deployments only those of one namespace.

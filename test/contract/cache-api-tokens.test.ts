@@ -27,7 +27,7 @@ async function filled(of: typeof pods): Promise<View> {
     metadata: { namespace, name: 'secret-name', uid: 'u', resourceVersion: '1' },
   });
   await applier.apply([
-    { kind: 'init', timeWentBackwards: false },
+    { kind: 'init', rewound: false },
     { kind: 'listed', object: object('a') },
     { kind: 'listed', object: object('b') },
     { kind: 'init-done', version: '2', list: 0 },

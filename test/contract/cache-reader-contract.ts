@@ -74,7 +74,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
 
   async function list(to: Applier, version: number, ...objects: KubernetesObject[]): Promise<void> {
     await to.apply([
-      { kind: 'init', timeWentBackwards: false },
+      { kind: 'init', rewound: false },
       ...objects.map((each) => ({ kind: 'listed' as const, object: each })),
       { kind: 'init-done', version: String(version), list: 0 },
     ]);
@@ -260,7 +260,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
 
     it('reads while the view is listed again', async () => {
       await applier.apply([
-        { kind: 'init', timeWentBackwards: false },
+        { kind: 'init', rewound: false },
         { kind: 'listed', object: pod('a/new', 30) },
       ]);
       expect(await names({ namespace: 'a' })).toContain('a/new');
@@ -285,7 +285,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
   describe(`${name}, over a view that is not complete`, () => {
     const halfListed = () =>
       applier.apply([
-        { kind: 'init', timeWentBackwards: false },
+        { kind: 'init', rewound: false },
         { kind: 'listed', object: pod('a/b', 1) },
       ]);
 
@@ -310,10 +310,10 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
 
     it('waits while it is a mixture of two pasts', async () => {
       await list(applier, 50, pod('a/old', 40));
-      await view.beginBackwards();
+      await view.markRewound();
       await expect(reader.list(pods)).rejects.toThrow(/not complete|cannot be read now/);
       await list(applier, 30, pod('a/older', 20));
-      await redis.hdel(`${view.location.prefix}:view`, 'backwards');
+      await redis.hdel(`${view.location.prefix}:view`, 'rewound');
       expect(await names()).toContain('a/older');
     });
   });

@@ -149,7 +149,7 @@ class World {
     for (let at = 0; at < this.#random.below(20); at += 1) this.#change();
     const { version } = this.history;
     const objects = this.history.keys().flatMap((key) => this.history.at(key, version) ?? []);
-    await this.#applier.apply([{ kind: 'init', timeWentBackwards: false }]);
+    await this.#applier.apply([{ kind: 'init', rewound: false }]);
     for (let from = 0; from < objects.length; from += 25) {
       const part = objects.slice(from, from + 25);
       await this.#applier.apply(part.map((object) => ({ kind: 'listed' as const, object })));

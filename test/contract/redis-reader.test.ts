@@ -53,7 +53,7 @@ it('opens one connection for all triggers, at the first read', async () => {
   const metadata = { namespace: 'a', name: 'b', uid: 'u', resourceVersion: '1' };
   const applier = applierOf(view);
   await applier.apply([
-    { kind: 'init', timeWentBackwards: false },
+    { kind: 'init', rewound: false },
     { kind: 'listed', object: { apiVersion: 'v1', kind: 'Pod', metadata } },
     { kind: 'init-done', version: '2', list: 0 },
   ]);

@@ -85,11 +85,11 @@ export class ViewReader {
   async state(selection: Selection = {}): Promise<ReadableState | undefined> {
     const [fields, keys] = await Promise.all([
       // Sent first, so answered first: the keys are not older than the version.
-      this.#redis.hmget(this.#keys.view, 'version', 'incarnation', 'indexes', 'backwards'),
+      this.#redis.hmget(this.#keys.view, 'version', 'incarnation', 'indexes', 'rewound'),
       this.#indexed(selection, true),
     ]);
-    const [version, incarnation, text, backwards] = fields;
-    if (!isResourceVersion(version) || backwards === '1') return undefined;
+    const [version, incarnation, text, rewound] = fields;
+    if (!isResourceVersion(version) || rewound === '1') return undefined;
     const indexes = text ? (JSON.parse(text) as IndexSpec[]) : [];
     const filled = selection.index === undefined || indexes.includes(selection.index.spec);
     return {

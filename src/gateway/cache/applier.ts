@@ -32,7 +32,7 @@ interface Known {
 interface Listing {
   /** What it has named so far. What the view holds beside it is gone. */
   readonly keys: Set<string>;
-  readonly timeWentBackwards: boolean;
+  readonly rewound: boolean;
   /** The view's first list wakes nobody: its controllers get all their keys when it is complete (`initial`). */
   readonly silent: boolean;
   /** The view held nothing when the list began, so there is nothing to compare it with. */
@@ -117,7 +117,7 @@ export class Applier {
   async #applyNext(chunk: ChunkInProgress): Promise<void> {
     const { events } = chunk;
     const event = events[chunk.done];
-    if (event?.kind === 'init') await this.#beginList(event.timeWentBackwards);
+    if (event?.kind === 'init') await this.#beginList(event.rewound);
     else if (event?.kind === 'gone') await this.#clear(event.list);
     else if (event?.kind === 'init-done') chunk.contradicted = (await this.#endList(event)) || chunk.contradicted;
     else {
@@ -173,12 +173,12 @@ export class Applier {
     }
   }
 
-  async #beginList(timeWentBackwards: boolean): Promise<void> {
+  async #beginList(rewound: boolean): Promise<void> {
     const { view } = this.#options;
     const silent = (await view.state()).version === undefined;
     const fromNothing = silent && (await view.size()) === 0;
-    if (timeWentBackwards) await view.beginBackwards();
-    this.#listing = { keys: new Set(), timeWentBackwards, silent, fromNothing, newestAhead: undefined };
+    if (rewound) await view.markRewound();
+    this.#listing = { keys: new Set(), rewound, silent, fromNothing, newestAhead: undefined };
     await this.#options.checkpoint('list:begun');
   }
 
@@ -191,14 +191,14 @@ export class Applier {
     await this.#deleteAll((key, entry) => {
       if (listing.keys.has(key)) return false;
       // Written by a watch since the list: newer than what the list tells.
-      return listing.timeWentBackwards || compareResourceVersions(entry.resourceVersion, version) <= 0;
+      return listing.rewound || compareResourceVersions(entry.resourceVersion, version) <= 0;
     });
     await checkpoint('list:before-version');
     this.#thaw(list);
     await this.#write({
       version,
-      incomparable: listing.timeWentBackwards,
-      ...(listing.timeWentBackwards ? { incarnation: randomUUID() } : {}),
+      incomparable: listing.rewound,
+      ...(listing.rewound ? { incarnation: randomUUID() } : {}),
       operations: [],
       users: [],
       failed: [],
@@ -213,7 +213,7 @@ export class Applier {
     const { view } = this.#options;
     this.#listing = {
       keys: new Set(),
-      timeWentBackwards: true,
+      rewound: true,
       silent: false,
       fromNothing: false,
       newestAhead: undefined,
@@ -230,7 +230,7 @@ export class Applier {
   /** Deletes what `gone` names, each with its last known object as client-go's tombstones carry it. */
   async #deleteAll(gone: (key: string, entry: ObjectEntry) => boolean): Promise<void> {
     const { view } = this.#options;
-    const incomparable = this.#listing?.timeWentBackwards ?? false;
+    const incomparable = this.#listing?.rewound ?? false;
     for await (const keys of view.keys()) {
       const entries = await view.entries(keys);
       const operations: ViewOperation[] = [];
@@ -262,7 +262,7 @@ export class Applier {
     const write = (): Promise<void> =>
       this.#run({
         ...(this.#listing || version === undefined ? {} : { version }),
-        incomparable: this.#listing?.timeWentBackwards ?? false,
+        incomparable: this.#listing?.rewound ?? false,
         operations: [...operations.values()],
         ...heard(),
         wakeups: [...wakeups],
@@ -342,7 +342,7 @@ export class Applier {
   /** Above 0 when the cache has the object newer than this, 0 when it has just this, below 0 otherwise. */
   #aheadOf(before: Known | undefined, object: KubernetesObject): number {
     if (!before) return -1;
-    if (!this.#listing?.timeWentBackwards) {
+    if (!this.#listing?.rewound) {
       return compareResourceVersions(before.entry.resourceVersion, object.metadata.resourceVersion);
     }
     // After a restore of etcd a version may be used twice, for different contents.
@@ -389,7 +389,7 @@ export class Applier {
 
   #needsOld({ kind, object }: ObjectEvent, entry: ObjectEntry): boolean {
     if (kind === 'deleted') return false;
-    if (this.#listing?.timeWentBackwards || entry.uid !== object.metadata.uid) return true;
+    if (this.#listing?.rewound || entry.uid !== object.metadata.uid) return true;
     return !this.#listing?.silent && this.#options.handlers.needsOld(object, entry);
   }
 

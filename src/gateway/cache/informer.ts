@@ -163,10 +163,10 @@ export class Informer {
   async start(): Promise<void> {
     await this.view.take(this.#options.writerId);
     await this.#reseal();
-    const { version, backwards } = await this.view.state();
+    const { version, rewound } = await this.view.state();
     this.#filledFromNothing = version === undefined;
     this.#applier.setIndexes(await this.view.indexes());
-    this.#markSynced(version !== undefined && !backwards);
+    this.#markSynced(version !== undefined && !rewound);
     this.#started.resolve();
   }
 
@@ -178,10 +178,10 @@ export class Informer {
     if (this.#begun) return;
     this.#begun = true;
     const { signal } = this.#stop;
-    const { version, backwards } = await this.view.state();
-    if (backwards) this.#applier.freezeUntil(this.#reflector.relist(true));
+    const { version, rewound } = await this.view.state();
+    if (rewound) this.#applier.freezeUntil(this.#reflector.relist(true));
     this.#relay.kick();
-    const from = backwards ? undefined : version;
+    const from = rewound ? undefined : version;
     const newest = from === undefined ? undefined : await this.view.newest();
     const knownObject = newest && { key: newest.key, uid: newest.entry.uid, version: newest.entry.resourceVersion };
     this.#running = Promise.all([this.#reflector.run(from, signal, knownObject), this.#applyLoop(signal)]);
@@ -227,10 +227,10 @@ export class Informer {
   }
 
   async #retake(): Promise<number> {
-    const { version, backwards } = await this.view.state();
+    const { version, rewound } = await this.view.state();
     // Redis may have come back with what it held before the server's data was restored.
     const isAhead = version !== undefined && compareResourceVersions(version, await this.currentVersion()) > 0;
-    const list = this.#reflector.relist(backwards || isAhead);
+    const list = this.#reflector.relist(rewound || isAhead);
     this.#stop.signal.throwIfAborted();
     this.#applier.freezeUntil(list);
     await this.view.retake();

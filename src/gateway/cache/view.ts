@@ -42,7 +42,7 @@ export interface ViewState {
   /** The Redis process that it was written on: another one may have lost the last writes. */
   readonly runId: string | undefined;
   /** A list of data that went back in time has begun and not ended: the view is a mixture of two pasts. */
-  readonly backwards: boolean;
+  readonly rewound: boolean;
   /** Who may write to it; undefined when that is lost. */
   readonly writerId: string | undefined;
 }
@@ -180,14 +180,14 @@ export class View {
   }
 
   async state(): Promise<ViewState> {
-    const fields = ['version', 'incarnation', 'runId', 'backwards', 'writerId'] as const;
-    const [version, incarnation, runId, backwards, writerId] = await this.#redis.hmget(this.#keys.view, ...fields);
+    const fields = ['version', 'incarnation', 'runId', 'rewound', 'writerId'] as const;
+    const [version, incarnation, runId, rewound, writerId] = await this.#redis.hmget(this.#keys.view, ...fields);
     return {
       version: isResourceVersion(version) ? version : undefined,
       // Without a version it was emptied after it was found in order: there is nothing that could have been filled.
       incarnation: isResourceVersion(version) ? (incarnation ?? undefined) : undefined,
       runId: runId ?? undefined,
-      backwards: backwards === '1',
+      rewound: rewound === '1',
       writerId: writerId ?? undefined,
     };
   }
@@ -200,8 +200,8 @@ export class View {
   /**
    * From here to the end of the list the view is a mixture: should this gateway end before, the next lists it again.
    */
-  async beginBackwards(): Promise<void> {
-    await this.#set({ backwards: '1' });
+  async markRewound(): Promise<void> {
+    await this.#set({ rewound: '1' });
   }
 
   /** How often `user` was not there to hear of changes, after it had been. */

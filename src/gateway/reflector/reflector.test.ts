@@ -26,7 +26,7 @@ function pod(name: string, resourceVersion: string | number, rest: object = {}):
 function told(event: WatchEvent): string {
   switch (event.kind) {
     case 'init':
-      return event.timeWentBackwards ? 'init, time went backwards' : 'init';
+      return event.rewound ? 'init, rewound' : 'init';
     case 'init-done':
       return `done ${event.version} list ${event.list}`;
     case 'bookmark':
@@ -548,7 +548,7 @@ describe('a resume', () => {
     const stream = await watched('100', '50');
     await stream.closed;
     (await streamingList('')).event('ADDED', pod('a', 5)).initialEventsEnd('50');
-    await tells('init, time went backwards', 'listed a@5', 'done 50 list 0');
+    await tells('init, rewound', 'listed a@5', 'done 50 list 0');
   });
 
   it('looks again after a connection has failed', async () => {
@@ -556,7 +556,7 @@ describe('a resume', () => {
     stream.cut();
     await watched('10', '9');
     (await streamingList('')).initialEventsEnd('9');
-    await tells('init, time went backwards', 'done 9 list 0');
+    await tells('init, rewound', 'done 9 list 0');
   });
 
   it('looks until it is answered', async () => {
@@ -576,28 +576,22 @@ describe('a resume', () => {
     (await streamingList('10')).refuse(504, TOO_LARGE);
     await lookAtVersion('4');
     (await streamingList('')).initialEventsEnd('4');
-    await tells('init, time went backwards', 'done 4 list 1');
+    await tells('init, rewound', 'done 4 list 1');
   });
 
-  it('goes on saying that time went backwards when that list has to be made again', async () => {
+  it('goes on saying that data was rewound when that list has to be made again', async () => {
     start('100');
     await watched('100', '50');
     const list = await streamingList('');
     list.event('ADDED', pod('a', 5));
-    await tells('init, time went backwards', 'listed a@5');
+    await tells('init, rewound', 'listed a@5');
     expect(reflector.relist()).toBe(1);
     await list.closed;
     (await streamingList('')).cut();
     (await firstPage('')).cut();
     (await streamingList('')).refuse(400);
     (await firstPage('')).list([], '50');
-    await tells(
-      'init, time went backwards',
-      'listed a@5',
-      'init, time went backwards',
-      'init, time went backwards',
-      'done 50 list 1',
-    );
+    await tells('init, rewound', 'listed a@5', 'init, rewound', 'init, rewound', 'done 50 list 1');
   });
 });
 

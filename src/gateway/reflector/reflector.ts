@@ -38,7 +38,7 @@ export interface ReflectorOptions {
 
 /** A list to be made, numbered so that whoever asked for it can tell when it is applied. */
 interface WantedList {
-  readonly timeWentBackwards: boolean;
+  readonly rewound: boolean;
   readonly list: number;
 }
 
@@ -124,15 +124,15 @@ export class Reflector {
 
   /**
    * Read the server again as a diff, in place, as soon as possible. Used when data in Redis may have been lost.
-   * @param timeWentBackwards the server's versions cannot be compared with those in the cache.
+   * @param rewound the server's versions cannot be compared with those in the cache.
    * @returns the number that the `init-done` of that list will carry, or of a later one. A list that runs already does
    *   not count: what it has read may have been lost since.
    */
-  relist(timeWentBackwards = false): number {
+  relist(rewound = false): number {
     this.#lists += 1;
-    const backwards = timeWentBackwards || (this.#wanted?.timeWentBackwards ?? false);
-    if (backwards) this.#version = undefined;
-    this.#wanted = { timeWentBackwards: backwards, list: this.#lists };
+    const isRewound = rewound || (this.#wanted?.rewound ?? false);
+    if (isRewound) this.#version = undefined;
+    this.#wanted = { rewound: isRewound, list: this.#lists };
     this.#endWatch?.();
     return this.#lists;
   }
@@ -150,8 +150,8 @@ export class Reflector {
     this.#endWatch?.();
   }
 
-  #want(timeWentBackwards: boolean): void {
-    this.#wanted ??= { timeWentBackwards, list: this.#lists };
+  #want(rewound: boolean): void {
+    this.#wanted ??= { rewound, list: this.#lists };
   }
 
   /** A version of the server below ours means that its data was restored from an older state. */
@@ -168,7 +168,7 @@ export class Reflector {
     if (this.#version === undefined) return;
     if (history !== 'other' && compareResourceVersions(current, this.#version) >= 0) return;
     this.#log('warn', { version: this.#version, current }, 'the apiserver has older data than the cache: listing anew');
-    this.#wanted = { timeWentBackwards: true, list: this.#lists };
+    this.#wanted = { rewound: true, list: this.#lists };
     this.#version = undefined;
   }
 
@@ -227,12 +227,12 @@ export class Reflector {
     const { buffer, listWatch, metrics } = this.#options;
     metrics.count('levelhook_reflector_lists_total', { resource: this.#name, form: 'paged' });
     // "0" is any data the server has cached, which may be older than ours: only for a view that has nothing.
-    const from = this.#versionUnavailable || want.timeWentBackwards ? '' : (this.#version ?? '0');
-    buffer.push({ kind: 'init', timeWentBackwards: want.timeWentBackwards }, 0);
+    const from = this.#versionUnavailable || want.rewound ? '' : (this.#version ?? '0');
+    buffer.push({ kind: 'init', rewound: want.rewound }, 0);
     let version: ResourceVersion | undefined;
     for await (const page of listWatch.pages(from, signal)) {
       version = page.version;
-      if (page.startsOver) buffer.push({ kind: 'init', timeWentBackwards: want.timeWentBackwards }, 0);
+      if (page.startsOver) buffer.push({ kind: 'init', rewound: want.rewound }, 0);
       for (const object of page.items) {
         // The items' raw size is not known; an object of a few KB is a fair guess for the bound.
         buffer.push({ kind: 'listed', ...this.#transform(object) }, 4096);
@@ -283,7 +283,7 @@ export class Reflector {
       );
       if (list) {
         metrics.count('levelhook_reflector_lists_total', { resource: this.#name, form: 'streaming' });
-        this.#options.buffer.push({ kind: 'init', timeWentBackwards: list.timeWentBackwards }, 0);
+        this.#options.buffer.push({ kind: 'init', rewound: list.rewound }, 0);
       } else {
         // With the watch open: a server that is restored after this look breaks it. One that was restored between a
         // look and the watch would pass for the one that was looked at.

@@ -26,7 +26,7 @@ export type WatchEvent =
        * The server's data is older than ours (etcd restored): versions cannot be compared with those in the cache, and
        * whatever the list does not name is gone.
        */
-      readonly timeWentBackwards: boolean;
+      readonly rewound: boolean;
     }
   | ({ readonly kind: 'listed' } & SentObject)
   /** The list is complete up to `version`. `list` is the number that `Reflector.relist` gave. */

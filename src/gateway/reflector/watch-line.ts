@@ -17,7 +17,7 @@ export type WatchEnd =
   | { readonly kind: 'expired' }
   /** The server is overloaded: go on from the last version, after the time that it named. */
   | { readonly kind: 'throttled'; readonly retryAfterMs: number | undefined }
-  /** Anything else: back off, look whether time went backwards, go on from the last version. */
+  /** Anything else: back off, check whether the server's data was rewound, go on from the last version. */
   | { readonly kind: 'failed'; readonly error: unknown };
 
 /** One line of a watch, decoded. */

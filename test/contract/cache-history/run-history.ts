@@ -272,8 +272,8 @@ class Play {
   async #hasSeen(version: number): Promise<boolean> {
     for (const kind of kinds) {
       const { view } = viewKeys(prefixOf(this.#keyPrefix, kind));
-      const [cached, backwards] = await this.#options.redis.hmget(view, 'version', 'backwards');
-      if (Number(cached) > version && backwards !== '1') return false;
+      const [cached, rewound] = await this.#options.redis.hmget(view, 'version', 'rewound');
+      if (Number(cached) > version && rewound !== '1') return false;
     }
     return true;
   }

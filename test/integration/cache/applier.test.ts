@@ -31,7 +31,7 @@ function pod(name: string, version: number, owner?: string, uid = `uid-${name}`)
   return { apiVersion: 'v1', kind: 'Pod', metadata };
 }
 const listed = (version: string, ...objects: KubernetesObject[]): WatchEvent[] => [
-  { kind: 'init', timeWentBackwards: false },
+  { kind: 'init', rewound: false },
   ...objects.map((object) => ({ kind: 'listed' as const, object })),
   { kind: 'init-done', version, list: 0 },
 ];
@@ -72,10 +72,10 @@ describe('a list', () => {
     expect(world.model.objects.has('a/late')).toBe(true);
   });
 
-  it('after time went backwards replaces all, whatever the versions', async () => {
+  it('after a rewind replaces all, whatever the versions', async () => {
     await woken(...listed('100', pod('x', 90), pod('y', 95, 'set'), pod('same', 5)));
     const [, ...rest] = listed('50', pod('x', 40), pod('same', 5));
-    expect(await woken({ kind: 'init', timeWentBackwards: true }, ...rest)).toEqual([
+    expect(await woken({ kind: 'init', rewound: true }, ...rest)).toEqual([
       'pods a/x',
       'pods a/y',
       'replicasets a/set',

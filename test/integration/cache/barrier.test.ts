@@ -50,7 +50,7 @@ const deleted: Write = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'b
 
 async function list(view: View, version: string, ...objects: KubernetesObject[]): Promise<void> {
   await (view === podView ? applier : applierOf(view)).apply([
-    { kind: 'init', timeWentBackwards: false },
+    { kind: 'init', rewound: false },
     ...objects.map((object) => ({ kind: 'listed' as const, object })),
     { kind: 'init-done', version, list: 0 },
   ]);

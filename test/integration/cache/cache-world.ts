@@ -102,7 +102,7 @@ export class CacheModel {
   #one(event: WatchEvent): void {
     switch (event.kind) {
       case 'init':
-        this.#list = { named: new Set(), back: event.timeWentBackwards, silent: this.version === undefined };
+        this.#list = { named: new Set(), back: event.rewound, silent: this.version === undefined };
         return;
       case 'init-done':
         for (const [key, object] of this.objects) {

@@ -168,9 +168,9 @@ class History {
     expect(new Set(this.#world.queued)).toEqual(new Set(this.#world.written));
   }
 
-  #listed(behind: number, meanwhile: readonly Step[], timeWentBackwards = false): WatchEvent[] {
+  #listed(behind: number, meanwhile: readonly Step[], rewound = false): WatchEvent[] {
     const at = Math.max(this.#server.version - behind, 1);
-    const events: WatchEvent[] = [{ kind: 'init', timeWentBackwards }];
+    const events: WatchEvent[] = [{ kind: 'init', rewound }];
     for (const object of this.#server.objectsAt(at).values()) events.push({ kind: 'listed', object });
     if (behind > 0) return [...events, { kind: 'init-done', version: String(at), list: 0 }];
     for (const change of meanwhile) {

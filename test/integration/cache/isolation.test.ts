@@ -75,7 +75,7 @@ describe('a view that several controllers share', () => {
   async function list(...objects: KubernetesObject[]): Promise<void> {
     const version = String((lists += 10));
     await applier.apply([
-      { kind: 'init', timeWentBackwards: false },
+      { kind: 'init', rewound: false },
       ...objects.map((object) => ({ kind: 'listed' as const, object })),
       { kind: 'init-done', version, list: 0 },
     ]);
@@ -173,7 +173,7 @@ describe('a view that several controllers share', () => {
     expect([await view.size(), (await view.state()).version]).toEqual([60, '70']);
     scripts = 0;
     await counting.apply([
-      { kind: 'init', timeWentBackwards: false },
+      { kind: 'init', rewound: false },
       { kind: 'init-done', version: '100', list: 1 },
     ]);
     expect([scripts, await view.size(), (await view.state()).version]).toEqual([2, 0, '100']);
@@ -398,7 +398,7 @@ describe('a view that several controllers share', () => {
       () => view.setIndexes(['label:app']),
       () => view.renew('run'),
       () => view.noteMissed('user'),
-      () => view.beginBackwards(),
+      () => view.markRewound(),
       () => view.retake(),
       () => applier.apply(changed(thing('x', 11))),
     ];

@@ -85,7 +85,7 @@ describe('the Redis users of functions', () => {
     const metadata = { ...KEY, uid: 'u', resourceVersion: '1' };
     const object: KubernetesObject = { apiVersion: kind.apiVersion, kind: kind.kind, metadata };
     await applierOf(view).apply([
-      { kind: 'init', timeWentBackwards: false },
+      { kind: 'init', rewound: false },
       { kind: 'listed', object },
       { kind: 'init-done', version: '2', list: 0 },
     ]);

@@ -45,7 +45,7 @@ describe('an encrypted view', () => {
     await view.reseal();
     const applier = applierOf(view);
     await applier.apply([
-      { kind: 'init', timeWentBackwards: false },
+      { kind: 'init', rewound: false },
       ...Array.from({ length: count }, (_, at) => ({ kind: 'listed' as const, object: secret(at) })),
       { kind: 'init-done', version: '5000', list: 0 },
     ]);

@@ -39,7 +39,7 @@ describe('a list whose objects nobody looks at', () => {
     await view.setIndexes([APP]);
     const listed = [pod('a', 1, 'o'), pod('b', 2, 'o'), pod('c', 3, 'other'), pod('d', 4, 'o', 'y')];
     await applier.apply([
-      { kind: 'init', timeWentBackwards: false },
+      { kind: 'init', rewound: false },
       ...listed.map((object) => ({ kind: 'listed' as const, object })),
       { kind: 'init-done', version: '9', list: 0 },
     ]);

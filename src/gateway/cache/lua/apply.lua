@@ -1,6 +1,6 @@
 -- Applies one chunk of changes to a view: objects, indexes, wakeups and version move together or not at all.
 --
--- KEYS[1] view     HASH   version, writerId, incarnation, backwards, users, missed:<user>
+-- KEYS[1] view     HASH   version, writerId, incarnation, rewound, users, missed:<user>
 -- KEYS[2] objects  HASH   key -> encoded object
 -- KEYS[3] entries  HASH   key -> version \n uid \n T? \n index entry ...
 -- KEYS[4] order    ZSET   keys
@@ -105,6 +105,6 @@ if version ~= '' then
 end
 if incarnation ~= '' then
   redis.call('HSET', view, 'incarnation', incarnation)
-  redis.call('HDEL', view, 'backwards')
+  redis.call('HDEL', view, 'rewound')
 end
 return changed
