@@ -69,7 +69,7 @@ export const triggerSchema = z
           .min(1)
           .exactOptional()
           .describe("The bearer token for `url`: of the controller's kinds alone, valid until after the deadline."),
-        sealed: z
+        encrypted: z
           .record(z.string(), z.union([z.literal('*'), z.array(namespace)]))
           .exactOptional()
           .describe(

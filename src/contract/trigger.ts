@@ -69,7 +69,7 @@ export interface CacheLocation {
    * Kinds that are encrypted in Redis and so are read through the cache API alone, by `apiVersion/Kind`: `*`, or the
    * cached namespaces. They are not among `views`. Absent when there are none.
    */
-  readonly sealed?: CacheScope;
+  readonly encrypted?: CacheScope;
   /**
    * The cache API, to which `/apis/apps/v1/...` is appended: `https://gateway.example.com/cache`. Https or loopback.
    * Absent when the gateway has no such address, or the trigger is sent over neither.

@@ -12,7 +12,10 @@ const views = {
     { prefix: 'q', namespace: 'a' },
   ],
 };
-const location = (sealed: '*' | readonly string[]): CacheLocation => ({ views, sealed: { 'v1/Secret': sealed } });
+const location = (encrypted: '*' | readonly string[]): CacheLocation => ({
+  views,
+  encrypted: { 'v1/Secret': encrypted },
+});
 
 describe('a kind that is encrypted', () => {
   it('has namespaces like any other, and no views', () => {
@@ -37,8 +40,8 @@ describe('a kind that is encrypted', () => {
       asked.push(new URL(url instanceof Request ? url.url : url).pathname);
       return Response.json({ metadata: { resourceVersion: '7' }, items: [] });
     };
-    const reader = (sealed: '*' | readonly string[]): HttpReader =>
-      new HttpReader({ ...location(sealed), url: 'https://g/cache', token: 't' }, { fetch: look });
+    const reader = (encrypted: '*' | readonly string[]): HttpReader =>
+      new HttpReader({ ...location(encrypted), url: 'https://g/cache', token: 't' }, { fetch: look });
     await reader('*').list(secrets);
     await reader(['b', 'a']).list(secrets);
     await reader(['b', 'a']).list(secrets, { namespace: 'b' });

@@ -18,13 +18,13 @@ export function canExist({ namespaced }: Resource, { namespace, name }: ObjectKe
 }
 
 /** Whether a kind is encrypted in Redis, and so is read through the cache API alone. */
-export function isSealed(location: CacheLocation, resource: GroupVersionKind): boolean {
-  return ownValue(location.sealed, formatKind(resource)) !== undefined;
+export function isEncrypted(location: CacheLocation, resource: GroupVersionKind): boolean {
+  return ownValue(location.encrypted, formatKind(resource)) !== undefined;
 }
 
 /** Whether a kind is cached for this controller, wherever it is read. */
 export function isCached(location: CacheLocation, resource: GroupVersionKind): boolean {
-  return ownValue(location.views, formatKind(resource)) !== undefined || isSealed(location, resource);
+  return ownValue(location.views, formatKind(resource)) !== undefined || isEncrypted(location, resource);
 }
 
 /**
@@ -37,10 +37,10 @@ export function namespacesOf(
   resource: Resource,
   namespace: string | undefined,
 ): readonly (string | undefined)[] {
-  const sealed = ownValue(location.sealed, formatKind(resource));
-  if (sealed === undefined) return viewsOf(location, resource, namespace).map((view) => view.namespace);
-  if (sealed === '*') return [undefined];
-  return sealed.filter((each) => namespace === undefined || each === namespace).toSorted();
+  const encrypted = ownValue(location.encrypted, formatKind(resource));
+  if (encrypted === undefined) return viewsOf(location, resource, namespace).map((view) => view.namespace);
+  if (encrypted === '*') return [undefined];
+  return encrypted.filter((each) => namespace === undefined || each === namespace).toSorted();
 }
 
 /**
@@ -53,7 +53,7 @@ export function viewsOf(
   resource: Resource,
   namespace: string | undefined,
 ): readonly ViewLocation[] {
-  if (isSealed(location, resource)) {
+  if (isEncrypted(location, resource)) {
     throw new TypeError(`${formatKind(resource)} is encrypted in Redis and cannot be read there: use the HTTP reader`);
   }
   const views = ownValue(location.views, formatKind(resource));

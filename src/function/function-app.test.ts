@@ -484,7 +484,7 @@ describe('a write without an acknowledgement', () => {
     };
     const outcome = async (cache: Trigger['cache']): Promise<unknown> =>
       (await send(appOf(write), trigger({ cache }))).json();
-    expect(await outcome({ views: {}, sealed: { 'v1/Secret': '*' } })).toMatchObject({
+    expect(await outcome({ views: {}, encrypted: { 'v1/Secret': '*' } })).toMatchObject({
       results: [{ status: 'unknown' }],
     });
     expect(await outcome({ views: {} })).toMatchObject({ results: [{ status: 'done' }] });

@@ -23,7 +23,7 @@ import {
   type OpenCache,
   SYNC_WAIT_MS,
 } from './cache-reader.ts';
-import { canExist, isSealed, joinedLists, namespacesOf } from './cache-views.ts';
+import { canExist, isEncrypted, joinedLists, namespacesOf } from './cache-views.ts';
 
 export interface HttpReaderOptions {
   /** How long a read waits for a cache that is being filled for the first time, or asks for patience. Default 5000. */
@@ -129,7 +129,7 @@ export class HttpReader implements CacheReader {
   /** Waits while the gateway asks for patience: a cache that is being filled or checked, or too many requests. */
   async #ask(resource: Resource, path: string): Promise<unknown> {
     const { syncWaitMs = SYNC_WAIT_MS, signal = new AbortController().signal, fetch: send = fetch } = this.#options;
-    const { url, token } = addressOf(this.#location, isSealed(this.#location, resource));
+    const { url, token } = addressOf(this.#location, isEncrypted(this.#location, resource));
     const until = systemClock.now() + syncWaitMs;
     for (;;) {
       const response = await send(url + path, {
@@ -171,10 +171,10 @@ async function readJson(response: Awaited<ReturnType<CacheFetch>>, path: string)
   }
 }
 
-function addressOf({ url, token }: CacheLocation, sealed: boolean): { url: string; token: string } {
+function addressOf({ url, token }: CacheLocation, encrypted: boolean): { url: string; token: string } {
   if (url === undefined || token === undefined) {
     throw new Error(
-      `the trigger names no cache API: give the gateway an https address for it (LEVELHOOK_CACHE_URL) and call the function by https${sealed ? '' : ', or let the function read from Redis (redisCache)'}`,
+      `the trigger names no cache API: give the gateway an https address for it (LEVELHOOK_CACHE_URL) and call the function by https${encrypted ? '' : ', or let the function read from Redis (redisCache)'}`,
     );
   }
   if (!isSecureUrl(url)) {

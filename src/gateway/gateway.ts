@@ -216,7 +216,7 @@ export class Gateway {
       client,
       informers,
       cacheSettings: settings,
-      canSeal: keyRing !== undefined,
+      canEncrypt: keyRing !== undefined,
       tokenKeys,
       readerUsers,
       cacheUrl: this.#outerUrl(),
@@ -263,7 +263,7 @@ export class Gateway {
             planner: new FunctionPlanner({
               client,
               cacheSettings: settings,
-              canSeal: keyRing !== undefined,
+              canEncrypt: keyRing !== undefined,
               allowedEndpoints: config.allowedEndpoints,
               cpuBudgets,
               clock: this.#clock,

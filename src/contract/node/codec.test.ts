@@ -7,13 +7,13 @@ import { type CacheKey, KeyRing } from './key-ring.ts';
 const prefix = '{levelhook:v1:c:v1/Secret:hash}';
 const newKey = (id: string): CacheKey => ({ id, bytes: randomBytes(32) });
 const [old, fresh] = [newKey('2025'), newKey('2026')];
-const sealing = (keys: readonly CacheKey[], compressAbove?: number): ObjectCodec =>
+const encrypting = (keys: readonly CacheKey[], compressAbove?: number): ObjectCodec =>
   new ObjectCodec({ prefix, keyRing: new KeyRing(keys), compressAbove });
 const formats: Readonly<Record<string, ObjectCodec>> = {
   plain: new ObjectCodec({ prefix, compressAbove: Infinity }),
   compressed: new ObjectCodec({ prefix, compressAbove: 0 }),
-  encrypted: sealing([fresh, old], Infinity),
-  'compressed and encrypted': sealing([fresh], 0),
+  encrypted: encrypting([fresh, old], Infinity),
+  'compressed and encrypted': encrypting([fresh], 0),
 };
 const object = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue()).map((value) => JSON.stringify(value));
 const bytesOf = (stored: string | Buffer): Buffer => Buffer.from(stored as string);
@@ -52,55 +52,55 @@ it('is compressed above the threshold, and only where that makes it smaller', ()
 });
 
 describe('an encrypted object', () => {
-  const codec = sealing([fresh]);
+  const codec = encrypting([fresh]);
   const json = '{"data":{"password":"aHVudGVyMg=="}}';
-  const sealed = bytesOf(codec.encode('a/b', json));
+  const encrypted = bytesOf(codec.encode('a/b', json));
 
   it('is refused when any of its bytes is altered, and when it is cut off or longer', () => {
     fc.assert(
-      fc.property(fc.nat(sealed.length - 1), fc.integer({ min: 1, max: 255 }), (at, difference) => {
-        const altered = Buffer.from(sealed);
+      fc.property(fc.nat(encrypted.length - 1), fc.integer({ min: 1, max: 255 }), (at, difference) => {
+        const altered = Buffer.from(encrypted);
         altered[at] = (altered[at] ?? 0) ^ difference;
         expect(() => codec.decode('a/b', altered)).toThrow(UnreadableObjectError);
       }),
     );
-    for (let length = 0; length < sealed.length; length += 1) {
-      expect(() => codec.decode('a/b', sealed.subarray(0, length))).toThrow(UnreadableObjectError);
+    for (let length = 0; length < encrypted.length; length += 1) {
+      expect(() => codec.decode('a/b', encrypted.subarray(0, length))).toThrow(UnreadableObjectError);
     }
-    expect(() => codec.decode('a/b', Buffer.concat([sealed, Buffer.of(0)]))).toThrow(UnreadableObjectError);
+    expect(() => codec.decode('a/b', Buffer.concat([encrypted, Buffer.of(0)]))).toThrow(UnreadableObjectError);
   });
 
   it('is refused under another key of the view, and in another view', () => {
-    expect(() => codec.decode('a/c', sealed)).toThrow('altered, moved');
+    expect(() => codec.decode('a/c', encrypted)).toThrow('altered, moved');
     const other = new ObjectCodec({ prefix: '{other}', keyRing: new KeyRing([fresh]) });
-    expect(() => other.decode('a/b', sealed)).toThrow('altered, moved');
+    expect(() => other.decode('a/b', encrypted)).toThrow('altered, moved');
     // Where prefix ends and key begins is told apart.
     const shifted = new ObjectCodec({ prefix: `${prefix}\na/b`, keyRing: new KeyRing([fresh]) });
-    expect(() => shifted.decode('', sealed)).toThrow('altered, moved');
+    expect(() => shifted.decode('', encrypted)).toThrow('altered, moved');
   });
 
   it('is read by every key of the ring, and written by the first', () => {
-    const before = bytesOf(sealing([old]).encode('a/b', json));
-    expect(String(sealing([fresh, old]).decode('a/b', before))).toBe(json);
-    expect(String(codec.decode('a/b', bytesOf(sealing([fresh, old]).encode('a/b', json))))).toBe(json);
+    const before = bytesOf(encrypting([old]).encode('a/b', json));
+    expect(String(encrypting([fresh, old]).decode('a/b', before))).toBe(json);
+    expect(String(codec.decode('a/b', bytesOf(encrypting([fresh, old]).encode('a/b', json))))).toBe(json);
     expect(() => codec.decode('a/b', before)).toThrow(
       'the object a/b cannot be decrypted (the key "2025" is not known here)',
     );
-    expect(() => sealing([{ ...newKey('2026') }]).decode('a/b', sealed)).toThrow('another key "2026"');
+    expect(() => encrypting([{ ...newKey('2026') }]).decode('a/b', encrypted)).toThrow('another key "2026"');
   });
 
   it('is never the same twice, and shows nothing of what it holds', () => {
-    expect(bytesOf(codec.encode('a/b', json)).equals(sealed)).toBe(false);
-    expect(sealed.includes('password')).toBe(false);
+    expect(bytesOf(codec.encode('a/b', json)).equals(encrypted)).toBe(false);
+    expect(encrypted.includes('password')).toBe(false);
     try {
-      codec.decode('a/c', sealed);
+      codec.decode('a/c', encrypted);
     } catch (error) {
       expect(String(error)).not.toContain('aHVudGVyMg');
     }
   });
 
   it('cannot be read without keys, and cannot be replaced by one that is not encrypted', () => {
-    expect(() => new ObjectCodec({ prefix }).decode('a/b', sealed)).toThrow(
+    expect(() => new ObjectCodec({ prefix }).decode('a/b', encrypted)).toThrow(
       'read it through the cache API (httpCache)',
     );
     expect(() => codec.decode('a/b', Buffer.from(json))).toThrow('is not encrypted');

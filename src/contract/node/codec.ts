@@ -1,6 +1,6 @@
 import { deflateSync, inflateSync } from 'node:zlib';
 import { type KubernetesObject, messageOf } from '../../core/index.ts';
-import { type KeyRing, SEALED } from './key-ring.ts';
+import { type KeyRing, ENCRYPTED } from './key-ring.ts';
 
 /** A stored object cannot be read: altered, of a format or under a key that is not known here. Shows nothing of it. */
 export class UnreadableObjectError extends TypeError {
@@ -67,7 +67,7 @@ export class ObjectCodec {
   }
 
   /** Names the key with which this codec encrypts; undefined when it does not. */
-  get sealedBy(): string | undefined {
+  get encryptedBy(): string | undefined {
     return this.#keyRing?.writer;
   }
 
@@ -82,7 +82,7 @@ export class ObjectCodec {
   }
 
   #encrypt(key: string, inner: string | Buffer): string | Buffer {
-    return this.#keyRing ? this.#keyRing.seal(Buffer.from(inner), this.#binding(key)) : inner;
+    return this.#keyRing ? this.#keyRing.encrypt(Buffer.from(inner), this.#binding(key)) : inner;
   }
 
   /**
@@ -91,7 +91,7 @@ export class ObjectCodec {
    */
   decode(key: string, stored: Buffer): Buffer {
     if (!this.#keyRing) {
-      if (stored[0] === SEALED) {
+      if (stored[0] === ENCRYPTED) {
         throw new UnreadableObjectError(
           `the object ${key} is encrypted in the cache: read it through the cache API (httpCache)`,
         );
@@ -99,10 +99,10 @@ export class ObjectCodec {
       return expand(key, stored);
     }
     // Whoever can write to Redis must not be able to put an object of his own in the place of an encrypted one.
-    if (stored[0] !== SEALED) throw new UnreadableObjectError(`the object ${key} is not encrypted in the cache`);
+    if (stored[0] !== ENCRYPTED) throw new UnreadableObjectError(`the object ${key} is not encrypted in the cache`);
     let inner: Buffer;
     try {
-      inner = this.#keyRing.open(stored, this.#binding(key));
+      inner = this.#keyRing.decrypt(stored, this.#binding(key));
     } catch (error) {
       throw new UnreadableObjectError(`the object ${key} cannot be decrypted (${messageOf(error)})`);
     }

@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
 /** The first byte of an encrypted object. */
-export const SEALED = 'e'.charCodeAt(0);
+export const ENCRYPTED = 'e'.charCodeAt(0);
 
 const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;
@@ -52,9 +52,9 @@ export class KeyRing {
     return `${id}:${Buffer.from(print).toString('base64url')}`;
   }
 
-  seal(plain: Buffer, binding: Buffer): Buffer {
+  encrypt(plain: Buffer, binding: Buffer): Buffer {
     const { id, bytes } = this.#first;
-    const head = Buffer.concat([Buffer.of(SEALED, id.length), Buffer.from(id, 'latin1')]);
+    const head = Buffer.concat([Buffer.of(ENCRYPTED, id.length), Buffer.from(id, 'latin1')]);
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv(CIPHER, bytes, nonce, { authTagLength: TAG_BYTES });
     cipher.setAAD(Buffer.concat([head, binding]));
@@ -63,19 +63,19 @@ export class KeyRing {
   }
 
   /** @throws Error for an unknown key, and for bytes that are not as they were written, or not here. */
-  open(sealed: Buffer, binding: Buffer): Buffer {
-    const nonceAt = 2 + (sealed[1] ?? 0);
+  decrypt(encrypted: Buffer, binding: Buffer): Buffer {
+    const nonceAt = 2 + (encrypted[1] ?? 0);
     const textAt = nonceAt + NONCE_BYTES + TAG_BYTES;
-    const id = sealed.toString('latin1', 2, nonceAt);
-    if (sealed[0] !== SEALED || sealed.length < textAt || !KEY_ID.test(id)) throw new Error('it was altered');
+    const id = encrypted.toString('latin1', 2, nonceAt);
+    if (encrypted[0] !== ENCRYPTED || encrypted.length < textAt || !KEY_ID.test(id)) throw new Error('it was altered');
     const bytes = this.#keys.get(id);
     if (!bytes) throw new Error(`the key "${id}" is not known here`);
-    const nonce = sealed.subarray(nonceAt, nonceAt + NONCE_BYTES);
+    const nonce = encrypted.subarray(nonceAt, nonceAt + NONCE_BYTES);
     const decipher = createDecipheriv(CIPHER, bytes, nonce, { authTagLength: TAG_BYTES });
-    decipher.setAAD(Buffer.concat([sealed.subarray(0, nonceAt), binding]));
-    decipher.setAuthTag(sealed.subarray(nonceAt + NONCE_BYTES, textAt));
+    decipher.setAAD(Buffer.concat([encrypted.subarray(0, nonceAt), binding]));
+    decipher.setAuthTag(encrypted.subarray(nonceAt + NONCE_BYTES, textAt));
     try {
-      return Buffer.concat([decipher.update(sealed.subarray(textAt)), decipher.final()]);
+      return Buffer.concat([decipher.update(encrypted.subarray(textAt)), decipher.final()]);
     } catch {
       throw new Error(`it was altered, moved, or written with another key "${id}"`);
     }

@@ -36,7 +36,7 @@ export interface Found {
   readonly decode: () => KubernetesObject;
 }
 
-type ReadingCodec = Pick<ObjectCodec, 'decode' | 'sealedBy'>;
+type ReadingCodec = Pick<ObjectCodec, 'decode' | 'encryptedBy'>;
 
 export interface SelectOptions {
   /** As read before, for this selection. */
@@ -171,7 +171,7 @@ export class ViewReader {
     const { objects, entries } = this.#keys;
     const { indexes, more } = beyondKey(selection);
     // Whoever can write to Redis could alter the entry of an encrypted object; the object itself he cannot.
-    if (!verbatim || more || indexes.length === 0 || this.#codec.sealedBy !== undefined) {
+    if (!verbatim || more || indexes.length === 0 || this.#codec.encryptedBy !== undefined) {
       const certain = !more && indexes.length === 0;
       return { stored: await this.#redis.hmgetBuffer(objects, ...keys), isCertain: () => certain };
     }

@@ -162,7 +162,7 @@ export class Informer {
   /** Takes the view. Nothing happens to it before `begin`. */
   async start(): Promise<void> {
     await this.view.take(this.#options.writerId);
-    await this.#reseal();
+    await this.#reencrypt();
     const { version, rewound } = await this.view.state();
     this.#filledFromNothing = version === undefined;
     this.#applier.setIndexes(await this.view.indexes());
@@ -299,15 +299,15 @@ export class Informer {
   }
 
   /** What the keys of today cannot read is thrown away before anybody looks at it, and so is listed anew. */
-  async #reseal(): Promise<void> {
+  async #reencrypt(): Promise<void> {
     try {
-      await this.view.reseal();
+      await this.view.reencrypt();
     } catch (error) {
       if (!(error instanceof UnreadableObjectError)) throw error;
       // The listener has seen to it.
       await this.#discarding;
       await this.view.retake();
-      await this.view.reseal();
+      await this.view.reencrypt();
     }
   }
 

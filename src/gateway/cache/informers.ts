@@ -7,7 +7,7 @@ import { Informer, type InformerOptions } from './informer.ts';
 import { type Redis, unlinkAll } from './redis.ts';
 import type { Enqueue } from './relay.ts';
 import { View } from './view.ts';
-import { type CacheSettings, isSealed, settingsFor, settingsHash, type ViewSettings } from './view-settings.ts';
+import { type CacheSettings, isEncrypted, settingsFor, settingsHash, type ViewSettings } from './view-settings.ts';
 
 export interface InformersOptions {
   readonly client: ApiClient;
@@ -136,9 +136,9 @@ export class Informers {
     const kind = formatKind(resource);
     const hash = settingsHash(settings, resource, namespace);
     const prefix = viewPrefix({ keyPrefix, clusterId, resource, settings: hash });
-    const keyRing = isSealed(kind, settings) ? this.#options.keyRing : undefined;
+    const keyRing = isEncrypted(kind, settings) ? this.#options.keyRing : undefined;
     // Whoever adds controllers has refused them before this.
-    if (isSealed(kind, settings) && !keyRing) throw new Error(`there is no key to encrypt ${kind} with`);
+    if (isEncrypted(kind, settings) && !keyRing) throw new Error(`there is no key to encrypt ${kind} with`);
     const codec = new ObjectCodec({ prefix, keyRing, compressAbove });
     const location = { prefix, ...(namespace === undefined ? {} : { namespace }) };
     const viewAt = (wanted: string): View | undefined =>

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { resource } from '../../core/index.ts';
-import { isSealed, settingsHash, transformOf } from './view-settings.ts';
+import { isEncrypted, settingsHash, transformOf } from './view-settings.ts';
 
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
 
@@ -26,7 +26,7 @@ it('Secrets with and without their values are other views than they would be in 
   // Of another version it would be a kind like any other.
   const secrets = (version: string) => resource(version, 'Secret');
   const [whole, metadata] = [{}, { metadataOnly: true }];
-  expect([isSealed('v1/Secret', whole), isSealed('v1/Secret', metadata), isSealed('v1/Pod', whole)]).toEqual([
+  expect([isEncrypted('v1/Secret', whole), isEncrypted('v1/Secret', metadata), isEncrypted('v1/Pod', whole)]).toEqual([
     true,
     false,
     false,

@@ -28,7 +28,7 @@ const SECRET = 'v1/Secret';
 const LAST_APPLIED = ['metadata', 'annotations', 'kubectl.kubernetes.io/last-applied-configuration'];
 
 /** Whether objects of this kind are encrypted in Redis: Secrets, unless their metadata alone is cached. */
-export function isSealed(kind: string, settings: ViewSettings): boolean {
+export function isEncrypted(kind: string, settings: ViewSettings): boolean {
   return kind === SECRET && settings.metadataOnly !== true;
 }
 
@@ -58,7 +58,7 @@ export function settingsHash(settings: ViewSettings, resource: Resource, namespa
   const served = `${resource.plural} ${resource.namespaced ? 'namespaced' : 'cluster-scoped'}`;
   const parts = [served, namespace ?? '', labelSelector, fieldSelector, metadataOnly, drop.toSorted()];
   // Of all other kinds the views stay what they are.
-  if (kind === SECRET) parts.push(isSealed(kind, settings) ? 'sealed' : 'without last-applied');
+  if (kind === SECRET) parts.push(isEncrypted(kind, settings) ? 'encrypted' : 'without last-applied');
   const text = JSON.stringify(parts);
   return createHash('sha256').update(text).digest('base64url').slice(0, 10);
 }
@@ -69,7 +69,7 @@ export function settingsHash(settings: ViewSettings, resource: Resource, namespa
  */
 export function transformOf(settings: ViewSettings, kind?: string): Transform {
   const paths = (settings.drop ?? DEFAULT_DROP).map((path) => path.split('.'));
-  if (kind === SECRET && !isSealed(kind, settings)) paths.push(LAST_APPLIED);
+  if (kind === SECRET && !isEncrypted(kind, settings)) paths.push(LAST_APPLIED);
   return {
     object: (object) => {
       for (const path of paths) dropField(object as unknown as Record<string, unknown>, path);

@@ -101,7 +101,7 @@ export class View {
   readonly #keys: ViewKeys;
   readonly #apply: Script;
   readonly #reindex: Script;
-  readonly #reseal: Script;
+  readonly #reencrypt: Script;
   readonly #write: Script;
   readonly #codec: ObjectCodec;
   #onUnreadable: (error: UnreadableObjectError) => void = () => {};
@@ -122,7 +122,7 @@ export class View {
     this.#keys = viewKeys(prefix);
     this.#apply = loadScript(redis, import.meta.url, 'apply');
     this.#reindex = loadScript(redis, import.meta.url, 'reindex');
-    this.#reseal = loadScript(redis, import.meta.url, 'reseal');
+    this.#reencrypt = loadScript(redis, import.meta.url, 'reencrypt');
     this.#write = loadScript(redis, import.meta.url, 'write');
   }
 
@@ -133,15 +133,15 @@ export class View {
   }
 
   /** Whether its objects are encrypted in Redis. */
-  get sealed(): boolean {
-    return this.#codec.sealedBy !== undefined;
+  get encrypted(): boolean {
+    return this.#codec.encryptedBy !== undefined;
   }
 
   /** Reads it as functions and clients do. */
   get reader(): ViewReader {
-    const { sealedBy } = this.#codec;
+    const { encryptedBy } = this.#codec;
     const decode = (key: string, stored: Buffer): Buffer => this.#decode(key, stored);
-    return new ViewReader(this.#redis, this.location.prefix, { decode, sealedBy });
+    return new ViewReader(this.#redis, this.location.prefix, { decode, encryptedBy });
   }
 
   /** Told of each object that could not be read, by whichever way. */
@@ -284,20 +284,20 @@ export class View {
    * applied.
    * @throws UnreadableObjectError, ForeignWriterError
    */
-  async reseal(): Promise<void> {
-    const { sealedBy } = this.#codec;
-    if (sealedBy === undefined) return;
-    if ((await this.#redis.hget(this.#keys.view, 'sealedBy')) === sealedBy) return;
+  async reencrypt(): Promise<void> {
+    const { encryptedBy } = this.#codec;
+    if (encryptedBy === undefined) return;
+    if ((await this.#redis.hget(this.#keys.view, 'encryptedBy')) === encryptedBy) return;
     for await (const keys of this.keys(50)) {
       const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
       const pairs = keys.flatMap((key, at) => {
         const bytes = stored[at];
         return bytes ? [key, this.#reencoded(key, bytes)] : [];
       });
-      await this.#runReseal(pairs);
+      await this.#runReencrypt(pairs);
     }
     // Last: whoever was cut off before begins again.
-    await this.#runReseal([], sealedBy);
+    await this.#runReencrypt([], encryptedBy);
   }
 
   #reencoded(key: string, stored: Buffer): string | Buffer {
@@ -309,9 +309,9 @@ export class View {
     }
   }
 
-  async #runReseal(pairs: readonly (string | Buffer)[], sealedBy = ''): Promise<void> {
+  async #runReencrypt(pairs: readonly (string | Buffer)[], encryptedBy = ''): Promise<void> {
     const { view, objects } = this.#keys;
-    const answer = await this.#reseal([view, objects], [this.#writerId, sealedBy, ...pairs]);
+    const answer = await this.#reencrypt([view, objects], [this.#writerId, encryptedBy, ...pairs]);
     if (answer === -1) throw this.#foreign();
   }
 

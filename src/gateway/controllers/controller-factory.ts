@@ -16,7 +16,7 @@ import { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { Controller } from './controller.ts';
 import { queueOptions } from './queue-options.ts';
 import { tenantOf } from './reconcile-function.ts';
-import { checkSealedKinds } from './sealed-kinds.ts';
+import { checkEncryptedKinds } from './encrypted-kinds.ts';
 
 /** What it takes to run a controller, wherever it was declared. */
 export interface ControllerSpec {
@@ -53,7 +53,7 @@ export interface ControllerFactoryOptions {
   readonly informers: Informers;
   readonly cacheSettings: CacheSettings;
   /** Whether the gateway has keys to encrypt what must be. */
-  readonly canSeal: boolean;
+  readonly canEncrypt: boolean;
   readonly tokenKeys: TokenKeys;
   /** Undefined when functions get none. */
   readonly readerUsers: Pick<ReaderUsers, 'userOf'> | undefined;
@@ -86,9 +86,9 @@ export class ControllerFactory {
    */
   async create(spec: ControllerSpec): Promise<Controller> {
     const { id, description, url, rules, keys, ca, scope, parsed } = spec;
-    const { cacheSettings, canSeal, client, informers, readerUsers, tokenKeys } = this.#options;
+    const { cacheSettings, canEncrypt, client, informers, readerUsers, tokenKeys } = this.#options;
     const { clock, logger, metrics, checkpoint, logTriggers, resyncMs, cacheTokenMs } = this.#options;
-    checkSealedKinds(description, cacheSettings, canSeal);
+    checkEncryptedKinds(description, cacheSettings, canEncrypt);
     const resources = await Promise.all(kindsOf(description).map((kind) => discoverResource(client.for(id), kind)));
     const sources = await Promise.all(
       resources.map(async (resource) => ({ resource, informers: await informers.ensure(resource, id) })),

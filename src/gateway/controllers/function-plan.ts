@@ -29,13 +29,13 @@ import {
   tenantOf,
 } from './reconcile-function.ts';
 import { Refusal } from './refusal.ts';
-import { checkSealedKinds, SealedKindError } from './sealed-kinds.ts';
+import { checkEncryptedKinds, EncryptedKindError } from './encrypted-kinds.ts';
 import { readSigningSecret } from './signing-secret.ts';
 
 export interface FunctionPlannerOptions {
   readonly client: ApiClient;
   readonly cacheSettings: CacheSettings;
-  readonly canSeal: boolean;
+  readonly canEncrypt: boolean;
   /** See `functionEndpoint`. */
   readonly allowedEndpoints: readonly string[];
   /** Whether functions can reach this gateway at all (`LEVELHOOK_CACHE_URL`). */
@@ -102,7 +102,7 @@ export class FunctionPlanner {
         wanted.map(({ resource }) => resource),
       ),
     );
-    this.#checkSealed(description);
+    this.#checkEncrypted(description);
     this.#checkReachableBack(description, url, wanted);
     const { keys, version } = await readSigningSecret(client, { namespace, ...signingSecret }, signal);
     const account = { namespace, name: serviceAccountName };
@@ -182,12 +182,12 @@ export class FunctionPlanner {
     );
   }
 
-  #checkSealed(description: ReconcileFunctionSpec['description']): void {
-    const { cacheSettings, canSeal } = this.#options;
+  #checkEncrypted(description: ReconcileFunctionSpec['description']): void {
+    const { cacheSettings, canEncrypt } = this.#options;
     try {
-      checkSealedKinds(description, cacheSettings, canSeal);
+      checkEncryptedKinds(description, cacheSettings, canEncrypt);
     } catch (error) {
-      if (!(error instanceof SealedKindError)) throw error;
+      if (!(error instanceof EncryptedKindError)) throw error;
       throw new Refusal('Ready', error.reason, `spec.${error.field}: ${error.message}`);
     }
   }

@@ -47,7 +47,7 @@ describe('what a trigger says of the cache', () => {
     expect(await access.location()).toEqual({ views, redisUser: 'reader:x' });
     // Nobody where there is nothing for it to read.
     const part = new CacheAccess({ ...options, scope: { 'v1/Pod': ['a'] } });
-    expect(await part.location()).toEqual({ views: {}, sealed: { 'v1/Pod': ['a'] } });
+    expect(await part.location()).toEqual({ views: {}, encrypted: { 'v1/Pod': ['a'] } });
   });
 
   it('a token of what is cached for the controller, and nothing else', async () => {

@@ -27,7 +27,7 @@ export class CacheAccess {
   /** The views that the function may read in Redis. */
   readonly inRedis: readonly ViewLocation[];
   readonly #options: CacheAccessOptions;
-  readonly #places: Pick<CacheLocation, 'views' | 'sealed'>;
+  readonly #places: Pick<CacheLocation, 'views' | 'encrypted'>;
   /** What the function's tokens allow. */
   readonly scope: CacheScope;
   #token: { readonly text: string; readonly expiresAtMs: number } | undefined;
@@ -37,12 +37,12 @@ export class CacheAccess {
     const { scope, views } = options;
     // What is encrypted nobody can read in Redis but the gateway, and of a view that holds more than is allowed nobody
     // shall.
-    const [inRedis, behindApi] = partition(views, (view) => !view.sealed && isWhole(view, scope));
-    const sealed = scopeOf(behindApi, scope);
+    const [inRedis, behindApi] = partition(views, (view) => !view.encrypted && isWhole(view, scope));
+    const encrypted = scopeOf(behindApi, scope);
     this.inRedis = inRedis.map(({ location }) => location);
     this.#places = {
       views: locationsOf(inRedis),
-      ...(Object.keys(sealed).length > 0 ? { sealed } : {}),
+      ...(Object.keys(encrypted).length > 0 ? { encrypted } : {}),
     };
     this.scope = scopeOf(views, scope);
   }

@@ -245,7 +245,7 @@ describe('a view that several controllers share', () => {
         new ObjectCodec({ prefix, keyRing: new KeyRing([fresh, old]) }),
       );
       await again.take('writer');
-      await again.reseal();
+      await again.reencrypt();
       expect(await again.objects(['a/deep'])).toMatchObject([{ metadata: { name: 'deep', uid: 'u-deep' } }]);
       const [stored] = Object.values(await redis.hgetallBuffer(viewKeys(prefix).objects));
       expect(stored?.toString('latin1', 0, 5)).toBe('e\u0003new');

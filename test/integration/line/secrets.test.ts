@@ -108,7 +108,7 @@ describe('Secrets', () => {
     expect(String(read?.redisReader)).toContain(
       'v1/Secret is encrypted in Redis and cannot be read there: use the HTTP reader',
     );
-    expect(read?.location).toMatchObject({ views: {}, sealed: { 'v1/Secret': '*' } });
+    expect(read?.location).toMatchObject({ views: {}, encrypted: { 'v1/Secret': '*' } });
     expect(read?.location.views).toEqual({});
     await untilIdle(url);
     expect((await kept()).ids).toEqual(new Set(['first']));

@@ -104,7 +104,7 @@ const CASES: Case[] = [
     () => ({ ...at(healthy.url), reads: [kindOf('authorization.k8s.io/v1', 'SubjectAccessReview')] }),
   ],
   ['KindHasNoNamespace', 'Ready', 'spec.reads', () => ({ ...at(healthy.url), reads: [kindOf('v1', 'Node')] })],
-  ['KindNotSealed', 'Ready', 'spec', () => ({ ...at(healthy.url), reads: [kindOf('v1', 'Secret')] })],
+  ['KindNotEncrypted', 'Ready', 'spec', () => ({ ...at(healthy.url), reads: [kindOf('v1', 'Secret')] })],
   [
     'SelectorInvalid',
     'Ready',

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { Description, IndexSpec, WatchMap } from '../../contract/index.ts';
 import type { CacheSettings } from '../cache/view-settings.ts';
-import { checkSealedKinds } from './sealed-kinds.ts';
+import { checkEncryptedKinds } from './encrypted-kinds.ts';
 
 const kind = (name: string) => ({ apiVersion: 'v1', kind: name });
 const description = (rest: Partial<Description>): Description => ({
@@ -19,7 +19,7 @@ const description = (rest: Partial<Description>): Description => ({
 const all: CacheSettings = { defaults: {}, kinds: {} };
 const metadataOnly: CacheSettings = { defaults: {}, kinds: { 'v1/Secret': { metadataOnly: true } } };
 const check = (rest: Partial<Description>, settings = all, hasKeys = true) => {
-  return () => checkSealedKinds(description(rest), settings, hasKeys);
+  return () => checkEncryptedKinds(description(rest), settings, hasKeys);
 };
 const secret = kind('Secret');
 const index = (of: string, spec: IndexSpec) => ({ indexes: [{ ...kind(of), index: spec }] });
@@ -74,9 +74,9 @@ it('an index of what Secrets hold is refused, since its values are names of keys
 
 it.each<[string, string, Partial<Description>, boolean]>([
   // The name of the kind or of the controller does not matter.
-  ['KindNotSealed', 'reads.1', { name: 'index', reads: [kind('Pod'), secret] }, false],
-  ['MapNotSealed', 'watches.0.map', { watches: [{ ...secret, map: { by: 'field', path: 'data.a' } }] }, true],
-  ['IndexNotSealed', 'indexes', { reads: [secret], ...index('Secret', 'field:data.password') }, true],
+  ['KindNotEncrypted', 'reads.1', { name: 'index', reads: [kind('Pod'), secret] }, false],
+  ['MapNotEncrypted', 'watches.0.map', { watches: [{ ...secret, map: { by: 'field', path: 'data.a' } }] }, true],
+  ['IndexNotEncrypted', 'indexes', { reads: [secret], ...index('Secret', 'field:data.password') }, true],
 ])('says in one word what is wrong, and where: %s at %s', (reason, field, declared, hasKeys) => {
   expect(check(declared, all, hasKeys)).toThrow(expect.objectContaining({ reason, field }));
 });

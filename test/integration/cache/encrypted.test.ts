@@ -42,7 +42,7 @@ describe('an encrypted view', () => {
   }
 
   async function fill(view: View, count = COUNT): Promise<void> {
-    await view.reseal();
+    await view.reencrypt();
     const applier = applierOf(view);
     await applier.apply([
       { kind: 'init', rewound: false },
@@ -59,7 +59,7 @@ describe('an encrypted view', () => {
   it('is read by the gateway and by nobody without its keys', async () => {
     const view = await open(first);
     await fill(view, 3);
-    expect(view.sealed).toBe(true);
+    expect(view.encrypted).toBe(true);
     expect(await view.objects(['a/s1', 'a/none'])).toEqual([secret(1), undefined]);
     expect((await view.reader.get('a/s2'))?.decode()).toEqual(secret(2));
     await expect(new ViewReader(redis, prefix).get('a/s2')).rejects.toThrow('read it through the cache API');
@@ -71,12 +71,12 @@ describe('an encrypted view', () => {
     expect(await storedIds()).toEqual(new Set(['first']));
     const before = await (await open(first)).state();
     const rotated = await open(second, first);
-    await rotated.reseal();
+    await rotated.reencrypt();
     expect(await storedIds()).toEqual(new Set(['second']));
     // What it holds, and what it says of itself, is as it was: nobody has to look again.
     expect(await rotated.state()).toEqual(before);
     const alone = await open(second);
-    await alone.reseal();
+    await alone.reencrypt();
     expect(await alone.objects(['a/s0', `a/s${COUNT - 1}`])).toEqual([secret(0), secret(COUNT - 1)]);
     await expect((await open(first)).objects(['a/s0'])).rejects.toThrow('the key "second" is not known here');
   });
@@ -93,10 +93,10 @@ describe('an encrypted view', () => {
         yield part;
       }
     };
-    await expect(cut.reseal()).rejects.toThrow('cut off');
+    await expect(cut.reencrypt()).rejects.toThrow('cut off');
     expect(await storedIds()).toEqual(new Set(['first', 'second']));
     const next = await open(second, first);
-    await next.reseal();
+    await next.reencrypt();
     expect(await storedIds()).toEqual(new Set(['second']));
     expect((await next.objects([`a/s${COUNT - 1}`]))[0]).toEqual(secret(COUNT - 1));
   });
@@ -105,7 +105,7 @@ describe('an encrypted view', () => {
     await fill(await open(first), 3);
     const late = await open(second, first);
     await new View(redis, secrets, { prefix }).take('another');
-    await expect(late.reseal()).rejects.toThrow(ForeignWriterError);
+    await expect(late.reencrypt()).rejects.toThrow(ForeignWriterError);
     expect(await storedIds()).toEqual(new Set(['first']));
   });
 
@@ -115,7 +115,7 @@ describe('an encrypted view', () => {
       const view = await open(...keys);
       const heard: string[] = [];
       view.onUnreadable((error) => heard.push(error.message));
-      await expect(view.reseal()).rejects.toThrow(UnreadableObjectError);
+      await expect(view.reencrypt()).rejects.toThrow(UnreadableObjectError);
       expect(heard).toHaveLength(1);
       expect(heard[0]).toMatch(/cannot be decrypted \((the key "first" is not known here|.*another key "first")\)$/);
     }

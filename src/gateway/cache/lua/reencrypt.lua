@@ -1,6 +1,6 @@
 -- Writes objects of an encrypted view anew, under another key. What they are does not change.
 --
--- KEYS[1] view    HASH  sealedBy: the key that all of it was written with
+-- KEYS[1] view    HASH  encryptedBy: the key that all of it was written with
 -- KEYS[2] objects HASH  key -> encoded object
 -- ARGV[1] ID of the writer: refused when the view carries another
 -- ARGV[2] the key that all of it is written with now, or '' while it is not
@@ -21,6 +21,6 @@ for at = 3, #ARGV, 2 do
   end
 end
 if ARGV[2] ~= '' then
-  redis.call('HSET', KEYS[1], 'sealedBy', ARGV[2])
+  redis.call('HSET', KEYS[1], 'encryptedBy', ARGV[2])
 end
 return written

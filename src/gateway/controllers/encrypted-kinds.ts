@@ -1,14 +1,14 @@
 import { formatKind, type GroupVersionKind, UserError } from '../../core/index.ts';
 import type { Description, IndexSpec } from '../../contract/index.ts';
-import { type CacheSettings, isSealed, settingsFor } from '../cache/view-settings.ts';
+import { type CacheSettings, isEncrypted, settingsFor } from '../cache/view-settings.ts';
 
 /** What would show what must be encrypted. */
-export class SealedKindError extends UserError {
-  readonly reason: 'KindNotSealed' | 'MapNotSealed' | 'IndexNotSealed';
+export class EncryptedKindError extends UserError {
+  readonly reason: 'KindNotEncrypted' | 'MapNotEncrypted' | 'IndexNotEncrypted';
   /** Of the description: `watches.0.map`. */
   readonly field: string;
 
-  constructor(reason: SealedKindError['reason'], field: string, message: string) {
+  constructor(reason: EncryptedKindError['reason'], field: string, message: string) {
     super(message);
     this.reason = reason;
     this.field = field;
@@ -18,47 +18,47 @@ export class SealedKindError extends UserError {
 /**
  * Whether this gateway can cache what a controller declares without showing what must be encrypted. A controller
  * declares a kind by naming it; nothing else caches it.
- * @throws SealedKindError saying what to set, or to change.
+ * @throws EncryptedKindError saying what to set, or to change.
  */
-export function checkSealedKinds(description: Description, settings: CacheSettings, hasKeys: boolean): void {
+export function checkEncryptedKinds(description: Description, settings: CacheSettings, hasKeys: boolean): void {
   const { name, for: reconciled, owns, watches, reads, indexes } = description;
-  const sealed = (kind: GroupVersionKind): boolean =>
-    isSealed(formatKind(kind), settingsFor(settings, formatKind(kind)));
+  const encrypted = (kind: GroupVersionKind): boolean =>
+    isEncrypted(formatKind(kind), settingsFor(settings, formatKind(kind)));
   const named = [
     ['for', reconciled] as const,
     ...Object.entries({ owns, watches, reads }).flatMap(([field, kinds]) =>
       kinds.map((each, at) => [`${field}.${at}`, each] as const),
     ),
   ];
-  const found = named.find(([, each]) => sealed(each));
+  const found = named.find(([, each]) => encrypted(each));
   if (!found) return;
   const kind = formatKind(found[1]);
   if (!hasKeys) {
-    throw new SealedKindError(
-      'KindNotSealed',
+    throw new EncryptedKindError(
+      'KindNotEncrypted',
       found[0],
       `the controller "${name}" asks for ${kind}, which is cached only encrypted: set LEVELHOOK_CACHE_KEYS to an id, ":" and base64 of 32 random bytes, or cache its metadata alone (LEVELHOOK_CACHE_FILE, ${kind}: { metadataOnly: true })`,
     );
   }
-  const declared = indexes.filter(sealed).map(({ index }) => index);
-  const needed = sealed(reconciled) ? watches.flatMap(({ map }) => (map.by === 'index' ? [map.index] : [])) : [];
-  checkMaps(description, sealed);
+  const declared = indexes.filter(encrypted).map(({ index }) => index);
+  const needed = encrypted(reconciled) ? watches.flatMap(({ map }) => (map.by === 'index' ? [map.index] : [])) : [];
+  checkMaps(description, encrypted);
   const open = [...declared, ...needed].find((index) => !isMetadata(index));
   if (open === undefined) return;
-  throw new SealedKindError(
-    'IndexNotSealed',
+  throw new EncryptedKindError(
+    'IndexNotEncrypted',
     'indexes',
     `the controller "${name}" declares the index ${open} of ${kind}, whose values would stand in Redis in the open: index it by label, or list without an index`,
   );
 }
 
 /** What a map finds in an encrypted object becomes the name of a key. */
-function checkMaps({ name, watches }: Description, sealed: (kind: GroupVersionKind) => boolean): void {
-  const at = watches.findIndex((each) => sealed(each) && ['annotation', 'field', 'cel'].includes(each.map.by));
+function checkMaps({ name, watches }: Description, encrypted: (kind: GroupVersionKind) => boolean): void {
+  const at = watches.findIndex((each) => encrypted(each) && ['annotation', 'field', 'cel'].includes(each.map.by));
   const watched = watches[at];
   if (!watched) return;
-  throw new SealedKindError(
-    'MapNotSealed',
+  throw new EncryptedKindError(
+    'MapNotEncrypted',
     `watches.${at}.map`,
     `the controller "${name}" maps ${formatKind(watched)} by ${watched.map.by} (watches.${at}.map), and what it finds would stand in Redis in the open as a key: map it by label, owner or index, or to all`,
   );
