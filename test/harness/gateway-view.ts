@@ -23,13 +23,15 @@ export async function metric(
     .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
 }
 
-/** Keys of a controller with a run on record, from both places that know: the flights and the key records. */
+/**
+ * Keys of a controller with a run on record, from both places that know: the set of runs in flight and the key records.
+ */
 export async function runsOnRecord(setting: Setting, cluster: Cluster, controller: string): Promise<string[]> {
   const clusterId = await clusterIdentity(cluster.client);
-  const { flights, recordPrefix } = queueKeys({ keyPrefix: setting.keyPrefix, clusterId, name: controller });
+  const { inFlight, recordPrefix } = queueKeys({ keyPrefix: setting.keyPrefix, clusterId, name: controller });
   const redis = new Redis(setting.redisUrl);
   try {
-    const found = new Set(await redis.zrange(flights, '0', '-1'));
+    const found = new Set(await redis.zrange(inFlight, '0', '-1'));
     for await (const keys of redis.scanStream({ match: `${recordPrefix}*`, count: 1000 }) as AsyncIterable<string[]>) {
       for (const key of keys) {
         if ((await redis.hexists(key, 'run')) === 1) found.add(key.slice(recordPrefix.length));

@@ -26,18 +26,18 @@ export class MemoryQueueFixture {
   }
 
   async pending(): Promise<number> {
-    const { waiting, out, timers, debounced, flights, backlog, held } = this.store;
-    return [waiting, out, timers, debounced, flights, backlog, ...held.values()].reduce(
+    const { waiting, out, timers, debounced, inFlight, backlog, held } = this.store;
+    return [waiting, out, timers, debounced, inFlight, backlog, ...held.values()].reduce(
       (sum, { size }) => sum + size,
       0,
     );
   }
 
-  async unsettled(flying: number, lateMs: number): Promise<boolean> {
-    const { timers, debounced, flights, waiting, out } = this.store;
+  async unsettled(running: number, lateMs: number): Promise<boolean> {
+    const { timers, debounced, inFlight, waiting, out } = this.store;
     const before = this.clock.now() - lateMs;
-    const due = [timers, debounced, flights].some((set) => [...set.values()].some((atMs) => atMs <= before));
-    return due || out.size > flying || (waiting.size > 0 && out.size < this.#concurrency);
+    const due = [timers, debounced, inFlight].some((set) => [...set.values()].some((atMs) => atMs <= before));
+    return due || out.size > running || (waiting.size > 0 && out.size < this.#concurrency);
   }
 
   async loseJobs(): Promise<void> {

@@ -11,7 +11,7 @@ export class RecordingProcess implements Process {
   readonly losses: { key: string; run: number; failures: number; atMs: number }[] = [];
   readonly lates: string[] = [];
   /** Keys running now, one entry for each run. */
-  readonly flying: string[] = [];
+  readonly inFlight: string[] = [];
   /** Keys of which two runs were seen at a time. */
   readonly overlaps: string[] = [];
   onRun: (run: Run) => Finish | Promise<Finish> = () => done;
@@ -27,12 +27,12 @@ export class RecordingProcess implements Process {
   async run(run: Run): Promise<Finish> {
     this.runs.push(run);
     this.startedAtMs.push(this.#clock.now());
-    if (this.flying.includes(run.key)) this.overlaps.push(run.key);
-    this.flying.push(run.key);
+    if (this.inFlight.includes(run.key)) this.overlaps.push(run.key);
+    this.inFlight.push(run.key);
     try {
       return await this.onRun(run);
     } finally {
-      this.flying.splice(this.flying.indexOf(run.key), 1);
+      this.inFlight.splice(this.inFlight.indexOf(run.key), 1);
     }
   }
 

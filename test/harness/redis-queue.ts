@@ -55,26 +55,26 @@ export class RedisQueueFixture {
 
   /** What is to run, now or ever. */
   async pending(): Promise<number> {
-    const { timers, debounced, flights, backlog, heldPrefix } = this.keys;
+    const { timers, debounced, inFlight, backlog, heldPrefix } = this.keys;
     const held = (await this.names())
       .filter((name) => name.startsWith('held:'))
       .map((name) => heldPrefix + name.slice(5));
     const [jobs, ...counts] = await Promise.all([
       this.#jobs(),
-      ...[timers, debounced, flights, backlog, ...held].map((set) => this.redis.zcard(set)),
+      ...[timers, debounced, inFlight, backlog, ...held].map((set) => this.redis.zcard(set)),
     ]);
     return jobs.waiting + jobs.active + counts.reduce((sum, count) => sum + count, 0);
   }
 
-  /** Whether anything still happens for which no time need pass, while `flying` runs are in the middle. */
-  async unsettled(flying: number, lateMs: number): Promise<boolean> {
+  /** Whether anything still happens for which no time need pass, while `running` runs are in the middle. */
+  async unsettled(running: number, lateMs: number): Promise<boolean> {
     if (this.#talking()) return true;
-    const { timers, debounced, flights } = this.keys;
+    const { timers, debounced, inFlight } = this.keys;
     const due = await Promise.all(
-      [timers, debounced, flights].map((set) => this.redis.zcount(set, '-inf', this.clock.now() - lateMs)),
+      [timers, debounced, inFlight].map((set) => this.redis.zcount(set, '-inf', this.clock.now() - lateMs)),
     );
     const { waiting, active, concurrency } = await this.#jobs();
-    const idle = active <= flying && (waiting === 0 || active >= concurrency);
+    const idle = active <= running && (waiting === 0 || active >= concurrency);
     return !idle || due.some((count) => count > 0) || this.#talking();
   }
 

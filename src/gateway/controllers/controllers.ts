@@ -5,7 +5,7 @@ import type { Informer } from '../cache/informer.ts';
 import { type Informers, servedAs } from '../cache/informers.ts';
 import type { ReaderUsers } from '../cache/reader-users.ts';
 import type { Enqueued } from '../cache/relay.ts';
-import { FLIGHT_MARGIN_MS } from '../workqueue/queue-options.ts';
+import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import type { Controller } from './controller.ts';
 import type { ControllerSpec } from './controller-factory.ts';
 import { isDeclared } from './reconcile-function.ts';
@@ -211,7 +211,7 @@ export class Controllers {
       await controller.stop(this.#options.drainMs);
     } finally {
       const { clock } = this.#options;
-      const longestMs = Math.max(controller.timeoutMs, controller.callbackMs) + FLIGHT_MARGIN_MS;
+      const longestMs = Math.max(controller.timeoutMs, controller.callbackMs) + RUN_MARGIN_MS;
       this.#lastRunsEndMs.set(controller.name, clock.now() + longestMs);
       this.#running.delete(controller.name);
       this.#options.onStopped(controller);

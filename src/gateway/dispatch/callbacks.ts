@@ -58,7 +58,7 @@ export class Callbacks {
     if (running?.run !== run) return notInFlight(run, running?.run);
     const finish = await dispatcher.concluded({ key, run, failures }, result);
     if (finish.kind === 'unknown') {
-      // Its flight stays on record, and is settled at its deadline.
+      // Its run stays on record, and is settled at its deadline.
       if (result.status !== 'accepted') return { kind: 'taken' };
       return { kind: 'over', message: 'runs of this controller do not go on any more' };
     }

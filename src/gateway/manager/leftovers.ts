@@ -5,7 +5,7 @@ import type { Informers } from '../cache/informers.ts';
 import { type Redis, unlinkAll } from '../cache/redis.ts';
 import { isDeclared } from '../controllers/reconcile-function.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
-import { FLIGHT_MARGIN_MS } from '../workqueue/queue-options.ts';
+import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import { CONTROLLER_FIELD, type Removal, removalOf, removedValue } from './registry-fields.ts';
 
 export interface LeftoversOptions {
@@ -97,7 +97,7 @@ export async function sweepRemoved(options: Omit<LeftoversOptions, 'informers'>,
 }
 
 /** The longest time for which a run can go on: a day by callbacks, and the 15 minutes of the run before. */
-const LONGEST_RUN_MS = (MAX_CALLBACK_SECONDS + 900) * 1000 + FLIGHT_MARGIN_MS;
+const LONGEST_RUN_MS = (MAX_CALLBACK_SECONDS + 900) * 1000 + RUN_MARGIN_MS;
 
 /**
  * Removes what views hold of removed controllers, and the registry's fields of those whose runs are over. Of all of

@@ -5,7 +5,7 @@ import type { Redis } from '../cache/redis.ts';
 import { redisTrouble } from '../cache/redis-memory.ts';
 import type { View } from '../cache/view.ts';
 import type { Controller } from '../controllers/controller.ts';
-import { FLIGHT_MARGIN_MS } from '../workqueue/queue-options.ts';
+import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import { CONTROLLER_FIELD, removalOf } from './registry-fields.ts';
 
 export interface RecoveryOptions {
@@ -312,8 +312,8 @@ export class Recovery {
     const isLostAlone = dispatched !== null && !removal && incarnation === undefined;
     const lostMs = isLostAlone ? clock.now() : this.#unknownBefore;
     const sinceMs = removal && removal.endMs === undefined ? Math.max(lostMs, removal.atMs) : lostMs;
-    const endMs = Math.max(sinceMs + timeoutMs + FLIGHT_MARGIN_MS, removal?.endMs ?? 0);
-    return { endMs, callbackEndMs: callbackMs === 0 ? 0 : sinceMs + callbackMs + FLIGHT_MARGIN_MS };
+    const endMs = Math.max(sinceMs + timeoutMs + RUN_MARGIN_MS, removal?.endMs ?? 0);
+    return { endMs, callbackEndMs: callbackMs === 0 ? 0 : sinceMs + callbackMs + RUN_MARGIN_MS };
   }
 
   /**

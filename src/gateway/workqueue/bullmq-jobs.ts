@@ -3,7 +3,7 @@ import { type Clock, type Logger, messageOf } from '../../core/index.ts';
 import { loadScript, type Redis, type Script } from '../cache/redis.ts';
 import type { Jobs } from './jobs.ts';
 import type { QueueKeys } from './queue-keys.ts';
-import { FLIGHT_MARGIN_MS } from './queue-options.ts';
+import { RUN_MARGIN_MS } from './queue-options.ts';
 
 export interface BullMqJobsOptions {
   readonly redis: Redis;
@@ -128,7 +128,7 @@ function jobOptions(key: string) {
  * idle job and nothing else.
  */
 function lockMs(timeoutMs: number): number {
-  return Math.min(Math.max(timeoutMs + FLIGHT_MARGIN_MS - 2 * stalledMs(timeoutMs), 2000), 10_000);
+  return Math.min(Math.max(timeoutMs + RUN_MARGIN_MS - 2 * stalledMs(timeoutMs), 2000), 10_000);
 }
 
 /** How often a gateway looks for such jobs: rarely, since at rest this is most of what a queue costs. */

@@ -14,15 +14,15 @@ export class MemoryInspector implements Inspector {
   async status(key: string): Promise<KeyStatus> {
     const { records, timers, backlog, debounced, waiting, again, holds, held } = this.#store;
     const known: MemoryRecord = records.get(key) ?? emptyRecord();
-    const { flight, dirty, failures, reasons, history, deadSinceMs, queuedAtMs, barrier, tokenAtMs } = known;
+    const { running, dirty, failures, reasons, history, deadSinceMs, queuedAtMs, barrier, tokenAtMs } = known;
     const timerMs = timers.get(key);
     const waits: Wait[] = [];
-    if (flight?.busy) waits.push({ reason: 'busy', untilMs: flight.deadlineMs });
+    if (running?.busy) waits.push({ reason: 'busy', untilMs: running.deadlineMs });
     for (const scope of scopesOf(key)) {
       const hold = holds.get(scope);
       if (hold && held.get(scope)?.has(key)) waits.push(waitFor(hold));
     }
-    if (barrier && (timerMs ?? queuedAtMs) !== undefined && !flight) {
+    if (barrier && (timerMs ?? queuedAtMs) !== undefined && !running) {
       waits.push({ reason: 'barrier', sinceMs: barrier.atMs });
     }
     if (tokenAtMs !== undefined) waits.push({ reason: 'rate-limit', untilMs: tokenAtMs });
@@ -31,7 +31,7 @@ export class MemoryInspector implements Inspector {
     return {
       key,
       queued: waiting.has(key) || again.has(key),
-      ...(flight ? { running: { run: flight.run, deadlineMs: flight.deadlineMs } } : {}),
+      ...(running ? { running: { run: running.run, deadlineMs: running.deadlineMs } } : {}),
       dirty,
       backlog: backlog.has(key),
       ...(timerMs === undefined ? {} : { timerMs: Math.floor(timerMs) }),
@@ -55,12 +55,12 @@ export class MemoryInspector implements Inspector {
   }
 
   async list(list: KeyList, { offset, limit }: { offset: number; limit: number }): Promise<KeyPage> {
-    const { timers, flights, backlog, dead, debounced, held, waiting } = this.#store;
+    const { timers, inFlight, backlog, dead, debounced, held, waiting } = this.#store;
     if (list === 'queued') {
       return { total: waiting.size, keys: [...waiting].slice(offset, offset + limit).map((key) => ({ key })) };
     }
     const sets = {
-      running: [flights],
+      running: [inFlight],
       timers: [timers],
       backlog: [backlog],
       dead: [dead],

@@ -1,13 +1,7 @@
 import type { MemoryRecord, MemoryStore } from './memory-store.ts';
 import { TimeSet } from './memory-store.ts';
 import { scopesOf } from './queue-keys.ts';
-import {
-  BARRIER_AGAIN_MS,
-  ERROR_LENGTH,
-  FLIGHT_MARGIN_MS,
-  HISTORY_LENGTH,
-  type QueueOptions,
-} from './queue-options.ts';
+import { BARRIER_AGAIN_MS, ERROR_LENGTH, RUN_MARGIN_MS, HISTORY_LENGTH, type QueueOptions } from './queue-options.ts';
 import {
   type Due,
   type Finished,
@@ -43,7 +37,7 @@ export class MemoryRecords implements Records {
       if (JSON.stringify([...record.reasons, ...reasons]).length < REASONS_LENGTH) record.reasons.push(...reasons);
       if (debounce) {
         this.#store.debounced.set(key, Math.min(nowMs + debounce.windowMs, record.queuedAtMs + debounce.maxMs));
-      } else if (!record.flight) {
+      } else if (!record.running) {
         this.#store.queued.lower(key, nowMs);
       }
       const scope: HoldScope = `object/${key}`;
@@ -71,7 +65,7 @@ export class MemoryRecords implements Records {
   }
 
   async due(nowMs: number, limit: number, room: number): Promise<Due> {
-    const { timers, debounced, flights, backlog, holds, waiting, records } = this.#store;
+    const { timers, debounced, inFlight, backlog, holds, waiting, records } = this.#store;
     let nextMs = Infinity;
     const dueOf = (set: TimeSet, count: number): Scored[] => {
       const ordered = set.ordered();
@@ -90,7 +84,7 @@ export class MemoryRecords implements Records {
         return { ...timer, barrier: barrier?.text, barrierAtMs: barrier?.atMs ?? 0 };
       }),
       debounced: dueOf(debounced, limit),
-      flights: dueOf(flights, limit),
+      inFlight: dueOf(inFlight, limit),
       backlog: dueOf(backlog, take),
       holds: dueOf(ends, limit),
     };
@@ -128,8 +122,8 @@ export class MemoryRecords implements Records {
       const record = this.#store.record(key);
       if (record.barrier === undefined || record.barrier.text === barrier) {
         this.#store.resting.delete(key);
-        const { flight, queuedAtMs, deadSinceMs, tokenAtMs, failures } = record;
-        const busy = flight ?? queuedAtMs ?? deadSinceMs ?? tokenAtMs;
+        const { running, queuedAtMs, deadSinceMs, tokenAtMs, failures } = record;
+        const busy = running ?? queuedAtMs ?? deadSinceMs ?? tokenAtMs;
         if (busy === undefined && failures === 0) delete record.barrier;
       }
       this.#tidy(key);
@@ -177,7 +171,7 @@ export class MemoryRecords implements Records {
   }
 
   async running(): Promise<number> {
-    return this.#store.flights.size;
+    return this.#store.inFlight.size;
   }
 
   /** Low keys that a hold covers wait for its release, and take no job to find that out. */
@@ -197,20 +191,20 @@ export class MemoryRecords implements Records {
     { key, nonce, passedBarrier }: StartRequest,
     { nowMs, deadlineMs }: { nowMs: number; deadlineMs: number },
   ): Start {
-    const { timers, backlog, debounced, flights, holds, held, dead } = this.#store;
+    const { timers, backlog, debounced, inFlight, holds, held, dead } = this.#store;
     const record = this.#store.record(key);
-    const { flight, barrier, queuedAtMs } = record;
-    if (flight?.nonce === nonce) {
-      flight.deadlineMs = deadlineMs;
-      flights.set(key, deadlineMs + FLIGHT_MARGIN_MS);
-      return { kind: 'go', run: flight.run, failures: record.failures, reasons: [], queuedAtMs };
+    const { running, barrier, queuedAtMs } = record;
+    if (running?.nonce === nonce) {
+      running.deadlineMs = deadlineMs;
+      inFlight.set(key, deadlineMs + RUN_MARGIN_MS);
+      return { kind: 'go', run: running.run, failures: record.failures, reasons: [], queuedAtMs };
     }
     const lowAtMs = backlog.get(key);
     const timerMs = timers.get(key) ?? Infinity;
     const wanted = queuedAtMs !== undefined || lowAtMs !== undefined || timerMs <= nowMs || debounced.has(key);
-    if (flight && flight.deadlineMs + FLIGHT_MARGIN_MS <= nowMs) {
+    if (running && running.deadlineMs + RUN_MARGIN_MS <= nowMs) {
       record.dirty ||= wanted;
-      return { kind: 'lost', run: flight.run, failures: record.failures, error: flight.error };
+      return { kind: 'lost', run: running.run, failures: record.failures, error: running.error };
     }
     if (!wanted) {
       this.#tidy(key);
@@ -219,7 +213,7 @@ export class MemoryRecords implements Records {
     const stopWaiting = (): void => {
       for (const set of [timers, backlog, debounced]) set.delete(key);
     };
-    if (flight) {
+    if (running) {
       record.dirty = true;
       stopWaiting();
       return { kind: 'busy' };
@@ -252,9 +246,9 @@ export class MemoryRecords implements Records {
     const { failures, history, reasons } = record;
     const run = (this.#store.runs += 1);
     const started: MemoryRecord = { dirty: false, failures, history, reasons: [] };
-    started.flight = { run, deadlineMs, nonce, busy: false };
+    started.running = { run, deadlineMs, nonce, busy: false };
     this.#store.records.set(key, started);
-    flights.set(key, deadlineMs + FLIGHT_MARGIN_MS);
+    inFlight.set(key, deadlineMs + RUN_MARGIN_MS);
     const low = lowAtMs === undefined ? undefined : this.#store.lowReason;
     const addedAtMs = queuedAtMs ?? (lowAtMs !== undefined && lowAtMs <= nowMs ? lowAtMs : undefined);
     return { kind: 'go', run, failures, reasons: reasonsOr(reasons, { low, failures }), queuedAtMs: addedAtMs };
@@ -273,27 +267,27 @@ export class MemoryRecords implements Records {
   }
 
   #finish({ key, run, finish }: FinishRequest, nowMs: number): Finished {
-    const { timers, flights, queued, debounced } = this.#store;
+    const { timers, inFlight, queued, debounced } = this.#store;
     const record = this.#store.record(key);
-    if (record.flight?.run !== run) {
+    if (record.running?.run !== run) {
       this.#tidy(key);
       return { current: false, dead: false, timerMs: undefined };
     }
     if (finish.kind === 'busy') {
-      if (record.flight.deadlineMs + FLIGHT_MARGIN_MS <= nowMs) {
+      if (record.running.deadlineMs + RUN_MARGIN_MS <= nowMs) {
         return { current: false, dead: false, timerMs: undefined };
       }
-      record.flight.deadlineMs = Math.max(record.flight.deadlineMs, Math.ceil(finish.untilMs));
-      record.flight.busy = true;
-      flights.set(key, record.flight.deadlineMs + FLIGHT_MARGIN_MS);
+      record.running.deadlineMs = Math.max(record.running.deadlineMs, Math.ceil(finish.untilMs));
+      record.running.busy = true;
+      inFlight.set(key, record.running.deadlineMs + RUN_MARGIN_MS);
       return { current: true, dead: false, timerMs: undefined };
     }
     if (finish.kind === 'unknown') {
-      if (finish.error) record.flight.error = finish.error.slice(0, ERROR_LENGTH);
+      if (finish.error) record.running.error = finish.error.slice(0, ERROR_LENGTH);
       return { current: true, dead: false, timerMs: undefined };
     }
-    delete record.flight;
-    flights.delete(key);
+    delete record.running;
+    inFlight.delete(key);
     const dead = this.#countFailures(key, record, finish, nowMs, run);
     const times = record.dirty ? [nowMs] : [];
     record.dirty = false;
@@ -332,8 +326,8 @@ export class MemoryRecords implements Records {
   /** Of a key at rest nothing is kept. */
   #tidy(key: string): void {
     const record = this.#store.record(key);
-    const { flight, barrier, queuedAtMs, failures, deadSinceMs, tokenAtMs, history } = record;
-    const kept = flight ?? barrier ?? queuedAtMs ?? deadSinceMs ?? tokenAtMs;
+    const { running, barrier, queuedAtMs, failures, deadSinceMs, tokenAtMs, history } = record;
+    const kept = running ?? barrier ?? queuedAtMs ?? deadSinceMs ?? tokenAtMs;
     if (kept === undefined && failures === 0 && history.length === 0) this.#store.records.delete(key);
   }
 }

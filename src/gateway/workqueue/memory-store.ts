@@ -5,7 +5,7 @@ import type { LowReason } from './work-queue.ts';
 
 /** What is known of one key. */
 export interface MemoryRecord {
-  flight?: { run: number; deadlineMs: number; nonce: string; busy: boolean; error?: string };
+  running?: { run: number; deadlineMs: number; nonce: string; busy: boolean; error?: string };
   dirty: boolean;
   failures: number;
   reasons: Reason[];
@@ -38,7 +38,7 @@ export class MemoryStore {
   readonly records = new Map<string, MemoryRecord>();
   readonly timers = new TimeSet();
   readonly debounced = new TimeSet();
-  readonly flights = new TimeSet();
+  readonly inFlight = new TimeSet();
   readonly backlog = new TimeSet();
   readonly dead = new TimeSet();
   readonly queued = new TimeSet();
@@ -64,8 +64,8 @@ export class MemoryStore {
   }
 
   clear(): void {
-    const { records, timers, debounced, flights, backlog, dead, queued, resting, holds, held, waiting, again } = this;
-    const sets = [timers, debounced, flights, backlog, dead, queued, resting];
+    const { records, timers, debounced, inFlight, backlog, dead, queued, resting, holds, held, waiting, again } = this;
+    const sets = [timers, debounced, inFlight, backlog, dead, queued, resting];
     for (const each of [records, ...sets, holds, held, waiting, again]) each.clear();
   }
 }

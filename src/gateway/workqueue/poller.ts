@@ -98,7 +98,7 @@ export class Poller {
     const { records, addJobs, clock, concurrency, upkeep } = this.#options;
     const now = clock.now();
     const due = await records.due(now, LIMIT, backlogRoom(concurrency));
-    const { timers, debounced, flights, backlog, holds } = due;
+    const { timers, debounced, inFlight, backlog, holds } = due;
     const ready: DueTimer[] = [];
     const waiting: DueTimer[] = [];
     if (timers.length > 0) {
@@ -106,17 +106,17 @@ export class Poller {
       const passed = await Promise.all(timers.map((timer) => this.#passed(timer.barrier, timer.barrierAtMs, now)));
       timers.forEach((timer, at) => (passed[at] ? ready : waiting).push(timer));
     }
-    await addJobs([...ready, ...debounced, ...flights, ...backlog].map(({ key }) => key));
+    await addJobs([...ready, ...debounced, ...inFlight, ...backlog].map(({ key }) => key));
     const again = now + ADD_AGAIN_MS;
     await records.postpone('timers', again, ready, true);
     await records.postpone('debounced', again, debounced, true);
-    await records.postpone('flights', now + SETTLE_AGAIN_MS, flights);
+    await records.postpone('inFlight', now + SETTLE_AGAIN_MS, inFlight);
     await records.postpone('backlog', again, backlog, true);
     // Out of the way of keys that can run, and looked at again soon.
     await records.postpone('timers', now + BARRIER_AGAIN_MS, waiting);
     for (const { key: scope, score } of holds) await records.release(scope, score);
     const upkeepMs = (await upkeep?.look(now)) ?? Infinity;
-    const more = [timers, debounced, flights].some(({ length }) => length === LIMIT) || holds.length > 0;
+    const more = [timers, debounced, inFlight].some(({ length }) => length === LIMIT) || holds.length > 0;
     if (more) return now;
     return Math.min(
       due.nextMs ?? Infinity,

@@ -11,7 +11,7 @@ export interface QueueKeys {
   /** ZSET key -> due time: keys that were added and wait for their adds to pause. */
   readonly debounced: string;
   /** ZSET key -> deadline plus margin of its run in flight. */
-  readonly flights: string;
+  readonly inFlight: string;
   /** ZSET key -> time of its add: low-priority keys, and those that a hold has let go. */
   readonly backlog: string;
   /**
@@ -51,7 +51,7 @@ export function queueKeys(scope: { keyPrefix: string; clusterId: string; name: s
     queue: `${prefix}:queue`,
     timers: `${prefix}:timers`,
     debounced: `${prefix}:debounced`,
-    flights: `${prefix}:flights`,
+    inFlight: `${prefix}:in-flight`,
     backlog: `${prefix}:backlog`,
     queued: `${prefix}:queued`,
     resting: `${prefix}:resting`,

@@ -31,7 +31,7 @@ export interface RateLimit {
 }
 
 /** After its deadline a run in flight blocks its key for this long: writes it sent in time are settled by then. */
-export const FLIGHT_MARGIN_MS = 1000;
+export const RUN_MARGIN_MS = 1000;
 /** A barrier that has not passed is looked at again after this. */
 export const BARRIER_AGAIN_MS = 20;
 /** A barrier older than this is reported as late. */

@@ -53,7 +53,7 @@ export abstract class RecordedWorkQueue implements WorkQueue {
   /** Keys whose jobs must not end here, since it is not on record what becomes of them. */
   readonly #unended = new Set<string>();
   readonly #adds: GroupCommit<readonly QueuedKey[], undefined>;
-  readonly #flying = new Set<Promise<void>>();
+  readonly #inFlight = new Set<Promise<void>>();
   /** Present while paused: runs wait here before their start. */
   #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
 
@@ -203,10 +203,10 @@ export abstract class RecordedWorkQueue implements WorkQueue {
     this.#ending.abort();
     const limit = new AbortController();
     const end = clock.sleep(drainMs, limit.signal);
-    await Promise.race([this.#landed(), end]);
+    await Promise.race([this.#drained(), end]);
     limit.abort();
-    // What is still running is cut off: its flight stays on record and is settled by whoever takes over.
-    await this.#jobs.close(wasPaused || this.#flying.size > 0 || this.#unended.size > 0);
+    // What is still running is cut off: its run stays on record and is settled by whoever takes over.
+    await this.#jobs.close(wasPaused || this.#inFlight.size > 0 || this.#unended.size > 0);
   }
 
   /** Waits while this gateway is paused. @returns false when it has ended. */
@@ -246,18 +246,18 @@ export abstract class RecordedWorkQueue implements WorkQueue {
 
   /** Redis or the apiserver may fail in the middle: a run in flight is on record and is settled at its deadline. */
   async #track(work: Promise<unknown>): Promise<void> {
-    const flight = work.then(
+    const run = work.then(
       () => undefined,
       (error: unknown) => this.#warn(error, 'run'),
     );
-    this.#flying.add(flight);
-    await flight;
-    this.#flying.delete(flight);
+    this.#inFlight.add(run);
+    await run;
+    this.#inFlight.delete(run);
   }
 
   /** A run that ends leaves its finish behind. */
-  async #landed(): Promise<void> {
-    while (this.#flying.size > 0) await Promise.all(this.#flying);
+  async #drained(): Promise<void> {
+    while (this.#inFlight.size > 0) await Promise.all(this.#inFlight);
   }
 
   #warn(error: unknown, part: string): void {

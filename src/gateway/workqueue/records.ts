@@ -37,7 +37,7 @@ export type Start =
 export interface FinishRequest {
   readonly key: string;
   readonly run: number;
-  /** `unknown`: the flight stays, and its settling is told the error. */
+  /** `unknown`: the run stays on record, and its settling is told the error. */
   readonly finish: Finish;
 }
 
@@ -65,7 +65,7 @@ export interface DueTimer extends Scored {
 export interface Due {
   readonly timers: readonly DueTimer[];
   readonly debounced: readonly Scored[];
-  readonly flights: readonly Scored[];
+  readonly inFlight: readonly Scored[];
   readonly backlog: readonly Scored[];
   /** Scopes whose hold ends. */
   readonly holds: readonly Scored[];
@@ -80,7 +80,7 @@ export interface Resting extends Scored {
   readonly barrier: BarrierText | undefined;
 }
 
-export type PostponedSet = 'timers' | 'debounced' | 'flights' | 'backlog' | 'resting';
+export type PostponedSet = 'timers' | 'debounced' | 'inFlight' | 'backlog' | 'resting';
 
 /**
  * What is known of the keys of one queue, shared by its gateways. Each method is one atomic step and may be taken

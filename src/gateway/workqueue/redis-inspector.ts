@@ -88,12 +88,12 @@ export class RedisInspector implements Inspector {
   }
 
   async list(list: KeyList, { offset, limit }: { offset: number; limit: number }): Promise<KeyPage> {
-    const { timers, flights, backlog, dead } = this.#keys;
+    const { timers, inFlight, backlog, dead } = this.#keys;
     switch (list) {
       case 'queued':
         return this.#waiting(offset, limit);
       case 'running':
-        return this.#sorted([flights], offset, limit);
+        return this.#sorted([inFlight], offset, limit);
       case 'timers':
         return this.#sorted([timers], offset, limit);
       case 'backlog':

@@ -5,7 +5,7 @@ import {
   BARRIER_AGAIN_MS,
   type Debounce,
   ERROR_LENGTH,
-  FLIGHT_MARGIN_MS,
+  RUN_MARGIN_MS,
   HISTORY_LENGTH,
   HISTORY_MS,
   type QueueOptions,
@@ -64,24 +64,24 @@ export class RedisRecords implements Records {
     requests: readonly StartRequest[],
     at: { readonly nowMs: number; readonly deadlineMs: number },
   ): Promise<Start[]> {
-    const { recordPrefix, timers, flights, backlog, debounced, runs, queue, holds, heldPrefix } = this.#keys;
+    const { recordPrefix, timers, inFlight, backlog, debounced, runs, queue, holds, heldPrefix } = this.#keys;
     const { bucket, dead, queued, resting } = this.#keys;
     const [msPerToken, burst] = this.#limits;
     const each = requests.flatMap(({ key, nonce, passedBarrier = '' }) => [key, nonce, passedBarrier]);
-    const waits = [recordPrefix, timers, flights, backlog, debounced, runs, queue, holds, heldPrefix];
+    const waits = [recordPrefix, timers, inFlight, backlog, debounced, runs, queue, holds, heldPrefix];
     const answers = (await this.#scripts.start(
       [...waits, bucket, dead, queued, resting],
-      [at.nowMs, at.deadlineMs, FLIGHT_MARGIN_MS, BARRIER_AGAIN_MS, msPerToken, burst, ...each],
+      [at.nowMs, at.deadlineMs, RUN_MARGIN_MS, BARRIER_AGAIN_MS, msPerToken, burst, ...each],
     )) as StartAnswer[];
     return answers.map(decodeStart);
   }
 
   async finishAll(requests: readonly FinishRequest[], nowMs: number): Promise<Finished[]> {
-    const { recordPrefix, timers, flights, dead, historyPrefix, queued, resting, debounced } = this.#keys;
+    const { recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced } = this.#keys;
     const each = requests.flatMap(({ key, run, finish }) => [key, run, ...finishArguments(finish, nowMs)]);
     const answers = (await this.#scripts.finish(
-      [recordPrefix, timers, flights, dead, historyPrefix, queued, resting, debounced],
-      [nowMs, FLIGHT_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, ...each],
+      [recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced],
+      [nowMs, RUN_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, ...each],
     )) as [number, string][];
     return answers.map(([code, timer]) => ({
       current: code > 0,
@@ -91,9 +91,9 @@ export class RedisRecords implements Records {
   }
 
   async due(nowMs: number, limit: number, room: number): Promise<Due> {
-    const { timers, debounced, flights, backlog, holdEnds, waiting, recordPrefix, holds, heldPrefix } = this.#keys;
+    const { timers, debounced, inFlight, backlog, holdEnds, waiting, recordPrefix, holds, heldPrefix } = this.#keys;
     const answer = await this.#scripts.due(
-      [timers, debounced, flights, backlog, holdEnds, waiting, recordPrefix, holds, heldPrefix],
+      [timers, debounced, inFlight, backlog, holdEnds, waiting, recordPrefix, holds, heldPrefix],
       [nowMs, limit, room],
     );
     const [due, added, expired, low, ends, next, left] = answer as [
@@ -113,7 +113,7 @@ export class RedisRecords implements Records {
     return {
       timers: dueTimers,
       debounced: pairs(added),
-      flights: pairs(expired),
+      inFlight: pairs(expired),
       backlog: pairs(low),
       holds: pairs(ends),
       nextMs: next ? Number(next) : undefined,
@@ -188,7 +188,7 @@ export class RedisRecords implements Records {
   }
 
   running(): Promise<number> {
-    return this.#redis.zcard(this.#keys.flights);
+    return this.#redis.zcard(this.#keys.inFlight);
   }
 }
 

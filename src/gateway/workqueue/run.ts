@@ -39,7 +39,7 @@ export type Finish =
    */
   | { readonly kind: 'busy'; readonly untilMs: number }
   /**
-   * Nobody knows whether the run has ended, or what it wrote: the flight stays on record until its deadline, and then
+   * Nobody knows whether the run has ended, or what it wrote: the run stays on record until its deadline, and then
    * `Process.lost` settles it. `error`, for people: why nobody knows, kept in the key's history then.
    */
   | { readonly kind: 'unknown'; readonly error?: string };

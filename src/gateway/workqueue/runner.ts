@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
 import { isAboutOneCommand } from '../cache/redis.ts';
 import { GroupCommit } from './group-commit.ts';
-import { FLIGHT_MARGIN_MS } from './queue-options.ts';
+import { RUN_MARGIN_MS } from './queue-options.ts';
 import type { Finished, FinishRequest, Records, Start, StartRequest } from './records.ts';
 import type { Finish, Process, Run } from './run.ts';
 
@@ -162,7 +162,7 @@ export class Runner {
     }
     if (clock.now() >= deadlineMs) {
       // This process stood still since it asked. Others take the run for lost by now, and may run the key.
-      return wake(deadlineMs + FLIGHT_MARGIN_MS);
+      return wake(deadlineMs + RUN_MARGIN_MS);
     }
     if (queuedAtMs !== undefined) {
       metrics.observe('workqueue_queue_duration_seconds', { name }, Math.max(0, nowMs - queuedAtMs) / 1000);
@@ -171,12 +171,12 @@ export class Runner {
     // A key that brings down whoever runs it must not do so again and again to those that start with it.
     const finish = await (this.#runs && failures === 0 ? this.#runs.submit(given) : process.run(given));
     metrics.observe('workqueue_work_duration_seconds', { name }, (clock.now() - nowMs) / 1000);
-    // Unknown: the flight stays on record, and the poller finds it after its deadline.
+    // Unknown: the run stays on record, and the poller finds it after its deadline.
     if (finish.kind === 'unknown') {
       if (finish.error) this.#options.track(this.finish({ key, run, finish }));
-      return wake(deadlineMs + FLIGHT_MARGIN_MS);
+      return wake(deadlineMs + RUN_MARGIN_MS);
     }
-    if (finish.kind === 'busy') wake(finish.untilMs + FLIGHT_MARGIN_MS);
+    if (finish.kind === 'busy') wake(finish.untilMs + RUN_MARGIN_MS);
     if (finish.kind === 'known' && finish.againAfterMs !== undefined) {
       metrics.count('workqueue_retries_total', { name });
     }

@@ -69,7 +69,7 @@ export function addsContract(create: CreateFixture): void {
       const { process, clock } = setting();
       let most = 0;
       process.onRun = async () => {
-        most = Math.max(most, process.flying.length);
+        most = Math.max(most, process.inFlight.length);
         await clock.sleep(5);
         return done;
       };

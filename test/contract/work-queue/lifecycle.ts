@@ -22,7 +22,7 @@ export function lifecycleContract(create: CreateFixture): void {
       await queue.addAfter('n', 0);
       hold.release();
       await setting().wait();
-      expect(process.flying).toEqual([]);
+      expect(process.inFlight).toEqual([]);
       expect(process.keys()).toEqual(['k']);
       queue.resume();
       queue.resume();
@@ -49,12 +49,12 @@ export function lifecycleContract(create: CreateFixture): void {
       process.onRun = () => promise;
       await queue.start(process);
       await queue.add(plain('k', 'l', 'm', 'n', 'o', 'p'));
-      await setting().until(() => process.flying.length === 4, 'four runs in flight');
+      await setting().until(() => process.inFlight.length === 4, 'four runs in flight');
       const stopped = queue.stop(10_000);
       await setting().wait();
       resolve({ kind: 'known', failures: 'count' });
       await stopped;
-      expect(process.flying).toEqual([]);
+      expect(process.inFlight).toEqual([]);
       const ended = process.keys();
       expect(ended).toHaveLength(4);
       // The next gateway finds the outcomes, and the keys that had not started.
@@ -129,7 +129,7 @@ export function lifecycleContract(create: CreateFixture): void {
       const { promise, resolve } = Promise.withResolvers<Finish>();
       process.onRun = () => promise;
       await one.start(process);
-      await setting().until(() => process.flying.length === 1, 'one run');
+      await setting().until(() => process.inFlight.length === 1, 'one run');
       expect(await one.counts()).toEqual({ waiting: 1, running: 1 });
       resolve(done);
       await setting().atRest();

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { replayDeadLetters } from '../../../src/gateway/workqueue/dead-letters.ts';
-import { FLIGHT_MARGIN_MS } from '../../../src/gateway/workqueue/queue-options.ts';
+import { RUN_MARGIN_MS } from '../../../src/gateway/workqueue/queue-options.ts';
 import { IDLE_MS, LEAST_MS } from '../../../src/gateway/workqueue/poller.ts';
 import { backoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
 import type { Finish, HoldScope, Known, Process, Run, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
@@ -27,7 +27,7 @@ export class ModelHistory implements Process {
   readonly #barriers = new Map<string, number>();
   /** What was found wrong inside a run, where the queue would take it for its own trouble. */
   readonly #faults: unknown[] = [];
-  readonly flying: string[] = [];
+  readonly inFlight: string[] = [];
   readonly overlaps: string[] = [];
   #adds = 0;
 
@@ -60,7 +60,7 @@ export class ModelHistory implements Process {
   }
 
   async run(run: Run): Promise<Finish> {
-    this.flying.push(run.key);
+    this.inFlight.push(run.key);
     try {
       this.#judge(() => this.model.started(run, this.#now()));
       // Some take longer than their time, and longer than anybody waits. Half a millisecond: never just as it is
@@ -69,7 +69,7 @@ export class ModelHistory implements Process {
       if (this.#chance(0.7)) await this.#setting.clock.sleep(long + 0.5);
       return this.#outcome(run);
     } finally {
-      this.flying.splice(this.flying.indexOf(run.key), 1);
+      this.inFlight.splice(this.inFlight.indexOf(run.key), 1);
     }
   }
 
@@ -163,7 +163,7 @@ export class ModelHistory implements Process {
     const { key, run } = found;
     const deadlineMs = this.model.inFlightUntil(key, run);
     // Just now somebody may be settling it.
-    if (deadlineMs !== undefined && this.#now() >= deadlineMs + FLIGHT_MARGIN_MS - 50) return;
+    if (deadlineMs !== undefined && this.#now() >= deadlineMs + RUN_MARGIN_MS - 50) return;
     this.#busy.splice(at, 1);
     this.model.ended(key, run, this.#now(), undefined);
     const taken = await queue.settle(key, run, { kind: 'known', failures: 'forget' });

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { FLIGHT_MARGIN_MS } from '../../../src/gateway/workqueue/queue-options.ts';
+import { RUN_MARGIN_MS } from '../../../src/gateway/workqueue/queue-options.ts';
 import type { HoldScope, Run } from '../../../src/gateway/workqueue/work-queue.ts';
 
 /** Why a key is to run: an add, a timer, a low add. */
@@ -59,7 +59,7 @@ export class QueueModel {
     if (last) expect(run, `${key}: run numbers grow`).toBeGreaterThan(last.run);
     if (last && !last.ended) {
       expect(nowMs, `${key}: run ${run} beside run ${last.run}`).toBeGreaterThanOrEqual(
-        last.deadlineMs + FLIGHT_MARGIN_MS,
+        last.deadlineMs + RUN_MARGIN_MS,
       );
     }
     const first = Math.min(...causes.map(({ fromMs }) => fromMs));
@@ -74,7 +74,7 @@ export class QueueModel {
    */
   prolonged(key: string, run: number, nowMs: number, deadlineMs: number): void {
     const { last } = this.#of(key);
-    if (last?.run !== run || nowMs >= last.deadlineMs + FLIGHT_MARGIN_MS) return;
+    if (last?.run !== run || nowMs >= last.deadlineMs + RUN_MARGIN_MS) return;
     last.deadlineMs = Math.max(last.deadlineMs, deadlineMs);
   }
 
@@ -92,7 +92,7 @@ export class QueueModel {
     const { last } = this.#of(key);
     this.lost += 1;
     expect(last?.run, `${key}: the lost run`).toBe(run);
-    expect(nowMs, `${key}: run ${run} is lost`).toBeGreaterThanOrEqual((last?.deadlineMs ?? 0) + FLIGHT_MARGIN_MS);
+    expect(nowMs, `${key}: run ${run} is lost`).toBeGreaterThanOrEqual((last?.deadlineMs ?? 0) + RUN_MARGIN_MS);
     this.ended(key, run, nowMs, againAfterMs);
   }
 
@@ -115,7 +115,7 @@ export class QueueModel {
       const owed = causes.filter((cause) => cause.owed);
       const held = [...this.#holds].some((scope) => covers(scope, key));
       if (owed.length === 0 || held) continue;
-      const blockedUntil = last && !last.ended ? last.deadlineMs + FLIGHT_MARGIN_MS : freeSinceMs;
+      const blockedUntil = last && !last.ended ? last.deadlineMs + RUN_MARGIN_MS : freeSinceMs;
       const due = Math.max(Math.min(...owed.map(({ fromMs }) => fromMs)), blockedUntil);
       expect(due + PATIENCE_MS, `${key} was to run from ${due} on`).toBeGreaterThan(nowMs);
     }

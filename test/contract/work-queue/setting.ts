@@ -14,10 +14,10 @@ export interface WorkQueueFixture {
   /** How many keys wait for anything, now or later; runs in flight included. */
   pending(): Promise<number>;
   /**
-   * Whether anything still happens for which no time need pass, while `flying` runs are in the middle. What is due for
-   * less than `lateMs` may need some.
+   * Whether anything still happens for which no time need pass, while `running` runs are in the middle. What is due
+   * for less than `lateMs` may need some.
    */
-  unsettled(flying: number, lateMs: number): Promise<boolean>;
+  unsettled(running: number, lateMs: number): Promise<boolean>;
   /** Deletes all jobs that wait, as a hand or an eviction would. */
   loseJobs(): Promise<void>;
   /** Of how many keys anything is on record. */
@@ -41,7 +41,7 @@ export const numbered = (stem: string, count: number): string[] =>
 /** Something that is given runs. */
 export interface Watched {
   /** Keys running now. */
-  readonly flying: readonly string[];
+  readonly inFlight: readonly string[];
   /** Keys of which two runs were seen at a time. */
   readonly overlaps: readonly string[];
 }
@@ -103,12 +103,12 @@ export class Setting {
 
   /** Until everything has happened for which no time need pass. */
   async settle(): Promise<void> {
-    const flying = (): number => this.#processes.reduce((sum, process) => sum + process.flying.length, 0);
+    const inFlight = (): number => this.#processes.reduce((sum, process) => sum + process.inFlight.length, 0);
     await eventually(
       async () => {
         // Everything that needs no more than this turn of the event loop is done after it.
         await setImmediate();
-        expect(await this.#fixture.unsettled(flying(), this.lateMs)).toBe(false);
+        expect(await this.#fixture.unsettled(inFlight(), this.lateMs)).toBe(false);
       },
       20_000,
       1,

@@ -136,7 +136,7 @@ describe('the scripts on the records of keys', () => {
   let records: RedisRecords;
   const at = (nowMs: number, nonce = `${nowMs}`) => ({ nowMs, deadlineMs: nowMs + 100, nonce });
   /** In whole milliseconds: the fraction only tells one run's timer from another's. */
-  const score = async (set: 'timers' | 'flights' | 'backlog', key: string) => {
+  const score = async (set: 'timers' | 'inFlight' | 'backlog', key: string) => {
     const text = await fixture.redis.zscore(fixture.keys[set], key);
     return text === null ? null : String(Math.floor(Number(text)));
   };
@@ -179,7 +179,7 @@ describe('the scripts on the records of keys', () => {
     );
     expect(await record('k')).toEqual(before);
     expect(await score('timers', 'k')).toBeNull();
-    expect(await score('flights', 'k')).toBe('2100');
+    expect(await score('inFlight', 'k')).toBe('2100');
     expect(await finishOne('k', 1, forget, 1002)).toBe(true);
     // A second time, and one that comes after the next run's start.
     expect(await finishOne('k', 1, forget, 1003)).toBe(false);

@@ -3,7 +3,7 @@
 --
 -- KEYS[1] timers ZSET
 -- KEYS[2] debounced ZSET
--- KEYS[3] flights ZSET
+-- KEYS[3] inFlight ZSET
 -- KEYS[4] backlog ZSET
 -- KEYS[5] hold ends ZSET
 -- KEYS[6] BullMQ's list of waiting jobs
@@ -11,10 +11,10 @@
 -- KEYS[8] holds HASH
 -- KEYS[9] what a scope is appended to, to name the ZSET of keys that wait for its release
 -- ARGV[1] now
--- ARGV[2] most timers, debounced keys and flights to return, each
+-- ARGV[2] most timers, debounced keys and runs in flight to return, each
 -- ARGV[3] how many jobs may wait before low-priority keys stay in the backlog
 --
--- Answer: {timers, debounced, flights, backlog, holds, when the next of all these is due or '', whether low-priority keys
+-- Answer: {timers, debounced, inFlight, backlog, holds, when the next of all these is due or '', whether low-priority keys
 -- were left for want of room as 1 or 0}; timers as key, score, barrier or '', barrierAt or '' for each, the others as key,
 -- score. Low-priority keys that a hold covers are moved to where they wait for its release, up to 1000 of them: a job for
 -- each would stand in the way of live keys and find no more than that.
@@ -40,7 +40,7 @@ for at = 1, #timers, 2 do
   with_barriers[#with_barriers + 1] = barrier[1] or ''
   with_barriers[#with_barriers + 1] = barrier[2] or ''
 end
-local debounced, flights, holds = due(KEYS[2], limit), due(KEYS[3], limit), due(KEYS[5], limit)
+local debounced, in_flight, holds = due(KEYS[2], limit), due(KEYS[3], limit), due(KEYS[5], limit)
 
 -- The first of the holds that cover a key, as start.lua has it.
 local function held_by(key)
@@ -75,4 +75,4 @@ if redis.call('EXISTS', KEYS[4]) == 1 then
     if #looked == 2 * (take + 1000) or #backlog == 2 * take then left = 1 end
   end
 end
-return { with_barriers, debounced, flights, backlog, holds, next_at, left }
+return { with_barriers, debounced, in_flight, backlog, holds, next_at, left }

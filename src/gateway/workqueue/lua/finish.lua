@@ -1,8 +1,8 @@
--- Ends some runs: takes each flight off its record and stores what becomes of the key.
+-- Ends some runs: takes each run off its key's record and stores what becomes of the key.
 --
 -- KEYS[1] what a key is appended to, to name its record HASH
 -- KEYS[2] timers ZSET
--- KEYS[3] flights ZSET
+-- KEYS[3] inFlight ZSET
 -- KEYS[4] dead ZSET
 -- KEYS[5] what a key is appended to, to name its history LIST
 -- KEYS[6] queued ZSET
@@ -16,7 +16,7 @@
 -- then    seven each:
 --         key
 --         run: refused unless it is the one in flight
---         'forget' | 'count' | 'keep' the failures, or 'busy': the run goes on, or 'unknown': it may, and its flight stays
+--         'forget' | 'count' | 'keep' the failures, or 'busy': the run goes on, or 'unknown': it may, and stays on record
 --         when to run again, or '', and for 'busy' the run's new deadline, unless it has a later one; milliseconds since
 --         the epoch. A run past its deadline and margin cannot become busy: it may be being settled as lost
 --         barrier, or ''
@@ -27,7 +27,7 @@
 -- came too late and changed nothing; 1: done; 2: the key is a dead letter now.
 
 local now, margin, max_failures = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local timers, flights = KEYS[2], KEYS[3]
+local timers, in_flight = KEYS[2], KEYS[3]
 
 local function remember(key, run, error, keep)
   local history = KEYS[5] .. key
@@ -46,7 +46,7 @@ local function finish(key, run, mode, again, barrier, error, dead)
     if tonumber(r[4]) + margin <= tonumber(now) then return { 0, '' } end
     if tonumber(again) < tonumber(r[4]) then again = r[4] end
     redis.call('HSET', record, 'deadline', again, 'busy', '1')
-    redis.call('ZADD', flights, tonumber(again) + margin, key)
+    redis.call('ZADD', in_flight, tonumber(again) + margin, key)
     return { 1, '' }
   end
   if mode == 'unknown' then
@@ -54,7 +54,7 @@ local function finish(key, run, mode, again, barrier, error, dead)
     return { 1, '' }
   end
   redis.call('HDEL', record, 'run', 'deadline', 'nonce', 'busy', 'dirty', 'error', mode == 'forget' and 'failures' or 'busy')
-  redis.call('ZREM', flights, key)
+  redis.call('ZREM', in_flight, key)
   local failures = tonumber(r[3] or 0)
   if mode == 'count' then
     failures = redis.call('HINCRBY', record, 'failures', 1)

@@ -4,7 +4,7 @@
 -- KEYS[1]  what a key is appended to, to name its record HASH: run, deadline, nonce, busy, dirty, barrier, barrierAt,
 --          error, failures, dead, reasons, queuedAt, tokenAt
 -- KEYS[2]  timers ZSET
--- KEYS[3]  flights ZSET
+-- KEYS[3]  inFlight ZSET
 -- KEYS[4]  backlog ZSET
 -- KEYS[5]  debounced ZSET
 -- KEYS[6]  runs counter
@@ -35,7 +35,7 @@
 
 local now, deadline, margin = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local per_token, burst = tonumber(ARGV[5]), tonumber(ARGV[6])
-local timers, flights, backlog, debounced, holds = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[8]
+local timers, in_flight, backlog, debounced, holds = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[8]
 local queued, resting = KEYS[12], KEYS[13]
 -- Sets that are not there are asked once for all keys: at rest there are none.
 local has = {}
@@ -80,7 +80,7 @@ local function start(key, nonce, seen)
   if run and r[3] == nonce then
     -- The caller never got the answer. It counts the deadline from this call on, and the run has not begun.
     redis.call('HSET', record, 'deadline', deadline)
-    redis.call('ZADD', flights, deadline + margin, key)
+    redis.call('ZADD', in_flight, deadline + margin, key)
     return { 'go', tonumber(run), failures, reasons, queued_at, '' }
   end
 
@@ -152,7 +152,7 @@ local function start(key, nonce, seen)
     redis.call('PERSIST', record)
     remove(resting, key)
   end
-  redis.call('ZADD', flights, deadline + margin, key)
+  redis.call('ZADD', in_flight, deadline + margin, key)
   return { 'go', run, failures, reasons, queued_at, low_reason }
 end
 
