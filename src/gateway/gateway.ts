@@ -27,7 +27,7 @@ import { readSigningKeys } from './dispatch/signing-keys.ts';
 import { TokenKeys } from './dispatch/token-keys.ts';
 import { GatewayClock } from './manager/gateway-clock.ts';
 import type { HealthCheck } from './manager/health.ts';
-import { forgetController, removeLeftovers, sweepRemoved } from './manager/leftovers.ts';
+import { forgetController, collectGarbage, sweepRegistry } from './manager/garbage-collection.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
 import { PrometheusMetrics } from './manager/metrics.ts';
 import { Progress } from './manager/progress.ts';
@@ -107,7 +107,7 @@ export class Gateway {
         healthy: () => this.#parts?.recovery.healthy ?? false,
         starting: () => !this.#knowsAll(),
         // Those that are being started, or changed, included: they ask for patience.
-        controller: (name) => this.#parts?.controllers.woken().get(name),
+        controller: (name) => this.#parts?.controllers.known().get(name),
         logger,
       }),
     });
@@ -193,9 +193,9 @@ export class Gateway {
       enqueue: (wakeups) => controllers.enqueue(wakeups),
       writerId: this.#writerId,
       onForeignWriter: (view) => void this.#checkWriter(view),
-      onHandlerError: (id, error, object) => controllers.woken().get(id)?.recordFailure(error, object),
-      lookupBudget: (id) => controllers.woken().get(id)?.lookupBudget,
-      onUndeliverable: (id, error) => controllers.woken().get(id)?.recordFailure(error),
+      onHandlerError: (id, error, object) => controllers.known().get(id)?.recordFailure(error, object),
+      lookupBudget: (id) => controllers.known().get(id)?.lookupBudget,
+      onUndeliverable: (id, error) => controllers.known().get(id)?.recordFailure(error),
     });
     this.#lifecycle.started('informers', () => informers.stop());
 
@@ -286,9 +286,9 @@ export class Gateway {
       complete: async (names) => {
         await declared?.complete;
         if (signal.aborted) return;
-        const configured = new Set([...names, ...controllers.woken().keys()]);
+        const configured = new Set([...names, ...controllers.known().keys()]);
         const known = { configured, declared: declared?.ids() };
-        await removeLeftovers({ ...place, informers, logger: this.#logger }, known);
+        await collectGarbage({ ...place, informers, logger: this.#logger }, known);
       },
       clock: this.#clock,
       logger: this.#logger,
@@ -313,7 +313,7 @@ export class Gateway {
     this.#lifecycle.started('recovery', () => checking);
     const watching = progress.run(signal);
     this.#lifecycle.started('progress', () => watching);
-    const sweeping = sweepRemoved({ ...place, logger: this.#logger }, signal);
+    const sweeping = sweepRegistry({ ...place, logger: this.#logger }, signal);
     this.#lifecycle.started('sweep', () => sweeping);
     const updating = readerUsers?.run(signal);
     this.#lifecycle.started('redis users', async () => updating);
@@ -393,7 +393,7 @@ export class Gateway {
   /** Undefined while Redis is away: a question would wait until it is back. */
   #askableQueues(): ReadonlyMap<string, BullMqWorkQueue> | undefined {
     if (!this.#parts?.recovery.healthy) return undefined;
-    return new Map([...this.#parts.controllers.woken()].map(([name, { queue }]) => [name, queue]));
+    return new Map([...this.#parts.controllers.known()].map(([name, { queue }]) => [name, queue]));
   }
 
   /** Depths are asked for when somebody looks, not counted along. */
@@ -401,7 +401,7 @@ export class Gateway {
     for (const [name, queue] of this.#askableQueues() ?? []) {
       const [{ waiting, running }, oldestMs = 0] = await Promise.all([queue.counts(), queue.oldestDueMs()]);
       // Removed meanwhile, and its series with it.
-      if (!this.#parts?.controllers.woken().has(name)) continue;
+      if (!this.#parts?.controllers.known().has(name)) continue;
       this.#metrics.set('workqueue_depth', { name }, waiting);
       this.#metrics.set('levelhook_queue_oldest_due_seconds', { name }, oldestMs / 1000);
       this.#metrics.set('controller_runtime_active_workers', { controller: name }, running);

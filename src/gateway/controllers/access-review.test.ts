@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
 import { resource } from '../../core/index.ts';
 import { reviewAccess, type WantedAccess } from './access-review.ts';
-import type { Refusal } from './refusal.ts';
+import type { InvalidFunctionError } from './invalid-function-error.ts';
 
 interface Review {
   readonly spec: {
@@ -92,11 +92,11 @@ describe('the review of what a ServiceAccount may read', () => {
     ['nobody has an opinion', () => ({}), 'may not get, list, watch'],
   ])('refuses all when %s', async (_what, answers, message) => {
     allows = answers;
-    const refusal = (await review({ resource: pods, namespaces: ['a', 'b'] }).catch(
+    const invalid = (await review({ resource: pods, namespaces: ['a', 'b'] }).catch(
       (error: unknown) => error,
-    )) as Refusal;
-    expect(refusal).toMatchObject({ condition: 'Authorized', reason: 'Forbidden' });
-    expect(refusal.message).toContain(`spec.reads[0]: the ServiceAccount shop/reader ${message}`);
+    )) as InvalidFunctionError;
+    expect(invalid).toMatchObject({ condition: 'Authorized', reason: 'Forbidden' });
+    expect(invalid.message).toContain(`spec.reads[0]: the ServiceAccount shop/reader ${message}`);
   });
 
   it('does not take the right in a namespace for that in all', async () => {

@@ -8,7 +8,7 @@ import {
 } from '../../core/index.ts';
 import type { CacheScope } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
-import { Refusal } from './refusal.ts';
+import { InvalidFunctionError } from './invalid-function-error.ts';
 
 /** One kind that a controller reads, for its ServiceAccount to be asked about. */
 export interface WantedAccess {
@@ -28,7 +28,7 @@ const VERBS = ['get', 'list', 'watch'] as const;
  * Asks the apiserver whether a ServiceAccount may read all of this by itself (SubjectAccessReview): the gateway lends
  * nobody its own rights.
  * @returns what was allowed, for tokens.
- * @throws Refusal naming the first right that is missing; ApiError when the apiserver does not tell.
+ * @throws InvalidFunctionError naming the first right that is missing; ApiError when the apiserver does not tell.
  */
 export async function reviewAccess(
   client: ApiClient,
@@ -50,7 +50,7 @@ export async function reviewAccess(
         resource.namespaced && namespace === undefined
           ? `grant it, or name namespaces in ${field}.namespaces`
           : 'grant it';
-      throw new Refusal(
+      throw new InvalidFunctionError(
         'Authorized',
         'Forbidden',
         `${field}: the ServiceAccount ${account.namespace}/${account.name} may not ${denied.join(', ')} ${formatKind(resource)}${place}: ${remedy}`,

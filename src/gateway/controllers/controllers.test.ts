@@ -146,7 +146,7 @@ describe('a controller that is started', () => {
     const world = new World();
     const failing = world.controllers.start(world.spec('web', 'first', { fails, inRedis: [view] }), going);
     await expect(failing).rejects.toThrow('cannot be');
-    expect([world.needed(), [...world.users], [...world.controllers.woken()], [...world.dashboard]]).toEqual([
+    expect([world.needed(), [...world.users], [...world.controllers.known()], [...world.dashboard]]).toEqual([
       [],
       [],
       [],
@@ -223,7 +223,7 @@ describe('a controller that is changed', () => {
     await world.controllers.apply(world.spec('ns.web', 'first', { kinds: ['Pod', 'Node'] }), { signal: going });
     const changing = world.controllers.apply(world.spec('ns.web', 'second', { fails: 'start' }), { signal: going });
     await expect(changing).rejects.toThrow('cannot be started');
-    expect([world.needed(), [...world.controllers.woken()], [...world.dashboard]]).toEqual([[], [], []]);
+    expect([world.needed(), [...world.controllers.known()], [...world.dashboard]]).toEqual([[], [], []]);
     expect([...(world.handlers.get('v1/Node') ?? [])]).toEqual([]);
   });
 

@@ -46,7 +46,7 @@ export interface StartOptions {
 export class Controllers {
   readonly #options: ControllersOptions;
   /** Those that may be woken: the ones that are being started included. */
-  readonly #woken = new Map<string, Controller>();
+  readonly #known = new Map<string, Controller>();
   readonly #running = new Map<string, Controller>();
   readonly #taken = new Set<string>();
   /** Of controllers that have stopped, when the last of their runs is over at the latest. */
@@ -81,8 +81,8 @@ export class Controllers {
   }
 
   /** Those that have a queue, by id: the ones that are being started included. */
-  woken(): ReadonlyMap<string, Controller> {
-    return this.#woken;
+  known(): ReadonlyMap<string, Controller> {
+    return this.#known;
   }
 
   /** Puts wakeups into the queues, each controller's for itself: where one fails the others have theirs. */
@@ -91,13 +91,13 @@ export class Controllers {
     const failed = new Map<string, unknown>();
     await Promise.all(
       [...byController].map(async ([id, keys]) => {
-        await this.#woken
+        await this.#known
           .get(id)
           ?.wake(keys)
           .catch((error: unknown) => failed.set(id, error));
       }),
     );
-    return { absent: [...byController.keys()].filter((id) => !this.#woken.has(id)), failed };
+    return { absent: [...byController.keys()].filter((id) => !this.#known.has(id)), failed };
   }
 
   /**
@@ -107,7 +107,7 @@ export class Controllers {
    */
   current(claims: CacheClaims): CacheClaims {
     if (!isDeclared(claims.controller)) return claims;
-    const controller = this.#woken.get(claims.controller);
+    const controller = this.#known.get(claims.controller);
     if (!controller) throw new TokenError('the controller of the token does not run');
     return { ...claims, scope: controller.scope };
   }
@@ -146,7 +146,7 @@ export class Controllers {
     let controller: Controller | undefined;
     try {
       controller = await create(spec);
-      this.#woken.set(id, controller);
+      this.#known.set(id, controller);
       await controller.addHandlers();
       if (!before) await this.#admit(controller);
       onWaiting();
@@ -223,7 +223,7 @@ export class Controllers {
     const { logger } = this.#options;
     try {
       if (before && this.#running.has(id)) {
-        this.#woken.set(id, before);
+        this.#known.set(id, before);
         await before.addHandlers();
         await this.#shed(controller?.informers() ?? [], before);
       } else {
@@ -237,7 +237,7 @@ export class Controllers {
 
   /** Nobody hears, reads or is known under this id any more. */
   async #leave(id: string, controllers: readonly (Controller | undefined)[]): Promise<void> {
-    this.#woken.delete(id);
+    this.#known.delete(id);
     try {
       for (const controller of controllers) {
         for (const informer of controller?.informers() ?? []) informer.removeUser(id);

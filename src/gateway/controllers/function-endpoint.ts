@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { type KubernetesObject, orUndefined, resource, resourcePath, systemClock } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { checkEndpoint, EndpointError, type EndpointRules, namesLoopback } from '../dispatch/endpoint-rules.ts';
-import { Refusal } from './refusal.ts';
+import { InvalidFunctionError } from './invalid-function-error.ts';
 import type { ReconcileFunctionSpec } from './reconcile-function.ts';
 
 interface Service extends KubernetesObject {
@@ -24,7 +24,7 @@ export interface FunctionEndpoint {
 /**
  * Finds where a function is: at a Service of its own namespace, or at a URL that the operator allows.
  * @param allowed the operator's list (`LEVELHOOK_ALLOWED_ENDPOINTS`).
- * @throws Refusal; ApiError when the apiserver does not tell.
+ * @throws InvalidFunctionError; ApiError when the apiserver does not tell.
  */
 export async function functionEndpoint(
   { url, service, caBundle }: ReconcileFunctionSpec['endpoint'],
@@ -44,7 +44,7 @@ export async function functionEndpoint(
   } catch (error) {
     if (!(error instanceof EndpointError)) throw error;
     const remedy = error.reason === 'EndpointNotAllowed' ? ' (LEVELHOOK_ALLOWED_ENDPOINTS)' : '';
-    throw new Refusal('Reachable', error.reason, `spec.endpoint.url: ${error.message}${remedy}`);
+    throw new InvalidFunctionError('Reachable', error.reason, `spec.endpoint.url: ${error.message}${remedy}`);
   }
 }
 
@@ -54,20 +54,24 @@ async function serviceEndpoint(
 ): Promise<{ url: string; rules: EndpointRules }> {
   const found = await orUndefined(client.json<Service>({ path: resourcePath(Service, { namespace, name }), signal }));
   if (!found) {
-    throw new Refusal(
+    throw new InvalidFunctionError(
       'Reachable',
       'ServiceNotFound',
       `spec.endpoint.service.name: there is no Service ${name} in ${namespace}`,
     );
   }
   if (isExternalName(found)) {
-    throw new Refusal('Reachable', 'ServiceIsExternalName', `spec.endpoint.service.name: ${externalName(name)}`);
+    throw new InvalidFunctionError(
+      'Reachable',
+      'ServiceIsExternalName',
+      `spec.endpoint.service.name: ${externalName(name)}`,
+    );
   }
   const ports = found.spec?.ports ?? [];
   const own = ports.find((each) => each.port === port || each.name === port);
   if (!own) {
     const there = ports.map((each) => (each.name ? `${each.name} (${each.port})` : String(each.port))).join(', ');
-    throw new Refusal(
+    throw new InvalidFunctionError(
       'Reachable',
       'ServicePortNotFound',
       `spec.endpoint.service.port: ${name} has ${there || 'no port'}, not ${port}`,
@@ -118,7 +122,7 @@ function certificates(base64: string): string {
     void new X509Certificate(pem);
     return pem;
   } catch {
-    throw new Refusal(
+    throw new InvalidFunctionError(
       'Reachable',
       'CertificateInvalid',
       'spec.endpoint.caBundle holds no certificate in PEM form, in base64',

@@ -28,7 +28,7 @@ import {
   type ReconcileFunctionSpec,
   tenantOf,
 } from './reconcile-function.ts';
-import { Refusal } from './refusal.ts';
+import { InvalidFunctionError } from './invalid-function-error.ts';
 import { checkEncryptedKinds, EncryptedKindError } from './encrypted-kinds.ts';
 import { readSigningSecret } from './signing-secret.ts';
 
@@ -62,7 +62,7 @@ export interface FunctionPlan {
   readonly hash: string;
   /**
    * Asks for its rights alone: when the rest cannot be looked at, they may have been withdrawn all the same.
-   * @throws Refusal when they have; whatever the apiserver's requests throw.
+   * @throws InvalidFunctionError when they have; whatever the apiserver's requests throw.
    */
   readonly checkRights: (signal: AbortSignal) => Promise<void>;
 }
@@ -76,7 +76,7 @@ interface Wanted extends WantedAccess {
 export class FunctionPlanner {
   readonly #options: FunctionPlannerOptions;
   /** By spec, as the object holds it: what costs time is not paid again while the spec is the same. */
-  readonly #declarations = new WeakMap<object, Declaration | Refusal>();
+  readonly #declarations = new WeakMap<object, Declaration | InvalidFunctionError>();
 
   constructor(options: FunctionPlannerOptions) {
     this.#options = options;
@@ -84,7 +84,8 @@ export class FunctionPlanner {
 
   /**
    * @param onWaiting it waits for processor time, which its own earlier declarations have used up.
-   * @throws Refusal for what is wrong with the object or with what it names; whatever the apiserver's requests throw.
+   * @throws InvalidFunctionError for what is wrong with the object or with what it names; whatever the apiserver's
+   *   requests throw.
    */
   async plan(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<FunctionPlan> {
     const { allowedEndpoints } = this.#options;
@@ -124,12 +125,12 @@ export class FunctionPlanner {
       try {
         found = await this.#declare(object, signal, onWaiting);
       } catch (error) {
-        if (!(error instanceof Refusal)) throw error;
+        if (!(error instanceof InvalidFunctionError)) throw error;
         found = error;
       }
       this.#declarations.set(key, found);
     }
-    if (found instanceof Refusal) throw found;
+    if (found instanceof InvalidFunctionError) throw found;
     return found;
   }
 
@@ -169,7 +170,7 @@ export class FunctionPlanner {
         const cached = resource.namespaced ? settingsFor(cacheSettings, formatKind(kind)).namespaces : undefined;
         const outside = kind.namespaces?.find((namespace) => cached && !cached.includes(namespace));
         if (outside !== undefined) {
-          throw new Refusal(
+          throw new InvalidFunctionError(
             'Ready',
             'NamespaceNotCached',
             `${field}.namespaces: ${outside} is not cached by this gateway (LEVELHOOK_CACHE_FILE)`,
@@ -188,7 +189,7 @@ export class FunctionPlanner {
       checkEncryptedKinds(description, cacheSettings, canEncrypt);
     } catch (error) {
       if (!(error instanceof EncryptedKindError)) throw error;
-      throw new Refusal('Ready', error.reason, `spec.${error.field}: ${error.message}`);
+      throw new InvalidFunctionError('Ready', error.reason, `spec.${error.field}: ${error.message}`);
     }
   }
 
@@ -203,7 +204,7 @@ export class FunctionPlanner {
   ): void {
     const { hasOuterUrl } = this.#options;
     if (callbackSeconds !== undefined && !hasOuterUrl) {
-      throw new Refusal(
+      throw new InvalidFunctionError(
         'Ready',
         'CallbackImpossible',
         'spec.callbackSeconds: this gateway has no address for callbacks: it needs LEVELHOOK_CACHE_URL',
@@ -211,7 +212,7 @@ export class FunctionPlanner {
     }
     const part = wanted.find(({ isPart }) => isPart);
     if (part && !(hasOuterUrl && isSecureUrl(url))) {
-      throw new Refusal(
+      throw new InvalidFunctionError(
         'Ready',
         'EndpointNotSecure',
         `spec.endpoint: ${part.field} is read through the cache API, whose token is sent over https or loopback only: serve the function by https (and give the gateway LEVELHOOK_CACHE_URL), or read all namespaces from Redis`,
@@ -230,12 +231,12 @@ async function checkAccount(
   const path = resourcePath(SERVICE_ACCOUNT, { namespace, name });
   if (await orUndefined(client.json({ path, signal }))) return;
   const message = `spec.serviceAccountName: there is no ServiceAccount ${name} in ${namespace}`;
-  throw new Refusal('Authorized', 'ServiceAccountNotFound', message);
+  throw new InvalidFunctionError('Authorized', 'ServiceAccountNotFound', message);
 }
 
 function checkLimits({ maxBatch = 1, concurrency }: ReconcileFunctionSpec['description']): void {
   if (maxBatch <= concurrency) return;
-  throw new Refusal(
+  throw new InvalidFunctionError(
     'Ready',
     'BatchTooLarge',
     `spec.maxBatch: ${maxBatch} keys at a time are more than spec.concurrency allows (${concurrency})`,
@@ -263,7 +264,7 @@ async function discovered(client: ApiClient, kind: Named['kind'], field: string)
     return await discoverResource(client, kind);
   } catch (error) {
     if (!(error instanceof DiscoveryError)) throw error;
-    throw new Refusal('Ready', error.reason, `${field}: ${messageOf(error)}`);
+    throw new InvalidFunctionError('Ready', error.reason, `${field}: ${messageOf(error)}`);
   }
 }
 
@@ -273,6 +274,6 @@ function asRefusal(check: () => void): void {
     check();
   } catch (error) {
     if (!(error instanceof SourceError)) throw error;
-    throw new Refusal('Ready', error.reason, `spec.${messageOf(error)}`);
+    throw new InvalidFunctionError('Ready', error.reason, `spec.${messageOf(error)}`);
   }
 }

@@ -10,11 +10,11 @@ import type { FunctionPlan, FunctionPlanner } from './function-plan.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { ManagedFunction } from './managed-function.ts';
 import type { ReconcileFunction, ReconcileFunctionStatus } from './reconcile-function.ts';
-import { Refusal } from './refusal.ts';
+import { InvalidFunctionError } from './invalid-function-error.ts';
 
 const forEver = (signal: AbortSignal): Promise<void> =>
   new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
-const forbidden = new Refusal('Authorized', 'Forbidden', 'spec.for: no');
+const forbidden = new InvalidFunctionError('Authorized', 'Forbidden', 'spec.for: no');
 
 /** What a spec comes to: its text is the hash, and where its function is, which is nowhere. */
 interface Spec {

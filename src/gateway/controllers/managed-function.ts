@@ -6,7 +6,7 @@ import type { FunctionPlan, FunctionPlanner } from './function-plan.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { Reachability } from './reachability.ts';
 import { idOf, type ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
-import { Refusal } from './refusal.ts';
+import { InvalidFunctionError } from './invalid-function-error.ts';
 
 export interface ManagedFunctionOptions {
   readonly planner: FunctionPlanner;
@@ -15,7 +15,7 @@ export interface ManagedFunctionOptions {
   /** How often rights, Secret and Service are looked at again. */
   readonly reviewMs: number;
   /** Why it must not run although nothing is wrong with it, if so: asked at each review. Default: it may. */
-  readonly admit?: (() => Refusal | undefined) | undefined;
+  readonly admit?: (() => InvalidFunctionError | undefined) | undefined;
   /** What must have ended first: the removal of another object of the same name. */
   readonly before?: Promise<void> | undefined;
   readonly clock: Clock;
@@ -158,8 +158,8 @@ export class ManagedFunction {
       const waitMs = Math.min(RETRY_MS[0] * 2 ** this.#failures, RETRY_MS[1]);
       this.#failures += 1;
       this.#reviewAtMs = clock.now() + waitMs;
-      const refusal = error instanceof Refusal ? error : await this.#withdrawn(signal);
-      if (refusal) return this.#refuse(refusal, signal);
+      const invalid = error instanceof InvalidFunctionError ? error : await this.#withdrawn(signal);
+      if (invalid) return this.#refuse(invalid, signal);
       logger.warn(
         { controller: this.#id, error: messageOf(error), waitMs },
         'a ReconcileFunction could not be looked at, trying again',
@@ -168,12 +168,12 @@ export class ManagedFunction {
   }
 
   /** Whether what runs has lost its rights, as far as the apiserver tells. */
-  async #withdrawn(signal: AbortSignal): Promise<Refusal | undefined> {
+  async #withdrawn(signal: AbortSignal): Promise<InvalidFunctionError | undefined> {
     try {
       await this.#started?.checkRights(signal);
       return undefined;
     } catch (error) {
-      return error instanceof Refusal ? error : undefined;
+      return error instanceof InvalidFunctionError ? error : undefined;
     }
   }
 
@@ -196,7 +196,7 @@ export class ManagedFunction {
     try {
       await controllers.apply(plan.controller, { signal: both, onWaiting });
     } catch (error) {
-      if (error instanceof UserError) throw new Refusal('Ready', 'NotRunnable', messageOf(error));
+      if (error instanceof UserError) throw new InvalidFunctionError('Ready', 'NotRunnable', messageOf(error));
       if (otherwise === undefined) throw error;
     } finally {
       await telling;
@@ -221,13 +221,13 @@ export class ManagedFunction {
         if (now.hash !== plan.hash) return new Error('what it names has changed while its cache was being filled');
       } catch (error) {
         // An apiserver that does not answer is no news.
-        if (error instanceof Refusal && !signal.aborted) return error;
+        if (error instanceof InvalidFunctionError && !signal.aborted) return error;
       }
     }
   }
 
   /** What must not run does not: it was changed, or has lost its rights. */
-  async #refuse({ condition, reason, message }: Refusal, signal: AbortSignal): Promise<void> {
+  async #refuse({ condition, reason, message }: InvalidFunctionError, signal: AbortSignal): Promise<void> {
     const { controllers, logger } = this.#options;
     this.#started = undefined;
     this.#reachability.forget();

@@ -5,7 +5,7 @@ import { descriptionShape } from '../../contract/description-schema.ts';
 import { dnsLabel, dnsSubdomain, withOwnKeys } from '../../contract/name-schema.ts';
 import { checkBytes, SourceError } from './check-sources.ts';
 import type { Condition } from './condition.ts';
-import { Refusal } from './refusal.ts';
+import { InvalidFunctionError } from './invalid-function-error.ts';
 
 /**
  * A controller, declared in the cluster. `infra/crds` has the definition, which refuses most of what is wrong by
@@ -69,11 +69,11 @@ export interface ReconcileFunctionSpec {
   readonly paused: boolean | undefined;
 }
 
-/** @throws Refusal naming the field that is wrong. */
+/** @throws InvalidFunctionError naming the field that is wrong. */
 export function decodeSpec(object: ReconcileFunction): ReconcileFunctionSpec {
   const { name }: { name: string } = object.metadata;
   if (!dnsLabel.safeParse(name).success) {
-    throw new Refusal(
+    throw new InvalidFunctionError(
       'Ready',
       'InvalidName',
       `metadata.name must be a DNS label, as it names the controller: ${name} is none`,
@@ -84,7 +84,7 @@ export function decodeSpec(object: ReconcileFunction): ReconcileFunctionSpec {
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const path = ['spec', ...(issue?.path ?? [])].map(String).join('.');
-    throw new Refusal('Ready', 'InvalidSpec', `${path} is wrong: ${issue?.message}`);
+    throw new InvalidFunctionError('Ready', 'InvalidSpec', `${path} is wrong: ${issue?.message}`);
   }
   const { endpoint: where, serviceAccountName, signingSecret, paused, ...declaration } = parsed.data;
   const description = { version: CONTRACT_VERSION, name, ...declaration } as Description;
@@ -99,7 +99,7 @@ function checkSize(spec: unknown): void {
     checkBytes({ ...rest, endpoint: address }, 'spec');
   } catch (error) {
     if (!(error instanceof SourceError)) throw error;
-    throw new Refusal('Ready', error.reason, error.message);
+    throw new InvalidFunctionError('Ready', error.reason, error.message);
   }
 }
 

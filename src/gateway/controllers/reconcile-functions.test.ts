@@ -8,7 +8,7 @@ import type { FunctionPlanner } from './function-plan.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import type { ReconcileFunction } from './reconcile-function.ts';
 import { ReconcileFunctions } from './reconcile-functions.ts';
-import { Refusal } from './refusal.ts';
+import { InvalidFunctionError } from './invalid-function-error.ts';
 
 const served = {
   groupVersion: 'levelhook.dev/v1alpha1',
@@ -38,7 +38,7 @@ async function start() {
   const planner: Pick<FunctionPlanner, 'plan'> = {
     plan: async ({ metadata }: ReconcileFunction) => {
       world.planned.add(metadata.uid);
-      throw new Refusal('Ready', 'No', 'no');
+      throw new InvalidFunctionError('Ready', 'No', 'no');
     },
   };
   const functions = new ReconcileFunctions({

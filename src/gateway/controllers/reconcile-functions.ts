@@ -7,7 +7,7 @@ import { Reflector } from '../reflector/reflector.ts';
 import type { WatchEvent } from '../reflector/watch-event.ts';
 import { ManagedFunction, type ManagedFunctionOptions } from './managed-function.ts';
 import { ReconcileFunction } from './reconcile-function.ts';
-import { Refusal } from './refusal.ts';
+import { InvalidFunctionError } from './invalid-function-error.ts';
 
 export interface ReconcileFunctionsOptions extends ManagedFunctionOptions {
   readonly client: ApiClient;
@@ -173,7 +173,7 @@ export class ReconcileFunctions {
     }
     // Another one under the same name: nothing of the old one is for it.
     if (known) this.#drop(key, known);
-    const admit = (): Refusal | undefined => this.#refusal(key, object.metadata.namespace ?? '');
+    const admit = (): InvalidFunctionError | undefined => this.#refusal(key, object.metadata.namespace ?? '');
     this.#functions.set(key, new ManagedFunction(object, { ...this.#options, admit, before: this.#leaving.get(key) }));
     return 'new';
   }
@@ -201,11 +201,11 @@ export class ReconcileFunctions {
     for (const [key, managed] of all) if (now.has(key) !== before.has(key)) managed.reconsider();
   }
 
-  #refusal(key: string, namespace: string): Refusal | undefined {
+  #refusal(key: string, namespace: string): InvalidFunctionError | undefined {
     if (this.#admitted.get(namespace)?.has(key)) return undefined;
     const { maxPerNamespace } = this.#options;
     const message = `this gateway runs ${maxPerNamespace} ReconcileFunctions of a namespace, the oldest ones (LEVELHOOK_MAX_FUNCTIONS_PER_NAMESPACE): it waits for one of them to be deleted.`;
-    return new Refusal('Ready', 'TooManyFunctions', message);
+    return new InvalidFunctionError('Ready', 'TooManyFunctions', message);
   }
 
   #drop(key: string, managed: ManagedFunction): void {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
 import { generateSecret, sign, verify, importSecret } from '../../contract/index.ts';
-import type { Refusal } from './refusal.ts';
+import type { InvalidFunctionError } from './invalid-function-error.ts';
 import { readSigningSecret } from './signing-secret.ts';
 
 let server: ScriptedApiserver;
@@ -21,10 +21,10 @@ afterEach(() => server[Symbol.asyncDispose]());
 
 const read = (name = 'signing', key = 'secrets') =>
   readSigningSecret(server.client, { namespace: 'shop', name, key }, AbortSignal.timeout(10_000));
-const refused = async (...args: Parameters<typeof read>): Promise<Refusal> =>
+const refused = async (...args: Parameters<typeof read>): Promise<InvalidFunctionError> =>
   read(...args).then(
     () => expect.fail('it was taken'),
-    (error: unknown) => error as Refusal,
+    (error: unknown) => error as InvalidFunctionError,
   );
 
 describe('a signing Secret', () => {

@@ -1,7 +1,7 @@
 import { type KubernetesObject, messageOf, orUndefined, ownValue, resource, resourcePath } from '../../core/index.ts';
 import { importSecret, type SigningKey } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
-import { Refusal } from './refusal.ts';
+import { InvalidFunctionError } from './invalid-function-error.ts';
 
 interface Secret extends KubernetesObject {
   readonly data?: Readonly<Record<string, string>>;
@@ -21,7 +21,7 @@ const MAX_SECRETS = 4;
 /**
  * Reads the Secret that a ReconcileFunction names, of its own namespace: one secret, or two while one is being rotated.
  * Read straight from the apiserver: it stands in no cache.
- * @throws Refusal, which shows nothing of the Secret; ApiError when the apiserver does not tell.
+ * @throws InvalidFunctionError, which shows nothing of the Secret; ApiError when the apiserver does not tell.
  */
 export async function readSigningSecret(
   client: ApiClient,
@@ -30,18 +30,26 @@ export async function readSigningSecret(
 ): Promise<SigningSecret> {
   const found = await orUndefined(client.json<Secret>({ path: resourcePath(Secret, { namespace, name }), signal }));
   if (!found) {
-    throw new Refusal('Ready', 'SecretNotFound', `spec.signingSecret.name: there is no Secret ${name} in ${namespace}`);
+    throw new InvalidFunctionError(
+      'Ready',
+      'SecretNotFound',
+      `spec.signingSecret.name: there is no Secret ${name} in ${namespace}`,
+    );
   }
   const value = ownValue(found.data, key);
   if (value === undefined) {
-    throw new Refusal('Ready', 'SecretKeyNotFound', `spec.signingSecret.key: the Secret ${name} has no key ${key}`);
+    throw new InvalidFunctionError(
+      'Ready',
+      'SecretKeyNotFound',
+      `spec.signingSecret.key: the Secret ${name} has no key ${key}`,
+    );
   }
   const words = Buffer.from(value, 'base64')
     .toString('utf8')
     .split(/[\s,]+/)
     .filter((word) => word !== '');
   if (words.length > MAX_SECRETS && words.every((word) => word.startsWith('whsec_'))) {
-    throw new Refusal(
+    throw new InvalidFunctionError(
       'Ready',
       'TooManySecrets',
       `spec.signingSecret: the key ${key} of the Secret ${name} holds more than ${MAX_SECRETS} secrets`,
@@ -54,7 +62,7 @@ export async function readSigningSecret(
     } catch (error) {
       // Of a Secret that is none for signing not even how many words it has; behind a good one a number helps.
       const which = at > 0 ? ` ${at + 1}` : '';
-      throw new Refusal(
+      throw new InvalidFunctionError(
         'Ready',
         'SecretInvalid',
         `spec.signingSecret: the secret${which} in key ${key} of ${name} cannot be used: ${messageOf(error)}`,
@@ -62,7 +70,11 @@ export async function readSigningSecret(
     }
   }
   if (keys.length === 0) {
-    throw new Refusal('Ready', 'SecretEmpty', `spec.signingSecret.key: the key ${key} of the Secret ${name} is empty`);
+    throw new InvalidFunctionError(
+      'Ready',
+      'SecretEmpty',
+      `spec.signingSecret.key: the key ${key} of the Secret ${name} is empty`,
+    );
   }
   return { keys, version: `${found.metadata.uid}/${found.metadata.resourceVersion}` };
 }

@@ -6,7 +6,7 @@ export type Form = 'object' | 'metadata' | 'table';
 /**
  * Chooses among the forms that a client names in `Accept`, its order counting as the apiserver has it. JSON is all
  * there is: a client that would rather have protobuf names JSON after it, and one that takes nothing else gets 406.
- * @throws Refusal 406
+ * @throws StatusError 406
  */
 export function negotiate(accept: string | null): Form {
   if (accept === null || accept.trim() === '') return 'object';

@@ -38,7 +38,7 @@ export function itemsOf(form: AnswerForm, batch: readonly Found[]): Piece[] {
 
 const COMMA = Buffer.from(',');
 
-/** @throws Refusal 400 for an `includeObject` that there is not. */
+/** @throws StatusError 400 for an `includeObject` that there is not. */
 export async function answerForm(
   form: Form,
   kind: ServedKind,

@@ -10,7 +10,7 @@ import {
   HEADERS,
   methodNotAllowed,
   noSuchResource,
-  Refusal,
+  StatusError,
   type StatusParts,
   statusResponse,
   tooManyRequests,
@@ -59,9 +59,10 @@ export class CacheApi {
     try {
       response = await this.#answer(request, root, verb);
     } catch (error) {
-      if (!(error instanceof Refusal)) logger.error({ error: messageOf(error) }, 'a request to the cache API failed');
+      if (!(error instanceof StatusError))
+        logger.error({ error: messageOf(error) }, 'a request to the cache API failed');
       const status: StatusParts =
-        error instanceof Refusal ? error.status : { code: 500, reason: 'InternalError', message: 'internal error' };
+        error instanceof StatusError ? error.status : { code: 500, reason: 'InternalError', message: 'internal error' };
       response = statusResponse(status, request.method === 'HEAD');
     }
     metrics.count('levelhook_cache_requests_total', { verb: verb.text, code: String(response.status) });

@@ -14,7 +14,7 @@ export function encodeContinue({ version, incarnations, after }: ContinueToken):
   return Buffer.from(JSON.stringify([1, version, incarnations, after])).toString('base64url');
 }
 
-/** @throws Refusal 400 */
+/** @throws StatusError 400 */
 export function decodeContinue(text: string): ContinueToken {
   let value: unknown;
   try {

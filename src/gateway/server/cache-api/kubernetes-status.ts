@@ -9,8 +9,8 @@ export interface StatusParts {
 }
 
 /** A request that is answered with a Kubernetes `Status`. Messages are the apiserver's for the same request. */
-export class Refusal extends Error {
-  override readonly name = 'Refusal';
+export class StatusError extends Error {
+  override readonly name = 'StatusError';
   readonly status: StatusParts;
 
   constructor(status: StatusParts) {
@@ -32,19 +32,20 @@ const detailsOf = ({ group, resource }: GroupResource, name?: string) => ({
   kind: resource,
 });
 
-export const unauthorized = (): Refusal => new Refusal({ code: 401, reason: 'Unauthorized', message: 'Unauthorized' });
+export const unauthorized = (): StatusError =>
+  new StatusError({ code: 401, reason: 'Unauthorized', message: 'Unauthorized' });
 
 export function forbidden(
   user: string,
   verb: string,
   of: GroupResource & { subresource?: string | undefined; name?: string | undefined; namespace?: string | undefined },
-): Refusal {
+): StatusError {
   const { group, resource, subresource, name, namespace } = of;
   const what = name ? `${qualified(of)} "${name}"` : qualified(of);
   const whole = subresource ? `${resource}/${subresource}` : resource;
   const where = namespace ? `in the namespace "${namespace}"` : 'at the cluster scope';
   const right = `cannot ${verb} resource ${JSON.stringify(whole)} in API group ${JSON.stringify(group)}`;
-  return new Refusal({
+  return new StatusError({
     code: 403,
     reason: 'Forbidden',
     message: `${what} is forbidden: User ${JSON.stringify(user)} ${right} ${where}`,
@@ -52,60 +53,63 @@ export function forbidden(
   });
 }
 
-export const forbiddenPath = (user: string, path: string): Refusal =>
-  new Refusal({
+export const forbiddenPath = (user: string, path: string): StatusError =>
+  new StatusError({
     code: 403,
     reason: 'Forbidden',
     message: `forbidden: User ${JSON.stringify(user)} cannot get path ${JSON.stringify(path)}`,
     details: {},
   });
 
-export const notFound = (of: GroupResource, name: string): Refusal =>
-  new Refusal({
+export const notFound = (of: GroupResource, name: string): StatusError =>
+  new StatusError({
     code: 404,
     reason: 'NotFound',
     message: `${qualified(of)} ${JSON.stringify(name)} not found`,
     details: detailsOf(of, name),
   });
 
-export const noSuchResource = (): Refusal =>
-  new Refusal({
+export const noSuchResource = (): StatusError =>
+  new StatusError({
     code: 404,
     reason: 'NotFound',
     message: 'the server could not find the requested resource',
     details: {},
   });
 
-export const methodNotAllowed = (): Refusal =>
-  new Refusal({
+export const methodNotAllowed = (): StatusError =>
+  new StatusError({
     code: 405,
     reason: 'MethodNotAllowed',
     message: 'the server does not allow this method on the requested resource',
     details: {},
   });
 
-export const watchNotSupported = ({ group, resource }: GroupResource): Refusal =>
-  new Refusal({
+export const watchNotSupported = ({ group, resource }: GroupResource): StatusError =>
+  new StatusError({
     code: 405,
     reason: 'MethodNotAllowed',
     message: `watch is not supported on resources of kind ${JSON.stringify(qualified({ group, resource }))}`,
     details: detailsOf({ group, resource }),
   });
 
-export const notAcceptable = (): Refusal =>
-  new Refusal({
+export const notAcceptable = (): StatusError =>
+  new StatusError({
     code: 406,
     reason: 'NotAcceptable',
     message: 'only the following media types are accepted: application/json',
   });
 
-export const badRequest = (message: string): Refusal => new Refusal({ code: 400, reason: 'BadRequest', message });
+export const badRequest = (message: string): StatusError =>
+  new StatusError({ code: 400, reason: 'BadRequest', message });
 
 /** @param cause of one field of ListOptions. */
-export const invalidListOptions = (causes: readonly { reason: string; message: string; field: string }[]): Refusal => {
+export const invalidListOptions = (
+  causes: readonly { reason: string; message: string; field: string }[],
+): StatusError => {
   const texts = causes.map(({ field, message }) => `${field}: ${message}`);
   const text = texts.length === 1 ? texts[0] : `[${texts.join(', ')}]`;
-  return new Refusal({
+  return new StatusError({
     code: 422,
     reason: 'Invalid',
     message: `ListOptions.meta.k8s.io "" is invalid: ${text}`,
@@ -113,13 +117,13 @@ export const invalidListOptions = (causes: readonly { reason: string; message: s
   });
 };
 
-export const expired = (message: string): Refusal => new Refusal({ code: 410, reason: 'Expired', message });
+export const expired = (message: string): StatusError => new StatusError({ code: 410, reason: 'Expired', message });
 
-export const tooLarge = (message: string): Refusal =>
-  new Refusal({ code: 413, reason: 'RequestEntityTooLarge', message });
+export const tooLarge = (message: string): StatusError =>
+  new StatusError({ code: 413, reason: 'RequestEntityTooLarge', message });
 
-export const tooLargeResourceVersion = (wanted: string, current: string): Refusal =>
-  new Refusal({
+export const tooLargeResourceVersion = (wanted: string, current: string): StatusError =>
+  new StatusError({
     code: 504,
     reason: 'Timeout',
     message: `Timeout: Too large resource version: ${wanted}, current: ${current}`,
@@ -130,8 +134,8 @@ export const tooLargeResourceVersion = (wanted: string, current: string): Refusa
     retryAfterSeconds: 1,
   });
 
-export const tooManyRequests = (message: string, retryAfterSeconds = 1): Refusal =>
-  new Refusal({
+export const tooManyRequests = (message: string, retryAfterSeconds = 1): StatusError =>
+  new StatusError({
     code: 429,
     reason: 'TooManyRequests',
     message,
@@ -140,10 +144,11 @@ export const tooManyRequests = (message: string, retryAfterSeconds = 1): Refusal
   });
 
 /** The object exists, and the gateway cannot handle it. */
-export const keptOut = (message: string): Refusal => new Refusal({ code: 500, reason: 'InternalError', message });
+export const keptOut = (message: string): StatusError =>
+  new StatusError({ code: 500, reason: 'InternalError', message });
 
-export const unavailable = (message: string): Refusal =>
-  new Refusal({
+export const unavailable = (message: string): StatusError =>
+  new StatusError({
     code: 503,
     reason: 'ServiceUnavailable',
     message,

@@ -16,7 +16,7 @@ export interface ListRequest {
 /**
  * Reads the query of a list as the apiserver does (apimachinery, ValidateListOptions), but for two things: without a
  * resourceVersion the cache answers as it is, and an exact one is always expired, since there is no history here.
- * @throws Refusal
+ * @throws StatusError
  */
 export function listRequest(
   kind: GroupVersionKind,
@@ -42,7 +42,7 @@ export function listRequest(
   return { selection, limit, continue: undefined, notOlderThan };
 }
 
-/** @throws Refusal 400 */
+/** @throws StatusError 400 */
 export function readVersion(version: string): string | undefined {
   if (version === '' || version === '0') return undefined;
   if (isResourceVersion(version) && version.length <= 20) return version;

@@ -44,7 +44,7 @@ const VERSION_WAIT_MS = 3000;
 /** Above this a list is sent as it is read. */
 const WHOLE = 500;
 
-/** @throws Refusal */
+/** @throws StatusError */
 export async function readObject(asked: Asked, options: ReadingOptions): Promise<Response> {
   const { kind, request, query } = asked;
   const name = request.name ?? '';
@@ -77,7 +77,7 @@ async function readOne(
   }
 }
 
-/** @throws Refusal */
+/** @throws StatusError */
 export async function readList(asked: Asked, options: ReadingOptions): Promise<Response> {
   const { kind, query, request } = asked;
   const { namespace } = request;
@@ -200,7 +200,7 @@ function whole(list: List, items: readonly Found[], metadata: ListMetadata): Res
   return body(content, { warning: `299 - "${left.length} objects of this list are kept out of the cache"` });
 }
 
-/** The views, once each is complete and at least as new as asked for. @throws Refusal 429, 504 */
+/** The views, once each is complete and at least as new as asked for. @throws StatusError 429, 504 */
 async function readings(
   views: readonly ReadableView[],
   selection: Selection,

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { isLeftOver } from './leftovers.ts';
+import { isGarbage } from './garbage-collection.ts';
 
 it.each<[string, boolean, string, readonly string[], readonly string[] | undefined]>([
   ['a function that is still configured', false, 'web', ['web'], []],
@@ -12,5 +12,5 @@ it.each<[string, boolean, string, readonly string[], readonly string[] | undefin
   ['one of which the cluster did not tell', false, 'ns.old', ['web'], undefined],
   ['one whose name is that of a configured function', true, 'ns.web', ['web'], ['other.web']],
 ])('%s is left over: %s', (_what, expected, id, configured, declared) => {
-  expect(isLeftOver(id, { configured: new Set(configured), declared })).toBe(expected);
+  expect(isGarbage(id, { configured: new Set(configured), declared })).toBe(expected);
 });

@@ -4,8 +4,8 @@ import type { ConditionType } from './condition.ts';
  * Why a ReconcileFunction cannot run, as its condition says it: the reason in one word, the message naming field and
  * remedy.
  */
-export class Refusal extends Error {
-  override readonly name = 'Refusal';
+export class InvalidFunctionError extends Error {
+  override readonly name = 'InvalidFunctionError';
   readonly condition: ConditionType;
   readonly reason: string;
 

@@ -8,7 +8,7 @@ import { queueKeys } from '../workqueue/queue-keys.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import { CONTROLLER_FIELD, type Removal, removalOf, removedValue } from './registry-fields.ts';
 
-export interface LeftoversOptions {
+export interface GarbageCollectionOptions {
   readonly redis: Redis;
   readonly keyPrefix: string;
   readonly clusterId: string;
@@ -38,13 +38,13 @@ export interface KnownControllers {
  * may still be going on that no queue knows of any more, and is waited for (ADR 0006). Ending in the middle does no
  * harm: the next gateway goes on.
  */
-export async function removeLeftovers(options: LeftoversOptions, known: KnownControllers): Promise<void> {
+export async function collectGarbage(options: GarbageCollectionOptions, known: KnownControllers): Promise<void> {
   const { redis, registryKey, informers, logger } = options;
   try {
     const removed: string[] = [];
     for (const [field, value] of Object.entries(await redis.hgetall(registryKey))) {
       const name = field.startsWith(CONTROLLER_FIELD) ? field.slice(CONTROLLER_FIELD.length) : undefined;
-      if (name === undefined || removalOf(value) || !isLeftOver(name, known)) continue;
+      if (name === undefined || removalOf(value) || !isGarbage(name, known)) continue;
       await forgetController(options, name);
       removed.push(name);
     }
@@ -64,7 +64,7 @@ export async function removeLeftovers(options: LeftoversOptions, known: KnownCon
  * @param endMs when its last runs are over, if that is known.
  */
 export async function forgetController(
-  options: Omit<LeftoversOptions, 'informers' | 'logger'>,
+  options: Omit<GarbageCollectionOptions, 'informers' | 'logger'>,
   name: string,
   endMs?: number,
 ): Promise<void> {
@@ -85,7 +85,10 @@ const SWEEP_MS = 10_000;
  * Removes the last traces of removed controllers as soon as their last runs are over, until the signal is aborted.
  * Never rejects.
  */
-export async function sweepRemoved(options: Omit<LeftoversOptions, 'informers'>, signal: AbortSignal): Promise<void> {
+export async function sweepRegistry(
+  options: Omit<GarbageCollectionOptions, 'informers'>,
+  signal: AbortSignal,
+): Promise<void> {
   const { clock, logger } = options;
   while (!signal.aborted) {
     await clock.sleep(SWEEP_MS, signal);
@@ -103,7 +106,9 @@ const LONGEST_RUN_MS = (MAX_CALLBACK_SECONDS + 900) * 1000 + RUN_MARGIN_MS;
  * Removes what views hold of removed controllers, and the registry's fields of those whose runs are over. Of all of
  * them, each time: a wakeup that was on its way may have left a mark behind the removal.
  */
-async function sweep(options: Pick<LeftoversOptions, 'clock' | 'redis' | 'registryKey' | 'viewsKey'>): Promise<void> {
+async function sweep(
+  options: Pick<GarbageCollectionOptions, 'clock' | 'redis' | 'registryKey' | 'viewsKey'>,
+): Promise<void> {
   const { clock, redis, registryKey } = options;
   const removed: { field: string; endMs: number }[] = [];
   for (const [field, value] of Object.entries(await redis.hgetall(registryKey))) {
@@ -118,7 +123,7 @@ async function sweep(options: Pick<LeftoversOptions, 'clock' | 'redis' | 'regist
 }
 
 async function removeMarks(
-  { redis, viewsKey }: Pick<LeftoversOptions, 'redis' | 'viewsKey'>,
+  { redis, viewsKey }: Pick<GarbageCollectionOptions, 'redis' | 'viewsKey'>,
   names: readonly string[],
 ): Promise<void> {
   if (names.length === 0) return;
@@ -126,7 +131,7 @@ async function removeMarks(
 }
 
 /** Whether nobody declares this controller any more. */
-export function isLeftOver(id: string, { configured, declared }: KnownControllers): boolean {
+export function isGarbage(id: string, { configured, declared }: KnownControllers): boolean {
   if (isDeclared(id)) return declared !== undefined && !declared.includes(id);
   // None at all is more likely a mistake than a wish.
   return !configured.has(id) && [...configured].some((each) => !isDeclared(each));
