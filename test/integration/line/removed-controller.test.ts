@@ -96,6 +96,10 @@ test('a controller that comes back begins anew', async () => {
 test('a gateway without functions removes nothing', async () => {
   const gateway = await gatewayOf();
   await untilReady(gateway.url);
-  for (const name of ['kept', 'removed']) expect(await names(`:queue:${name}}:queue`)).toHaveLength(1);
+  // Keys of other tests' objects may wait in it: `:queued` is there, too.
+  const left = await names(':queue:');
+  for (const name of ['kept', 'removed']) {
+    expect(left.filter((each) => each.endsWith(`:queue:${name}}:queue`))).toHaveLength(1);
+  }
   await gateway.process.kill('SIGTERM');
 });
