@@ -70,8 +70,10 @@ export async function forgetController(
 ): Promise<void> {
   const { clock, redis, registryKey } = options;
   await unlinkAll(redis, `${queueKeys({ ...options, name }).prefix}:`);
-  // A controller that has never dispatched has no run to wait for.
-  if ((await redis.hexists(registryKey, CONTROLLER_FIELD + name)) === 1) {
+  const known = await redis.hget(registryKey, CONTROLLER_FIELD + name);
+  // A controller that has never dispatched has no run to wait for. Of one that has come back and has not run the end of
+  // the runs before is known.
+  if (known !== null && (endMs !== undefined || !removalOf(known))) {
     const removal: Removal = { atMs: clock.now(), ...(endMs === undefined ? {} : { endMs }) };
     await redis.hset(registryKey, CONTROLLER_FIELD + name, removedValue(removal));
   }

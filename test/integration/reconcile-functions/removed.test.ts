@@ -111,6 +111,11 @@ test('the registry forgets a controller as soon as its last runs are over', { ti
   await remove('kept');
   const value = await redis.hget(registry, fieldOf('kept'));
   expect(Number(value?.split(':')[2])).toBeGreaterThan(machineMs() + 15_000);
+  // Declared again, it does not run, and its removal tells nothing new of the runs before.
+  await tenant.declare('kept', { endpoint: { url: 'http://127.0.0.1:9' }, ...specOf('ConfigMap') });
+  await tenant.until('kept', 'Ready', { status: 'False' });
+  await remove('kept');
+  expect(await redis.hget(registry, fieldOf('kept'))).toBe(value);
   const atMs = Math.floor(machineMs());
   await redis.hset(registry, fieldOf('kept'), `removed:${atMs}:${atMs}`);
   await eventually(async () => expect(await redis.hget(registry, fieldOf('kept'))).toBeNull(), 30_000);
