@@ -34,29 +34,17 @@ export interface JSONPatch {
 export interface MatchCondition {
   /** expression represents the expression which will be evaluated by CEL. Must evaluate to bool. */
   expression: string;
-  /**
-   * name is an identifier for this match condition, used for strategic merging of MatchConditions, as well as providing
-   * an identifier for logging purposes.
-   */
+  /** name is an identifier for this match condition, used for strategic merging of MatchConditions, as well as providing an identifier for logging purposes. */
   name: string;
 }
 
-/**
- * MatchResources decides whether to run the admission control policy on an object based on whether it meets the match
- * criteria.
- */
+/** MatchResources decides whether to run the admission control policy on an object based on whether it meets the match criteria. */
 export interface MatchResources {
-  /**
-   * excludeResourceRules describes what operations on what resources/subresources the ValidatingAdmissionPolicy should
-   * not care about.
-   */
+  /** excludeResourceRules describes what operations on what resources/subresources the ValidatingAdmissionPolicy should not care about. */
   excludeResourceRules?: NamedRuleWithOperations[];
   /** matchPolicy defines how the "MatchResources" list is used to match incoming requests. */
   matchPolicy?: 'Equivalent' | 'Exact' | (string & {});
-  /**
-   * namespaceSelector decides whether to run the admission control policy on an object based on whether the namespace
-   * for that object matches the selector.
-   */
+  /** namespaceSelector decides whether to run the admission control policy on an object based on whether the namespace for that object matches the selector. */
   namespaceSelector?: LabelSelector;
   /** objectSelector decides whether to run the validation based on if the object has matching labels. */
   objectSelector?: LabelSelector;
@@ -64,10 +52,7 @@ export interface MatchResources {
   resourceRules?: NamedRuleWithOperations[];
 }
 
-/**
- * MutatingAdmissionPolicy describes the definition of an admission mutation policy that mutates the object coming into
- * admission chain.
- */
+/** MutatingAdmissionPolicy describes the definition of an admission mutation policy that mutates the object coming into admission chain. */
 export interface MutatingAdmissionPolicy extends KubernetesObject {
   /** spec defines the desired behavior of the MutatingAdmissionPolicy. */
   spec?: MutatingAdmissionPolicySpec;
@@ -112,10 +97,7 @@ export interface MutatingAdmissionPolicySpec {
   mutations?: Mutation[];
   /** paramKind specifies the kind of resources used to parameterize this policy. */
   paramKind?: ParamKind;
-  /**
-   * reinvocationPolicy indicates whether mutations may be called multiple times per MutatingAdmissionPolicyBinding as
-   * part of a single admission evaluation.
-   */
+  /** reinvocationPolicy indicates whether mutations may be called multiple times per MutatingAdmissionPolicyBinding as part of a single admission evaluation. */
   reinvocationPolicy?: 'IfNeeded' | 'Never' | (string & {});
   /** variables contain definitions of variables that can be used in composition of other expressions. */
   variables?: Variable[];
@@ -127,10 +109,7 @@ export interface MutatingWebhook {
   admissionReviewVersions: string[];
   /** clientConfig defines how to communicate with the hook. */
   clientConfig: WebhookClientConfig;
-  /**
-   * failurePolicy defines how unrecognized errors from the admission endpoint are handled - allowed values are Ignore
-   * or Fail.
-   */
+  /** failurePolicy defines how unrecognized errors from the admission endpoint are handled - allowed values are Ignore or Fail. */
   failurePolicy?: 'Fail' | 'Ignore' | (string & {});
   /** matchConditions is a list of conditions that must be met for a request to be sent to this webhook. */
   matchConditions?: MatchCondition[];
@@ -138,17 +117,11 @@ export interface MutatingWebhook {
   matchPolicy?: 'Equivalent' | 'Exact' | (string & {});
   /** name is the name of the admission webhook. */
   name: string;
-  /**
-   * namespaceSelector decides whether to run the webhook on an object based on whether the namespace for that object
-   * matches the selector.
-   */
+  /** namespaceSelector decides whether to run the webhook on an object based on whether the namespace for that object matches the selector. */
   namespaceSelector?: LabelSelector;
   /** objectSelector decides whether to run the webhook based on if the object has matching labels. */
   objectSelector?: LabelSelector;
-  /**
-   * reinvocationPolicy indicates whether this webhook should be called multiple times as part of a single admission
-   * evaluation.
-   */
+  /** reinvocationPolicy indicates whether this webhook should be called multiple times as part of a single admission evaluation. */
   reinvocationPolicy?: 'IfNeeded' | 'Never' | (string & {});
   /** rules describes what operations on what resources/subresources the webhook cares about. */
   rules?: RuleWithOperations[];
@@ -158,10 +131,7 @@ export interface MutatingWebhook {
   timeoutSeconds?: number;
 }
 
-/**
- * MutatingWebhookConfiguration describes the configuration of and admission webhook that accept or reject and may
- * change the object.
- */
+/** MutatingWebhookConfiguration describes the configuration of and admission webhook that accept or reject and may change the object. */
 export interface MutatingWebhookConfiguration extends KubernetesObject {
   /** webhooks is a list of webhooks and the affected resources and operations. */
   webhooks?: MutatingWebhook[];
@@ -189,10 +159,7 @@ export interface NamedRuleWithOperations {
   apiGroups?: string[];
   /** apiVersions is the API versions the resources belong to. */
   apiVersions?: string[];
-  /**
-   * operations is the operations the admission hook cares about - CREATE, UPDATE, DELETE, CONNECT or * for all of those
-   * operations and any future admission operations that are added.
-   */
+  /** operations is the operations the admission hook cares about - CREATE, UPDATE, DELETE, CONNECT or * for all of those operations and any future admission operations that are added. */
   operations?: ('*' | 'CONNECT' | 'CREATE' | 'DELETE' | 'UPDATE' | (string & {}))[];
   /** resourceNames is an optional white list of names that the rule applies to. */
   resourceNames?: string[];
@@ -210,18 +177,13 @@ export interface ParamKind {
   kind?: string;
 }
 
-/**
- * ParamRef describes how to locate the params to be used as input to expressions of rules applied by a policy binding.
- */
+/** ParamRef describes how to locate the params to be used as input to expressions of rules applied by a policy binding. */
 export interface ParamRef {
   /** name is the name of the resource being referenced. */
   name?: string;
   /** namespace is the namespace of the referenced resource. */
   namespace?: string;
-  /**
-   * parameterNotFoundAction controls the behavior of the binding when the resource exists, and name or selector is
-   * valid, but there are no parameters matched by the binding.
-   */
+  /** parameterNotFoundAction controls the behavior of the binding when the resource exists, and name or selector is valid, but there are no parameters matched by the binding. */
   parameterNotFoundAction?: string;
   /** selector can be used to match multiple param objects based on their labels. */
   selector?: LabelSelector;
@@ -233,10 +195,7 @@ export interface RuleWithOperations {
   apiGroups?: string[];
   /** apiVersions is the API versions the resources belong to. */
   apiVersions?: string[];
-  /**
-   * operations is the operations the admission hook cares about - CREATE, UPDATE, DELETE, CONNECT or * for all of those
-   * operations and any future admission operations that are added.
-   */
+  /** operations is the operations the admission hook cares about - CREATE, UPDATE, DELETE, CONNECT or * for all of those operations and any future admission operations that are added. */
   operations?: ('*' | 'CONNECT' | 'CREATE' | 'DELETE' | 'UPDATE' | (string & {}))[];
   /** resources is a list of resources this rule applies to. */
   resources?: string[];
@@ -262,17 +221,11 @@ export interface TypeChecking {
   expressionWarnings?: ExpressionWarning[];
 }
 
-/**
- * ValidatingAdmissionPolicy describes the definition of an admission validation policy that accepts or rejects an
- * object without changing it.
- */
+/** ValidatingAdmissionPolicy describes the definition of an admission validation policy that accepts or rejects an object without changing it. */
 export interface ValidatingAdmissionPolicy extends KubernetesObject {
   /** spec defines the desired behavior of the ValidatingAdmissionPolicy. */
   spec?: ValidatingAdmissionPolicySpec;
-  /**
-   * status represents the current status of the ValidatingAdmissionPolicy, including warnings that are useful to
-   * determine if the policy behaves in the expected way.
-   */
+  /** status represents the current status of the ValidatingAdmissionPolicy, including warnings that are useful to determine if the policy behaves in the expected way. */
   status?: ValidatingAdmissionPolicyStatus;
 }
 export const ValidatingAdmissionPolicy: Resource<ValidatingAdmissionPolicy> =
@@ -307,10 +260,7 @@ export interface ValidatingAdmissionPolicyBindingSpec {
 
 /** ValidatingAdmissionPolicySpec is the specification of the desired behavior of the AdmissionPolicy. */
 export interface ValidatingAdmissionPolicySpec {
-  /**
-   * auditAnnotations contains CEL expressions which are used to produce audit annotations for the audit event of the
-   * API request.
-   */
+  /** auditAnnotations contains CEL expressions which are used to produce audit annotations for the audit event of the API request. */
   auditAnnotations?: AuditAnnotation[];
   /** failurePolicy defines how to handle failures for the admission policy. */
   failurePolicy?: 'Fail' | 'Ignore' | (string & {});
@@ -342,10 +292,7 @@ export interface ValidatingWebhook {
   admissionReviewVersions: string[];
   /** clientConfig defines how to communicate with the hook. */
   clientConfig: WebhookClientConfig;
-  /**
-   * failurePolicy defines how unrecognized errors from the admission endpoint are handled - allowed values are Ignore
-   * or Fail.
-   */
+  /** failurePolicy defines how unrecognized errors from the admission endpoint are handled - allowed values are Ignore or Fail. */
   failurePolicy?: 'Fail' | 'Ignore' | (string & {});
   /** matchConditions is a list of conditions that must be met for a request to be sent to this webhook. */
   matchConditions?: MatchCondition[];
@@ -353,10 +300,7 @@ export interface ValidatingWebhook {
   matchPolicy?: 'Equivalent' | 'Exact' | (string & {});
   /** name is the name of the admission webhook. */
   name: string;
-  /**
-   * namespaceSelector decides whether to run the webhook on an object based on whether the namespace for that object
-   * matches the selector.
-   */
+  /** namespaceSelector decides whether to run the webhook on an object based on whether the namespace for that object matches the selector. */
   namespaceSelector?: LabelSelector;
   /** objectSelector decides whether to run the webhook based on if the object has matching labels. */
   objectSelector?: LabelSelector;
@@ -368,10 +312,7 @@ export interface ValidatingWebhook {
   timeoutSeconds?: number;
 }
 
-/**
- * ValidatingWebhookConfiguration describes the configuration of and admission webhook that accept or reject and object
- * without changing it.
- */
+/** ValidatingWebhookConfiguration describes the configuration of and admission webhook that accept or reject and object without changing it. */
 export interface ValidatingWebhookConfiguration extends KubernetesObject {
   /** webhooks is a list of webhooks and the affected resources and operations. */
   webhooks?: ValidatingWebhook[];
@@ -385,18 +326,11 @@ export const ValidatingWebhookConfiguration: Resource<ValidatingWebhookConfigura
 
 /** Validation specifies the CEL expression which is used to apply the validation. */
 export interface Validation {
-  /**
-   * expression represents the expression which will be evaluated by CEL. ref: https://github.com/google/cel-spec CEL
-   * expressions have access to the contents of the API request/response, organized into CEL variables as well as some
-   * other useful variables:.
-   */
+  /** expression represents the expression which will be evaluated by CEL. ref: https://github.com/google/cel-spec CEL expressions have access to the contents of the API request/response, organized into CEL variables as well as some other useful variables:. */
   expression: string;
   /** message represents the message displayed when validation fails. */
   message?: string;
-  /**
-   * messageExpression declares a CEL expression that evaluates to the validation failure message that is returned when
-   * this rule fails.
-   */
+  /** messageExpression declares a CEL expression that evaluates to the validation failure message that is returned when this rule fails. */
   messageExpression?: string;
   /** reason represents a machine-readable description of why this validation failed. */
   reason?: string;

@@ -63,10 +63,7 @@ export interface CustomResourceDefinitionNames {
   listKind?: string;
   /** plural is the plural name of the resource to serve. */
   plural: string;
-  /**
-   * shortNames are short names for the resource, exposed in API discovery documents, and used by clients to support
-   * invocations like `kubectl get <shortname>`.
-   */
+  /** shortNames are short names for the resource, exposed in API discovery documents, and used by clients to support invocations like `kubectl get <shortname>`. */
   shortNames?: string[];
   /** singular is the singular name of the resource. */
   singular?: string;
@@ -80,10 +77,7 @@ export interface CustomResourceDefinitionSpec {
   group: string;
   /** names specify the resource and kind names for the custom resource. */
   names: CustomResourceDefinitionNames;
-  /**
-   * preserveUnknownFields indicates that object fields which are not specified in the OpenAPI schema should be
-   * preserved when persisting to storage.
-   */
+  /** preserveUnknownFields indicates that object fields which are not specified in the OpenAPI schema should be preserved when persisting to storage. */
   preserveUnknownFields?: boolean;
   /** scope indicates whether the defined custom resource is cluster- or namespace-scoped. */
   scope: string;
@@ -113,9 +107,7 @@ export interface CustomResourceDefinitionVersion {
   deprecationWarning?: string;
   /** name is the version name, e.g. */
   name: string;
-  /**
-   * schema describes the schema used for validation, pruning, and defaulting of this version of the custom resource.
-   */
+  /** schema describes the schema used for validation, pruning, and defaulting of this version of the custom resource. */
   schema?: CustomResourceValidation;
   /** selectableFields specifies paths to fields that may be used as field selectors. */
   selectableFields?: SelectableField[];
@@ -129,15 +121,11 @@ export interface CustomResourceDefinitionVersion {
 
 /** CustomResourceSubresourceScale defines how to serve the scale subresource for CustomResources. */
 export interface CustomResourceSubresourceScale {
-  /**
-   * labelSelectorPath defines the JSON path inside of a custom resource that corresponds to Scale `status.selector`.
-   */
+  /** labelSelectorPath defines the JSON path inside of a custom resource that corresponds to Scale `status.selector`. */
   labelSelectorPath?: string;
   /** specReplicasPath defines the JSON path inside of a custom resource that corresponds to Scale `spec.replicas`. */
   specReplicasPath: string;
-  /**
-   * statusReplicasPath defines the JSON path inside of a custom resource that corresponds to Scale `status.replicas`.
-   */
+  /** statusReplicasPath defines the JSON path inside of a custom resource that corresponds to Scale `status.replicas`. */
   statusReplicasPath: string;
 }
 
@@ -146,10 +134,7 @@ export type CustomResourceSubresourceStatus = Record<string, unknown>;
 
 /** CustomResourceSubresources defines the status and scale subresources for CustomResources. */
 export interface CustomResourceSubresources {
-  /**
-   * scale indicates the custom resource should serve a `/scale` subresource that returns an `autoscaling/v1` Scale
-   * object.
-   */
+  /** scale indicates the custom resource should serve a `/scale` subresource that returns an `autoscaling/v1` Scale object. */
   scale?: CustomResourceSubresourceScale;
   /** status indicates the custom resource should serve a `/status` subresource. */
   status?: CustomResourceSubresourceStatus;
@@ -211,26 +196,17 @@ export interface JSONSchemaProps {
   title?: string;
   type?: string;
   uniqueItems?: boolean;
-  /**
-   * x-kubernetes-embedded-resource defines that the value is an embedded Kubernetes runtime.Object, with TypeMeta and
-   * ObjectMeta.
-   */
+  /** x-kubernetes-embedded-resource defines that the value is an embedded Kubernetes runtime.Object, with TypeMeta and ObjectMeta. */
   'x-kubernetes-embedded-resource'?: boolean;
   /** x-kubernetes-int-or-string specifies that this value is either an integer or a string. */
   'x-kubernetes-int-or-string'?: boolean;
-  /**
-   * x-kubernetes-list-map-keys annotates an array with the x-kubernetes-list-type `map` by specifying the keys used as
-   * the index of the map.
-   */
+  /** x-kubernetes-list-map-keys annotates an array with the x-kubernetes-list-type `map` by specifying the keys used as the index of the map. */
   'x-kubernetes-list-map-keys'?: string[];
   /** x-kubernetes-list-type annotates an array to further describe its topology. */
   'x-kubernetes-list-type'?: string;
   /** x-kubernetes-map-type annotates an object to further describe its topology. */
   'x-kubernetes-map-type'?: string;
-  /**
-   * x-kubernetes-preserve-unknown-fields stops the API server decoding step from pruning fields which are not specified
-   * in the validation schema.
-   */
+  /** x-kubernetes-preserve-unknown-fields stops the API server decoding step from pruning fields which are not specified in the validation schema. */
   'x-kubernetes-preserve-unknown-fields'?: boolean;
   /** x-kubernetes-validations describes a list of validation rules written in the CEL expression language. */
   'x-kubernetes-validations'?: ValidationRule[];
@@ -247,9 +223,7 @@ export type JSONSchemaPropsOrStringArray = unknown;
 
 /** SelectableField specifies the JSON path of a field that may be used with field selectors. */
 export interface SelectableField {
-  /**
-   * jsonPath is a simple JSON path which is evaluated against each custom resource to produce a field selector value.
-   */
+  /** jsonPath is a simple JSON path which is evaluated against each custom resource to produce a field selector value. */
   jsonPath: string;
 }
 
@@ -271,25 +245,13 @@ export interface ValidationRule {
   fieldPath?: string;
   /** Message represents the message displayed when validation fails. */
   message?: string;
-  /**
-   * MessageExpression declares a CEL expression that evaluates to the validation failure message that is returned when
-   * this rule fails.
-   */
+  /** MessageExpression declares a CEL expression that evaluates to the validation failure message that is returned when this rule fails. */
   messageExpression?: string;
-  /**
-   * optionalOldSelf is used to opt a transition rule into evaluation even when the object is first created, or if the
-   * old object is missing the value.
-   */
+  /** optionalOldSelf is used to opt a transition rule into evaluation even when the object is first created, or if the old object is missing the value. */
   optionalOldSelf?: boolean;
-  /**
-   * reason provides a machine-readable validation failure reason that is returned to the caller when a request fails
-   * this validation rule.
-   */
+  /** reason provides a machine-readable validation failure reason that is returned to the caller when a request fails this validation rule. */
   reason?: 'FieldValueDuplicate' | 'FieldValueForbidden' | 'FieldValueInvalid' | 'FieldValueRequired' | (string & {});
-  /**
-   * Rule represents the expression which will be evaluated by CEL. ref: https://github.com/google/cel-spec The Rule is
-   * scoped to the location of the x-kubernetes-validations extension in the schema.
-   */
+  /** Rule represents the expression which will be evaluated by CEL. ref: https://github.com/google/cel-spec The Rule is scoped to the location of the x-kubernetes-validations extension in the schema. */
   rule: string;
 }
 

@@ -40,10 +40,7 @@ export interface DaemonSetCondition {
 
 /** DaemonSetSpec is the specification of a daemon set. */
 export interface DaemonSetSpec {
-  /**
-   * The minimum number of seconds for which a newly created DaemonSet pod should be ready without any of its container
-   * crashing, for it to be considered available.
-   */
+  /** The minimum number of seconds for which a newly created DaemonSet pod should be ready without any of its container crashing, for it to be considered available. */
   minReadySeconds?: number;
   /** The number of old history to retain to allow rollback. */
   revisionHistoryLimit?: number;
@@ -63,26 +60,15 @@ export interface DaemonSetStatus {
   conditions?: DaemonSetCondition[];
   /** The number of nodes that are running at least 1 daemon pod and are supposed to run the daemon pod. */
   currentNumberScheduled: number;
-  /**
-   * The total number of nodes that should be running the daemon pod (including nodes correctly running the daemon pod).
-   */
+  /** The total number of nodes that should be running the daemon pod (including nodes correctly running the daemon pod). */
   desiredNumberScheduled: number;
-  /**
-   * The number of nodes that should be running the daemon pod and have one or more of the daemon pod running and
-   * available (ready for at least spec.minReadySeconds).
-   */
+  /** The number of nodes that should be running the daemon pod and have one or more of the daemon pod running and available (ready for at least spec.minReadySeconds). */
   numberAvailable?: number;
   /** The number of nodes that are running the daemon pod, but are not supposed to run the daemon pod. */
   numberMisscheduled: number;
-  /**
-   * numberReady is the number of nodes that should be running the daemon pod and have one or more of the daemon pod
-   * running with a Ready Condition.
-   */
+  /** numberReady is the number of nodes that should be running the daemon pod and have one or more of the daemon pod running with a Ready Condition. */
   numberReady: number;
-  /**
-   * The number of nodes that should be running the daemon pod and have none of the daemon pod running and available
-   * (ready for at least spec.minReadySeconds).
-   */
+  /** The number of nodes that should be running the daemon pod and have none of the daemon pod running and available (ready for at least spec.minReadySeconds). */
   numberUnavailable?: number;
   /** The most recent generation observed by the daemon set controller. */
   observedGeneration?: number;
@@ -125,10 +111,7 @@ export interface DeploymentCondition {
 
 /** DeploymentSpec is the specification of the desired behavior of the Deployment. */
 export interface DeploymentSpec {
-  /**
-   * Minimum number of seconds for which a newly created pod should be ready without any of its container crashing, for
-   * it to be considered available.
-   */
+  /** Minimum number of seconds for which a newly created pod should be ready without any of its container crashing, for it to be considered available. */
   minReadySeconds?: number;
   /** Indicates that the deployment is paused. */
   paused?: boolean;
@@ -148,9 +131,7 @@ export interface DeploymentSpec {
 
 /** DeploymentStatus is the most recently observed status of the Deployment. */
 export interface DeploymentStatus {
-  /**
-   * Total number of available non-terminating pods (ready for at least minReadySeconds) targeted by this deployment.
-   */
+  /** Total number of available non-terminating pods (ready for at least minReadySeconds) targeted by this deployment. */
   availableReplicas?: number;
   /** Count of hash collisions for the Deployment. */
   collisionCount?: number;
@@ -203,10 +184,7 @@ export interface ReplicaSetCondition {
 
 /** ReplicaSetSpec is the specification of a ReplicaSet. */
 export interface ReplicaSetSpec {
-  /**
-   * Minimum number of seconds for which a newly created pod should be ready without any of its container crashing, for
-   * it to be considered available.
-   */
+  /** Minimum number of seconds for which a newly created pod should be ready without any of its container crashing, for it to be considered available. */
   minReadySeconds?: number;
   /** Replicas is the number of desired pods. */
   replicas?: number;
@@ -236,10 +214,7 @@ export interface ReplicaSetStatus {
 
 /** Spec to control the desired behavior of daemon set rolling update. */
 export interface RollingUpdateDaemonSet {
-  /**
-   * The maximum number of nodes with an existing available DaemonSet pod that can have an updated DaemonSet pod during
-   * during an update.
-   */
+  /** The maximum number of nodes with an existing available DaemonSet pod that can have an updated DaemonSet pod during during an update. */
   maxSurge?: number | string;
   /** The maximum number of DaemonSet pods that can be unavailable during the update. */
   maxUnavailable?: number | string;
@@ -290,48 +265,27 @@ export interface StatefulSetOrdinals {
   start?: number;
 }
 
-/**
- * StatefulSetPersistentVolumeClaimRetentionPolicy describes the policy used for PVCs created from the StatefulSet
- * VolumeClaimTemplates.
- */
+/** StatefulSetPersistentVolumeClaimRetentionPolicy describes the policy used for PVCs created from the StatefulSet VolumeClaimTemplates. */
 export interface StatefulSetPersistentVolumeClaimRetentionPolicy {
-  /**
-   * WhenDeleted specifies what happens to PVCs created from StatefulSet VolumeClaimTemplates when the StatefulSet is
-   * deleted.
-   */
+  /** WhenDeleted specifies what happens to PVCs created from StatefulSet VolumeClaimTemplates when the StatefulSet is deleted. */
   whenDeleted?: string;
-  /**
-   * WhenScaled specifies what happens to PVCs created from StatefulSet VolumeClaimTemplates when the StatefulSet is
-   * scaled down.
-   */
+  /** WhenScaled specifies what happens to PVCs created from StatefulSet VolumeClaimTemplates when the StatefulSet is scaled down. */
   whenScaled?: string;
 }
 
 /** A StatefulSetSpec is the specification of a StatefulSet. */
 export interface StatefulSetSpec {
-  /**
-   * Minimum number of seconds for which a newly created pod should be ready without any of its container crashing for
-   * it to be considered available.
-   */
+  /** Minimum number of seconds for which a newly created pod should be ready without any of its container crashing for it to be considered available. */
   minReadySeconds?: number;
   /** ordinals controls the numbering of replica indices in a StatefulSet. */
   ordinals?: StatefulSetOrdinals;
-  /**
-   * persistentVolumeClaimRetentionPolicy describes the lifecycle of persistent volume claims created from
-   * volumeClaimTemplates.
-   */
+  /** persistentVolumeClaimRetentionPolicy describes the lifecycle of persistent volume claims created from volumeClaimTemplates. */
   persistentVolumeClaimRetentionPolicy?: StatefulSetPersistentVolumeClaimRetentionPolicy;
-  /**
-   * podManagementPolicy controls how pods are created during initial scale up, when replacing pods on nodes, or when
-   * scaling down.
-   */
+  /** podManagementPolicy controls how pods are created during initial scale up, when replacing pods on nodes, or when scaling down. */
   podManagementPolicy?: 'OrderedReady' | 'Parallel' | (string & {});
   /** replicas is the desired number of replicas of the given Template. */
   replicas?: number;
-  /**
-   * revisionHistoryLimit is the maximum number of revisions that will be maintained in the StatefulSet's revision
-   * history.
-   */
+  /** revisionHistoryLimit is the maximum number of revisions that will be maintained in the StatefulSet's revision history. */
   revisionHistoryLimit?: number;
   /** selector is a label query over pods that should match the replica count. */
   selector: LabelSelector;
@@ -339,10 +293,7 @@ export interface StatefulSetSpec {
   serviceName?: string;
   /** template is the object that describes the pod that will be created if insufficient replicas are detected. */
   template: PodTemplateSpec;
-  /**
-   * updateStrategy indicates the StatefulSetUpdateStrategy that will be employed to update Pods in the StatefulSet when
-   * a revision is made to Template.
-   */
+  /** updateStrategy indicates the StatefulSetUpdateStrategy that will be employed to update Pods in the StatefulSet when a revision is made to Template. */
   updateStrategy?: StatefulSetUpdateStrategy;
   /** volumeClaimTemplates is a list of claims that pods are allowed to reference. */
   volumeClaimTemplates?: PersistentVolumeClaim[];
@@ -356,15 +307,9 @@ export interface StatefulSetStatus {
   collisionCount?: number;
   /** Represents the latest available observations of a statefulset's current state. */
   conditions?: StatefulSetCondition[];
-  /**
-   * currentReplicas is the number of Pods created by the StatefulSet controller from the StatefulSet version indicated
-   * by currentRevision.
-   */
+  /** currentReplicas is the number of Pods created by the StatefulSet controller from the StatefulSet version indicated by currentRevision. */
   currentReplicas?: number;
-  /**
-   * currentRevision, if not empty, indicates the version of the StatefulSet used to generate Pods in the sequence
-   * [0,currentReplicas).
-   */
+  /** currentRevision, if not empty, indicates the version of the StatefulSet used to generate Pods in the sequence [0,currentReplicas). */
   currentRevision?: string;
   /** observedGeneration is the most recent generation observed for this StatefulSet. */
   observedGeneration?: number;
@@ -372,15 +317,9 @@ export interface StatefulSetStatus {
   readyReplicas?: number;
   /** replicas is the number of Pods created by the StatefulSet controller. */
   replicas: number;
-  /**
-   * updateRevision, if not empty, indicates the version of the StatefulSet used to generate Pods in the sequence
-   * [replicas-updatedReplicas,replicas).
-   */
+  /** updateRevision, if not empty, indicates the version of the StatefulSet used to generate Pods in the sequence [replicas-updatedReplicas,replicas). */
   updateRevision?: string;
-  /**
-   * updatedReplicas is the number of Pods created by the StatefulSet controller from the StatefulSet version indicated
-   * by updateRevision.
-   */
+  /** updatedReplicas is the number of Pods created by the StatefulSet controller from the StatefulSet version indicated by updateRevision. */
   updatedReplicas?: number;
 }
 

@@ -26,9 +26,7 @@ export interface CronJobSpec {
   startingDeadlineSeconds?: number;
   /** The number of successful finished jobs to retain. */
   successfulJobsHistoryLimit?: number;
-  /**
-   * This flag tells the controller to suspend subsequent executions, it does not apply to already started executions.
-   */
+  /** This flag tells the controller to suspend subsequent executions, it does not apply to already started executions. */
   suspend?: boolean;
   /** The time zone name for the given schedule, see https://en.wikipedia.org/wiki/List_of_tz_database_time_zones. */
   timeZone?: string;
@@ -71,10 +69,7 @@ export interface JobCondition {
 
 /** JobSpec describes how the job execution will look like. */
 export interface JobSpec {
-  /**
-   * Specifies the duration in seconds relative to the startTime that the job may be continuously active before the
-   * system tries to terminate it; value must be positive integer.
-   */
+  /** Specifies the duration in seconds relative to the startTime that the job may be continuously active before the system tries to terminate it; value must be positive integer. */
   activeDeadlineSeconds?: number;
   /** Specifies the number of retries before marking this job failed. */
   backoffLimit?: number;
@@ -88,9 +83,7 @@ export interface JobSpec {
   managedBy?: string;
   /** manualSelector controls generation of pod labels and pod selectors. */
   manualSelector?: boolean;
-  /**
-   * Specifies the maximal number of failed indexes before marking the Job as failed, when backoffLimitPerIndex is set.
-   */
+  /** Specifies the maximal number of failed indexes before marking the Job as failed, when backoffLimitPerIndex is set. */
   maxFailedIndexes?: number;
   /** Specifies the maximum desired number of pods the job should run at any given time. */
   parallelism?: number;
@@ -132,10 +125,7 @@ export interface JobStatus {
   succeeded?: number;
   /** The number of pods which are terminating (in phase Pending or Running and have a deletionTimestamp). */
   terminating?: number;
-  /**
-   * uncountedTerminatedPods holds the UIDs of Pods that have terminated but the job controller hasn't yet accounted for
-   * in the status counters.
-   */
+  /** uncountedTerminatedPods holds the UIDs of Pods that have terminated but the job controller hasn't yet accounted for in the status counters. */
   uncountedTerminatedPods?: UncountedTerminatedPods;
 }
 
@@ -153,10 +143,7 @@ export interface PodFailurePolicy {
   rules: PodFailurePolicyRule[];
 }
 
-/**
- * PodFailurePolicyOnExitCodesRequirement describes the requirement for handling a failed pod based on its container
- * exit codes.
- */
+/** PodFailurePolicyOnExitCodesRequirement describes the requirement for handling a failed pod based on its container exit codes. */
 export interface PodFailurePolicyOnExitCodesRequirement {
   /** Restricts the check for exit codes to the container with the specified name. */
   containerName?: string;
@@ -186,10 +173,7 @@ export interface PodFailurePolicyRule {
 
 /** SuccessPolicy describes when a Job can be declared as succeeded based on the success of some indexes. */
 export interface SuccessPolicy {
-  /**
-   * rules represents the list of alternative rules for the declaring the Jobs as successful before `.status.succeeded
-   * >= .spec.completions`.
-   */
+  /** rules represents the list of alternative rules for the declaring the Jobs as successful before `.status.succeeded >= .spec.completions`. */
   rules: SuccessPolicyRule[];
 }
 
@@ -197,16 +181,11 @@ export interface SuccessPolicy {
 export interface SuccessPolicyRule {
   /** succeededCount specifies the minimal required size of the actual set of the succeeded indexes for the Job. */
   succeededCount?: number;
-  /**
-   * succeededIndexes specifies the set of indexes which need to be contained in the actual set of the succeeded indexes
-   * for the Job.
-   */
+  /** succeededIndexes specifies the set of indexes which need to be contained in the actual set of the succeeded indexes for the Job. */
   succeededIndexes?: string;
 }
 
-/**
- * UncountedTerminatedPods holds UIDs of Pods that have terminated but haven't been accounted in Job status counters.
- */
+/** UncountedTerminatedPods holds UIDs of Pods that have terminated but haven't been accounted in Job status counters. */
 export interface UncountedTerminatedPods {
   /** failed holds UIDs of failed Pods. */
   failed?: string[];

@@ -1,17 +1,11 @@
 // Made by infra/kinds/write-kinds.ts of the apiserver's own OpenAPI v3: do not edit.
 import { type KubernetesObject, type Resource, resource } from '../../core/index.ts';
 
-/**
- * CertificateSigningRequest objects provide a mechanism to obtain x509 certificates by submitting a certificate signing
- * request, and having it asynchronously approved and issued.
- */
+/** CertificateSigningRequest objects provide a mechanism to obtain x509 certificates by submitting a certificate signing request, and having it asynchronously approved and issued. */
 export interface CertificateSigningRequest extends KubernetesObject {
   /** spec contains the certificate request, and is immutable after creation. */
   spec: CertificateSigningRequestSpec;
-  /**
-   * status contains information about whether the request is approved or denied, and the certificate issued by the
-   * signer, or the failure condition indicating signer failure.
-   */
+  /** status contains information about whether the request is approved or denied, and the certificate issued by the signer, or the failure condition indicating signer failure. */
   status?: CertificateSigningRequestStatus;
 }
 export const CertificateSigningRequest: Resource<CertificateSigningRequest> =
@@ -80,10 +74,7 @@ export interface CertificateSigningRequestSpec {
   username?: string;
 }
 
-/**
- * CertificateSigningRequestStatus contains conditions used to indicate approved/denied/failed status of the request,
- * and the issued certificate.
- */
+/** CertificateSigningRequestStatus contains conditions used to indicate approved/denied/failed status of the request, and the issued certificate. */
 export interface CertificateSigningRequestStatus {
   /** certificate is populated with an issued certificate by the signer after an Approved condition is present. */
   certificate?: string;

@@ -50,10 +50,7 @@ export interface AzureDiskVolumeSource {
   diskURI: string;
   /** fsType is Filesystem type to mount. */
   fsType?: string;
-  /**
-   * kind expected values are Shared: multiple blob disks per storage account Dedicated: single blob disk per storage
-   * account Managed: azure managed data disk (only in managed availability set).
-   */
+  /** kind expected values are Shared: multiple blob disks per storage account Dedicated: single blob disk per storage account Managed: azure managed data disk (only in managed availability set). */
   kind?: 'Dedicated' | 'Managed' | 'Shared' | (string & {});
   /** readOnly Defaults to false (read/write). */
   readOnly?: boolean;
@@ -65,10 +62,7 @@ export interface AzureFilePersistentVolumeSource {
   readOnly?: boolean;
   /** secretName is the name of secret that contains Azure Storage Account Name and Key. */
   secretName: string;
-  /**
-   * secretNamespace is the namespace of the secret that contains Azure Storage Account Name and Key default is the same
-   * as the Pod.
-   */
+  /** secretNamespace is the namespace of the secret that contains Azure Storage Account Name and Key default is the same as the Pod. */
   secretNamespace?: string;
   /** shareName is the azure Share Name. */
   shareName: string;
@@ -86,43 +80,25 @@ export interface AzureFileVolumeSource {
 
 /** Represents storage that is managed by an external CSI volume driver. */
 export interface CSIPersistentVolumeSource {
-  /**
-   * controllerExpandSecretRef is a reference to the secret object containing sensitive information to pass to the CSI
-   * driver to complete the CSI ControllerExpandVolume call.
-   */
+  /** controllerExpandSecretRef is a reference to the secret object containing sensitive information to pass to the CSI driver to complete the CSI ControllerExpandVolume call. */
   controllerExpandSecretRef?: SecretReference;
-  /**
-   * controllerPublishSecretRef is a reference to the secret object containing sensitive information to pass to the CSI
-   * driver to complete the CSI ControllerPublishVolume and ControllerUnpublishVolume calls.
-   */
+  /** controllerPublishSecretRef is a reference to the secret object containing sensitive information to pass to the CSI driver to complete the CSI ControllerPublishVolume and ControllerUnpublishVolume calls. */
   controllerPublishSecretRef?: SecretReference;
   /** driver is the name of the driver to use for this volume. */
   driver: string;
   /** fsType to mount. */
   fsType?: string;
-  /**
-   * nodeExpandSecretRef is a reference to the secret object containing sensitive information to pass to the CSI driver
-   * to complete the CSI NodeExpandVolume call.
-   */
+  /** nodeExpandSecretRef is a reference to the secret object containing sensitive information to pass to the CSI driver to complete the CSI NodeExpandVolume call. */
   nodeExpandSecretRef?: SecretReference;
-  /**
-   * nodePublishSecretRef is a reference to the secret object containing sensitive information to pass to the CSI driver
-   * to complete the CSI NodePublishVolume and NodeUnpublishVolume calls.
-   */
+  /** nodePublishSecretRef is a reference to the secret object containing sensitive information to pass to the CSI driver to complete the CSI NodePublishVolume and NodeUnpublishVolume calls. */
   nodePublishSecretRef?: SecretReference;
-  /**
-   * nodeStageSecretRef is a reference to the secret object containing sensitive information to pass to the CSI driver
-   * to complete the CSI NodeStageVolume and NodeStageVolume and NodeUnstageVolume calls.
-   */
+  /** nodeStageSecretRef is a reference to the secret object containing sensitive information to pass to the CSI driver to complete the CSI NodeStageVolume and NodeStageVolume and NodeUnstageVolume calls. */
   nodeStageSecretRef?: SecretReference;
   /** readOnly value to pass to ControllerPublishVolumeRequest. */
   readOnly?: boolean;
   /** volumeAttributes of the volume to publish. */
   volumeAttributes?: Record<string, string>;
-  /**
-   * volumeHandle is the unique volume name returned by the CSI volume plugin’s CreateVolume to refer to the volume on
-   * all subsequent calls.
-   */
+  /** volumeHandle is the unique volume name returned by the CSI volume plugin’s CreateVolume to refer to the volume on all subsequent calls. */
   volumeHandle: string;
 }
 
@@ -132,10 +108,7 @@ export interface CSIVolumeSource {
   driver: string;
   /** fsType to mount. */
   fsType?: string;
-  /**
-   * nodePublishSecretRef is a reference to the secret object containing sensitive information to pass to the CSI driver
-   * to complete the CSI NodePublishVolume and NodeUnpublishVolume calls.
-   */
+  /** nodePublishSecretRef is a reference to the secret object containing sensitive information to pass to the CSI driver to complete the CSI NodePublishVolume and NodeUnpublishVolume calls. */
   nodePublishSecretRef?: LocalObjectReference;
   /** readOnly specifies a read-only configuration for the volume. */
   readOnly?: boolean;
@@ -151,59 +124,35 @@ export interface Capabilities {
   drop?: string[];
 }
 
-/**
- * Represents a Ceph Filesystem mount that lasts the lifetime of a pod Cephfs volumes do not support ownership
- * management or SELinux relabeling.
- */
+/** Represents a Ceph Filesystem mount that lasts the lifetime of a pod Cephfs volumes do not support ownership management or SELinux relabeling. */
 export interface CephFSPersistentVolumeSource {
-  /**
-   * monitors is Required: Monitors is a collection of Ceph monitors More info:
-   * https://examples.k8s.io/volumes/cephfs/README.md#how-to-use-it.
-   */
+  /** monitors is Required: Monitors is a collection of Ceph monitors More info: https://examples.k8s.io/volumes/cephfs/README.md#how-to-use-it. */
   monitors: string[];
   /** path is Optional: Used as the mounted root, rather than the full Ceph tree, default is /. */
   path?: string;
   /** readOnly is Optional: Defaults to false (read/write). */
   readOnly?: boolean;
-  /**
-   * secretFile is Optional: SecretFile is the path to key ring for User, default is /etc/ceph/user.secret More info:
-   * https://examples.k8s.io/volumes/cephfs/README.md#how-to-use-it.
-   */
+  /** secretFile is Optional: SecretFile is the path to key ring for User, default is /etc/ceph/user.secret More info: https://examples.k8s.io/volumes/cephfs/README.md#how-to-use-it. */
   secretFile?: string;
   /** secretRef is Optional: SecretRef is reference to the authentication secret for User, default is empty. */
   secretRef?: SecretReference;
-  /**
-   * user is Optional: User is the rados user name, default is admin More info:
-   * https://examples.k8s.io/volumes/cephfs/README.md#how-to-use-it.
-   */
+  /** user is Optional: User is the rados user name, default is admin More info: https://examples.k8s.io/volumes/cephfs/README.md#how-to-use-it. */
   user?: string;
 }
 
-/**
- * Represents a Ceph Filesystem mount that lasts the lifetime of a pod Cephfs volumes do not support ownership
- * management or SELinux relabeling.
- */
+/** Represents a Ceph Filesystem mount that lasts the lifetime of a pod Cephfs volumes do not support ownership management or SELinux relabeling. */
 export interface CephFSVolumeSource {
-  /**
-   * monitors is Required: Monitors is a collection of Ceph monitors More info:
-   * https://examples.k8s.io/volumes/cephfs/README.md#how-to-use-it.
-   */
+  /** monitors is Required: Monitors is a collection of Ceph monitors More info: https://examples.k8s.io/volumes/cephfs/README.md#how-to-use-it. */
   monitors: string[];
   /** path is Optional: Used as the mounted root, rather than the full Ceph tree, default is /. */
   path?: string;
   /** readOnly is Optional: Defaults to false (read/write). */
   readOnly?: boolean;
-  /**
-   * secretFile is Optional: SecretFile is the path to key ring for User, default is /etc/ceph/user.secret More info:
-   * https://examples.k8s.io/volumes/cephfs/README.md#how-to-use-it.
-   */
+  /** secretFile is Optional: SecretFile is the path to key ring for User, default is /etc/ceph/user.secret More info: https://examples.k8s.io/volumes/cephfs/README.md#how-to-use-it. */
   secretFile?: string;
   /** secretRef is Optional: SecretRef is reference to the authentication secret for User, default is empty. */
   secretRef?: LocalObjectReference;
-  /**
-   * user is optional: User is the rados user name, default is admin More info:
-   * https://examples.k8s.io/volumes/cephfs/README.md#how-to-use-it.
-   */
+  /** user is optional: User is the rados user name, default is admin More info: https://examples.k8s.io/volumes/cephfs/README.md#how-to-use-it. */
   user?: string;
 }
 
@@ -237,10 +186,7 @@ export interface ClientIPConfig {
   timeoutSeconds?: number;
 }
 
-/**
- * ClusterTrustBundleProjection describes how to select a set of ClusterTrustBundle objects and project their contents
- * into the pod filesystem.
- */
+/** ClusterTrustBundleProjection describes how to select a set of ClusterTrustBundle objects and project their contents into the pod filesystem. */
 export interface ClusterTrustBundleProjection {
   /** Select all ClusterTrustBundles that match this label selector. */
   labelSelector?: LabelSelector;
@@ -260,10 +206,7 @@ export interface ConfigMap extends KubernetesObject {
   binaryData?: Record<string, string>;
   /** Data contains the configuration data. */
   data?: Record<string, string>;
-  /**
-   * Immutable, if set to true, ensures that data stored in the ConfigMap cannot be updated (only object metadata can be
-   * modified).
-   */
+  /** Immutable, if set to true, ensures that data stored in the ConfigMap cannot be updated (only object metadata can be modified). */
   immutable?: boolean;
 }
 export const ConfigMap: Resource<ConfigMap> = /* @__PURE__ */ resource<ConfigMap>('v1', 'ConfigMap');
@@ -288,10 +231,7 @@ export interface ConfigMapKeySelector {
 
 /** ConfigMapNodeConfigSource contains the information to reference a ConfigMap as a config source for the Node. */
 export interface ConfigMapNodeConfigSource {
-  /**
-   * KubeletConfigKey declares which key of the referenced ConfigMap corresponds to the KubeletConfiguration structure
-   * This field is required in all cases.
-   */
+  /** KubeletConfigKey declares which key of the referenced ConfigMap corresponds to the KubeletConfiguration structure This field is required in all cases. */
   kubeletConfigKey: string;
   /** Name is the metadata.name of the referenced ConfigMap. */
   name: string;
@@ -305,10 +245,7 @@ export interface ConfigMapNodeConfigSource {
 
 /** Adapts a ConfigMap into a projected volume. */
 export interface ConfigMapProjection {
-  /**
-   * items if unspecified, each key-value pair in the Data field of the referenced ConfigMap will be projected into the
-   * volume as a file whose name is the key and content is the value.
-   */
+  /** items if unspecified, each key-value pair in the Data field of the referenced ConfigMap will be projected into the volume as a file whose name is the key and content is the value. */
   items?: KeyToPath[];
   /** Name of the referent. */
   name?: string;
@@ -320,10 +257,7 @@ export interface ConfigMapProjection {
 export interface ConfigMapVolumeSource {
   /** defaultMode is optional: mode bits used to set permissions on created files by default. */
   defaultMode?: number;
-  /**
-   * items if unspecified, each key-value pair in the Data field of the referenced ConfigMap will be projected into the
-   * volume as a file whose name is the key and content is the value.
-   */
+  /** items if unspecified, each key-value pair in the Data field of the referenced ConfigMap will be projected into the volume as a file whose name is the key and content is the value. */
   items?: KeyToPath[];
   /** Name of the referent. */
   name?: string;
@@ -371,10 +305,7 @@ export interface Container {
   stdin?: boolean;
   /** Whether the container runtime should close the stdin channel after it has been opened by a single attach. */
   stdinOnce?: boolean;
-  /**
-   * Optional: Path at which the file to which the container's termination message will be written is mounted into the
-   * container's filesystem.
-   */
+  /** Optional: Path at which the file to which the container's termination message will be written is mounted into the container's filesystem. */
   terminationMessagePath?: string;
   /** Indicate how the termination message should be populated. */
   terminationMessagePolicy?: 'FallbackToLogsOnError' | 'File' | (string & {});
@@ -388,10 +319,7 @@ export interface Container {
   workingDir?: string;
 }
 
-/**
- * ContainerExtendedResourceRequest has the mapping of container name, extended resource name to the device request
- * name.
- */
+/** ContainerExtendedResourceRequest has the mapping of container name, extended resource name to the device request name. */
 export interface ContainerExtendedResourceRequest {
   /** The name of the container requesting resources. */
   containerName: string;
@@ -501,19 +429,13 @@ export interface ContainerStatus {
   image: string;
   /** ImageID is the image ID of the container's image. */
   imageID: string;
-  /**
-   * LastTerminationState holds the last termination state of the container to help debug container crashes and
-   * restarts.
-   */
+  /** LastTerminationState holds the last termination state of the container to help debug container crashes and restarts. */
   lastState?: ContainerState;
   /** Name is a DNS_LABEL representing the unique name of the container. */
   name: string;
   /** Ready specifies whether the container is currently passing its readiness check. */
   ready: boolean;
-  /**
-   * Resources represents the compute resource requests and limits that have been successfully enacted on the running
-   * container after it has been started or has been successfully resized.
-   */
+  /** Resources represents the compute resource requests and limits that have been successfully enacted on the running container after it has been started or has been successfully resized. */
   resources?: ResourceRequirements;
   /** RestartCount holds the number of times the container has been restarted. */
   restartCount: number;
@@ -617,17 +539,11 @@ export interface DownwardAPIProjection {
 export interface DownwardAPIVolumeFile {
   /** Required: Selects a field of the pod: only annotations, labels, name, namespace and uid are supported. */
   fieldRef?: ObjectFieldSelector;
-  /**
-   * Optional: mode bits used to set permissions on this file, must be an octal value between 0000 and 0777 or a decimal
-   * value between 0 and 511. YAML accepts both octal and decimal values, JSON requires decimal values for mode bits.
-   */
+  /** Optional: mode bits used to set permissions on this file, must be an octal value between 0000 and 0777 or a decimal value between 0 and 511. YAML accepts both octal and decimal values, JSON requires decimal values for mode bits. */
   mode?: number;
   /** Required: Path is the relative path name of the file to be created. */
   path: string;
-  /**
-   * Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, requests.cpu
-   * and requests.memory) are currently supported.
-   */
+  /** Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, requests.cpu and requests.memory) are currently supported. */
   resourceFieldRef?: ResourceFieldSelector;
 }
 
@@ -675,10 +591,7 @@ export interface EndpointPort {
 export interface EndpointSubset {
   /** IP addresses which offer the related ports that are marked as ready. */
   addresses?: EndpointAddress[];
-  /**
-   * IP addresses which offer the related ports but are not currently marked as ready because they have not yet finished
-   * starting, have recently failed a readiness check, or have recently failed a liveness check.
-   */
+  /** IP addresses which offer the related ports but are not currently marked as ready because they have not yet finished starting, have recently failed a readiness check, or have recently failed a liveness check. */
   notReadyAddresses?: EndpointAddress[];
   /** Port numbers available on the related IP addresses. */
   ports?: EndpointPort[];
@@ -707,10 +620,7 @@ export interface EnvFromSource {
 export interface EnvVar {
   /** Name of the environment variable. */
   name: string;
-  /**
-   * Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container
-   * and any service environment variables.
-   */
+  /** Variable references $(VAR_NAME) are expanded using the previously defined environment variables in the container and any service environment variables. */
   value?: string;
   /** Source for the environment variable's value. */
   valueFrom?: EnvVarSource;
@@ -720,27 +630,17 @@ export interface EnvVar {
 export interface EnvVarSource {
   /** Selects a key of a ConfigMap. */
   configMapKeyRef?: ConfigMapKeySelector;
-  /**
-   * Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`,
-   * `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP,
-   * status.podIPs.
-   */
+  /** Selects a field of the pod: supports metadata.name, metadata.namespace, `metadata.labels['<KEY>']`, `metadata.annotations['<KEY>']`, spec.nodeName, spec.serviceAccountName, status.hostIP, status.podIP, status.podIPs. */
   fieldRef?: ObjectFieldSelector;
   /** FileKeyRef selects a key of the env file. */
   fileKeyRef?: FileKeySelector;
-  /**
-   * Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory,
-   * limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported.
-   */
+  /** Selects a resource of the container: only resources limits and requests (limits.cpu, limits.memory, limits.ephemeral-storage, requests.cpu, requests.memory and requests.ephemeral-storage) are currently supported. */
   resourceFieldRef?: ResourceFieldSelector;
   /** Selects a key of a secret in the pod's namespace. */
   secretKeyRef?: SecretKeySelector;
 }
 
-/**
- * An EphemeralContainer is a temporary container that you may add to an existing Pod for user-initiated activities such
- * as debugging.
- */
+/** An EphemeralContainer is a temporary container that you may add to an existing Pod for user-initiated activities such as debugging. */
 export interface EphemeralContainer {
   /** Arguments to the entrypoint. */
   args?: string[];
@@ -758,10 +658,7 @@ export interface EphemeralContainer {
   lifecycle?: Lifecycle;
   /** Probes are not allowed for ephemeral containers. */
   livenessProbe?: Probe;
-  /**
-   * Name of the ephemeral container specified as a DNS_LABEL. This name must be unique among all containers, init
-   * containers and ephemeral containers.
-   */
+  /** Name of the ephemeral container specified as a DNS_LABEL. This name must be unique among all containers, init containers and ephemeral containers. */
   name: string;
   /** Ports are not allowed for ephemeral containers. */
   ports?: ContainerPort[];
@@ -785,10 +682,7 @@ export interface EphemeralContainer {
   stdinOnce?: boolean;
   /** If set, the name of the container from PodSpec that this ephemeral container targets. */
   targetContainerName?: string;
-  /**
-   * Optional: Path at which the file to which the container's termination message will be written is mounted into the
-   * container's filesystem.
-   */
+  /** Optional: Path at which the file to which the container's termination message will be written is mounted into the container's filesystem. */
   terminationMessagePath?: string;
   /** Indicate how the termination message should be populated. */
   terminationMessagePolicy?: 'FallbackToLogsOnError' | 'File' | (string & {});
@@ -824,10 +718,7 @@ export interface Event extends KubernetesObject {
   lastTimestamp?: string;
   /** A human-readable description of the status of this operation. */
   message?: string;
-  /**
-   * This should be a short, machine understandable string that gives the reason for the transition into the object's
-   * current status.
-   */
+  /** This should be a short, machine understandable string that gives the reason for the transition into the object's current status. */
   reason?: string;
   /** Optional secondary object for more complex actions. */
   related?: ObjectReference;
@@ -862,10 +753,7 @@ export interface EventSource {
 
 /** ExecAction describes a "run in container" action. */
 export interface ExecAction {
-  /**
-   * Command is the command line to execute inside the container, the working directory for the command is root ('/') in
-   * the container's filesystem.
-   */
+  /** Command is the command line to execute inside the container, the working directory for the command is root ('/') in the container's filesystem. */
   command?: string[];
 }
 
@@ -879,10 +767,7 @@ export interface FCVolumeSource {
   readOnly?: boolean;
   /** targetWWNs is Optional: FC target worldwide names (WWNs). */
   targetWWNs?: string[];
-  /**
-   * wwids Optional: FC volume world wide identifiers (wwids) Either wwids or combination of targetWWNs and lun must be
-   * set, but not both simultaneously.
-   */
+  /** wwids Optional: FC volume world wide identifiers (wwids) Either wwids or combination of targetWWNs and lun must be set, but not both simultaneously. */
   wwids?: string[];
 }
 
@@ -898,10 +783,7 @@ export interface FileKeySelector {
   volumeName: string;
 }
 
-/**
- * FlexPersistentVolumeSource represents a generic persistent volume resource that is provisioned/attached using an exec
- * based plugin.
- */
+/** FlexPersistentVolumeSource represents a generic persistent volume resource that is provisioned/attached using an exec based plugin. */
 export interface FlexPersistentVolumeSource {
   /** driver is the name of the driver to use for this volume. */
   driver: string;
@@ -911,10 +793,7 @@ export interface FlexPersistentVolumeSource {
   options?: Record<string, string>;
   /** readOnly is Optional: defaults to false (read/write). */
   readOnly?: boolean;
-  /**
-   * secretRef is Optional: SecretRef is reference to the secret object containing sensitive information to pass to the
-   * plugin scripts.
-   */
+  /** secretRef is Optional: SecretRef is reference to the secret object containing sensitive information to pass to the plugin scripts. */
   secretRef?: SecretReference;
 }
 
@@ -928,19 +807,13 @@ export interface FlexVolumeSource {
   options?: Record<string, string>;
   /** readOnly is Optional: defaults to false (read/write). */
   readOnly?: boolean;
-  /**
-   * secretRef is Optional: secretRef is reference to the secret object containing sensitive information to pass to the
-   * plugin scripts.
-   */
+  /** secretRef is Optional: secretRef is reference to the secret object containing sensitive information to pass to the plugin scripts. */
   secretRef?: LocalObjectReference;
 }
 
 /** Represents a Flocker volume mounted by the Flocker agent. */
 export interface FlockerVolumeSource {
-  /**
-   * datasetName is Name of the dataset stored as metadata -> name on the dataset for Flocker should be considered as
-   * deprecated.
-   */
+  /** datasetName is Name of the dataset stored as metadata -> name on the dataset for Flocker should be considered as deprecated. */
   datasetName?: string;
   /** datasetUUID is the UUID of the dataset. */
   datasetUUID?: string;
@@ -952,10 +825,7 @@ export interface GCEPersistentDiskVolumeSource {
   fsType?: string;
   /** partition is the partition in the volume that you want to mount. */
   partition?: number;
-  /**
-   * pdName is unique name of the PD resource in GCE. Used to identify the disk in GCE. More info:
-   * https://kubernetes.io/docs/concepts/storage/volumes#gcepersistentdisk.
-   */
+  /** pdName is unique name of the PD resource in GCE. Used to identify the disk in GCE. More info: https://kubernetes.io/docs/concepts/storage/volumes#gcepersistentdisk. */
   pdName: string;
   /** readOnly here will force the ReadOnly setting in VolumeMounts. */
   readOnly?: boolean;
@@ -965,10 +835,7 @@ export interface GCEPersistentDiskVolumeSource {
 export interface GRPCAction {
   /** Port number of the gRPC service. */
   port: number;
-  /**
-   * Service is the name of the service to place in the gRPC HealthCheckRequest (see
-   * https://github.com/grpc/grpc/blob/master/doc/health-checking.md).
-   */
+  /** Service is the name of the service to place in the gRPC HealthCheckRequest (see https://github.com/grpc/grpc/blob/master/doc/health-checking.md). */
   service?: string;
 }
 
@@ -1044,9 +911,7 @@ export interface HostIP {
 export interface HostPathVolumeSource {
   /** path of the directory on the host. */
   path: string;
-  /**
-   * type for HostPath Volume Defaults to "" More info: https://kubernetes.io/docs/concepts/storage/volumes#hostpath.
-   */
+  /** type for HostPath Volume Defaults to "" More info: https://kubernetes.io/docs/concepts/storage/volumes#hostpath. */
   type?:
     | ''
     | 'BlockDevice'
@@ -1139,10 +1004,7 @@ export interface KeyToPath {
 export interface Lifecycle {
   /** PostStart is called immediately after a container is created. */
   postStart?: LifecycleHandler;
-  /**
-   * PreStop is called immediately before a container is terminated due to an API request or management event such as
-   * liveness/startup probe failure, preemption, resource contention, etc.
-   */
+  /** PreStop is called immediately before a container is terminated due to an API request or management event such as liveness/startup probe failure, preemption, resource contention, etc. */
   preStop?: LifecycleHandler;
   /** StopSignal defines which signal will be sent to a container when it is being stopped. */
   stopSignal?:
@@ -1237,17 +1099,11 @@ export const LimitRange: Resource<LimitRange> = /* @__PURE__ */ resource<LimitRa
 export interface LimitRangeItem {
   /** Default resource requirement limit value by resource name if resource limit is omitted. */
   default?: Record<string, string>;
-  /**
-   * DefaultRequest is the default resource requirement request value by resource name if resource request is omitted.
-   */
+  /** DefaultRequest is the default resource requirement request value by resource name if resource request is omitted. */
   defaultRequest?: Record<string, string>;
   /** Max usage constraints on this kind by resource name. */
   max?: Record<string, string>;
-  /**
-   * MaxLimitRequestRatio if specified, the named resource must have a request and limit that are both non-zero where
-   * limit divided by request is less than or equal to the enumerated value; this represents the max burst for the named
-   * resource.
-   */
+  /** MaxLimitRequestRatio if specified, the named resource must have a request and limit that are both non-zero where limit divided by request is less than or equal to the enumerated value; this represents the max burst for the named resource. */
   maxLimitRequestRatio?: Record<string, string>;
   /** Min usage constraints on this kind by resource name. */
   min?: Record<string, string>;
@@ -1271,10 +1127,7 @@ export interface LinuxContainerUser {
   uid: number;
 }
 
-/**
- * LoadBalancerIngress represents the status of a load-balancer ingress point: traffic intended for the service should
- * be sent to an ingress point.
- */
+/** LoadBalancerIngress represents the status of a load-balancer ingress point: traffic intended for the service should be sent to an ingress point. */
 export interface LoadBalancerIngress {
   /** Hostname is set for load-balancer ingress points that are DNS based (typically AWS load-balancers). */
   hostname?: string;
@@ -1282,9 +1135,7 @@ export interface LoadBalancerIngress {
   ip?: string;
   /** IPMode specifies how the load-balancer IP behaves, and may only be specified when the ip field is specified. */
   ipMode?: string;
-  /**
-   * Ports is a list of records of service ports If used, every port defined in the service should have an entry in it.
-   */
+  /** Ports is a list of records of service ports If used, every port defined in the service should have an entry in it. */
   ports?: PortStatus[];
 }
 
@@ -1294,9 +1145,7 @@ export interface LoadBalancerStatus {
   ingress?: LoadBalancerIngress[];
 }
 
-/**
- * LocalObjectReference contains enough information to let you locate the referenced object inside the same namespace.
- */
+/** LocalObjectReference contains enough information to let you locate the referenced object inside the same namespace. */
 export interface LocalObjectReference {
   /** Name of the referent. */
   name?: string;
@@ -1386,15 +1235,9 @@ export interface NodeAddress {
 
 /** Node affinity is a group of node affinity scheduling rules. */
 export interface NodeAffinity {
-  /**
-   * The scheduler will prefer to schedule pods to nodes that satisfy the affinity expressions specified by this field,
-   * but it may choose a node that violates one or more of the expressions.
-   */
+  /** The scheduler will prefer to schedule pods to nodes that satisfy the affinity expressions specified by this field, but it may choose a node that violates one or more of the expressions. */
   preferredDuringSchedulingIgnoredDuringExecution?: PreferredSchedulingTerm[];
-  /**
-   * If the affinity requirements specified by this field are not met at scheduling time, the pod will not be scheduled
-   * onto the node.
-   */
+  /** If the affinity requirements specified by this field are not met at scheduling time, the pod will not be scheduled onto the node. */
   requiredDuringSchedulingIgnoredDuringExecution?: NodeSelector;
 }
 
@@ -1402,10 +1245,7 @@ export interface NodeAffinity {
 export interface NodeAllocatableResourceClaimStatus {
   /** Containers lists the names of all containers in this pod that reference the claim. */
   containers?: string[];
-  /**
-   * ResourceClaimName is the resource claim referenced by the pod that resulted in this node allocatable resource
-   * allocation.
-   */
+  /** ResourceClaimName is the resource claim referenced by the pod that resulted in this node allocatable resource allocation. */
   resourceClaimName: string;
   /** Resources is a map of the node-allocatable resource name to the aggregate quantity allocated to the claim. */
   resources: Record<string, string>;
@@ -1441,10 +1281,7 @@ export interface NodeConfigStatus {
   assigned?: NodeConfigSource;
   /** Error describes any problems reconciling the Spec.ConfigSource to the Active config. */
   error?: string;
-  /**
-   * LastKnownGood reports the checkpointed config the node will fall back to when it encounters an error attempting to
-   * use the Assigned config.
-   */
+  /** LastKnownGood reports the checkpointed config the node will fall back to when it encounters an error attempting to use the Assigned config. */
   lastKnownGood?: NodeConfigSource;
 }
 
@@ -1476,19 +1313,13 @@ export interface NodeRuntimeHandlerFeatures {
   userNamespaces?: boolean;
 }
 
-/**
- * A node selector represents the union of the results of one or more label queries over a set of nodes; that is, it
- * represents the OR of the selectors represented by the node selector terms.
- */
+/** A node selector represents the union of the results of one or more label queries over a set of nodes; that is, it represents the OR of the selectors represented by the node selector terms. */
 export interface NodeSelector {
   /** Required. */
   nodeSelectorTerms: NodeSelectorTerm[];
 }
 
-/**
- * A node selector requirement is a selector that contains values, a key, and an operator that relates the key and
- * values.
- */
+/** A node selector requirement is a selector that contains values, a key, and an operator that relates the key and values. */
 export interface NodeSelectorRequirement {
   /** The label key that the selector applies to. */
   key: string;
@@ -1508,9 +1339,7 @@ export interface NodeSelectorTerm {
 
 /** NodeSpec describes the attributes that a node is created with. */
 export interface NodeSpec {
-  /**
-   * Deprecated: Previously used to specify the source of the node's configuration for the DynamicKubeletConfig feature.
-   */
+  /** Deprecated: Previously used to specify the source of the node's configuration for the DynamicKubeletConfig feature. */
   configSource?: NodeConfigSource;
   /** Deprecated. */
   externalID?: string;
@@ -1602,13 +1431,7 @@ export interface ObjectFieldSelector {
 export interface ObjectReference {
   /** API version of the referent. */
   apiVersion?: string;
-  /**
-   * If referring to a piece of an object instead of an entire object, this string should contain a valid JSON/Go field
-   * access statement, such as desiredState.manifest.containers[2]. For example, if the object reference is to a
-   * container within a pod, this would take on a value like: "spec.containers{name}" (where "name" refers to the name
-   * of the container that triggered the event) or if no container name is specified "spec.containers[2]" (container
-   * with index 2 in this pod).
-   */
+  /** If referring to a piece of an object instead of an entire object, this string should contain a valid JSON/Go field access statement, such as desiredState.manifest.containers[2]. For example, if the object reference is to a container within a pod, this would take on a value like: "spec.containers{name}" (where "name" refers to the name of the container that triggered the event) or if no container name is specified "spec.containers[2]" (container with index 2 in this pod). */
   fieldPath?: string;
   /** Kind of the referent. */
   kind?: string;
@@ -1655,10 +1478,7 @@ export interface PersistentVolumeClaimCondition {
   lastTransitionTime?: string;
   /** message is the human-readable message indicating details about last transition. */
   message?: string;
-  /**
-   * reason is a unique, this should be a short, machine understandable string that gives the reason for condition's
-   * last transition.
-   */
+  /** reason is a unique, this should be a short, machine understandable string that gives the reason for condition's last transition. */
   reason?: string;
   /** Status is the status of the condition. */
   status: string;
@@ -1666,23 +1486,13 @@ export interface PersistentVolumeClaimCondition {
   type: string;
 }
 
-/**
- * PersistentVolumeClaimSpec describes the common attributes of storage devices and allows a Source for
- * provider-specific attributes.
- */
+/** PersistentVolumeClaimSpec describes the common attributes of storage devices and allows a Source for provider-specific attributes. */
 export interface PersistentVolumeClaimSpec {
   /** accessModes contains the desired access modes the volume should have. */
   accessModes?: ('ReadOnlyMany' | 'ReadWriteMany' | 'ReadWriteOnce' | 'ReadWriteOncePod' | (string & {}))[];
-  /**
-   * dataSource field can be used to specify either: * An existing VolumeSnapshot object
-   * (snapshot.storage.k8s.io/VolumeSnapshot) * An existing PVC (PersistentVolumeClaim) If the provisioner or an
-   * external controller can support the specified data source, it will create a new volume based on the contents of the
-   * specified data source.
-   */
+  /** dataSource field can be used to specify either: * An existing VolumeSnapshot object (snapshot.storage.k8s.io/VolumeSnapshot) * An existing PVC (PersistentVolumeClaim) If the provisioner or an external controller can support the specified data source, it will create a new volume based on the contents of the specified data source. */
   dataSource?: TypedLocalObjectReference;
-  /**
-   * dataSourceRef specifies the object from which to populate the volume with data, if a non-empty volume is desired.
-   */
+  /** dataSourceRef specifies the object from which to populate the volume with data, if a non-empty volume is desired. */
   dataSourceRef?: TypedObjectReference;
   /** resources represents the minimum resources the volume should have. */
   resources?: VolumeResourceRequirements;
@@ -1702,10 +1512,7 @@ export interface PersistentVolumeClaimSpec {
 export interface PersistentVolumeClaimStatus {
   /** accessModes contains the actual access modes the volume backing the PVC has. */
   accessModes?: ('ReadOnlyMany' | 'ReadWriteMany' | 'ReadWriteOnce' | 'ReadWriteOncePod' | (string & {}))[];
-  /**
-   * allocatedResourceStatuses stores status of resource being resized for the given PVC. Key names follow standard
-   * Kubernetes label syntax.
-   */
+  /** allocatedResourceStatuses stores status of resource being resized for the given PVC. Key names follow standard Kubernetes label syntax. */
   allocatedResourceStatuses?: Record<
     string,
     | 'ControllerResizeInProgress'
@@ -1729,9 +1536,7 @@ export interface PersistentVolumeClaimStatus {
   phase?: 'Bound' | 'Lost' | 'Pending' | (string & {});
 }
 
-/**
- * PersistentVolumeClaimTemplate is used to produce PersistentVolumeClaim objects as part of an EphemeralVolumeSource.
- */
+/** PersistentVolumeClaimTemplate is used to produce PersistentVolumeClaim objects as part of an EphemeralVolumeSource. */
 export interface PersistentVolumeClaimTemplate {
   /** May contain labels and annotations that will be copied into the PVC when creating it. */
   metadata?: ObjectMeta;
@@ -1751,10 +1556,7 @@ export interface PersistentVolumeClaimVolumeSource {
 export interface PersistentVolumeSpec {
   /** accessModes contains all ways the volume can be mounted. */
   accessModes?: ('ReadOnlyMany' | 'ReadWriteMany' | 'ReadWriteOnce' | 'ReadWriteOncePod' | (string & {}))[];
-  /**
-   * awsElasticBlockStore represents an AWS Disk resource that is attached to a kubelet's host machine and then exposed
-   * to the pod.
-   */
+  /** awsElasticBlockStore represents an AWS Disk resource that is attached to a kubelet's host machine and then exposed to the pod. */
   awsElasticBlockStore?: AWSElasticBlockStoreVolumeSource;
   /** azureDisk represents an Azure Data Disk mount on the host and bind mount to the pod. */
   azureDisk?: AzureDiskVolumeSource;
@@ -1770,26 +1572,19 @@ export interface PersistentVolumeSpec {
   claimRef?: ObjectReference;
   /** csi represents storage that is handled by an external CSI driver. */
   csi?: CSIPersistentVolumeSource;
-  /**
-   * fc represents a Fibre Channel resource that is attached to a kubelet's host machine and then exposed to the pod.
-   */
+  /** fc represents a Fibre Channel resource that is attached to a kubelet's host machine and then exposed to the pod. */
   fc?: FCVolumeSource;
   /** flexVolume represents a generic volume resource that is provisioned/attached using an exec based plugin. */
   flexVolume?: FlexPersistentVolumeSource;
   /** flocker represents a Flocker volume attached to a kubelet's host machine and exposed to the pod for its usage. */
   flocker?: FlockerVolumeSource;
-  /**
-   * gcePersistentDisk represents a GCE Disk resource that is attached to a kubelet's host machine and then exposed to
-   * the pod.
-   */
+  /** gcePersistentDisk represents a GCE Disk resource that is attached to a kubelet's host machine and then exposed to the pod. */
   gcePersistentDisk?: GCEPersistentDiskVolumeSource;
   /** glusterfs represents a Glusterfs volume that is attached to a host and exposed to the pod. */
   glusterfs?: GlusterfsPersistentVolumeSource;
   /** hostPath represents a directory on the host. */
   hostPath?: HostPathVolumeSource;
-  /**
-   * iscsi represents an ISCSI Disk resource that is attached to a kubelet's host machine and then exposed to the pod.
-   */
+  /** iscsi represents an ISCSI Disk resource that is attached to a kubelet's host machine and then exposed to the pod. */
   iscsi?: ISCSIPersistentVolumeSource;
   /** local represents directly-attached storage with node affinity. */
   local?: LocalVolumeSource;
@@ -1801,9 +1596,7 @@ export interface PersistentVolumeSpec {
   nodeAffinity?: VolumeNodeAffinity;
   /** persistentVolumeReclaimPolicy defines what happens to a persistent volume when released from its claim. */
   persistentVolumeReclaimPolicy?: 'Delete' | 'Recycle' | 'Retain' | (string & {});
-  /**
-   * photonPersistentDisk represents a PhotonController persistent disk attached and mounted on kubelets host machine.
-   */
+  /** photonPersistentDisk represents a PhotonController persistent disk attached and mounted on kubelets host machine. */
   photonPersistentDisk?: PhotonPersistentDiskVolumeSource;
   /** portworxVolume represents a portworx volume attached and mounted on kubelets host machine. */
   portworxVolume?: PortworxVolumeSource;
@@ -1815,15 +1608,11 @@ export interface PersistentVolumeSpec {
   scaleIO?: ScaleIOPersistentVolumeSource;
   /** storageClassName is the name of StorageClass to which this persistent volume belongs. */
   storageClassName?: string;
-  /**
-   * storageOS represents a StorageOS volume that is attached to the kubelet's host machine and mounted into the pod.
-   */
+  /** storageOS represents a StorageOS volume that is attached to the kubelet's host machine and mounted into the pod. */
   storageos?: StorageOSPersistentVolumeSource;
   /** Name of VolumeAttributesClass to which this persistent volume belongs. */
   volumeAttributesClassName?: string;
-  /**
-   * volumeMode defines if a volume is intended to be used with a formatted filesystem or to remain in raw block state.
-   */
+  /** volumeMode defines if a volume is intended to be used with a formatted filesystem or to remain in raw block state. */
   volumeMode?: 'Block' | 'Filesystem' | (string & {});
   /** vsphereVolume represents a vSphere volume attached and mounted on kubelets host machine. */
   vsphereVolume?: VsphereVirtualDiskVolumeSource;
@@ -1831,19 +1620,13 @@ export interface PersistentVolumeSpec {
 
 /** PersistentVolumeStatus is the current status of a persistent volume. */
 export interface PersistentVolumeStatus {
-  /**
-   * lastPhaseTransitionTime is the time the phase transitioned from one to another and automatically resets to current
-   * time everytime a volume phase transitions.
-   */
+  /** lastPhaseTransitionTime is the time the phase transitioned from one to another and automatically resets to current time everytime a volume phase transitions. */
   lastPhaseTransitionTime?: string;
   /** message is a human-readable message indicating details about why the volume is in this state. */
   message?: string;
   /** phase indicates if a volume is available, bound to a claim, or released by a claim. */
   phase?: 'Available' | 'Bound' | 'Failed' | 'Pending' | 'Released' | (string & {});
-  /**
-   * reason is a brief CamelCase string that describes any failure and is meant for machine parsing and tidy display in
-   * the CLI.
-   */
+  /** reason is a brief CamelCase string that describes any failure and is meant for machine parsing and tidy display in the CLI. */
   reason?: string;
 }
 
@@ -1866,24 +1649,13 @@ export const Pod: Resource<Pod> = /* @__PURE__ */ resource<Pod>('v1', 'Pod');
 
 /** Pod affinity is a group of inter pod affinity scheduling rules. */
 export interface PodAffinity {
-  /**
-   * The scheduler will prefer to schedule pods to nodes that satisfy the affinity expressions specified by this field,
-   * but it may choose a node that violates one or more of the expressions.
-   */
+  /** The scheduler will prefer to schedule pods to nodes that satisfy the affinity expressions specified by this field, but it may choose a node that violates one or more of the expressions. */
   preferredDuringSchedulingIgnoredDuringExecution?: WeightedPodAffinityTerm[];
-  /**
-   * If the affinity requirements specified by this field are not met at scheduling time, the pod will not be scheduled
-   * onto the node.
-   */
+  /** If the affinity requirements specified by this field are not met at scheduling time, the pod will not be scheduled onto the node. */
   requiredDuringSchedulingIgnoredDuringExecution?: PodAffinityTerm[];
 }
 
-/**
- * Defines a set of pods (namely those matching the labelSelector relative to the given namespace(s)) that this pod
- * should be co-located (affinity) or not co-located (anti-affinity) with, where co-located is defined as running on a
- * node whose value of the label with key <topologyKey> matches that of any node on which a pod of the set of pods is
- * running.
- */
+/** Defines a set of pods (namely those matching the labelSelector relative to the given namespace(s)) that this pod should be co-located (affinity) or not co-located (anti-affinity) with, where co-located is defined as running on a node whose value of the label with key <topologyKey> matches that of any node on which a pod of the set of pods is running. */
 export interface PodAffinityTerm {
   /** A label query over a set of resources, in this case pods. */
   labelSelector?: LabelSelector;
@@ -1895,25 +1667,15 @@ export interface PodAffinityTerm {
   namespaceSelector?: LabelSelector;
   /** namespaces specifies a static list of namespace names that the term applies to. */
   namespaces?: string[];
-  /**
-   * This pod should be co-located (affinity) or not co-located (anti-affinity) with the pods matching the labelSelector
-   * in the specified namespaces, where co-located is defined as running on a node whose value of the label with key
-   * topologyKey matches that of any node on which any of the selected pods is running.
-   */
+  /** This pod should be co-located (affinity) or not co-located (anti-affinity) with the pods matching the labelSelector in the specified namespaces, where co-located is defined as running on a node whose value of the label with key topologyKey matches that of any node on which any of the selected pods is running. */
   topologyKey: string;
 }
 
 /** Pod anti affinity is a group of inter pod anti affinity scheduling rules. */
 export interface PodAntiAffinity {
-  /**
-   * The scheduler will prefer to schedule pods to nodes that satisfy the anti-affinity expressions specified by this
-   * field, but it may choose a node that violates one or more of the expressions.
-   */
+  /** The scheduler will prefer to schedule pods to nodes that satisfy the anti-affinity expressions specified by this field, but it may choose a node that violates one or more of the expressions. */
   preferredDuringSchedulingIgnoredDuringExecution?: WeightedPodAffinityTerm[];
-  /**
-   * If the anti-affinity requirements specified by this field are not met at scheduling time, the pod will not be
-   * scheduled onto the node.
-   */
+  /** If the anti-affinity requirements specified by this field are not met at scheduling time, the pod will not be scheduled onto the node. */
   requiredDuringSchedulingIgnoredDuringExecution?: PodAffinityTerm[];
 }
 
@@ -1971,15 +1733,9 @@ export interface PodDNSConfigOption {
   value?: string;
 }
 
-/**
- * PodExtendedResourceClaimStatus is stored in the PodStatus for the extended resource requests backed by DRA. It stores
- * the generated name for the corresponding special ResourceClaim created by the scheduler.
- */
+/** PodExtendedResourceClaimStatus is stored in the PodStatus for the extended resource requests backed by DRA. It stores the generated name for the corresponding special ResourceClaim created by the scheduler. */
 export interface PodExtendedResourceClaimStatus {
-  /**
-   * RequestMappings identifies the mapping of <container, extended resource backed by DRA> to device request in the
-   * generated ResourceClaim.
-   */
+  /** RequestMappings identifies the mapping of <container, extended resource backed by DRA> to device request in the generated ResourceClaim. */
   requestMappings: ContainerExtendedResourceRequest[];
   /** ResourceClaimName is the name of the ResourceClaim that was generated for the Pod in the namespace of the Pod. */
   resourceClaimName: string;
@@ -2003,10 +1759,7 @@ export interface PodReadinessGate {
   conditionType: string;
 }
 
-/**
- * PodResourceClaim references exactly one ResourceClaim, either directly or by naming a ResourceClaimTemplate which is
- * then turned into a ResourceClaim for the pod.
- */
+/** PodResourceClaim references exactly one ResourceClaim, either directly or by naming a ResourceClaimTemplate which is then turned into a ResourceClaim for the pod. */
 export interface PodResourceClaim {
   /** Name uniquely identifies this resource claim inside the pod. */
   name: string;
@@ -2016,9 +1769,7 @@ export interface PodResourceClaim {
   resourceClaimTemplateName?: string;
 }
 
-/**
- * PodResourceClaimStatus is stored in the PodStatus for each PodResourceClaim which references a ResourceClaimTemplate.
- */
+/** PodResourceClaimStatus is stored in the PodStatus for each PodResourceClaim which references a ResourceClaimTemplate. */
 export interface PodResourceClaimStatus {
   /** Name uniquely identifies this resource claim inside the pod. */
   name: string;
@@ -2034,10 +1785,7 @@ export interface PodSchedulingGate {
 
 /** PodSchedulingGroup identifies the runtime scheduling group instance that a Pod belongs to. */
 export interface PodSchedulingGroup {
-  /**
-   * PodGroupName specifies the name of the standalone PodGroup object that represents the runtime instance of this
-   * group.
-   */
+  /** PodGroupName specifies the name of the standalone PodGroup object that represents the runtime instance of this group. */
   podGroupName?: string;
 }
 
@@ -2047,10 +1795,7 @@ export interface PodSecurityContext {
   appArmorProfile?: AppArmorProfile;
   /** A special supplemental group that applies to all containers in a pod. */
   fsGroup?: number;
-  /**
-   * fsGroupChangePolicy defines behavior of changing ownership and permission of the volume before being exposed inside
-   * Pod.
-   */
+  /** fsGroupChangePolicy defines behavior of changing ownership and permission of the volume before being exposed inside Pod. */
   fsGroupChangePolicy?: 'Always' | 'OnRootMismatch' | (string & {});
   /** The GID to run the entrypoint of the container process. */
   runAsGroup?: number;
@@ -2064,10 +1809,7 @@ export interface PodSecurityContext {
   seLinuxOptions?: SELinuxOptions;
   /** The seccomp options to use by the containers in this pod. */
   seccompProfile?: SeccompProfile;
-  /**
-   * A list of groups applied to the first process run in each container, in addition to the container's primary GID and
-   * fsGroup (if specified).
-   */
+  /** A list of groups applied to the first process run in each container, in addition to the container's primary GID and fsGroup (if specified). */
   supplementalGroups?: number[];
   /** Defines how supplemental groups of the first container processes are calculated. */
   supplementalGroupsPolicy?: 'Merge' | 'Strict' | (string & {});
@@ -2079,10 +1821,7 @@ export interface PodSecurityContext {
 
 /** PodSpec is a description of a pod. */
 export interface PodSpec {
-  /**
-   * Optional duration in seconds the pod may be active on the node relative to StartTime before the system will
-   * actively try to mark it failed and kill associated containers.
-   */
+  /** Optional duration in seconds the pod may be active on the node relative to StartTime before the system will actively try to mark it failed and kill associated containers. */
   activeDeadlineSeconds?: number;
   /** If specified, the pod's scheduling constraints. */
   affinity?: Affinity;
@@ -2094,10 +1833,7 @@ export interface PodSpec {
   dnsConfig?: PodDNSConfig;
   /** Set DNS policy for the pod. */
   dnsPolicy?: 'ClusterFirst' | 'ClusterFirstWithHostNet' | 'Default' | 'None' | (string & {});
-  /**
-   * EnableServiceLinks indicates whether information about services should be injected into pod's environment
-   * variables, matching the syntax of Docker links.
-   */
+  /** EnableServiceLinks indicates whether information about services should be injected into pod's environment variables, matching the syntax of Docker links. */
   enableServiceLinks?: boolean;
   /** List of ephemeral containers run in this pod. */
   ephemeralContainers?: EphemeralContainer[];
@@ -2115,10 +1851,7 @@ export interface PodSpec {
   hostname?: string;
   /** HostnameOverride specifies an explicit override for the pod's hostname as perceived by the pod. */
   hostnameOverride?: string;
-  /**
-   * ImagePullSecrets is an optional list of references to secrets in the same namespace to use for pulling any of the
-   * images used by this PodSpec.
-   */
+  /** ImagePullSecrets is an optional list of references to secrets in the same namespace to use for pulling any of the images used by this PodSpec. */
   imagePullSecrets?: LocalObjectReference[];
   /** List of initialization containers belonging to the pod. */
   initContainers?: Container[];
@@ -2144,17 +1877,13 @@ export interface PodSpec {
   resources?: ResourceRequirements;
   /** Restart policy for all containers within the pod. */
   restartPolicy?: 'Always' | 'Never' | 'OnFailure' | (string & {});
-  /**
-   * RuntimeClassName refers to a RuntimeClass object in the node.k8s.io group, which should be used to run this pod.
-   */
+  /** RuntimeClassName refers to a RuntimeClass object in the node.k8s.io group, which should be used to run this pod. */
   runtimeClassName?: string;
   /** If specified, the pod will be dispatched by specified scheduler. */
   schedulerName?: string;
   /** SchedulingGates is an opaque list of values that if specified will block scheduling the pod. */
   schedulingGates?: PodSchedulingGate[];
-  /**
-   * SchedulingGroup provides a reference to the immediate scheduling runtime grouping object that this Pod belongs to.
-   */
+  /** SchedulingGroup provides a reference to the immediate scheduling runtime grouping object that this Pod belongs to. */
   schedulingGroup?: PodSchedulingGroup;
   /** SecurityContext holds pod-level security attributes and common container settings. */
   securityContext?: PodSecurityContext;
@@ -2166,10 +1895,7 @@ export interface PodSpec {
   setHostnameAsFQDN?: boolean;
   /** Share a single process namespace between all of the containers in a pod. */
   shareProcessNamespace?: boolean;
-  /**
-   * If specified, the fully qualified Pod hostname will be "<hostname>.<subdomain>.<pod namespace>.svc.<cluster
-   * domain>".
-   */
+  /** If specified, the fully qualified Pod hostname will be "<hostname>.<subdomain>.<pod namespace>.svc.<cluster domain>". */
   subdomain?: string;
   /** Optional duration in seconds the pod needs to terminate gracefully. */
   terminationGracePeriodSeconds?: number;
@@ -2201,15 +1927,9 @@ export interface PodStatus {
   initContainerStatuses?: ContainerStatus[];
   /** A human readable message indicating details about why the pod is in this condition. */
   message?: string;
-  /**
-   * NodeAllocatableResourceClaimStatuses contains the status of node-allocatable resources that were allocated for this
-   * pod through DRA claims.
-   */
+  /** NodeAllocatableResourceClaimStatuses contains the status of node-allocatable resources that were allocated for this pod through DRA claims. */
   nodeAllocatableResourceClaimStatuses?: NodeAllocatableResourceClaimStatus[];
-  /**
-   * nominatedNodeName is set only when this pod preempts other pods on the node, but it cannot be scheduled right away
-   * as preemption victims receive their graceful termination periods.
-   */
+  /** nominatedNodeName is set only when this pod preempts other pods on the node, but it cannot be scheduled right away as preemption victims receive their graceful termination periods. */
   nominatedNodeName?: string;
   /** If set, this represents the .metadata.generation that the pod status was set based upon. */
   observedGeneration?: number;
@@ -2219,11 +1939,7 @@ export interface PodStatus {
   podIP?: string;
   /** podIPs holds the IP addresses allocated to the pod. */
   podIPs?: PodIP[];
-  /**
-   * The Quality of Service (QOS) classification assigned to the pod based on resource requirements See PodQOSClass type
-   * for available QOS classes More info:
-   * https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/#quality-of-service-classes.
-   */
+  /** The Quality of Service (QOS) classification assigned to the pod based on resource requirements See PodQOSClass type for available QOS classes More info: https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/#quality-of-service-classes. */
   qosClass?: 'BestEffort' | 'Burstable' | 'Guaranteed' | (string & {});
   /** A brief CamelCase message indicating details about why the pod is in this state. */
   reason?: string;
@@ -2231,10 +1947,7 @@ export interface PodStatus {
   resize?: string;
   /** Status of resource claims. */
   resourceClaimStatuses?: PodResourceClaimStatus[];
-  /**
-   * Resources represents the compute resource requests and limits that have been applied at the pod level if pod-level
-   * requests or limits are set in PodSpec.Resources.
-   */
+  /** Resources represents the compute resource requests and limits that have been applied at the pod level if pod-level requests or limits are set in PodSpec.Resources. */
   resources?: ResourceRequirements;
   /** RFC 3339 date and time at which the object was acknowledged by the Kubelet. */
   startTime?: string;
@@ -2257,26 +1970,17 @@ export interface PodTemplateSpec {
 
 /** PortStatus represents the error condition of a service port. */
 export interface PortStatus {
-  /**
-   * Error is to record the problem with the service port The format of the error shall comply with the following rules:
-   * - built-in error values shall be specified in this file and those shall use CamelCase names - cloud provider
-   * specific error values must have names that comply with the format foo.example.com/CamelCase.
-   */
+  /** Error is to record the problem with the service port The format of the error shall comply with the following rules: - built-in error values shall be specified in this file and those shall use CamelCase names - cloud provider specific error values must have names that comply with the format foo.example.com/CamelCase. */
   error?: string;
   /** Port is the port number of the service port of which status is recorded here. */
   port: number;
-  /**
-   * Protocol is the protocol of the service port of which status is recorded here The supported values are: "TCP",
-   * "UDP", "SCTP".
-   */
+  /** Protocol is the protocol of the service port of which status is recorded here The supported values are: "TCP", "UDP", "SCTP". */
   protocol: 'SCTP' | 'TCP' | 'UDP' | (string & {});
 }
 
 /** PortworxVolumeSource represents a Portworx volume resource. */
 export interface PortworxVolumeSource {
-  /**
-   * fSType represents the filesystem type to mount Must be a filesystem type supported by the host operating system.
-   */
+  /** fSType represents the filesystem type to mount Must be a filesystem type supported by the host operating system. */
   fsType?: string;
   /** readOnly defaults to false (read/write). */
   readOnly?: boolean;
@@ -2292,10 +1996,7 @@ export interface PreferredSchedulingTerm {
   weight: number;
 }
 
-/**
- * Probe describes a health check to be performed against a container to determine whether it is alive or ready to
- * receive traffic.
- */
+/** Probe describes a health check to be performed against a container to determine whether it is alive or ready to receive traffic. */
 export interface Probe {
   /** Exec specifies a command to execute in the container. */
   exec?: ExecAction;
@@ -2333,15 +2034,9 @@ export interface QuobyteVolumeSource {
   group?: string;
   /** readOnly here will force the Quobyte volume to be mounted with read-only permissions. */
   readOnly?: boolean;
-  /**
-   * registry represents a single or multiple Quobyte Registry services specified as a string as host:port pair
-   * (multiple entries are separated with commas) which acts as the central registry for volumes.
-   */
+  /** registry represents a single or multiple Quobyte Registry services specified as a string as host:port pair (multiple entries are separated with commas) which acts as the central registry for volumes. */
   registry: string;
-  /**
-   * tenant owning the given Quobyte volume in the Backend Used with dynamically provisioned Quobyte volumes, value is
-   * set by the plugin.
-   */
+  /** tenant owning the given Quobyte volume in the Backend Used with dynamically provisioned Quobyte volumes, value is set by the plugin. */
   tenant?: string;
   /** user to map volume access to Defaults to serivceaccount user. */
   user?: string;
@@ -2417,10 +2112,7 @@ export interface ReplicationControllerCondition {
 
 /** ReplicationControllerSpec is the specification of a replication controller. */
 export interface ReplicationControllerSpec {
-  /**
-   * Minimum number of seconds for which a newly created pod should be ready without any of its container crashing, for
-   * it to be considered available.
-   */
+  /** Minimum number of seconds for which a newly created pod should be ready without any of its container crashing, for it to be considered available. */
   minReadySeconds?: number;
   /** Replicas is the number of desired replicas. */
   replicas?: number;
@@ -2487,10 +2179,7 @@ export const ResourceQuota: Resource<ResourceQuota> = /* @__PURE__ */ resource<R
 export interface ResourceQuotaSpec {
   /** hard is the set of desired hard limits for each named resource. */
   hard?: Record<string, string>;
-  /**
-   * scopeSelector is also a collection of filters like scopes that must match each object tracked by a quota but
-   * expressed using ScopeSelectorOperator in combination with possible values.
-   */
+  /** scopeSelector is also a collection of filters like scopes that must match each object tracked by a quota but expressed using ScopeSelectorOperator in combination with possible values. */
   scopeSelector?: ScopeSelector;
   /** A collection of filters that must match each object tracked by a quota. */
   scopes?: (
@@ -2563,10 +2252,7 @@ export interface ScaleIOPersistentVolumeSource {
   storagePool?: string;
   /** system is the name of the storage system as configured in ScaleIO. */
   system: string;
-  /**
-   * volumeName is the name of a volume already created in the ScaleIO system that is associated with this volume
-   * source.
-   */
+  /** volumeName is the name of a volume already created in the ScaleIO system that is associated with this volume source. */
   volumeName?: string;
 }
 
@@ -2590,10 +2276,7 @@ export interface ScaleIOVolumeSource {
   storagePool?: string;
   /** system is the name of the storage system as configured in ScaleIO. */
   system: string;
-  /**
-   * volumeName is the name of a volume already created in the ScaleIO system that is associated with this volume
-   * source.
-   */
+  /** volumeName is the name of a volume already created in the ScaleIO system that is associated with this volume source. */
   volumeName?: string;
 }
 
@@ -2603,10 +2286,7 @@ export interface ScopeSelector {
   matchExpressions?: ScopedResourceSelectorRequirement[];
 }
 
-/**
- * A scoped-resource selector requirement is a selector that contains values, a scope name, and an operator that relates
- * the scope name and values.
- */
+/** A scoped-resource selector requirement is a selector that contains values, a scope name, and an operator that relates the scope name and values. */
 export interface ScopedResourceSelectorRequirement {
   /** Represents a scope's relationship to a set of values. */
   operator: 'DoesNotExist' | 'Exists' | 'In' | 'NotIn' | (string & {});
@@ -2636,10 +2316,7 @@ export interface SeccompProfile {
 export interface Secret extends KubernetesObject {
   /** Data contains the secret data. */
   data?: Record<string, string>;
-  /**
-   * Immutable, if set to true, ensures that data stored in the Secret cannot be updated (only object metadata can be
-   * modified).
-   */
+  /** Immutable, if set to true, ensures that data stored in the Secret cannot be updated (only object metadata can be modified). */
   immutable?: boolean;
   /** stringData allows specifying non-binary secret data in string form. */
   stringData?: Record<string, string>;
@@ -2668,10 +2345,7 @@ export interface SecretKeySelector {
 
 /** Adapts a secret into a projected volume. */
 export interface SecretProjection {
-  /**
-   * items if unspecified, each key-value pair in the Data field of the referenced Secret will be projected into the
-   * volume as a file whose name is the key and content is the value.
-   */
+  /** items if unspecified, each key-value pair in the Data field of the referenced Secret will be projected into the volume as a file whose name is the key and content is the value. */
   items?: KeyToPath[];
   /** Name of the referent. */
   name?: string;
@@ -2691,10 +2365,7 @@ export interface SecretReference {
 export interface SecretVolumeSource {
   /** defaultMode is Optional: mode bits used to set permissions on created files by default. */
   defaultMode?: number;
-  /**
-   * items If unspecified, each key-value pair in the Data field of the referenced Secret will be projected into the
-   * volume as a file whose name is the key and content is the value.
-   */
+  /** items If unspecified, each key-value pair in the Data field of the referenced Secret will be projected into the volume as a file whose name is the key and content is the value. */
   items?: KeyToPath[];
   /** optional field specify whether the Secret or its keys must be defined. */
   optional?: boolean;
@@ -2730,10 +2401,7 @@ export interface SecurityContext {
   windowsOptions?: WindowsSecurityContextOptions;
 }
 
-/**
- * Service is a named abstraction of software service (for example, mysql) consisting of local port (for example 3306)
- * that the proxy listens on, and the selector that determines which pods will answer requests sent through the proxy.
- */
+/** Service is a named abstraction of software service (for example, mysql) consisting of local port (for example 3306) that the proxy listens on, and the selector that determines which pods will answer requests sent through the proxy. */
 export interface Service extends KubernetesObject {
   /** Spec defines the behavior of a service. */
   spec?: ServiceSpec;
@@ -2742,25 +2410,13 @@ export interface Service extends KubernetesObject {
 }
 export const Service: Resource<Service> = /* @__PURE__ */ resource<Service>('v1', 'Service');
 
-/**
- * ServiceAccount binds together: * a name, understood by users, and perhaps by peripheral systems, for an identity * a
- * principal that can be authenticated and authorized * a set of secrets.
- */
+/** ServiceAccount binds together: * a name, understood by users, and perhaps by peripheral systems, for an identity * a principal that can be authenticated and authorized * a set of secrets. */
 export interface ServiceAccount extends KubernetesObject {
-  /**
-   * AutomountServiceAccountToken indicates whether pods running as this service account should have an API token
-   * automatically mounted.
-   */
+  /** AutomountServiceAccountToken indicates whether pods running as this service account should have an API token automatically mounted. */
   automountServiceAccountToken?: boolean;
-  /**
-   * ImagePullSecrets is a list of references to secrets in the same namespace to use for pulling any images in pods
-   * that reference this ServiceAccount.
-   */
+  /** ImagePullSecrets is a list of references to secrets in the same namespace to use for pulling any images in pods that reference this ServiceAccount. */
   imagePullSecrets?: LocalObjectReference[];
-  /**
-   * Secrets is a list of the secrets in the same namespace that pods running using this ServiceAccount are allowed to
-   * use.
-   */
+  /** Secrets is a list of the secrets in the same namespace that pods running using this ServiceAccount are allowed to use. */
   secrets?: ObjectReference[];
 }
 export const ServiceAccount: Resource<ServiceAccount> = /* @__PURE__ */ resource<ServiceAccount>(
@@ -2796,10 +2452,7 @@ export interface ServicePort {
 
 /** ServiceSpec describes the attributes that a user creates on a service. */
 export interface ServiceSpec {
-  /**
-   * allocateLoadBalancerNodePorts defines if NodePorts will be automatically allocated for services with type
-   * LoadBalancer.
-   */
+  /** allocateLoadBalancerNodePorts defines if NodePorts will be automatically allocated for services with type LoadBalancer. */
   allocateLoadBalancerNodePorts?: boolean;
   /** clusterIP is the IP address of the service and is usually assigned randomly. */
   clusterIP?: string;
@@ -2809,18 +2462,11 @@ export interface ServiceSpec {
   externalIPs?: string[];
   /** externalName is the external reference that discovery mechanisms will return as an alias for this service (e.g. */
   externalName?: string;
-  /**
-   * externalTrafficPolicy describes how nodes distribute service traffic they receive on one of the Service's
-   * "externally-facing" addresses (NodePorts, ExternalIPs, and LoadBalancer IPs).
-   */
+  /** externalTrafficPolicy describes how nodes distribute service traffic they receive on one of the Service's "externally-facing" addresses (NodePorts, ExternalIPs, and LoadBalancer IPs). */
   externalTrafficPolicy?: 'Cluster' | 'Local' | (string & {});
   /** healthCheckNodePort specifies the healthcheck nodePort for the service. */
   healthCheckNodePort?: number;
-  /**
-   * InternalTrafficPolicy describes how nodes distribute service traffic they receive on the ClusterIP. If set to
-   * "Local", the proxy will assume that pods only want to talk to endpoints of the service on the same node as the pod,
-   * dropping the traffic if there are no local endpoints.
-   */
+  /** InternalTrafficPolicy describes how nodes distribute service traffic they receive on the ClusterIP. If set to "Local", the proxy will assume that pods only want to talk to endpoints of the service on the same node as the pod, dropping the traffic if there are no local endpoints. */
   internalTrafficPolicy?: 'Cluster' | 'Local' | (string & {});
   /** IPFamilies is a list of IP families (e.g. */
   ipFamilies?: ('' | 'IPv4' | 'IPv6' | (string & {}))[];
@@ -2830,17 +2476,11 @@ export interface ServiceSpec {
   loadBalancerClass?: string;
   /** Only applies to Service Type: LoadBalancer. */
   loadBalancerIP?: string;
-  /**
-   * If specified and supported by the platform, this will restrict traffic through the cloud-provider load-balancer
-   * will be restricted to the specified client IPs.
-   */
+  /** If specified and supported by the platform, this will restrict traffic through the cloud-provider load-balancer will be restricted to the specified client IPs. */
   loadBalancerSourceRanges?: string[];
   /** The list of ports that are exposed by this service. */
   ports?: ServicePort[];
-  /**
-   * publishNotReadyAddresses indicates that any agent which deals with endpoints for this Service should disregard any
-   * indications of ready/not-ready.
-   */
+  /** publishNotReadyAddresses indicates that any agent which deals with endpoints for this Service should disregard any indications of ready/not-ready. */
   publishNotReadyAddresses?: boolean;
   /** Route service traffic to pods with label keys and values matching this selector. */
   selector?: Record<string, string>;
@@ -2884,10 +2524,7 @@ export interface StorageOSPersistentVolumeSource {
   secretRef?: ObjectReference;
   /** volumeName is the human-readable name of the StorageOS volume. */
   volumeName?: string;
-  /**
-   * volumeNamespace specifies the scope of the volume within StorageOS. If no namespace is specified then the Pod's
-   * namespace will be used.
-   */
+  /** volumeNamespace specifies the scope of the volume within StorageOS. If no namespace is specified then the Pod's namespace will be used. */
   volumeNamespace?: string;
 }
 
@@ -2901,10 +2538,7 @@ export interface StorageOSVolumeSource {
   secretRef?: LocalObjectReference;
   /** volumeName is the human-readable name of the StorageOS volume. */
   volumeName?: string;
-  /**
-   * volumeNamespace specifies the scope of the volume within StorageOS. If no namespace is specified then the Pod's
-   * namespace will be used.
-   */
+  /** volumeNamespace specifies the scope of the volume within StorageOS. If no namespace is specified then the Pod's namespace will be used. */
   volumeNamespace?: string;
 }
 
@@ -2936,10 +2570,7 @@ export interface Taint {
   value?: string;
 }
 
-/**
- * The pod this Toleration is attached to tolerates any taint that matches the triple <key,value,effect> using the
- * matching operator <operator>.
- */
+/** The pod this Toleration is attached to tolerates any taint that matches the triple <key,value,effect> using the matching operator <operator>. */
 export interface Toleration {
   /** Effect indicates the taint effect to match. */
   effect?: 'NoExecute' | 'NoSchedule' | 'PreferNoSchedule' | (string & {});
@@ -2947,10 +2578,7 @@ export interface Toleration {
   key?: string;
   /** Operator represents a key's relationship to the value. */
   operator?: 'Equal' | 'Exists' | 'Gt' | 'Lt' | (string & {});
-  /**
-   * TolerationSeconds represents the period of time the toleration (which must be of effect NoExecute, otherwise this
-   * field is ignored) tolerates the taint.
-   */
+  /** TolerationSeconds represents the period of time the toleration (which must be of effect NoExecute, otherwise this field is ignored) tolerates the taint. */
   tolerationSeconds?: number;
   /** Value is the taint value the toleration matches to. */
   value?: string;
@@ -2980,10 +2608,7 @@ export interface TopologySpreadConstraint {
   maxSkew: number;
   /** MinDomains indicates a minimum number of eligible domains. */
   minDomains?: number;
-  /**
-   * NodeAffinityPolicy indicates how we will treat Pod's nodeAffinity/nodeSelector when calculating pod topology spread
-   * skew.
-   */
+  /** NodeAffinityPolicy indicates how we will treat Pod's nodeAffinity/nodeSelector when calculating pod topology spread skew. */
   nodeAffinityPolicy?: 'Honor' | 'Ignore' | (string & {});
   /** NodeTaintsPolicy indicates how we will treat node taints when calculating pod topology spread skew. */
   nodeTaintsPolicy?: 'Honor' | 'Ignore' | (string & {});
@@ -2993,10 +2618,7 @@ export interface TopologySpreadConstraint {
   whenUnsatisfiable: 'DoNotSchedule' | 'ScheduleAnyway' | (string & {});
 }
 
-/**
- * TypedLocalObjectReference contains enough information to let you locate the typed referenced object inside the same
- * namespace.
- */
+/** TypedLocalObjectReference contains enough information to let you locate the typed referenced object inside the same namespace. */
 export interface TypedLocalObjectReference {
   /** APIGroup is the group for the resource being referenced. */
   apiGroup?: string;
@@ -3014,20 +2636,13 @@ export interface TypedObjectReference {
   kind: string;
   /** Name is the name of resource being referenced. */
   name: string;
-  /**
-   * Namespace is the namespace of resource being referenced Note that when a namespace is specified, a
-   * gateway.networking.k8s.io/ReferenceGrant object is required in the referent namespace to allow that namespace's
-   * owner to accept the reference.
-   */
+  /** Namespace is the namespace of resource being referenced Note that when a namespace is specified, a gateway.networking.k8s.io/ReferenceGrant object is required in the referent namespace to allow that namespace's owner to accept the reference. */
   namespace?: string;
 }
 
 /** Volume represents a named volume in a pod that may be accessed by any container in the pod. */
 export interface Volume {
-  /**
-   * awsElasticBlockStore represents an AWS Disk resource that is attached to a kubelet's host machine and then exposed
-   * to the pod.
-   */
+  /** awsElasticBlockStore represents an AWS Disk resource that is attached to a kubelet's host machine and then exposed to the pod. */
   awsElasticBlockStore?: AWSElasticBlockStoreVolumeSource;
   /** azureDisk represents an Azure Data Disk mount on the host and bind mount to the pod. */
   azureDisk?: AzureDiskVolumeSource;
@@ -3047,47 +2662,31 @@ export interface Volume {
   emptyDir?: EmptyDirVolumeSource;
   /** ephemeral represents a volume that is handled by a cluster storage driver. */
   ephemeral?: EphemeralVolumeSource;
-  /**
-   * fc represents a Fibre Channel resource that is attached to a kubelet's host machine and then exposed to the pod.
-   */
+  /** fc represents a Fibre Channel resource that is attached to a kubelet's host machine and then exposed to the pod. */
   fc?: FCVolumeSource;
   /** flexVolume represents a generic volume resource that is provisioned/attached using an exec based plugin. */
   flexVolume?: FlexVolumeSource;
   /** flocker represents a Flocker volume attached to a kubelet's host machine. */
   flocker?: FlockerVolumeSource;
-  /**
-   * gcePersistentDisk represents a GCE Disk resource that is attached to a kubelet's host machine and then exposed to
-   * the pod.
-   */
+  /** gcePersistentDisk represents a GCE Disk resource that is attached to a kubelet's host machine and then exposed to the pod. */
   gcePersistentDisk?: GCEPersistentDiskVolumeSource;
   /** gitRepo represents a git repository at a particular revision. */
   gitRepo?: GitRepoVolumeSource;
   /** glusterfs represents a Glusterfs mount on the host that shares a pod's lifetime. */
   glusterfs?: GlusterfsVolumeSource;
-  /**
-   * hostPath represents a pre-existing file or directory on the host machine that is directly exposed to the container.
-   */
+  /** hostPath represents a pre-existing file or directory on the host machine that is directly exposed to the container. */
   hostPath?: HostPathVolumeSource;
-  /**
-   * image represents an OCI object (a container image or artifact) pulled and mounted on the kubelet's host machine.
-   */
+  /** image represents an OCI object (a container image or artifact) pulled and mounted on the kubelet's host machine. */
   image?: ImageVolumeSource;
-  /**
-   * iscsi represents an ISCSI Disk resource that is attached to a kubelet's host machine and then exposed to the pod.
-   */
+  /** iscsi represents an ISCSI Disk resource that is attached to a kubelet's host machine and then exposed to the pod. */
   iscsi?: ISCSIVolumeSource;
   /** name of the volume. */
   name: string;
-  /**
-   * nfs represents an NFS mount on the host that shares a pod's lifetime More info:
-   * https://kubernetes.io/docs/concepts/storage/volumes#nfs.
-   */
+  /** nfs represents an NFS mount on the host that shares a pod's lifetime More info: https://kubernetes.io/docs/concepts/storage/volumes#nfs. */
   nfs?: NFSVolumeSource;
   /** persistentVolumeClaimVolumeSource represents a reference to a PersistentVolumeClaim in the same namespace. */
   persistentVolumeClaim?: PersistentVolumeClaimVolumeSource;
-  /**
-   * photonPersistentDisk represents a PhotonController persistent disk attached and mounted on kubelets host machine.
-   */
+  /** photonPersistentDisk represents a PhotonController persistent disk attached and mounted on kubelets host machine. */
   photonPersistentDisk?: PhotonPersistentDiskVolumeSource;
   /** portworxVolume represents a portworx volume attached and mounted on kubelets host machine. */
   portworxVolume?: PortworxVolumeSource;
@@ -3155,19 +2754,13 @@ export interface VolumeNodeAffinity {
 
 /** Projection that may be projected along with other supported volume types. */
 export interface VolumeProjection {
-  /**
-   * ClusterTrustBundle allows a pod to access the `.spec.trustBundle` field of ClusterTrustBundle objects in an
-   * auto-updating file.
-   */
+  /** ClusterTrustBundle allows a pod to access the `.spec.trustBundle` field of ClusterTrustBundle objects in an auto-updating file. */
   clusterTrustBundle?: ClusterTrustBundleProjection;
   /** configMap information about the configMap data to project. */
   configMap?: ConfigMapProjection;
   /** downwardAPI information about the downwardAPI data to project. */
   downwardAPI?: DownwardAPIProjection;
-  /**
-   * Projects an auto-rotating credential bundle (private key and certificate chain) that the pod can use either as a
-   * TLS client or server.
-   */
+  /** Projects an auto-rotating credential bundle (private key and certificate chain) that the pod can use either as a TLS client or server. */
   podCertificate?: PodCertificateProjection;
   /** secret information about the secret data to project. */
   secret?: SecretProjection;
@@ -3185,9 +2778,7 @@ export interface VolumeResourceRequirements {
 
 /** VolumeStatus represents the status of a mounted volume. */
 export interface VolumeStatus {
-  /**
-   * image represents an OCI object (a container image or artifact) pulled and mounted on the kubelet's host machine.
-   */
+  /** image represents an OCI object (a container image or artifact) pulled and mounted on the kubelet's host machine. */
   image?: ImageVolumeStatus;
 }
 
@@ -3203,10 +2794,7 @@ export interface VsphereVirtualDiskVolumeSource {
   volumePath: string;
 }
 
-/**
- * The weights of all of the matched WeightedPodAffinityTerm fields are added per-node to find the most preferred
- * node(s).
- */
+/** The weights of all of the matched WeightedPodAffinityTerm fields are added per-node to find the most preferred node(s). */
 export interface WeightedPodAffinityTerm {
   /** Required. */
   podAffinityTerm: PodAffinityTerm;
@@ -3216,10 +2804,7 @@ export interface WeightedPodAffinityTerm {
 
 /** WindowsSecurityContextOptions contain Windows-specific options and credentials. */
 export interface WindowsSecurityContextOptions {
-  /**
-   * GMSACredentialSpec is where the GMSA admission webhook (https://github.com/kubernetes-sigs/windows-gmsa) inlines
-   * the contents of the GMSA credential spec named by the GMSACredentialSpecName field.
-   */
+  /** GMSACredentialSpec is where the GMSA admission webhook (https://github.com/kubernetes-sigs/windows-gmsa) inlines the contents of the GMSA credential spec named by the GMSACredentialSpecName field. */
   gmsaCredentialSpec?: string;
   /** GMSACredentialSpecName is the name of the GMSA credential spec to use. */
   gmsaCredentialSpecName?: string;

@@ -8,10 +8,7 @@ export interface Endpoint {
   addresses: string[];
   /** conditions contains information about the current status of the endpoint. */
   conditions?: EndpointConditions;
-  /**
-   * deprecatedTopology contains topology information part of the v1beta1 API. This field is deprecated, and will be
-   * removed when the v1beta1 API is removed (no sooner than kubernetes v1.24).
-   */
+  /** deprecatedTopology contains topology information part of the v1beta1 API. This field is deprecated, and will be removed when the v1beta1 API is removed (no sooner than kubernetes v1.24). */
   deprecatedTopology?: Record<string, string>;
   /** hints contains information associated with how an endpoint should be consumed. */
   hints?: EndpointHints;
@@ -27,15 +24,9 @@ export interface Endpoint {
 
 /** EndpointConditions represents the current condition of an endpoint. */
 export interface EndpointConditions {
-  /**
-   * ready indicates that this endpoint is ready to receive traffic, according to whatever system is managing the
-   * endpoint.
-   */
+  /** ready indicates that this endpoint is ready to receive traffic, according to whatever system is managing the endpoint. */
   ready?: boolean;
-  /**
-   * serving indicates that this endpoint is able to receive traffic, according to whatever system is managing the
-   * endpoint.
-   */
+  /** serving indicates that this endpoint is able to receive traffic, according to whatever system is managing the endpoint. */
   serving?: boolean;
   /** terminating indicates that this endpoint is terminating. */
   terminating?: boolean;

@@ -3,14 +3,9 @@ import { type KubernetesObject, type Resource, resource } from '../../core/index
 
 /** ExemptPriorityLevelConfiguration describes the configurable aspects of the handling of exempt requests. */
 export interface ExemptPriorityLevelConfiguration {
-  /**
-   * `lendablePercent` prescribes the fraction of the level's NominalCL that can be borrowed by other priority levels.
-   */
+  /** `lendablePercent` prescribes the fraction of the level's NominalCL that can be borrowed by other priority levels. */
   lendablePercent?: number;
-  /**
-   * `nominalConcurrencyShares` (NCS) contributes to the computation of the NominalConcurrencyLimit (NominalCL) of this
-   * level.
-   */
+  /** `nominalConcurrencyShares` (NCS) contributes to the computation of the NominalConcurrencyLimit (NominalCL) of this level. */
   nominalConcurrencyShares?: number;
 }
 
@@ -81,29 +76,17 @@ export interface LimitResponse {
 
 /** LimitedPriorityLevelConfiguration specifies how to handle requests that are subject to limits. */
 export interface LimitedPriorityLevelConfiguration {
-  /**
-   * `borrowingLimitPercent`, if present, configures a limit on how many seats this priority level can borrow from other
-   * priority levels.
-   */
+  /** `borrowingLimitPercent`, if present, configures a limit on how many seats this priority level can borrow from other priority levels. */
   borrowingLimitPercent?: number;
-  /**
-   * `lendablePercent` prescribes the fraction of the level's NominalCL that can be borrowed by other priority levels.
-   */
+  /** `lendablePercent` prescribes the fraction of the level's NominalCL that can be borrowed by other priority levels. */
   lendablePercent?: number;
   /** `limitResponse` indicates what to do with requests that can not be executed right now. */
   limitResponse?: LimitResponse;
-  /**
-   * `nominalConcurrencyShares` (NCS) contributes to the computation of the NominalConcurrencyLimit (NominalCL) of this
-   * level.
-   */
+  /** `nominalConcurrencyShares` (NCS) contributes to the computation of the NominalConcurrencyLimit (NominalCL) of this level. */
   nominalConcurrencyShares?: number;
 }
 
-/**
- * NonResourcePolicyRule is a predicate that matches non-resource requests according to their verb and the target
- * non-resource URL. A NonResourcePolicyRule matches a request if and only if both (a) at least one member of verbs
- * matches the request and (b) at least one member of nonResourceURLs matches the request.
- */
+/** NonResourcePolicyRule is a predicate that matches non-resource requests according to their verb and the target non-resource URL. A NonResourcePolicyRule matches a request if and only if both (a) at least one member of verbs matches the request and (b) at least one member of nonResourceURLs matches the request. */
 export interface NonResourcePolicyRule {
   /** `nonResourceURLs` is a set of url prefixes that a user should have access to and may not be empty. */
   nonResourceURLs: string[];
@@ -113,15 +96,9 @@ export interface NonResourcePolicyRule {
 
 /** PolicyRulesWithSubjects prescribes a test that applies to a request to an apiserver. */
 export interface PolicyRulesWithSubjects {
-  /**
-   * `nonResourceRules` is a list of NonResourcePolicyRules that identify matching requests according to their verb and
-   * the target non-resource URL.
-   */
+  /** `nonResourceRules` is a list of NonResourcePolicyRules that identify matching requests according to their verb and the target non-resource URL. */
   nonResourceRules?: NonResourcePolicyRule[];
-  /**
-   * `resourceRules` is a slice of ResourcePolicyRules that identify matching requests according to their verb and the
-   * target resource.
-   */
+  /** `resourceRules` is a slice of ResourcePolicyRules that identify matching requests according to their verb and the target resource. */
   resourceRules?: ResourcePolicyRule[];
   /** subjects is the list of normal user, serviceaccount, or group that this rule cares about. */
   subjects: Subject[];
@@ -181,26 +158,17 @@ export interface PriorityLevelConfigurationStatus {
 export interface QueuingConfiguration {
   /** `handSize` is a small positive number that configures the shuffle sharding of requests into queues. */
   handSize?: number;
-  /**
-   * `queueLengthLimit` is the maximum number of requests allowed to be waiting in a given queue of this priority level
-   * at a time; excess requests are rejected.
-   */
+  /** `queueLengthLimit` is the maximum number of requests allowed to be waiting in a given queue of this priority level at a time; excess requests are rejected. */
   queueLengthLimit?: number;
   /** `queues` is the number of queues for this priority level. */
   queues?: number;
 }
 
-/**
- * ResourcePolicyRule is a predicate that matches some resource requests, testing the request's verb and the target
- * resource.
- */
+/** ResourcePolicyRule is a predicate that matches some resource requests, testing the request's verb and the target resource. */
 export interface ResourcePolicyRule {
   /** `apiGroups` is a list of matching API groups and may not be empty. */
   apiGroups: string[];
-  /**
-   * `clusterScope` indicates whether to match requests that do not specify a namespace (which happens either because
-   * the resource is not namespaced or the request targets all namespaces).
-   */
+  /** `clusterScope` indicates whether to match requests that do not specify a namespace (which happens either because the resource is not namespaced or the request targets all namespaces). */
   clusterScope?: boolean;
   /** `namespaces` is a list of target namespaces that restricts matches. */
   namespaces?: string[];

@@ -24,10 +24,7 @@ export interface LabelSelector {
   matchLabels?: Record<string, string>;
 }
 
-/**
- * A label selector requirement is a selector that contains values, a key, and an operator that relates the key and
- * values.
- */
+/** A label selector requirement is a selector that contains values, a key, and an operator that relates the key and values. */
 export interface LabelSelectorRequirement {
   /** key is the label key that the selector applies to. */
   key: string;
@@ -37,9 +34,7 @@ export interface LabelSelectorRequirement {
   values?: string[];
 }
 
-/**
- * ManagedFieldsEntry is a workflow-id, a FieldSet and the group version of the resource that the fieldset applies to.
- */
+/** ManagedFieldsEntry is a workflow-id, a FieldSet and the group version of the resource that the fieldset applies to. */
 export interface ManagedFieldsEntry {
   /** APIVersion defines the version of this resource that this field set applies to. */
   apiVersion?: string;
@@ -51,10 +46,7 @@ export interface ManagedFieldsEntry {
   manager?: string;
   /** Operation is the type of operation which lead to this ManagedFieldsEntry being created. */
   operation?: string;
-  /**
-   * Subresource is the name of the subresource used to update that object, or empty string if the object was updated
-   * through the main resource.
-   */
+  /** Subresource is the name of the subresource used to update that object, or empty string if the object was updated through the main resource. */
   subresource?: string;
   /** Time is the timestamp of when the ManagedFields entry was added. */
   time?: string;
@@ -62,10 +54,7 @@ export interface ManagedFieldsEntry {
 
 /** ObjectMeta is metadata that all persisted resources must have, which includes all objects users must create. */
 export interface ObjectMeta {
-  /**
-   * Annotations is an unstructured key value map stored with a resource that may be set by external tools to store and
-   * retrieve arbitrary metadata.
-   */
+  /** Annotations is an unstructured key value map stored with a resource that may be set by external tools to store and retrieve arbitrary metadata. */
   annotations?: Record<string, string>;
   /** CreationTimestamp is a timestamp representing the server time when this object was created. */
   creationTimestamp?: string;
@@ -75,10 +64,7 @@ export interface ObjectMeta {
   deletionTimestamp?: string;
   /** Must be empty before the object is deleted from the registry. */
   finalizers?: string[];
-  /**
-   * GenerateName is an optional prefix, used by the server, to generate a unique name ONLY IF the Name field has not
-   * been provided.
-   */
+  /** GenerateName is an optional prefix, used by the server, to generate a unique name ONLY IF the Name field has not been provided. */
   generateName?: string;
   /** A sequence number representing a specific generation of the desired state. */
   generation?: number;
@@ -92,10 +78,7 @@ export interface ObjectMeta {
   namespace?: string;
   /** List of objects depended by this object. */
   ownerReferences?: OwnerReference[];
-  /**
-   * An opaque value that represents the internal version of this object that can be used by clients to determine when
-   * objects have changed.
-   */
+  /** An opaque value that represents the internal version of this object that can be used by clients to determine when objects have changed. */
   resourceVersion?: string;
   /** Deprecated: selfLink is a legacy read-only field that is no longer populated by the system. */
   selfLink?: string;
@@ -107,10 +90,7 @@ export interface ObjectMeta {
 export interface OwnerReference {
   /** API version of the referent. */
   apiVersion: string;
-  /**
-   * If true, AND if the owner has the "foregroundDeletion" finalizer, then the owner cannot be deleted from the
-   * key-value store until this reference is removed.
-   */
+  /** If true, AND if the owner has the "foregroundDeletion" finalizer, then the owner cannot be deleted from the key-value store until this reference is removed. */
   blockOwnerDeletion?: boolean;
   /** If true, this reference points to the managing controller. */
   controller?: boolean;

@@ -39,10 +39,7 @@ export interface IPAddressSpec {
 export interface IPBlock {
   /** cidr is a string representing the IPBlock Valid examples are "192.168.1.0/24" or "2001:db8::/64". */
   cidr: string;
-  /**
-   * except is a slice of CIDRs that should not be included within an IPBlock Valid examples are "192.168.1.0/24" or
-   * "2001:db8::/64" Except values will be rejected if they are outside the cidr range.
-   */
+  /** except is a slice of CIDRs that should not be included within an IPBlock Valid examples are "192.168.1.0/24" or "2001:db8::/64" Except values will be rejected if they are outside the cidr range. */
   except?: string[];
 }
 
@@ -116,11 +113,7 @@ export interface IngressLoadBalancerStatus {
 
 /** IngressPortStatus represents the error condition of a service port. */
 export interface IngressPortStatus {
-  /**
-   * error is to record the problem with the service port The format of the error shall comply with the following rules:
-   * - built-in error values shall be specified in this file and those shall use CamelCase names - cloud provider
-   * specific error values must have names that comply with the format foo.example.com/CamelCase.
-   */
+  /** error is to record the problem with the service port The format of the error shall comply with the following rules: - built-in error values shall be specified in this file and those shall use CamelCase names - cloud provider specific error values must have names that comply with the format foo.example.com/CamelCase. */
   error?: string;
   /** port is the port number of the ingress port. */
   port: number;
@@ -130,10 +123,7 @@ export interface IngressPortStatus {
 
 /** IngressRule represents the rules mapping the paths under a specified host to the related backend services. */
 export interface IngressRule {
-  /**
-   * host is the fully qualified domain name of a network host, as defined by RFC 3986. Note the following deviations
-   * from the "host" part of the URI as defined in RFC 3986: 1. IPs are not allowed.
-   */
+  /** host is the fully qualified domain name of a network host, as defined by RFC 3986. Note the following deviations from the "host" part of the URI as defined in RFC 3986: 1. IPs are not allowed. */
   host?: string;
   http?: HTTPIngressRuleValue;
 }
@@ -168,10 +158,7 @@ export interface IngressStatus {
 export interface IngressTLS {
   /** hosts is a list of hosts included in the TLS certificate. */
   hosts?: string[];
-  /**
-   * secretName is the name of the secret used to terminate TLS traffic on port 443. Field is left optional to allow TLS
-   * routing based on SNI hostname alone.
-   */
+  /** secretName is the name of the secret used to terminate TLS traffic on port 443. Field is left optional to allow TLS routing based on SNI hostname alone. */
   secretName?: string;
 }
 
@@ -186,10 +173,7 @@ export const NetworkPolicy: Resource<NetworkPolicy> = /* @__PURE__ */ resource<N
   { plural: 'networkpolicies' },
 );
 
-/**
- * NetworkPolicyEgressRule describes a particular set of traffic that is allowed out of pods matched by a
- * NetworkPolicySpec's podSelector.
- */
+/** NetworkPolicyEgressRule describes a particular set of traffic that is allowed out of pods matched by a NetworkPolicySpec's podSelector. */
 export interface NetworkPolicyEgressRule {
   /** ports is a list of destination ports for outgoing traffic. */
   ports?: NetworkPolicyPort[];
@@ -197,10 +181,7 @@ export interface NetworkPolicyEgressRule {
   to?: NetworkPolicyPeer[];
 }
 
-/**
- * NetworkPolicyIngressRule describes a particular set of traffic that is allowed to the pods matched by a
- * NetworkPolicySpec's podSelector.
- */
+/** NetworkPolicyIngressRule describes a particular set of traffic that is allowed to the pods matched by a NetworkPolicySpec's podSelector. */
 export interface NetworkPolicyIngressRule {
   /** from is a list of sources which should be able to access the pods selected for this rule. */
   from?: NetworkPolicyPeer[];
@@ -220,9 +201,7 @@ export interface NetworkPolicyPeer {
 
 /** NetworkPolicyPort describes a port to allow traffic on. */
 export interface NetworkPolicyPort {
-  /**
-   * endPort indicates that the range of ports from port to endPort if set, inclusive, should be allowed by the policy.
-   */
+  /** endPort indicates that the range of ports from port to endPort if set, inclusive, should be allowed by the policy. */
   endPort?: number;
   /** port represents the port on the given protocol. */
   port?: number | string;
@@ -264,15 +243,9 @@ export interface ServiceBackendPort {
 
 /** ServiceCIDR defines a range of IP addresses using CIDR format (e.g. */
 export interface ServiceCIDR extends KubernetesObject {
-  /**
-   * spec is the desired state of the ServiceCIDR. More info:
-   * https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status.
-   */
+  /** spec is the desired state of the ServiceCIDR. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status. */
   spec?: ServiceCIDRSpec;
-  /**
-   * status represents the current state of the ServiceCIDR. More info:
-   * https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status.
-   */
+  /** status represents the current state of the ServiceCIDR. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#spec-and-status. */
   status?: ServiceCIDRStatus;
 }
 export const ServiceCIDR: Resource<ServiceCIDR> = /* @__PURE__ */ resource<ServiceCIDR>(
@@ -289,8 +262,6 @@ export interface ServiceCIDRSpec {
 
 /** ServiceCIDRStatus describes the current state of the ServiceCIDR. */
 export interface ServiceCIDRStatus {
-  /**
-   * conditions holds an array of metav1.Condition that describe the state of the ServiceCIDR. Current service state.
-   */
+  /** conditions holds an array of metav1.Condition that describe the state of the ServiceCIDR. Current service state. */
   conditions?: Condition[];
 }

@@ -10,17 +10,11 @@ export interface Overhead {
 
 /** RuntimeClass defines a class of container runtime supported in the cluster. */
 export interface RuntimeClass extends KubernetesObject {
-  /**
-   * handler specifies the underlying runtime and configuration that the CRI implementation will use to handle pods of
-   * this class.
-   */
+  /** handler specifies the underlying runtime and configuration that the CRI implementation will use to handle pods of this class. */
   handler: string;
   /** overhead represents the resource overhead associated with running a pod for a given RuntimeClass. */
   overhead?: Overhead;
-  /**
-   * scheduling holds the scheduling constraints to ensure that pods running with this RuntimeClass are scheduled to
-   * nodes that support it.
-   */
+  /** scheduling holds the scheduling constraints to ensure that pods running with this RuntimeClass are scheduled to nodes that support it. */
   scheduling?: Scheduling;
 }
 export const RuntimeClass: Resource<RuntimeClass> = /* @__PURE__ */ resource<RuntimeClass>(
@@ -33,9 +27,6 @@ export const RuntimeClass: Resource<RuntimeClass> = /* @__PURE__ */ resource<Run
 export interface Scheduling {
   /** nodeSelector lists labels that must be present on nodes that support this RuntimeClass. */
   nodeSelector?: Record<string, string>;
-  /**
-   * tolerations are appended (excluding duplicates) to pods running with this RuntimeClass during admission,
-   * effectively unioning the set of nodes tolerated by the pod and the RuntimeClass.
-   */
+  /** tolerations are appended (excluding duplicates) to pods running with this RuntimeClass during admission, effectively unioning the set of nodes tolerated by the pod and the RuntimeClass. */
   tolerations?: Toleration[];
 }

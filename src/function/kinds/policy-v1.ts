@@ -16,15 +16,9 @@ export const PodDisruptionBudget: Resource<PodDisruptionBudget> = /* @__PURE__ *
 
 /** PodDisruptionBudgetSpec is a description of a PodDisruptionBudget. */
 export interface PodDisruptionBudgetSpec {
-  /**
-   * An eviction is allowed if at most "maxUnavailable" pods selected by "selector" are unavailable after the eviction,
-   * i.e.
-   */
+  /** An eviction is allowed if at most "maxUnavailable" pods selected by "selector" are unavailable after the eviction, i.e. */
   maxUnavailable?: number | string;
-  /**
-   * An eviction is allowed if at least "minAvailable" pods selected by "selector" will still be available after the
-   * eviction, i.e.
-   */
+  /** An eviction is allowed if at least "minAvailable" pods selected by "selector" will still be available after the eviction, i.e. */
   minAvailable?: number | string;
   /** Label query over pods whose evictions are managed by the disruption budget. */
   selector?: LabelSelector;
@@ -40,10 +34,7 @@ export interface PodDisruptionBudgetStatus {
   currentHealthy?: number;
   /** minimum desired number of healthy pods. */
   desiredHealthy?: number;
-  /**
-   * DisruptedPods contains information about pods whose eviction was processed by the API server eviction subresource
-   * handler but has not yet been observed by the PodDisruptionBudget controller.
-   */
+  /** DisruptedPods contains information about pods whose eviction was processed by the API server eviction subresource handler but has not yet been observed by the PodDisruptionBudget controller. */
   disruptedPods?: Record<string, string>;
   /** Number of pod disruptions that are currently allowed. */
   disruptionsAllowed?: number;

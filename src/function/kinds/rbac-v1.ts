@@ -8,10 +8,7 @@ export interface AggregationRule {
   clusterRoleSelectors?: LabelSelector[];
 }
 
-/**
- * ClusterRole is a cluster level, logical grouping of PolicyRules that can be referenced as a unit by a RoleBinding or
- * ClusterRoleBinding.
- */
+/** ClusterRole is a cluster level, logical grouping of PolicyRules that can be referenced as a unit by a RoleBinding or ClusterRoleBinding. */
 export interface ClusterRole extends KubernetesObject {
   /** AggregationRule is an optional field that describes how to build the Rules for this ClusterRole. */
   aggregationRule?: AggregationRule;
@@ -37,10 +34,7 @@ export const ClusterRoleBinding: Resource<ClusterRoleBinding> = /* @__PURE__ */ 
   { namespaced: false },
 );
 
-/**
- * PolicyRule holds information that describes a policy rule, but does not contain information about who the rule
- * applies to or which namespace the rule applies to.
- */
+/** PolicyRule holds information that describes a policy rule, but does not contain information about who the rule applies to or which namespace the rule applies to. */
 export interface PolicyRule {
   /** APIGroups is the name of the APIGroup that contains the resources. */
   apiGroups?: string[];

@@ -11,17 +11,11 @@ export interface AllocatedDeviceStatus {
   data?: Record<string, unknown>;
   /** Device references one device instance via its name in the driver's resource pool. */
   device: string;
-  /**
-   * Driver specifies the name of the DRA driver whose kubelet plugin should be invoked to process the allocation once
-   * the claim is needed on a node.
-   */
+  /** Driver specifies the name of the DRA driver whose kubelet plugin should be invoked to process the allocation once the claim is needed on a node. */
   driver: string;
   /** NetworkData contains network-related information specific to the device. */
   networkData?: NetworkDeviceData;
-  /**
-   * This name together with the driver name and the device name field identify which device was allocated (`<driver
-   * name>/<pool name>/<device name>`).
-   */
+  /** This name together with the driver name and the device name field identify which device was allocated (`<driver name>/<pool name>/<device name>`). */
   pool: string;
   /** ShareID uniquely identifies an individual allocation share of the device. */
   shareID?: string;
@@ -45,10 +39,7 @@ export interface CELDeviceSelector {
 
 /** CapacityRequestPolicy defines how requests consume device capacity. */
 export interface CapacityRequestPolicy {
-  /**
-   * Default specifies how much of this capacity is consumed by a request that does not contain an entry for it in
-   * DeviceRequest's Capacity.
-   */
+  /** Default specifies how much of this capacity is consumed by a request that does not contain an entry for it in DeviceRequest's Capacity. */
   default?: string;
   /** ValidRange defines an acceptable quantity value range in consuming requests. */
   validRange?: CapacityRequestPolicyRange;
@@ -68,10 +59,7 @@ export interface CapacityRequestPolicyRange {
 
 /** CapacityRequirements defines the capacity requirements for a specific device request. */
 export interface CapacityRequirements {
-  /**
-   * Requests represent individual device resource requests for distinct resources, all of which must be provided by the
-   * device.
-   */
+  /** Requests represent individual device resource requests for distinct resources, all of which must be provided by the device. */
   requests?: Record<string, string>;
 }
 
@@ -83,10 +71,7 @@ export interface Counter {
 
 /** CounterSet defines a named set of counters that are available to be used by devices defined in the ResourcePool. */
 export interface CounterSet {
-  /**
-   * Counters defines the set of counters for this CounterSet The name of each counter must be unique in that set and
-   * must be a DNS label.
-   */
+  /** Counters defines the set of counters for this CounterSet The name of each counter must be unique in that set and must be a DNS label. */
   counters: Record<string, Counter>;
   /** Name defines the name of the counter set. */
   name: string;
@@ -104,24 +89,15 @@ export interface Device {
   bindingConditions?: string[];
   /** BindingFailureConditions defines the conditions for binding failure. */
   bindingFailureConditions?: string[];
-  /**
-   * BindsToNode indicates if the usage of an allocation involving this device has to be limited to exactly the node
-   * that was chosen when allocating the claim.
-   */
+  /** BindsToNode indicates if the usage of an allocation involving this device has to be limited to exactly the node that was chosen when allocating the claim. */
   bindsToNode?: boolean;
   /** Capacity defines the set of capacities for this device. */
   capacity?: Record<string, DeviceCapacity>;
-  /**
-   * ConsumesCounters defines a list of references to sharedCounters and the set of counters that the device will
-   * consume from those counter sets.
-   */
+  /** ConsumesCounters defines a list of references to sharedCounters and the set of counters that the device will consume from those counter sets. */
   consumesCounters?: DeviceCounterConsumption[];
   /** Name is unique identifier among all devices managed by the driver in the pool. */
   name: string;
-  /**
-   * NodeAllocatableResourceMappings defines the mapping of node resources that are managed by the DRA driver exposing
-   * this device.
-   */
+  /** NodeAllocatableResourceMappings defines the mapping of node resources that are managed by the DRA driver exposing this device. */
   nodeAllocatableResourceMappings?: Record<string, NodeAllocatableResourceMapping>;
   /** NodeName identifies the node where the device is available. */
   nodeName?: string;
@@ -137,10 +113,7 @@ export interface DeviceAllocationConfiguration {
   opaque?: OpaqueDeviceConfiguration;
   /** Requests lists the names of requests where the configuration applies. */
   requests?: string[];
-  /**
-   * Source records whether the configuration comes from a class and thus is not something that a normal user would have
-   * been able to set or from a claim.
-   */
+  /** Source records whether the configuration comes from a class and thus is not something that a normal user would have been able to set or from a claim. */
   source: 'FromClaim' | 'FromClass' | (string & {});
 }
 
@@ -168,19 +141,13 @@ export interface DeviceAttribute {
   strings?: string[];
   /** VersionValue is a semantic version according to semver.org spec 2.0.0. Must not be longer than 64 characters. */
   version?: string;
-  /**
-   * VersionValues is a non-empty list of semantic versions according to semver.org spec 2.0.0. Each version string must
-   * not be longer than 64 characters.
-   */
+  /** VersionValues is a non-empty list of semantic versions according to semver.org spec 2.0.0. Each version string must not be longer than 64 characters. */
   versions?: string[];
 }
 
 /** DeviceCapacity describes a quantity associated with a device. */
 export interface DeviceCapacity {
-  /**
-   * RequestPolicy defines how this DeviceCapacity must be consumed when the device is allowed to be shared by multiple
-   * allocations.
-   */
+  /** RequestPolicy defines how this DeviceCapacity must be consumed when the device is allowed to be shared by multiple allocations. */
   requestPolicy?: CapacityRequestPolicy;
   /** Value defines how much of a certain capacity that device has. */
   value: string;
@@ -233,15 +200,9 @@ export interface DeviceClassSpec {
 
 /** DeviceConstraint must have exactly one field set besides Requests. */
 export interface DeviceConstraint {
-  /**
-   * DistinctAttribute requires that all devices in question have this attribute and that its type and value are unique
-   * across those devices.
-   */
+  /** DistinctAttribute requires that all devices in question have this attribute and that its type and value are unique across those devices. */
   distinctAttribute?: string;
-  /**
-   * MatchAttribute requires that all devices in question have this attribute and that its type and value are the same
-   * across those devices.
-   */
+  /** MatchAttribute requires that all devices in question have this attribute and that its type and value are the same across those devices. */
   matchAttribute?: string;
   /** Requests is a list of the one or more requests in this claim which must co-satisfy this constraint. */
   requests?: string[];
@@ -261,10 +222,7 @@ export interface DeviceRequest {
   exactly?: ExactDeviceRequest;
   /** FirstAvailable contains subrequests, of which exactly one will be selected by the scheduler. */
   firstAvailable?: DeviceSubRequest[];
-  /**
-   * Name can be used to reference this request in a pod.spec.containers[].resources.claims entry and in a constraint of
-   * the claim.
-   */
+  /** Name can be used to reference this request in a pod.spec.containers[].resources.claims entry and in a constraint of the claim. */
   name: string;
 }
 
@@ -272,36 +230,21 @@ export interface DeviceRequest {
 export interface DeviceRequestAllocationResult {
   /** AdminAccess indicates that this device was allocated for administrative access. */
   adminAccess?: boolean;
-  /**
-   * BindingConditions contains a copy of the BindingConditions from the corresponding ResourceSlice at the time of
-   * allocation.
-   */
+  /** BindingConditions contains a copy of the BindingConditions from the corresponding ResourceSlice at the time of allocation. */
   bindingConditions?: string[];
-  /**
-   * BindingFailureConditions contains a copy of the BindingFailureConditions from the corresponding ResourceSlice at
-   * the time of allocation.
-   */
+  /** BindingFailureConditions contains a copy of the BindingFailureConditions from the corresponding ResourceSlice at the time of allocation. */
   bindingFailureConditions?: string[];
   /** ConsumedCapacity tracks the amount of capacity consumed per device as part of the claim request. */
   consumedCapacity?: Record<string, string>;
   /** Device references one device instance via its name in the driver's resource pool. */
   device: string;
-  /**
-   * Driver specifies the name of the DRA driver whose kubelet plugin should be invoked to process the allocation once
-   * the claim is needed on a node.
-   */
+  /** Driver specifies the name of the DRA driver whose kubelet plugin should be invoked to process the allocation once the claim is needed on a node. */
   driver: string;
-  /**
-   * This name together with the driver name and the device name field identify which device was allocated (`<driver
-   * name>/<pool name>/<device name>`).
-   */
+  /** This name together with the driver name and the device name field identify which device was allocated (`<driver name>/<pool name>/<device name>`). */
   pool: string;
   /** Request is the name of the request in the claim which caused this device to be allocated. */
   request: string;
-  /**
-   * ShareID uniquely identifies an individual allocation share of the device, used when the device supports multiple
-   * simultaneous allocations.
-   */
+  /** ShareID uniquely identifies an individual allocation share of the device, used when the device supports multiple simultaneous allocations. */
   shareID?: string;
   /** A copy of all tolerations specified in the request at the time when the device got allocated. */
   tolerations?: DeviceToleration[];
@@ -313,9 +256,7 @@ export interface DeviceSelector {
   cel?: CELDeviceSelector;
 }
 
-/**
- * DeviceSubRequest describes a request for device provided in the claim.spec.devices.requests[].firstAvailable array.
- */
+/** DeviceSubRequest describes a request for device provided in the claim.spec.devices.requests[].firstAvailable array. */
 export interface DeviceSubRequest {
   /** AllocationMode and its related fields define how devices are allocated to satisfy this subrequest. */
   allocationMode?: 'All' | 'ExactCount' | (string & {});
@@ -323,48 +264,29 @@ export interface DeviceSubRequest {
   capacity?: CapacityRequirements;
   /** Count is used only when the count mode is "ExactCount". */
   count?: number;
-  /**
-   * DeviceClassName references a specific DeviceClass, which can define additional configuration and selectors to be
-   * inherited by this subrequest.
-   */
+  /** DeviceClassName references a specific DeviceClass, which can define additional configuration and selectors to be inherited by this subrequest. */
   deviceClassName: string;
-  /**
-   * Name can be used to reference this subrequest in the list of constraints or the list of configurations for the
-   * claim.
-   */
+  /** Name can be used to reference this subrequest in the list of constraints or the list of configurations for the claim. */
   name: string;
-  /**
-   * Selectors define criteria which must be satisfied by a specific device in order for that device to be considered
-   * for this subrequest.
-   */
+  /** Selectors define criteria which must be satisfied by a specific device in order for that device to be considered for this subrequest. */
   selectors?: DeviceSelector[];
   /** If specified, the request's tolerations. */
   tolerations?: DeviceToleration[];
 }
 
-/**
- * The device this taint is attached to has the "effect" on any claim which does not tolerate the taint and, through the
- * claim, to pods using the claim.
- */
+/** The device this taint is attached to has the "effect" on any claim which does not tolerate the taint and, through the claim, to pods using the claim. */
 export interface DeviceTaint {
-  /**
-   * The effect of the taint on claims that do not tolerate the taint and through such claims on the pods using them.
-   */
+  /** The effect of the taint on claims that do not tolerate the taint and through such claims on the pods using them. */
   effect: 'NoExecute' | 'NoSchedule' | 'None' | (string & {});
   /** The taint key to be applied to a device. */
   key: string;
-  /**
-   * TimeAdded represents the time at which the taint was added or (only in a DeviceTaintRule) the effect was modified.
-   */
+  /** TimeAdded represents the time at which the taint was added or (only in a DeviceTaintRule) the effect was modified. */
   timeAdded?: string;
   /** The taint value corresponding to the taint key. */
   value?: string;
 }
 
-/**
- * The ResourceClaim this DeviceToleration is attached to tolerates any taint that matches the triple <key,value,effect>
- * using the matching operator <operator>.
- */
+/** The ResourceClaim this DeviceToleration is attached to tolerates any taint that matches the triple <key,value,effect> using the matching operator <operator>. */
 export interface DeviceToleration {
   /** Effect indicates the taint effect to match. */
   effect?: 'NoExecute' | 'NoSchedule' | 'None' | (string & {});
@@ -372,10 +294,7 @@ export interface DeviceToleration {
   key?: string;
   /** Operator represents a key's relationship to the value. */
   operator?: 'Equal' | 'Exists' | (string & {});
-  /**
-   * TolerationSeconds represents the period of time the toleration (which must be of effect NoExecute, otherwise this
-   * field is ignored) tolerates the taint.
-   */
+  /** TolerationSeconds represents the period of time the toleration (which must be of effect NoExecute, otherwise this field is ignored) tolerates the taint. */
   tolerationSeconds?: number;
   /** Value is the taint value the toleration matches to. */
   value?: string;
@@ -391,15 +310,9 @@ export interface ExactDeviceRequest {
   capacity?: CapacityRequirements;
   /** Count is used only when the count mode is "ExactCount". */
   count?: number;
-  /**
-   * DeviceClassName references a specific DeviceClass, which can define additional configuration and selectors to be
-   * inherited by this request.
-   */
+  /** DeviceClassName references a specific DeviceClass, which can define additional configuration and selectors to be inherited by this request. */
   deviceClassName: string;
-  /**
-   * Selectors define criteria which must be satisfied by a specific device in order for that device to be considered
-   * for this request.
-   */
+  /** Selectors define criteria which must be satisfied by a specific device in order for that device to be considered for this request. */
   selectors?: DeviceSelector[];
   /** If specified, the request's tolerations. */
   tolerations?: DeviceToleration[];
@@ -415,22 +328,15 @@ export interface NetworkDeviceData {
   ips?: string[];
 }
 
-/**
- * NodeAllocatableResourceMapping defines the translation between the DRA device/capacity units requested to the
- * corresponding quantity of the node allocatable resource.
- */
+/** NodeAllocatableResourceMapping defines the translation between the DRA device/capacity units requested to the corresponding quantity of the node allocatable resource. */
 export interface NodeAllocatableResourceMapping {
-  /**
-   * AllocationMultiplier is used as a multiplier for the allocated device count or the allocated capacity in the claim.
-   */
+  /** AllocationMultiplier is used as a multiplier for the allocated device count or the allocated capacity in the claim. */
   allocationMultiplier?: string;
   /** CapacityKey references a capacity name defined as a key in the `spec.devices[*].capacity` map. */
   capacityKey?: string;
 }
 
-/**
- * OpaqueDeviceConfiguration contains configuration parameters for a driver in a format defined by the driver vendor.
- */
+/** OpaqueDeviceConfiguration contains configuration parameters for a driver in a format defined by the driver vendor. */
 export interface OpaqueDeviceConfiguration {
   /** Driver is used to determine which kubelet plugin needs to be passed these configuration parameters. */
   driver: string;
@@ -527,15 +433,9 @@ export interface ResourceSliceSpec {
   driver: string;
   /** NodeName identifies the node which provides the resources in this pool. */
   nodeName?: string;
-  /**
-   * NodeSelector defines which nodes have access to the resources in the pool, when that pool is not limited to a
-   * single node.
-   */
+  /** NodeSelector defines which nodes have access to the resources in the pool, when that pool is not limited to a single node. */
   nodeSelector?: NodeSelector;
-  /**
-   * PerDeviceNodeSelection defines whether the access from nodes to resources in the pool is set on the ResourceSlice
-   * level or on each device.
-   */
+  /** PerDeviceNodeSelection defines whether the access from nodes to resources in the pool is set on the ResourceSlice level or on each device. */
   perDeviceNodeSelection?: boolean;
   /** Pool describes the pool that this ResourceSlice belongs to. */
   pool: ResourcePool;

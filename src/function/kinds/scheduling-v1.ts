@@ -5,10 +5,7 @@ import { type KubernetesObject, type Resource, resource } from '../../core/index
 export interface PriorityClass extends KubernetesObject {
   /** description is an arbitrary string that usually provides guidelines on when this priority class should be used. */
   description?: string;
-  /**
-   * globalDefault specifies whether this PriorityClass should be considered as the default priority for pods that do
-   * not have any priority class.
-   */
+  /** globalDefault specifies whether this PriorityClass should be considered as the default priority for pods that do not have any priority class. */
   globalDefault?: boolean;
   /** preemptionPolicy is the Policy for preempting pods with lower priority. */
   preemptionPolicy?: 'Never' | 'PreemptLowerPriority' | (string & {});

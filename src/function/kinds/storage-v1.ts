@@ -14,54 +14,25 @@ export const CSIDriver: Resource<CSIDriver> = /* @__PURE__ */ resource<CSIDriver
 
 /** CSIDriverSpec is the specification of a CSIDriver. */
 export interface CSIDriverSpec {
-  /**
-   * attachRequired indicates this CSI volume driver requires an attach operation (because it implements the CSI
-   * ControllerPublishVolume() method), and that the Kubernetes attach detach controller should call the attach volume
-   * interface which checks the volumeattachment status and waits until the volume is attached before proceeding to
-   * mounting.
-   */
+  /** attachRequired indicates this CSI volume driver requires an attach operation (because it implements the CSI ControllerPublishVolume() method), and that the Kubernetes attach detach controller should call the attach volume interface which checks the volumeattachment status and waits until the volume is attached before proceeding to mounting. */
   attachRequired?: boolean;
-  /**
-   * fsGroupPolicy defines if the underlying volume supports changing ownership and permission of the volume before
-   * being mounted.
-   */
+  /** fsGroupPolicy defines if the underlying volume supports changing ownership and permission of the volume before being mounted. */
   fsGroupPolicy?: string;
-  /**
-   * nodeAllocatableUpdatePeriodSeconds specifies the interval between periodic updates of the CSINode allocatable
-   * capacity for this driver.
-   */
+  /** nodeAllocatableUpdatePeriodSeconds specifies the interval between periodic updates of the CSINode allocatable capacity for this driver. */
   nodeAllocatableUpdatePeriodSeconds?: number;
-  /**
-   * podInfoOnMount indicates this CSI volume driver requires additional pod information (like podName, podUID, etc.)
-   * during mount operations, if set to true.
-   */
+  /** podInfoOnMount indicates this CSI volume driver requires additional pod information (like podName, podUID, etc.) during mount operations, if set to true. */
   podInfoOnMount?: boolean;
-  /**
-   * PreventPodSchedulingIfMissing indicates that the CSI driver wants to prevent pod scheduling if the CSI driver on
-   * the node is missing.
-   */
+  /** PreventPodSchedulingIfMissing indicates that the CSI driver wants to prevent pod scheduling if the CSI driver on the node is missing. */
   preventPodSchedulingIfMissing?: boolean;
-  /**
-   * requiresRepublish indicates the CSI driver wants `NodePublishVolume` being periodically called to reflect any
-   * possible change in the mounted volume.
-   */
+  /** requiresRepublish indicates the CSI driver wants `NodePublishVolume` being periodically called to reflect any possible change in the mounted volume. */
   requiresRepublish?: boolean;
   /** seLinuxMount specifies if the CSI driver supports "-o context" mount option. */
   seLinuxMount?: boolean;
-  /**
-   * serviceAccountTokenInSecrets is an opt-in for CSI drivers to indicate that service account tokens should be passed
-   * via the Secrets field in NodePublishVolumeRequest instead of the VolumeContext field.
-   */
+  /** serviceAccountTokenInSecrets is an opt-in for CSI drivers to indicate that service account tokens should be passed via the Secrets field in NodePublishVolumeRequest instead of the VolumeContext field. */
   serviceAccountTokenInSecrets?: boolean;
-  /**
-   * storageCapacity indicates that the CSI volume driver wants pod scheduling to consider the storage capacity that the
-   * driver deployment will report by creating CSIStorageCapacity objects with capacity information, if set to true.
-   */
+  /** storageCapacity indicates that the CSI volume driver wants pod scheduling to consider the storage capacity that the driver deployment will report by creating CSIStorageCapacity objects with capacity information, if set to true. */
   storageCapacity?: boolean;
-  /**
-   * tokenRequests indicates the CSI driver needs pods' service account tokens it is mounting volume for to do necessary
-   * authentication.
-   */
+  /** tokenRequests indicates the CSI driver needs pods' service account tokens it is mounting volume for to do necessary authentication. */
   tokenRequests?: TokenRequest[];
   /** volumeLifecycleModes defines what kind of volumes this CSI volume driver supports. */
   volumeLifecycleModes?: string[];
@@ -96,15 +67,9 @@ export interface CSINodeSpec {
 
 /** CSIStorageCapacity stores the result of one CSI GetCapacity call. */
 export interface CSIStorageCapacity extends KubernetesObject {
-  /**
-   * capacity is the value reported by the CSI driver in its GetCapacityResponse for a GetCapacityRequest with topology
-   * and parameters that match the previous fields.
-   */
+  /** capacity is the value reported by the CSI driver in its GetCapacityResponse for a GetCapacityRequest with topology and parameters that match the previous fields. */
   capacity?: string;
-  /**
-   * maximumVolumeSize is the value reported by the CSI driver in its GetCapacityResponse for a GetCapacityRequest with
-   * topology and parameters that match the previous fields.
-   */
+  /** maximumVolumeSize is the value reported by the CSI driver in its GetCapacityResponse for a GetCapacityRequest with topology and parameters that match the previous fields. */
   maximumVolumeSize?: string;
   /** nodeTopology defines which nodes have access to the storage for which capacity was reported. */
   nodeTopology?: LabelSelector;
@@ -117,10 +82,7 @@ export const CSIStorageCapacity: Resource<CSIStorageCapacity> = /* @__PURE__ */ 
   { plural: 'csistoragecapacities' },
 );
 
-/**
- * StorageClass describes the parameters for a class of storage for which PersistentVolumes can be dynamically
- * provisioned.
- */
+/** StorageClass describes the parameters for a class of storage for which PersistentVolumes can be dynamically provisioned. */
 export interface StorageClass extends KubernetesObject {
   /** allowVolumeExpansion shows whether the storage class allow volume expand. */
   allowVolumeExpansion?: boolean;
@@ -166,10 +128,7 @@ export const VolumeAttachment: Resource<VolumeAttachment> = /* @__PURE__ */ reso
 
 /** VolumeAttachmentSource represents a volume that should be attached. */
 export interface VolumeAttachmentSource {
-  /**
-   * inlineVolumeSpec contains all the information necessary to attach a persistent volume defined by a pod's inline
-   * VolumeSource.
-   */
+  /** inlineVolumeSpec contains all the information necessary to attach a persistent volume defined by a pod's inline VolumeSource. */
   inlineVolumeSpec?: PersistentVolumeSpec;
   /** persistentVolumeName represents the name of the persistent volume to attach. */
   persistentVolumeName?: string;
@@ -191,10 +150,7 @@ export interface VolumeAttachmentStatus {
   attachError?: VolumeError;
   /** attached indicates the volume is successfully attached. */
   attached: boolean;
-  /**
-   * attachmentMetadata is populated with any information returned by the attach operation, upon successful attach, that
-   * must be passed into subsequent WaitForAttach or Mount calls.
-   */
+  /** attachmentMetadata is populated with any information returned by the attach operation, upon successful attach, that must be passed into subsequent WaitForAttach or Mount calls. */
   attachmentMetadata?: Record<string, string>;
   /** detachError represents the last error encountered during detach operation, if any. */
   detachError?: VolumeError;
