@@ -38,8 +38,11 @@ const PAGE = 500;
 const TURN = 500;
 /** Entries that are held here, in the queues of no controller yet. */
 const WINDOW = 10_000;
-/** Lookups that are resolved at the same time: each may read large objects. */
-const AT_ONCE = 8;
+/**
+ * Lookups that are resolved at the same time. Each may decode an object of megabytes between two turns of the event
+ * loop, and what others do takes a dozen turns.
+ */
+const AT_ONCE = 2;
 
 /**
  * Moves wakeups from a view's outbox to the queues: add first, delete after, so that a crash in between queues a key
