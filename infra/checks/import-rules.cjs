@@ -11,6 +11,7 @@
 const GATEWAY_FLOW = [
   'config.ts',
   'redis.ts',
+  'time-slice.ts',
   'apiserver',
   'reflector',
   'cel',

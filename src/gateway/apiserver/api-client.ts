@@ -15,7 +15,14 @@ export interface ApiRequest {
   readonly contentType?: string;
   /** Default `application/json`. */
   readonly accept?: string;
+  /** Of a JSON answer: what has more bytes is not read to its end. Default: no bound. */
+  readonly maxBytes?: number;
   readonly signal?: AbortSignal | undefined;
+}
+
+/** An answer has more bytes than the caller was ready for. */
+export class AnswerTooLargeError extends Error {
+  override readonly name = 'AnswerTooLargeError';
 }
 
 /**
@@ -56,9 +63,12 @@ export class ApiClient {
     return this.#credentials.server;
   }
 
-  /** @throws ApiError for an answer other than 2xx; the transport's own error when there was no answer. */
+  /**
+   * @throws ApiError for an answer other than 2xx; AnswerTooLargeError; the transport's own error when there was no
+   *   answer.
+   */
   async json<T>(options: ApiRequest): Promise<T> {
-    const answer = await text(await this.#send(options));
+    const answer = await text(await this.#send(options), options.maxBytes);
     try {
       return JSON.parse(answer) as T;
     } catch {
@@ -113,9 +123,15 @@ function url(server: string, { path, query = {} }: ApiRequest): string {
   return parameters.size > 0 ? `${server}${path}?${parameters.toString()}` : `${server}${path}`;
 }
 
-async function text(body: Readable): Promise<string> {
+async function text(body: Readable, maxBytes = Infinity): Promise<string> {
   const chunks: Buffer[] = [];
-  for await (const chunk of body) chunks.push(chunk as Buffer);
+  let bytes = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    // To leave the loop closes the connection.
+    if (bytes > maxBytes) throw new AnswerTooLargeError(`the apiserver's answer has more than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
   return Buffer.concat(chunks).toString('utf8');
 }
 

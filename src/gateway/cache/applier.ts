@@ -18,7 +18,7 @@ import { type Change, mergeWakeups, type Wakeup } from './change.ts';
 import type { ChangeHandlers } from './change-handlers.ts';
 import { MAX_LENGTH, metadataOf, unhandledReason } from './kept-out.ts';
 import { isDataError } from './redis.ts';
-import { TimeSlice } from './time-slice.ts';
+import { TimeSlice } from '../time-slice.ts';
 import type { Chunk, View, ViewOperation } from './view.ts';
 
 /** An object as the applier last saw it, in this chunk or in Redis. */
@@ -240,10 +240,9 @@ export class Applier {
       });
       for (let from = 0; from < operations.length; from += DELETES) {
         const some = operations.slice(from, from + DELETES);
-        const objects = await view.objects(some.map(({ key }) => key));
         const heard = this.#options.handlers.begin();
         const wakeups: Wakeup[] = [];
-        for (const object of objects) {
+        for await (const { object } of view.each(some.map(({ key }) => key))) {
           if (object) for (const wakeup of await this.#wake({ type: 'deleted', object })) wakeups.push(wakeup);
         }
         await this.#run({ incomparable, operations: some, ...heard(), wakeups });
@@ -253,8 +252,12 @@ export class Applier {
 
   async #applyPiece(given: readonly WatchEvent[]): Promise<void> {
     if (given.length === 0) return;
-    const slice = new TimeSlice();
-    const events = given.map((event) => (isObjectEvent(event) ? this.#handleable(event) : event));
+    let slice = new TimeSlice();
+    const events: WatchEvent[] = [];
+    for (const event of given) {
+      events.push(isObjectEvent(event) ? this.#handleable(event) : event);
+      if (slice.isOver) await slice.next();
+    }
     let heard = this.#options.handlers.begin();
     const known = await this.#known(events.filter(isObjectEvent));
     const operations = new Map<string, ViewOperation>();
@@ -269,6 +272,7 @@ export class Applier {
       });
     let version: ResourceVersion | undefined;
     let bytes = 0;
+    slice = new TimeSlice();
     for (const event of events) {
       if (event.kind === 'bookmark') version = event.version;
       if (!isObjectEvent(event)) continue;
@@ -279,6 +283,7 @@ export class Applier {
       if (slice.isOver) await slice.next();
       if (wakeups.length < MOST_WAKEUPS && bytes < MOST_BYTES) continue;
       await write();
+      slice = new TimeSlice();
       operations.clear();
       wakeups.length = 0;
       bytes = 0;

@@ -16,17 +16,18 @@ export async function backfill(view: View, specs: readonly IndexSpec[], signal: 
   await view.setIndexes(known, [...underWay]);
   for await (const keys of view.keys(50)) {
     signal.throwIfAborted();
-    const [entries, objects] = [await view.entries(keys), await view.objects(keys)];
+    const entries = await view.entries(keys);
     const moves: { key: string; from: ObjectEntry; to: ObjectEntry }[] = [];
-    keys.forEach((key, at) => {
-      const [from, object] = [entries[at], objects[at]];
+    let at = 0;
+    for await (const { key, object } of view.each(keys)) {
+      const from = entries[at++];
       // Read one after the other: an object of another version than its entry has just been written, with the new
       // specs.
-      if (!from || !object || object.metadata.resourceVersion !== from.resourceVersion) return;
+      if (!from || !object || object.metadata.resourceVersion !== from.resourceVersion) continue;
       const kept = from.indexEntries.filter((entry) => entry === KEPT_OUT_INDEX);
       const to = { ...from, indexEntries: [...indexEntriesOf(object, specs), ...kept] };
       if (encodeEntry(to) !== encodeEntry(from)) moves.push({ key, from, to });
-    });
+    }
     await view.reindex(moves);
   }
   await view.setIndexes(specs);

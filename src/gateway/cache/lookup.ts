@@ -1,7 +1,7 @@
 import { fieldAt, type KubernetesObject, type LabelSelector, matchesLabels } from '../../core/index.ts';
 import { indexEntriesOf } from '../../contract/index.ts';
 import type { Lookup } from './change.ts';
-import { TimeSlice } from './time-slice.ts';
+import { TimeSlice } from '../time-slice.ts';
 import type { View } from './view.ts';
 
 /** Objects may be large: so many are in memory at a time. */
@@ -46,13 +46,13 @@ async function filter(
   budget: LookupBudget,
 ): Promise<string[]> {
   const only = lookup.keys !== undefined;
-  const slice = new TimeSlice();
   const found: string[] = [];
   for (let from = 0; from < candidates.length; from += BATCH) {
     // Before they are read: a lookup that has no time left reads nothing.
     if (!only) budget.run(() => {});
     const keys = candidates.slice(from, from + BATCH);
     const stored = await view.stored(keys);
+    const slice = new TimeSlice();
     for (const [at, key] of keys.entries()) {
       const object = stored[at];
       const isMatch = (): boolean => (object ? matches(object.decode(), lookup) : only);

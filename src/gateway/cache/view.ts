@@ -22,7 +22,7 @@ import { type Mark, ObjectCodec, ObjectKeptOutError, UnreadableObjectError } fro
 import { ViewReader } from '../../contract/node/view-reader.ts';
 import type { Lookup, Wakeup } from './change.ts';
 import { loadScript, type Redis, type Script, unlinkAll } from './redis.ts';
-import { TimeSlice } from './time-slice.ts';
+import { TimeSlice } from '../time-slice.ts';
 
 /** Another gateway has written its ID into the view: this one must stop writing and see whether it still leads. */
 export class ForeignWriterError extends Error {
@@ -226,13 +226,19 @@ export class View {
    * Objects of these keys, in their order; undefined where the view has none. Of one that is kept out, its metadata.
    */
   async objects(keys: readonly string[]): Promise<(KubernetesObject | undefined)[]> {
-    const slice = new TimeSlice();
     const objects: (KubernetesObject | undefined)[] = [];
-    for (const stored of await this.stored(keys)) {
-      objects.push(stored?.decode());
+    for await (const { object } of this.each(keys)) objects.push(object);
+    return objects;
+  }
+
+  /** The same one by one, each decoded when it is asked for, so that large ones are not in memory together. */
+  async *each(keys: readonly string[]): AsyncGenerator<{ key: string; object: KubernetesObject | undefined }> {
+    const found = await this.stored(keys);
+    const slice = new TimeSlice();
+    for (const [at, key] of keys.entries()) {
+      yield { key, object: found[at]?.decode() };
       if (slice.isOver) await slice.next();
     }
-    return objects;
   }
 
   /** The same before they are decoded, which is what reading them costs this thread. */
@@ -290,10 +296,13 @@ export class View {
     if ((await this.#redis.hget(this.#keys.view, 'encryptedBy')) === encryptedBy) return;
     for await (const keys of this.keys(50)) {
       const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
-      const pairs = keys.flatMap((key, at) => {
+      const slice = new TimeSlice();
+      const pairs: (string | Buffer)[] = [];
+      for (const [at, key] of keys.entries()) {
         const bytes = stored[at];
-        return bytes ? [key, this.#reencoded(key, bytes)] : [];
-      });
+        if (bytes) pairs.push(key, this.#reencoded(key, bytes));
+        if (slice.isOver) await slice.next();
+      }
       await this.#runReencrypt(pairs);
     }
     // Last: whoever was cut off before begins again.

@@ -1,6 +1,5 @@
 import type { KubernetesObject } from '../../core/index.ts';
 import { namespaceIndex } from '../../contract/index.ts';
-import { TimeSlice } from '../cache/time-slice.ts';
 import type { View } from '../cache/view.ts';
 import type { KeyScope } from '../handlers/key-scope.ts';
 
@@ -41,15 +40,9 @@ async function selected(
   scope: KeyScope,
   passes: KeysWanted['passes'],
 ): Promise<string[]> {
-  const slice = new TimeSlice();
   const found: string[] = [];
   for (let from = 0; from < keys.length; from += OBJECTS) {
-    const some = keys.slice(from, from + OBJECTS);
-    const objects = await view.objects(some);
-    for (const [at, key] of some.entries()) {
-      // A predicate may be expensive.
-      if (slice.isOver) await slice.next();
-      const object = objects[at];
+    for await (const { key, object } of view.each(keys.slice(from, from + OBJECTS))) {
       if (object !== undefined && scope.selects(object) && (passes?.(object) ?? true)) found.push(key);
     }
   }

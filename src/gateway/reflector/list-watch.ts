@@ -10,7 +10,7 @@ import {
   resourcePath,
   type ResourceVersion,
 } from '../../core/index.ts';
-import type { ApiClient, Query } from '../apiserver/api-client.ts';
+import { AnswerTooLargeError, type ApiClient, type Query } from '../apiserver/api-client.ts';
 import { versionsOf } from '../apiserver/discovery.ts';
 
 /** What of a resource is listed and watched. */
@@ -31,6 +31,8 @@ export interface Page {
 }
 
 const PAGE_SIZE = 500;
+/** A page is parsed in one go. What 500 ordinary objects have; 500 of the largest would have 750 MB. */
+const PAGE_BYTES = 8 * 1024 * 1024;
 
 /** An object that the server had at a version, for certain. */
 export interface KnownObject {
@@ -61,19 +63,25 @@ export class ListWatch {
   }
 
   /**
-   * All objects, in pages of 500; each page carries the version of the whole list, which is the first page's. When a
-   * continue token has expired, one full list takes the place of all pages, as client-go's pager has it
-   * (tools/pager/pager.go).
+   * All objects, in pages of 500, or of fewer as long as they are large; each page carries the version of the whole
+   * list, which is the first page's. When a continue token has expired, one full list takes the place of all pages, as
+   * client-go's pager has it (tools/pager/pager.go).
    */
   async *pages(resourceVersion: string, signal: AbortSignal): AsyncGenerator<Page> {
-    let query: Query = { limit: PAGE_SIZE, resourceVersion };
+    let query: Query = { resourceVersion };
     let version: ResourceVersion | undefined;
+    let limit = PAGE_SIZE;
     for (;;) {
       let list: List;
       let startsOver = false;
       try {
-        list = await this.#list(query, signal);
+        list = await this.#list({ limit, ...query }, signal, limit > 1 ? { maxBytes: PAGE_BYTES } : {});
+        limit = Math.min(limit * 2, PAGE_SIZE);
       } catch (error) {
+        if (error instanceof AnswerTooLargeError) {
+          limit = Math.ceil(limit / 8);
+          continue;
+        }
         if (version === undefined || !isExpired(error)) throw error;
         list = await this.#list({ resourceVersion }, signal);
         version = list.metadata.resourceVersion;
@@ -83,7 +91,7 @@ export class ListWatch {
       for (const item of list.items) this.name(item);
       yield { items: list.items, version, startsOver };
       if (!list.metadata.continue) return;
-      query = { limit: PAGE_SIZE, continue: list.metadata.continue };
+      query = { continue: list.metadata.continue };
     }
   }
 
@@ -93,7 +101,7 @@ export class ListWatch {
    */
   async currentVersion(signal: AbortSignal, controller?: string): Promise<ResourceVersion> {
     const client = controller === undefined ? this.#client : this.#client.for(controller);
-    return (await this.#list({ limit: 1 }, signal, client)).metadata.resourceVersion;
+    return (await this.#list({ limit: 1 }, signal, { client })).metadata.resourceVersion;
   }
 
   /**
@@ -157,9 +165,13 @@ export class ListWatch {
     return false;
   }
 
-  #list(query: Query, signal: AbortSignal, client = this.#client): Promise<List> {
+  #list(
+    query: Query,
+    signal: AbortSignal,
+    { client = this.#client, ...bounds }: { client?: ApiClient; maxBytes?: number } = {},
+  ): Promise<List> {
     const accept = this.#accept('PartialObjectMetadataList');
-    return client.json<List>({ path: this.#path, query: { ...this.#selectors, ...query }, accept, signal });
+    return client.json<List>({ path: this.#path, query: { ...this.#selectors, ...query }, accept, ...bounds, signal });
   }
 
   #accept(partial: string): string {

@@ -302,6 +302,23 @@ describe('a list', () => {
     expect(clock.sleeps).toEqual([]);
   });
 
+  it('comes by fewer objects at a time where they are large, and by more again behind them', async () => {
+    const large = pod('large', 5, { annotations: { text: 'x'.repeat(9 * 1024 * 1024) } });
+    const page = async (limit: number, rest: object = {}): Promise<Exchange> => {
+      const asked = await server.next();
+      expect(asked.query).toEqual({ limit: String(limit), ...rest });
+      return asked;
+    };
+    start();
+    (await streamingList()).refuse(400);
+    for (const limit of [500, 63, 8]) (await page(limit, { resourceVersion: '0' })).list([large], '10', 'second');
+    // One object has to be read, whatever it has.
+    (await page(1, { resourceVersion: '0' })).list([large], '10', 'second');
+    (await page(2, { continue: 'second' })).list([pod('b', 6)], '10', 'third');
+    (await page(4, { continue: 'third' })).list([pod('c', 7)], '10');
+    await tells('init', 'listed large@5', 'listed b@6', 'listed c@7', 'done 10 list 0');
+  });
+
   it('asks for the latest data after 410, by stream and by pages', async () => {
     start('10');
     (await watch('10')).refuse(410, { reason: 'Expired' });

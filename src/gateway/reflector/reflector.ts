@@ -13,6 +13,7 @@ import {
   type Resource,
   type ResourceVersion,
 } from '../../core/index.ts';
+import { TimeSlice } from '../time-slice.ts';
 import { RemovedResource } from './removed-resource.ts';
 import { Backoff } from './backoff.ts';
 import type { EventBuffer } from './event-buffer.ts';
@@ -309,7 +310,10 @@ export class Reflector {
     }
   }
 
-  /** The read loop. A watch waits for nothing but the next bytes: an apiserver ends it when it is read slowly. */
+  /**
+   * The read loop. A watch waits for nothing but the next bytes, and after a large object for its share of the thread:
+   * an apiserver ends it when it is read slowly.
+   */
   async #read(
     stream: Parameters<typeof lines>[0],
     reading: Reading,
@@ -319,6 +323,7 @@ export class Reflector {
     let events = 0;
     for await (const batch of lines(stream)) {
       heard();
+      const slice = new TimeSlice();
       for (const line of batch) {
         const taken = this.#take(line, reading.listing);
         if (taken === 'listed') reading.listing = undefined;
@@ -326,6 +331,10 @@ export class Reflector {
           if (reading.listing) throw errorOf(taken);
           return { end: taken, events };
         }
+        if (!slice.isOver) continue;
+        await slice.next();
+        // A relist that was asked for meanwhile must not be told of a later version.
+        signal.throwIfAborted();
       }
       events += batch.length;
       // A list waits, since to break it off is to begin again. An apiserver that loses patience ends it, and pages

@@ -1,0 +1,42 @@
+import { expect, it } from 'vitest';
+import { TimeSlice } from './time-slice.ts';
+
+/** Holds the thread, as parsing one large object does. */
+function work(ms: number): void {
+  const end = performance.now() + ms;
+  while (performance.now() < end);
+}
+
+it('leaves the thread to others after each long slice for as long as it took, however many have them', async () => {
+  const slices: { from: number; to: number }[] = [];
+  const user = async (ms: number): Promise<void> => {
+    const slice = new TimeSlice();
+    for (let at = 0; at < 3; at += 1) {
+      const from = performance.now();
+      work(ms);
+      slices.push({ from, to: performance.now() });
+      await slice.next();
+    }
+  };
+  // The first slices have nobody to wait for.
+  await Promise.all([user(25), user(30), user(35)]);
+  expect(slices).toHaveLength(9);
+  for (const [at, { from }] of slices.entries()) {
+    const before = slices[at - 1];
+    if (!before || at < 3) continue;
+    // A timer counts in whole milliseconds.
+    expect(from - before.to).toBeGreaterThan(23);
+  }
+});
+
+it('does not keep short slices waiting for the rest after a long one', async () => {
+  const ends: string[] = [];
+  const user = async (name: string, ms: number): Promise<void> => {
+    const slice = new TimeSlice();
+    work(ms);
+    await slice.next();
+    ends.push(name);
+  };
+  await Promise.all([user('long', 40), user('longer', 60), user('short', 12)]);
+  expect(ends).toEqual(['short', 'long', 'longer']);
+});
