@@ -3,7 +3,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 /** How long work may go on before everything else that waits for this thread has a turn. */
 const SLICE_MS = 10;
 /** A slice that took longer held an object that cannot be divided: to parse 1.5 MB of JSON takes some 60 ms. */
-const LONG_MS = 20;
+const LONG_MS = 12;
 /** A process that was stopped for seconds has not worked for seconds. */
 const LONGEST_REST_MS = 250;
 

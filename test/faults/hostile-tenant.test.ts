@@ -177,30 +177,25 @@ describe('what a tenant may write in its own namespace, one thing at a time', ()
     await harm;
   });
 
-  test(
-    'large objects make nobody else wait when they are first read, and when they are written',
-    { timeout: 180_000 },
-    async () => {
-      const { apiVersion, kind } = here().kinds.things;
-      const putAll = async (value: string): Promise<void> => {
-        for (let at = 0; at < 40; at += 1) {
-          await put('things', `large-${at}`, fields({ spec: fields({ many: { keys: 60_000, value } }) }));
-        }
-      };
-      // 40 MB before anybody asks for them.
-      await putAll('x');
-      startedAtMs = Date.now();
-      for (let at = 0; at < 8; at += 1) {
-        const indexes = [fields({ apiVersion, kind, index: `field:spec.many.key-${at}` })];
-        const labelSelector = fields({ matchExpressions: [fields({ key: 'absent', operator: 'DoesNotExist' })] });
-        await declare(`reading-${at}`, { for: here().source('things', { labelSelector }), indexes });
-      }
-      for (let at = 0; at < 8; at += 1) await here().hostile.until(`reading-${at}`, 'Ready', { status: 'True' });
-      await expectNoHarm();
-      await putAll('y');
-      await expectNoHarm();
-    },
-  );
+  test('large objects make nobody else wait while they are read for the first time', { timeout: 120_000 }, async () => {
+    const { apiVersion, kind } = here().kinds.things;
+    // 24 MB that nothing has asked for yet. A list costs the apiserver less than as many fields, and the gateway as
+    // much.
+    for (let at = 0; at < 24; at += 1) {
+      const many = { items: fields({ a: 0 }), times: 150_000 };
+      await put('things', `large-${at}`, fields({ spec: fields({ many }) }));
+    }
+    startedAtMs = Date.now();
+    for (let at = 0; at < 8; at += 1) {
+      const indexes = [fields({ apiVersion, kind, index: `field:spec.many.key-${at}` })];
+      const labelSelector = fields({ matchExpressions: [fields({ key: 'absent', operator: 'DoesNotExist' })] });
+      await declare(`reading-${at}`, { for: here().source('things', { labelSelector }), indexes });
+    }
+    for (let at = 0; at < 8; at += 1) {
+      await here().hostile.until(`reading-${at}`, 'Ready', { status: 'True' });
+    }
+    await expectNoHarm();
+  });
 
   test('an object that is nested thousands of levels deep stops neither its own view nor another', async () => {
     const { apiVersion, kind } = here().kinds.things;
