@@ -11,6 +11,7 @@ import {
   historyOfOneChange,
   historiesOfRestores,
   historyOfRaces,
+  historyOfThrottledRestore,
   historyThrough,
   POINTS,
 } from './cache-history/history.ts';
@@ -77,6 +78,10 @@ describe('the cache and its wakeups, whatever happened', () => {
   );
 
   test('survive a pod that changes while it begins to be selected', () => runHistory(historyOfRaces(), options));
+
+  test('survive a restore while a throttled watch waits', { timeout: 20_000 }, () =>
+    runHistory(historyOfThrottledRestore(), options),
+  );
 
   test(
     `equal the server's after any history (CACHE_HISTORY_SEED=${seed}, ${runs} runs)`,

@@ -576,6 +576,15 @@ describe('a resume', () => {
     await tells('init, rewound', 'done 9 list 0');
   });
 
+  it('looks again after it has waited for an overloaded server', async () => {
+    const stream = await watching();
+    stream.error({ code: 429, reason: 'TooManyRequests', details: { retryAfterSeconds: 5 } });
+    await watched('10', '9');
+    (await streamingList('')).initialEventsEnd('9');
+    await tells('init, rewound', 'done 9 list 0');
+    expect(clock.sleeps).toEqual([5000]);
+  });
+
   it('looks until it is answered', async () => {
     start('100');
     (await watch('100')).open();
@@ -718,7 +727,9 @@ describe('a full buffer', () => {
     expect(buffer.full).toBe(true);
     expect(server.asked).toBe(2);
     const consuming = consume();
-    const last = await server.next();
+    const last = (await server.next()).open();
+    // The server may have been restored while the buffer was drained.
+    await lookAtVersion('50');
     // Everything read was pushed; everything else comes again.
     const from = Number(last.query['resourceVersion']);
     expect(events.map(told)).toEqual(

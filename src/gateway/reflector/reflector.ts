@@ -70,7 +70,8 @@ export class Reflector {
   readonly #removedResource: RemovedResource;
   #version: ResourceVersion | undefined;
   /**
-   * The server may have gone back in time since we last knew its version: look before anything more is taken from it.
+   * The server may have gone back in time since we last knew its version, for instance while we waited without a watch:
+   * look before anything more is taken from it.
    */
   #mustLook = false;
   /** Set while the version is of no use to a list: expired, or newer than what the server has. */
@@ -178,12 +179,15 @@ export class Reflector {
     metrics.count('levelhook_reflector_watch_ends_total', { resource: this.#name, reason: end.kind });
     switch (end.kind) {
       case 'closed':
-        if (buffer.full) await buffer.drained(signal);
+        if (!buffer.full) break;
+        this.#mustLook = true;
+        await buffer.drained(signal);
         break;
       case 'expired':
         this.#want(false);
         break;
       case 'throttled':
+        this.#mustLook = true;
         await clock.sleep(Math.max(end.retryAfterMs ?? 0, this.#backoff.next()), signal);
         break;
       case 'failed':

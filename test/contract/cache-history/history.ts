@@ -141,6 +141,18 @@ export function historyOfRaces(): History {
   return { steps: Array.from({ length: 5 }, () => round).flat(), seed: 1 };
 }
 
+/** The server is restored while a watch that it has throttled waits, at a version that was there before. */
+export function historyOfThrottledRestore(): History {
+  const steps: Step[] = [
+    { do: 'restore', back: 7 },
+    { do: 'write', kind: 0, key: { namespace: 'b', name: 'y' }, variant: 23 },
+    { do: 'settle' },
+    { do: 'cut', kind: 0, how: 'throttled' },
+    { do: 'restore', back: 2 },
+  ];
+  return { steps, seed: 318_416 };
+}
+
 /** One change, and the gateway ends on its way: nothing that comes later can make up for what is lost. */
 export function historyOfOneChange(point: CheckpointName, nth: number): History {
   const write: Step = { do: 'write', kind: 0, key: { namespace: 'a', name: 'y' }, variant: 8 };
