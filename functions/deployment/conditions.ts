@@ -36,7 +36,7 @@ export function withoutCondition(status: DeploymentStatus, type: string): Deploy
   return { ...status, conditions: (status.conditions ?? []).filter((condition) => condition.type !== type) };
 }
 
-/** Whether somebody asks for how long a rollout may stand still; only then is its progress told. */
+/** Whether the object bounds how long a rollout may stand still; only then is its progress reported. */
 export function hasDeadline({ spec: { progressDeadlineSeconds = NEVER } }: Deployment): boolean {
   return progressDeadlineSeconds !== NEVER;
 }

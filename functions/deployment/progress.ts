@@ -25,7 +25,7 @@ export function withPause(deployment: Deployment): Deployment {
     : withProgressing(deployment, 'Unknown', 'DeploymentResumed', 'Deployment is resumed');
 }
 
-/** The time of a rollout that nobody has told of yet runs from now on. */
+/** The time of a rollout that is not reported yet runs from now on. */
 export function withBeginning(deployment: Deployment, current: ReplicaSet | undefined): Deployment {
   if (!current || conditionOf(deployment.status, PROGRESSING)) return deployment;
   const message = `Found new replica set "${current.metadata.name}"`;

@@ -25,7 +25,7 @@ function shrink(deployment: Deployment, current: ReplicaSet, old: readonly Repli
   const minAvailable = deployment.spec.replicas - limitsOf(deployment).maxUnavailable;
   // Pods of the current revision that are not available may never be: the old ones must stay in their place.
   const spare = totalReplicas(old) + available(current) - minAvailable;
-  // First those that serve nobody, or a revision that cannot start would stand in the way of the next for ever.
+  // First those that serve no traffic, or a revision that cannot start would stand in the way of the next for ever.
   const healthy = takeOldest(
     old.map((rs) => ({ rs, replicas: rs.spec.replicas })),
     spare,

@@ -42,7 +42,7 @@ function sumOf(replicaSets: readonly ReplicaSet[], count: Count): number {
   return replicaSets.reduce((sum, { status }) => sum + (status[count] ?? 0), 0);
 }
 
-/** Undefined when a ReplicaSet does not count them. One that nobody has looked at yet has none. */
+/** Undefined when a ReplicaSet does not count them. A new one has none yet. */
 function terminatingOf(replicaSets: readonly ReplicaSet[]): number | undefined {
   const counts = replicaSets.map(({ status }) => status.terminatingReplicas ?? (wasObserved(status) ? Number.NaN : 0));
   const sum = counts.reduce((total, count) => total + count, 0);

@@ -8,7 +8,7 @@ export async function inParallel<T, R>(
   act: (item: T) => Promise<R>,
 ): Promise<PromiseSettledResult<R>[]> {
   const outcomes: PromiseSettledResult<R>[] = [];
-  // Shared by the workers, so that each takes the next item that nobody has.
+  // Shared by the workers, so that each takes the next free item.
   const queue = items.entries();
   const worker = async (): Promise<void> => {
     for (const [index, item] of queue) [outcomes[index]] = await Promise.allSettled([act(item)]);

@@ -14,7 +14,7 @@ export const replicaset = controller({
   name: 'replicaset',
   for: ReplicaSet,
   owns: [Pod],
-  // A pod that nobody manages may be one to adopt.
+  // A pod without a controller may be one to adopt.
   watches: [{ resource: Pod, map: { by: 'selector', path: 'spec.selector', orphansOnly: true } }],
   concurrency: 5,
   timeoutSeconds: 15,

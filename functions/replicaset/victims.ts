@@ -50,7 +50,7 @@ export function compareVictims(a: RankedPod, b: RankedPod, now: number): number 
     restarts(sidecarStatuses(b.pod)) - restarts(sidecarStatuses(a.pod)) ||
     // 8. Newer.
     compareAges(timeOf(a.pod.metadata.creationTimestamp), timeOf(b.pod.metadata.creationTimestamp), now, uids) ||
-    // Whoever is left: the same choice each time.
+    // The pods that are left: the same choice each time.
     uids
   );
 }

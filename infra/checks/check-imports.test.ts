@@ -71,6 +71,7 @@ const violations: Violation[] = [
   { rule: 'cli-above-testing', from: 'src/testing/a.ts', to: '../cli/levelhook.ts' },
   { rule: 'gateway-flow-config', from: 'src/gateway/config.ts', to: './apiserver/credentials.ts' },
   { rule: 'gateway-flow-redis', from: 'src/gateway/redis.ts', to: './cache/index.ts' },
+  { rule: 'gateway-flow-time-slice', from: 'src/gateway/time-slice.ts', to: './cache/index.ts' },
   ...gatewayFlow.map((part) => ({
     rule: `gateway-flow-${part}`,
     from: `src/gateway/${part}/later.ts`,

@@ -14,7 +14,7 @@ import { decodeTrigger, generateSecret, importSecret, LEVELHOOK_HEADER, verify }
 import { descriptionSchema } from '../../src/contract/description-schema.ts';
 import { callbackSchema } from '../../src/contract/callback-schema.ts';
 import { outcomeSchema } from '../../src/contract/outcome-schema.ts';
-import { completeRun, continueRun, type RunHandle } from '../../src/function/callback.ts';
+import { complete, heartbeat, type RunToken } from '../../src/function/callback.ts';
 import { controller, createFunctionApp } from '../../src/function/index.ts';
 import { describeFunction } from '../../src/gateway/controllers/describe.ts';
 import { CacheAccess } from '../../src/gateway/dispatch/cache-access.ts';
@@ -101,11 +101,11 @@ describe('what gateway and SDK send', () => {
     const secret = generateSecret();
     const keys = [await importSecret(secret)];
     const pods = resource('v1', 'Pod');
-    const handles: RunHandle[] = [];
+    const tokens: RunToken[] = [];
     const declared = { name: 'web', for: pods, timeoutSeconds: 5, maxBatch: 10, callbackSeconds: 600 };
-    const web = controller(declared).reconcile(async ({ name }, { api, handle }) => {
-      if (handle) handles.push(handle);
-      if (name === 'c') return { outcomeWithinSeconds: 60 };
+    const web = controller(declared).reconcile(async ({ name }, { api, runToken }) => {
+      if (runToken) tokens.push(runToken);
+      if (name === 'c') return { completesWithinSeconds: 60 };
       await api.create(pods, { metadata: { name: 'x' } });
       return { requeueAfterSeconds: 5 };
     });
@@ -168,13 +168,13 @@ describe('what gateway and SDK send', () => {
       callbacks.push(JSON.parse(init?.body as string));
       return new Response('{"withinSeconds":30}', { headers: { [LEVELHOOK_HEADER]: 'v1' } });
     };
-    const [handle] = handles;
-    if (!handle) throw new Error('no handle');
+    const [token] = tokens;
+    if (!token) throw new Error('no run token');
     const api = async () => ({ status: 500, body: '' });
-    const run = await continueRun(handle, { secrets: [secret], fetch: post, withinSeconds: 60, api });
+    const run = await heartbeat(token, { secrets: [secret], fetch: post, withinSeconds: 60, api });
     expect(run.deadlineMs).toBeLessThanOrEqual(Date.now() + 30_000);
     await run.complete({ status: 'error', message: 'm', retryAfterSeconds: 5 });
-    await completeRun(handle, { status: 'done', requeueAfterSeconds: 5 }, { secrets: [secret], fetch: post });
+    await complete(token, { status: 'done', requeueAfterSeconds: 5 }, { secrets: [secret], fetch: post });
     expect(callbacks).toHaveLength(3);
     for (const each of callbacks) expect(strictly('callback', each)).toEqual([]);
     const [trigger, description] = bodies.map(({ given, answered }) => ({

@@ -107,7 +107,7 @@ function openApi(): Json {
               'A trigger with this `webhook-id` has been here, or its deadline has passed: nothing was run.',
             ),
             410: deferral(
-              `Gone for good. With the header ${LEVELHOOK_HEADER}, three times in a row, triggers are withheld; the ` +
+              `Gone for good. With the header ${LEVELHOOK_HEADER}, three times in a row, the circuit breaker opens; the ` +
                 'function is tried again from time to time.',
             ),
             413: refusal('The body is larger than the function takes.'),
@@ -190,7 +190,9 @@ function callbackOperation(): Json {
       410: refusal('The run is over: its outcome has come, its time was up, or Redis has lost it. Stop writing.'),
       413: refusal('More than 1 MiB.'),
       503: refusal(`Not now. ${again}`),
-      default: { description: `An answer without the header ${LEVELHOOK_HEADER}, or none: nobody knows. ${again}` },
+      default: {
+        description: `An answer without the header ${LEVELHOOK_HEADER}, or none: the outcome is unknown. ${again}`,
+      },
     },
   };
 }

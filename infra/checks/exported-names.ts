@@ -6,6 +6,12 @@ export function exportedNames(path: string): string[] {
   return body.flatMap((item) => namesOf(item, path)).toSorted();
 }
 
+/** Of these names those that the file declares itself, so none that it exports from another module. */
+export function declaredExports(path: string): string[] {
+  const { body } = parseFileSync(path, { syntax: 'typescript' });
+  return body.flatMap((item) => (item.type === 'ExportDeclaration' ? declaredNames(item.declaration, path) : []));
+}
+
 function namesOf(item: ModuleItem, path: string): string[] {
   switch (item.type) {
     case 'ExportNamedDeclaration':

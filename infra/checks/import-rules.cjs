@@ -1,5 +1,5 @@
 /**
- * Who may import whom: STYLE.md as rules for dependency-cruiser. Run by check-imports.ts, which also makes sure that
+ * Who may import whom, as rules for dependency-cruiser. Run by check-imports.ts, which also makes sure that
  * every file was really read.
  *
  * Type-only imports count like any other: a layer that needs another layer's types knows that layer.
@@ -49,7 +49,8 @@ const TESTS = '[.]test[.]ts$';
 
 const oneOf = (paths) => `^(${paths.join('|')})`;
 const npm = (name) => `(^|/)node_modules/${name}/`;
-const gatewayPart = (name) => `^src/gateway/${name.endsWith('.ts') ? `${name.replace('.', '[.]')}$` : `${name}/`}`;
+const gatewayPart = (name) =>
+  `^src/gateway/${name.endsWith('.ts') ? `${name.slice(0, -3)}([.]test)?[.]ts$` : `${name}/`}`;
 
 const layers = [
   {

@@ -90,7 +90,7 @@ interface JsonSchema {
 
 /**
  * A structural schema of Kubernetes as JSON Schema: what says something of the shape, and nothing else. The generator
- * would follow references and take TypeScript from a schema's own words; a definition may come from anybody.
+ * would follow references and take TypeScript from a schema's own words; a definition may come from any author.
  */
 function jsonSchema(schema: unknown): JsonSchema {
   if (typeof schema !== 'object' || schema === null) return {};

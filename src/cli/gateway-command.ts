@@ -3,13 +3,13 @@ import { boundedFields, messageOf, UserError } from '../core/index.ts';
 import { Gateway, readConfig } from '../gateway/index.ts';
 import { stopSignal } from './stop-signal.ts';
 
-export interface GatewayOptions {
+export interface GatewayFlags {
   readonly kubeconfig?: string;
   readonly port?: number;
 }
 
 /** Runs a gateway until SIGTERM or SIGINT. JSON lines on stdout. */
-export async function gatewayCommand(options: GatewayOptions): Promise<void> {
+export async function gatewayCommand(options: GatewayFlags): Promise<void> {
   const config = readConfig(process.env, {
     ...(options.kubeconfig === undefined ? {} : { kubeconfig: options.kubeconfig }),
     variables: { LEVELHOOK_PORT: options.port?.toString() },

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { messageOf, UserError } from '../core/index.ts';
-import type { GatewayOptions } from './gateway-command.ts';
+import type { GatewayFlags } from './gateway-command.ts';
 import type { ManifestCommandOptions } from './manifest-command.ts';
 import { packageRoot } from './package-root.ts';
 import { queueCommands } from './queue-commands.ts';
-import type { StartOptions } from './start-command.ts';
+import type { StartFlags } from './start-command.ts';
 import type { TokenOptions } from './token-command.ts';
 import type { TypesOptions } from './types-command.ts';
 
@@ -33,13 +33,13 @@ export async function main(argv: readonly string[]): Promise<void> {
     )
     .option('--no-sample', 'do not create the sample object, and do not ask')
     .option('--port <number>', 'port of health, metrics and dashboard; 0 for any', port, 8787)
-    .action(async (options: StartOptions) => (await import('./start-command.ts')).startCommand(options));
+    .action(async (options: StartFlags) => (await import('./start-command.ts')).startCommand(options));
   program
     .command('gateway')
     .description('run the gateway alone, configured by its environment variables (src/gateway/config.ts)')
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
     .option('--port <number>', 'overrides $LEVELHOOK_PORT', port)
-    .action(async (options: GatewayOptions) => (await import('./gateway-command.ts')).gatewayCommand(options));
+    .action(async (options: GatewayFlags) => (await import('./gateway-command.ts')).gatewayCommand(options));
   program
     .command('types')
     .description(

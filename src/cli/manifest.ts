@@ -19,7 +19,7 @@ const VERBS = ['get', 'list', 'watch'];
 /**
  * What it takes to run a function in a cluster: its ServiceAccount with the right to read what the function says it
  * reads, and nothing else, and the ReconcileFunction. What the function writes it writes with rights of its own, which
- * nobody but its author knows.
+ * only its author knows.
  * @param resources of all kinds that the description names, as the cluster has them.
  */
 export function manifestsOf(

@@ -1,5 +1,5 @@
 import { formatObjectKey, isNamespace, messageOf, parseObjectKey, shown, UserError } from '../core/index.ts';
-import type { Hold, KeyPage, KeyStatus } from '../gateway/workqueue/work-queue.ts';
+import type { Pause, KeyPage, KeyStatus } from '../gateway/workqueue/work-queue.ts';
 import { describeKey, describePage, describeQueues, type QueueSummary } from './queue-text.ts';
 
 export interface GatewayAddress {
@@ -8,7 +8,7 @@ export interface GatewayAddress {
   readonly json?: boolean;
 }
 
-export interface Selection extends GatewayAddress {
+export interface DeadLetterFlags extends GatewayAddress {
   readonly namespace?: string;
   readonly all?: boolean;
 }
@@ -41,7 +41,7 @@ export async function deadLettersCommand(
   verb: 'replay' | 'drop',
   controller: string,
   keys: readonly string[],
-  options: Selection,
+  options: DeadLetterFlags,
 ): Promise<void> {
   const answer = await ask<Record<string, number>>(
     options,
@@ -60,12 +60,12 @@ export async function pauseCommand(
 ): Promise<void> {
   checkNamespace(options.namespace);
   const scope = options.namespace === undefined ? 'controller' : `namespace/${options.namespace}`;
-  const answer = await ask<{ holds: Hold[] }>(options, `${pathOf(controller)}/${verb}`, { scope });
-  const paused = answer.holds.map((hold) => hold.scope).join(', ') || 'nothing';
+  const answer = await ask<{ pauses: Pause[] }>(options, `${pathOf(controller)}/${verb}`, { scope });
+  const paused = answer.pauses.map(({ scope: each }) => each).join(', ') || 'nothing';
   print(options, answer, `paused of ${controller}: ${paused}\n`);
 }
 
-function selectionOf(keys: readonly string[], { namespace, all }: Selection): object {
+function selectionOf(keys: readonly string[], { namespace, all }: DeadLetterFlags): object {
   const given = [keys.length > 0, namespace !== undefined, all === true].filter(Boolean).length;
   if (given !== 1) throw new UserError('Say which dead letters: some keys, --namespace <name>, or --all.');
   checkNamespace(namespace);

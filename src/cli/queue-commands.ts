@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import type { GatewayAddress, Selection } from './queue-command.ts';
+import type { GatewayAddress, DeadLetterFlags } from './queue-command.ts';
 
 /** `levelhook queue …`: what the queues of a running gateway know, and what a person may do with them. */
 export function queueCommands(): Command {
@@ -36,7 +36,7 @@ export function queueCommands(): Command {
     verb(`${name} <controller> [keys...]`, what)
       .option('--namespace <name>', 'those of a namespace')
       .option('--all', 'all of them')
-      .action(async (controller: string, keys: string[], options: Selection) =>
+      .action(async (controller: string, keys: string[], options: DeadLetterFlags) =>
         (await load()).deadLettersCommand(name, controller, keys, options),
       );
   }

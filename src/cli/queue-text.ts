@@ -1,20 +1,20 @@
-import type { Hold, KeyPage, KeyStatus, Wait } from '../gateway/workqueue/work-queue.ts';
+import type { Pause, KeyPage, KeyStatus, Wait } from '../gateway/workqueue/work-queue.ts';
 
 /** One queue as `GET /queues` tells of it. */
 export interface QueueSummary {
   readonly controller: string;
   /** Sizes by list. */
   readonly keys: Readonly<Record<string, number>>;
-  readonly holds: readonly Hold[];
+  readonly pauses: readonly Pause[];
 }
 
 export function describeQueues(queues: readonly QueueSummary[]): string {
   if (queues.length === 0) return 'this gateway runs no controller\n';
   const lists = Object.keys(queues[0]?.keys ?? {});
-  const rows = queues.map(({ controller, keys, holds }) => [
+  const rows = queues.map(({ controller, keys, pauses }) => [
     controller,
     ...lists.map((list) => String(keys[list] ?? 0)),
-    holds.map(({ scope }) => scope).join(',') || '-',
+    pauses.map(({ scope }) => scope).join(',') || '-',
   ]);
   return table([['CONTROLLER', ...lists.map((list) => list.toUpperCase()), 'PAUSED'], ...rows]);
 }

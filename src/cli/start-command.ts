@@ -15,7 +15,7 @@ import { stopSignal } from './stop-signal.ts';
 import { formatTrigger } from './trigger-line.ts';
 import { whatNext } from './what-next.ts';
 
-export interface StartOptions {
+export interface StartFlags {
   readonly kubeconfig?: string;
   readonly functions: readonly string[];
   readonly sample: boolean;
@@ -26,7 +26,7 @@ export interface StartOptions {
  * `levelhook start`: brings up what is missing, in order, shows every trigger, and at Ctrl-C or SIGTERM stops what it
  * started, in reverse. Prints `levelhook ready` alone on a line once keys are being reconciled.
  */
-export async function startCommand(options: StartOptions): Promise<void> {
+export async function startCommand(options: StartFlags): Promise<void> {
   const { signal, release } = stopSignal();
   const over = new AbortController();
   const started: { name: string; stop: () => Promise<void> }[] = [];
@@ -45,7 +45,7 @@ export async function startCommand(options: StartOptions): Promise<void> {
 }
 
 async function bringUp(
-  options: StartOptions,
+  options: StartFlags,
   signal: AbortSignal,
   started: (name: string, stop: () => Promise<void>) => void,
 ): Promise<void> {
@@ -60,7 +60,7 @@ async function bringUp(
   const plane = given === undefined ? await ownControlPlane(options.functions, signal, started) : undefined;
   const kubeconfig = given ?? plane?.kubeconfig ?? '';
 
-  // With a Redis and a cluster that began a moment ago nobody can be in the middle of a run.
+  // With a Redis and a cluster that began a moment ago no run can be in flight.
   const nothingInFlight = process.env['LEVELHOOK_NOTHING_IN_FLIGHT'] || String(plane !== undefined && redis.managed);
   if (nothingInFlight === 'false')
     say('a gateway may have run here before: waiting until its last runs must have ended');
@@ -156,7 +156,7 @@ function showGatewayLine(line: ChildLine): void {
   else showLine('gateway', line);
 }
 
-/** Of a child's log only what somebody should look at: warnings, errors, and what is not a log line. */
+/** Of a child's log only warnings, errors, and text that is no log line. */
 function showLine(name: string, line: ChildLine): void {
   if ('text' in line) return say(`${name}: ${line.text}`);
   const { level, msg, error, reason } = line.json;

@@ -1,7 +1,7 @@
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**
- * Aborted when it is time to stop: at SIGINT, SIGTERM or SIGHUP, when nobody reads our output any more, and when npm,
+ * Aborted when it is time to stop: at SIGINT, SIGTERM or SIGHUP, when the reader of our output is gone, and when npm,
  * if it runs us, is gone. npm passes a SIGTERM on to the shell between us, which dies of it without a word to us.
  *
  * Later signals do nothing: a Ctrl-C under npm arrives twice, from the terminal and from npm, and an ordered stop has

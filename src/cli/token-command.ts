@@ -19,8 +19,8 @@ export interface TokenOptions {
 }
 
 /**
- * Prints a token with which somebody may read these kinds from the cache API for a while. Made of what the gateway
- * keeps in Redis: who may read all of Redis may make tokens, and nobody else. Takes the gateway's variables; the
+ * Prints a token with which a client may read these kinds from the cache API for a while. Made of what the gateway
+ * keeps in Redis: only users who may read all of Redis may make tokens. Takes the gateway's variables; the
  * gateway need not run.
  */
 export async function tokenCommand({ kubeconfig, kinds, namespaces, minutes, name }: TokenOptions): Promise<void> {

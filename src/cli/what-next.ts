@@ -3,7 +3,7 @@ export function whatNext(at: {
   readonly kubeconfig: string;
   /** Of the gateway's own server. */
   readonly url: string;
-  /** Of the control plane that was brought up; undefined for somebody else's cluster. */
+  /** Of the control plane that was brought up; undefined for an existing cluster. */
   readonly kubectl: { readonly directory: string; readonly onPath: boolean } | undefined;
   readonly sample: boolean;
 }): string {

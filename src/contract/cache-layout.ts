@@ -10,7 +10,7 @@ import {
 } from '../core/index.ts';
 
 /**
- * The cache's key layout in Redis, version 1. The gateway writes these keys, and nobody else does; readers derive them
+ * The cache's key layout in Redis, version 1. Only the gateway writes these keys; readers derive them
  * from the view's prefix, which a trigger carries. All keys of a view share one hash tag, so that a script may touch
  * them together in a Redis Cluster.
  */

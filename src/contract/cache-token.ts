@@ -2,7 +2,7 @@ import { isFormattedKind, isNamespace, ownValue } from '../core/index.ts';
 
 /**
  * The token with which a function reads the cache API: a JSON Web Token (RFC 7519) signed with HMAC-SHA256, on
- * WebCrypto. The gateway makes and checks it; to everybody else it is opaque. It names what may be read, so that each
+ * WebCrypto. The gateway makes and checks it; to all others it is opaque. It names what may be read, so that each
  * replica of the gateway can check it without knowing the controller.
  */
 
@@ -28,7 +28,7 @@ export interface TokenKey {
   readonly key: Awaited<ReturnType<typeof crypto.subtle.importKey>>;
 }
 
-/** Why a token was refused, for the log and never for whoever sent it. */
+/** Why a token was refused, for the log and never for the client. */
 export class TokenError extends Error {
   override readonly name = 'TokenError';
 }

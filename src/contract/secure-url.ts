@@ -1,4 +1,4 @@
-/** Whether a host name of a URL is this machine: nobody on the way can read what is sent there. */
+/** Whether a host name of a URL is this machine: no one on the network can read the traffic. */
 export function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127(\.[0-9]+){3}$/.test(hostname);
 }

@@ -43,7 +43,7 @@ export interface ReadDescription extends GroupVersionKind {
 
 /**
  * How a watched object leads to objects of kind `for`. On an update the old object counts as well as the new one:
- * whoever is no longer referred to is woken, too.
+ * an object that is no longer referred to is woken, too.
  */
 export type WatchMap =
   /**

@@ -11,11 +11,15 @@ const reason = z.object({
     .string()
     .describe(
       'added, updated or deleted: an event of `object`. initial, resync: all keys are queued. requeue, retry: the ' +
-        'last outcome asked for it. manual: somebody asked for it. Later gateways may send others.',
+        'last outcome asked for it. manual: a person or a program asked for it. Later gateways may send others.',
     ),
   object: z.string().exactOptional().describe('Whose event it was: `apiVersion/Kind namespace/name`.'),
   resourceVersion: z.string().exactOptional().describe('Of that object at that event.'),
-  message: z.string().max(MAX_REASON_MESSAGE).exactOptional().describe('What whoever asked for the run has said.'),
+  message: z
+    .string()
+    .max(MAX_REASON_MESSAGE)
+    .exactOptional()
+    .describe('The message of the caller that asked for the run.'),
 });
 
 const request = z.object({

@@ -12,7 +12,7 @@ export interface Reason {
   readonly object?: string;
   /** The resourceVersion of that object at that event. */
   readonly resourceVersion?: string;
-  /** What whoever asked for the run has said. At most 200 characters. */
+  /** The message of the caller that asked for the run. At most 200 characters. */
   readonly message?: string;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Called at the named points between two steps that a crash may separate. Does nothing in production; tests stop a part
- * there for good, to show that whoever takes over repairs what was left.
+ * there for good, to show that the next gateway repairs what was left.
  */
 export type Checkpoint = (point: CheckpointName) => Promise<void>;
 

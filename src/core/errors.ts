@@ -14,7 +14,9 @@ export function messageOf(error: unknown): string {
   return error.cause === undefined ? own : `${own}: ${messageOf(error.cause)}`;
 }
 
-/** Nobody listens there: the request was not delivered. A name with several addresses gives one error for each. */
+/**
+ * The connection was refused: the request was not delivered. A name with several addresses gives one error for each.
+ */
 export function isConnectionRefused(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if ((error as Error & { code?: string }).code === 'ECONNREFUSED') return true;

@@ -96,8 +96,8 @@ export function parseLabelSelector(text: string): LabelRequirement[] {
     if (absent) take();
     if (at >= tokens.length || isSymbol(peek())) throw wrong(`found '${take()}', expected: identifier`);
     const key = take();
-    const trouble = keyTrouble(key);
-    if (trouble) throw wrong(`<nil>: Invalid value: ${JSON.stringify(key)}: ${trouble}`);
+    const reason = keyError(key);
+    if (reason) throw wrong(`<nil>: Invalid value: ${JSON.stringify(key)}: ${reason}`);
     if (at >= tokens.length || peek() === ',') return checked(key, absent ? 'DoesNotExist' : 'Exists', []);
     // As apimachinery has it: the "!" of "!a=b" is overruled by the operator.
     const operator = take();
@@ -160,7 +160,7 @@ function wrong(message: string): SelectorError {
 }
 
 function checked(key: string, operator: LabelRequirement['operator'], values: readonly string[]): LabelRequirement {
-  const ofKey = keyTrouble(key);
+  const ofKey = keyError(key);
   if (ofKey) throw wrong(`key: Invalid value: ${JSON.stringify(key)}: ${ofKey}`);
   if ((operator === 'In' || operator === 'NotIn') && values.length === 0) {
     throw wrong("values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty");
@@ -174,8 +174,8 @@ function checked(key: string, operator: LabelRequirement['operator'], values: re
         `values[${index}]: Invalid value: ${JSON.stringify(value)}: for 'Gt', 'Lt' operators, the value must be an integer`,
       );
     }
-    const trouble = valueTrouble(value);
-    if (trouble) throw wrong(`values[${index}][${key}]: Invalid value: ${JSON.stringify(value)}: ${trouble}`);
+    const reason = valueError(value);
+    if (reason) throw wrong(`values[${index}][${key}]: Invalid value: ${JSON.stringify(value)}: ${reason}`);
   });
   return { key, operator, values };
 }
@@ -185,7 +185,7 @@ const WORDS =
   "consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const REGEX = "regex used for validation is '";
 
-function keyTrouble(key: string): string | undefined {
+function keyError(key: string): string | undefined {
   const parts = key.split('/');
   const name = parts.at(-1) ?? '';
   if (parts.length > 2) {
@@ -202,7 +202,7 @@ function keyTrouble(key: string): string | undefined {
   return undefined;
 }
 
-function valueTrouble(value: string): string | undefined {
+function valueError(value: string): string | undefined {
   if (value.length > 63) return 'must be no more than 63 bytes';
   if (value !== '' && !LABEL_NAME.test(value)) {
     return `a valid label must be an empty string or ${WORDS} (e.g. 'MyValue',  or 'my_value',  or '12345', ${REGEX}(${LABEL_NAME.source.slice(1, -1)})?')`;

@@ -43,11 +43,11 @@ export const METRICS = {
       labels: ['controller', 'outcome'],
     },
     levelhook_unknown_outcomes_total: {
-      help: 'Keys of triggers after which nobody knows what the run did, by reason.',
+      help: 'Keys of triggers whose outcome is unknown, by reason.',
       labels: ['controller', 'reason'],
     },
-    levelhook_withheld_triggers_total: {
-      help: 'Keys not sent, since the function cannot use triggers now, by reason.',
+    levelhook_triggers_not_sent_total: {
+      help: 'Keys not sent because the circuit breaker of the endpoint is open, by reason.',
       labels: ['controller', 'reason'],
     },
     levelhook_callbacks_total: {
@@ -100,8 +100,8 @@ export const METRICS = {
     },
     controller_runtime_active_workers: { help: 'Runs in flight.', labels: ['controller'] },
     controller_runtime_max_concurrent_reconciles: { help: 'Runs allowed at a time.', labels: ['controller'] },
-    levelhook_endpoint_withheld: {
-      help: '1 while triggers are withheld from a function, by reason.',
+    levelhook_circuit_breaker_open: {
+      help: '1 while the circuit breaker of a function is open, by reason.',
       labels: ['controller', 'reason'],
     },
     levelhook_view_synced: { help: '1 when the view is complete.', labels: ['resource'] },

@@ -28,7 +28,7 @@ export interface ApiRun {
   readonly now?: () => number;
 }
 
-export interface ApiRequest {
+export interface WriteRequest {
   readonly method: ApiTransportRequest['method'];
   /** Path and query, without `timeout`. */
   readonly path: string;
@@ -82,9 +82,8 @@ export class ApiRequests {
   }
 
   /**
-   * Nothing is sent any more, and of a write that is under way nobody knows what becomes of it. It is not aborted:
-   * whoever forgot to wait for it would not catch its error either, and that would end the process with all its other
-   * runs.
+   * Nothing is sent any more, and the outcome of a write that is under way is unknown. It is not aborted: a reconciler
+   * that does not await it would not catch its error either, and that would end the process with all its other runs.
    */
   end(): void {
     this.#unanswered.push(...this.#open);
@@ -95,7 +94,7 @@ export class ApiRequests {
   /**
    * Sends until the apiserver has taken it: a 429 with a time was not executed, and client-go waits and repeats it too.
    */
-  async send(kind: GroupVersionKind, request: ApiRequest): Promise<unknown> {
+  async send(kind: GroupVersionKind, request: WriteRequest): Promise<unknown> {
     for (;;) {
       const remainingMs = this.#run.deadlineMs - this.#now();
       if (this.#signal.aborted || remainingMs <= 0) throw new DeadlineError(OVER);
@@ -110,7 +109,7 @@ export class ApiRequests {
 
   async #once(
     { apiVersion, kind }: GroupVersionKind,
-    { method, path, body, contentType = 'application/json', mayBeDone = isUncertain }: ApiRequest,
+    { method, path, body, contentType = 'application/json', mayBeDone = isUncertain }: WriteRequest,
     remainingMs: number,
   ): Promise<unknown> {
     const isWrite = method !== 'GET';

@@ -11,7 +11,7 @@ import {
   resourcePath,
 } from '../core/index.ts';
 import type { Write } from '../contract/index.ts';
-import { type ApiRun, type ApiRequest, ApiRequests, isUncertain, type UnansweredWrite } from './api-requests.ts';
+import { type ApiRun, type WriteRequest, ApiRequests, isUncertain, type UnansweredWrite } from './api-requests.ts';
 import type { ApiTransport } from './api-transport.ts';
 import type {
   AppliedObject,
@@ -50,7 +50,7 @@ export class ApiWriter {
   }
 
   /**
-   * Writes that may have been done though nobody acknowledged them, whatever became of the error that told the author:
+   * Writes that may have been done though no answer came, whatever became of the error that told the author:
    * no answer came, or one from which that cannot be told. With one of a kind that is cached, the outcome of the run is
    * unknown.
    */
@@ -60,7 +60,7 @@ export class ApiWriter {
 
   /**
    * The outcome of the run waits for this work, a second at most, whether it succeeds or not. For what is worth doing
-   * at the end of a run and not worth failing for: an Event. With a write that nobody waits for the outcome is unknown.
+   * at the end of a run and not worth failing for: an Event. With a write that is not awaited the outcome is unknown.
    */
   waitUntil(work: Promise<unknown>): void {
     this.#requests.waitUntil(work);
@@ -253,7 +253,7 @@ export class ApiWriter {
     return (await this.#requests.send(resource, { method: 'GET', path })) as T;
   }
 
-  async #write<T extends KubernetesObject>(resource: Resource<T>, request: ApiRequest): Promise<T> {
+  async #write<T extends KubernetesObject>(resource: Resource<T>, request: WriteRequest): Promise<T> {
     const object = (await this.#requests.send(resource, request)) as T;
     const { metadata } = object;
     // Trap: when an update takes away what held a delete up, the answer carries the version of before the update.

@@ -18,13 +18,13 @@ export function canExist({ namespaced }: Resource, { namespace, name }: ObjectKe
 }
 
 /** Whether a kind is encrypted in Redis, and so is read through the cache API alone. */
-export function isEncrypted(location: CacheLocation, resource: GroupVersionKind): boolean {
+export function isEncryptedKind(location: CacheLocation, resource: GroupVersionKind): boolean {
   return ownValue(location.encrypted, formatKind(resource)) !== undefined;
 }
 
 /** Whether a kind is cached for this controller, wherever it is read. */
 export function isCached(location: CacheLocation, resource: GroupVersionKind): boolean {
-  return ownValue(location.views, formatKind(resource)) !== undefined || isEncrypted(location, resource);
+  return ownValue(location.views, formatKind(resource)) !== undefined || isEncryptedKind(location, resource);
 }
 
 /**
@@ -53,7 +53,7 @@ export function viewsOf(
   resource: Resource,
   namespace: string | undefined,
 ): readonly ViewLocation[] {
-  if (isEncrypted(location, resource)) {
+  if (isEncryptedKind(location, resource)) {
     throw new TypeError(`${formatKind(resource)} is encrypted in Redis and cannot be read there: use the HTTP reader`);
   }
   const views = ownValue(location.views, formatKind(resource));

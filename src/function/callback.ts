@@ -1,6 +1,6 @@
 /**
- * For whoever goes on with a run after its function has answered: a job, a queue's consumer, the function itself. An
- * entry of its own, since most functions answer when they are done.
+ * Finishes a run after its function has answered: for a job, a queue's consumer, or the function itself. An entry of
+ * its own, since most functions answer when they are done.
  */
 import { messageOf, parseRetryAfter, systemClock } from '../core/index.ts';
 import {
@@ -13,9 +13,9 @@ import {
 } from '../contract/index.ts';
 import type { ApiTransport } from './api-transport.ts';
 import { ApiWriter } from './api-writer.ts';
-import type { RunHandle } from './run-handle.ts';
+import type { RunToken } from './run-token.ts';
 
-export type { RunHandle } from './run-handle.ts';
+export type { RunToken } from './run-token.ts';
 
 /** How a run ended. What it wrote need not be told: the key's next run sees everything from before this was sent. */
 export type RunOutcome =
@@ -37,58 +37,59 @@ export interface CallbackOptions {
  */
 export class RunOverError extends Error {
   override readonly name = 'RunOverError';
+  readonly code = 'ERR_LEVELHOOK_RUN_OVER';
 }
 
 /** A run that goes on, and for which the gateway keeps its key waiting until `deadlineMs`. */
-export interface ContinuedRun {
-  /** Writes until then, and refuses to afterwards: call `continueRun` again in time for more. */
+export interface AsyncRun {
+  /** Writes until then, and refuses to afterwards: call `heartbeat` again in time for more. */
   readonly api: ApiWriter;
   /** Aborted then. */
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch, by this machine's clock at the time of the call. */
   readonly deadlineMs: number;
   /**
-   * `completeRun`, after which `api` sends nothing; but with a write of `api` that got no answer the outcome is
+   * `complete`, after which `api` sends nothing; but with a write of `api` that got no answer the outcome is
    * unknown, whatever is said.
    */
   complete(outcome: RunOutcome): Promise<void>;
 }
 
 /**
- * Asks the gateway to keep the key waiting for so long from now, at most the handle's `maxSeconds`. To be called before
+ * Asks the gateway to keep the key waiting for so long from now, at most the token's `maxSeconds`. To be called before
  * anything is written: the answer of 202 may have got lost, and then the key runs again after its deadline.
  * @throws RunOverError
  */
-export async function continueRun(
-  handle: RunHandle,
+export async function heartbeat(
+  token: RunToken,
   options: CallbackOptions & { readonly withinSeconds: number; readonly api: ApiTransport },
-): Promise<ContinuedRun> {
-  const withinSeconds = Math.min(options.withinSeconds, handle.maxSeconds);
+): Promise<AsyncRun> {
+  const withinSeconds = Math.min(options.withinSeconds, token.maxSeconds);
   const wallMs = systemClock.wallNow() - systemClock.now();
-  const { askedAtMs, body } = await send(handle, { status: 'accepted', withinSeconds }, options);
+  const { askedAtMs, body } = await send(token, { status: 'accepted', withinSeconds }, options);
   // From before the gateway began to count; on the steady clock, which nothing sets.
   const deadlineMs = askedAtMs + Math.min(withinSeconds, Number(body['withinSeconds'] ?? 0)) * 1000;
   const signal = AbortSignal.timeout(Math.max(0, deadlineMs - systemClock.now()));
   const api = new ApiWriter(options.api, { signal, deadlineMs });
-  const complete = async (outcome: RunOutcome): Promise<void> => {
+  const completeRun = async (outcome: RunOutcome): Promise<void> => {
     // Nothing may be written once it is told that the run has ended.
     await api.finish();
     const [doubt] = api.unanswered;
-    await send(handle, doubt ? { status: 'unknown', message: doubt.message } : outcome, options);
+    await send(token, doubt ? { status: 'unknown', message: doubt.message } : outcome, options);
   };
-  return { api, signal, deadlineMs: deadlineMs + wallMs, complete };
+  return { api, signal, deadlineMs: deadlineMs + wallMs, complete: completeRun };
 }
 
 /**
  * Tells how a run ended, after its last write. Tries until the gateway has taken it, which may be away for a while.
  * @throws RunOverError when it comes too late, or a second time.
  */
-export async function completeRun(handle: RunHandle, outcome: RunOutcome, options: CallbackOptions): Promise<void> {
-  await send(handle, outcome, options);
+export async function complete(token: RunToken, outcome: RunOutcome, options: CallbackOptions): Promise<void> {
+  await send(token, outcome, options);
 }
 
 async function send(
-  { url, maxSeconds: _, ...run }: RunHandle,
+  { url, maxSeconds: _, ...run }: RunToken,
   result: RequestResult,
   { secrets, signal = AbortSignal.timeout(GIVE_UP_MS), fetch: post = fetch }: CallbackOptions,
 ): Promise<{ askedAtMs: number; body: Record<string, unknown> }> {
@@ -103,9 +104,9 @@ async function send(
     const answer = await attempt(post, url, { method: 'POST', headers, body, redirect: 'error', signal });
     if (answer.kind === 'taken') return { askedAtMs, body: answer.body };
     if (answer.kind === 'refused') throw answer.error;
-    const { trouble, retryAfterMs = 0 } = answer;
+    const { error, retryAfterMs = 0 } = answer;
     if (!signal.aborted) await systemClock.sleep(Math.max(waitMs, retryAfterMs), signal);
-    if (signal.aborted) throw new Error(`the outcome of run ${run.run} was not taken: ${trouble}`);
+    if (signal.aborted) throw new Error(`the outcome of run ${run.run} was not taken: ${error}`);
   }
 }
 
@@ -117,7 +118,7 @@ type Attempt =
   | { readonly kind: 'taken'; readonly body: Record<string, unknown> }
   | { readonly kind: 'refused'; readonly error: Error }
   /** It may or may not have been taken, or will be later. */
-  | { readonly kind: 'again'; readonly trouble: string; readonly retryAfterMs?: number | undefined };
+  | { readonly kind: 'again'; readonly error: string; readonly retryAfterMs?: number | undefined };
 
 async function attempt(post: typeof fetch, url: string, init: RequestInit): Promise<Attempt> {
   try {
@@ -125,11 +126,15 @@ async function attempt(post: typeof fetch, url: string, init: RequestInit): Prom
     const body = (await response.json().catch(() => ({}))) as Record<string, unknown>;
     const ours = response.headers.has(LEVELHOOK_HEADER);
     if (response.ok && ours) return { kind: 'taken', body };
-    const trouble = `the gateway answered ${response.status}: ${JSON.stringify(body['error'] ?? 'no reason')}`;
-    if (ours && [409, 410].includes(response.status)) return { kind: 'refused', error: new RunOverError(trouble) };
-    if (ours && response.status < 429) return { kind: 'refused', error: new Error(trouble) };
-    return { kind: 'again', trouble, retryAfterMs: parseRetryAfter(response.headers.get('retry-after'), Date.now()) };
+    const text = `the gateway answered ${response.status}: ${JSON.stringify(body['error'] ?? 'no reason')}`;
+    if (ours && [409, 410].includes(response.status)) return { kind: 'refused', error: new RunOverError(text) };
+    if (ours && response.status < 429) return { kind: 'refused', error: new Error(text) };
+    return {
+      kind: 'again',
+      error: text,
+      retryAfterMs: parseRetryAfter(response.headers.get('retry-after'), Date.now()),
+    };
   } catch (error) {
-    return { kind: 'again', trouble: messageOf(error) };
+    return { kind: 'again', error: messageOf(error) };
   }
 }

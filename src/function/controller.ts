@@ -1,6 +1,6 @@
 import type { Logger, ObjectKey, Resource } from '../core/index.ts';
 import type { IndexSpec, QueueDescription, Reason } from '../contract/index.ts';
-import type { RunHandle } from './run-handle.ts';
+import type { RunToken } from './run-token.ts';
 import type { ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
 import type { OwnedSource, ReadSource, ReconciledSource, WatchedSource } from './source.ts';
@@ -25,11 +25,11 @@ export interface Context {
   /** Aborted at the deadline, and when the gateway hangs up. */
   readonly signal: AbortSignal;
   /**
-   * This run, for whoever goes on with it after the answer: plain JSON, to be handed to a job or another process and
-   * given to `levelhook/function/callback` there. Undefined when the controller does not say `callbackSeconds`, or the
-   * gateway cannot be reached for it.
+   * Names this run for a process that finishes it after the answer: plain JSON, to be handed to a job or another
+   * process and given to `levelhook/function/callback` there. Undefined when the controller does not say
+   * `callbackSeconds`, or the gateway cannot be reached for it.
    */
-  readonly handle?: RunHandle;
+  readonly runToken?: RunToken;
 }
 
 /** What a run asks for. Nothing, for most: whatever changes next wakes the key. */
@@ -37,10 +37,10 @@ export interface Result {
   /** Run again after this time at the latest; 0 asks for nothing. Replaces an earlier such wish. */
   readonly requeueAfterSeconds?: number;
   /**
-   * The run goes on elsewhere, with `context.handle`, and says how it ended within this time: until then the key waits,
-   * and takes no slot. Only where there is a handle, and `callbackSeconds` at most.
+   * The run goes on elsewhere, with `context.runToken`, and completes within this time: until then the key waits,
+   * and takes no slot. Only where there is a run token, and `callbackSeconds` at most.
    */
-  readonly outcomeWithinSeconds?: number;
+  readonly completesWithinSeconds?: number;
 }
 
 /**
@@ -79,8 +79,8 @@ export interface ControllerOptions {
    */
   readonly maxBatch?: number;
   /**
-   * Runs may go on after they have returned (`Result.outcomeWithinSeconds`), for this long at most without a word, a
-   * day at most. Keep it short and say so from time to time (`continueRun`): it is also how long the keys wait when
+   * Runs may go on after they have returned (`Result.completesWithinSeconds`), for this long at most without a word, a
+   * day at most. Keep it short and say so from time to time (`heartbeat`): it is also how long the keys wait when
    * Redis has lost data. Default: they may not.
    */
   readonly callbackSeconds?: number;

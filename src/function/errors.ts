@@ -1,6 +1,12 @@
+/*
+ * Each error of the SDK has a `code`, as Node's own errors have: it stays the same when a message changes, and it can be
+ * told where `instanceof` cannot, with two copies of the package in one process.
+ */
+
 /** Thrown by a reconcile function: retrying will not help. The key rests until its object changes. */
 export class TerminalError extends Error {
   override readonly name = 'TerminalError';
+  readonly code = 'ERR_LEVELHOOK_TERMINAL';
 }
 
 /**
@@ -9,6 +15,7 @@ export class TerminalError extends Error {
  */
 export class RetryAfterError extends Error {
   override readonly name: string = 'RetryAfterError';
+  readonly code: string = 'ERR_LEVELHOOK_RETRY_AFTER';
   readonly retryAfterSeconds: number;
 
   constructor(message: string, retryAfterSeconds: number, options?: ErrorOptions) {
@@ -20,9 +27,11 @@ export class RetryAfterError extends Error {
 /** A PodDisruptionBudget does not allow an eviction now. The apiserver's own error is its cause. */
 export class DisruptionBudgetError extends RetryAfterError {
   override readonly name = 'DisruptionBudgetError';
+  override readonly code = 'ERR_LEVELHOOK_DISRUPTION_BUDGET';
 }
 
 /** The run's deadline has passed, or the gateway has hung up: nothing more may be written in this run. */
 export class DeadlineError extends Error {
   override readonly name = 'DeadlineError';
+  readonly code = 'ERR_LEVELHOOK_DEADLINE';
 }

@@ -331,11 +331,11 @@ describe('a function app answers', () => {
 describe('a run that goes on', () => {
   const callback = { url: 'https://gateway.example.com/cache/callbacks/web', token: 't', maxSeconds: 600 };
 
-  it('is accepted by 202, and its handle says all that is needed to tell its outcome', async () => {
-    const handles: unknown[] = [];
-    const app = appOf(async ({ name }, { handle }) => {
-      handles.push(handle);
-      return name === 'b' ? { outcomeWithinSeconds: 60 } : undefined;
+  it('is accepted by 202, and its run token says all that is needed to tell its outcome', async () => {
+    const tokens: unknown[] = [];
+    const app = appOf(async ({ name }, { runToken }) => {
+      tokens.push(runToken);
+      return name === 'b' ? { completesWithinSeconds: 60 } : undefined;
     });
     const requests = [request, { name: 'node', attempt: 1, run: 8, reasons: [] }];
     const response = await send(app, trigger({ callback, requests }));
@@ -348,20 +348,20 @@ describe('a run that goes on', () => {
         { status: 'done', writes: [] },
       ],
     });
-    expect(handles).toEqual([
+    expect(tokens).toEqual([
       { ...callback, controller: 'web', namespace: 'a', name: 'b', run: 7 },
       { ...callback, controller: 'web', name: 'node', run: 8 },
     ]);
   });
 
   it.each<[string, number, Partial<Trigger>, RegExp]>([
-    ['a gateway that names no callback', 60, {}, /outcomeWithinSeconds is 60: there is no handle/],
+    ['a gateway that names no callback', 60, {}, /completesWithinSeconds is 60: there is no run token/],
     ['longer than it may', 601, { callback }, /601: it must lie between 1 and 600/],
     ['no time', 0, { callback }, /0: it must lie/],
     ['what is no number', Number.NaN, { callback }, /NaN: it must lie/],
-  ])('is not, with %s', async (_what, outcomeWithinSeconds, given, message) => {
+  ])('is not, with %s', async (_what, completesWithinSeconds, given, message) => {
     const response = await send(
-      appOf(async () => ({ outcomeWithinSeconds })),
+      appOf(async () => ({ completesWithinSeconds })),
       trigger(given),
     );
     expect(response.status).toBe(200);
@@ -457,7 +457,7 @@ describe('a write without an acknowledgement', () => {
     ['that no webhook could judge', status(500, 'InternalError', 'failed calling webhook "a.b.c"')],
     ['that came too early', status(503, 'ServiceUnavailable')],
     [
-      'that nobody listened for',
+      'that was not delivered',
       () => {
         throw new TypeError('fetch failed', { cause: Object.assign(new Error('no'), { code: 'ECONNREFUSED' }) });
       },

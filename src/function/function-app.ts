@@ -122,7 +122,7 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
     // Its body did not come: the client has hung up, or was too slow, and no answer reaches it.
     if (context.req.raw.signal.aborted) return refuse(context, 408, 'the request did not come whole');
     log.error({ error: messageOf(error) }, 'a request failed');
-    // Whoever asked may not have signed: the reason is for the log.
+    // The caller may not have signed: the reason is for the log.
     return context.json({ error: 'internal error' }, 500, HEADERS);
   });
   return app;

@@ -23,7 +23,7 @@ import {
   type OpenCache,
   SYNC_WAIT_MS,
 } from './cache-reader.ts';
-import { canExist, isEncrypted, joinedLists, namespacesOf } from './cache-views.ts';
+import { canExist, isEncryptedKind, joinedLists, namespacesOf } from './cache-views.ts';
 
 export interface HttpReaderOptions {
   /** How long a read waits for a cache that is being filled for the first time, or asks for patience. Default 5000. */
@@ -129,7 +129,7 @@ export class HttpReader implements CacheReader {
   /** Waits while the gateway asks for patience: a cache that is being filled or checked, or too many requests. */
   async #ask(resource: Resource, path: string): Promise<unknown> {
     const { syncWaitMs = SYNC_WAIT_MS, signal = new AbortController().signal, fetch: send = fetch } = this.#options;
-    const { url, token } = addressOf(this.#location, isEncrypted(this.#location, resource));
+    const { url, token } = addressOf(this.#location, isEncryptedKind(this.#location, resource));
     const until = systemClock.now() + syncWaitMs;
     for (;;) {
       const response = await send(url + path, {

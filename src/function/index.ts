@@ -63,7 +63,7 @@ export { fetchTransport, type FetchTransportOptions } from './fetch-transport.ts
 export { createFunctionApp, type FunctionAppOptions } from './function-app.ts';
 export { type CacheFetch, httpCache, HttpReader, type HttpReaderOptions } from './http-reader.ts';
 export { controllerReference, OwnerError, setControllerReference } from './owner.ts';
-export type { RunHandle } from './run-handle.ts';
+export type { RunToken } from './run-token.ts';
 export {
   and,
   annotationChanged,

@@ -17,6 +17,7 @@ export function controllerReference(resource: Resource, owner: KubernetesObject)
 /** An object cannot be owned by this one, now or ever. */
 export class OwnerError extends Error {
   override readonly name = 'OwnerError';
+  readonly code = 'ERR_LEVELHOOK_OWNER';
 }
 
 /**

@@ -6,7 +6,7 @@ import type { CacheReader } from './cache-reader.ts';
 import { isCached } from './cache-views.ts';
 import type { Controller } from './controller.ts';
 import { RetryAfterError, TerminalError } from './errors.ts';
-import type { RunHandle } from './run-handle.ts';
+import type { RunToken } from './run-token.ts';
 
 export interface RunOptions {
   readonly cache: (signal: AbortSignal) => CacheReader;
@@ -49,7 +49,7 @@ export async function runTrigger(
 /** What is left of a batch's time for its answer, at most: a tenth of a shorter one. */
 const ANSWER_MS = 500;
 
-/** The run may still be doing things that nobody can stop; it sends no write any more. */
+/** The run may still be doing things that cannot be stopped; it sends no write any more. */
 function cutOff(signal: AbortSignal): Promise<RequestResult> {
   return new Promise((resolve) => {
     const over = (): void => resolve({ status: 'unknown', message: 'the run did not end before the deadline' });
@@ -68,8 +68,8 @@ async function runRequest(
   const api = new ApiWriter(options.api, { signal, deadlineMs });
   const { namespace, name, run } = request;
   const key = namespace === undefined ? { name } : { namespace, name };
-  const handle = callback && { ...callback, controller: controller.name, ...key, run };
-  const result = await resultOf(controller, request, api, handle, options);
+  const runToken = callback && { ...callback, controller: controller.name, ...key, run };
+  const result = await resultOf(controller, request, api, runToken, options);
   await api.finish();
   // What is not cached the next run cannot miss there: an Event that may or may not exist delays nothing.
   const doubt = api.unanswered.find((write) => isCached(location, write));
@@ -80,7 +80,7 @@ async function resultOf(
   controller: Controller,
   request: TriggerRequest,
   api: ApiWriter,
-  handle: RunHandle | undefined,
+  runToken: RunToken | undefined,
   options: Omit<RunOptions, 'cache'> & { cache: CacheReader; signal: AbortSignal },
 ): Promise<RequestResult> {
   const { signal } = options;
@@ -90,14 +90,14 @@ async function resultOf(
   const { namespace, name, attempt, reasons } = request;
   const given = { ...(namespace === undefined ? {} : { namespace }), name, attempt, reasons };
   try {
-    const context = { cache: options.cache, api, log, signal, reconcileId, ...(handle ? { handle } : {}) };
+    const context = { cache: options.cache, api, log, signal, reconcileId, ...(runToken ? { runToken } : {}) };
     const result = await controller.run(given, context);
-    const within = result?.outcomeWithinSeconds;
+    const within = result?.completesWithinSeconds;
     if (within !== undefined) {
-      const most = handle?.maxSeconds ?? 0;
+      const most = runToken?.maxSeconds ?? 0;
       if (within >= 1 && within <= most) return { status: 'accepted', withinSeconds: within };
       throw new TerminalError(
-        `outcomeWithinSeconds is ${within}: ${most ? `it must lie between 1 and ${most}` : 'there is no handle'}`,
+        `completesWithinSeconds is ${within}: ${most ? `it must lie between 1 and ${most}` : 'there is no run token'}`,
       );
     }
     const seconds = result?.requeueAfterSeconds;

@@ -65,7 +65,10 @@ const schema = z.object({
   LEVELHOOK_REVIEW_SECONDS: z.coerce.number('must be a number of seconds').min(1).max(3600).default(60),
   /** ReconcileFunctions of one namespace that run: the oldest ones. Further ones wait, and say so. */
   LEVELHOOK_MAX_FUNCTIONS_PER_NAMESPACE: z.coerce.number('must be a number').int().min(1).default(50),
-  /** Bearer tokens that may queue keys at `POST /reconcile`, separated by spaces or commas. Default: nobody may. */
+  /**
+   * Bearer tokens that may queue keys at `POST /reconcile`, separated by spaces or commas. Default: every request is
+   * refused.
+   */
   LEVELHOOK_API_TOKENS: words
     .pipe(z.array(z.string().min(16, 'must hold tokens of at least 16 characters each')))
     .default([]),
@@ -128,7 +131,7 @@ const schema = z.object({
    * Requests a second to the apiserver, and how many at once after a pause: of the gateway with all its controllers,
    * and of what it asks on behalf of each (what is listed and watched for several of them is the gateway's own). Each
    * controller's are those of controller-runtime's client for a whole operator; all together, those of ten operators.
-   * An apiserver serves 400 reads and 200 writes at a time by default, to everybody.
+   * An apiserver serves 400 reads and 200 writes at a time by default, to all clients together.
    */
   LEVELHOOK_KUBE_API_QPS: z.coerce.number('must be a number').positive().default(200),
   LEVELHOOK_KUBE_API_BURST: z.coerce.number('must be a number').int().min(1).default(400),

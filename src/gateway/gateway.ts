@@ -16,11 +16,11 @@ import { CpuBudgets } from './cel/cpu-budget.ts';
 import type { GatewayConfig } from './config.ts';
 import { ControllerFactory } from './controllers/controller-factory.ts';
 import { Controllers } from './controllers/controllers.ts';
-import { FunctionPlanner } from './controllers/function-plan.ts';
-import { FunctionRegistry } from './controllers/function-registry.ts';
+import { FunctionResolver } from './controllers/function-resolver.ts';
+import { ConfiguredFunctions } from './controllers/configured-functions.ts';
 import { FunctionStatusWriter } from './controllers/function-status-writer.ts';
 import { isDeclared } from './controllers/reconcile-function.ts';
-import { ReconcileFunctions } from './controllers/reconcile-functions.ts';
+import { DeclaredFunctions } from './controllers/declared-functions.ts';
 import { readCertificates } from './dispatch/certificates.ts';
 import { checkFunctionUrls } from './dispatch/endpoint-rules.ts';
 import { readSigningKeys } from './dispatch/signing-keys.ts';
@@ -47,9 +47,9 @@ interface Parts {
   readonly recovery: Recovery;
   readonly cacheApi: CacheApi;
   readonly controllers: Controllers;
-  readonly functions: FunctionRegistry;
+  readonly functions: ConfiguredFunctions;
   /** Undefined when the settings say that there are none. */
-  readonly declared: ReconcileFunctions | undefined;
+  readonly declared: DeclaredFunctions | undefined;
 }
 
 export interface GatewayOptions {
@@ -256,11 +256,11 @@ export class Gateway {
     const { reconcileFunctions: which } = config;
     const declared =
       which !== 'none'
-        ? new ReconcileFunctions({
+        ? new DeclaredFunctions({
             ...shared,
             client,
             controllers,
-            planner: new FunctionPlanner({
+            resolver: new FunctionResolver({
               client,
               cacheSettings: settings,
               canEncrypt: keyRing !== undefined,
@@ -275,7 +275,7 @@ export class Gateway {
             maxPerNamespace: config.maxFunctionsPerNamespace,
           })
         : undefined;
-    const functions = new FunctionRegistry({
+    const functions = new ConfiguredFunctions({
       urls: config.functionUrls,
       keys,
       ca,
@@ -355,7 +355,7 @@ export class Gateway {
   /** Whether every controller that there is has been heard of: one that is not known then is no more. */
   #knowsAll(): boolean {
     const { functions, declared } = this.#parts ?? {};
-    return functions !== undefined && functions.trouble() === undefined && declared?.trouble() === undefined;
+    return functions !== undefined && functions.notReady() === undefined && declared?.notReady() === undefined;
   }
 
   /** Where functions reach this gateway. */
@@ -381,12 +381,12 @@ export class Gateway {
   #readyChecks(): Map<string, HealthCheck> {
     const starting = 'still starting';
     return new Map<string, HealthCheck>([
-      ['redis', () => (this.#parts ? this.#parts.recovery.trouble : starting)],
-      ['informers', () => (this.#parts ? this.#parts.informers.trouble(isNeededForReady) : starting)],
-      ['functions', () => (this.#parts ? this.#parts.functions.trouble() : starting)],
+      ['redis', () => (this.#parts ? this.#parts.recovery.notReady() : starting)],
+      ['informers', () => (this.#parts ? this.#parts.informers.notReady(isNeededForReady) : starting)],
+      ['functions', () => (this.#parts ? this.#parts.functions.notReady() : starting)],
       ['progress', () => (this.#parts ? this.#parts.progress.notReady() : starting)],
       ['controllers', () => (this.#parts ? this.#parts.controllers.notReady() : starting)],
-      ['reconcilefunctions', () => (this.#parts ? this.#parts.declared?.trouble() : starting)],
+      ['reconcilefunctions', () => (this.#parts ? this.#parts.declared?.notReady() : starting)],
     ]);
   }
 
@@ -396,7 +396,7 @@ export class Gateway {
     return new Map([...this.#parts.controllers.known()].map(([name, { queue }]) => [name, queue]));
   }
 
-  /** Depths are asked for when somebody looks, not counted along. */
+  /** Depths are read when `/metrics` is scraped, not counted along. */
   async #renderMetrics(): Promise<string> {
     for (const [name, queue] of this.#askableQueues() ?? []) {
       const [{ waiting, running }, oldestMs = 0] = await Promise.all([queue.counts(), queue.oldestDueMs()]);
@@ -411,7 +411,7 @@ export class Gateway {
 }
 
 /**
- * Views that only ReconcileFunctions need do not make the gateway not ready: anybody may declare one for a kind whose
+ * Views that only ReconcileFunctions need do not count for readiness: any tenant may declare one for a kind whose
  * list never comes to an end. Their condition Synced tells.
  */
 function isNeededForReady(user: string): boolean {

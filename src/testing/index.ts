@@ -9,8 +9,6 @@ export type {
   ControlPlaneUser,
   KubeControllerManagerOptions,
 } from './control-plane/control-plane.ts';
-export { MemoryStore } from '../gateway/workqueue/memory-store.ts';
-export { MemoryWorkQueue } from '../gateway/workqueue/memory-work-queue.ts';
 export { startControlPlane } from './control-plane/start-control-plane.ts';
 export type { Environment } from './process/environment.ts';
 export { stopLeftovers } from './process/process-record.ts';
@@ -23,7 +21,7 @@ export {
   RealApiserver,
   type ReconcilerRun,
   type RecordedRequest,
-  type Refusal,
+  type FakeApiFailure,
   type RequestPattern,
   runReconciler,
   type RunReconcilerOptions,

@@ -10,7 +10,7 @@ import type { Line, LineOptions } from './dispatch/line.ts';
 /**
  * From a key in the queue to the function's answer, one key in each trigger and in batches, with one gateway, one
  * function and Redis on this machine, beside a bare loop over the same queue library, client, function and signature;
- * in turns, so that both meet the same machine. `npm run bench:dispatch`; `BENCH_KEYS`, `BENCH_ROUNDS` and
+ * in turns, so that both meet the same machine. `npm run bench dispatch`; `BENCH_KEYS`, `BENCH_ROUNDS` and
  * `BENCH_SECONDS` make it shorter.
  */
 const KEYS = Number(process.env['BENCH_KEYS'] ?? 20_000);

@@ -8,9 +8,9 @@ import { startRecorder } from '../harness/recorder.ts';
 import { Started } from '../harness/started.ts';
 
 /**
- * The whole line, as DESIGN's opening figures describe it, with everything on this machine: 10,000 ConfigMaps of 2 KB
+ * The whole line, with everything on this machine: 10,000 ConfigMaps of 2 KB
  * reconciled once after a start, then the time from write to reconcile at 100 changes a second, then 10,000 changes
- * with a write each. `npm run bench:line`; `BENCH_OBJECTS` makes it smaller, `BENCH_BATCH` lets the function take so
+ * with a write each. `npm run bench line`; `BENCH_OBJECTS` makes it smaller, `BENCH_BATCH` lets the function take so
  * many keys at a time.
  */
 const OBJECTS = Number(process.env['BENCH_OBJECTS'] ?? 10_000);

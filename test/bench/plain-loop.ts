@@ -3,7 +3,7 @@ import { ListWatch } from '../../src/gateway/reflector/list-watch.ts';
 import { lines } from '../../src/gateway/reflector/lines.ts';
 
 /**
- * What anybody would write to read all objects, and nothing else: a program of its own, as the gateway is one.
+ * The plain code to read all objects, and nothing else: a program of its own, as the gateway is one.
  * `plain-loop.ts <kubeconfig> stream|pages [how many changes to wait for afterwards]`
  */
 const [, , kubeconfig = '', form = 'stream', wanted = '0'] = process.argv;

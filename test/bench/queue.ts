@@ -5,7 +5,7 @@ import { bytesPerWaitingKey, latencyAt, type Percentiles, runRate, addRate } fro
 import { median } from './queue/median.ts';
 
 /**
- * The work queue beside bare BullMQ with the same job options, in one sitting: `npm run bench:queue`. Arguments: keys
+ * The work queue beside bare BullMQ with the same job options, in one sitting: `npm run bench queue`. Arguments: keys
  * of a throughput round (default 20,000), rounds (5), seconds of a latency round (10). Ratios travel between machines,
  * figures do not.
  */

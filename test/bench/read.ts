@@ -13,7 +13,7 @@ import { dataOf } from './config-maps.ts';
 /**
  * Reads from a cache of many objects of 4 KB, with both readers, and by HTTP with both clients: one object by name, and
  * the hundred of one controller by index; 1, 10 and 100 readers at once. Redis and the cache API are processes of their
- * own. `npm run bench:read -- [--objects N] [--seconds N]`
+ * own. `npm run bench read -- [--objects N] [--seconds N]`
  */
 const { values } = parseArgs({
   options: { objects: { type: 'string', default: '100000' }, seconds: { type: 'string', default: '5' } },

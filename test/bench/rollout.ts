@@ -5,7 +5,7 @@ import { median } from './queue/median.ts';
  * 100 Deployments of 20 replicas created at once on 50 simulated nodes, until all pods are available, and then scaled
  * to zero, until none is left: by kube-controller-manager's own controllers (with `--kube-api-qps=1000
  * --kube-api-burst=2000`) and by gateway and functions in their place; in turns, each time on a fresh control plane, so
- * that both meet the same machine. `npm run bench:rollout`; `BENCH_ROUNDS`, `BENCH_DEPLOYMENTS`, `BENCH_REPLICAS` and
+ * that both meet the same machine. `npm run bench rollout`; `BENCH_ROUNDS`, `BENCH_DEPLOYMENTS`, `BENCH_REPLICAS` and
  * `BENCH_NODES` make it another one.
  */
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 3);

@@ -39,7 +39,7 @@ export function passed({ state }: E2eResult): boolean {
   return state === 'passed';
 }
 
-/** A line for each test, for whoever reads along. */
+/** A line for each test, to follow the run. */
 export function formatResults({ results }: E2eReport): string {
   const lines = results.map(({ name, state, seconds, message }) => {
     const why = state === 'passed' ? '' : ` ${message.replaceAll(/\s+/g, ' ').slice(0, 300)}`;

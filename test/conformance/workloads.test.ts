@@ -8,7 +8,7 @@ import { formatResults, passed, runE2e } from './run-e2e.ts';
 
 /** The first run on a machine builds the programs. */
 const BUILD_MS = 15 * 60_000;
-/** Lets all tests of the list fail without the functions: `npm run conformance:control`. */
+/** Lets all tests of the list fail without the functions: `npm run conformance control`. */
 const controlAll = process.env['CONFORMANCE_CONTROL'] === 'all';
 /** Otherwise one of each controller's, that passes within three seconds: after twenty it can be said to have failed. */
 const SCALE_TESTS = [

@@ -23,7 +23,7 @@ const perSecond = long ? 500 : 200;
 const seconds = long ? 60 : 15;
 const kills = long ? 10 : 3;
 const cutEveryMs = 3000;
-/** The cuts end so long before the churn: nobody follows a server from behind a cut before its backoff is over. */
+/** The cuts end so long before the churn: no watch follows a server from behind a cut before its backoff is over. */
 const quietMs = 3000;
 const seed = newSeed();
 const PAYLOAD = 'x'.repeat(900);
@@ -149,7 +149,7 @@ test(
         `nothing stale after ${notStaleAfterMs} ms, all reconciled after ${reconciledAfterMs} ms, ${observer.count} runs; ` +
         `apiserver_terminated_watchers_total ${count}\n`,
     );
-    // A watch that was cut, or whose gateway was killed, may count once: nobody reads it until the apiserver notices.
+    // A watch that was cut, or whose gateway was killed, may count once: it is not read until the apiserver notices.
     expect(count).toBeLessThanOrEqual(cuts + killed);
     await gateway.process.kill('SIGTERM');
     await observer.process.kill('SIGTERM');

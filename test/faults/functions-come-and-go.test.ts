@@ -11,7 +11,7 @@ import { ServedFunction } from '../harness/served-function.ts';
 import { Started } from '../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../harness/tenant.ts';
 
-/** Forty by `npm run soak:come-and-go`. */
+/** Forty by `npm run soak come-and-go`. */
 const ROUNDS = Number(process.env['ROUNDS'] ?? 12);
 /** In each round so many come and go, each with kinds that no other one has. */
 const PASSING = 3;

@@ -8,7 +8,7 @@ import { type Bulk, type BulkObject, fields } from './hostile-tenant/bulk.ts';
 import { Campaign } from './hostile-tenant/campaign.ts';
 import { Ground, World } from './hostile-tenant/world.ts';
 
-/** How long a generated tenant acts: ten minutes by `npm run soak:hostile`. */
+/** How long a generated tenant acts: ten minutes by `npm run soak hostile`. */
 const SECONDS = Number(process.env['HOSTILE_SECONDS'] ?? 60);
 /** A file of actions to do again, as a failed run has written it. */
 const RECORDING = process.env['HOSTILE_ACTIONS'];
@@ -154,7 +154,7 @@ describe('what a tenant may write in its own namespace, one thing at a time', ()
     await expectNoHarm();
   });
 
-  test('lookups among many large objects make nobody else wait', { timeout: 120_000 }, async () => {
+  test('lookups among many large objects delay no other tenant', { timeout: 120_000 }, async () => {
     // 40 MB, which a lookup decodes for each change of other labels.
     for (let at = 0; at < 40; at += 1) {
       await put('things', `large-${at}`, fields({ spec: fields({ many: { keys: 60_000, value: 'x' } }) }));
@@ -177,7 +177,7 @@ describe('what a tenant may write in its own namespace, one thing at a time', ()
     await harm;
   });
 
-  test('large objects make nobody else wait while they are read for the first time', { timeout: 120_000 }, async () => {
+  test('large objects delay no other tenant while they are read for the first time', { timeout: 120_000 }, async () => {
     const { apiVersion, kind } = here().kinds.things;
     // 24 MB that nothing has asked for yet. A list costs the apiserver less than as many fields, and the gateway as
     // much.

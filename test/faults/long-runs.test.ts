@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { kubeConfigTransport } from 'levelhook/function/node';
-import { completeRun, continueRun, type RunHandle, RunOverError } from 'levelhook/function/callback';
+import { complete, heartbeat, type RunToken, RunOverError } from 'levelhook/function/callback';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type CallbackBody, generateSecret, importSecret, sign } from '../../src/contract/index.ts';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
@@ -44,35 +44,35 @@ describe('a run that goes on after its 202', () => {
   }
 
   /** As a job would be found by the gateway's name, whichever of them is behind it. */
-  const reachable = (handle: RunHandle): RunHandle => ({
-    ...handle,
-    url: gateway.url + new URL(handle.url).pathname,
+  const reachable = (token: RunToken): RunToken => ({
+    ...token,
+    url: gateway.url + new URL(token.url).pathname,
   });
 
-  /** Creates an object, whose first run is parked. */
-  async function parked(name: string, seconds = CALLBACK_SECONDS): Promise<RunHandle> {
+  /** Creates an object, whose first run is left to its callback. */
+  async function longRun(name: string, seconds = CALLBACK_SECONDS): Promise<RunToken> {
     await cluster.create(configMaps, { metadata: { namespace, name }, data: { seconds: String(seconds) } });
     await eventually(async () => {
       const { waits, running } = await queue.status(`${namespace}/${name}`);
       expect(waits).toMatchObject([{ reason: 'busy' }]);
       expect(running?.deadlineMs).toBeGreaterThan(Date.now());
     });
-    return handleOf(name);
+    return tokenOf(name);
   }
-  function handleOf(name: string, at = 0): RunHandle {
-    const handle = runs.get(name)?.[at]?.handle;
-    if (!handle) throw new Error(`run ${at} of ${name} has no handle`);
-    return JSON.parse(JSON.stringify(handle)) as RunHandle;
+  function tokenOf(name: string, at = 0): RunToken {
+    const token = runs.get(name)?.[at]?.runToken;
+    if (!token) throw new Error(`run ${at} of ${name} has no token`);
+    return JSON.parse(JSON.stringify(token)) as RunToken;
   }
   const options = () => ({ secrets: [setting.secret] });
   const api = () => kubeConfigTransport(setting.kubeconfig);
 
   /** What the gateway says to a callback, of which something may be wrong. */
   async function post(
-    handle: RunHandle,
+    token: RunToken,
     change: { body?: Partial<CallbackBody>; secret?: string; text?: string; nowMs?: number } = {},
   ): Promise<{ status: number; error: unknown; again: () => Promise<number> }> {
-    const { url, maxSeconds: _, ...run } = handle;
+    const { url, maxSeconds: _, ...run } = token;
     const result = { status: 'done' } as const;
     const body = change.text ?? JSON.stringify({ version: 'v1', ...run, result, ...change.body });
     const keys = [await importSecret(change.secret ?? setting.secret)];
@@ -85,11 +85,11 @@ describe('a run that goes on after its 202', () => {
 
   it('holds its key and no slot, and its next run sees what it wrote though it never said so', async () => {
     const name = 'seen';
-    const handle = await parked(name);
-    expect(handle).toMatchObject({ controller: LONG_RUNNER, namespace, name, maxSeconds: CALLBACK_SECONDS });
+    const token = await longRun(name);
+    expect(token).toMatchObject({ controller: LONG_RUNNER, namespace, name, maxSeconds: CALLBACK_SECONDS });
     const parent = await cluster.get(configMaps, { namespace, name });
     if (!parent) throw new Error('the object is gone');
-    const run = await continueRun(handle, { ...options(), withinSeconds: 30, api: api() });
+    const run = await heartbeat(token, { ...options(), withinSeconds: 30, api: api() });
     for (let at = 0; at < 5; at += 1) await run.api.create(configMaps, childOf(parent));
     // The children's events have woken the key: it waits.
     await eventually(async () => expect((await queue.status(`${namespace}/${name}`)).dirty).toBe(true));
@@ -97,27 +97,27 @@ describe('a run that goes on after its 202', () => {
     await run.complete({ status: 'done' });
     await eventually(async () => expect(runs.get(name)).toHaveLength(2));
     expect(runs.get(name)?.[1]).toMatchObject({ attempt: 1, children: 5 });
-    await completeRun(handleOf(name, 1), { status: 'done' }, options());
+    await complete(tokenOf(name, 1), { status: 'done' }, options());
     expect(await metric(gateway.url, 'levelhook_unknown_outcomes_total')).toBe(0);
   });
 
   it('may fail: that is counted, kept in the history, and tried again after the backoff', async () => {
     const name = 'fails';
-    await completeRun(await parked(name), { status: 'error', message: 'the job was evicted' }, options());
+    await complete(await longRun(name), { status: 'error', message: 'the job was evicted' }, options());
     await eventually(async () => expect(runs.get(name)).toHaveLength(2));
     expect(runs.get(name)?.[1]).toMatchObject({ attempt: 2 });
     expect(await queue.errors(`${namespace}/${name}`)).toEqual(['the job was evicted']);
-    await completeRun(handleOf(name, 1), { status: 'terminal', message: 'no use' }, options());
+    await complete(tokenOf(name, 1), { status: 'terminal', message: 'no use' }, options());
     await eventually(async () => expect((await queue.status(`${namespace}/${name}`)).deadSinceMs).toBeDefined());
   });
 
   it('survives the gateway: another one takes its outcome', { timeout: 60_000 }, async () => {
     const name = 'survivor';
-    const handle = await parked(name);
+    const token = await longRun(name);
     await gateway.process.kill('SIGKILL');
     await openGateway();
     expect((await queue.status(`${namespace}/${name}`)).waits).toMatchObject([{ reason: 'busy' }]);
-    await completeRun(reachable(handle), { status: 'done', requeueAfterSeconds: 3600 }, options());
+    await complete(reachable(token), { status: 'done', requeueAfterSeconds: 3600 }, options());
     const { running, timerMs, failures } = await queue.status(`${namespace}/${name}`);
     expect({ running, failures }).toEqual({ running: undefined, failures: 0 });
     expect(timerMs).toBeGreaterThan(Date.now() + 3_500_000);
@@ -125,91 +125,91 @@ describe('a run that goes on after its 202', () => {
 
   it('ends once: the same callback again, and any other, is told so and changes nothing', async () => {
     const name = 'twice';
-    const handle = await parked(name);
-    const first = await post(handle);
+    const token = await longRun(name);
+    const first = await post(token);
     expect(first.status).toBe(200);
     expect(await first.again()).toBe(410);
     expect(await first.again()).toBe(410);
-    expect(await post(handle, { body: { result: { status: 'error', message: 'late' } } })).toMatchObject({
+    expect(await post(token, { body: { result: { status: 'error', message: 'late' } } })).toMatchObject({
       status: 410,
       error: expect.stringContaining('not in flight any more'),
     });
-    await expect(continueRun(handle, { ...options(), withinSeconds: 30, api: api() })).rejects.toThrow(RunOverError);
+    await expect(heartbeat(token, { ...options(), withinSeconds: 30, api: api() })).rejects.toThrow(RunOverError);
     expect(await queue.status(`${namespace}/${name}`)).toMatchObject({ failures: 0, history: [], waits: [] });
   });
 
   it('is lost when it says nothing in time; what it says later is refused', { timeout: 30_000 }, async () => {
     const name = 'late';
     // As long as the trigger's own deadline: from then on it is a lost outcome like another.
-    const handle = await parked(name, 3);
+    const token = await longRun(name, 3);
     await eventually(async () => expect(runs.get(name)).toHaveLength(2), 10_000);
     expect(runs.get(name)?.[1]).toMatchObject({ attempt: 2 });
     expect(await queue.errors(`${namespace}/${name}`)).toEqual(['no outcome before the deadline']);
-    expect(await post(handle)).toMatchObject({ status: 409, error: expect.stringContaining('is under way') });
+    expect(await post(token)).toMatchObject({ status: 409, error: expect.stringContaining('is under way') });
     // Of the run that is under way nothing was touched.
-    expect((await queue.status(`${namespace}/${name}`)).running?.run).toBe(handleOf(name, 1).run);
-    await completeRun(handleOf(name, 1), { status: 'done' }, options());
+    expect((await queue.status(`${namespace}/${name}`)).running?.run).toBe(tokenOf(name, 1).run);
+    await complete(tokenOf(name, 1), { status: 'done' }, options());
   });
 
   it('can be given more time, and its writer refuses to write when that is over', { timeout: 30_000 }, async () => {
     const name = 'longer';
-    const handle = await parked(name, 3);
+    const token = await longRun(name, 3);
     for (let at = 0; at < 4; at += 1) {
-      const run = await continueRun(handle, { ...options(), withinSeconds: 3, api: api() });
+      const run = await heartbeat(token, { ...options(), withinSeconds: 3, api: api() });
       expect(run.deadlineMs).toBeLessThanOrEqual(Date.now() + 3000);
       await new Promise((resolve) => setTimeout(resolve, 1000));
     }
     expect(runs.get(name)).toHaveLength(1);
-    const last = await continueRun(handle, { ...options(), withinSeconds: 1, api: api() });
+    const last = await heartbeat(token, { ...options(), withinSeconds: 1, api: api() });
     await new Promise((resolve) => last.signal.addEventListener('abort', resolve, { once: true }));
     await expect(last.api.get(configMaps, { namespace, name })).rejects.toThrow(/the run is over/);
     // Given once for longer, it keeps that.
     expect((await queue.status(`${namespace}/${name}`)).running?.deadlineMs).toBeGreaterThan(Date.now());
-    await completeRun(handle, { status: 'done' }, options());
+    await complete(token, { status: 'done' }, options());
   });
 
   it('is not touched by what is wrong, unsigned or meant for another run', async () => {
     const name = 'guarded';
-    const handle = await parked(name);
-    const other = await parked('other');
+    const token = await longRun(name);
+    const other = await longRun('other');
     const cases: [number, RegExp, Parameters<typeof post>][] = [
-      [401, /no signature matches/, [handle, { secret: generateSecret() }]],
-      [401, /no signature matches/, [handle, { secret: generateSecret(), text: 'garbage' }]],
-      [401, /too old/, [handle, { nowMs: Date.now() - 400_000 }]],
-      [401, /from the future/, [handle, { nowMs: Date.now() + 400_000 }]],
-      [400, /the callback is wrong/, [handle, { text: 'garbage' }]],
-      [400, /the callback is wrong at result/, [handle, { body: { result: { status: 'fine' } as never } }]],
-      [400, /the callback is for elsewhere/, [handle, { body: { controller: 'elsewhere' } }]],
+      [401, /no signature matches/, [token, { secret: generateSecret() }]],
+      [401, /no signature matches/, [token, { secret: generateSecret(), text: 'garbage' }]],
+      [401, /too old/, [token, { nowMs: Date.now() - 400_000 }]],
+      [401, /from the future/, [token, { nowMs: Date.now() + 400_000 }]],
+      [400, /the callback is wrong/, [token, { text: 'garbage' }]],
+      [400, /the callback is wrong at result/, [token, { body: { result: { status: 'fine' } as never } }]],
+      [400, /the callback is for elsewhere/, [token, { body: { controller: 'elsewhere' } }]],
       [
         404,
         /no controller "nobody"/,
-        [{ ...handle, url: handle.url.replace(LONG_RUNNER, 'nobody'), controller: 'nobody' }],
+        [{ ...token, url: token.url.replace(LONG_RUNNER, 'nobody'), controller: 'nobody' }],
       ],
-      [410, /has lost data/, [handle, { body: { token: 'another' } }]],
-      [410, /not in flight/, [handle, { body: { run: other.run + 1000 } }]],
-      [409, /is under way/, [{ ...handle, run: handle.run - 1 }]],
-      [410, /not in flight/, [handle, { body: { name: 'no-such' } }]],
+      [410, /has lost data/, [token, { body: { token: 'another' } }]],
+      [410, /not in flight/, [token, { body: { run: other.run + 1000 } }]],
+      [409, /is under way/, [{ ...token, run: token.run - 1 }]],
+      [410, /not in flight/, [token, { body: { name: 'no-such' } }]],
     ];
     for (const [status, error, given] of cases) {
       const answer = await post(...given);
       expect({ status: answer.status, error: answer.error }).toEqual({ status, error: expect.stringMatching(error) });
     }
-    expect((await fetch(handle.url)).status).toBe(405);
+    expect((await fetch(token.url)).status).toBe(405);
     for (const each of [name, 'other']) {
       expect((await queue.status(`${namespace}/${each}`)).waits).toMatchObject([{ reason: 'busy' }]);
     }
-    expect(await post(handle)).toMatchObject({ status: 200 });
+    expect(await post(token)).toMatchObject({ status: 200 });
     expect(await post(other)).toMatchObject({ status: 200 });
   });
 
-  it('can be ended by whoever holds the secret, in any language', async () => {
+  it('can be completed by any holder of the secret, in any language', async () => {
     const name = 'python';
-    const handle = await parked(name);
+    const token = await longRun(name);
     const result = { status: 'error', message: 'the job found no disk' };
     const tell = async (): Promise<number | null> => {
       const variables = { PATH: process.env['PATH'], LEVELHOOK_SIGNING_SECRETS: setting.secret };
       const child = spawn('python3', ['functions/examples/10-python/callback.py'], { env: variables, stdio: 'pipe' });
-      child.stdin.end(JSON.stringify({ handle, result }));
+      child.stdin.end(JSON.stringify({ token, result }));
       const [code] = (await once(child, 'exit')) as [number | null];
       return code;
     };
@@ -217,13 +217,13 @@ describe('a run that goes on after its 202', () => {
     await eventually(async () => expect(runs.get(name)).toHaveLength(2));
     expect(await queue.errors(`${namespace}/${name}`)).toEqual(['the job found no disk']);
     expect(await tell()).toBe(3);
-    await completeRun(handleOf(name, 1), { status: 'done' }, options());
+    await complete(tokenOf(name, 1), { status: 'done' }, options());
   });
 
   it('may end before its 202 is there', async () => {
     const name = 'quick';
     fn.onAnswer = async (outcome, { requests }) => {
-      if (requests[0]?.name === name) await completeRun(handleOf(name), { status: 'done' }, options());
+      if (requests[0]?.name === name) await complete(tokenOf(name), { status: 'done' }, options());
       return outcome;
     };
     await cluster.create(configMaps, { metadata: { namespace, name }, data: { seconds: '60' } });
@@ -236,7 +236,7 @@ describe('a run that goes on after its 202', () => {
 
   it('is over for the gateway when Redis has lost its record, and its key waits until it is for certain', async () => {
     const name = 'forgotten';
-    const handle = await parked(name);
+    const token = await longRun(name);
     const forgottenAt = Date.now();
     await forgetQueue(setting, cluster, LONG_RUNNER);
     await gateway.process.line(
@@ -248,7 +248,7 @@ describe('a run that goes on after its 202', () => {
       expect(wait).toMatchObject({ reason: 'recovery' });
       expect(wait && 'untilMs' in wait && wait.untilMs).toBeGreaterThan(forgottenAt + CALLBACK_SECONDS * 1000);
     });
-    const asking = continueRun(handle, { ...options(), withinSeconds: 30, api: api() });
+    const asking = heartbeat(token, { ...options(), withinSeconds: 30, api: api() });
     await expect(asking).rejects.toThrow(/has lost data since/);
     expect(runs.get(name)).toHaveLength(1);
   });

@@ -115,7 +115,7 @@ describe('gateway and apiserver are killed', () => {
     });
   });
 
-  it('lists as a diff after a restart of the apiserver: what has not changed wakes nobody', async () => {
+  it('lists as a diff after a restart of the apiserver: an unchanged object wakes no key', async () => {
     await untilIdle(gateway.url);
     const from = (await audited.requests()).length;
     const counts = observers.map(({ count }) => count);

@@ -161,7 +161,7 @@ describe('data in Redis is lost', () => {
       found.push(...keys);
     }
     expect(found).not.toEqual([]);
-    // At once: nobody sees half of it.
+    // At once: no reader sees half of it.
     await connection.del(...found);
   }
 });

@@ -15,7 +15,7 @@ const CONTROLLER = 'unruly';
 const WARN = 40;
 const DEADLINE_PASSED = 'the deadline of a run has passed without an outcome';
 
-/** What nobody can tell the end of: the run may still be going on. */
+/** Answers of unknown outcome: the run may still be going on. */
 const unruly: readonly { name: string; behaviour: Behaviour; reason: string; error: RegExp }[] = [
   {
     name: 'no-json',
@@ -42,7 +42,7 @@ const unruly: readonly { name: string; behaviour: Behaviour; reason: string; err
     reason: 'status',
     error: /answered 500$/,
   },
-  // A proxy's, each: whether it passed the trigger on nobody knows.
+  // A proxy's, each: it is unknown whether it passed the trigger on.
   {
     name: 'proxy-502',
     behaviour: (response) => response.writeHead(502).end(),
@@ -183,7 +183,7 @@ describe('a function that does not answer as it should', () => {
 
   it('is tried again with growing waits, is shown, and is forgiven', { timeout: 120_000 }, async () => {
     await amongOthers(isTriedAgain);
-    expect(await metric(gateway.url, 'levelhook_withheld_triggers_total')).toBe(0);
+    expect(await metric(gateway.url, 'levelhook_triggers_not_sent_total')).toBe(0);
   });
 
   async function isTriedAgain(): Promise<void> {
@@ -238,18 +238,18 @@ describe('a function that does not answer as it should', () => {
     expect(stackTraces(gateway.process.output)).toEqual([]);
   }
 
-  it('is tried again after 5 ms doubling when nobody listens', { timeout: 60_000 }, async () => {
+  it('is tried again after 5 ms doubling when its connections are refused', { timeout: 60_000 }, async () => {
     const name = 'refused';
     await fn.close();
-    // Five attempts are made before the breaker withholds more: ConfigMaps of other tests fail here too.
+    // Five attempts are made before the circuit breaker opens: ConfigMaps of other tests fail here too.
     await cluster.create(configMaps, { metadata: { namespace, name } });
     await eventually(async () => expect(triggers(name).length).toBeGreaterThanOrEqual(5));
     for (const [at, line] of triggers(name).entries()) {
       expect(line).toMatchObject({ level: WARN, outcome: 'refused', attempt: at + 1, againAfterMs: 5 * 2 ** at });
-      expect(line['error']).toMatch(/nobody listens at http:\/\/127\.0\.0\.1:/);
+      expect(line['error']).toMatch(/connection refused by http:\/\/127\.0\.0\.1:/);
     }
     const [latest] = await new QueueClient(gateway.url, CONTROLLER).errors(`${namespace}/${name}`);
-    expect(latest).toMatch(/nobody listens/);
+    expect(latest).toMatch(/connection refused/);
     await fn.open();
     await untilDone(name);
     await expectForgotten(name);

@@ -21,7 +21,7 @@ const PODS = 200;
 const FAULT_AT = 100;
 /** How much later than the function the gateway hears of a pod: long enough to make dozens in the dark. */
 const LAG_MS = 400;
-/** 20 by `npm run soak:overshoot`. */
+/** 20 by `npm run soak overshoot`. */
 const RUNS = Number(process.env['OVERSHOOT_RUNS'] ?? 1);
 const runs = Array.from({ length: RUNS }, (_, at) => at + 1);
 

@@ -14,7 +14,7 @@ import { Started } from '../harness/started.ts';
 import { type Tampering, TriggerProxy } from '../harness/trigger-proxy.ts';
 
 const PARENTS = 10;
-/** 1,000 of each by `npm run soak:read-your-writes`: 10,000 runs. */
+/** 1,000 of each by `npm run soak read-your-writes`: 10,000 runs. */
 const RUNS_EACH = Number(process.env['READ_YOUR_WRITES_RUNS'] ?? 30);
 /** How much later than the function the gateway hears of a pod. */
 const LAG_MS = 50;

@@ -13,7 +13,7 @@ import { RandomActions } from './rollouts/actions.ts';
 import { RolloutHistory } from './rollouts/history.ts';
 import { evidence, judge } from './rollouts/judge.ts';
 
-/** How long things happen, at least: until each was killed once. Ten minutes by `npm run soak:rollouts`. */
+/** How long things happen, at least: until each was killed once. Ten minutes by `npm run soak rollouts`. */
 const SECONDS = Number(process.env['ROLLOUTS_SECONDS'] ?? 120);
 const NODES = 6;
 /** Between two kills, at most. */

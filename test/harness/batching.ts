@@ -11,7 +11,7 @@ export const BATCHER = 'batcher';
  *
  * - `fail`, `give-up`, `hang`: to do so, at each run; `fail-once`: at the first attempt
  * - a number: to have as many children, of which each run makes one when the cache shows too few. It never takes one
- *   away: whoever did not see what was written before makes one too many.
+ *   away: a run that did not see what was written before makes one too many.
  */
 export function batcher(namespace: string): Controller {
   return controller({

@@ -23,7 +23,7 @@ export interface CacheApiServerOptions {
   readonly onProgress?: () => void;
 }
 
-/** Nobody is there: short names and columns of custom resources are unknown. */
+/** No discovery is there: short names and columns of custom resources are unknown. */
 const silentApiserver: Pick<ApiClient, 'json'> = {
   json: () => Promise.reject(new Error('there is no apiserver in this test')),
 };

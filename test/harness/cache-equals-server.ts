@@ -52,7 +52,7 @@ export async function viewsOf(setting: Setting, cluster: Cluster, kind: CachedKi
 
 /**
  * Waits until the cache of these kinds equals the server: object by object, field by field; entries, order and every
- * index SET; nothing beside them; an empty outbox. Throws with the first differences. Nobody may write meanwhile.
+ * index SET; nothing beside them; an empty outbox. Throws with the first differences. No client may write meanwhile.
  */
 export async function untilCacheEqualsServer(
   setting: Setting,

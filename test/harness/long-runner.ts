@@ -1,4 +1,4 @@
-import { controller, type Controller, controllerReference, type RunHandle } from 'levelhook/function';
+import { controller, type Controller, controllerReference, type RunToken } from 'levelhook/function';
 import { configMaps } from './cluster.ts';
 
 export const LONG_RUNNER = 'long-runner';
@@ -7,7 +7,7 @@ export const CALLBACK_SECONDS = 60;
 
 /** What a run of the long runner saw, and how to go on with it. */
 export interface LongRun {
-  readonly handle: RunHandle | undefined;
+  readonly runToken: RunToken | undefined;
   readonly attempt: number;
   /** Children in the cache, when it began. */
   readonly children: number;
@@ -25,14 +25,14 @@ export function longRunner(namespace: string, onRun: (name: string, run: LongRun
     concurrency: 4,
     timeoutSeconds: 2,
     callbackSeconds: CALLBACK_SECONDS,
-  }).reconcile(async (request, { cache, handle }) => {
+  }).reconcile(async (request, { cache, runToken }) => {
     if (request.namespace !== namespace) return;
     const parent = await cache.get(configMaps, request);
     const seconds = parent?.data?.['seconds'];
     if (!parent || seconds === undefined) return;
     const { items } = await cache.list(configMaps, { controlledBy: parent.metadata.uid });
-    onRun(request.name, { handle, attempt: request.attempt, children: items.length });
-    return { outcomeWithinSeconds: Number(seconds) };
+    onRun(request.name, { runToken, attempt: request.attempt, children: items.length });
+    return { completesWithinSeconds: Number(seconds) };
   });
 }
 

@@ -38,7 +38,7 @@ class Kind {
   held = false;
   readonly faults: ListFault[] = [];
   readonly connections = new Set<Connection>();
-  /** Counts reads of the current version, lists included: somebody has looked at the server's time. */
+  /** Counts reads of the current version, lists included: a client has looked at the server's time. */
   looks = 0;
 
   constructor(resource: Resource) {
@@ -187,7 +187,7 @@ export class ModelApiserver {
     kind.connections.clear();
   }
 
-  /** The watch cache begins now: whoever is behind has to list again. */
+  /** The watch cache begins now: a watch that is behind has to list again. */
   compact(resource: Resource): void {
     this.#kind(resource).oldest = this.#version;
   }
@@ -217,7 +217,7 @@ export class ModelApiserver {
     }
   }
 
-  /** Whether somebody has asked for each kind since the last restore. */
+  /** Whether a client has asked for each kind since the last restore. */
   get lookedAt(): boolean {
     return [...this.#kinds.values()].every(({ looks }) => looks > 0);
   }

@@ -3,7 +3,7 @@ import type { Setting } from './levelhook.ts';
 import { type Line, TestProcess } from './process.ts';
 
 /**
- * What an observer's controller declares. By default a run may take one second, so that nobody waits long for a lost
+ * What an observer's controller declares. By default a run may take one second, so that no test waits long for a lost
  * one.
  */
 export type ObserverSpec = ControllerOptions;

@@ -21,7 +21,7 @@ export const done: Behaviour = (response) => {
 
 /**
  * A function without the SDK, which does what a test tells it to, for each key. It describes itself as it should, and
- * trusts whoever calls. It can be closed and opened again on its port.
+ * trusts every caller. It can be closed and opened again on its port.
  */
 export class RawFunction {
   readonly arrivals: Arrival[] = [];

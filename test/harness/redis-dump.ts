@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 
 /**
- * Every key that begins with `{prefix:`, and every value in it, byte by byte: what somebody sees who can read Redis.
+ * Every key that begins with `{prefix:`, and every value in it, byte by byte: all that a reader of Redis sees.
  */
 export async function dumpRedis(url: string, prefix: string): Promise<string> {
   const redis = new Redis(url);

@@ -5,7 +5,7 @@ import { queueKeys, type QueueKeys } from '../../src/gateway/workqueue/queue-key
 import type { QueueOptions } from '../../src/gateway/workqueue/work-queue.ts';
 import { uniqueName } from './levelhook.ts';
 
-/** One queue in Redis that nobody else has, and any number of gateways on it. */
+/** One queue in Redis of its own, and any number of gateways on it. */
 export class RedisQueueFixture {
   readonly redis: Redis;
   readonly clock: Clock;
@@ -55,13 +55,13 @@ export class RedisQueueFixture {
 
   /** What is to run, now or ever. */
   async pending(): Promise<number> {
-    const { timers, debounced, inFlight, backlog, heldPrefix } = this.keys;
-    const held = (await this.names())
-      .filter((name) => name.startsWith('held:'))
-      .map((name) => heldPrefix + name.slice(5));
+    const { timers, debounced, inFlight, backlog, pausedPrefix } = this.keys;
+    const paused = (await this.names())
+      .filter((name) => name.startsWith('paused:'))
+      .map((name) => pausedPrefix + name.slice('paused:'.length));
     const [jobs, ...counts] = await Promise.all([
       this.#jobs(),
-      ...[timers, debounced, inFlight, backlog, ...held].map((set) => this.redis.zcard(set)),
+      ...[timers, debounced, inFlight, backlog, ...paused].map((set) => this.redis.zcard(set)),
     ]);
     return jobs.waiting + jobs.active + counts.reduce((sum, count) => sum + count, 0);
   }

@@ -97,7 +97,7 @@ export class Exchange {
     this.query = Object.fromEntries(url.searchParams);
     this.#response = response;
     this.closed = new Promise((resolve) => response.once('close', resolve));
-    // Whoever hangs up in the middle of an answer is no concern of the script.
+    // A client that hangs up in the middle of an answer is no concern of the script.
     response.on('error', () => {});
   }
 

@@ -3,8 +3,9 @@ import { performance } from 'node:perf_hooks';
 
 /**
  * Preloaded into a process (`--import`): its wall clock goes wrong by as many milliseconds as the file says that
- * SETTABLE_CLOCK_FILE names, as if somebody had set the machine's. At its start everything that it takes from the wall
- * clock is wrong; from then on `performance.now()` and timers are those of the monotonic clock, which nothing sets.
+ * SETTABLE_CLOCK_FILE names, as if the machine's clock had been set. At its start everything that it takes from the
+ * wall clock is wrong; from then on `performance.now()` and timers are those of the monotonic clock, which nothing
+ * sets.
  */
 const file = process.env['SETTABLE_CLOCK_FILE'] ?? '';
 const SystemDate = Date;

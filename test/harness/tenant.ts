@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { CRD_FILE } from '../../infra/crds/reconcile-function-crd.ts';
 import { type KubernetesObject, type ObjectKey, resource, resourcePath } from '../../src/core/index.ts';
 import { generateSecret } from '../../src/contract/index.ts';
-import type { Condition, ConditionType } from '../../src/gateway/controllers/condition.ts';
+import type { FunctionCondition, ConditionType } from '../../src/gateway/controllers/condition.ts';
 import { ReconcileFunction } from '../../src/gateway/controllers/reconcile-function.ts';
 import type { Cluster } from './cluster.ts';
 import { eventually } from './eventually.ts';
@@ -41,7 +41,7 @@ export async function installReconcileFunctions(cluster: Cluster): Promise<void>
   await eventually(async () => cluster.list(ReconcileFunction, 'default'));
 }
 
-/** Somebody's namespace, with a ServiceAccount and a signing Secret for their functions. */
+/** A tenant's namespace, with a ServiceAccount and a signing Secret for its functions. */
 export class Tenant {
   readonly cluster: Cluster;
   readonly namespace: string;
@@ -100,17 +100,22 @@ export class Tenant {
     return this.cluster.patch(ReconcileFunction, { namespace: this.namespace, name }, { spec });
   }
 
-  async condition(name: string, type: ConditionType): Promise<Condition | undefined> {
+  async condition(name: string, type: ConditionType): Promise<FunctionCondition | undefined> {
     const object = await this.cluster.get(ReconcileFunction, { namespace: this.namespace, name });
     return object?.status?.conditions?.find((each) => each.type === type);
   }
 
   /** Waits for a condition to say this. */
-  async until(name: string, type: ConditionType, expected: Partial<Condition>, limitMs = 60_000): Promise<Condition> {
+  async until(
+    name: string,
+    type: ConditionType,
+    expected: Partial<FunctionCondition>,
+    limitMs = 60_000,
+  ): Promise<FunctionCondition> {
     return eventually(async () => {
       const found = await this.condition(name, type);
       expect(found).toMatchObject(expected);
-      return found as Condition;
+      return found as FunctionCondition;
     }, limitMs);
   }
 

@@ -21,7 +21,7 @@ export class ShiftedClock implements Clock {
   }
 }
 
-/** Nobody waits: a sleep moves the time by its length and ends at once. What was slept is kept. */
+/** No sleep waits: it moves the time by its length and ends at once. What was slept is kept. */
 export class InstantClock implements Clock {
   readonly sleeps: number[] = [];
   #now = Date.UTC(2026, 0, 1);
@@ -37,7 +37,7 @@ export class InstantClock implements Clock {
   async sleep(ms: number): Promise<void> {
     this.sleeps.push(ms);
     this.#now += ms;
-    // Not a microtask: whoever sleeps in a loop must not keep the event loop to himself.
+    // Not a microtask: a loop of sleeps must not keep the event loop to itself.
     await new Promise((resolve) => setImmediate(resolve));
   }
 
@@ -46,7 +46,7 @@ export class InstantClock implements Clock {
   }
 }
 
-/** Time stands still until a test moves it. Whoever sleeps wakes in the order of their times, each at its own. */
+/** Time stands still until a test moves it. Sleepers wake in the order of their times, each at its own. */
 export class VirtualClock implements Clock {
   #now = Date.UTC(2026, 0, 1);
   readonly #sleepers = new Set<{ readonly atMs: number; readonly wake: () => void }>();

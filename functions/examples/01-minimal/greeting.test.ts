@@ -37,7 +37,7 @@ it('changes it with its source', async () => {
   expect(apiserver.object(ConfigMap, greetingKey)?.data).toEqual({ text: 'Hello, Anna!' });
 });
 
-it('does not touch what is somebody else`s, and tries again', async () => {
+it('does not touch the object of another owner, and tries again', async () => {
   apiserver.put({
     apiVersion: 'v1',
     kind: 'ConfigMap',
@@ -45,11 +45,11 @@ it('does not touch what is somebody else`s, and tries again', async () => {
     data: { text: 'mine' },
   });
   const { outcome, writes } = await run();
-  expect(outcome).toMatchObject({ status: 'error', message: "the ConfigMap ann-greeting is somebody else's" });
+  expect(outcome).toMatchObject({ status: 'error', message: 'the ConfigMap ann-greeting belongs to another owner' });
   expect(writes).toEqual([]);
 });
 
-it('tries again when somebody was quicker', async () => {
+it('tries again after a conflict', async () => {
   apiserver.fail({ verb: 'create' }, { code: 409, reason: 'AlreadyExists' });
   expect((await run()).outcome.status).toBe('error');
   expect((await run()).outcome.status).toBe('done');

@@ -16,7 +16,7 @@ export const greeting = controller({ name: 'greeting', for: ConfigMap, owns: [Co
       const ownerReferences = [controllerReference(ConfigMap, source)];
       await api.create(ConfigMap, { metadata: { ...key, ownerReferences }, data });
     } else if (controllerOf(found)?.uid !== source.metadata.uid) {
-      throw new Error(`the ConfigMap ${key.name} is somebody else's`);
+      throw new Error(`the ConfigMap ${key.name} belongs to another owner`);
     } else if (found.data?.['text'] !== data.text) {
       await api.patch(ConfigMap, key, { type: 'merge', body: { data } });
     }

@@ -34,17 +34,17 @@ it('writes the pages and says so, and then leaves both alone', async () => {
   expect((await run()).writes).toEqual([]);
 });
 
-it('puts right what somebody else has changed', async () => {
+it('puts right what another client has changed', async () => {
   await run();
   const pages = apiserver.object(ConfigMap, pagesKey);
   if (pages) apiserver.put({ ...pages, data: {} });
   expect((await run()).writes).toMatchObject([{ verb: 'update', ...pagesKey }]);
 });
 
-it('does not touch what is somebody else`s, says so, and does not try again by itself', async () => {
+it('does not touch the object of another owner, says so, and does not try again by itself', async () => {
   apiserver.put({ apiVersion: 'v1', kind: 'ConfigMap', metadata: pagesKey, data: { a: 'mine' } });
   const { outcome, writes } = await run();
-  expect(outcome).toMatchObject({ status: 'terminal', message: "the ConfigMap home-pages is somebody else's" });
+  expect(outcome).toMatchObject({ status: 'terminal', message: 'the ConfigMap home-pages belongs to another owner' });
   expect(writes).toMatchObject([{ verb: 'update', subresource: 'status' }]);
   expect(ready()).toMatchObject({ status: 'False', reason: 'NameTaken' });
 });

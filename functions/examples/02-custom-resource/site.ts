@@ -22,7 +22,7 @@ export const Site = resource<Site>('example.com/v1', 'Site');
 /** For every Site a ConfigMap, NAME-pages, with its pages in HTML, and on the Site whether that is so. */
 export const site = controller({
   name: 'site',
-  // Our own writes of the status wake nobody.
+  // Our own writes of the status wake no key.
   for: { resource: Site, predicate: generationChanged },
   owns: [ConfigMap],
   concurrency: 5,
@@ -35,7 +35,7 @@ export const site = controller({
   const key = { namespace: found.metadata.namespace ?? '', name: `${found.metadata.name}-pages` };
   const pages = await cache.get(ConfigMap, key);
   if (pages && controllerOf(pages)?.uid !== found.metadata.uid) {
-    const message = `the ConfigMap ${key.name} is somebody else's`;
+    const message = `the ConfigMap ${key.name} belongs to another owner`;
     await tell(found, { status: 'False', reason: 'NameTaken', message }, context);
     // Trying again would not help: the next event of the Site or of the ConfigMap may.
     throw new TerminalError(message);

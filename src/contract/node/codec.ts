@@ -5,6 +5,7 @@ import { type KeyRing, ENCRYPTED } from './key-ring.ts';
 /** A stored object cannot be read: altered, of a format or under a key that is not known here. Shows nothing of it. */
 export class UnreadableObjectError extends TypeError {
   override readonly name = 'UnreadableObjectError';
+  readonly code = 'ERR_LEVELHOOK_UNREADABLE_OBJECT';
 }
 
 /**
@@ -13,6 +14,7 @@ export class UnreadableObjectError extends TypeError {
  */
 export class ObjectKeptOutError extends Error {
   override readonly name = 'ObjectKeptOutError';
+  readonly code = 'ERR_LEVELHOOK_OBJECT_KEPT_OUT';
   readonly key: string;
   readonly reason: string;
   readonly metadataOnly: KubernetesObject;
@@ -98,7 +100,7 @@ export class ObjectCodec {
       }
       return expand(key, stored);
     }
-    // Whoever can write to Redis must not be able to put an object of his own in the place of an encrypted one.
+    // A client that can write to Redis must not be able to replace an encrypted object by one of its own.
     if (stored[0] !== ENCRYPTED) throw new UnreadableObjectError(`the object ${key} is not encrypted in the cache`);
     let inner: Buffer;
     try {

@@ -32,7 +32,7 @@ export interface Found {
   readonly key: string;
   /** Its JSON, in UTF-8. */
   readonly json: Uint8Array;
-  /** The object, which belongs to whoever has found it. */
+  /** The object, which belongs to the caller. */
   readonly decode: () => KubernetesObject;
 }
 
@@ -46,7 +46,7 @@ export interface SelectOptions {
   /** Size of the first batch, when fewer than a whole one are wanted. */
   readonly first?: number;
   /**
-   * Nobody is going to decode what is found. Then, where it can tell, the object's entry is asked whether it still
+   * The caller does not decode the found objects. Then, where it can tell, the object's entry is asked whether it still
    * belongs to the selection, so that it need not be parsed for that. Default false.
    */
   readonly verbatim?: boolean;
@@ -170,7 +170,7 @@ export class ViewReader {
   ): Promise<{ stored: (Buffer | null)[]; isCertain: (at: number) => boolean }> {
     const { objects, entries } = this.#keys;
     const { indexes, more } = beyondKey(selection);
-    // Whoever can write to Redis could alter the entry of an encrypted object; the object itself he cannot.
+    // A client that can write to Redis could alter the entry of an encrypted object, but not the object itself.
     if (!verbatim || more || indexes.length === 0 || this.#codec.encryptedBy !== undefined) {
       const certain = !more && indexes.length === 0;
       return { stored: await this.#redis.hmgetBuffer(objects, ...keys), isCertain: () => certain };
@@ -241,6 +241,6 @@ function range(namespace: string | undefined, after: string): [string, string] {
 
 function found(key: string, json: Buffer): Found {
   let object: KubernetesObject | undefined;
-  // Parsing is most of what a read costs: whoever had to look at it has done that already.
+  // Parsing is most of the cost of a read, and a filter has parsed the object already.
   return { key, json, decode: () => (object ??= JSON.parse(json.toString('utf8')) as KubernetesObject) };
 }

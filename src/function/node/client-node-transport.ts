@@ -76,7 +76,7 @@ interface WithDispatcher {
 
 /**
  * The dispatcher that client-node would make, but for HTTP/1.1. In HTTP/2, undici's default, a request that is given up
- * in a bad moment leaves a stream behind whose error nobody hears when the connection has been idle for four seconds,
+ * in a bad moment leaves a stream behind whose error is unhandled when the connection has been idle for four seconds,
  * and Node ends the process (undici 8.12, "socket idle timeout"; found by killing gateways while the function wrote, 1
  * of 5).
  * @returns nothing for a SOCKS proxy: client-node's own connections to it speak HTTP/1.1 anyway.

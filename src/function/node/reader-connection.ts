@@ -35,7 +35,7 @@ export class ReaderConnection {
    * @throws Error saying as whom Redis was not reached, and why.
    */
   async as(redisUser: string | undefined, signal: AbortSignal): Promise<Redis> {
-    // A gateway that was set up anew: runs that still read as somebody else fail, and their keys are retried.
+    // A gateway that was set up anew: runs that still read as the former user fail, and their keys are retried.
     if (this.#open?.user !== redisUser) this.close();
     const open = (this.#open ??= { user: redisUser, redis: this.#connect(redisUser) });
     const { redis, isUser, lastError } = await open.redis.catch((error: unknown) => {

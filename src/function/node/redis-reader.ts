@@ -20,7 +20,7 @@ import {
   type OpenCache,
   SYNC_WAIT_MS,
 } from '../cache-reader.ts';
-import { canExist, isEncrypted, joinedLists, viewsOf } from '../cache-views.ts';
+import { canExist, isEncryptedKind, joinedLists, viewsOf } from '../cache-views.ts';
 import { HttpReader } from '../http-reader.ts';
 import { ReaderConnection } from './reader-connection.ts';
 import { undiciFetch } from './undici-fetch.ts';
@@ -57,7 +57,7 @@ export function redisCache(url: string | (() => string), options: RedisCacheOpti
   return (location, { signal }) => {
     const http = new HttpReader(location, { signal, fetch: undiciFetch });
     const readerOf = async (resource: Resource): Promise<CacheReader> => {
-      if (isEncrypted(location, resource)) return http;
+      if (isEncryptedKind(location, resource)) return http;
       return new RedisReader(await connection.as(location.redisUser, signal), location, { signal });
     };
     return {

@@ -26,8 +26,8 @@ export class AnswerTooLargeError extends Error {
 }
 
 /**
- * The apiserver as raw JSON: what it sends is what the caller gets, unknown fields included. Retries nothing; whoever
- * calls knows what a failure means. Kubernetes' own typed clients drop fields that they do not know.
+ * The apiserver as raw JSON: what it sends is what the caller gets, unknown fields included. Retries nothing; the
+ * caller knows what a failure means. Kubernetes' own typed clients drop fields that they do not know.
  */
 export class ApiClient {
   readonly #credentials: Credentials;
@@ -83,7 +83,7 @@ export class ApiClient {
   }
 
   async #send(options: ApiRequest): Promise<Readable> {
-    await this.#admitted(options);
+    await this.#waitForFlowControl(options);
     const { server, dispatcher, headers } = await this.#credentials.access();
     const response = await request(url(server, options), {
       dispatcher,
@@ -108,8 +108,8 @@ export class ApiClient {
   }
 
   /** Once for each request, a watch being one, however long it lasts. */
-  async #admitted({ method = 'GET', signal }: ApiRequest): Promise<void> {
-    const waitedMs = await this.#flowControl?.admit(this.#controller, signal);
+  async #waitForFlowControl({ method = 'GET', signal }: ApiRequest): Promise<void> {
+    const waitedMs = await this.#flowControl?.wait(this.#controller, signal);
     this.#metrics.count('levelhook_apiserver_requests_total', { controller: this.#controller ?? '', method });
     if (waitedMs === undefined) return;
     const { host } = new URL(this.server);

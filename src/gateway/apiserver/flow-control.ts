@@ -1,16 +1,16 @@
 import { type Clock, systemClock } from '../../core/index.ts';
 
 /** A token bucket: so many requests a second on average, and so many at once after a pause. */
-export interface RateLimit {
+export interface RequestRate {
   readonly perSecond: number;
   readonly burst: number;
 }
 
 export interface FlowControlOptions {
   /** Of all requests together. */
-  readonly total: RateLimit;
-  /** Of each flow. The gateway's own requests, which are nobody's flow, have no limit but the total. */
-  readonly perFlow: RateLimit;
+  readonly total: RequestRate;
+  /** Of each flow. The gateway's own requests belong to no flow and have no limit but the total. */
+  readonly perFlow: RequestRate;
   readonly clock?: Clock;
 }
 
@@ -40,7 +40,7 @@ export class FlowControl {
    * @param name the controller on whose behalf it is. Default: the gateway's own.
    * @throws the signal's reason when it is aborted before; then no token was taken.
    */
-  async admit(name = GATEWAY, signal?: AbortSignal): Promise<number> {
+  async wait(name = GATEWAY, signal?: AbortSignal): Promise<number> {
     signal?.throwIfAborted();
     const askedAtMs = this.#clock.now();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -123,11 +123,11 @@ interface Flow {
 }
 
 class Bucket {
-  readonly #limit: RateLimit;
+  readonly #limit: RequestRate;
   #tokens: number;
   #atMs: number;
 
-  constructor(limit: RateLimit, nowMs: number) {
+  constructor(limit: RequestRate, nowMs: number) {
     this.#limit = limit;
     this.#tokens = limit.burst;
     this.#atMs = nowMs;

@@ -33,7 +33,7 @@ interface Listing {
   /** What it has named so far. What the view holds beside it is gone. */
   readonly keys: Set<string>;
   readonly rewound: boolean;
-  /** The view's first list wakes nobody: its controllers get all their keys when it is complete (`initial`). */
+  /** The view's first list wakes no key: its controllers get all their keys when it is complete (`initial`). */
   readonly silent: boolean;
   /** The view held nothing when the list began, so there is nothing to compare it with. */
   readonly fromNothing: boolean;
@@ -277,7 +277,7 @@ export class Applier {
       if (event.kind === 'bookmark') version = event.version;
       if (!isObjectEvent(event)) continue;
       version = event.object.metadata.resourceVersion;
-      const operation = await this.#take(event, known, wakeups);
+      const operation = await this.#operationFor(event, known, wakeups);
       if (operation) operations.set(operation.key, operation);
       if (operation?.kind === 'S') bytes += operation.object.length;
       if (slice.isOver) await slice.next();
@@ -310,7 +310,11 @@ export class Applier {
   }
 
   /** What one event does to the view; undefined when the cache has it already. */
-  async #take(event: ObjectEvent, known: Map<string, Known>, wakeups: Wakeup[]): Promise<ViewOperation | undefined> {
+  async #operationFor(
+    event: ObjectEvent,
+    known: Map<string, Known>,
+    wakeups: Wakeup[],
+  ): Promise<ViewOperation | undefined> {
     const { object, keptOut: reason } = event;
     const { resourceVersion } = object.metadata;
     const key = formatObjectKey(keyOf(object));
@@ -333,7 +337,7 @@ export class Applier {
     // The text of a watch event was measured on arrival; the text of a listed object exists only from here on.
     const json = event.json ?? (reason === undefined ? JSON.stringify(object) : '');
     const isTooLong = event.json === undefined && json.length > MAX_LENGTH;
-    if (isTooLong) return this.#take(this.#handleable({ ...event, json }), known, wakeups);
+    if (isTooLong) return this.#operationFor(this.#handleable({ ...event, json }), known, wakeups);
     for (const change of changesOf(before, object)) {
       for (const wakeup of await this.#wake(change)) wakeups.push(wakeup);
     }
@@ -368,9 +372,9 @@ export class Applier {
     return this.#listing?.silent && change.type !== 'deleted' ? [] : handlers.handle(change);
   }
 
-  /** The entries of all keys, and those old objects that somebody needs. */
+  /** The entries of all keys, and the old objects that a handler needs. */
   async #known(events: readonly ObjectEvent[]): Promise<Map<string, Known>> {
-    // Nobody hears of such a list, and the script itself compares what comes twice.
+    // No handler hears of such a list, and the script itself compares objects that come twice.
     if (this.#listing?.fromNothing) return new Map();
     // All of a key's events, since the first may be one that the cache is past.
     const eventsOf = Map.groupBy(events, ({ object }) => formatObjectKey(keyOf(object)));
@@ -431,7 +435,7 @@ function isObjectEvent(event: WatchEvent): event is ObjectEvent {
   return 'object' in event;
 }
 
-/** Another UID under the same name is another object: the old one was deleted while nobody looked. */
+/** Another UID under the same name is another object: the old one was deleted between two watches. */
 function changesOf(before: Known | undefined, object: KubernetesObject): Change[] {
   if (!before) return [{ type: 'added', object }];
   const old = before.object;

@@ -11,7 +11,8 @@ export async function backfill(view: View, specs: readonly IndexSpec[], signal: 
   const cutOff = await view.filling();
   const known = complete.filter((spec) => specs.includes(spec));
   if (cutOff.length === 0 && known.length === specs.length && known.length === complete.length) return;
-  // First withdrawn, then emptied; first filled, then promised. Whoever takes over in between finds what was under way.
+  // First withdrawn, then emptied; first filled, then promised. A gateway that takes over in between finds the
+  // unfinished indexes.
   const underWay = new Set([...cutOff, ...complete, ...specs]);
   await view.setIndexes(known, [...underWay]);
   for await (const keys of view.keys(50)) {

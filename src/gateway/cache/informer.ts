@@ -172,7 +172,7 @@ export class Informer {
 
   /**
    * Begins to fill the view, or goes on where the last writer stopped; does nothing the second time. Called when the
-   * first handlers are set: what is applied or relayed without them wakes nobody.
+   * first handlers are set: a change that is applied or relayed without them wakes no key.
    */
   async begin(): Promise<void> {
     if (this.#begun) return;
@@ -298,7 +298,7 @@ export class Informer {
     return (metadata.namespace !== undefined) === this.#options.resource.namespaced;
   }
 
-  /** What the keys of today cannot read is thrown away before anybody looks at it, and so is listed anew. */
+  /** Removes objects that the present keys cannot decrypt, before they are read, so that they are listed again. */
   async #reencrypt(): Promise<void> {
     try {
       await this.view.reencrypt();
@@ -325,7 +325,7 @@ export class Informer {
     try {
       await this.view.discard();
     } catch (reason) {
-      // Whoever reads the object next tries again.
+      // The next read of the object tries again.
       logger.error({ resource: this.name, error: messageOf(reason) }, 'the view could not be removed');
     } finally {
       this.#discarding = undefined;
@@ -342,7 +342,7 @@ export class Informer {
 
   #noteLists(events: readonly WatchEvent[]): void {
     for (const event of events) {
-      // A resource that is no longer served has no objects: that, too, is an answer to whoever waits for a list.
+      // A resource that is no longer served has no objects: that, too, answers a caller that waits for a list.
       if (event.kind !== 'init-done' && event.kind !== 'gone') continue;
       this.#listApplied = Math.max(this.#listApplied, event.list);
       this.#markSynced(true);

@@ -66,7 +66,7 @@ export class Informers {
       const starting = this.#start(resource);
       shared = { starting, users: new Set() };
       this.#kinds.set(kind, shared);
-      // Tried again from the start by whoever asks next.
+      // The next caller tries again from the start.
       starting.catch(() => this.#kinds.delete(kind));
     }
     shared.users.add(user);
@@ -78,7 +78,7 @@ export class Informers {
     for (const [kind, { starting, users }] of this.#kinds) {
       if (kept.has(kind) || !users.delete(user) || users.size > 0) continue;
       this.#kinds.delete(kind);
-      const leaving = this.#leave(starting).finally(() => {
+      const leaving = this.#stopAll(starting).finally(() => {
         if (this.#leaving.get(kind) === leaving) this.#leaving.delete(kind);
       });
       this.#leaving.set(kind, leaving);
@@ -86,7 +86,7 @@ export class Informers {
     }
   }
 
-  async #leave(starting: Promise<Informer[]>): Promise<void> {
+  async #stopAll(starting: Promise<Informer[]>): Promise<void> {
     const { metrics } = this.#options;
     for (const informer of await starting.catch(() => [])) {
       await informer.stop();
@@ -99,9 +99,9 @@ export class Informers {
 
   /**
    * Undefined when every view is complete, else which are not.
-   * @param counts whose views are asked about. Default: everybody's.
+   * @param counts whose views are asked about. Default: those of all controllers.
    */
-  trouble(counts: (user: string) => boolean = () => true): string | undefined {
+  notReady(counts: (user: string) => boolean = () => true): string | undefined {
     const asked = [...this.#kinds].filter(([, { users }]) => [...users].some(counts)).map(([kind]) => kind);
     const waiting = this.all().filter(({ synced, view }) => !synced && asked.includes(servedAs(view.resource)));
     return waiting.length === 0 ? undefined : `not complete: ${waiting.map(({ name }) => name).join(', ')}`;
@@ -123,7 +123,7 @@ export class Informers {
     try {
       await Promise.all(informers.map((informer) => informer.start()));
     } catch (error) {
-      // Whoever asks next makes new ones: beside these they would be two for each view.
+      // The next caller makes new informers: beside these there would be two for each view.
       for (const informer of informers) this.#running.delete(informer);
       await Promise.all(informers.map((informer) => informer.stop()));
       throw error;
@@ -137,7 +137,7 @@ export class Informers {
     const hash = settingsHash(settings, resource, namespace);
     const prefix = viewPrefix({ keyPrefix, clusterId, resource, settings: hash });
     const keyRing = isEncrypted(kind, settings) ? this.#options.keyRing : undefined;
-    // Whoever adds controllers has refused them before this.
+    // `Controllers` has refused them before this.
     if (isEncrypted(kind, settings) && !keyRing) throw new Error(`there is no key to encrypt ${kind} with`);
     const codec = new ObjectCodec({ prefix, keyRing, compressAbove });
     const location = { prefix, ...(namespace === undefined ? {} : { namespace }) };
@@ -159,7 +159,7 @@ export class Informers {
     await redis.sadd(viewsKey, ...wanted);
   }
 
-  /** Removes views that earlier gateways had and nobody here has asked for. @returns their prefixes. */
+  /** Removes views of earlier gateways that no controller of this gateway needs. @returns their prefixes. */
   async removeUnused(): Promise<string[]> {
     const used = new Set(this.all().map(({ view }) => view.location.prefix));
     const unused = (await this.#options.redis.smembers(this.#options.viewsKey)).filter((prefix) => !used.has(prefix));

@@ -22,8 +22,8 @@ export interface ReaderUsersOptions {
 /**
  * The Redis users of functions: one for each controller, that may read the keys of its views by the commands of reading
  * and nothing else. Redis keeps users in memory: they are gone with its process and unknown to a replica that takes
- * over, so they are made again at each new connection, and every few seconds in case somebody has removed them. Making
- * one that is there changes nothing and breaks no connection of it.
+ * over, so they are made again at each new connection, and every few seconds in case a person or another tool has
+ * removed them. Making one that is there changes nothing and breaks no connection of it.
  *
  * Where Redis does not let the gateway make users (no right, no ACL, Redis before 7), that is logged once, triggers
  * name no user, and functions read as whom their own URL says.
@@ -66,7 +66,7 @@ export class ReaderUsers {
       'reset',
       'on',
       'resetchannels',
-      // Hashes: a password would be seen by whoever watches Redis (MONITOR).
+      // Hashes: `MONITOR` would show a password.
       ...passwords.map((password) => `#${createHash('sha256').update(password).digest('hex')}`),
       ...READER_COMMANDS.map((command) => `+${command}`),
       ...views.flatMap(({ prefix }) => readablePatterns(prefix).map((pattern) => `%R~${pattern}`)),
@@ -99,7 +99,7 @@ export class ReaderUsers {
     const again = (): void => {
       this.#ensure().catch((error: unknown) => {
         if (!signal.aborted)
-          logger.warn({ error: messageOf(error) }, 'the Redis users of functions were not looked at');
+          logger.warn({ error: messageOf(error) }, 'the Redis users of functions could not be checked');
       });
     };
     redis.on('ready', again);
@@ -130,7 +130,7 @@ export class ReaderUsers {
         if (this.#wanted.get(user) === rules) this.#made.add(user);
       }
       if (this.#options.complete()) await this.#removeOthers();
-      if (this.#refusal !== undefined) logger.info({}, 'functions have Redis users of their own again');
+      if (this.#refusal !== undefined) logger.info({}, 'the Redis users of functions were made again');
       this.#refusal = undefined;
     } catch (error) {
       if (!isRefusal(error)) throw error;
@@ -153,7 +153,7 @@ export class ReaderUsers {
     const others = users.filter((user) => user.startsWith(this.#prefix) && !this.#wanted.has(user));
     if (others.length === 0) return;
     await redis.call('ACL', 'DELUSER', ...others);
-    logger.info({ users: others }, 'removed the Redis users of controllers that are no more');
+    logger.info({ users: others }, 'removed the Redis users of removed controllers');
   }
 }
 

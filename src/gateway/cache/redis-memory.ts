@@ -13,7 +13,7 @@ const told = new WeakSet<Redis>();
  * Why nothing may be dispatched through this Redis for now: it evicts keys, or has no memory for a write. Undefined:
  * nothing speaks against it. Asked every second, so it reads INFO once and writes nothing.
  */
-export async function redisTrouble(redis: Redis, logger: Logger): Promise<string | undefined> {
+export async function redisNotReady(redis: Redis, logger: Logger): Promise<string | undefined> {
   const refused = takeOutOfMemory(redis);
   const { policy, used, limit } = await readMemory(redis);
   const known = policy ?? (await askPolicy(redis, logger));

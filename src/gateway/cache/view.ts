@@ -53,7 +53,7 @@ export interface Chunk {
   readonly version?: ResourceVersion;
   /** Versions cannot be compared with those stored. */
   readonly incomparable: boolean;
-  /** Ends a list of data that went back in time: whoever depends on the view starts over. */
+  /** Ends a list of data that went back in time: controllers that depend on the view start over. */
   readonly incarnation?: string;
   readonly operations: readonly ViewOperation[];
   /** Whose handlers have been asked about the operations. */
@@ -64,7 +64,7 @@ export interface Chunk {
 }
 
 /** An object as Redis has it. */
-export interface StoredObject {
+export interface EncodedObject {
   /** Its length, encrypted or compressed as it may be. */
   readonly bytes: number;
   readonly decode: () => KubernetesObject;
@@ -242,7 +242,7 @@ export class View {
   }
 
   /** The same before they are decoded, which is what reading them costs this thread. */
-  async stored(keys: readonly string[]): Promise<(StoredObject | undefined)[]> {
+  async stored(keys: readonly string[]): Promise<(EncodedObject | undefined)[]> {
     if (keys.length === 0) return [];
     const found = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
     return keys.map((key, at) => {
@@ -305,7 +305,7 @@ export class View {
       }
       await this.#runReencrypt(pairs);
     }
-    // Last: whoever was cut off before begins again.
+    // Last: a gateway that ended before this begins again.
     await this.#runReencrypt([], encryptedBy);
   }
 

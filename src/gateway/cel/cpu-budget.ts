@@ -75,7 +75,7 @@ class Bucket {
   }
 
   /** Takes all of what is known beforehand, however long it takes to come back. */
-  take(ms: number): void {
+  charge(ms: number): void {
     this.#leftMs = this.leftMs - ms;
   }
 }
@@ -162,8 +162,8 @@ export class CpuBudgets {
   }
 
   /** As `spend`, of what is known beforehand: nothing of it is forgiven. */
-  take(tenant: string, ms: number): void {
-    if (this.#common.leftMs >= LEAST_MS) this.#common.take(ms);
+  charge(tenant: string, ms: number): void {
+    if (this.#common.leftMs >= LEAST_MS) this.#common.charge(ms);
     else this.#shareOf(tenant).leftMs -= ms;
   }
 
@@ -287,8 +287,8 @@ export class CpuBudget {
     const ms = Math.min(count, Math.max(0, before + count - KEY.free)) * KEY.ms;
     if (ms === 0) return;
     this.#limitOrThrow();
-    this.#own.take(ms);
-    this.#shared.take(this.#tenant, ms);
+    this.#own.charge(ms);
+    this.#shared.charge(this.#tenant, ms);
   }
 
   #limitOrThrow(): number {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { KubernetesObject } from '../../core/index.ts';
 import { CpuBudgets } from './cpu-budget.ts';
-import { createExpression, CUT_OFF, type ExpressionTrouble } from './expression.ts';
+import { createExpression, CUT_OFF, type EvaluationError } from './expression.ts';
 import { ExpressionError, parseExpression } from './parse-expression.ts';
 
 const pod = {
@@ -33,12 +33,12 @@ const pod = {
 } satisfies KubernetesObject & Record<string, unknown>;
 
 function ask(text: string, options: { result?: 'bool' | 'names'; old?: KubernetesObject; now?: () => number } = {}) {
-  const troubles: ExpressionTrouble[] = [];
+  const errors: EvaluationError[] = [];
   const { result = 'bool', old, now } = options;
-  const report = (trouble: ExpressionTrouble): void => void troubles.push(trouble);
+  const report = (error: EvaluationError): void => void errors.push(error);
   const budget = new CpuBudgets(now ? { now } : {}).of('web');
   const expression = createExpression(text, { result, hasOld: true, report, budget });
-  return { value: expression.evaluate(pod, old), troubles, expression };
+  return { value: expression.evaluate(pod, old), errors, expression };
 }
 
 describe('an expression', () => {
@@ -62,8 +62,8 @@ describe('an expression', () => {
     'object.spec.nothing == 1 || true',
     'string(object.spec.replicas) == "3" ? true : false',
   ])('%s', (text) => {
-    const { value, troubles } = ask(text);
-    expect(troubles).toEqual([]);
+    const { value, errors } = ask(text);
+    expect(errors).toEqual([]);
     expect(value).toBe(true);
   });
 
@@ -97,16 +97,16 @@ describe('an expression', () => {
     ['object.metadata.labels[object.data.password] == ""', 'error', 'field not found at line 1, column 1'],
     ['"x".matches(object.data.password + "(")', 'error', 'failed at line 1, column 4'],
   ])('%s has no answer, and tells nothing of what the object holds', (text, reason, message) => {
-    const { value, troubles } = ask(text);
+    const { value, errors } = ask(text);
     expect(value).toBeUndefined();
-    expect(troubles).toEqual([{ reason, message }]);
-    expect(JSON.stringify(troubles)).not.toContain('hunter2');
+    expect(errors).toEqual([{ reason, message }]);
+    expect(JSON.stringify(errors)).not.toContain('hunter2');
   });
 
   it.each(['["x", 1]', 'true', 'object.metadata', 'null'])('%s is no name', (text) => {
-    const { value, troubles } = ask(text, { result: 'names' });
+    const { value, errors } = ask(text, { result: 'names' });
     expect(value).toBeUndefined();
-    expect(troubles).toEqual([{ reason: 'type', message: 'gives something else than a string or a list of strings' }]);
+    expect(errors).toEqual([{ reason: 'type', message: 'gives something else than a string or a list of strings' }]);
   });
 });
 
@@ -115,18 +115,18 @@ describe('an expression that takes too long', () => {
 
   it.each([HOSTILE, 'object.data.many.map(a, object.data.many.map(b, a + b)).size() == 0'])('%s is ended', (text) => {
     const from = performance.now();
-    const { value, troubles } = ask(text);
+    const { value, errors } = ask(text);
     expect(value).toBe(CUT_OFF);
-    expect(troubles).toEqual([{ reason: 'time', message: 'took longer than 100 ms' }]);
+    expect(errors).toEqual([{ reason: 'time', message: 'took longer than 100 ms' }]);
     expect(performance.now() - from).toBeLessThan(10_000);
   });
 
   it('uses up what its controller has, and is left out until that is back', () => {
     let skipped = 0;
-    const { expression, troubles } = ask(HOSTILE, { now: () => performance.now() + skipped });
+    const { expression, errors } = ask(HOSTILE, { now: () => performance.now() + skipped });
     for (let count = 0; count < 1000; count += 1) expect(expression.evaluate(pod, undefined)).toBe(CUT_OFF);
-    const evaluated = (): number => troubles.filter(({ message }) => message.startsWith('took longer')).length;
-    expect(troubles).toHaveLength(1001);
+    const evaluated = (): number => errors.filter(({ message }) => message.startsWith('took longer')).length;
+    expect(errors).toHaveLength(1001);
     // They have 300 ms together, and the clock says more than that on a busy machine.
     expect(evaluated()).toBeLessThan(200);
     expect(ask('object.spec.replicas == 3').value).toBe(true);

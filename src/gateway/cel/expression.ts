@@ -23,7 +23,7 @@ export interface Expression {
 /**
  * Why there was no answer. The message holds nothing of the object's contents but names of fields in the expression.
  */
-export interface ExpressionTrouble {
+export interface EvaluationError {
   readonly reason: 'error' | 'type' | 'time';
   readonly message: string;
 }
@@ -33,7 +33,7 @@ export interface ExpressionOptions {
   readonly result: 'bool' | 'names';
   /** Whether there is an `oldObject`. */
   readonly hasOld: boolean;
-  readonly report: (trouble: ExpressionTrouble) => void;
+  readonly report: (error: EvaluationError) => void;
   /** Its controller's, which bounds each evaluation. */
   readonly budget: CpuBudget;
   /** What has been parsed already. Default: nothing. */
@@ -58,14 +58,14 @@ export function createExpression(text: string, options: ExpressionOptions): Expr
     usesOld: parsed.variables.has('oldObject'),
     evaluate(object, old) {
       const answer = answerOf(parsed, { budget, result }, object, old);
-      if (!('trouble' in answer)) return answer.value;
-      report(answer.trouble);
-      return answer.trouble.reason === 'time' ? CUT_OFF : undefined;
+      if (!('error' in answer)) return answer.value;
+      report(answer.error);
+      return answer.error.reason === 'time' ? CUT_OFF : undefined;
     },
   };
 }
 
-type Answer = { readonly value: boolean | string | string[] } | { readonly trouble: ExpressionTrouble };
+type Answer = { readonly value: boolean | string | string[] } | { readonly error: EvaluationError };
 
 function answerOf(
   parsed: ParsedExpression,
@@ -79,13 +79,13 @@ function answerOf(
   };
   try {
     const value = budget.within(evaluate, (limitMs) => isCheap(parsed, limitMs, object, old));
-    if (isCelError(value)) return { trouble: troubleOf(value, parsed) };
+    if (isCelError(value)) return { error: errorOf(value, parsed) };
     if (value !== undefined) return { value: value as boolean | string | string[] };
     const wanted = result === 'bool' ? 'true or false' : 'a string or a list of strings';
-    return { trouble: { reason: 'type', message: `gives something else than ${wanted}` } };
+    return { error: { reason: 'type', message: `gives something else than ${wanted}` } };
   } catch (error) {
-    if (error instanceof TimeLimitError) return { trouble: { reason: 'time', message: error.message } };
-    return { trouble: { reason: 'error', message: 'failed' } };
+    if (error instanceof TimeLimitError) return { error: { reason: 'time', message: error.message } };
+    return { error: { reason: 'error', message: 'failed' } };
   }
 }
 
@@ -110,10 +110,7 @@ function isCheap(parsed: ParsedExpression, limitMs: number, ...objects: (Kuberne
 }
 
 /** The library's messages quote values, which may be a Secret's; those that quote types and fields alone are told. */
-function troubleOf(
-  error: { message: string; exprId: bigint | undefined },
-  parsed: ParsedExpression,
-): ExpressionTrouble {
+function errorOf(error: { message: string; exprId: bigint | undefined }, parsed: ParsedExpression): EvaluationError {
   const { message, exprId } = error;
   const told = /^(field not found|found no matching overload for \S+ applied to '[^']*'|int divide by zero)/.exec(
     message,

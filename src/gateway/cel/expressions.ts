@@ -1,10 +1,10 @@
 import type { Clock, Logger, Metrics } from '../../core/index.ts';
 import type { CpuBudget } from './cpu-budget.ts';
-import { createExpression, type Expression, type ExpressionOptions, type ExpressionTrouble } from './expression.ts';
+import { createExpression, type Expression, type ExpressionOptions, type EvaluationError } from './expression.ts';
 import { ParsedExpressions } from './parsed-expressions.ts';
 
 /** What a controller's declaration could not answer. */
-export interface ExpressionFailure extends ExpressionTrouble {
+export interface ExpressionFailure extends EvaluationError {
   /** Where it stands in the controller's description: `watches.0.map.expression`. */
   readonly field: string;
 }
@@ -52,14 +52,14 @@ export class Expressions {
    * @throws ExpressionError when it cannot be used.
    */
   create(text: string, field: string, options: Pick<ExpressionOptions, 'result' | 'hasOld'>): Expression {
-    const told = this.reporter(field);
-    const report = (trouble: ExpressionTrouble): void =>
-      told(trouble, options.result === 'bool' ? 'passes' : trouble.reason === 'time' ? 'missed' : 'all');
+    const reportFailure = this.reporter(field);
+    const report = (error: EvaluationError): void =>
+      reportFailure(error, options.result === 'bool' ? 'passes' : error.reason === 'time' ? 'missed' : 'all');
     return createExpression(text, { ...options, report, budget: this.budget, parsed: this.#parsed });
   }
 
   /** For what is no expression, and may run out of time all the same. */
-  reporter(field: string): (trouble: ExpressionTrouble, consequence: keyof typeof CONSEQUENCES) => void {
+  reporter(field: string): (error: EvaluationError, consequence: keyof typeof CONSEQUENCES) => void {
     const { clock, controller, logger, metrics, onFailure } = this.#options;
     let quietUntilMs = -Infinity;
     let untold = 0;

@@ -26,7 +26,7 @@ const VERBS = ['get', 'list', 'watch'] as const;
 
 /**
  * Asks the apiserver whether a ServiceAccount may read all of this by itself (SubjectAccessReview): the gateway lends
- * nobody its own rights.
+ * no function its own rights.
  * @returns what was allowed, for tokens.
  * @throws InvalidFunctionError naming the first right that is missing; ApiError when the apiserver does not tell.
  */

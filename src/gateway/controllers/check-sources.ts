@@ -60,7 +60,7 @@ export function checkSources(sources: Sources, parsed = new ParsedExpressions())
   if (reconciled.labelSelector) checkSelector(reconciled.labelSelector, 'for.labelSelector');
   for (const [field, source] of eventSources({ for: reconciled, owns, watches })) checkPredicate(source, field);
   for (const { field, text, variables } of expressionsOf(sources)) {
-    told('ExpressionInvalid', `${field} is no expression that can be used: it`, () => parsed.parse(text, variables));
+    check('ExpressionInvalid', `${field} is no expression that can be used: it`, () => parsed.parse(text, variables));
   }
 }
 
@@ -163,12 +163,12 @@ function checkPredicate({ predicate }: SourceDescription, field: string): void {
 }
 
 function checkSelector(selector: LabelSelector, field: string): void {
-  told('SelectorInvalid', `${field} is no label selector:`, () => requirementsOf(selector));
+  check('SelectorInvalid', `${field} is no label selector:`, () => requirementsOf(selector));
 }
 
-function told(reason: SourceError['reason'], what: string, check: () => unknown): void {
+function check(reason: SourceError['reason'], what: string, parse: () => unknown): void {
   try {
-    check();
+    parse();
   } catch (error) {
     throw new SourceError(reason, `${what} ${messageOf(error)}.`);
   }

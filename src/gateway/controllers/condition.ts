@@ -1,5 +1,5 @@
 /** As `metav1.Condition`. */
-export interface Condition {
+export interface FunctionCondition {
   readonly type: ConditionType;
   readonly status: 'True' | 'False' | 'Unknown';
   readonly reason: string;
@@ -14,6 +14,6 @@ export interface Condition {
  * - `Synced`: all of that is in the cache.
  * - `EventsHandled`: its predicates and maps have heard of each event of its kinds.
  * - `Reachable`: its function answers.
- * - `Paused`: its keys wait because somebody wants it so.
+ * - `Paused`: its keys wait, by `spec.paused` or by `levelhook queue pause`.
  */
 export type ConditionType = 'Ready' | 'Authorized' | 'Synced' | 'EventsHandled' | 'Reachable' | 'Paused';

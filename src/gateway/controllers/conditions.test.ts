@@ -13,7 +13,7 @@ const fine: Findings = {
 const at = (seconds: number, more: object = {}) => ({
   generation: 1,
   url: 'http://a/',
-  trouble: undefined,
+  failure: undefined,
   now: new Date(Date.UTC(2026, 0, 1, 0, 0, seconds, 123)),
   ...more,
 });
@@ -29,8 +29,8 @@ describe('the status of a ReconcileFunction', () => {
     [{ Reachable: is('False', 'R'), Synced: is('False', 'S') }, undefined, 'False', 'S'],
     [{ Reachable: is('False', 'R'), Paused: is('True') }, undefined, 'False', 'R'],
     [{ Authorized: is('False', 'A') }, is('False', 'InvalidSpec'), 'False', 'InvalidSpec'],
-  ])('sums up %j and %j as Ready %s, %s', (found, trouble, status, reason) => {
-    expect(of(statusOf(undefined, { ...fine, ...found }, at(0, { trouble })), 'Ready')).toMatchObject({
+  ])('sums up %j and %j as Ready %s, %s', (found, failure, status, reason) => {
+    expect(of(statusOf(undefined, { ...fine, ...found }, at(0, { failure })), 'Ready')).toMatchObject({
       status,
       reason,
       observedGeneration: 1,

@@ -1,12 +1,12 @@
 import { boundedText } from '../../core/index.ts';
-import type { Condition, ConditionType } from './condition.ts';
+import type { FunctionCondition, ConditionType } from './condition.ts';
 import type { ReconcileFunctionStatus } from './reconcile-function.ts';
 
 /** What is known of a ReconcileFunction: each as its condition's status, reason and message. */
 export type Findings = Readonly<Record<Exclude<ConditionType, 'Ready'>, Finding>>;
 
 export interface Finding {
-  readonly status: Condition['status'];
+  readonly status: FunctionCondition['status'];
   readonly reason: string;
   readonly message: string;
 }
@@ -14,7 +14,7 @@ export interface Finding {
 export const TRUE = (reason: string, message: string): Finding => ({ status: 'True', reason, message });
 export const FALSE = (reason: string, message: string): Finding => ({ status: 'False', reason, message });
 
-/** The order in which trouble is told by `Ready`: what must be mended first comes first. */
+/** The order in which `Ready` reports failures: the one to be mended first comes first. */
 const SUMMED_UP = ['Authorized', 'Synced', 'EventsHandled', 'Reachable'] as const;
 
 const MAX_MESSAGE = 4096;
@@ -22,7 +22,7 @@ const MAX_MESSAGE = 4096;
 /**
  * The status that says this; the very one given when it says it already, so that nothing is written.
  * `lastTransitionTime` moves with the status alone, as apimachinery's `meta.SetStatusCondition` has it.
- * @param trouble what keeps it from being run at all, if anything.
+ * @param failure what keeps it from being run at all, if anything.
  */
 export function statusOf(
   before: ReconcileFunctionStatus | undefined,
@@ -30,23 +30,23 @@ export function statusOf(
   more: {
     readonly generation: number | undefined;
     readonly url: string | undefined;
-    readonly trouble: Finding | undefined;
+    readonly failure: Finding | undefined;
     readonly now: Date;
   },
 ): ReconcileFunctionStatus {
-  const { generation, url, trouble, now } = more;
+  const { generation, url, failure, now } = more;
   const all: [ConditionType, Finding][] = [
-    ['Ready', trouble ?? summary(findings)],
+    ['Ready', failure ?? summary(findings)],
     ...(Object.entries(findings) as [ConditionType, Finding][]),
   ];
-  const conditions = all.map(([type, finding]): Condition => {
+  const conditions = all.map(([type, finding]): FunctionCondition => {
     const old = before?.conditions?.find((each) => each.type === type);
     const lastTransitionTime =
       old?.status === finding.status ? old.lastTransitionTime : now.toISOString().replace(/\.\d+Z$/, 'Z');
     return {
       type,
       ...finding,
-      // What the definition allows is more than anybody reads.
+      // The definition allows longer messages than a person reads.
       message: boundedText(finding.message, MAX_MESSAGE),
       ...(generation === undefined ? {} : { observedGeneration: generation }),
       lastTransitionTime,
@@ -61,8 +61,8 @@ export function statusOf(
 }
 
 function summary(findings: Findings): Finding {
-  const trouble = SUMMED_UP.map((type) => findings[type]).find(({ status }) => status !== 'True');
-  if (trouble) return { ...trouble, status: 'False' };
+  const failure = SUMMED_UP.map((type) => findings[type]).find(({ status }) => status !== 'True');
+  if (failure) return { ...failure, status: 'False' };
   const paused = findings.Paused.status === 'True';
   return paused
     ? { status: 'True', reason: 'Paused', message: 'Running, but its keys wait: see the condition Paused.' }

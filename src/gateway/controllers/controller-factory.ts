@@ -13,7 +13,7 @@ import { Endpoint } from '../dispatch/endpoint.ts';
 import type { EndpointRules } from '../dispatch/endpoint-rules.ts';
 import type { TokenKeys } from '../dispatch/token-keys.ts';
 import { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
-import { Controller } from './controller.ts';
+import { RunningController } from './controller.ts';
 import { queueOptions } from './queue-options.ts';
 import { tenantOf } from './reconcile-function.ts';
 import { checkEncryptedKinds } from './encrypted-kinds.ts';
@@ -41,7 +41,7 @@ export interface ControllerSpec {
    * made.
    */
   readonly parsed?: ParsedExpressions;
-  /** Holds its keys, before the first of them runs. Default: its queue is left as it is, held or not. */
+  /** Pauses its keys before the first of them runs. Default: its queue is left as it is, paused or not. */
   readonly paused?: boolean;
 }
 
@@ -84,7 +84,7 @@ export class ControllerFactory {
    * A controller that hears of nothing yet. Its queue is paused until recovery has looked at it and at its views.
    * @throws UserError when the cluster does not have a kind, or the gateway cannot cache it.
    */
-  async create(spec: ControllerSpec): Promise<Controller> {
+  async create(spec: ControllerSpec): Promise<RunningController> {
     const { id, description, url, rules, keys, ca, scope, parsed } = spec;
     const { cacheSettings, canEncrypt, client, informers, readerUsers, tokenKeys } = this.#options;
     const { clock, logger, metrics, checkpoint, logTriggers, resyncMs, cacheTokenMs } = this.#options;
@@ -100,7 +100,7 @@ export class ControllerFactory {
     const endpoint = new Endpoint(url, keys, { connections: concurrency, ca, ...(rules ? { rules } : {}) });
     // The last that can fail has not: a queue has to be closed.
     const queue = new BullMqWorkQueue({ ...shared, ...own, ...queueOptions(description) });
-    queue.pause();
+    queue.suspend();
     const views = sources.flatMap((source) => source.informers.map(({ view }) => view));
     // A token must not be sent in the open.
     const cacheUrl = isSecureUrl(url) ? this.#options.cacheUrl : undefined;
@@ -117,7 +117,7 @@ export class ControllerFactory {
     const callbackUrl = this.#options.callbackUrl(id);
     const budget = this.#options.cpuBudgets.of(id, tenantOf(id));
     const parts = { id, budget, parsed, description, sources, queue, endpoint, cacheAccess, callbackUrl, keys };
-    return new Controller({ ...shared, ...parts, logTriggers, resyncMs, random: Math.random });
+    return new RunningController({ ...shared, ...parts, logTriggers, resyncMs, random: Math.random });
   }
 }
 

@@ -31,7 +31,7 @@ import type { CacheAccess } from '../dispatch/cache-access.ts';
 import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
 import { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Endpoint } from '../dispatch/endpoint.ts';
-import type { Parking } from '../dispatch/endpoint-guard.ts';
+import type { PausableKeys } from '../dispatch/endpoint-circuit-breaker.ts';
 import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
 import { isPaused, PAUSED_INDEX } from '../handlers/paused.ts';
@@ -43,7 +43,7 @@ import { keysInScope } from './keys-in-scope.ts';
 import { requeue, type RequeueRequest } from './requeue.ts';
 import { ScopedProcess } from './scoped-process.ts';
 
-export interface ControllerOptions {
+export interface RunningControllerOptions {
   /** See `ControllerSpec.id`. */
   readonly id: string;
   readonly description: Description;
@@ -54,7 +54,7 @@ export interface ControllerOptions {
   /** See `ControllerSpec.parsed`. */
   readonly parsed?: ParsedExpressions | undefined;
   /** Every kind that the description names, the one of `for` first. */
-  readonly sources: readonly Source[];
+  readonly sources: readonly ControllerSource[];
   readonly queue: BullMqWorkQueue;
   readonly endpoint: Endpoint;
   readonly cacheAccess: CacheAccess;
@@ -84,13 +84,13 @@ const WAKE_CHUNK = 500;
  * A kind that a controller watches or reads, as the cluster serves it, and its informers: one for each cached
  * namespace.
  */
-export interface Source {
+export interface ControllerSource {
   readonly resource: Resource;
   readonly informers: readonly Informer[];
 }
 
 /** One controller in the gateway: from the events of its informers, through its queue, to its function. */
-export class Controller {
+export class RunningController {
   /** Its id: in queues, metrics and logs a controller's name is that. */
   readonly name: string;
   /** What its function calls it. */
@@ -100,7 +100,7 @@ export class Controller {
   readonly timeoutMs: number;
   /** How long a run may go on after its 202 without a word; 0: none does. */
   readonly callbackMs: number;
-  readonly #options: ControllerOptions;
+  readonly #options: RunningControllerOptions;
   readonly #scope: KeyScope;
   readonly #events: EventSources;
   readonly #failures: HandlerFailures;
@@ -110,7 +110,7 @@ export class Controller {
   #queueing: Promise<void> | undefined;
   #stopped = false;
 
-  constructor(options: ControllerOptions) {
+  constructor(options: RunningControllerOptions) {
     const { id, budget, clock, description, keys, logger, metrics, parsed, queue } = options;
     const [reconciled] = options.sources;
     if (!reconciled) throw new Error(`the controller ${id} has no source`);
@@ -143,8 +143,8 @@ export class Controller {
   }
 
   /** Why no triggers are sent to its function at present, if so. */
-  get trouble(): string | undefined {
-    return this.#dispatcher?.trouble;
+  get openReason(): string | undefined {
+    return this.#dispatcher?.openReason;
   }
 
   /** Whether a kind of its is served in another scope by now: it has to be started anew. */
@@ -201,7 +201,7 @@ export class Controller {
   }
 
   /**
-   * From now on the informers' events wake this controller's keys; those that nobody has needed so far begin.
+   * From now on the informers' events wake this controller's keys; informers that were not needed before begin.
    * @throws UserError for namespaces of a kind that has none.
    */
   async addHandlers(): Promise<void> {
@@ -287,12 +287,12 @@ export class Controller {
     const callback = (): Promise<CallbackLocation | undefined> => this.#callback();
     const shared = { controller: this.name, clock, logger, metrics };
     const { functionName } = this;
-    const parking: Parking = {
-      park: (untilMs) => this.queue.hold('breaker', untilMs),
-      release: () => this.queue.release('breaker'),
+    const keys: PausableKeys = {
+      pause: (untilMs) => this.queue.pause('breaker', untilMs),
+      resume: () => this.queue.resume('breaker'),
     };
     const { timeoutMs } = this;
-    const own = { functionName, endpoint, views, cacheAccess, callback, parking, timeoutMs, logTriggers };
+    const own = { functionName, endpoint, views, cacheAccess, callback, keys, timeoutMs, logTriggers };
     const dispatcher = new Dispatcher({ ...shared, ...own });
     this.#dispatcher = dispatcher;
     const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;
@@ -303,7 +303,7 @@ export class Controller {
   /** The outcome of a run that went on. @throws when Redis or the apiserver does not answer, or before `start`. */
   async callback(body: CallbackBody): Promise<CallbackEnd> {
     if (!this.#callbacks) throw new Error('the controller is being started');
-    return this.#callbacks.take(body);
+    return this.#callbacks.handle(body);
   }
 
   /** For a trigger: read from Redis, and only for functions that asked for it. */
@@ -383,17 +383,17 @@ export class Controller {
     await this.queue.setResyncAt(next);
   }
 
-  /** Queues keys because somebody asked for it. @throws UserError as `requeue`. */
+  /** Queues keys at a caller's request. @throws UserError as `requeue`. */
   async requeue(request: RequeueRequest): Promise<number> {
     return requeue({ scope: this.#scope, queue: this.queue }, request);
   }
 
   /** Ends pauses of objects that do not ask for one any more: the annotation may have gone while no gateway watched. */
   async #endPauses(): Promise<void> {
-    const scopes = (await this.queue.holds()).map(({ scope }) => scope);
+    const scopes = (await this.queue.pauses()).map(({ scope }) => scope);
     const keys = scopes.flatMap((scope) => (scope.startsWith('object/') ? [scope.slice('object/'.length)] : []));
     const paused = await this.#pausedAmong(keys);
-    for (const key of keys) if (!paused.has(key)) await this.queue.release(`object/${key}`);
+    for (const key of keys) if (!paused.has(key)) await this.queue.resume(`object/${key}`);
   }
 
   /** Those whose objects would pass as new ones. */
@@ -409,7 +409,7 @@ export class Controller {
     let count = 0;
     for await (const keys of keysInScope(this.#scope, { passes })) {
       if (this.#stopped) throw new Error('the controller has stopped');
-      for (const key of await this.#pausedAmong(keys)) await this.queue.hold(`object/${key}`);
+      for (const key of await this.#pausedAmong(keys)) await this.queue.pause(`object/${key}`);
       await this.queue.addLow(keys, reason);
       count += keys.length;
       await this.#options.checkpoint('initial:between-keys');

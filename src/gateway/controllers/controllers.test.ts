@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type Resource, resource, silentLogger, systemClock } from '../../core/index.ts';
 import type { CacheScope, Description, ViewLocation } from '../../contract/index.ts';
-import type { Controller } from './controller.ts';
+import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-factory.ts';
 import { Controllers } from './controllers.ts';
 
@@ -75,7 +75,7 @@ class World {
     return informer;
   }
 
-  #create({ id, url }: ControllerSpec): Controller {
+  #create({ id, url }: ControllerSpec): RunningController {
     const { kinds = ['Pod'], scope = {}, inRedis = [], sync = async () => {}, fails } = this.#plans.get(url) ?? {};
     for (const kind of kinds) this.kinds.set(`v1/${kind}`, (this.kinds.get(`v1/${kind}`) ?? new Set()).add(id));
     if (fails === 'create') throw new Error('cannot be made');
@@ -85,7 +85,7 @@ class World {
       keys: [],
       scope,
       inRedis,
-      queue: { hold: async (by: string) => void this.said.push(`${url} hold ${by}`) },
+      queue: { pause: async (by: string) => void this.said.push(`${url} pause ${by}`) },
       informers: () => informers,
       addHandlers: async () => {
         for (const kind of kinds) {
@@ -104,7 +104,7 @@ class World {
         if (fails === 'stop') throw new Error('does not stop');
       },
     };
-    return own as unknown as Controller;
+    return own as unknown as RunningController;
   }
 }
 
@@ -156,10 +156,10 @@ describe('a controller that is started', () => {
     await world.controllers.start(world.spec('web', 'second'), going);
   });
 
-  it('is held before it runs a key when it is to be paused', async () => {
+  it('is paused before it runs a key when it is to be paused', async () => {
     const world = new World();
     await world.controllers.apply(world.spec('ns.web', 'first', {}, { paused: true }), { signal: going });
-    expect(world.said).toEqual(['first hold controller', 'first start', 'check']);
+    expect(world.said).toEqual(['first pause controller', 'first start', 'check']);
   });
 
   it('tells when it waits for nothing but the cache', async () => {

@@ -6,21 +6,21 @@ import { type Informers, servedAs } from '../cache/informers.ts';
 import type { ReaderUsers } from '../cache/reader-users.ts';
 import type { Enqueued } from '../cache/relay.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
-import type { Controller } from './controller.ts';
+import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-factory.ts';
 import { isDeclared } from './reconcile-function.ts';
 
 export interface ControllersOptions {
-  readonly create: (spec: ControllerSpec) => Promise<Controller>;
+  readonly create: (spec: ControllerSpec) => Promise<RunningController>;
   readonly informers: Pick<Informers, 'release'>;
   readonly readerUsers: Pick<ReaderUsers, 'allow' | 'remove'> | undefined;
-  /** A controller runs, or has stopped: for whoever shows them. */
-  readonly onRunning: (controller: Controller) => void;
-  readonly onStopped: (controller: Controller) => void;
+  /** A controller runs, or has stopped: the dashboard shows these. */
+  readonly onRunning: (controller: RunningController) => void;
+  readonly onStopped: (controller: RunningController) => void;
   /** Looks at what has been added (recovery), and lets it run. */
   readonly check: () => Promise<void>;
   /** What a controller's keys wait for after a loss of data; undefined when they do not. */
-  readonly waitsFor: (controller: Controller) => string | undefined;
+  readonly waitsFor: (controller: RunningController) => string | undefined;
   /**
    * Removes what Redis holds for a controller.
    * @param endMs when its last runs are over, if this gateway has run it.
@@ -41,13 +41,13 @@ export interface StartOptions {
 
 /**
  * The controllers of this gateway, which come, change and go while it runs, each without a word to the others. What one
- * does is done in turn: whoever starts, changes or stops a controller must wait for that before the next.
+ * does is done in turn: a caller that starts, changes or stops a controller waits for that before the next.
  */
 export class Controllers {
   readonly #options: ControllersOptions;
   /** Those that may be woken: the ones that are being started included. */
-  readonly #known = new Map<string, Controller>();
-  readonly #running = new Map<string, Controller>();
+  readonly #known = new Map<string, RunningController>();
+  readonly #running = new Map<string, RunningController>();
   readonly #taken = new Set<string>();
   /** Of controllers that have stopped, when the last of their runs is over at the latest. */
   readonly #lastRunsEndMs = new Map<string, number>();
@@ -56,12 +56,12 @@ export class Controllers {
     this.#options = options;
   }
 
-  get(id: string): Controller | undefined {
+  get(id: string): RunningController | undefined {
     return this.#running.get(id);
   }
 
   /** What the keys of a controller wait for after a loss of data in Redis; undefined when they do not. */
-  waitsFor(controller: Controller): string | undefined {
+  waitsFor(controller: RunningController): string | undefined {
     return this.#options.waitsFor(controller);
   }
 
@@ -76,12 +76,12 @@ export class Controllers {
   }
 
   /** Those that run keys. */
-  running(): Controller[] {
+  running(): RunningController[] {
     return [...this.#running.values()];
   }
 
   /** Those that have a queue, by id: the ones that are being started included. */
-  known(): ReadonlyMap<string, Controller> {
+  known(): ReadonlyMap<string, RunningController> {
     return this.#known;
   }
 
@@ -113,7 +113,7 @@ export class Controllers {
   }
 
   /**
-   * Starts a controller that nobody has started yet. Resolves when its keys are being run.
+   * Starts a controller that does not run yet. Resolves when its keys are being run.
    * @param signal gives up.
    * @throws UserError for what cannot be run, and for an id that another one has.
    */
@@ -137,35 +137,35 @@ export class Controllers {
 
   async #start(
     spec: ControllerSpec,
-    before: Controller | undefined,
+    before: RunningController | undefined,
     { signal, onWaiting = () => {} }: StartOptions,
   ): Promise<void> {
     const { id, url, description } = spec;
     const { create, onRunning, check, logger } = this.#options;
     this.#taken.add(id);
-    let controller: Controller | undefined;
+    let controller: RunningController | undefined;
     try {
       controller = await create(spec);
       this.#known.set(id, controller);
       await controller.addHandlers();
-      if (!before) await this.#admit(controller);
+      if (!before) await this.#allowReader(controller);
       onWaiting();
       await controller.waitForSync(signal);
       signal.throwIfAborted();
       if (before) {
-        await this.#halt(before);
+        await this.#stopNow(before);
         // Not sooner: what the old one's function reads in Redis it reads as the same user.
-        await this.#admit(controller);
+        await this.#allowReader(controller);
       }
-      if (spec.paused) await controller.queue.hold('controller');
+      if (spec.paused) await controller.queue.pause('controller');
       await controller.start();
     } catch (error) {
-      await this.#giveUp(id, controller, before);
+      await this.#rollBack(id, controller, before);
       throw error;
     }
     this.#running.set(id, controller);
     onRunning(controller);
-    if (before) await this.#shed(before.informers(), controller);
+    if (before) await this.#releaseUnused(before.informers(), controller);
     logger.info(
       { controller: id, url, for: formatKind(description.for) },
       before ? 'controller changed' : 'controller started',
@@ -178,10 +178,10 @@ export class Controllers {
     const controller = this.#running.get(id);
     if (!controller) return;
     try {
-      await this.#halt(controller);
+      await this.#stopNow(controller);
     } finally {
       // However its runs have ended: it may be stopped because it must not read any more.
-      await this.#leave(id, [controller]);
+      await this.#removeUser(id, [controller]);
     }
     this.#options.logger.info({ controller: id }, 'controller stopped');
   }
@@ -198,7 +198,7 @@ export class Controllers {
     await this.#options.check();
     await this.#options.forget(id, this.#lastRunsEndMs.get(id));
     this.#lastRunsEndMs.delete(id);
-    this.#options.logger.info({ controller: id }, 'controller removed, with all that was kept for it');
+    this.#options.logger.info({ controller: id }, 'controller removed, with its data');
   }
 
   /** For the end of the gateway: nothing is given up, the next one goes on. */
@@ -206,7 +206,7 @@ export class Controllers {
     await Promise.all(this.running().map((each) => each.stop(this.#options.drainMs)));
   }
 
-  async #halt(controller: Controller): Promise<void> {
+  async #stopNow(controller: RunningController): Promise<void> {
     try {
       await controller.stop(this.#options.drainMs);
     } finally {
@@ -218,25 +218,29 @@ export class Controllers {
     }
   }
 
-  /** A start has failed. Whatever fails here, too, must not hide why. */
-  async #giveUp(id: string, controller: Controller | undefined, before: Controller | undefined): Promise<void> {
+  /** Undoes a start that failed. An error in here is logged, so that the caller reports why the start failed. */
+  async #rollBack(
+    id: string,
+    controller: RunningController | undefined,
+    before: RunningController | undefined,
+  ): Promise<void> {
     const { logger } = this.#options;
     try {
       if (before && this.#running.has(id)) {
         this.#known.set(id, before);
         await before.addHandlers();
-        await this.#shed(controller?.informers() ?? [], before);
+        await this.#releaseUnused(controller?.informers() ?? [], before);
       } else {
-        await this.#leave(id, [controller, before]);
+        await this.#removeUser(id, [controller, before]);
       }
       await controller?.stop(0);
     } catch (error) {
-      logger.warn({ controller: id, error: messageOf(error) }, 'a start that was given up has left something behind');
+      logger.warn({ controller: id, error: messageOf(error) }, 'a failed start could not be rolled back');
     }
   }
 
-  /** Nobody hears, reads or is known under this id any more. */
-  async #leave(id: string, controllers: readonly (Controller | undefined)[]): Promise<void> {
+  /** Removes the handlers, the Redis user and the informers of a controller. */
+  async #removeUser(id: string, controllers: readonly (RunningController | undefined)[]): Promise<void> {
     this.#known.delete(id);
     try {
       for (const controller of controllers) {
@@ -249,21 +253,21 @@ export class Controllers {
     }
   }
 
-  /** The informers that only another declaration of this controller needed. */
-  async #shed(others: readonly Informer[], now: Controller): Promise<void> {
+  /** Releases the informers that only another declaration of this controller needed. */
+  async #releaseUnused(others: readonly Informer[], now: RunningController): Promise<void> {
     const needed = new Set(now.informers());
     const kinds = new Set(now.informers().map(({ view }) => servedAs(view.resource)));
     for (const informer of others) if (!needed.has(informer)) informer.removeUser(now.name);
     await this.#release(now.name, kinds);
   }
 
-  /** At the end of the gateway the views stay: what happens until the next one is there shows only against them. */
+  /** Keeps the views at the end of the gateway: the next gateway compares them with what happened meanwhile. */
   async #release(id: string, kept?: ReadonlySet<string>): Promise<void> {
     if (!this.#options.ending.aborted) await this.#options.informers.release(id, kept);
   }
 
-  /** Its function may read in Redis what this controller says, and nothing that one before it said. */
-  async #admit({ name, inRedis, keys }: Controller): Promise<void> {
+  /** Lets the function read in Redis what this controller declares, and nothing that an earlier declaration allowed. */
+  async #allowReader({ name, inRedis, keys }: RunningController): Promise<void> {
     const { readerUsers } = this.#options;
     if (inRedis.length > 0) await readerUsers?.allow(name, inRedis, keys);
     else await readerUsers?.remove(name);

@@ -51,7 +51,8 @@ export async function describeFunction(endpoint: Endpoint): Promise<Description>
   try {
     value = JSON.parse(answer.body);
   } catch {
-    // The parser's message shows a piece of the text, and whoever named the URL may not be allowed to read there.
+    // The parser's message shows a piece of the text, which the owner of the ReconcileFunction may not be allowed to
+    // read.
     throw new DescribeError('NoJson', `${endpoint.url} did not answer with JSON`);
   }
   return decodeDescription(value, endpoint.url);

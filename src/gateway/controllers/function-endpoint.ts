@@ -81,7 +81,7 @@ async function serviceEndpoint(
   // Trap: resolved against the origin a path that begins with two slashes would name another host.
   const connectRefusal = rememberedFor(LOOK_MS, async () => {
     const path = resourcePath(Service, { namespace, name });
-    // Of the plan's signal nothing is left by now.
+    // The signal of the resolution is over by now.
     const now = await orUndefined(client.json<Service>({ path, signal: AbortSignal.timeout(LOOK_MS) }));
     if (!now) return `there is no Service ${name} in ${namespace}`;
     return isExternalName(now) ? externalName(name) : undefined;

@@ -57,7 +57,7 @@ export class FunctionStatusWriter {
     await this.#event(object, before, status, signal);
   }
 
-  /** Nobody has this UID any more. A test that fails in a patch is a 422 as a wrong status is. */
+  /** No object has this UID any more. A test that fails in a patch is a 422 as a wrong status is. */
   async #isGone(object: ReconcileFunction, error: unknown, signal: AbortSignal): Promise<boolean> {
     if (!(error instanceof ApiError) || (error.code !== 404 && error.code !== 422)) return false;
     const { namespace, name, uid } = object.metadata;

@@ -67,7 +67,7 @@ export class HandlerFailures {
   }
 
   /**
-   * Whether the keys that are owed have to wait still: handlers that fail again and again do not withhold them for
+   * Whether the keys that are owed have to wait still: handlers that fail again and again do not delay them for
    * longer than the longest wait.
    */
   get isRecent(): boolean {

@@ -21,16 +21,16 @@ export class Reachability {
 
   /**
    * @param hash of what the controller was started from: another one is another function.
-   * @param trouble why no triggers are sent to it at present, if so.
+   * @param openReason why its circuit breaker is open, if it is.
    */
-  async look(spec: ControllerSpec, hash: string, trouble: string | undefined): Promise<Finding> {
+  async look(spec: ControllerSpec, hash: string, openReason: string | undefined): Promise<Finding> {
     const known = this.#probe?.hash === hash ? this.#probe : undefined;
-    const isFine = known?.ok && trouble === undefined;
+    const isFine = known?.ok && openReason === undefined;
     if (known && (isFine || this.#clock.now() < known.nextMs)) return known.finding;
     const probed = await probe(spec);
     // It answers to this, and not to them.
-    const withheld = probed.status === 'True' && trouble !== undefined;
-    const finding = withheld ? FALSE('TriggersWithheld', `spec.endpoint: ${trouble}`) : probed;
+    const isOpen = probed.status === 'True' && openReason !== undefined;
+    const finding = isOpen ? FALSE('CircuitBreakerOpen', `spec.endpoint: ${openReason}`) : probed;
     const waitMs = Math.min(known ? known.waitMs * 2 : PROBE_MS[0], PROBE_MS[1]);
     this.#probe = { hash, ok: finding.status === 'True', finding, nextMs: this.#clock.now() + waitMs, waitMs };
     return finding;

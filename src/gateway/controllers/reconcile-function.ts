@@ -4,7 +4,7 @@ import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import { descriptionShape } from '../../contract/description-schema.ts';
 import { dnsLabel, dnsSubdomain, withOwnKeys } from '../../contract/name-schema.ts';
 import { checkBytes, SourceError } from './check-sources.ts';
-import type { Condition } from './condition.ts';
+import type { FunctionCondition } from './condition.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
 /**
@@ -20,7 +20,7 @@ export interface ReconcileFunctionStatus {
   readonly observedGeneration?: number;
   /** Where triggers are sent. */
   readonly url?: string;
-  readonly conditions?: readonly Condition[];
+  readonly conditions?: readonly FunctionCondition[];
 }
 
 export const ReconcileFunction = resource<ReconcileFunction>('levelhook.dev/v1alpha1', 'ReconcileFunction');

@@ -17,7 +17,7 @@ export type KeySelection =
 
 export interface RequeueRequest {
   readonly which: KeySelection;
-  /** What whoever asked has said, for the function and the log. Travels with `high` only: low keys share one reason. */
+  /** The caller's message, for the function and the log. Travels with `high` only: low keys share one reason. */
   readonly message?: string;
   /** `high`: among those of events. `low`: behind them, and as a resync as far as the function can tell. */
   readonly priority: 'high' | 'low';
@@ -34,7 +34,7 @@ export const MAX_HIGH_KEYS = 10_000;
 const CHUNK = 500;
 
 /**
- * Queues keys because somebody asked for it, whatever the controller's predicates say. Keys named need not be in the
+ * Queues keys at a caller's request, whatever the controller's predicates say. Keys named need not be in the
  * cache: a reconcile of what is gone is one, too.
  * @returns how many. @throws UserError for a key or namespace that is none of the controller's, or too many keys for
  *   high priority.

@@ -10,7 +10,7 @@ export interface CacheAccessOptions {
   readonly scope?: CacheScope;
   /** The cache API's address, and what signs its tokens; undefined: triggers carry neither. */
   readonly api: { readonly url: string; readonly keys: Pick<TokenKeys, 'sign'> } | undefined;
-  /** As whom a function may read the views in Redis. Default: triggers name nobody. */
+  /** As whom a function may read the views in Redis. Default: triggers name no user. */
   readonly redisUser?: () => string | undefined;
   readonly clock: Clock;
   /** How long a token is valid beyond the longest run. */
@@ -35,7 +35,7 @@ export class CacheAccess {
   constructor(options: CacheAccessOptions) {
     this.#options = options;
     const { scope, views } = options;
-    // What is encrypted nobody can read in Redis but the gateway, and of a view that holds more than is allowed nobody
+    // Only the gateway can read encrypted objects in Redis, and of a view that has more than is allowed no function
     // shall.
     const [inRedis, behindApi] = partition(views, (view) => !view.encrypted && isWhole(view, scope));
     const encrypted = scopeOf(behindApi, scope);
@@ -49,7 +49,7 @@ export class CacheAccess {
 
   async location(): Promise<CacheLocation> {
     const { api, redisUser } = this.#options;
-    // Whoever may read nothing there has no user.
+    // A function that may read nothing there has no user.
     const user = this.inRedis.length > 0 ? redisUser?.() : undefined;
     const places = user === undefined ? this.#places : { ...this.#places, redisUser: user };
     if (!api) return places;

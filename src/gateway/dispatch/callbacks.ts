@@ -36,10 +36,10 @@ export class Callbacks {
   }
 
   /** @throws when Redis or the apiserver does not answer: then nothing was changed, and it may be sent again. */
-  async take(body: CallbackBody): Promise<CallbackEnd> {
+  async handle(body: CallbackBody): Promise<CallbackEnd> {
     const { controller, logger, metrics } = this.#options;
     const key = formatObjectKey(body);
-    const end = await this.#take(key, body);
+    const end = await this.#decide(key, body);
     metrics.count('levelhook_callbacks_total', { controller, end: end.kind });
     const reason = 'message' in end ? { reason: end.message } : {};
     logger[end.kind === 'taken' ? 'info' : 'warn'](
@@ -49,7 +49,7 @@ export class Callbacks {
     return end;
   }
 
-  async #take(key: string, { token, run, result }: CallbackBody): Promise<CallbackEnd> {
+  async #decide(key: string, { token, run, result }: CallbackBody): Promise<CallbackEnd> {
     const { clock, dispatcher, queue } = this.#options;
     if (token !== (await this.#options.token())) {
       return { kind: 'over', message: 'the queue has lost data since, and nothing is known of this run' };

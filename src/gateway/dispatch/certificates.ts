@@ -12,7 +12,7 @@ export function readCertificates(path: string | undefined): string | undefined {
     throw new UserError(`LEVELHOOK_FUNCTION_CA_FILE cannot be read (${messageOf(error)}): check the path.`);
   }
   try {
-    // Node takes a file without certificates for one with none, and then trusts nobody, without a word.
+    // Node accepts a file without certificates and then trusts no server, without a word.
     void new X509Certificate(pem);
     return pem;
   } catch {

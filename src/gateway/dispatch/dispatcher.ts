@@ -19,7 +19,7 @@ import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
 import { Barriers } from './barrier.ts';
 import type { CacheAccess } from './cache-access.ts';
 import type { Endpoint } from './endpoint.ts';
-import { EndpointGuard, type Parking } from './endpoint-guard.ts';
+import { EndpointCircuitBreaker, type PausableKeys } from './endpoint-circuit-breaker.ts';
 import { decodeOutcomes, fromResult, type Outcome } from './outcome.ts';
 import { decide, decideLost, type ReconcileResult } from './requeue-policy.ts';
 
@@ -42,8 +42,8 @@ export interface DispatcherOptions {
   readonly cacheAccess: CacheAccess;
   /** Where outcomes may come to later. Undefined, or answering undefined: nowhere. */
   readonly callback?: (() => Promise<CallbackLocation | undefined>) | undefined;
-  /** Where keys wait while triggers are withheld. Default: in timers of their own. */
-  readonly parking?: Parking;
+  /** Paused while the circuit breaker is open. Default: each key waits in a timer of its own. */
+  readonly keys?: PausableKeys;
   /** The time of a run. */
   readonly timeoutMs: number;
   readonly clock: Clock;
@@ -63,7 +63,7 @@ const LONGEST_BARRIER = 32_768;
 export class Dispatcher implements Process {
   readonly #options: DispatcherOptions;
   readonly #barriers: Barriers;
-  readonly #guard: EndpointGuard;
+  readonly #circuitBreaker: EndpointCircuitBreaker;
   /** When the version of a view at the server was last asked for. */
   readonly #askedAtMs = new Map<View, number>();
 
@@ -71,12 +71,12 @@ export class Dispatcher implements Process {
     this.#options = options;
     const views = options.views.map(({ view }) => view);
     this.#barriers = new Barriers(views, options.clock);
-    this.#guard = new EndpointGuard(options);
+    this.#circuitBreaker = new EndpointCircuitBreaker(options);
   }
 
   /** Why no triggers are sent at present, if so. */
-  get trouble(): string | undefined {
-    return this.#guard.trouble;
+  get openReason(): string | undefined {
+    return this.#circuitBreaker.openReason;
   }
 
   async run(run: Run): Promise<Finish> {
@@ -93,7 +93,7 @@ export class Dispatcher implements Process {
     const timeoutMs = deadlineMs - startedAt;
     // One for a batch, in the function's log too; with key and run it names one run.
     const id = randomUUID();
-    const outcomes = await this.#guard.run(runs.length, async () => {
+    const outcomes = await this.#circuitBreaker.run(runs.length, async () => {
       const trigger = { ...this.#trigger(runs, timeoutMs, cache), ...(callback ? { callback } : {}) };
       const body = JSON.stringify(trigger);
       const answer = await endpoint.send({ method: 'POST', body, id, timeoutMs });
@@ -106,8 +106,8 @@ export class Dispatcher implements Process {
   async #finish(run: Run, outcome: Outcome, trigger: { id: string; durationMs: number }): Promise<Finish> {
     const { clock, metrics, controller } = this.#options;
     const { finish, result } = decide(outcome, run.failures, clock.now());
-    // No trigger, so no reconcile: the guard has counted it.
-    if (outcome.kind === 'withheld') {
+    // No trigger, so no reconcile: the circuit breaker has counted it.
+    if (outcome.kind === 'not-sent') {
       this.#log(run, outcome, finish, trigger);
       return finish;
     }
@@ -187,7 +187,7 @@ export class Dispatcher implements Process {
     } catch (error) {
       logger.warn(
         { controller, resource: view.name, error: messageOf(error) },
-        'the version of a resource is not known',
+        'the version of a resource could not be read',
       );
       requestProgress();
     }
@@ -222,7 +222,7 @@ export class Dispatcher implements Process {
 
   #log(run: Run, outcome: Outcome, finish: Finish, trigger: { id: string; durationMs: number }): void {
     const { controller, logger, logTriggers } = this.#options;
-    const quiet = outcome.kind === 'withheld';
+    const quiet = outcome.kind === 'not-sent';
     const failed = !quiet && !['accepted', 'deferred', 'done'].includes(outcome.kind);
     logger[quiet ? 'debug' : failed ? 'warn' : logTriggers ? 'info' : 'debug'](
       {

@@ -39,7 +39,7 @@ export class EndpointError extends UserError {
 
 /**
  * Checks a function's URL before anything is sent there. What a name resolves to is checked at each connection, by
- * `guardedLookup`: whoever owns the name can change that at any time.
+ * `guardedLookup`: the owner of the name can change its addresses at any time.
  * @throws EndpointError
  */
 export function checkEndpoint(text: string, rules: EndpointRules): URL {

@@ -17,7 +17,7 @@ export type Answer =
       readonly headers: Record<string, string>;
       readonly body: string;
     }
-  /** Nobody listens there: the request was not delivered. */
+  /** The connection was refused: the request was not delivered. */
   | { readonly kind: 'refused'; readonly message: string }
   /** It may have been delivered, in whole or in part. */
   | { readonly kind: 'failed'; readonly reason: FailureReason; readonly message: string };
@@ -101,9 +101,9 @@ export class Endpoint {
         body: Buffer.concat(chunks).toString('utf8'),
       };
     } catch (error) {
-      // As certain as nobody listening: no connection was opened.
+      // As certain as a refused connection: none was opened.
       if (error instanceof AddressRefusedError) return { kind: 'refused', message: error.message };
-      if (isConnectionRefused(error)) return { kind: 'refused', message: `nobody listens at ${this.url}` };
+      if (isConnectionRefused(error)) return { kind: 'refused', message: `connection refused by ${this.url}` };
       const timedOut = error instanceof Error && error.name === 'TimeoutError';
       if (timedOut) return { kind: 'failed', reason: 'timeout', message: 'no answer before the deadline' };
       return { kind: 'failed', reason: 'connection', message: messageOf(error) };

@@ -154,7 +154,7 @@ describe('decodeOutcomes of a batch', () => {
     ]);
   });
 
-  it.each([0, 1, 2, 4, 50])('takes %i results for three requests as nobody knows whose', (count) => {
+  it.each([0, 1, 2, 4, 50])('takes %i results for three requests as unknown', (count) => {
     const results = Array.from({ length: count }, () => ({ status: 'done' }));
     const message = `the answer has ${count} results for 3 requests`;
     const unknown = { kind: 'unknown', reason: 'body', message };
@@ -162,7 +162,7 @@ describe('decodeOutcomes of a batch', () => {
   });
 
   it.each<[string, Answer]>([
-    ['nobody listened', { kind: 'refused', message: 'm' }],
+    ['the connection was refused', { kind: 'refused', message: 'm' }],
     ['no answer came', { kind: 'failed', reason: 'timeout', message: 'm' }],
     ['put off', answered(503, '', ours())],
     ['gone', answered(410, '', ours())],
@@ -286,7 +286,7 @@ describe('an Endpoint', () => {
     });
   });
 
-  it('knows when nobody listens, by address and by name', async () => {
+  it('knows when a connection is refused, by address and by name', async () => {
     const gone = await serve(() => {});
     const { port } = new URL(gone.url);
     server?.close();

@@ -19,18 +19,18 @@ export type Outcome =
   | { readonly kind: 'terminal'; readonly message: string; readonly writes: readonly Write[] }
   /** The run goes on; its outcome comes by callback within this time. */
   | { readonly kind: 'accepted'; readonly withinMs: number }
-  /** Nobody listened: nothing ran. */
+  /** The connection was refused: nothing ran. */
   | { readonly kind: 'refused'; readonly message: string }
   /** The function itself asked for later, before it did anything. */
   | { readonly kind: 'deferred'; readonly message: string; readonly retryAfterMs: number }
-  /** Nothing was sent: see `EndpointGuard`. */
-  | { readonly kind: 'withheld'; readonly reason: string; readonly message: string; readonly retryAfterMs: number }
+  /** The circuit breaker was open, so the gateway sent nothing: see `EndpointCircuitBreaker`. */
+  | { readonly kind: 'not-sent'; readonly reason: string; readonly message: string; readonly retryAfterMs: number }
   | { readonly kind: 'unknown'; readonly reason: UnknownReason; readonly message: string };
 
 /** Why an outcome is unknown: the label of `levelhook_unknown_outcomes_total`. */
 export type UnknownReason =
   | 'timeout'
-  /** The connection broke, or never came about for a reason other than that nobody listens. */
+  /** The connection broke, or never came about for another reason than a refusal. */
   | 'connection'
   /** More than 1 MiB. */
   | 'too-large'
@@ -51,7 +51,7 @@ const MIN_DEFER_MS = 100;
 const MAX_DEFER_MS = 3_600_000;
 
 /** What a trigger asked for: so many results, and whether it named a callback. */
-export interface Asked {
+export interface SentTrigger {
   readonly requests: number;
   readonly callback?: CallbackLocation | undefined;
 }
@@ -60,7 +60,7 @@ export interface Asked {
  * Decodes the answer to a trigger: one outcome for each request, in their order. What is not a list of as many results
  * is the outcome of them all.
  */
-export function decodeOutcomes(answer: Answer, asked: Asked): readonly Outcome[] {
+export function decodeOutcomes(answer: Answer, asked: SentTrigger): readonly Outcome[] {
   const decoded = answer.kind === 'answered' ? decodeAnswer(answer, asked) : withoutAnswer(answer);
   return 'kind' in decoded ? Array.from({ length: asked.requests }, () => decoded) : decoded;
 }
@@ -72,7 +72,7 @@ function withoutAnswer(answer: Exclude<Answer, { kind: 'answered' }>): Outcome {
 
 function decodeAnswer(
   { status, headers, body }: Answer & { kind: 'answered' },
-  { requests, callback }: Asked,
+  { requests, callback }: SentTrigger,
 ): Outcome | readonly Outcome[] {
   // Without the header a 429 or 503 is a proxy's, which may have passed the trigger on.
   if ((status === 429 || status === 503) && headers[LEVELHOOK_HEADER] !== undefined) {
@@ -95,7 +95,7 @@ function decodeAnswer(
   }
   try {
     const results = decodeResults(value);
-    // Of more or fewer nobody knows whose they are.
+    // With more or fewer results it is unknown which request each belongs to.
     if (results.length !== requests) {
       const asked = requests === 1 ? 'one request' : `${requests} requests`;
       return unreadable(`the answer has ${results.length} results for ${asked}`);

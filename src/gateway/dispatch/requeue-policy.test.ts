@@ -60,8 +60,8 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
     () => ({ finish: { kind: 'known', failures: 'keep', againAfterMs: 3000 }, result: 'requeue_after' }),
   ],
   [
-    'withheld',
-    { kind: 'withheld', reason: 'breaker', message: 'm', retryAfterMs: 800 },
+    'not-sent',
+    { kind: 'not-sent', reason: 'unreachable', message: 'm', retryAfterMs: 800 },
     () => ({ finish: { kind: 'known', failures: 'keep', againAfterMs: 800 }, result: 'requeue_after' }),
   ],
   [

@@ -45,7 +45,7 @@ export function decide(outcome: Outcome, failures: number, nowMs: number): Decis
         finish: { kind: 'known', failures: 'keep', againAfterMs: outcome.retryAfterMs },
         result: 'requeue_after',
       };
-    case 'withheld':
+    case 'not-sent':
       // Nothing was tried, so nothing has failed: the key comes back when the endpoint may have.
       return {
         finish: { kind: 'known', failures: 'keep', againAfterMs: outcome.retryAfterMs },
@@ -61,9 +61,9 @@ export function decide(outcome: Outcome, failures: number, nowMs: number): Decis
 }
 
 /**
- * Nobody listening says nothing about the key, and events go on adding to its failures meanwhile: without a bound of
- * its own the wait of a busy key outgrew ten seconds of absence eightfold (80 s, measured). The function's keys are all
- * tried again within this time of its return.
+ * A refused connection says nothing about the key, and events go on adding to its failures meanwhile: without a bound
+ * of its own the wait of a busy key outgrew ten seconds of absence eightfold (80 s, measured). The function's keys are
+ * all tried again within this time of its return.
  */
 const REFUSED_MAX_MS = 30_000;
 

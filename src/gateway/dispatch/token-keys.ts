@@ -59,7 +59,7 @@ export class TokenKeys {
     const known = this.#verified.get(token);
     if (known && this.#isGood(known.key) && known.claims.expiresAt * 1000 > clock.now()) return known.claims;
     const id = tokenKeyId(token);
-    // A key of another replica; or nobody's, and then Redis is asked once a second at most, whoever sends it.
+    // A key of another replica, or an invented key: Redis is asked once a second at most.
     if (!this.#keys.has(id) && clock.now() - this.#loadedAtMs > RELOAD_MS) await this.#load();
     const key = this.#keys.get(id);
     if (!key || !this.#isGood(key)) throw new TokenError('the token names an unknown key');

@@ -26,7 +26,7 @@ export interface Place {
 
 /**
  * Which keys a controller has: those of kind `for`, as far as the gateway caches it, in the declared namespaces, of
- * objects that the declared selector selects. Whoever queues a key asks here first.
+ * objects that the declared selector selects. Every part that queues keys asks here first.
  */
 export class KeyScope {
   readonly resource: Resource;

@@ -1,7 +1,7 @@
 import { declaredIndex, type IndexSpec, type ObjectEntry } from '../../contract/index.ts';
 
 /**
- * Whoever annotates an object with it stops its reconciling, whatever the value, but for `false`. A change of it passes
+ * An object with this annotation is not reconciled, whatever the value, except for `false`. A change of it passes
  * all predicates: it must reach the queue, where the key waits.
  */
 export const PAUSED_ANNOTATION = 'levelhook.dev/paused';

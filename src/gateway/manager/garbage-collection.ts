@@ -52,10 +52,10 @@ export async function collectGarbage(options: GarbageCollectionOptions, known: K
     const isEmpty = known.configured.size === 0 && (known.declared ?? []).length === 0;
     const views = isEmpty && removed.length === 0 ? [] : await informers.removeUnused();
     if (removed.length + views.length > 0) {
-      logger.info({ controllers: removed, views }, 'removed what was kept for controllers that are no more');
+      logger.info({ controllers: removed, views }, 'removed the data of removed controllers');
     }
   } catch (error) {
-    logger.warn({ error: messageOf(error) }, 'what was kept for controllers that are no more is still there');
+    logger.warn({ error: messageOf(error) }, 'the data of removed controllers could not be removed, trying again');
   }
 }
 
@@ -96,7 +96,7 @@ export async function sweepRegistry(
     await clock.sleep(SWEEP_MS, signal);
     if (signal.aborted) return;
     await sweep(options).catch((error: unknown) => {
-      logger.warn({ error: messageOf(error) }, 'traces of removed controllers could not be removed, trying again');
+      logger.warn({ error: messageOf(error) }, 'indexes and fields of removed controllers could not be removed, trying again');
     });
   }
 }
@@ -132,7 +132,7 @@ async function removeMarks(
   for (const prefix of await redis.smembers(viewsKey)) await forgetUsers(redis, prefix, names);
 }
 
-/** Whether nobody declares this controller any more. */
+/** Whether this controller is no longer declared. */
 export function isGarbage(id: string, { configured, declared }: KnownControllers): boolean {
   if (isDeclared(id)) return declared !== undefined && !declared.includes(id);
   // None at all is more likely a mistake than a wish.

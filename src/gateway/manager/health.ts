@@ -13,15 +13,15 @@ export interface HealthReport {
 export function report(checks: ReadonlyMap<string, HealthCheck>): HealthReport {
   let healthy = true;
   const lines = [...checks].map(([name, check]) => {
-    const trouble = troubleOf(check);
-    if (trouble === undefined) return `[+]${name} ok`;
+    const reason = failureOf(check);
+    if (reason === undefined) return `[+]${name} ok`;
     healthy = false;
-    return `[-]${name} failed: ${trouble}`;
+    return `[-]${name} failed: ${reason}`;
   });
   return { healthy, lines };
 }
 
-function troubleOf(check: HealthCheck): string | undefined {
+function failureOf(check: HealthCheck): string | undefined {
   try {
     return check();
   } catch (error) {

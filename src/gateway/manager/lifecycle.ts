@@ -18,7 +18,7 @@ export class Lifecycle {
   /** Remembers how to stop what was just started. */
   started(name: string, stop: () => Promise<void>): void {
     this.#started.push({ name, stop });
-    // A stop in the middle of the start: what comes up after it is nobody's to stop but ours.
+    // A stop in the middle of the start: only this function can stop the parts that come up after it.
     if (this.#stopping) void this.#stopOne({ name, stop }, 5000);
   }
 

@@ -1,11 +1,11 @@
 import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
 import type { Informer } from '../cache/informer.ts';
-import type { Controller } from '../controllers/controller.ts';
+import type { RunningController } from '../controllers/controller.ts';
 
 export interface ProgressOptions {
   readonly informers: () => readonly Pick<Informer, 'name' | 'unappliedMs' | 'view'>[];
   /** Controllers whose keys must not stand still, or the gateway is not ready. */
-  readonly controllers: () => readonly Pick<Controller, 'name' | 'queue'>[];
+  readonly controllers: () => readonly Pick<RunningController, 'name' | 'queue'>[];
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -51,7 +51,7 @@ export class Progress {
     const { clock, logger } = this.#options;
     while (!signal.aborted) {
       await this.#look().catch((error: unknown) => {
-        logger.warn({ error: messageOf(error) }, 'what waits in Redis could not be read, trying again');
+        logger.warn({ error: messageOf(error) }, 'the outboxes and queues could not be read, trying again');
       });
       await clock.sleep(LOOK_MS, signal);
     }

@@ -2,9 +2,9 @@ import { type Checkpoint, type Clock, type Logger, messageOf, type Metrics } fro
 import { redisRunId } from '../cache/incarnation.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { Redis } from '../cache/redis.ts';
-import { redisTrouble } from '../cache/redis-memory.ts';
+import { redisNotReady } from '../cache/redis-memory.ts';
 import type { View } from '../cache/view.ts';
-import type { Controller } from '../controllers/controller.ts';
+import type { RunningController } from '../controllers/controller.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import { CONTROLLER_FIELD, removalOf } from './registry-fields.ts';
 
@@ -13,13 +13,13 @@ export interface RecoveryOptions {
   /** HASH that remembers the Redis process and the controllers which have dispatched through it. */
   readonly registryKey: string;
   readonly informers: () => readonly Informer[];
-  readonly controllers: () => readonly Controller[];
+  readonly controllers: () => readonly RunningController[];
   /** What this gateway writes into its views. */
   readonly writerId: string;
   /** A view carries another gateway's writer ID: this one must not go on. */
   readonly onForeignWriter: (view: View) => void;
   /**
-   * Nothing can be in flight from before this gateway's start, whatever Redis says: true only for whoever started
+   * Nothing can be in flight from before this gateway's start, whatever Redis says: true only for a caller that started
    * Redis, cluster and gateway together.
    */
   readonly nothingInFlight: boolean;
@@ -30,7 +30,7 @@ export interface RecoveryOptions {
 }
 
 /** What is repaired: an informer's view, or a controller's queue. */
-type Part = Informer | Controller;
+type Part = Informer | RunningController;
 
 /** Until when runs may go on that are not on record: with an answer, and with a callback (0: none does). */
 interface UnknownRuns {
@@ -64,17 +64,17 @@ export class Recovery {
   /** Informers whose view has been found or left in order by this gateway: what is missing there later was lost. */
   readonly #settled = new WeakSet<Informer>();
   /** Controllers that have been found in order and let run. */
-  readonly #ran = new WeakSet<Controller>();
+  readonly #ran = new WeakSet<RunningController>();
   /** Repairs under way. Never reject. */
   readonly #repairs = new Map<Part, Promise<void>>();
   /** Of controllers whose queue was lost. */
-  readonly #unknownRuns = new WeakMap<Controller, UnknownRuns>();
+  readonly #unknownRuns = new WeakMap<RunningController, UnknownRuns>();
   #checking: Promise<void> = Promise.resolve();
   #connected = true;
   #connection = 0;
   #healthy = false;
   /** Why nothing may be dispatched through Redis, whatever it holds. */
-  #redisTrouble: string | undefined;
+  #redisNotReady: string | undefined;
 
   constructor(options: RecoveryOptions) {
     this.#options = options;
@@ -86,9 +86,9 @@ export class Recovery {
   }
 
   /** Why it is not healthy, for people; undefined while it is. */
-  get trouble(): string | undefined {
+  notReady(): string | undefined {
     if (this.healthy) return undefined;
-    return this.#redisTrouble ?? 'not connected, or being checked after a loss';
+    return this.#redisNotReady ?? 'not connected, or being checked after a loss';
   }
 
   /** Whether a view may lack what the server had before it was lost. */
@@ -97,7 +97,7 @@ export class Recovery {
   }
 
   /** What a controller waits for before its keys are run; undefined when it waits for nothing. */
-  waitsFor(controller: Controller): string | undefined {
+  waitsFor(controller: RunningController): string | undefined {
     if (!this.#ran.has(controller) && !this.#repairs.has(controller))
       return 'its part of Redis is being checked, or its keys are being queued';
     const views = controller.informers().filter((informer) => this.#repairs.has(informer));
@@ -154,8 +154,8 @@ export class Recovery {
     const controllers = [...this.#options.controllers()];
     const informers = [...this.#options.informers()];
     const connection = this.#connection;
-    this.#redisTrouble = await redisTrouble(this.#options.redis, logger);
-    if (this.#redisTrouble !== undefined) return this.#pause();
+    this.#redisNotReady = await redisNotReady(this.#options.redis, logger);
+    if (this.#redisNotReady !== undefined) return this.#pause();
     const runId = await redisRunId(this.#options.redis);
     await this.#noteProcess(runId);
     const lost = await this.#findLost(informers, controllers, runId);
@@ -176,7 +176,7 @@ export class Recovery {
       // Lost while the keys were queued: its repair begins with the next check.
       if (this.#isHeldBack(controller)) continue;
       this.#ran.add(controller);
-      controller.queue.resume();
+      controller.queue.unsuspend();
     }
   }
 
@@ -186,7 +186,7 @@ export class Recovery {
    */
   async #findLost(
     informers: readonly Informer[],
-    controllers: readonly Controller[],
+    controllers: readonly RunningController[],
     runId: string,
   ): Promise<Part[] | undefined> {
     const { onForeignWriter, writerId } = this.#options;
@@ -213,14 +213,14 @@ export class Recovery {
   }
 
   /** Whether it must not run: its queue, or a view that it reads, is not in order. */
-  #isHeldBack(controller: Controller): boolean {
+  #isHeldBack(controller: RunningController): boolean {
     return this.#repairs.has(controller) || controller.informers().some((informer) => this.#repairs.has(informer));
   }
 
   /** @returns those that were not under way already. */
   #beginRepairs(
     lost: readonly Part[],
-    controllers: readonly Controller[],
+    controllers: readonly RunningController[],
     runId: string,
     signal: AbortSignal,
   ): Promise<void>[] {
@@ -230,11 +230,11 @@ export class Recovery {
       const repair = 'view' in part ? this.#repairView(part, runId, signal) : this.#repairQueue(part, runId, signal);
       this.#repairs.set(part, this.#untilRepaired(part, repair, signal));
     }
-    for (const controller of controllers) if (this.#isHeldBack(controller)) controller.queue.pause();
+    for (const controller of controllers) if (this.#isHeldBack(controller)) controller.queue.suspend();
     if (begun.length > 0) {
       logger.info(
         { parts: begun.map(({ name }) => name) },
-        'reading the server again: these are new, or may have lost data',
+        'views and queues are filled again: they are new, or may have lost data',
       );
       metrics.count('levelhook_recoveries_total', { reason: begun.some((part) => 'view' in part) ? 'view' : 'queue' });
     }
@@ -274,7 +274,7 @@ export class Recovery {
   }
 
   /** Waits until every run that is not on record has ended, and what it wrote is in the cache. */
-  async #repairQueue(controller: Controller, runId: string, signal: AbortSignal): Promise<void> {
+  async #repairQueue(controller: RunningController, runId: string, signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options;
     const unknown = this.#unknownRuns.get(controller) ?? (await this.#runsOffRecord(controller));
     // Should this fail, the next attempt waits no longer.
@@ -289,9 +289,9 @@ export class Recovery {
       if (!this.#isCurrent(controller)) return;
     }
     if (unknown.callbackEndMs > clock.now()) {
-      await controller.queue.hold('recovery', unknown.callbackEndMs);
+      await controller.queue.pause('recovery', unknown.callbackEndMs);
       const until = new Date(unknown.callbackEndMs).toISOString();
-      logger.warn({ controller: controller.name, until }, 'its keys wait: runs of which nothing is known may go on');
+      logger.warn({ controller: controller.name, until }, 'keys wait until runs that are not on record are over');
     }
     await controller.queue.renew(runId);
     this.#unknownRuns.delete(controller);
@@ -302,7 +302,7 @@ export class Recovery {
    * longer than others. They are given no more time under the new incarnation, so each is over after the longest that
    * it can have been given.
    */
-  async #runsOffRecord({ name, queue, timeoutMs, callbackMs }: Controller): Promise<UnknownRuns> {
+  async #runsOffRecord({ name, queue, timeoutMs, callbackMs }: RunningController): Promise<UnknownRuns> {
     const { clock, redis, registryKey } = this.#options;
     const dispatched = await redis.hget(registryKey, CONTROLLER_FIELD + name);
     const { incarnation } = await queue.state();
@@ -320,9 +320,9 @@ export class Recovery {
    * Queues all keys of each controller that is owed them.
    * @returns the controllers that have theirs, or have failed for themselves.
    */
-  async #ensureKeys(controllers: readonly Controller[], signal: AbortSignal): Promise<Controller[]> {
-    const done = new Set<Controller>();
-    const each = async (controller: Controller): Promise<void> => {
+  async #ensureKeys(controllers: readonly RunningController[], signal: AbortSignal): Promise<RunningController[]> {
+    const done = new Set<RunningController>();
+    const each = async (controller: RunningController): Promise<void> => {
       await controller.ensureKeys().catch((error: unknown) => controller.recordFailure(error));
       done.add(controller);
     };
@@ -353,7 +353,7 @@ export class Recovery {
     return version !== undefined && incarnation === undefined;
   }
 
-  async #register(runId: string, controllers: readonly Controller[]): Promise<void> {
+  async #register(runId: string, controllers: readonly RunningController[]): Promise<void> {
     const { redis, registryKey } = this.#options;
     const isRepaired = ![...this.#repairs.keys()].some((part) => !('view' in part));
     const fields = [
@@ -367,6 +367,6 @@ export class Recovery {
   #pause(): void {
     this.#healthy = false;
     this.#options.metrics.set('levelhook_gateway_paused', {}, 1);
-    for (const { queue } of this.#options.controllers()) queue.pause();
+    for (const { queue } of this.#options.controllers()) queue.suspend();
   }
 }

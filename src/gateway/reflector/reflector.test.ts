@@ -270,7 +270,7 @@ describe('a list', () => {
     expect(clock.sleeps).toEqual([]);
   });
 
-  it('is a stream again, after a wait, when nobody listened', async () => {
+  it('is a stream again, after a wait, when the connection was refused', async () => {
     const nobody = await ScriptedApiserver.start();
     await nobody.stopListening();
     const listWatch = new ListWatch(server.client, pods);

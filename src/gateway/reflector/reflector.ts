@@ -37,7 +37,7 @@ export interface ReflectorOptions {
   readonly silenceMs?: number;
 }
 
-/** A list to be made, numbered so that whoever asked for it can tell when it is applied. */
+/** A list to be made, numbered so that its caller can tell when it is applied. */
 interface WantedList {
   readonly rewound: boolean;
   readonly list: number;
@@ -252,7 +252,7 @@ export class Reflector {
     this.#version = version;
     this.#versionUnavailable = false;
     this.#removedResource.reset();
-    // Somebody may have asked for another one meanwhile, which this does not settle.
+    // `relist` may have asked for another list meanwhile, which this one does not settle.
     if (this.#wanted === want) this.#wanted = undefined;
   }
 
@@ -329,7 +329,7 @@ export class Reflector {
       heard();
       const slice = new TimeSlice();
       for (const line of batch) {
-        const taken = this.#take(line, reading.listing);
+        const taken = this.#handleLine(line, reading.listing);
         if (taken === 'listed') reading.listing = undefined;
         else if (taken) {
           if (reading.listing) throw errorOf(taken);
@@ -351,7 +351,7 @@ export class Reflector {
   }
 
   /** Takes one line. `listed` marks the end of a streaming list; a WatchEnd ends the watch; undefined goes on. */
-  #take(text: Buffer, listing: WantedList | undefined): WatchEnd | 'listed' | undefined {
+  #handleLine(text: Buffer, listing: WantedList | undefined): WatchEnd | 'listed' | undefined {
     const { buffer } = this.#options;
     const line = decodeWatchLine(text);
     if (line.kind === 'end') return line.end;
@@ -410,5 +410,5 @@ function errorOf(end: WatchEnd): Error {
   }
 }
 
-/** Whoever reads the stream is told of its error by the reading; a stream that nobody reads yet would throw it. */
+/** The reader of the stream gets its error; a stream without a reader would throw it. */
 function ignore(): void {}

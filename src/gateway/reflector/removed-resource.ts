@@ -34,7 +34,7 @@ export class RemovedResource {
     this.#servedElsewhere = false;
   }
 
-  /** @param list the list that is wanted: whoever waits for a later one gets an answer of its own. */
+  /** @param list the list that is wanted: a caller that waits for a later one gets an answer of its own. */
   async check(error: unknown, list: number, signal: AbortSignal): Promise<'found' | 'missing' | 'gone'> {
     if (!(error instanceof ApiError) || error.code !== 404) {
       this.#notFound = 0;

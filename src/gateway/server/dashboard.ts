@@ -45,7 +45,7 @@ export class Dashboard {
 }
 
 /**
- * bull-board's page asks Google for its fonts: nobody outside is told of a gateway, and without a network it would
+ * bull-board's page asks Google for its fonts: no outside server learns of a gateway, and without a network it would
  * wait.
  */
 const withoutOutsideLinks: MiddlewareHandler = async (context, next) => {

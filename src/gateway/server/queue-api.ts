@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { boundedText, decodeObjectKey, isNamespace } from '../../core/index.ts';
 import { namespace } from '../../contract/name-schema.ts';
 import { dropDeadLetters, replayDeadLetters } from '../workqueue/dead-letters.ts';
-import { type HoldScope, KEY_LISTS } from '../workqueue/key-status.ts';
+import { type PauseScope, KEY_LISTS } from '../workqueue/key-status.ts';
 import type { WorkQueue } from '../workqueue/work-queue.ts';
 
 /** The queues by their controller's name; undefined while Redis is away and nothing can be asked. */
@@ -26,7 +26,7 @@ const selection = z.union([
 
 /** A single object is paused by its annotation, so that the cluster shows it. */
 const pausable = z.strictObject({
-  scope: z.custom<HoldScope>(isScope, {
+  scope: z.custom<PauseScope>(isScope, {
     message: 'must be controller or namespace/<name>; an object is paused by its annotation levelhook.dev/paused',
   }),
 });
@@ -34,7 +34,7 @@ const pausable = z.strictObject({
 /**
  * What the queues know, and what a person may do with them:
  *
- * - `GET /queues`: every queue with the sizes of its lists and its holds
+ * - `GET /queues`: every queue with the sizes of its lists and its pauses
  * - `GET /queues/<controller>/keys?list=dead&offset=0&limit=100`: a list, page by page
  * - `GET /queues/<controller>/keys/<namespace>/<name>`: everything about one key
  * - `POST /queues/<controller>/replay` and `/drop`: dead letters, by `{keys}`, `{namespace}` or `{all: true}`
@@ -78,14 +78,14 @@ export function queueApi(queues: Queues): Hono {
   );
   app.post('/:name/pause', (context) =>
     withBody(context, queues, pausable, async (queue, { scope }) => {
-      await queue.hold(scope);
-      return { holds: await queue.holds() };
+      await queue.pause(scope);
+      return { pauses: await queue.pauses() };
     }),
   );
   app.post('/:name/resume', (context) =>
     withBody(context, queues, pausable, async (queue, { scope }) => {
-      await queue.release(scope);
-      return { holds: await queue.holds() };
+      await queue.resume(scope);
+      return { pauses: await queue.pauses() };
     }),
   );
   return app;
@@ -108,7 +108,7 @@ async function summary(queue: WorkQueue): Promise<object> {
   return {
     controller: queue.name,
     keys: Object.fromEntries(KEY_LISTS.map((list, at) => [list, sizes[at]])),
-    holds: await queue.holds(),
+    pauses: await queue.pauses(),
   };
 }
 

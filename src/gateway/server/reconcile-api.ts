@@ -8,7 +8,7 @@ import { labelSelector } from '../../contract/source-schema.ts';
 import type { RequeueRequest } from '../controllers/requeue.ts';
 
 export interface ReconcileApiOptions {
-  /** Bearer tokens that may ask: several while one is rotated. None: nobody may. */
+  /** Bearer tokens that may ask: several while one is rotated. None: every request is refused. */
   readonly tokens: readonly string[];
   /** Undefined when there is no such controller. */
   readonly controller: (name: string) => { requeue(request: RequeueRequest): Promise<number> } | undefined;
@@ -77,16 +77,16 @@ export function reconcileApi(options: ReconcileApiOptions): Hono {
     const byName = 'keys' in given;
     if (!byName && reading.has(named)) return later(context, 429, `a selection of "${named}" is being queued already`);
     const which = byName ? { keys: given.keys } : { selection: 'selection' in given ? given.selection : {} };
-    // Few keys that somebody waits for, or many that can wait.
+    // Few keys that a client waits for, or many that can wait.
     const priority = given.priority ?? (byName ? 'high' : 'low');
     if (!byName) reading.add(named);
     try {
       const queued = await found.requeue({ which, priority, ...(message === undefined ? {} : { message }) });
-      logger.info({ controller: named, keys: queued, priority, reason: message }, 'queued keys that were asked for');
+      logger.info({ controller: named, keys: queued, priority, reason: message }, 'queued requested keys');
       return context.json({ queued, priority }, 202);
     } catch (error) {
       if (error instanceof UserError) return refuse(context, 400, error.message);
-      logger.warn({ controller: named, error: messageOf(error) }, 'keys that were asked for could not be queued');
+      logger.warn({ controller: named, error: messageOf(error) }, 'requested keys could not be queued');
       return later(context, 503, 'the keys could not be queued');
     } finally {
       if (!byName) reading.delete(named);

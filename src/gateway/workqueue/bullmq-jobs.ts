@@ -1,7 +1,6 @@
 import { Queue, Worker } from 'bullmq';
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
 import { loadScript, type Redis, type Script } from '../cache/redis.ts';
-import type { Jobs } from './jobs.ts';
 import type { QueueKeys } from './queue-keys.ts';
 import { RUN_MARGIN_MS } from './queue-options.ts';
 
@@ -18,10 +17,13 @@ export interface BullMqJobsOptions {
 type KeyJob = { key: string };
 
 /**
+ * What is to run now: gives each key that was added to one of the queue's gateways, as many at a time as the queue's
+ * concurrency allows. A key that waits is given once; one that is added while it is out is given once more.
+ *
  * BullMQ as far as it can be trusted with a key: `keepLastIfActive` is client-go's dirty set. Never a delay, a
  * priority, an attempt or a job id of our own: each of them loses wakeups (ADR 0002).
  */
-export class BullMqJobs implements Jobs {
+export class BullMqJobs {
   readonly #options: BullMqJobsOptions;
   readonly #queue: Queue<KeyJob>;
   #worker: Worker<KeyJob> | undefined;
@@ -37,7 +39,7 @@ export class BullMqJobs implements Jobs {
     this.#queue = new Queue<KeyJob>(name, {
       connection: redis,
       prefix: keys.prefix,
-      // Each add writes the events stream, which nobody reads, and there is no switch to turn it off.
+      // Each add writes the events stream. The gateway does not read it, and BullMQ has no switch to turn it off.
       streams: { events: { maxLen: 100 } },
     });
     this.#queue.on('error', (error) => this.#warn(error, 'queue'));
@@ -47,6 +49,7 @@ export class BullMqJobs implements Jobs {
     return this.#queue;
   }
 
+  /** Resolves when they cannot be lost any more. */
   async add(keys: readonly string[]): Promise<void> {
     const [first, ...others] = keys;
     if (first === undefined) return;
@@ -54,12 +57,17 @@ export class BullMqJobs implements Jobs {
     else await this.#queue.addBulk(keys.map((key) => ({ name: 'reconcile', data: { key }, opts: jobOptions(key) })));
   }
 
+  /** Which of these keys it neither has nor has given out, so that an add is due. */
   async missing(keys: readonly string[]): Promise<readonly string[]> {
     if (keys.length === 0) return [];
     const { bullmqPrefix, waiting, active } = this.#options.keys;
     return (await this.#missing([bullmqPrefix, waiting, active], keys)) as string[];
   }
 
+  /**
+   * Begins to give keys to `work`, which does not throw. A key is out until its promise ends: one that never does is
+   * given to another gateway after a `close` by force.
+   */
   async start(work: (key: string) => Promise<void>): Promise<void> {
     const { redis, keys, name, concurrency, timeoutMs } = this.#options;
     await this.shareConcurrency();
@@ -83,22 +91,25 @@ export class BullMqJobs implements Jobs {
     await this.#queue.setGlobalConcurrency(this.#options.concurrency);
   }
 
-  pause(): void {
+  /** Gives nothing to this gateway until `resume`; one or two may still come. Does not wait for anything. */
+  suspend(): void {
     this.#paused = true;
     this.#worker?.pause(true).catch((error: unknown) => this.#warn(error, 'worker'));
   }
 
-  resume(): void {
+  unsuspend(): void {
     this.#paused = false;
     this.#worker?.resume().catch((error: unknown) => this.#warn(error, 'worker'));
   }
 
+  /** @param force do not wait for keys that are out: another gateway gets them later. */
   async close(force: boolean): Promise<void> {
     await this.#worker?.close(force);
     await this.#queue.close();
     this.#worker = undefined;
   }
 
+  /** Keys that wait to be given. */
   waiting(): Promise<number> {
     return this.#options.redis.llen(this.#options.keys.waiting);
   }
@@ -110,7 +121,7 @@ export class BullMqJobs implements Jobs {
     if (clock.now() - (this.#logged.get(text) ?? -Infinity) < LOG_AGAIN_MS) return;
     if (this.#logged.size > 100) this.#logged.clear();
     this.#logged.set(text, clock.now());
-    logger.warn({ controller: name, part, error: text }, 'work queue trouble');
+    logger.warn({ controller: name, part, error: text }, 'a part of the work queue failed');
   }
 }
 

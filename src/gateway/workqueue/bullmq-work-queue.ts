@@ -1,18 +1,40 @@
 import { randomUUID } from 'node:crypto';
 import type { Queue } from 'bullmq';
+import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
 import type { Incarnated } from '../cache/incarnation.ts';
 import { type Redis, unlinkAll } from '../cache/redis.ts';
 import { BullMqJobs } from './bullmq-jobs.ts';
+import { GroupCommit } from './group-commit.ts';
+import { Poller } from './poller.ts';
 import { queueKeys, type QueueKeys } from './queue-keys.ts';
-import { RecordedWorkQueue, type RecordedWorkQueueOptions } from './recorded-work-queue.ts';
+import type { QueueOptions } from './queue-options.ts';
 import { RedisInspector } from './redis-inspector.ts';
 import { RedisRecords } from './redis-records.ts';
+import { Runner } from './runner.ts';
+import { Upkeep } from './upkeep.ts';
+import type {
+  Finish,
+  Pause,
+  PauseScope,
+  KeyList,
+  KeyPage,
+  KeyStatus,
+  LowReason,
+  Process,
+  QueuedKey,
+  WorkQueue,
+} from './work-queue.ts';
 
-export interface BullMqWorkQueueOptions extends RecordedWorkQueueOptions {
+export interface WorkQueueOptions extends QueueOptions {
+  /** The controller's name. */
+  readonly name: string;
   /** For commands; the Worker opens a second connection for its blocking read. */
   readonly redis: Redis;
   readonly keyPrefix: string;
   readonly clusterId: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
 }
 
 /** What is kept of a queue as a whole. */
@@ -25,24 +47,186 @@ export interface QueueState {
   readonly resyncAtMs: number | undefined;
 }
 
-/** The work queue in Redis: BullMQ holds the jobs, scripts of ours guard the records. */
-export class BullMqWorkQueue extends RecordedWorkQueue implements Incarnated {
+/**
+ * The work queue in Redis, made of two halves. BullMQ has the jobs, which are what is to run now, and gives them to one
+ * of the gateways. The records have everything that has a time (requeue, backoff, deadline) and everything that must be
+ * true of a key (one run at a time, failures, barrier, pauses); our scripts guard them.
+ */
+export class BullMqWorkQueue implements WorkQueue, Incarnated {
+  readonly name: string;
+  readonly #options: WorkQueueOptions;
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
+  readonly #records: RedisRecords;
+  readonly #inspector: RedisInspector;
   readonly #jobs: BullMqJobs;
+  #poller: Poller | undefined;
+  /** How many runs had started when that was last seen to change. */
+  #lastStart: { readonly count: number; readonly atMs: number } | undefined;
+  #runner: Runner | undefined;
+  #ended = false;
+  readonly #ending = new AbortController();
+  /** Keys whose jobs must not end here, since it is not on record what becomes of them. */
+  readonly #unended = new Set<string>();
+  readonly #adds: GroupCommit<readonly QueuedKey[], undefined>;
+  readonly #inFlight = new Set<Promise<void>>();
+  /** Present while paused: runs wait here before their start. */
+  #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
 
-  constructor(options: BullMqWorkQueueOptions) {
+  constructor(options: WorkQueueOptions) {
     const { redis } = options;
     const keys = queueKeys(options);
+    const records = new RedisRecords(redis, keys, options);
     const jobs = new BullMqJobs({ ...options, keys });
-    super(options, {
-      records: new RedisRecords(redis, keys, options),
-      inspector: new RedisInspector(redis, keys),
-      jobs,
-    });
     this.#redis = redis;
     this.#keys = keys;
+    this.name = options.name;
+    this.#options = options;
+    this.#records = records;
+    this.#inspector = new RedisInspector(redis, keys);
     this.#jobs = jobs;
+    this.#adds = new GroupCommit(async (adds) => {
+      const keys = adds.flat();
+      // Both on one connection, the records first and so before the jobs: a job is nothing without it.
+      const recorded = records.recordAdds(keys, options.clock.now());
+      const added = options.debounce ? undefined : jobs.add([...new Set(keys.map(({ key }) => key))]);
+      await Promise.all([recorded, added]);
+      return adds.map(() => undefined);
+    });
+  }
+
+  async add(keys: readonly QueuedKey[]): Promise<void> {
+    if (keys.length === 0) return;
+    const { clock, debounce, metrics } = this.#options;
+    await this.#adds.submit(keys);
+    if (debounce) this.#poller?.wake(clock.now() + debounce.windowMs);
+    metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
+  }
+
+  async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
+    await this.#records.addToBacklog(keys, this.#options.clock.now(), reason);
+    this.#poller?.wake();
+    this.#options.metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
+  }
+
+  async addAfter(key: string, ms: number): Promise<void> {
+    const atMs = this.#options.clock.now() + Math.max(0, ms);
+    await this.#records.addTimer(key, atMs);
+    this.#poller?.wake(atMs);
+  }
+
+  async settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean> {
+    const { clock } = this.#options;
+    if (this.#runner) return this.#runner.finish({ key, run, finish });
+    const [finished] = await this.#records.finishAll([{ key, run, finish }], clock.now());
+    return finished?.current ?? false;
+  }
+
+  async pause(scope: PauseScope, untilMs?: number): Promise<void> {
+    await this.#records.pause(scope, this.#options.clock.now(), untilMs);
+    if (untilMs !== undefined) this.#poller?.wake(untilMs);
+  }
+
+  async resume(scope: PauseScope): Promise<void> {
+    await this.#records.resume(scope);
+    this.#poller?.wake();
+  }
+
+  pauses(): Promise<readonly Pause[]> {
+    return this.#inspector.pauses();
+  }
+
+  status(key: string): Promise<KeyStatus> {
+    return this.#inspector.status(key);
+  }
+
+  list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage> {
+    return this.#inspector.list(list, page);
+  }
+
+  drop(keys: readonly string[]): Promise<number> {
+    return this.#records.drop(keys, this.#options.clock.now());
+  }
+
+  async counts(): Promise<{ waiting: number; running: number }> {
+    const [waiting, running] = await Promise.all([this.#jobs.waiting(), this.#records.running()]);
+    return { waiting, running };
+  }
+
+  async oldestDueMs(): Promise<number | undefined> {
+    const now = this.#options.clock.now();
+    const sinceMs = await this.#inspector.oldestDue(now);
+    return sinceMs === undefined ? undefined : now - sinceMs;
+  }
+
+  async standstillMs(): Promise<number> {
+    const { clock, concurrency } = this.#options;
+    const [oldestMs = 0, running, started] = await Promise.all([
+      this.oldestDueMs(),
+      this.#records.running(),
+      this.#records.started(),
+    ]);
+    const nowMs = clock.now();
+    if (started !== this.#lastStart?.count) this.#lastStart = { count: started, atMs: nowMs };
+    return running < concurrency ? Math.min(oldestMs, nowMs - this.#lastStart.atMs) : 0;
+  }
+
+  async start(process: Process): Promise<void> {
+    if (this.#runner || this.#ended) return;
+    const { name, concurrency, timeoutMs, maxBatch = 1, clock, logger, metrics } = this.#options;
+    const records = this.#records;
+    const addJobs = (keys: readonly string[]): Promise<void> => this.#jobs.add(keys);
+    const missing = (keys: readonly string[]): Promise<readonly string[]> => this.#jobs.missing(keys);
+    const upkeep = new Upkeep({ name, records, process, addJobs, missing, clock, logger, metrics });
+    const poller = new Poller({ records, process, addJobs, concurrency, upkeep, clock, logger });
+    const gate = {
+      ending: this.#ending.signal,
+      opened: (): Promise<boolean> => this.#opened(),
+      closed: (): boolean => this.#gate !== undefined,
+    };
+    const track = (work: Promise<unknown>): void => void this.#track(work);
+    const wake = (atMs: number): void => poller.wake(atMs);
+    const ports = { clock, logger, metrics };
+    this.#runner = new Runner({ name, records, process, timeoutMs, maxBatch, ...ports, ...gate, track, wake });
+    this.#poller = poller;
+    if (this.#gate) this.#jobs.suspend();
+    await this.#jobs.start((key) => this.#work(key));
+    if (!this.#gate) this.#poller.start();
+  }
+
+  suspend(): void {
+    if (this.#gate) return;
+    let open = (): void => {};
+    const opened = new Promise<void>((resolve) => (open = resolve));
+    this.#gate = { opened, open };
+    // Redis may be away, so nothing here waits for it. The gate stops whatever is still handed out.
+    this.#poller?.stop().catch((error: unknown) => this.#warn(error, 'poller'));
+    this.#jobs.suspend();
+  }
+
+  unsuspend(): void {
+    // One that has stopped stays so: another queue may go on under its name.
+    if (!this.#gate || this.#ended) return;
+    this.#gate.open();
+    this.#gate = undefined;
+    this.#jobs.unsuspend();
+    this.#poller?.start();
+  }
+
+  async stop(drainMs: number): Promise<void> {
+    const { clock } = this.#options;
+    const wasPaused = this.#gate !== undefined;
+    this.#ended = true;
+    // From here on no run starts, whatever is still handed out.
+    this.suspend();
+    this.#gate?.open();
+    this.#ending.abort();
+    const limit = new AbortController();
+    const end = clock.sleep(drainMs, limit.signal);
+    await Promise.race([this.#drained(), end]);
+    limit.abort();
+    // A run that is still in flight is cut off: it stays on record, and another gateway settles it.
+    await this.#jobs.close(wasPaused || this.#inFlight.size > 0 || this.#unended.size > 0);
   }
 
   /** For the dashboard, which shows BullMQ's own view of the jobs. */
@@ -50,7 +234,7 @@ export class BullMqWorkQueue extends RecordedWorkQueue implements Incarnated {
     return this.#jobs.bullmq;
   }
 
-  override async obliterate(): Promise<void> {
+  async obliterate(): Promise<void> {
     await unlinkAll(this.#redis, `${this.#keys.prefix}:`);
   }
 
@@ -78,5 +262,60 @@ export class BullMqWorkQueue extends RecordedWorkQueue implements Incarnated {
 
   async setResyncAt(atMs: number): Promise<void> {
     await this.#redis.hset(this.#keys.queue, 'resyncAt', atMs);
+  }
+
+  /** Waits while this gateway is paused. @returns false when it has ended. */
+  async #opened(): Promise<boolean> {
+    while (this.#gate && !this.#ended) await this.#gate.opened;
+    return !this.#ended;
+  }
+
+  /**
+   * Never throws for what a run may do wrong. Ends with the job only if what becomes of the key is on record: a job
+   * that has not ended is given to another gateway.
+   */
+  async #work(key: string): Promise<void> {
+    // Not in flight while it waits here: a stop need not wait for it.
+    const open = await this.#opened();
+    await this.#track(open ? this.#process(key) : this.#handOver(key));
+    if (this.#unended.has(key)) await new Promise(() => {});
+  }
+
+  async #process(key: string): Promise<void> {
+    // Told of while this is in flight still, so that a stop knows.
+    if (this.#runner && !(await this.#runner.process(key))) this.#unended.add(key);
+  }
+
+  /**
+   * Handed out when this gateway was about to end. As a timer it is due for the gateways that are left, and the job may
+   * end.
+   */
+  async #handOver(key: string): Promise<void> {
+    try {
+      await this.#records.addTimer(key, this.#options.clock.now());
+    } catch (error) {
+      this.#unended.add(key);
+      throw error;
+    }
+  }
+
+  /** Redis or the apiserver may fail in the middle: a run in flight is on record and is settled at its deadline. */
+  async #track(work: Promise<unknown>): Promise<void> {
+    const run = work.then(
+      () => undefined,
+      (error: unknown) => this.#warn(error, 'run'),
+    );
+    this.#inFlight.add(run);
+    await run;
+    this.#inFlight.delete(run);
+  }
+
+  /** A run that ends leaves its finish behind. */
+  async #drained(): Promise<void> {
+    while (this.#inFlight.size > 0) await Promise.all(this.#inFlight);
+  }
+
+  #warn(error: unknown, part: string): void {
+    this.#options.logger.warn({ controller: this.name, part, error: messageOf(error) }, 'a part of the work queue failed');
   }
 }

@@ -10,7 +10,7 @@ export interface GroupCommitOptions {
 
 /**
  * Collects what is submitted in one turn of the event loop and commits it as one: answers of Redis come many at a time,
- * and what they set off is sent in one trip. A lone item waits for nobody.
+ * and what they set off is sent in one trip. A lone item does not wait.
  */
 export class GroupCommit<Item, Answer> {
   readonly #commit: (items: readonly Item[]) => Promise<readonly Answer[]>;

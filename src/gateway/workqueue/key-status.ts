@@ -1,18 +1,18 @@
 import type { Reason } from '../../contract/index.ts';
 
 /**
- * What is held back: all keys of the controller, those of one namespace, or one object. All keys, by the gateway
+ * What is paused: all keys of the controller, those of one namespace, or one object. All keys, by the gateway
  * itself: `breaker`, because the function cannot be reached; `recovery`, because runs that are no longer on record may
  * go on.
  */
-export type HoldScope = 'controller' | 'breaker' | 'recovery' | `namespace/${string}` | `object/${string}`;
+export type PauseScope = 'controller' | 'breaker' | 'recovery' | `namespace/${string}` | `object/${string}`;
 
-/** Keys in its scope do not start until it is released; what would have run meanwhile is kept and runs then. */
-export interface Hold {
-  readonly scope: HoldScope;
+/** Keys in its scope do not start until it is resumed; what would have run meanwhile is kept and runs then. */
+export interface Pause {
+  readonly scope: PauseScope;
   /** When it began. Milliseconds since the epoch, as all times here. */
   readonly sinceMs: number;
-  /** Released by itself at this time. Undefined: only when somebody does it. */
+  /** Ends by itself at this time. Undefined: `resume` alone ends it. */
   readonly untilMs?: number;
 }
 
@@ -23,7 +23,7 @@ export type Wait =
   /** Its run goes on elsewhere (a 202); its outcome is unknown after `untilMs`. */
   | { readonly reason: 'busy'; readonly untilMs: number }
   | { readonly reason: 'breaker' | 'recovery'; readonly untilMs?: number }
-  | { readonly reason: 'paused'; readonly by: Exclude<HoldScope, 'breaker' | 'recovery'> }
+  | { readonly reason: 'paused'; readonly by: Exclude<PauseScope, 'breaker' | 'recovery'> }
   /** Its token of the controller's rate limit comes at `untilMs`. */
   | { readonly reason: 'rate-limit'; readonly untilMs: number }
   | { readonly reason: 'debounce'; readonly untilMs: number };
@@ -76,8 +76,8 @@ export interface KeyPage {
   readonly keys: readonly { readonly key: string; readonly atMs?: number }[];
 }
 
-/** What a key waits for that a hold covers. */
-export function waitFor({ scope, untilMs }: Hold): Wait {
+/** What a key waits for that a pause covers. */
+export function waitFor({ scope, untilMs }: Pause): Wait {
   if (scope !== 'breaker' && scope !== 'recovery') return { reason: 'paused', by: scope };
   return { reason: scope, ...(untilMs === undefined ? {} : { untilMs }) };
 }

@@ -1,11 +1,12 @@
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
-import type { DueTimer, Records } from './records.ts';
+import type { DueTimer } from './records.ts';
+import type { RedisRecords } from './redis-records.ts';
 import { BARRIER_AGAIN_MS, BARRIER_LATE_MS, backlogRoom } from './queue-options.ts';
 import type { Process } from './run.ts';
 import type { Upkeep } from './upkeep.ts';
 
 export interface PollerOptions {
-  readonly records: Records;
+  readonly records: RedisRecords;
   readonly process: Process;
   /** Adds jobs for these keys. */
   readonly addJobs: (keys: readonly string[]) => Promise<void>;
@@ -21,7 +22,7 @@ export const LEAST_MS = 5;
 /** While keys of the backlog wait for room. */
 const BACKLOG_MS = 20;
 /**
- * Somebody else may have set a timer, and died: at rest this is all that happens, and for all queues of a process at
+ * Another gateway may have set a timer, and died: at rest this is all that happens, and for all queues of a process at
  * the same moment, since it is waking up that costs.
  */
 export const IDLE_MS = 5000;
@@ -33,8 +34,8 @@ const SETTLE_AGAIN_MS = 5000;
 
 /**
  * Turns time into jobs: due timers whose barrier has passed, keys whose adds have paused, runs past their deadline, and
- * keys of the backlog when there is room. It sleeps until the next of them is due; whoever sets an earlier time in this
- * process wakes it. Any number of pollers may work on one queue: what two of them add, BullMQ merges.
+ * keys of the backlog when there is room. It sleeps until the next of them is due; a caller that sets an earlier time
+ * in this process wakes it. Any number of pollers may work on one queue: what two of them add, BullMQ merges.
  */
 export class Poller {
   readonly #options: PollerOptions;
@@ -98,7 +99,7 @@ export class Poller {
     const { records, addJobs, clock, concurrency, upkeep } = this.#options;
     const now = clock.now();
     const due = await records.due(now, LIMIT, backlogRoom(concurrency));
-    const { timers, debounced, inFlight, backlog, holds } = due;
+    const { timers, debounced, inFlight, backlog, pauseEnds } = due;
     const ready: DueTimer[] = [];
     const waiting: DueTimer[] = [];
     if (timers.length > 0) {
@@ -114,9 +115,9 @@ export class Poller {
     await records.postpone('backlog', again, backlog, true);
     // Out of the way of keys that can run, and looked at again soon.
     await records.postpone('timers', now + BARRIER_AGAIN_MS, waiting);
-    for (const { key: scope, score } of holds) await records.release(scope, score);
+    for (const { key: scope, score } of pauseEnds) await records.resume(scope, score);
     const upkeepMs = (await upkeep?.look(now)) ?? Infinity;
-    const more = [timers, debounced, inFlight].some(({ length }) => length === LIMIT) || holds.length > 0;
+    const more = [timers, debounced, inFlight].some(({ length }) => length === LIMIT) || pauseEnds.length > 0;
     if (more) return now;
     return Math.min(
       due.nextMs ?? Infinity,

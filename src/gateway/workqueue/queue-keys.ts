@@ -1,4 +1,4 @@
-import type { HoldScope } from './key-status.ts';
+import type { PauseScope } from './key-status.ts';
 
 /** The Redis keys of one queue. All share a hash tag, with BullMQ's own, so that scripts may touch them together. */
 export interface QueueKeys {
@@ -12,7 +12,7 @@ export interface QueueKeys {
   readonly debounced: string;
   /** ZSET key -> deadline plus margin of its run in flight. */
   readonly inFlight: string;
-  /** ZSET key -> time of its add: low-priority keys, and those that a hold has let go. */
+  /** ZSET key -> time of its add: low-priority keys, and those whose pause has ended. */
   readonly backlog: string;
   /**
    * ZSET key -> since when it is due: keys that were given to BullMQ, or were about to be, and have not been started.
@@ -24,12 +24,12 @@ export interface QueueKeys {
   readonly runs: string;
   /** STRING: when the token bucket is full again. */
   readonly bucket: string;
-  /** HASH scope -> since and until: what is held back. */
-  readonly holds: string;
-  /** ZSET scope -> time at which its hold ends by itself. */
-  readonly holdEnds: string;
-  /** What a scope is appended to, to name the ZSET key -> time, of keys that wait for its release. */
-  readonly heldPrefix: string;
+  /** HASH scope -> since when it is paused. */
+  readonly pauses: string;
+  /** ZSET scope -> time at which its pause ends by itself. */
+  readonly pauseEnds: string;
+  /** What a scope is appended to, to name the ZSET key -> time, of keys that wait for the end of its pause. */
+  readonly pausedPrefix: string;
   /** ZSET key -> time at which it became a dead letter. */
   readonly dead: string;
   /** What a key is appended to, to name its past outcomes (LIST). */
@@ -57,9 +57,9 @@ export function queueKeys(scope: { keyPrefix: string; clusterId: string; name: s
     resting: `${prefix}:resting`,
     runs: `${prefix}:runs`,
     bucket: `${prefix}:bucket`,
-    holds: `${prefix}:holds`,
-    holdEnds: `${prefix}:hold-ends`,
-    heldPrefix: `${prefix}:held:`,
+    pauses: `${prefix}:pauses`,
+    pauseEnds: `${prefix}:pause-ends`,
+    pausedPrefix: `${prefix}:paused:`,
     dead: `${prefix}:dead`,
     historyPrefix: `${prefix}:history:`,
     bullmqPrefix: `${prefix}:${scope.name}:`,
@@ -70,8 +70,8 @@ export function queueKeys(scope: { keyPrefix: string; clusterId: string; name: s
 }
 
 /** The scopes that cover a key, in the order in which they are looked at. */
-export function scopesOf(key: string): HoldScope[] {
+export function scopesOf(key: string): PauseScope[] {
   const slash = key.indexOf('/');
-  const namespace: HoldScope[] = slash > 0 ? [`namespace/${key.slice(0, slash)}`] : [];
+  const namespace: PauseScope[] = slash > 0 ? [`namespace/${key.slice(0, slash)}`] : [];
   return ['controller', 'breaker', 'recovery', ...namespace, `object/${key}`];
 }

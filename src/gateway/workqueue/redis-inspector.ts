@@ -1,8 +1,8 @@
 import type { Redis } from '../cache/redis.ts';
 import { notedReasons } from './redis-records.ts';
 import {
-  type Hold,
-  type HoldScope,
+  type Pause,
+  type PauseScope,
   type KeyList,
   type KeyPage,
   type KeyStatus,
@@ -10,11 +10,10 @@ import {
   type Wait,
   waitFor,
 } from './key-status.ts';
-import type { Inspector } from './records.ts';
 import { type QueueKeys, scopesOf } from './queue-keys.ts';
 
 /** Reads the records in Redis, and BullMQ's own keys where they alone tell whether a key is queued. */
-export class RedisInspector implements Inspector {
+export class RedisInspector {
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
 
@@ -24,25 +23,25 @@ export class RedisInspector implements Inspector {
   }
 
   async status(key: string): Promise<KeyStatus> {
-    const { recordPrefix, timers, backlog, debounced, historyPrefix, heldPrefix } = this.#keys;
+    const { recordPrefix, timers, backlog, debounced, historyPrefix, pausedPrefix } = this.#keys;
     const scopes = scopesOf(key);
-    const [record, timer, low, added, history, holds, queued, ...held] = await Promise.all([
+    const [record, timer, low, added, history, pauses, queued, ...paused] = await Promise.all([
       this.#redis.hgetall(recordPrefix + key),
       this.#redis.zscore(timers, key),
       this.#redis.zscore(backlog, key),
       this.#redis.zscore(debounced, key),
       this.#redis.lrange(historyPrefix + key, 0, -1),
-      this.holds(),
+      this.pauses(),
       this.#queued(key),
-      ...scopes.map((scope) => this.#redis.zscore(heldPrefix + scope, key)),
+      ...scopes.map((scope) => this.#redis.zscore(pausedPrefix + scope, key)),
     ]);
     const { run, deadline, busy, dirty, failures, dead, queuedAt, reasons = '', barrier, barrierAt, tokenAt } = record;
     const running = run === undefined ? undefined : { run: Number(run), deadlineMs: Number(deadline) };
     const waits: Wait[] = [];
     if (running && busy) waits.push({ reason: 'busy', untilMs: running.deadlineMs });
     scopes.forEach((scope, at) => {
-      const hold = holds.find((each) => each.scope === scope);
-      if (hold && held[at]) waits.push(waitFor(hold));
+      const pause = pauses.find((each) => each.scope === scope);
+      if (pause && paused[at]) waits.push(waitFor(pause));
     });
     // A barrier is there as long as the key rests after its writes; it is waited for only when there is something to
     // run.
@@ -67,18 +66,19 @@ export class RedisInspector implements Inspector {
     };
   }
 
-  async holds(): Promise<Hold[]> {
-    const [holds, ends] = await Promise.all([
-      this.#redis.hgetall(this.#keys.holds),
-      this.#redis.zrange(this.#keys.holdEnds, '0', '-1', 'WITHSCORES'),
+  async pauses(): Promise<Pause[]> {
+    const [pauses, ends] = await Promise.all([
+      this.#redis.hgetall(this.#keys.pauses),
+      this.#redis.zrange(this.#keys.pauseEnds, '0', '-1', 'WITHSCORES'),
     ]);
-    return Object.entries(holds).map(([scope, since]) => {
+    return Object.entries(pauses).map(([scope, since]) => {
       const at = ends.indexOf(scope);
       const until = at < 0 ? {} : { untilMs: Number(ends[at + 1]) };
-      return { scope: scope as HoldScope, sinceMs: Number(since), ...until };
+      return { scope: scope as PauseScope, sinceMs: Number(since), ...until };
     });
   }
 
+  /** Since when the key is due that is due for longest and has not been started; undefined when there is none. */
   async oldestDue(nowMs: number): Promise<number | undefined> {
     const { queued, timers, backlog, debounced } = this.#keys;
     const sets = [queued, timers, backlog, debounced];
@@ -101,9 +101,9 @@ export class RedisInspector implements Inspector {
       case 'dead':
         return this.#sorted([dead], offset, limit);
       case 'waiting': {
-        const holds = await this.holds();
-        const held = holds.map(({ scope }) => this.#keys.heldPrefix + scope);
-        return this.#sorted([this.#keys.debounced, ...held], offset, limit);
+        const pauses = await this.pauses();
+        const paused = pauses.map(({ scope }) => this.#keys.pausedPrefix + scope);
+        return this.#sorted([this.#keys.debounced, ...paused], offset, limit);
       }
     }
   }

@@ -17,19 +17,21 @@ import {
   type FinishRequest,
   type PostponedSet,
   reasonsOr,
-  type Records,
   type Resting,
   type Scored,
   type Start,
   type StartRequest,
 } from './records.ts';
-import type { HoldScope, LowReason, QueuedKey } from './work-queue.ts';
+import type { PauseScope, LowReason, QueuedKey } from './work-queue.ts';
 
-const SCRIPTS = ['note', 'start', 'finish', 'due', 'postpone', 'release', 'drop', 'forget'] as const;
+const SCRIPTS = ['add', 'start', 'finish', 'due', 'postpone', 'resume', 'drop', 'forget'] as const;
 type Scripts = Record<(typeof SCRIPTS)[number], Script>;
 
-/** The records in Redis: each step is a script, with its arguments and answers as types. */
-export class RedisRecords implements Records {
+/**
+ * What is known of the keys of one queue, shared by its gateways, in Redis. Each method is one atomic step (a script,
+ * mostly) and may be taken twice. The Lua files say exactly what each does.
+ */
+export class RedisRecords {
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
   readonly #debounce: Debounce | undefined;
@@ -50,25 +52,26 @@ export class RedisRecords implements Records {
     this.#scripts = Object.fromEntries(SCRIPTS.map((name) => [name, load(name)])) as Scripts;
   }
 
-  async note(keys: readonly QueuedKey[], nowMs: number): Promise<void> {
-    const { recordPrefix, debounced, holds, heldPrefix, queued } = this.#keys;
+  /** Keys were added: when, and why. Comes before their jobs. */
+  async recordAdds(keys: readonly QueuedKey[], nowMs: number): Promise<void> {
+    const { recordPrefix, debounced, pauses, pausedPrefix, queued } = this.#keys;
     const args: (string | number)[] = [nowMs, this.#debounce?.windowMs ?? 0, this.#debounce?.maxMs ?? 0];
     for (const { key, reasons, paused } of keys) {
       args.push(key, reasons.map((reason) => JSON.stringify(reason)).join('\n'));
       args.push(paused === undefined ? '' : paused ? '1' : '0');
     }
-    await this.#scripts.note([recordPrefix, debounced, holds, heldPrefix, queued], args);
+    await this.#scripts.add([recordPrefix, debounced, pauses, pausedPrefix, queued], args);
   }
 
   async startAll(
     requests: readonly StartRequest[],
     at: { readonly nowMs: number; readonly deadlineMs: number },
   ): Promise<Start[]> {
-    const { recordPrefix, timers, inFlight, backlog, debounced, runs, queue, holds, heldPrefix } = this.#keys;
+    const { recordPrefix, timers, inFlight, backlog, debounced, runs, queue, pauses, pausedPrefix } = this.#keys;
     const { bucket, dead, queued, resting } = this.#keys;
     const [msPerToken, burst] = this.#limits;
     const each = requests.flatMap(({ key, nonce, passedBarrier = '' }) => [key, nonce, passedBarrier]);
-    const waits = [recordPrefix, timers, inFlight, backlog, debounced, runs, queue, holds, heldPrefix];
+    const waits = [recordPrefix, timers, inFlight, backlog, debounced, runs, queue, pauses, pausedPrefix];
     const answers = (await this.#scripts.start(
       [...waits, bucket, dead, queued, resting],
       [at.nowMs, at.deadlineMs, RUN_MARGIN_MS, BARRIER_AGAIN_MS, msPerToken, burst, ...each],
@@ -90,10 +93,14 @@ export class RedisRecords implements Records {
     }));
   }
 
+  /**
+   * Low keys that a pause covers wait for its end from now on, and are not among the answers.
+   * @param limit of each but the backlog. @param room how many jobs may wait before low keys stay in the backlog.
+   */
   async due(nowMs: number, limit: number, room: number): Promise<Due> {
-    const { timers, debounced, inFlight, backlog, holdEnds, waiting, recordPrefix, holds, heldPrefix } = this.#keys;
+    const { timers, debounced, inFlight, backlog, pauseEnds, waiting, recordPrefix, pauses, pausedPrefix } = this.#keys;
     const answer = await this.#scripts.due(
-      [timers, debounced, inFlight, backlog, holdEnds, waiting, recordPrefix, holds, heldPrefix],
+      [timers, debounced, inFlight, backlog, pauseEnds, waiting, recordPrefix, pauses, pausedPrefix],
       [nowMs, limit, room],
     );
     const [due, added, expired, low, ends, next, left] = answer as [
@@ -115,12 +122,13 @@ export class RedisRecords implements Records {
       debounced: pairs(added),
       inFlight: pairs(expired),
       backlog: pairs(low),
-      holds: pairs(ends),
+      pauseEnds: pairs(ends),
       nextMs: next ? Number(next) : undefined,
       backlogLeft: left === 1,
     };
   }
 
+  /** Moves scores that are still as they were read. @param added jobs were added for these keys, which are to run. */
   async postpone(set: PostponedSet, toMs: number, entries: readonly Scored[], added = false): Promise<void> {
     if (entries.length === 0) return;
     const args = entries.flatMap(({ key, score }) => [key, score]);
@@ -128,12 +136,17 @@ export class RedisRecords implements Records {
     await this.#scripts.postpone([this.#keys[set], added ? recordPrefix : '', queued], [toMs, ...args]);
   }
 
+  /**
+   * A part of the keys that were due before `atMs` and have not been started, though jobs were to be added for them.
+   * From cursor '0' on until '0' comes back, every key that was there all the while has been in one part.
+   */
   async queuedBefore(atMs: number, cursor: string, limit: number): Promise<{ keys: string[]; cursor: string }> {
     const [next, found] = await this.#redis.zscan(this.#keys.queued, cursor, 'COUNT', limit);
     const keys = pairs(found).flatMap(({ key, score }) => (Number(score) <= atMs ? [key] : []));
     return { keys, cursor: next };
   }
 
+  /** Keys whose last run was before `atMs`, and of which nothing but a barrier may be left. */
   async restingBefore(atMs: number, limit: number): Promise<Resting[]> {
     const { resting, recordPrefix } = this.#keys;
     const found = await this.#redis.zrangebyscore(resting, '-inf', atMs, 'WITHSCORES', 'LIMIT', 0, limit);
@@ -142,6 +155,7 @@ export class RedisRecords implements Records {
     return keys.map((each, at) => ({ ...each, barrier: barriers[at] ?? undefined }));
   }
 
+  /** These barriers have passed: nothing is kept of a key that still rests with no other. */
   async forgetBarriers(passed: readonly Resting[]): Promise<void> {
     if (passed.length === 0) return;
     const { recordPrefix, resting } = this.#keys;
@@ -151,6 +165,7 @@ export class RedisRecords implements Records {
     );
   }
 
+  /** Earliest time wins. */
   async addTimer(key: string, atMs: number): Promise<void> {
     await this.#redis.zadd(this.#keys.timers, 'LT', atMs, key);
   }
@@ -165,16 +180,17 @@ export class RedisRecords implements Records {
       .exec();
   }
 
-  async hold(scope: HoldScope, sinceMs: number, untilMs: number | undefined): Promise<void> {
-    const step = this.#redis.multi().hset(this.#keys.holds, scope, sinceMs);
-    if (untilMs === undefined) step.zrem(this.#keys.holdEnds, scope);
-    else step.zadd(this.#keys.holdEnds, untilMs, scope);
+  async pause(scope: PauseScope, sinceMs: number, untilMs: number | undefined): Promise<void> {
+    const step = this.#redis.multi().hset(this.#keys.pauses, scope, sinceMs);
+    if (untilMs === undefined) step.zrem(this.#keys.pauseEnds, scope);
+    else step.zadd(this.#keys.pauseEnds, untilMs, scope);
     await step.exec();
   }
 
-  async release(scope: string, onlyIfEnds = ''): Promise<void> {
-    const { holds, holdEnds, heldPrefix, backlog } = this.#keys;
-    await this.#scripts.release([holds, holdEnds, heldPrefix + scope, backlog], [scope, onlyIfEnds]);
+  /** @param onlyIfEnds the end as it was read: a pause that was prolonged since stays. */
+  async resume(scope: string, onlyIfEnds = ''): Promise<void> {
+    const { pauses, pauseEnds, pausedPrefix, backlog } = this.#keys;
+    await this.#scripts.resume([pauses, pauseEnds, pausedPrefix + scope, backlog], [scope, onlyIfEnds]);
   }
 
   async drop(keys: readonly string[], nowMs: number): Promise<number> {
@@ -183,10 +199,12 @@ export class RedisRecords implements Records {
     return (await this.#scripts.drop([dead, recordPrefix, historyPrefix, resting], [nowMs, ...keys])) as number;
   }
 
+  /** Runs that have been started so far. */
   async started(): Promise<number> {
     return Number((await this.#redis.get(this.#keys.runs)) ?? 0);
   }
 
+  /** Runs in flight. */
   running(): Promise<number> {
     return this.#redis.zcard(this.#keys.inFlight);
   }
@@ -215,7 +233,7 @@ function decodeStart(answer: StartAnswer): Start {
       return { kind, barrier: first as string };
     case 'limited':
       return { kind, untilMs: Number(first) };
-    case 'held':
+    case 'paused':
     case 'idle':
       return { kind };
     default:

@@ -35,16 +35,18 @@ export type Finish =
   /**
    * The run goes on without us (a 202): its slot is free, its key blocked until `WorkQueue.settle` brings the outcome.
    * After `untilMs` (since the epoch) the outcome is unknown. Never sooner than was said before; and refused when the
-   * deadline and its margin have passed, since somebody may be settling the run as lost.
+   * deadline and its margin have passed, since another gateway may be settling the run as lost.
    */
   | { readonly kind: 'busy'; readonly untilMs: number }
   /**
-   * Nobody knows whether the run has ended, or what it wrote: the run stays on record until its deadline, and then
-   * `Process.lost` settles it. `error`, for people: why nobody knows, kept in the key's history then.
+   * It is unknown whether the run has ended, or what it wrote: the run stays on record until its deadline, and then
+   * `Process.lost` settles it. `error`, for people: why it is unknown, kept in the key's history then.
    */
   | { readonly kind: 'unknown'; readonly error?: string };
 
-/** What the queue asks of whoever runs its keys. `run` does not throw; what the others throw is tried again later. */
+/**
+ * What the queue asks of the code that runs its keys. `run` does not throw; what the others throw is tried again later.
+ */
 export interface Process {
   run(run: Run): Promise<Finish>;
   /**

@@ -3,12 +3,13 @@ import { type Clock, type Logger, messageOf, type Metrics } from '../../core/ind
 import { isAboutOneCommand } from '../cache/redis.ts';
 import { GroupCommit } from './group-commit.ts';
 import { RUN_MARGIN_MS } from './queue-options.ts';
-import type { Finished, FinishRequest, Records, Start, StartRequest } from './records.ts';
+import type { Finished, FinishRequest, Start, StartRequest } from './records.ts';
+import type { RedisRecords } from './redis-records.ts';
 import type { Finish, Process, Run } from './run.ts';
 
 export interface RunnerOptions {
   readonly name: string;
-  readonly records: Records;
+  readonly records: RedisRecords;
   readonly process: Process;
   readonly timeoutMs: number;
   readonly maxBatch: number;
@@ -66,7 +67,7 @@ export class Runner {
     }, alone);
     this.#finishes = new GroupCommit((requests) => records.finishAll(requests, clock.now()), alone);
     const runAll = process.runAll?.bind(process);
-    // Runs that start together are given together; a lone one waits for nobody.
+    // Runs that start together are given together; a lone run does not wait.
     if (maxBatch > 1 && runAll) this.#runs = new GroupCommit(runAll, { limit: maxBatch });
   }
 
@@ -74,7 +75,7 @@ export class Runner {
    * @returns false when this gateway ended before it was decided whether the key may run: its job must not end either.
    * @throws when Redis or the apiserver failed after that: a run in flight is on record, and settled at its deadline.
    */
-  async take(key: string): Promise<boolean> {
+  async process(key: string): Promise<boolean> {
     const { process } = this.#options;
     const nonce = `${PROCESS}/${(starts += 1)}`;
     let started = await this.#start({ key, nonce });
@@ -102,7 +103,7 @@ export class Runner {
       } catch (error) {
         const fields = { controller: name, error: messageOf(error) };
         if (isAboutOneCommand(error) && failures >= OWN_FAILURES) {
-          logger.error({ ...fields, key: request.key }, 'Redis refuses to start this key for what its record holds');
+          logger.error({ ...fields, key: request.key }, 'Redis refuses to start a key because of its record');
           metrics.count('levelhook_refused_starts_total', { controller: name });
           return 'refused';
         }
@@ -121,7 +122,7 @@ export class Runner {
     switch (start.kind) {
       case 'idle':
       case 'busy':
-      case 'held':
+      case 'paused':
         return;
       case 'barrier':
         return wake(clock.now());
@@ -156,7 +157,8 @@ export class Runner {
   ): Promise<void> {
     const { name, metrics, clock, process, closed, wake } = this.#options;
     if (closed()) {
-      // Trap: the connection broke during the script, and it was sent again to a Redis that nobody has checked yet.
+      // Trap: the connection broke during the script, and it was sent again to a Redis that recovery has not checked
+      // yet.
       await this.finish({ key, run, finish: { kind: 'known', failures: 'keep', againAfterMs: 0 } });
       return;
     }
@@ -168,7 +170,7 @@ export class Runner {
       metrics.observe('workqueue_queue_duration_seconds', { name }, Math.max(0, nowMs - queuedAtMs) / 1000);
     }
     const given = { key, run, failures, reasons, deadlineMs };
-    // A key that brings down whoever runs it must not do so again and again to those that start with it.
+    // A key that brings down its gateway must not do so again and again to those that start with it.
     const finish = await (this.#runs && failures === 0 ? this.#runs.submit(given) : process.run(given));
     metrics.observe('workqueue_work_duration_seconds', { name }, (clock.now() - nowMs) / 1000);
     // Unknown: the run stays on record, and the poller finds it after its deadline.

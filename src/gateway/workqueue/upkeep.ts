@@ -1,10 +1,11 @@
 import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
-import type { Records, Resting } from './records.ts';
+import type { Resting } from './records.ts';
+import type { RedisRecords } from './redis-records.ts';
 import type { Process } from './run.ts';
 
 export interface UpkeepOptions {
   readonly name: string;
-  readonly records: Records;
+  readonly records: RedisRecords;
   readonly process: Process;
   readonly addJobs: (keys: readonly string[]) => Promise<void>;
   /** Which of these keys have no job. */
@@ -74,7 +75,7 @@ export class Upkeep {
     this.#cursor = cursor;
     const lost = await missing(keys);
     if (lost.length > 0) {
-      logger.warn({ controller: name, keys: lost.length }, 'queued keys had no job any more, adding them again');
+      logger.warn({ controller: name, keys: lost.length }, 'queued keys had lost their jobs, adding them again');
       metrics.count('levelhook_lost_jobs_total', { controller: name }, lost.length);
       await addJobs(lost);
     }

@@ -1,8 +1,8 @@
 import type { Reason } from '../../contract/index.ts';
-import type { Hold, HoldScope, KeyList, KeyPage, KeyStatus } from './key-status.ts';
+import type { Pause, PauseScope, KeyList, KeyPage, KeyStatus } from './key-status.ts';
 import type { Finish, Process } from './run.ts';
 
-export type { Hold, HoldScope, KeyList, KeyPage, KeyStatus, PastOutcome, Wait } from './key-status.ts';
+export type { Pause, PauseScope, KeyList, KeyPage, KeyStatus, PastOutcome, Wait } from './key-status.ts';
 export type { Debounce, QueueOptions, RateLimit } from './queue-options.ts';
 export type { BarrierText, Finish, Known, Process, Run } from './run.ts';
 
@@ -11,7 +11,7 @@ export interface QueuedKey {
   readonly key: string;
   readonly reasons: readonly Reason[];
   /**
-   * Whether its object says that it is paused: begins or ends the hold `object/<key>`. Undefined leaves it as it is.
+   * Whether its object says that it is paused: begins or ends the pause `object/<key>`. Undefined leaves it as it is.
    */
   readonly paused?: boolean;
 }
@@ -45,11 +45,14 @@ export interface WorkQueue {
    */
   settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean>;
 
-  /** Holds keys back, on all gateways and through restarts. A second time replaces the first. */
-  hold(scope: HoldScope, untilMs?: number): Promise<void>;
-  /** Ends a hold. What waited for it runs when there is room, as the backlog does. */
-  release(scope: HoldScope): Promise<void>;
-  holds(): Promise<readonly Hold[]>;
+  /**
+   * Keys of the scope do not start from now on, on all gateways and through restarts. A second pause replaces the
+   * first.
+   */
+  pause(scope: PauseScope, untilMs?: number): Promise<void>;
+  /** Ends a pause. What waited for it runs when there is room, as the backlog does. */
+  resume(scope: PauseScope): Promise<void>;
+  pauses(): Promise<readonly Pause[]>;
 
   status(key: string): Promise<KeyStatus>;
   list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage>;
@@ -60,7 +63,7 @@ export interface WorkQueue {
 
   /**
    * For how long the key has been due that is due for longest and has not been started; undefined when there is none.
-   * Keys that wait for a release, an outcome, a barrier or a token are not due.
+   * Keys that wait for the end of a pause, an outcome, a barrier or a token are not due.
    */
   oldestDueMs(): Promise<number | undefined>;
   /**
@@ -72,8 +75,8 @@ export interface WorkQueue {
   /** Starts running keys. */
   start(process: Process): Promise<void>;
   /** This gateway starts no run from now on, before `start` as well as after it; those in flight go on. */
-  pause(): void;
-  resume(): void;
+  suspend(): void;
+  unsuspend(): void;
   /**
    * Starts no more runs and waits for those in flight, at most `drainMs`; unfinished ones are settled as lost later.
    */

@@ -11,7 +11,7 @@ export interface ResolveBinaryOptions {
    * looks for none. Default: `LEVELHOOK_ENVTEST_INDEX`, else the index of kubernetes-sigs/controller-tools.
    */
   readonly envtestIndex?: string | false;
-  /** Called with one line of text at a time while something takes long. Default: nobody is told. */
+  /** Called with one line of text at a time while something takes long. Default: none. */
   readonly onProgress?: (line: string) => void;
   /** Gives up when aborted, with the signal's reason. Default: none. */
   readonly signal?: AbortSignal;

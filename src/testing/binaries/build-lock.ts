@@ -43,7 +43,9 @@ export async function withBuildLock<T>(
   }
 }
 
-/** Creates the lock with its content in one step (link fails if it exists), so that nobody ever reads half of it. */
+/**
+ * Creates the lock with its content in one step (link fails if it exists), so that no process ever reads half of it.
+ */
 async function tryLock(lock: string): Promise<boolean> {
   const id = randomUUID();
   const owner = { pid: process.pid, startTime: startTimeOf(process.pid) ?? '', host: hostname(), id };

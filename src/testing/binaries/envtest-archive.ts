@@ -20,7 +20,7 @@ const unreachable = new Set<string>();
  * index is wanted, it cannot be reached, or it has nothing for this machine.
  *
  * Throws `UserError` when the archive is not the one that the index describes. That is no reason to try the next way:
- * somebody ought to know.
+ * the user ought to know.
  */
 export async function installFromEnvtest(
   name: BinaryName,

@@ -15,7 +15,7 @@ import { goVersion, kubernetesVersion, kwokVersion } from './versions.ts';
 const tellEveryMs = 15_000;
 const kubernetesFlags = ['-s', '-w', ...versionFlags()].join(' ');
 
-/** How long the first build of each took on two cores, for whoever waits. */
+/** How long the first build of each took on two cores, shown while it runs. */
 const duration: Record<BinaryName, string> = {
   etcd: 'about a minute',
   'kube-apiserver': 'about three minutes',

@@ -29,7 +29,7 @@ export async function resolveBinary(name: BinaryName, options: ResolveBinaryOpti
 
   const lockName = isInEnvtestArchive(name) ? 'envtest' : name;
   await withBuildLock(cache, lockName, options, async () => {
-    // Whoever held the lock before us may have been making this very program.
+    // The previous holder of the lock may have been making this very program.
     if ((await firstExecutable([cached])) !== undefined) return;
     if (isInEnvtestArchive(name) && (await installFromEnvtest(name, cache, options))) return;
     await buildWithGo(name, cached, options);

@@ -36,14 +36,14 @@ export interface ControlPlaneOptions extends ResolveBinaryOptions {
    * Default: a fresh directory under the system's temporary one, which `stop()` removes.
    */
   readonly directory?: string;
-  /** Runs kube-controller-manager. Default: false. Without it nobody makes ServiceAccounts, and pods need none. */
+  /** Runs kube-controller-manager. Default: false. Without it ServiceAccounts are not made, and pods need none. */
   readonly kubeControllerManager?: boolean | KubeControllerManagerOptions;
   /** Runs kube-scheduler. Default: true if there are kwok nodes, else false. */
   readonly kubeScheduler?: boolean;
   /**
    * Nodes `sim-0`, `sim-1`, ... simulated by kwok: their pods start, become ready, fail and end as a kubelet would
    * report it. With kube-controller-manager but without its node-lifecycle-controller they keep the taint
-   * `node.kubernetes.io/not-ready` until somebody else removes it. Default: 0, no kwok.
+   * `node.kubernetes.io/not-ready` until a client removes it. Default: 0, no kwok.
    */
   readonly kwokNodes?: number;
   /** More flags for kube-apiserver, after ours. Default: none. */

@@ -8,7 +8,7 @@ import type { ControlPlaneUser } from './control-plane.ts';
 import { adminName, type PlaneFiles } from './plane-files.ts';
 
 /** Who has a token, by name. */
-export type Credentials = ReadonlyMap<string, { readonly token: string; readonly groups: readonly string[] }>;
+export type UserTokens = ReadonlyMap<string, { readonly token: string; readonly groups: readonly string[] }>;
 
 /** The parts' own users have the names to which the apiserver's bootstrap RBAC roles are bound. */
 const ownUsers: readonly ControlPlaneUser[] = [
@@ -18,7 +18,7 @@ const ownUsers: readonly ControlPlaneUser[] = [
 ];
 
 /** A fresh token for the admin, for each part and for each of `users`. Throws `UserError` when a name occurs twice. */
-export function createCredentials(users: readonly ControlPlaneUser[]): Credentials {
+export function createCredentials(users: readonly ControlPlaneUser[]): UserTokens {
   const credentials = new Map<string, { token: string; groups: readonly string[] }>();
   for (const { name, groups = [] } of [...ownUsers, ...users]) {
     if (credentials.has(name)) throw new UserError(`There are two users "${name}" in this control plane: rename one`);
@@ -28,19 +28,19 @@ export function createCredentials(users: readonly ControlPlaneUser[]): Credentia
 }
 
 /** Writes the token file for `--token-auth-file`: a CSV of token, user, uid and groups. */
-export async function writeTokenFile(file: string, credentials: Credentials): Promise<void> {
+export async function writeTokenFile(file: string, credentials: UserTokens): Promise<void> {
   const lines = [...credentials].map(([name, { token, groups }]) =>
     [token, name, name, groups.join(',')].map((field) => `"${field.replaceAll('"', '""')}"`).join(','),
   );
   await writeFile(file, `${lines.join('\n')}\n`, { mode: 0o600 });
 }
 
-/** Writes everybody's kubeconfig: complete in itself, so that it may be copied elsewhere. */
+/** Writes each user's kubeconfig: complete in itself, so that it may be copied elsewhere. */
 export async function writeKubeconfigs(
   files: PlaneFiles,
   server: string,
   ca: string,
-  credentials: Credentials,
+  credentials: UserTokens,
 ): Promise<void> {
   const name = 'levelhook';
   for (const [user, { token }] of credentials) {

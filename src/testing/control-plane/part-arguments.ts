@@ -12,7 +12,7 @@ export interface PlaneLayout {
   /** The options of kube-controller-manager, or undefined when the plane has none. */
   readonly controllerManager: KubeControllerManagerOptions | undefined;
   readonly stagesFile: string;
-  /** What etcd calls itself, and nobody else's does. */
+  /** The name of this etcd, which no other etcd has. */
   readonly etcdName: string;
 }
 
@@ -62,7 +62,7 @@ export const partArguments: Record<ControlPlanePart, (layout: PlaneLayout) => st
       '--requestheader-extra-headers-prefix=X-Remote-Extra-',
       `--proxy-client-cert-file=${files.key('front-proxy-client.crt')}`,
       `--proxy-client-key-file=${files.key('front-proxy-client.key')}`,
-      // Nobody makes the ServiceAccount that a pod would need, or takes the taint not-ready off a new node.
+      // No controller makes the ServiceAccount that a pod would need, or takes the taint not-ready off a new node.
       ...(controllerManager ? [] : ['--disable-admission-plugins=ServiceAccount,TaintNodesByCondition']),
       ...(options.apiserverArguments ?? []),
     ];

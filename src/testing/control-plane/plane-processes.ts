@@ -26,7 +26,7 @@ export class PlaneProcesses {
     this.#record = new ProcessRecord(layout.files.directory);
   }
 
-  /** Starts a part for the first time, on other ports once more if somebody else was quicker to use its own. */
+  /** Starts a part for the first time, on other ports once more if another process has taken its own. */
   async startFirst(part: ControlPlanePart, command: string): Promise<void> {
     const spec = (): ProcessSpec => ({
       name: part,
@@ -80,7 +80,7 @@ export class PlaneProcesses {
     this.#specs.set(part, spec);
     this.#processes.set(part, process);
     const end = systemClock.now() + readyWithinMs;
-    // Whoever else has taken the port may keep us waiting for an answer long after our own process has ended.
+    // Another process that has taken the port may keep us waiting for an answer long after our own process has ended.
     const ended = process.ended.then(() => false);
     while (!(await Promise.race([readyChecks[part](this.#layout, this.#api), ended]))) {
       signal?.throwIfAborted();

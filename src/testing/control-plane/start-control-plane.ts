@@ -16,7 +16,7 @@ import {
   controlPlaneParts,
   type KubeControllerManagerOptions,
 } from './control-plane.ts';
-import { createCredentials, type Credentials, writeKubeconfigs, writeTokenFile } from './credentials.ts';
+import { createCredentials, type UserTokens, writeKubeconfigs, writeTokenFile } from './credentials.ts';
 import type { PlaneLayout, Ports } from './part-arguments.ts';
 import { PlaneApi } from './plane-api.ts';
 import { adminName, PlaneFiles } from './plane-files.ts';
@@ -112,7 +112,7 @@ function controlPlane(running: {
   files: PlaneFiles;
   directory: OwnDirectory;
   binaries: ControlPlane['binaries'];
-  credentials: Credentials;
+  credentials: UserTokens;
   processes: PlaneProcesses;
   api: PlaneApi;
 }): ControlPlane {

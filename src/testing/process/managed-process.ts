@@ -66,7 +66,7 @@ export class ManagedProcess {
 
   /** Sends a signal and, if it is one that ends a process, waits until it has ended. */
   async kill(signal: NodeJS.Signals): Promise<void> {
-    // Node reaps the child, so until 'exit' its pid cannot belong to anybody else.
+    // Node reaps the child, so until 'exit' its pid cannot belong to another process.
     if (this.alive) this.#child.kill(signal);
     if (endingSignals.has(signal)) await this.ended;
   }

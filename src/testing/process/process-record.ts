@@ -27,7 +27,7 @@ export class ProcessRecord {
 
   delete(name: string): void {
     delete this.#processes[name];
-    // Called when a process has ended, which may be because somebody removed its directory, and the record with it.
+    // Called when a process has ended, which may be because its directory was removed, and the record with it.
     if (existsSync(this.#directory)) this.#write();
   }
 

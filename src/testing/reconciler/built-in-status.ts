@@ -7,8 +7,8 @@ const REPLICAS = { replicas: 0 };
 const LOAD_BALANCER = { loadBalancer: {} };
 
 /**
- * The status of an object that nobody has looked at, as the kinds' Go types write it: a struct that is always there,
- * and in it the fields without `omitempty`. Kinds that are not here have a status when somebody writes one.
+ * The status of an object that no controller has seen yet, as the kinds' Go types write it: a struct that is always
+ * there, and in it the fields without `omitempty`. Kinds that are not here have a status once a client writes one.
  */
 const INITIAL: Readonly<Record<string, Json>> = {
   'apps/v1/DaemonSet': {

@@ -1,7 +1,7 @@
 import { ownValue } from '../../core/index.ts';
 import { isJson, isSame, type Json, setOwn } from './json.ts';
 import { listForm } from './list-keys.ts';
-import { Refused } from './refusal.ts';
+import { FakeApiError } from './fake-api-error.ts';
 
 /** From the root: names of fields, `[key=value]` of an item, `{value}` of a member of a set. */
 type Path = readonly string[];
@@ -21,7 +21,7 @@ export class FieldOwners {
     this.#isBuiltIn = isBuiltIn;
   }
 
-  /** @throws Refused 409 that names the conflicts */
+  /** @throws FakeApiError 409 that names the conflicts */
   apply(existing: Json, config: Json, { manager, force }: { manager: string; force: boolean }): Json {
     const leaves = this.#leaves(config);
     const before = new Map(this.#leaves(existing).map(({ path, value }) => [text(path), value]));
@@ -38,7 +38,7 @@ export class FieldOwners {
       const [{ path, other } = { path: [], other: '' }] = conflicts;
       const what =
         conflicts.length === 1 ? `1 conflict with "${other}": ${shown(path)}` : `${conflicts.length} conflicts`;
-      throw new Refused(409, `Apply failed with ${what}`, { causes });
+      throw new FakeApiError(409, `Apply failed with ${what}`, { causes });
     }
     for (const { path, other } of conflicts) this.#owned.get(other)?.delete(text(path));
     const wanted = new Set(leaves.map(({ path }) => text(path)));
@@ -54,7 +54,7 @@ export class FieldOwners {
     return this.#merge(result, config) as Json;
   }
 
-  /** Another kind of write: what it has changed is nobody's but its manager's. */
+  /** Another kind of write: only its manager owns what it has changed. */
   changed(before: Json, after: Json, manager: string): void {
     const old = new Map(this.#leaves(before).map(({ path, value }) => [text(path), value]));
     const now = new Map(this.#leaves(after).map(({ path, value }) => [text(path), value]));
@@ -71,7 +71,7 @@ export class FieldOwners {
     return [...this.#owned].filter(([other, paths]) => other !== manager && paths.has(path)).map(([other]) => other);
   }
 
-  /** Every value that can be owned, items of keyed lists among them. What names the object is nobody's. */
+  /** Every value that can be owned, items of keyed lists among them. The fields that name the object have no owner. */
   #leaves({ apiVersion: _, kind: __, metadata, ...rest }: Json): Leaf[] {
     const { labels, annotations, finalizers, ownerReferences } = (metadata ?? {}) as Json;
     const owned = { labels, annotations, finalizers, ownerReferences };

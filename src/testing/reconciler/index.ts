@@ -3,7 +3,7 @@
  */
 export { type GivenObject, MemoryApiserver, type MemoryApiserverOptions } from './memory-apiserver.ts';
 export { RealApiserver } from './real-apiserver.ts';
-export type { Refusal } from './refusal.ts';
+export type { FakeApiFailure } from './fake-api-error.ts';
 export type { ApiserverRequest, Verb } from './request.ts';
 export { type ReconcilerRun, runReconciler, type RunReconcilerOptions } from './run-reconciler.ts';
 export { type Fault, type RecordedRequest, type RequestPattern, TestApiserver } from './test-apiserver.ts';

@@ -15,11 +15,11 @@ import { fullStatus } from './built-in-status.ts';
 import { FieldOwners } from './field-owners.ts';
 import { isJson, isSame, type Json } from './json.ts';
 import { jsonPatch, mergePatch, strategicMergePatch } from './patches.ts';
-import { answerOf, Refused } from './refusal.ts';
+import { answerOf, FakeApiError } from './fake-api-error.ts';
 import { APPLY, type ParsedRequest, parseRequest } from './request.ts';
 import { Resources } from './resources.ts';
 import {
-  type DeleteOptions,
+  type StoreDeleteOptions,
   finalizersFor,
   graceSeconds,
   isGone,
@@ -57,8 +57,8 @@ export interface MemoryApiserverOptions {
  * merge, JSON and strategic patches, server-side apply with its conflicts, and paged lists by label and field.
  *
  * It is no cluster: nothing is validated or defaulted, no controller runs beside yours (no garbage collector, so what
- * your object owns stays), admission lets all pass, and everybody may do everything. Custom resources' lists are atomic
- * in an apply. What depends on any of that belongs in a test on a real apiserver (`RealApiserver`).
+ * your object owns stays), admission lets all pass, and every user may do everything. Custom resources' lists are
+ * atomic in an apply. What depends on any of that belongs in a test on a real apiserver (`RealApiserver`).
  */
 export class MemoryApiserver extends TestApiserver {
   readonly #options: MemoryApiserverOptions;
@@ -88,7 +88,7 @@ export class MemoryApiserver extends TestApiserver {
   }
 
   /**
-   * What somebody else writes: the whole object, status and all, made or replaced. Not among the `writes`. Its version
+   * What another client writes: the whole object, status and all, made or replaced. Not among the `writes`. Its version
    * is a new one, and its generation counts a change of its spec, unless it has others of its own: those stay, so that
    * a test can refer to them.
    */
@@ -106,7 +106,7 @@ export class MemoryApiserver extends TestApiserver {
     this.#store(resource, { ...next, ...(status === undefined ? {} : { status }) });
   }
 
-  /** What somebody else removes, at once and whatever its finalizers. */
+  /** What another client removes, at once and whatever its finalizers. */
   remove(resource: Resource, key: ObjectKey): void {
     this.#version += 1;
     this.#objects.delete(idOf(resource, key));
@@ -118,7 +118,7 @@ export class MemoryApiserver extends TestApiserver {
       const [status, body] = this.#serve(request);
       return { status, body: JSON.stringify(body) };
     } catch (error) {
-      if (error instanceof Refused) return answerOf(error.refusal);
+      if (error instanceof FakeApiError) return answerOf(error.failure);
       if (error instanceof SelectorError) return answerOf({ code: 400, message: error.message });
       throw error;
     }
@@ -131,7 +131,7 @@ export class MemoryApiserver extends TestApiserver {
     if (verb === 'list') return [200, this.#list(resource, request)];
     if (verb === 'deletecollection') return [200, this.#deleteAll(resource, request)];
     if (subresource === 'eviction') {
-      const { deleteOptions = {} } = request.body as { deleteOptions?: DeleteOptions };
+      const { deleteOptions = {} } = request.body as { deleteOptions?: StoreDeleteOptions };
       this.#delete(resource, this.#existing(resource, key), deleteOptions);
       return [201, { kind: 'Status', apiVersion: 'v1', status: 'Success' }];
     }
@@ -146,7 +146,7 @@ export class MemoryApiserver extends TestApiserver {
 
   #existing(resource: Resource, key: ObjectKey): StoredObject {
     const found = this.#objects.get(idOf(resource, key))?.object;
-    if (!found) throw new Refused(404, `${qualified(resource)} "${key.name}" not found`);
+    if (!found) throw new FakeApiError(404, `${qualified(resource)} "${key.name}" not found`);
     return found;
   }
 
@@ -154,19 +154,24 @@ export class MemoryApiserver extends TestApiserver {
     const given = structuredClone(body) as StoredObject;
     const metadata = { ...given.metadata, ...(namespace === undefined ? {} : { namespace }) };
     if (metadata.resourceVersion)
-      throw new Refused(verb === 'apply' ? 409 : 400, 'resourceVersion should not be set on objects to be created');
+      throw new FakeApiError(
+        verb === 'apply' ? 409 : 400,
+        'resourceVersion should not be set on objects to be created',
+      );
     const resource = this.#resources.ofObject({ ...given, metadata });
-    if (subresource) throw new Refused(404, `${qualified(resource)} "${metadata.name}" not found`);
+    if (subresource) throw new FakeApiError(404, `${qualified(resource)} "${metadata.name}" not found`);
     if (!metadata.name && !metadata.generateName) {
-      throw new Refused(422, 'metadata.name: Required value: name or generateName is required');
+      throw new FakeApiError(422, 'metadata.name: Required value: name or generateName is required');
     }
     this.#version += 1;
     metadata.name ||= `${metadata.generateName}${this.#version.toString(36).padStart(5, '0')}`;
     if (!isName(metadata.name)) {
-      throw new Refused(422, `metadata.name: Invalid value: ${shown(metadata.name)}: must be a part of a path`);
+      throw new FakeApiError(422, `metadata.name: Invalid value: ${shown(metadata.name)}: must be a part of a path`);
     }
     if (this.#objects.has(idOf(resource, metadata))) {
-      throw new Refused(409, `${qualified(resource)} "${metadata.name}" already exists`, { reason: 'AlreadyExists' });
+      throw new FakeApiError(409, `${qualified(resource)} "${metadata.name}" already exists`, {
+        reason: 'AlreadyExists',
+      });
     }
     const { status, ...rest } = given;
     const kept = this.#hasStatus(resource) || status === undefined ? {} : { status };
@@ -188,14 +193,14 @@ export class MemoryApiserver extends TestApiserver {
     const { uid, resourceVersion } = given.metadata;
     if (uid !== undefined && uid !== old.metadata.uid) {
       if (verb === 'update')
-        throw new Refused(
+        throw new FakeApiError(
           409,
           `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${old.metadata.uid}`,
         );
-      throw new Refused(422, 'metadata.uid: Invalid value: field is immutable');
+      throw new FakeApiError(422, 'metadata.uid: Invalid value: field is immutable');
     }
     if (resourceVersion !== undefined && resourceVersion !== old.metadata.resourceVersion) {
-      throw new Refused(
+      throw new FakeApiError(
         409,
         `Operation cannot be fulfilled on ${qualified(resource)} "${old.metadata.name}": the object has been modified; please apply your changes to the latest version and try again`,
       );
@@ -227,7 +232,7 @@ export class MemoryApiserver extends TestApiserver {
         if (this.#resources.isBuiltIn(resource))
           return strategicMergePatch(structuredClone(old), body as Json) as StoredObject;
     }
-    throw new Refused(
+    throw new FakeApiError(
       415,
       `the body of the request was in an unknown format: ${contentType} is not for ${qualified(resource)}`,
     );
@@ -262,14 +267,14 @@ export class MemoryApiserver extends TestApiserver {
     return object;
   }
 
-  #delete(resource: Resource, old: StoredObject, options: DeleteOptions): object {
+  #delete(resource: Resource, old: StoredObject, options: StoreDeleteOptions): object {
     const { uid, resourceVersion } = options.preconditions ?? {};
     const { metadata } = old;
     if (
       (uid !== undefined && uid !== metadata.uid) ||
       (resourceVersion !== undefined && resourceVersion !== metadata.resourceVersion)
     ) {
-      throw new Refused(409, `Precondition failed: the ${resource.kind} "${metadata.name}" is another one by now`);
+      throw new FakeApiError(409, `Precondition failed: the ${resource.kind} "${metadata.name}" is another one by now`);
     }
     const finalizers = [...finalizersFor(old, options)];
     const grace = graceSeconds(resource, old, options);
@@ -305,7 +310,7 @@ export class MemoryApiserver extends TestApiserver {
     const current = String(this.#version || 1);
     const [version = current, from = '0'] = query.get('continue')?.split('.') ?? [];
     // There is no history: a list that has changed meanwhile cannot be continued.
-    if (version !== current) throw new Refused(410, 'The provided continue parameter is too old');
+    if (version !== current) throw new FakeApiError(410, 'The provided continue parameter is too old');
     const next = Number(from) + limit;
     const isBuiltIn = this.#resources.isBuiltIn(resource);
     const items = all.slice(Number(from), next).map(({ apiVersion, kind, ...item }) =>

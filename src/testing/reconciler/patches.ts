@@ -1,7 +1,7 @@
 import { ownValue } from '../../core/index.ts';
 import { isJson, isSame, type Json, setOwn } from './json.ts';
 import { listForm } from './list-keys.ts';
-import { Refused } from './refusal.ts';
+import { FakeApiError } from './fake-api-error.ts';
 
 /** RFC 7386. */
 export function mergePatch(target: unknown, patch: unknown): unknown {
@@ -16,7 +16,7 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
 
 /** RFC 6902, as the apiserver takes it. */
 export function jsonPatch(target: unknown, operations: unknown): unknown {
-  if (!Array.isArray(operations)) throw new Refused(400, 'a JSON patch is a list of operations');
+  if (!Array.isArray(operations)) throw new FakeApiError(400, 'a JSON patch is a list of operations');
   const root: Json = { '': structuredClone(target) };
   for (const operation of operations as { op: string; path: string; from?: string; value?: unknown }[]) {
     const { op, path, from = '', value } = operation;
@@ -39,7 +39,7 @@ export function jsonPatch(target: unknown, operations: unknown): unknown {
 function place(root: Json, path: string) {
   const segments = path.split('/').map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
   const last = segments.at(-1) ?? '';
-  const missing = (): Refused => unprocessable(`the path ${path} does not exist`);
+  const missing = (): FakeApiError => unprocessable(`the path ${path} does not exist`);
   let holder: unknown = root;
   for (const segment of segments.slice(0, -1)) {
     holder = Array.isArray(holder) ? holder[Number(segment)] : isJson(holder) ? ownValue(holder, segment) : undefined;
@@ -72,8 +72,8 @@ function place(root: Json, path: string) {
   };
 }
 
-function unprocessable(why: string): Refused {
-  return new Refused(422, `the server rejected our request due to an error in our request: ${why}`);
+function unprocessable(why: string): FakeApiError {
+  return new FakeApiError(422, `the server rejected our request due to an error in our request: ${why}`);
 }
 
 const DELETE_FROM = '$deleteFromPrimitiveList/';

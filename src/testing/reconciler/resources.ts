@@ -19,7 +19,7 @@ export class Resources {
     return this.#byPath.get(`${apiVersion}/${plural}`);
   }
 
-  /** By `resource(apiVersion, kind)` when nobody has said how it is written; namespaced when the object is. */
+  /** By `resource(apiVersion, kind)` when its plural is not given; namespaced when the object is. */
   ofObject({ apiVersion, kind, metadata }: KubernetesObject): Resource {
     const known = this.#byKind.get(formatKind({ apiVersion, kind }));
     return known ?? this.#add(resourceOf(apiVersion, kind, { namespaced: Boolean(metadata.namespace) }));

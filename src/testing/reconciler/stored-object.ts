@@ -1,7 +1,7 @@
 import type { KubernetesObject, ObjectMeta, Resource } from '../../core/index.ts';
 import { fullStatus, metadataOfStatusWrite } from './built-in-status.ts';
 import { isSame } from './json.ts';
-import { Refused } from './refusal.ts';
+import { FakeApiError } from './fake-api-error.ts';
 
 /** What is in the store. */
 export interface StoredObject extends KubernetesObject {
@@ -49,12 +49,12 @@ function checkFinalizers(old: StoredObject, { finalizers = [] }: ObjectMeta): vo
   const added = finalizers.filter((each) => !before.includes(each));
   if (!old.metadata.deletionTimestamp || added.length === 0) return;
   const what = 'metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted';
-  throw new Refused(422, `${what}, found new finalizers ${JSON.stringify(added)}`);
+  throw new FakeApiError(422, `${what}, found new finalizers ${JSON.stringify(added)}`);
 }
 
 /**
- * What somebody else writes, whole. What it does not say of its identity goes on, and so does its generation, unless it
- * says another one.
+ * What another client writes, whole. What it does not say of its identity goes on, and so does its generation, unless
+ * it says another one.
  */
 export function overwritten(
   old: StoredObject | undefined,
@@ -81,14 +81,17 @@ export function isGone({ metadata }: StoredObject): boolean {
   return deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
 }
 
-export interface DeleteOptions {
+export interface StoreDeleteOptions {
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
   readonly propagationPolicy?: string;
   readonly gracePeriodSeconds?: number;
 }
 
 /** The finalizers that an object has when it is deleted so. */
-export function finalizersFor({ metadata }: StoredObject, { propagationPolicy }: DeleteOptions): readonly string[] {
+export function finalizersFor(
+  { metadata }: StoredObject,
+  { propagationPolicy }: StoreDeleteOptions,
+): readonly string[] {
   const rest = (metadata.finalizers ?? []).filter((each) => each !== 'orphan' && each !== 'foregroundDeletion');
   if (propagationPolicy === 'Orphan') return [...rest, 'orphan'];
   if (propagationPolicy === 'Foreground') return [...rest, 'foregroundDeletion'];
@@ -96,7 +99,7 @@ export function finalizersFor({ metadata }: StoredObject, { propagationPolicy }:
 }
 
 /** A pod on a node, and not at its end, has time to stop: its kubelet says when it has. */
-export function graceSeconds(resource: Resource, object: StoredObject, options: DeleteOptions): number {
+export function graceSeconds(resource: Resource, object: StoredObject, options: StoreDeleteOptions): number {
   const { spec, status } = object as {
     spec?: { nodeName?: string; terminationGracePeriodSeconds?: number };
     status?: { phase?: string };

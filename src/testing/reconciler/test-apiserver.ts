@@ -1,7 +1,7 @@
 import { systemClock } from '../../core/index.ts';
 import type { ApiTransport, ApiTransportAnswer, ApiTransportRequest } from '../../function/api-transport.ts';
 import { type ApiserverRequest, parseRequest } from './request.ts';
-import { answerOf, type Refusal } from './refusal.ts';
+import { answerOf, type FakeApiFailure } from './fake-api-error.ts';
 
 /** A request that was made, and what became of it. */
 export interface RecordedRequest extends ApiserverRequest {
@@ -13,7 +13,7 @@ export interface RecordedRequest extends ApiserverRequest {
  * What a test does to a request in place of the apiserver: refuse it, or let no answer come: though it was carried out
  * (`answer-lost`), or since it never arrived (`request-lost`).
  */
-export type Fault = Refusal | 'answer-lost' | 'request-lost';
+export type Fault = FakeApiFailure | 'answer-lost' | 'request-lost';
 
 /** Which requests are meant: those that have all of these. A `name` of a create is the one in its body. */
 export type RequestPattern = Partial<Omit<ApiserverRequest, 'body'>>;

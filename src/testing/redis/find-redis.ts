@@ -31,7 +31,7 @@ export async function findRedis(env: Environment, onProgress: (line: string) => 
   );
 }
 
-/** Debian starts what it installs unless this file says no. Somebody else's is left as it is. */
+/** Debian starts what it installs unless this file says no. An existing file is left as it is. */
 async function withoutStartingServices(install: () => Promise<void>): Promise<void> {
   const ours = await writeFile(policyFile, '#!/bin/sh\nexit 101\n', { flag: 'wx', mode: 0o755 }).then(
     () => true,

@@ -12,7 +12,7 @@ export async function ping(url: string): Promise<string | undefined> {
 
 /**
  * Whether the server at `url` is the process `pid`, and ready. A PING alone would be answered just as well by the
- * server of somebody else who has taken the port.
+ * foreign server that has taken the port.
  */
 export async function isServedBy(url: string, pid: number): Promise<boolean> {
   const problem = await once(url, async (redis) => {

@@ -14,7 +14,7 @@ export interface StartRedisOptions {
    * Default: a fresh directory under the system's temporary one, which `stop()` removes.
    */
   readonly directory?: string;
-  /** Called with one line of text at a time while a server is being installed. Default: nobody is told. */
+  /** Called with one line of text at a time while a server is being installed. Default: none. */
   readonly onProgress?: (line: string) => void;
 }
 

@@ -78,7 +78,7 @@ function redisArguments(port: number, directory: string, appendOnly: boolean): s
     port: String(port),
     bind: '127.0.0.1',
     dir: directory,
-    // No snapshots: whoever wants the data to last asks for the append-only file.
+    // No snapshots: a test that needs lasting data asks for the append-only file.
     save: '',
     appendonly: appendOnly ? 'yes' : 'no',
     appendfsync: 'everysec',

@@ -7,7 +7,7 @@ import { uniqueName } from '../../harness/levelhook.ts';
 import type { Line, LineOptions } from './line.ts';
 
 /**
- * What anybody would write with BullMQ and undici, signing included, and nothing else: no record of runs, no backoff,
+ * The plain code with BullMQ and undici, signing included, and nothing else: no record of runs, no backoff,
  * no requeue, no barrier, no deadline for a run whose answer never comes.
  */
 export async function bareLoop({ redisUrl, functionUrl, secret, concurrency, onDone }: LineOptions): Promise<Line> {

@@ -19,7 +19,7 @@ import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
 import type { Enqueue } from '../../../src/gateway/cache/relay.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { CpuBudgets } from '../../../src/gateway/cel/cpu-budget.ts';
-import { Controller } from '../../../src/gateway/controllers/controller.ts';
+import { RunningController } from '../../../src/gateway/controllers/controller.ts';
 import { CacheAccess } from '../../../src/gateway/dispatch/cache-access.ts';
 import type { Endpoint } from '../../../src/gateway/dispatch/endpoint.ts';
 import { Recovery } from '../../../src/gateway/manager/recovery.ts';
@@ -67,7 +67,7 @@ export function prefixOf(keyPrefix: string, resource: (typeof kinds)[number]): s
 /** All of a gateway between the apiserver and its queue, wired as `Gateway` wires it, and able to die on the spot. */
 export class GatewayUnderTest {
   readonly informers: readonly Informer[];
-  readonly controller: Controller;
+  readonly controller: RunningController;
   readonly recovery: Recovery;
   readonly writerId = randomUUID();
   alive = true;
@@ -121,7 +121,7 @@ export class GatewayUnderTest {
         onUndeliverable: (_, error) => failed(error),
       });
     });
-    this.controller = new Controller({
+    this.controller = new RunningController({
       ...shared,
       id: description.name,
       description,
@@ -201,7 +201,7 @@ export class GatewayUnderTest {
 
   async #run(): Promise<void> {
     const { signal } = this.#stop;
-    // Before the first event: what is applied without handlers wakes nobody.
+    // Before the first event: a change that is applied without handlers wakes no key.
     await Promise.all(this.informers.map((informer) => informer.start()));
     await this.controller.addHandlers();
     const checking = this.recovery.run(signal);

@@ -79,9 +79,9 @@ export class RecordingQueue {
       setInitial: (initial: string) => write({ initial }),
       setResyncAt: (resyncAtMs: number) => write({ resyncAtMs }),
       // Nothing is paused in these histories.
-      holds: async () => [],
-      pause() {},
-      resume() {},
+      pauses: async () => [],
+      suspend() {},
+      unsuspend() {},
     };
     return queue as unknown as BullMqWorkQueue;
   }

@@ -30,7 +30,7 @@ export function barriersContract(create: CreateFixture): void {
       expect(process.runs).toHaveLength(2);
     });
 
-    it('that has passed already holds nobody up', async () => {
+    it('that has passed already delays no key', async () => {
       const { queue, process } = setting();
       process.onRun = () => ({ kind: 'known', failures: 'forget', barrier: 'b' });
       await queue.start(process);

@@ -1,7 +1,7 @@
 import { describe } from 'vitest';
 import { addsContract } from './adds.ts';
 import { barriersContract } from './barriers.ts';
-import { holdsContract } from './holds.ts';
+import { pausesContract } from './pauses.ts';
 import { lifecycleContract } from './lifecycle.ts';
 import { limitsContract } from './limits.ts';
 import { lostJobsContract } from './lost-jobs.ts';
@@ -20,7 +20,7 @@ export function workQueueContract(name: string, create: CreateFixture): void {
     priorityContract,
     unknownContract,
     barriersContract,
-    holdsContract,
+    pausesContract,
     limitsContract,
     lifecycleContract,
     statusContract,

@@ -15,8 +15,8 @@ export function lifecycleContract(create: CreateFixture): void {
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
-      queue.pause();
-      queue.pause();
+      queue.suspend();
+      queue.suspend();
       await queue.add(plain('k', 'l'));
       await queue.addLow(['m'], 'initial');
       await queue.addAfter('n', 0);
@@ -24,21 +24,21 @@ export function lifecycleContract(create: CreateFixture): void {
       await setting().wait();
       expect(process.inFlight).toEqual([]);
       expect(process.keys()).toEqual(['k']);
-      queue.resume();
-      queue.resume();
+      queue.unsuspend();
+      queue.unsuspend();
       await setting().atRest();
       expect(process.keys().toSorted()).toEqual(['k', 'k', 'l', 'm', 'n']);
     });
 
     it('starts nothing when it was paused before its start', async () => {
       const { queue, process } = setting();
-      queue.pause();
+      queue.suspend();
       await queue.add(plain('k'));
       await queue.addLow(['l'], 'initial');
       await queue.start(process);
       await setting().wait();
       expect(process.runs).toEqual([]);
-      queue.resume();
+      queue.unsuspend();
       await setting().atRest();
       expect(process.keys().toSorted()).toEqual(['k', 'l']);
     });
@@ -75,8 +75,8 @@ export function lifecycleContract(create: CreateFixture): void {
       await queue.add(plain('k'));
       await setting().ran('k');
       await queue.stop(1000);
-      queue.resume();
-      // Nobody looks at its timers, however much time passes.
+      queue.unsuspend();
+      // No gateway looks at its timers, however much time passes.
       const { clock } = setting();
       for (const end = clock.now() + 5000; clock.now() < end; await setting().wait()) clock.step(clock.now() + 500);
       expect(process.lates).toEqual([]);
@@ -141,10 +141,10 @@ export function lifecycleContract(create: CreateFixture): void {
       await queue.add(plain('a', 'b'));
       await queue.addAfter('c', 60_000);
       await queue.addLow(['d'], 'initial');
-      await queue.hold('controller', clock.now() + 1000);
+      await queue.pause('controller', clock.now() + 1000);
       await queue.obliterate();
       expect(await setting().pending()).toBe(0);
-      expect(await queue.holds()).toEqual([]);
+      expect(await queue.pauses()).toEqual([]);
       await queue.start(process);
       await setting().pass(61_000);
       expect(process.runs).toEqual([]);

@@ -3,12 +3,12 @@ import { replayDeadLetters } from '../../../src/gateway/workqueue/dead-letters.t
 import { RUN_MARGIN_MS } from '../../../src/gateway/workqueue/queue-options.ts';
 import { IDLE_MS, LEAST_MS } from '../../../src/gateway/workqueue/poller.ts';
 import { backoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
-import type { Finish, HoldScope, Known, Process, Run, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
+import type { Finish, PauseScope, Known, Process, Run, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
 import { QueueModel } from './model.ts';
 import { numbered, type Setting } from './setting.ts';
 
 const KEYS = [...numbered('a/', 8), ...numbered('b/', 8), 'c'];
-const SCOPES: readonly HoldScope[] = ['controller', 'breaker', 'namespace/a', 'namespace/b', 'object/a/0', 'object/c'];
+const SCOPES: readonly PauseScope[] = ['controller', 'breaker', 'namespace/a', 'namespace/b', 'object/a/0', 'object/c'];
 const TIMEOUT_MS = 500;
 const OPTIONS = { concurrency: 4, timeoutMs: TIMEOUT_MS, maxAttempts: 6 };
 
@@ -22,7 +22,7 @@ export class ModelHistory implements Process {
   readonly #random: () => number;
   readonly #crashes: number;
   #gateways: WorkQueue[] = [];
-  readonly #holds = new Set<HoldScope>();
+  readonly #pauses = new Set<PauseScope>();
   readonly #busy: { key: string; run: number }[] = [];
   readonly #barriers = new Map<string, number>();
   /** What was found wrong inside a run, where the queue would take it for its own trouble. */
@@ -49,7 +49,7 @@ export class ModelHistory implements Process {
       await this.#step();
       this.#check();
     }
-    for (const scope of this.#holds) await this.#release(scope);
+    for (const scope of this.#pauses) await this.#resume(scope);
     // What is lost is settled, what is busy is lost, what waits longest is due.
     for (let tries = 0; tries < 60 && (await this.#setting.pending()) > 0; tries += 1) {
       await this.#setting.pass(1000);
@@ -124,7 +124,7 @@ export class ModelHistory implements Process {
     else if (chance < 0.6) {
       const ms = this.#below(2000);
       await this.#ask([this.#someKey()], ms, ([key = '']) => queue.addAfter(key, ms));
-    } else if (chance < 0.63) await this.#holdOrRelease(queue);
+    } else if (chance < 0.63) await this.#pauseOrResume(queue);
     else if (chance < 0.66) await this.#settleOne(queue);
     else if (chance < 0.67) await this.#replay(queue);
     else if (chance < 0.68) await this.#pauseAll();
@@ -139,20 +139,20 @@ export class ModelHistory implements Process {
     for (const cause of causes) cause.asked = false;
   }
 
-  async #holdOrRelease(queue: WorkQueue): Promise<void> {
-    // More releases than holds, or nothing would ever run.
-    const [held] = this.#holds;
-    if (held !== undefined && this.#chance(0.6)) return this.#release(held);
-    const scope = SCOPES[this.#below(SCOPES.length)] as HoldScope;
-    this.#holds.add(scope);
-    this.model.hold(scope);
-    await queue.hold(scope);
+  async #pauseOrResume(queue: WorkQueue): Promise<void> {
+    // More are ended than begun, or nothing would ever run.
+    const [paused] = this.#pauses;
+    if (paused !== undefined && this.#chance(0.6)) return this.#resume(paused);
+    const scope = SCOPES[this.#below(SCOPES.length)] as PauseScope;
+    this.#pauses.add(scope);
+    this.model.pause(scope);
+    await queue.pause(scope);
   }
 
-  async #release(scope: HoldScope): Promise<void> {
-    this.#holds.delete(scope);
-    this.model.release(scope, this.#now());
-    await this.#gateways[0]?.release(scope);
+  async #resume(scope: PauseScope): Promise<void> {
+    this.#pauses.delete(scope);
+    this.model.resume(scope, this.#now());
+    await this.#gateways[0]?.resume(scope);
   }
 
   /** A busy run tells its outcome: in time, or long after it was given up. */
@@ -162,7 +162,7 @@ export class ModelHistory implements Process {
     if (!found) return;
     const { key, run } = found;
     const deadlineMs = this.model.inFlightUntil(key, run);
-    // Just now somebody may be settling it.
+    // Just now a gateway may be settling it.
     if (deadlineMs !== undefined && this.#now() >= deadlineMs + RUN_MARGIN_MS - 50) return;
     this.#busy.splice(at, 1);
     this.model.ended(key, run, this.#now(), undefined);
@@ -179,10 +179,10 @@ export class ModelHistory implements Process {
   }
 
   async #pauseAll(): Promise<void> {
-    for (const queue of this.#gateways) queue.pause();
+    for (const queue of this.#gateways) queue.suspend();
     const [queue] = this.#gateways;
     if (queue) await this.#ask(this.#someKeys(), 0, (keys) => queue.add(keys.map((key) => ({ key, reasons: [] }))));
-    for (const each of this.#gateways) each.resume();
+    for (const each of this.#gateways) each.unsuspend();
   }
 
   /** A gateway is gone in the middle of its runs, and another comes. */

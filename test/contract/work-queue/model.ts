@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { RUN_MARGIN_MS } from '../../../src/gateway/workqueue/queue-options.ts';
-import type { HoldScope, Run } from '../../../src/gateway/workqueue/work-queue.ts';
+import type { PauseScope, Run } from '../../../src/gateway/workqueue/work-queue.ts';
 
 /** Why a key is to run: an add, a timer, a low add. */
 export interface Cause {
@@ -14,7 +14,7 @@ export interface Cause {
 
 interface KeyModel {
   causes: Cause[];
-  /** When it has last become free to run: its run ended, or a hold. */
+  /** When it has last become free to run: its run ended, or a pause. */
   freeSinceMs: number;
   last: { run: number; deadlineMs: number; ended: boolean } | undefined;
 }
@@ -25,7 +25,7 @@ const PATIENCE_MS = 5000;
 /** client-go's promises as a model: told of all that is asked of a queue, it judges each run that starts. */
 export class QueueModel {
   readonly #keys = new Map<string, KeyModel>();
-  readonly #holds = new Set<HoldScope>();
+  readonly #pauses = new Set<PauseScope>();
   runs = 0;
   /**
    * Runs that nothing asked for: no harm, a reconcile too many. Two gateways that see to one key at a time may cause
@@ -42,13 +42,13 @@ export class QueueModel {
   }
 
   /** Before the queue is told. */
-  hold(scope: HoldScope): void {
-    this.#holds.add(scope);
+  pause(scope: PauseScope): void {
+    this.#pauses.add(scope);
   }
 
   /** Before the queue is told. */
-  release(scope: HoldScope, nowMs: number): void {
-    this.#holds.delete(scope);
+  resume(scope: PauseScope, nowMs: number): void {
+    this.#pauses.delete(scope);
     for (const [key, model] of this.#keys) if (covers(scope, key)) model.freeSinceMs = nowMs;
   }
 
@@ -113,8 +113,8 @@ export class QueueModel {
   checkInTime(nowMs: number): void {
     for (const [key, { causes, last, freeSinceMs }] of this.#keys) {
       const owed = causes.filter((cause) => cause.owed);
-      const held = [...this.#holds].some((scope) => covers(scope, key));
-      if (owed.length === 0 || held) continue;
+      const isPaused = [...this.#pauses].some((scope) => covers(scope, key));
+      if (owed.length === 0 || isPaused) continue;
       const blockedUntil = last && !last.ended ? last.deadlineMs + RUN_MARGIN_MS : freeSinceMs;
       const due = Math.max(Math.min(...owed.map(({ fromMs }) => fromMs)), blockedUntil);
       expect(due + PATIENCE_MS, `${key} was to run from ${due} on`).toBeGreaterThan(nowMs);
@@ -134,7 +134,7 @@ export class QueueModel {
   }
 }
 
-function covers(scope: HoldScope, key: string): boolean {
+function covers(scope: PauseScope, key: string): boolean {
   if (scope === 'controller' || scope === 'breaker') return true;
   if (scope.startsWith('object/')) return scope === `object/${key}`;
   return key.startsWith(`${scope.slice('namespace/'.length)}/`);

@@ -32,7 +32,7 @@ export function oldestDueContract(create: CreateFixture): void {
       await queue.add(plain('first'));
       expect(await queue.standstillMs()).toBe(0);
       later(40_000);
-      // Nobody takes keys out of it.
+      // No gateway takes keys out of it.
       expect(await queue.standstillMs()).toBe(40_000);
       const hold = setting().holdRuns('first');
       await queue.start(process);
@@ -66,7 +66,7 @@ export function oldestDueContract(create: CreateFixture): void {
       const { queue, process } = setting();
       process.holding.add('b');
       process.onRun = ({ key }) => (key === 'written' ? { ...done, barrier: 'b' } : done);
-      await queue.hold('namespace/paused');
+      await queue.pause('namespace/paused');
       await queue.start(process);
       await queue.add(plain('written'));
       await setting().ran('written');
@@ -85,7 +85,7 @@ export function oldestDueContract(create: CreateFixture): void {
       expect((await queue.oldestDueMs()) ?? 0).toBeLessThanOrEqual(25);
       resolve();
       process.holding.clear();
-      await queue.release('namespace/paused');
+      await queue.resume('namespace/paused');
       await setting().pass(61_000);
       const expected = ['later', 'paused/k', 'paused/l', 'running', 'running', 'written', 'written'];
       expect(process.keys().toSorted()).toEqual(expected);

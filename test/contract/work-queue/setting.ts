@@ -7,7 +7,7 @@ import { eventually } from '../../harness/eventually.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
 import { VirtualClock } from '../../harness/test-clock.ts';
 
-/** One queue of an implementation, which nobody else has. */
+/** One queue of an implementation, for this test alone. */
 export interface WorkQueueFixture {
   /** One more gateway on the same queue. */
   open(options?: Partial<QueueOptions>): Promise<WorkQueue>;
@@ -115,12 +115,12 @@ export class Setting {
     );
   }
 
-  /** A while of real time, for what must not happen while nobody works. */
+  /** A while of real time, for what must not happen at rest. */
   async wait(): Promise<void> {
     await sleep(50);
   }
 
-  /** Time passes: everybody wakes at their own time, and what they do then is done before it goes on. */
+  /** Time passes: each sleeper wakes at its own time, and what they do then is done before it goes on. */
   async pass(ms: number): Promise<void> {
     const end = this.clock.now() + ms;
     await this.settle();

@@ -9,7 +9,7 @@ export function statusContract(create: CreateFixture): void {
     (await setting().queue.list(list, { offset: 0, limit: 100 })).keys.map(({ key }) => key);
 
   describe('the status of a key', () => {
-    it('that nobody knows is empty', async () => {
+    it('of an unknown key is empty', async () => {
       expect(await setting().queue.status('a/b')).toEqual({
         key: 'a/b',
         queued: false,
@@ -54,8 +54,8 @@ export function statusContract(create: CreateFixture): void {
 
     it('is found page by page', async () => {
       const { queue, clock } = setting();
-      await queue.hold('namespace/a');
-      await queue.hold('namespace/b');
+      await queue.pause('namespace/a');
+      await queue.pause('namespace/b');
       await queue.start(setting().process);
       for (const key of [...numbered('a/', 5), ...numbered('b/', 5)]) {
         await queue.add(plain(key));

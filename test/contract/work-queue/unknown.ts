@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
 import { type CreateFixture, eachSetting, plain } from './setting.ts';
 
-/** Runs whose end nobody has told: unknown ones, and those that go on without us. */
+/** Runs whose end was not reported: unknown ones, and those that go on without us. */
 export function unknownContract(create: CreateFixture): void {
   const setting = eachSetting(create);
 

@@ -43,7 +43,7 @@ async function woken(...events: WatchEvent[]): Promise<string[]> {
 }
 
 describe('a list', () => {
-  it('wakes nobody for what it names when it is the first, but for what is gone when it starts over', async () => {
+  it('wakes no key for what it names when it is the first, but for what is gone when it starts over', async () => {
     expect(await woken(...listed('10', pod('x', 5, 'set')).slice(0, 2))).toEqual([]);
     // All keys are queued when it is complete, and this one is no longer among them.
     expect(await woken(...listed('11', pod('y', 6, 'set')))).toEqual(['pods a/x', 'replicasets a/set']);

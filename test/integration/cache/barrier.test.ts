@@ -113,7 +113,7 @@ describe('the barrier of a write', () => {
     expect(await barriers.passed(barrier)).toBe(true);
   });
 
-  it('is no barrier for whoever does not read that view', async () => {
+  it('is no barrier for a controller that does not read that view', async () => {
     const barrier = await after(wrote('100'));
     expect(await new Barriers([nodeView]).passed(barrier)).toBe(true);
     expect(new Barriers([nodeView]).viewsOf(barrier)).toEqual([]);

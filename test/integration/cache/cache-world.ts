@@ -287,7 +287,7 @@ export class CacheWorld {
     return found;
   }
 
-  /** As DESIGN.md has them: by namespace, by controller, and in each namespace those without one. */
+  /** By namespace, by controller, and in each namespace those without one. */
   #expectedIndexes(): Record<string, string[]> {
     const sets: Record<string, string[]> = {};
     for (const [key, { metadata }] of [...this.model.objects].toSorted(([a], [b]) => (a < b ? -1 : 1))) {

@@ -56,7 +56,7 @@ describe('an encrypted view', () => {
     return new Set(stored.map((bytes) => bytes.toString('latin1', 2, 2 + (bytes[1] ?? 0))));
   };
 
-  it('is read by the gateway and by nobody without its keys', async () => {
+  it('is read by the gateway and by no one without its keys', async () => {
     const view = await open(first);
     await fill(view, 3);
     expect(view.encrypted).toBe(true);
@@ -109,7 +109,7 @@ describe('an encrypted view', () => {
     expect(await storedIds()).toEqual(new Set(['first']));
   });
 
-  it('tells whoever listens when its keys are gone, or are others under the same ids', async () => {
+  it('tells its listener when its keys are gone, or are others under the same ids', async () => {
     await fill(await open(first), 3);
     for (const keys of [[second], [newKey('first')]]) {
       const view = await open(...keys);
@@ -121,7 +121,7 @@ describe('an encrypted view', () => {
     }
   });
 
-  it('takes nothing that was put there by somebody without a key', async () => {
+  it('takes nothing that was put there without a key', async () => {
     const view = await open(first);
     await fill(view, 2);
     const { objects } = viewKeys(prefix);

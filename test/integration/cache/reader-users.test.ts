@@ -193,7 +193,7 @@ describe('the Redis users of functions', () => {
     expect(await connected()).toContain(users.userOf('web'));
   });
 
-  it('are there again when somebody has removed them, and a read waits for that', async () => {
+  it('are there again after they were removed by hand, and a read waits for that', async () => {
     const view = await filled(pods);
     const users = await usersOf([first]);
     await users.allow('web', [view.location]);

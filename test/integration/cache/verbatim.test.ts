@@ -20,7 +20,7 @@ function pod(name: string, version: number, owner: string, app = 'x'): Kubernete
   return { apiVersion: 'v1', kind: 'Pod', metadata: { ...metadata, ownerReferences: [reference] } };
 }
 
-describe('a list whose objects nobody looks at', () => {
+describe('a list whose objects no handler looks at', () => {
   let redis: Redis;
   let view: View;
   let applier: Applier;
@@ -65,7 +65,7 @@ describe('a list whose objects nobody looks at', () => {
     return names;
   }
 
-  /** An object that breaks whoever parses it. */
+  /** An object that breaks its parser. */
   const spoil = (key: string) => redis.hset(viewKeys(view.location.prefix).objects, key, '{ this is not JSON');
 
   it.each<[string, Selection, string[]]>([

@@ -128,7 +128,7 @@ describe('levelhook manifest', () => {
       { LEVELHOOK_SIGNING_SECRETS: `whsec_${Buffer.alloc(32).toString('base64')}` },
       'refuses our signature',
     ],
-    ['at a place where nobody is', 'http://127.0.0.1:9 --namespace shop', {}, 'nobody listens'],
+    ['at an address without a server', 'http://127.0.0.1:9 --namespace shop', {}, 'connection refused'],
     ['at no URL', 'greeting --namespace shop', {}, 'is no URL'],
     ['without a namespace', 'URL', {}, '--namespace'],
     ['with a namespace that is none', 'URL --namespace ../shop', {}, '--namespace: "../shop" is no name'],

@@ -8,7 +8,7 @@ let command: UserCommand;
 
 afterEach(() => command.clean());
 
-/** The README's first command, but for the port: 8787 may be somebody else's on the machine that tests. */
+/** The README's first command, but for the port: another process may have 8787 on the machine that tests. */
 async function npmStart(...args: readonly string[]): Promise<UserCommand> {
   command = new UserCommand('npm', ['start', '--', '--port', '0', ...args]);
   await command.line(/^levelhook ready$/);

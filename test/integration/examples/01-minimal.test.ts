@@ -47,7 +47,7 @@ it('changes it with its source', async () => {
   await says('Hello, Anna!');
 });
 
-it('puts right what somebody else writes into it', async () => {
+it('puts right what another client writes into it', async () => {
   await cluster.patch(configMaps, greeting, { data: { text: 'Go away!' } });
   await says('Hello, Anna!');
 });

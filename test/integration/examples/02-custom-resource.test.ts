@@ -21,7 +21,7 @@ beforeAll(async () => {
   const fn = started.keep(await startFunction(setting, 'examples/02-custom-resource'));
   const gateway = started.keep(await startGateway(setting, [fn.url]));
   // It is there before its kind is.
-  await gateway.process.line(({ msg }) => msg === 'a function cannot be used yet, asking again');
+  await gateway.process.line(({ msg }) => msg === 'a function did not describe itself, asking again');
   const definitions = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
   await cluster.create(definitions, { ...(await manifest('site.crd.yaml')) } as never);
   started.add(() => cluster.delete(definitions, { name: 'sites.example.com' }));

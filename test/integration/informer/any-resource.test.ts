@@ -146,7 +146,7 @@ describe('any resource, whenever it is defined', () => {
     await untilCacheEqualsServer(setting, cluster, [{ resource: widgets }]);
   });
 
-  it('lets the objects go with their definition, wakes each key once, and disturbs nobody', async () => {
+  it('lets the objects go with their definition, wakes each key once, and disturbs no other controller', async () => {
     await untilIdle(gateway.url);
     const from = of('widgets').count;
     const name = `widgets.${GROUP}`;

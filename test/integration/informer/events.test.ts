@@ -165,7 +165,7 @@ describe('events of real objects', () => {
     await eventually(async () => expect(namesOf(observer, from)).toEqual(new Set(['third'])));
   });
 
-  it('of a labelled object wake whoever selects it, before or after a change of labels', async () => {
+  it('of a labelled object wake the objects that select it, before or after a change of labels', async () => {
     const observer = await observe({
       name: 'selectors',
       for: services,

@@ -122,7 +122,7 @@ describe('Secrets', () => {
     }
   });
 
-  it('are written anew under a new key, without a run for anybody', async () => {
+  it('are written anew under a new key, without a run', async () => {
     const before = await kept();
     const runs = fn.reads.length;
     const { url } = await runReady({ LEVELHOOK_CACHE_KEYS: `${second} ${first}` });
@@ -147,7 +147,7 @@ describe('Secrets', () => {
     expect(running.process.output).toContain('the key \\"second\\" is not known here');
   });
 
-  it('are listed anew when somebody has altered them in Redis', async () => {
+  it('are listed anew when they were altered in Redis', async () => {
     const { prefixes } = await kept();
     const { objects } = viewKeys(prefixes[0] ?? '');
     const bytes = (await redis.hgetBuffer(objects, `${namespace}/web`)) ?? Buffer.alloc(0);

@@ -90,7 +90,7 @@ describe('a function in a process of its own', () => {
     expect(reconciled()).not.toContain('another');
   });
 
-  it('describes itself to whoever holds the secret, and to nobody else', async () => {
+  it('describes itself to a holder of the secret, and to no one else', async () => {
     const ask = async (headers: object): Promise<number> =>
       (await fetch(recorder.url, { headers: { ...headers } as Record<string, string> })).status;
     expect(await ask(await signed(''))).toBe(200);

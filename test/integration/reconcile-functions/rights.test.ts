@@ -139,7 +139,7 @@ async function told(): Promise<string> {
   return JSON.stringify([hers.triggers, items, events.items]);
 }
 
-describe('whoever may create ReconcileFunctions in one namespace, and nothing else', () => {
+describe('a user who may create ReconcileFunctions in one namespace, and nothing else', () => {
   it.each<[string, string, object]>([
     ['asking for a kind everywhere', 'everywhere', { for: everything }],
     ['naming another namespace', 'elsewhere', { for: { ...everything, namespaces: [others] } }],

@@ -69,7 +69,7 @@ async function serveThingsThatCannotBeListed(): Promise<void> {
   await eventually(async () => expect(cluster.list(beta, namespace)).rejects.toThrow());
 }
 
-test('one that waits for a list that never ends says so, and nobody waits with it', async () => {
+test('one that waits for a list that never ends says so, and no other waits with it', async () => {
   await untilReady(gateway.url);
   await tenant.until('waiting', 'Synced', { status: 'False', reason: 'CacheFilling' });
   await tenant.until('fine', 'Ready', { status: 'True' });

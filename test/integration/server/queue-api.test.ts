@@ -1,22 +1,23 @@
 import { Hono } from 'hono';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { silentLogger, silentMetrics, systemClock } from '../../../src/core/index.ts';
+import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import { silentLogger, systemClock } from '../../../src/core/index.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
 import { Dashboard } from '../../../src/gateway/server/dashboard.ts';
-import { MemoryWorkQueue } from '../../../src/gateway/workqueue/memory-work-queue.ts';
 import type { WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
 import { TestProcess } from '../../harness/process.ts';
+import { RedisQueueFixture } from '../../harness/redis-queue.ts';
 
+let fixture: RedisQueueFixture;
 let queue: WorkQueue;
 let process: RecordingProcess;
 let server: AdminServer;
 let redisIsThere = true;
 
 beforeEach(async () => {
-  const common = { name: 'replicaset', concurrency: 4, timeoutMs: 15_000, clock: systemClock };
-  queue = new MemoryWorkQueue({ ...common, logger: silentLogger, metrics: silentMetrics });
+  fixture = await RedisQueueFixture.create(inject('redisUrl'), systemClock);
+  queue = await fixture.open();
   process = new RecordingProcess();
   redisIsThere = true;
   server = new AdminServer({
@@ -28,7 +29,7 @@ beforeEach(async () => {
     dashboard: new Dashboard(),
     reconcile: new Hono(),
     logger: silentLogger,
-    queues: () => (redisIsThere ? new Map([['replicaset', queue]]) : undefined),
+    queues: () => (redisIsThere ? new Map([['controller', queue]]) : undefined),
   });
   await server.start();
   process.onRun = () => ({ kind: 'known', failures: 'keep', dead: true, error: 'quota exceeded' });
@@ -36,8 +37,8 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  await queue.stop(0);
   await server.stop();
+  await fixture.close();
 });
 
 const dead = async (...keys: string[]): Promise<void> => {
@@ -61,23 +62,23 @@ async function request(path: string, body?: unknown, headers: Record<string, str
 describe('/queues', () => {
   it('tells of every queue, its lists, and each key', async () => {
     await dead('a/x', 'b/y');
-    await queue.hold('namespace/c');
+    await queue.pause('namespace/c');
     const keys = { queued: 0, running: 0, timers: 0, backlog: 0, waiting: 0, dead: 2 };
-    const holds = [{ scope: 'namespace/c', sinceMs: expect.any(Number) as number }];
-    expect(await request('/queues')).toEqual([200, { queues: [{ controller: 'replicaset', keys, holds }] }]);
-    expect(await request('/queues/replicaset/keys?list=dead&limit=1')).toMatchObject([200, { total: 2, keys: [{}] }]);
-    expect(await request('/queues/replicaset/keys/a/x')).toEqual([200, await queue.status('a/x')]);
+    const pauses = [{ scope: 'namespace/c', sinceMs: expect.any(Number) as number }];
+    expect(await request('/queues')).toEqual([200, { queues: [{ controller: 'controller', keys, pauses }] }]);
+    expect(await request('/queues/controller/keys?list=dead&limit=1')).toMatchObject([200, { total: 2, keys: [{}] }]);
+    expect(await request('/queues/controller/keys/a/x')).toEqual([200, await queue.status('a/x')]);
   });
 
   it('replays and drops one dead letter, those of a namespace, or all', async () => {
     await dead('a/1', 'a/2', 'b/1', 'b/2', 'c/1');
-    expect(await request('/queues/replicaset/drop', { keys: ['a/1', 'none/such'] })).toEqual([200, { dropped: 1 }]);
-    expect(await request('/queues/replicaset/drop', { namespace: 'c' })).toEqual([200, { dropped: 1 }]);
+    expect(await request('/queues/controller/drop', { keys: ['a/1', 'none/such'] })).toEqual([200, { dropped: 1 }]);
+    expect(await request('/queues/controller/drop', { namespace: 'c' })).toEqual([200, { dropped: 1 }]);
     process.onRun = () => done;
-    expect(await request('/queues/replicaset/replay', { namespace: 'b' })).toEqual([200, { replayed: 2 }]);
+    expect(await request('/queues/controller/replay', { namespace: 'b' })).toEqual([200, { replayed: 2 }]);
     await eventually(async () => expect(await deadKeys()).toEqual(['a/2']));
     expect(process.runsOf('b/1').at(-1)?.reasons).toEqual([{ type: 'manual' }]);
-    expect(await request('/queues/replicaset/replay', { all: true })).toEqual([200, { replayed: 1 }]);
+    expect(await request('/queues/controller/replay', { all: true })).toEqual([200, { replayed: 1 }]);
     await eventually(async () => expect(await deadKeys()).toEqual([]));
     expect(process.runsOf('a/1')).toHaveLength(1);
     expect(process.runsOf('c/1')).toHaveLength(1);
@@ -87,18 +88,18 @@ describe('/queues', () => {
     const keys = Array.from({ length: 150 }, (_, at) => `a/${at}`);
     await dead(...keys);
     process.onRun = () => done;
-    await queue.hold('controller');
-    expect(await request('/queues/replicaset/replay', { all: true })).toEqual([200, { replayed: 150 }]);
-    await queue.release('controller');
+    await queue.pause('controller');
+    expect(await request('/queues/controller/replay', { all: true })).toEqual([200, { replayed: 150 }]);
+    await queue.resume('controller');
     await eventually(async () => expect(await deadKeys()).toEqual([]));
     for (const key of keys) expect(process.runsOf(key)).toHaveLength(2);
   });
 
   it('pauses and resumes a controller or a namespace of it', async () => {
-    expect(await request('/queues/replicaset/pause', { scope: 'namespace/a' })).toMatchObject([200, { holds: [{}] }]);
+    expect(await request('/queues/controller/pause', { scope: 'namespace/a' })).toMatchObject([200, { pauses: [{}] }]);
     await queue.add([{ key: 'a/x', reasons: [] }]);
     await eventually(async () => expect((await queue.status('a/x')).waits).toHaveLength(1));
-    expect(await request('/queues/replicaset/resume', { scope: 'namespace/a' })).toEqual([200, { holds: [] }]);
+    expect(await request('/queues/controller/resume', { scope: 'namespace/a' })).toEqual([200, { pauses: [] }]);
     await eventually(async () => expect(process.keys()).toEqual(['a/x']));
   });
 
@@ -106,35 +107,35 @@ describe('/queues', () => {
     await dead('a/x');
     const wrong: [string, unknown, number][] = [
       ['/queues/other/keys?list=dead', undefined, 404],
-      ['/queues/replicaset/keys', undefined, 400],
-      ['/queues/replicaset/keys?list=nothing', undefined, 400],
-      ['/queues/replicaset/keys?list=dead&limit=100000', undefined, 400],
-      ['/queues/replicaset/drop', {}, 400],
-      ['/queues/replicaset/drop', { all: false }, 400],
-      ['/queues/replicaset/drop', { all: true, namespace: 'a' }, 400],
-      ['/queues/replicaset/keys/a%2Fb%2Fc', undefined, 400],
-      ['/queues/replicaset/keys/A/b', undefined, 400],
-      ['/queues/replicaset/drop', { keys: ['a/..'] }, 400],
-      ['/queues/replicaset/replay', { keys: ['a/b/c'] }, 400],
-      ['/queues/replicaset/drop', { namespace: '..' }, 400],
-      ['/queues/replicaset/pause', { scope: 'namespace/..' }, 400],
-      ['/queues/replicaset/pause', { scope: 'namespace/a/b' }, 400],
-      ['/queues/replicaset/pause', { scope: 'controller/a' }, 400],
-      ['/queues/replicaset/pause', { scope: 'object/a/x' }, 400],
-      ['/queues/replicaset/pause', { scope: 'breaker' }, 400],
+      ['/queues/controller/keys', undefined, 400],
+      ['/queues/controller/keys?list=nothing', undefined, 400],
+      ['/queues/controller/keys?list=dead&limit=100000', undefined, 400],
+      ['/queues/controller/drop', {}, 400],
+      ['/queues/controller/drop', { all: false }, 400],
+      ['/queues/controller/drop', { all: true, namespace: 'a' }, 400],
+      ['/queues/controller/keys/a%2Fb%2Fc', undefined, 400],
+      ['/queues/controller/keys/A/b', undefined, 400],
+      ['/queues/controller/drop', { keys: ['a/..'] }, 400],
+      ['/queues/controller/replay', { keys: ['a/b/c'] }, 400],
+      ['/queues/controller/drop', { namespace: '..' }, 400],
+      ['/queues/controller/pause', { scope: 'namespace/..' }, 400],
+      ['/queues/controller/pause', { scope: 'namespace/a/b' }, 400],
+      ['/queues/controller/pause', { scope: 'controller/a' }, 400],
+      ['/queues/controller/pause', { scope: 'object/a/x' }, 400],
+      ['/queues/controller/pause', { scope: 'breaker' }, 400],
     ];
     for (const [path, body, status] of wrong) {
       expect(await request(path, body), path).toMatchObject([status, { error: expect.any(String) as string }]);
     }
-    expect(await request('/queues/replicaset/drop', { all: true }, { 'content-type': 'text/plain' })).toMatchObject([
+    expect(await request('/queues/controller/drop', { all: true }, { 'content-type': 'text/plain' })).toMatchObject([
       415,
       {},
     ]);
     redisIsThere = false;
     expect(await request('/queues')).toMatchObject([503, {}]);
-    expect(await request('/queues/replicaset/replay', { all: true })).toMatchObject([503, {}]);
+    expect(await request('/queues/controller/replay', { all: true })).toMatchObject([503, {}]);
     expect(await deadKeys()).toEqual(['a/x']);
-    expect(await queue.holds()).toEqual([]);
+    expect(await queue.pauses()).toEqual([]);
   });
 });
 
@@ -149,35 +150,35 @@ describe('levelhook queue', () => {
     await dead('a/x', 'a/y');
     const [code, queues] = await levelhook('list');
     expect(code, queues).toBe(0);
-    expect(queues).toMatch(/^CONTROLLER .*DEAD .*\nreplicaset .* 2 +-$/m);
-    expect((await levelhook('list', 'replicaset'))[1]).toMatch(/^a\/x +20..-.*Z$/m);
-    const [, status] = await levelhook('get', 'replicaset', 'a/x');
+    expect(queues).toMatch(/^CONTROLLER .*DEAD .*\ncontroller .* 2 +-$/m);
+    expect((await levelhook('list', 'controller'))[1]).toMatch(/^a\/x +20..-.*Z$/m);
+    const [, status] = await levelhook('get', 'controller', 'a/x');
     expect(status).toMatch(/^state +dead letter since /m);
     expect(status).toMatch(/^outcome +.* run [0-9]+: quota exceeded$/m);
     process.onRun = () => done;
-    expect(await levelhook('replay', 'replicaset', 'a/x')).toEqual([0, 'replayed 1 dead letter of replicaset']);
-    expect(await levelhook('drop', 'replicaset', '--all')).toEqual([
+    expect(await levelhook('replay', 'controller', 'a/x')).toEqual([0, 'replayed 1 dead letter of controller']);
+    expect(await levelhook('drop', 'controller', '--all')).toEqual([
       0,
-      expect.stringMatching(/^dropped [12] dead letters? of replicaset$/) as string,
+      expect.stringMatching(/^dropped [12] dead letters? of controller$/) as string,
     ]);
     await eventually(async () => expect(await deadKeys()).toEqual([]));
-    expect(await levelhook('pause', 'replicaset', '--namespace', 'a')).toEqual([
+    expect(await levelhook('pause', 'controller', '--namespace', 'a')).toEqual([
       0,
-      'paused of replicaset: namespace/a',
+      'paused of controller: namespace/a',
     ]);
-    expect(await levelhook('resume', 'replicaset', '--namespace', 'a')).toEqual([0, 'paused of replicaset: nothing']);
+    expect(await levelhook('resume', 'controller', '--namespace', 'a')).toEqual([0, 'paused of controller: nothing']);
   });
 
   it('ends in one sentence when something is wrong', async () => {
     const mistakes: [string[], RegExp][] = [
       [['get', 'other', 'a/x'], /answered 404: there is no controller "other"/],
-      [['get', 'replicaset', 'a/b/c'], /is not an object key/],
-      [['get', 'replicaset', 'a/..'], /"a\/\.\." is not an object key/],
-      [['pause', 'replicaset', '--namespace', 'a/b'], /--namespace: "a\/b" is not the name of a namespace/],
-      [['drop', 'replicaset'], /Say which dead letters/],
-      [['drop', 'replicaset', 'a/x', '--all'], /Say which dead letters/],
+      [['get', 'controller', 'a/b/c'], /is not an object key/],
+      [['get', 'controller', 'a/..'], /"a\/\.\." is not an object key/],
+      [['pause', 'controller', '--namespace', 'a/b'], /--namespace: "a\/b" is not the name of a namespace/],
+      [['drop', 'controller'], /Say which dead letters/],
+      [['drop', 'controller', 'a/x', '--all'], /Say which dead letters/],
       [['list', '--gateway', 'http://127.0.0.1:1'], /No gateway answers at http:\/\/127.0.0.1:1/],
-      [['list', 'replicaset', '--list', 'nothing'], /Allowed choices are queued,/],
+      [['list', 'controller', '--list', 'nothing'], /Allowed choices are queued,/],
     ];
     for (const [args, message] of mistakes) {
       const [code, output] = await levelhook(...args);

@@ -76,7 +76,7 @@ describe('POST /reconcile', () => {
     for (const { reasons } of observer.seen({ from: before, key: `${namespace}/a` })) {
       expect(reasons).toEqual([{ type: 'manual', message: reason }]);
     }
-    const line = await gateway.process.line(({ msg }) => msg === 'queued keys that were asked for');
+    const line = await gateway.process.line(({ msg }) => msg === 'queued requested keys');
     expect(line).toMatchObject({ controller: CONTROLLER, keys: 2, priority: 'high', reason });
     expect(gateway.process.output).not.toContain(token);
   });

@@ -157,12 +157,12 @@ describe('the scripts on the records of keys', () => {
   };
   /** The start of a key that was added. */
   const start = async (key: string, request: Started) => {
-    await records.note(plain(key), request.nowMs);
+    await records.recordAdds(plain(key), request.nowMs);
     return startOne(key, request);
   };
 
   it('start nothing for a job that an earlier run has served', async () => {
-    await records.note(plain('k'), 1000);
+    await records.recordAdds(plain('k'), 1000);
     expect(await startOne('k', at(1010))).toMatchObject({ kind: 'go', run: 1 });
     expect(await startOne('k', at(1020))).toEqual({ kind: 'idle' });
     // Not marked as touched either: nobody has touched it.
@@ -276,8 +276,8 @@ describe('the scripts on the records of keys', () => {
 
   it('know a low key by its start, and when a key was added first', async () => {
     await records.addToBacklog(['low', 'moved'], 1000, 'initial');
-    await records.note(plain('k'), 1000);
-    await records.note(plain('k'), 1500);
+    await records.recordAdds(plain('k'), 1000);
+    await records.recordAdds(plain('k'), 1500);
     const low = { reasons: [{ type: 'initial' }], queuedAtMs: 1000 };
     expect(await startOne('low', at(2000))).toMatchObject(low);
     // The poller has moved its score ahead.

@@ -125,7 +125,7 @@ describe('a job that a gateway was given at its end', () => {
     await queue.start(process);
     // The worker waits for a job, and takes the first one in spite of the pause.
     await sleep(300);
-    queue.pause();
+    queue.suspend();
     await queue.add(plain('k'));
     await eventually(async () => expect(await active()).toBe(1));
     await fixture.redis.config('SET', 'maxmemory', '1');
@@ -185,7 +185,7 @@ describe('what BullMQ has lost', () => {
 it('a paused namespace with 100,000 low keys costs no job and no start', async () => {
   const queue = await fixture.open();
   const low = Array.from({ length: 100_000 }, (_, at) => `paused/k${at}`);
-  await queue.hold('namespace/paused');
+  await queue.pause('namespace/paused');
   for (let from = 0; from < low.length; from += 5000) await queue.addLow(low.slice(from, from + 5000), 'resync');
   await queue.start(process);
   await queue.add(plain('live/a', 'live/b'));

@@ -7,7 +7,7 @@
 -- then    three each: key, entry as it was read, entry as it shall be
 --
 -- Answer: number of objects moved, or -1 when the writer is another and nothing was done. An object that has changed
--- since its entry was read is left alone: whoever changed it knew of the new index.
+-- since its entry was read is left alone: the writer that changed it knew of the new index.
 
 if redis.call('HGET', KEYS[1], 'writerId') ~= ARGV[1] then
   return -1

@@ -18,7 +18,7 @@ import {
   unavailable,
   watchNotSupported,
 } from './kubernetes-status.ts';
-import { RateLimit } from './rate-limit.ts';
+import { ReaderRateLimit } from './rate-limit.ts';
 import { readList, readObject, type ReadingOptions } from './reading.ts';
 import { requestInfo, type ResourceRequest } from './request-info.ts';
 
@@ -34,7 +34,7 @@ export interface CacheApiOptions extends ReadingOptions {
   readonly metrics: Metrics;
 }
 
-/** The paths at which Kubernetes describes its types. There is none here, and everybody may know. */
+/** The paths at which Kubernetes describes its types. There is no description here, and any client may ask. */
 const UNDESCRIBED = /^\/openapi\//;
 
 /**
@@ -44,11 +44,11 @@ const UNDESCRIBED = /^\/openapi\//;
  */
 export class CacheApi {
   readonly #options: CacheApiOptions;
-  readonly #limit: RateLimit;
+  readonly #limit: ReaderRateLimit;
 
   constructor(options: CacheApiOptions) {
     this.#options = options;
-    this.#limit = new RateLimit(options.requestsPerSecond, options.clock);
+    this.#limit = new ReaderRateLimit(options.requestsPerSecond, options.clock);
   }
 
   /** Never rejects. @param root the path under which the API is. */

@@ -3,7 +3,7 @@ import type { Clock } from '../../../core/index.ts';
 /**
  * A token bucket for each reader: so many requests a second, and twice as many at once. Of this gateway process alone.
  */
-export class RateLimit {
+export class ReaderRateLimit {
   readonly #perSecond: number;
   readonly #clock: Clock;
   readonly #buckets = new Map<string, { tokens: number; atMs: number }>();

@@ -25,7 +25,7 @@ export interface ReadingOptions {
 }
 
 /** A request for a kind that may be read. */
-export interface Asked {
+export interface ReadRequest {
   readonly kind: ServedKind;
   readonly request: ResourceRequest;
   readonly query: URLSearchParams;
@@ -45,7 +45,7 @@ const VERSION_WAIT_MS = 3000;
 const WHOLE = 500;
 
 /** @throws StatusError */
-export async function readObject(asked: Asked, options: ReadingOptions): Promise<Response> {
+export async function readObject(asked: ReadRequest, options: ReadingOptions): Promise<Response> {
   const { kind, request, query } = asked;
   const name = request.name ?? '';
   const form = await formOf(asked, options);
@@ -78,7 +78,7 @@ async function readOne(
 }
 
 /** @throws StatusError */
-export async function readList(asked: Asked, options: ReadingOptions): Promise<Response> {
+export async function readList(asked: ReadRequest, options: ReadingOptions): Promise<Response> {
   const { kind, query, request } = asked;
   const { namespace } = request;
   const wanted = listRequest(kind.resource, query, namespace);
@@ -242,7 +242,7 @@ function oldest(versions: readonly ResourceVersion[]): ResourceVersion {
   return versions.toSorted(compareResourceVersions)[0] ?? '0';
 }
 
-function formOf({ form, kind, query, catalog }: Asked, { clock }: ReadingOptions): Promise<AnswerForm> {
+function formOf({ form, kind, query, catalog }: ReadRequest, { clock }: ReadingOptions): Promise<AnswerForm> {
   return answerForm(form, kind, { catalog, includeObject: query.get('includeObject') ?? '', nowMs: clock.wallNow() });
 }
 

@@ -14,7 +14,7 @@ export interface ResourceRequest {
   readonly subresource?: string;
   /** More parts than a resource has. */
   readonly tooLong: boolean;
-  /** Empty for a method that nobody knows. */
+  /** Empty for an unknown method. */
   readonly verb: string;
 }
 

@@ -1,22 +1,22 @@
--- What the poller has to look at: due timers, debounced keys and holds, runs past their deadline, and low-priority keys
+-- What the poller has to look at: due timers, debounced keys and pauses, runs past their deadline, and low-priority keys
 -- when there is room.
 --
 -- KEYS[1] timers ZSET
 -- KEYS[2] debounced ZSET
 -- KEYS[3] inFlight ZSET
 -- KEYS[4] backlog ZSET
--- KEYS[5] hold ends ZSET
+-- KEYS[5] pause ends ZSET
 -- KEYS[6] BullMQ's list of waiting jobs
 -- KEYS[7] what a key is appended to, to name its record HASH
--- KEYS[8] holds HASH
--- KEYS[9] what a scope is appended to, to name the ZSET of keys that wait for its release
+-- KEYS[8] pauses HASH
+-- KEYS[9] what a scope is appended to, to name the ZSET of keys that wait for its end
 -- ARGV[1] now
 -- ARGV[2] most timers, debounced keys and runs in flight to return, each
 -- ARGV[3] how many jobs may wait before low-priority keys stay in the backlog
 --
--- Answer: {timers, debounced, inFlight, backlog, holds, when the next of all these is due or '', whether low-priority keys
+-- Answer: {timers, debounced, inFlight, backlog, pauses, when the next of all these is due or '', whether low-priority keys
 -- were left for want of room as 1 or 0}; timers as key, score, barrier or '', barrierAt or '' for each, the others as key,
--- score. Low-priority keys that a hold covers are moved to where they wait for its release, up to 1000 of them: a job for
+-- score. Low-priority keys that a pause covers are moved to where they wait for its end, up to 1000 of them: a job for
 -- each would stand in the way of live keys and find no more than that.
 
 local now, limit, room = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -40,10 +40,10 @@ for at = 1, #timers, 2 do
   with_barriers[#with_barriers + 1] = barrier[1] or ''
   with_barriers[#with_barriers + 1] = barrier[2] or ''
 end
-local debounced, in_flight, holds = due(KEYS[2], limit), due(KEYS[3], limit), due(KEYS[5], limit)
+local debounced, in_flight, pauses = due(KEYS[2], limit), due(KEYS[3], limit), due(KEYS[5], limit)
 
--- The first of the holds that cover a key, as start.lua has it.
-local function held_by(key)
+-- The first of the pauses that cover a key, as start.lua has it.
+local function paused_by(key)
   local scopes = { 'controller', 'breaker', 'recovery', 'object/' .. key }
   local slash = string.find(key, '/', 1, true)
   if slash then scopes[5] = 'namespace/' .. string.sub(key, 1, slash - 1) end
@@ -63,7 +63,7 @@ if redis.call('EXISTS', KEYS[4]) == 1 then
   else
     local looked = due(KEYS[4], take + 1000)
     for at = 1, #looked, 2 do
-      local scope = held_by(looked[at])
+      local scope = paused_by(looked[at])
       if scope then
         redis.call('ZADD', KEYS[9] .. scope, 'NX', looked[at + 1], looked[at])
         redis.call('ZREM', KEYS[4], looked[at])
@@ -75,4 +75,4 @@ if redis.call('EXISTS', KEYS[4]) == 1 then
     if #looked == 2 * (take + 1000) or #backlog == 2 * take then left = 1 end
   end
 end
-return { with_barriers, debounced, in_flight, backlog, holds, next_at, left }
+return { with_barriers, debounced, in_flight, backlog, pauses, next_at, left }

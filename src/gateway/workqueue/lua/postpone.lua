@@ -1,4 +1,4 @@
--- Moves scores that the poller has acted on, each only if nobody has changed it meanwhile. The key is not removed: a job
+-- Moves scores that the poller has acted on, each only if it has not changed meanwhile. The key is not removed: a job
 -- that gets lost between here and its start is added again when the new score is due. (Removing it instead lost 48 of
 -- 500 requeues: the key's run may have ended, and asked for another time, between the add and the removal.)
 --

@@ -9,8 +9,8 @@
 -- KEYS[5]  debounced ZSET
 -- KEYS[6]  runs counter
 -- KEYS[7]  queue HASH: lowReason
--- KEYS[8]  holds HASH
--- KEYS[9]  what a scope is appended to, to name the ZSET of keys that wait for its release
+-- KEYS[8]  pauses HASH
+-- KEYS[9]  what a scope is appended to, to name the ZSET of keys that wait for its end
 -- KEYS[10] bucket STRING
 -- KEYS[11] dead ZSET
 -- KEYS[12] queued ZSET
@@ -29,17 +29,17 @@
 --   {'idle'}                  nothing to do: the run that this job was for has been
 --   {'busy'}                  a run is in flight; the key is marked dirty, its finish queues it again
 --   {'lost', run, failures, error}   a run's deadline has passed without an outcome: settle it
---   {'held'}                  a hold covers it; its release queues it again
+--   {'paused'}                  a pause covers it; its end queues it again
 --   {'barrier', barrier}      writes of the last run are not in the cache yet; a timer is set
 --   {'limited', when}         its token comes then; a timer is set
 
 local now, deadline, margin = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local per_token, burst = tonumber(ARGV[5]), tonumber(ARGV[6])
-local timers, in_flight, backlog, debounced, holds = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[8]
+local timers, in_flight, backlog, debounced, pauses = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[8]
 local queued, resting = KEYS[12], KEYS[13]
 -- Sets that are not there are asked once for all keys: at rest there are none.
 local has = {}
-for _, set in ipairs({ timers, backlog, debounced, holds, queued, resting }) do has[set] = redis.call('EXISTS', set) == 1 end
+for _, set in ipairs({ timers, backlog, debounced, pauses, queued, resting }) do has[set] = redis.call('EXISTS', set) == 1 end
 
 local function score(set, key)
   return has[set] and redis.call('ZSCORE', set, key)
@@ -49,13 +49,13 @@ local function remove(set, key)
   if has[set] then redis.call('ZREM', set, key) end
 end
 
--- The first of the holds that cover a key.
-local function held_by(key)
-  if not has[holds] then return nil end
+-- The first of the pauses that cover a key.
+local function paused_by(key)
+  if not has[pauses] then return nil end
   local scopes = { 'controller', 'breaker', 'recovery', 'object/' .. key }
   local slash = string.find(key, '/', 1, true)
   if slash then scopes[5] = 'namespace/' .. string.sub(key, 1, slash - 1) end
-  for at, found in ipairs(redis.call('HMGET', holds, unpack(scopes))) do
+  for at, found in ipairs(redis.call('HMGET', pauses, unpack(scopes))) do
     if found then return scopes[at] end
   end
   return nil
@@ -101,13 +101,13 @@ local function start(key, nonce, seen)
     return { 'busy' }
   end
 
-  local scope = held_by(key)
+  local scope = paused_by(key)
   if scope then
     redis.call('ZADD', KEYS[9] .. scope, 'NX', now, key)
     remove(timers, key)
     remove(backlog, key)
     remove(debounced, key)
-    return { 'held' }
+    return { 'paused' }
   end
 
   if barrier and barrier ~= seen then

@@ -3,7 +3,7 @@ import type { Description, SigningKey } from '../../contract/index.ts';
 import { Endpoint } from '../dispatch/endpoint.ts';
 import { describeFunction } from './describe.ts';
 
-export interface FunctionRegistryOptions {
+export interface ConfiguredFunctionsOptions {
   readonly urls: readonly string[];
   readonly keys: readonly SigningKey[];
   /** See `EndpointOptions`. */
@@ -25,15 +25,15 @@ export interface FunctionRegistryOptions {
  * kinds are served. Each function is looked after by itself: one that is down, or describes something the cluster does
  * not have, or whose kinds are never listed to the end, keeps no other waiting.
  */
-export class FunctionRegistry {
-  readonly #options: FunctionRegistryOptions;
+export class ConfiguredFunctions {
+  readonly #options: ConfiguredFunctionsOptions;
   /** Functions without a controller yet, or whose controller could not be started anew, and why. */
   readonly #awaited: Map<string, string>;
   /** What those have said that have had a controller once, by URL: their names are theirs for good. */
   readonly #described = new Map<string, Description>();
   #asking: Promise<unknown> = Promise.resolve();
 
-  constructor(options: FunctionRegistryOptions) {
+  constructor(options: ConfiguredFunctionsOptions) {
     this.#options = options;
     this.#awaited = new Map(options.urls.map((url) => [url, 'not asked yet']));
   }
@@ -48,7 +48,7 @@ export class FunctionRegistry {
   }
 
   /** Undefined when every function has its controller as it has to be, else the first that has not. */
-  trouble(): string | undefined {
+  notReady(): string | undefined {
     const [first] = this.#awaited;
     return first && `${first[0]}: ${first[1]}`;
   }
@@ -87,7 +87,7 @@ export class FunctionRegistry {
     const about = { url, controller: description.name };
     const known = this.#awaited.get(url);
     if (known === undefined) {
-      logger.info(about, 'a kind is served in another scope, or the controller does not run: starting it anew');
+      logger.info(about, 'a controller is started again: a kind is served in another scope, or it did not run');
     }
     try {
       await change(description, url);
@@ -95,7 +95,7 @@ export class FunctionRegistry {
     } catch (error) {
       const message = `its controller could not be started anew: ${messageOf(error)}`;
       if (!signal.aborted && known !== message) {
-        logger.warn({ ...about, error: messageOf(error) }, 'a controller could not be started anew, trying again');
+        logger.warn({ ...about, error: messageOf(error) }, 'a controller could not be started again, trying again');
       }
       this.#awaited.set(url, message);
       return false;
@@ -118,7 +118,7 @@ export class FunctionRegistry {
       } catch (error) {
         const message = messageOf(error);
         if (!signal.aborted && this.#awaited.get(url) !== message) {
-          logger.warn({ url, error: message }, 'a function cannot be used yet, asking again');
+          logger.warn({ url, error: message }, 'a function did not describe itself, asking again');
         }
         this.#awaited.set(url, message);
       } finally {

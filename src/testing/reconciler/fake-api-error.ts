@@ -1,5 +1,5 @@
 /** What the apiserver answers to a request that it does not carry out. */
-export interface Refusal {
+export interface FakeApiFailure {
   readonly code: number;
   /** Default: the one that Kubernetes has for the code. */
   readonly reason?: string;
@@ -9,14 +9,14 @@ export interface Refusal {
   readonly retryAfterSeconds?: number;
 }
 
-/** A refusal on its way out of the memory apiserver. */
-export class Refused extends Error {
-  override readonly name = 'Refused';
-  readonly refusal: Refusal;
+/** The memory apiserver throws this and answers with its `failure`. */
+export class FakeApiError extends Error {
+  override readonly name = 'FakeApiError';
+  readonly failure: FakeApiFailure;
 
-  constructor(code: number, message: string, more: Omit<Refusal, 'code' | 'message'> = {}) {
+  constructor(code: number, message: string, more: Omit<FakeApiFailure, 'code' | 'message'> = {}) {
     super(message);
-    this.refusal = { code, message, ...more };
+    this.failure = { code, message, ...more };
   }
 }
 
@@ -37,9 +37,9 @@ const REASONS: Readonly<Record<number, string>> = {
 };
 
 /** The answer as the apiserver writes it: a `Status`. */
-export function answerOf(refusal: Refusal): { status: number; body: string; retryAfter: string | null } {
-  const { code, reason = REASONS[code] ?? '', causes, retryAfterSeconds } = refusal;
-  const message = refusal.message ?? `refused by the test with ${code} ${reason}`;
+export function answerOf(failure: FakeApiFailure): { status: number; body: string; retryAfter: string | null } {
+  const { code, reason = REASONS[code] ?? '', causes, retryAfterSeconds } = failure;
+  const message = failure.message ?? `refused by the test with ${code} ${reason}`;
   const details = {
     ...(causes ? { causes } : {}),
     ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),

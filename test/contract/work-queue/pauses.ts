@@ -1,23 +1,23 @@
 import { describe, expect, it } from 'vitest';
-import type { HoldScope } from '../../../src/gateway/workqueue/work-queue.ts';
+import type { PauseScope } from '../../../src/gateway/workqueue/work-queue.ts';
 import { done } from '../../harness/recording-process.ts';
 import { type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
 
-export function holdsContract(create: CreateFixture): void {
+export function pausesContract(create: CreateFixture): void {
   const setting = eachSetting(create);
 
-  describe('a hold', () => {
-    it.each<[HoldScope, string[]]>([
+  describe('a pause', () => {
+    it.each<[PauseScope, string[]]>([
       ['controller', ['a/k', 'a/l', 'b/k', 'c']],
       ['breaker', ['a/k', 'a/l', 'b/k', 'c']],
       ['recovery', ['a/k', 'a/l', 'b/k', 'c']],
       ['namespace/a', ['a/k', 'a/l']],
       ['object/a/k', ['a/k']],
       ['object/c', ['c']],
-    ])('of %s keeps back %j, however they come, until it is released', async (scope, kept) => {
+    ])('of %s keeps back %j, however they come, until it ends', async (scope, kept) => {
       const { queue, process } = setting();
       const keys = ['a/k', 'a/l', 'b/k', 'c'];
-      await queue.hold(scope);
+      await queue.pause(scope);
       await queue.add(plain('a/k', 'b/k', 'c'));
       await queue.addLow(keys, 'initial');
       await queue.addAfter('a/l', 5);
@@ -31,24 +31,24 @@ export function holdsContract(create: CreateFixture): void {
         kept,
       );
       expect(await queue.counts()).toEqual({ waiting: 0, running: 0 });
-      await queue.release(scope);
+      await queue.resume(scope);
       await setting().atRest();
       for (const key of keys) expect(process.runsOf(key), key).toHaveLength(1);
-      expect(await queue.holds()).toEqual([]);
+      expect(await queue.pauses()).toEqual([]);
     });
 
-    it('lets a run in flight end, and holds what it asks for', async () => {
+    it('lets a run in flight end, and keeps back what it asks for', async () => {
       const { queue, process } = setting();
       const run = setting().holdRuns('k');
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
-      await queue.hold('controller');
+      await queue.pause('controller');
       await queue.add(plain('k'));
       run.release({ kind: 'known', failures: 'count', againAfterMs: 5 });
       await setting().pass(1000);
       expect(process.runs).toHaveLength(1);
-      await queue.release('controller');
+      await queue.resume('controller');
       await setting().atRest();
       expect(process.runs.map(({ failures }) => failures)).toEqual([0, 1]);
     });
@@ -56,33 +56,33 @@ export function holdsContract(create: CreateFixture): void {
     it('ends by itself at its time, unless that was put off', async () => {
       const { queue, process, clock } = setting();
       const from = clock.now();
-      await queue.hold('breaker', from + 500);
+      await queue.pause('breaker', from + 500);
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().pass(400);
-      await queue.hold('breaker', from + 5000);
+      await queue.pause('breaker', from + 5000);
       await setting().pass(4500);
       expect(process.runs).toEqual([]);
-      expect(await queue.holds()).toMatchObject([{ scope: 'breaker', untilMs: from + 5000 }]);
+      expect(await queue.pauses()).toMatchObject([{ scope: 'breaker', untilMs: from + 5000 }]);
       await setting().atRest();
       expect(process.startedAtMs[0]).toBeGreaterThanOrEqual(from + 5000);
       expect(process.startedAtMs[0]).toBeLessThan(from + 5100);
-      expect(await queue.holds()).toEqual([]);
+      expect(await queue.pauses()).toEqual([]);
     });
 
-    it('inside another one keeps its keys when that is released', async () => {
+    it('inside another one keeps its keys when that ends', async () => {
       const { queue, process } = setting();
       await queue.start(process);
-      await queue.hold('namespace/a');
+      await queue.pause('namespace/a');
       await queue.add(plain('a/k'));
       await setting().settle();
-      await queue.hold('controller');
+      await queue.pause('controller');
       await queue.add(plain('a/k', 'b/k'));
       await setting().settle();
-      await queue.release('controller');
+      await queue.resume('controller');
       await setting().pass(100);
       expect(process.keys()).toEqual(['b/k']);
-      await queue.release('namespace/a');
+      await queue.resume('namespace/a');
       await setting().atRest();
       expect(process.keys()).toEqual(['b/k', 'a/k']);
     });
@@ -96,23 +96,23 @@ export function holdsContract(create: CreateFixture): void {
       await queue.add([{ key: 'a/l', reasons: [], paused: false }]);
       await setting().settle();
       expect(process.keys()).toEqual(['a/l']);
-      expect(await queue.holds()).toMatchObject([{ scope: 'object/a/k' }]);
+      expect(await queue.pauses()).toMatchObject([{ scope: 'object/a/k' }]);
       await queue.add([{ key: 'a/k', reasons: [], paused: false }]);
       await setting().atRest();
       expect(process.keys()).toEqual(['a/l', 'a/k']);
-      expect(await queue.holds()).toEqual([]);
+      expect(await queue.pauses()).toEqual([]);
     });
 
     it('keeps low keys back without a turn of theirs, and lets them run afterwards', async () => {
       const { queue, process } = setting();
-      await queue.hold('namespace/a');
+      await queue.pause('namespace/a');
       await queue.addLow([...numbered('a/', 2500), 'b/k'], 'resync');
       await queue.start(process);
       await setting().pass(200);
       expect(process.keys()).toEqual(['b/k']);
       expect((await queue.list('waiting', { offset: 0, limit: 1 })).total).toBe(2500);
       expect((await queue.status('a/7')).waits).toEqual([{ reason: 'paused', by: 'namespace/a' }]);
-      await queue.release('namespace/a');
+      await queue.resume('namespace/a');
       await setting().atRest();
       expect(process.runs).toHaveLength(2501);
       expect(process.runsOf('a/7')).toMatchObject([{ reasons: [{ type: 'resync' }] }]);
@@ -126,11 +126,11 @@ export function holdsContract(create: CreateFixture): void {
         return done;
       };
       await queue.start(process);
-      await queue.hold('controller');
+      await queue.pause('controller');
       await queue.add(plain(...numbered('k', 600)));
       await setting().settle();
-      await queue.release('controller');
-      await setting().until(() => process.runs.length > 20, 'released keys running');
+      await queue.resume('controller');
+      await setting().until(() => process.runs.length > 20, 'resumed keys running');
       const before = process.runs.length;
       await queue.add(plain('live'));
       await setting().ran('live');

@@ -1,15 +1,15 @@
 import { type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
 import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
-import type { Controller } from './controller.ts';
+import type { RunningController } from './controller.ts';
 import type { Controllers } from './controllers.ts';
-import type { FunctionPlan, FunctionPlanner } from './function-plan.ts';
+import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { Reachability } from './reachability.ts';
 import { idOf, type ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
-export interface ManagedFunctionOptions {
-  readonly planner: FunctionPlanner;
+export interface FunctionReconcilerOptions {
+  readonly resolver: FunctionResolver;
   readonly controllers: Controllers;
   readonly writer: FunctionStatusWriter;
   /** How often rights, Secret and Service are looked at again. */
@@ -34,8 +34,8 @@ const UNKNOWN: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'No
  * the turn under way. What is wrong stops the controller and is told on the object; an apiserver that does not answer
  * changes nothing. Nothing here throws, so nothing here can disturb another one.
  */
-export class ManagedFunction {
-  readonly #options: ManagedFunctionOptions;
+export class FunctionReconciler {
+  readonly #options: FunctionReconcilerOptions;
   readonly #id: string;
   readonly #stopping = new AbortController();
   #object: ReconcileFunction;
@@ -44,8 +44,8 @@ export class ManagedFunction {
   #changed = true;
   #looked = Promise.withResolvers<void>();
   /** What the running controller was started from. */
-  #started: FunctionPlan | undefined;
-  #held: boolean | undefined;
+  #started: ResolvedFunction | undefined;
+  #paused: boolean | undefined;
   #status: ReconcileFunctionStatus | undefined;
   #findings: Findings = {
     Authorized: UNKNOWN,
@@ -61,7 +61,7 @@ export class ManagedFunction {
   #reviewAtMs = 0;
   readonly #ended: Promise<void>;
 
-  constructor(object: ReconcileFunction, options: ManagedFunctionOptions) {
+  constructor(object: ReconcileFunction, options: FunctionReconcilerOptions) {
     this.#options = options;
     this.#id = idOf(object);
     this.#object = object;
@@ -95,7 +95,7 @@ export class ManagedFunction {
   /** A newer state of the object. What was going on for the older one ends. */
   update(object: ReconcileFunction): void {
     const same = object.metadata.generation === this.#object.metadata.generation;
-    // The planner knows a spec that it has looked at.
+    // The resolver knows a spec that it has resolved before.
     this.#object = same ? { ...object, spec: this.#object.spec } : object;
     // Our own writes of its status come back, too.
     if (!same) this.reconsider();
@@ -107,7 +107,7 @@ export class ManagedFunction {
     this.#turn.abort();
   }
 
-  /** Ends the loop; the controller goes on until somebody stops it. */
+  /** Ends the loop; the controller runs on until it is stopped. */
   async end(): Promise<void> {
     this.#stopping.abort();
     this.#turn.abort();
@@ -129,7 +129,7 @@ export class ManagedFunction {
         if (clock.now() >= this.#reviewAtMs) await this.#review(signal);
         if (!signal.aborted) await this.#look(signal);
       } catch (error) {
-        logger.error({ controller: this.#id, error: messageOf(error) }, 'a turn of a ReconcileFunction has failed');
+        logger.error({ controller: this.#id, error: messageOf(error) }, 'the reconciliation of a ReconcileFunction failed');
       }
       this.#looked.resolve();
       if (!signal.aborted) await clock.sleep(LOOK_MS, signal);
@@ -139,18 +139,18 @@ export class ManagedFunction {
 
   /** Looks at everything, and starts, changes or stops the controller. */
   async #review(signal: AbortSignal): Promise<void> {
-    const { clock, controllers, logger, planner, reviewMs } = this.#options;
+    const { clock, controllers, logger, resolver, reviewMs } = this.#options;
     try {
       const refused = this.#options.admit?.();
       if (refused) throw refused;
-      const plan = await planner.plan(this.#object, signal, () => this.#looked.resolve());
-      this.#note({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
-      if (this.#started?.hash !== plan.hash || !controllers.get(this.#id)) await this.#start(plan, signal);
-      this.#started = plan;
+      const resolved = await resolver.resolve(this.#object, signal, () => this.#looked.resolve());
+      this.#record({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
+      if (this.#started?.hash !== resolved.hash || !controllers.get(this.#id)) await this.#start(resolved, signal);
+      this.#started = resolved;
       this.#refused = undefined;
       // Also of one that went on because a change was taken back before it was through.
-      this.#note({ Synced: COMPLETE });
-      await this.#hold(plan.paused);
+      this.#record({ Synced: COMPLETE });
+      await this.#applyPaused(resolved.paused);
       this.#failures = 0;
       this.#reviewAtMs = clock.now() + reviewMs;
     } catch (error) {
@@ -162,7 +162,7 @@ export class ManagedFunction {
       if (invalid) return this.#refuse(invalid, signal);
       logger.warn(
         { controller: this.#id, error: messageOf(error), waitMs },
-        'a ReconcileFunction could not be looked at, trying again',
+        'a ReconcileFunction could not be resolved, trying again',
       );
     }
   }
@@ -177,24 +177,24 @@ export class ManagedFunction {
     }
   }
 
-  async #start(plan: FunctionPlan, signal: AbortSignal): Promise<void> {
+  async #start(resolved: ResolvedFunction, signal: AbortSignal): Promise<void> {
     const { controllers } = this.#options;
-    this.#note({ Synced: FALSE('CacheFilling', 'Waiting until all that it reads is in the cache.') });
+    this.#record({ Synced: FALSE('CacheFilling', 'Waiting until all that it reads is in the cache.') });
     const over = new AbortController();
     const both = AbortSignal.any([signal, over.signal]);
     let otherwise: Error | undefined;
     const reviewing = (async () => {
-      otherwise = await this.#untilOtherwise(plan, both);
+      otherwise = await this.#untilOtherwise(resolved, both);
       over.abort();
     })();
     let telling: Promise<void> | undefined;
     const onWaiting = (): void => {
       this.#looked.resolve();
       // The list of a large kind takes its time.
-      telling = this.#tell(plan.controller.url, undefined, both);
+      telling = this.#report(resolved.controller.url, undefined, both);
     };
     try {
-      await controllers.apply(plan.controller, { signal: both, onWaiting });
+      await controllers.apply(resolved.controller, { signal: both, onWaiting });
     } catch (error) {
       if (error instanceof UserError) throw new InvalidFunctionError('Ready', 'NotRunnable', messageOf(error));
       if (otherwise === undefined) throw error;
@@ -207,18 +207,18 @@ export class ManagedFunction {
   }
 
   /**
-   * Looks again and again at what a plan was made of: a list may take long, or for ever, and meanwhile what ran before
+   * Resolves the function again and again: a list may take long, or for ever, and meanwhile what ran before
    * goes on, by rights that may be withdrawn.
-   * @returns why the plan is none any more; undefined when the signal was aborted.
+   * @returns why it resolves to something else now; undefined when the signal was aborted.
    */
-  async #untilOtherwise(plan: FunctionPlan, signal: AbortSignal): Promise<Error | undefined> {
-    const { clock, planner, reviewMs } = this.#options;
+  async #untilOtherwise(resolved: ResolvedFunction, signal: AbortSignal): Promise<Error | undefined> {
+    const { clock, resolver, reviewMs } = this.#options;
     for (;;) {
       await clock.sleep(reviewMs, signal);
       if (signal.aborted) return undefined;
       try {
-        const now = await planner.plan(this.#object, signal);
-        if (now.hash !== plan.hash) return new Error('what it names has changed while its cache was being filled');
+        const now = await resolver.resolve(this.#object, signal);
+        if (now.hash !== resolved.hash) return new Error('what it names has changed while its cache was being filled');
       } catch (error) {
         // An apiserver that does not answer is no news.
         if (error instanceof InvalidFunctionError && !signal.aborted) return error;
@@ -240,61 +240,63 @@ export class ManagedFunction {
       logger.warn({ controller: this.#id, error: messageOf(error) }, 'a controller did not stop in order');
     });
     const stopped = FALSE('NotRunning', 'Nothing is read for it: see the condition Ready.');
-    this.#note({ Authorized: UNKNOWN, Synced: stopped, EventsHandled: UNKNOWN, Reachable: UNKNOWN });
+    this.#record({ Authorized: UNKNOWN, Synced: stopped, EventsHandled: UNKNOWN, Reachable: UNKNOWN });
     const finding = FALSE(reason, message);
-    if (condition !== 'Ready') this.#note({ [condition]: finding });
-    await this.#tell(undefined, finding, signal);
+    if (condition !== 'Ready') this.#record({ [condition]: finding });
+    await this.#report(undefined, finding, signal);
   }
 
   /** What can change by itself, and costs little to know. */
   async #look(signal: AbortSignal): Promise<void> {
     const { controllers } = this.#options;
     const controller = controllers.get(this.#id);
-    const plan = this.#started;
-    if (!controller || !plan) return;
+    const resolved = this.#started;
+    if (!controller || !resolved) return;
     if (controller.outdated) this.#reviewAtMs = 0;
     try {
-      this.#note({ EventsHandled: handledBy(controller, await controller.queue.standstillMs()) });
-      this.#note({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
-      const held = (await controller.queue.holds()).some(({ scope }) => scope === 'controller');
-      // Redis has lost it with the rest, or somebody has taken it away by hand.
-      if (plan.paused && !held) await controller.queue.hold('controller');
-      this.#note({
+      this.#record({ EventsHandled: handledBy(controller, await controller.queue.standstillMs()) });
+      this.#record({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
+      const isPaused = (await controller.queue.pauses()).some(({ scope }) => scope === 'controller');
+      // Redis has lost the pause, or a person has ended it with `levelhook queue resume`.
+      if (resolved.paused && !isPaused) await controller.queue.pause('controller');
+      this.#record({
         Paused:
-          held || plan.paused
+          isPaused || resolved.paused
             ? TRUE(
-                plan.paused ? 'PausedBySpec' : 'PausedByHand',
-                plan.paused ? 'spec.paused is true.' : 'levelhook queue resume ends it.',
+                resolved.paused ? 'PausedBySpec' : 'PausedByHand',
+                resolved.paused ? 'spec.paused is true.' : 'levelhook queue resume ends it.',
               )
             : FALSE('NotPaused', 'Its keys are run as they come.'),
       });
     } catch {
       // Redis is away: what was known stays.
     }
-    this.#note({ Reachable: await this.#reachability.look(plan.controller, plan.hash, controller.trouble) });
-    await this.#tell(plan.controller.url, undefined, signal);
+    this.#record({
+      Reachable: await this.#reachability.look(resolved.controller, resolved.hash, controller.openReason),
+    });
+    await this.#report(resolved.controller.url, undefined, signal);
   }
 
   /**
-   * `spec.paused` is the queue's hold by hand: set as long as it is true, whatever became of it, and taken away when
+   * `spec.paused` is the queue's pause by hand: set as long as it is true, whatever became of it, and taken away when
    * the field becomes false or goes. Without the field it is left alone.
    */
-  async #hold(paused: boolean | undefined): Promise<void> {
+  async #applyPaused(paused: boolean | undefined): Promise<void> {
     const queue = this.#options.controllers.get(this.#id)?.queue;
-    if (!queue || paused === this.#held) return;
-    if (paused) await queue.hold('controller');
-    else if (paused === false || this.#held) await queue.release('controller');
-    this.#held = paused;
+    if (!queue || paused === this.#paused) return;
+    if (paused) await queue.pause('controller');
+    else if (paused === false || this.#paused) await queue.resume('controller');
+    this.#paused = paused;
   }
 
-  #note(found: Partial<Findings>): void {
+  #record(found: Partial<Findings>): void {
     this.#findings = { ...this.#findings, ...found };
   }
 
-  async #tell(url: string | undefined, trouble: Finding | undefined, signal: AbortSignal): Promise<void> {
+  async #report(url: string | undefined, failure: Finding | undefined, signal: AbortSignal): Promise<void> {
     const { clock, logger, writer } = this.#options;
     const { generation } = this.#object.metadata;
-    const status = statusOf(this.#status, this.#findings, { generation, url, trouble, now: new Date(clock.wallNow()) });
+    const status = statusOf(this.#status, this.#findings, { generation, url, failure, now: new Date(clock.wallNow()) });
     if (status === this.#status) return;
     try {
       await writer.write(this.#object, this.#status, status, signal);
@@ -312,7 +314,7 @@ const COMPLETE = TRUE('CacheComplete', 'All that it reads is in the cache.');
 /** Keys that are due and have room to run do so at once. */
 const STANDSTILL_MS = 30_000;
 
-function handledBy({ missesEvents, remarks }: Controller, standstillMs: number): Finding {
+function handledBy({ missesEvents, remarks }: RunningController, standstillMs: number): Finding {
   if (missesEvents !== undefined) {
     return FALSE('HandlersFail', `Events are missed, and all keys are queued once that has ended: ${missesEvents}`);
   }
@@ -324,7 +326,7 @@ function handledBy({ missesEvents, remarks }: Controller, standstillMs: number):
 }
 
 /** @param waitsFor what its keys wait for, after data in Redis was lost. */
-async function syncedOf(controller: Controller, waitsFor: string | undefined): Promise<Finding> {
+async function syncedOf(controller: RunningController, waitsFor: string | undefined): Promise<Finding> {
   if (waitsFor !== undefined) return FALSE('Recovering', `Its keys wait after a loss of data: ${waitsFor}.`);
   const keptOut = await controller.keptOut();
   if (keptOut === 0) return COMPLETE;

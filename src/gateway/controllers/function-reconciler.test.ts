@@ -3,12 +3,12 @@ import { eventually } from '../../../test/harness/eventually.ts';
 import { InstantClock } from '../../../test/harness/test-clock.ts';
 import { silentLogger, UserError } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
-import type { Condition, ConditionType } from './condition.ts';
+import type { FunctionCondition, ConditionType } from './condition.ts';
 import type { Controllers, StartOptions } from './controllers.ts';
 import type { ControllerSpec } from './controller-factory.ts';
-import type { FunctionPlan, FunctionPlanner } from './function-plan.ts';
+import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
-import { ManagedFunction } from './managed-function.ts';
+import { FunctionReconciler } from './function-reconciler.ts';
 import type { ReconcileFunction, ReconcileFunctionStatus } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
@@ -27,23 +27,23 @@ class World {
   readonly clock = new InstantClock();
   readonly written: ReconcileFunctionStatus[] = [];
   readonly said: string[] = [];
-  held = false;
+  paused = false;
   misses: string | undefined;
   waitsFor: string | undefined;
   keptOut = 0;
   standstillMs = 0;
   running: ControllerSpec | undefined;
   /** What looking at the object comes to, by its hash. */
-  plan: (hash: string) => string = (hash) => hash;
+  resolve: (hash: string) => string = (hash) => hash;
   /** What asking for its rights alone comes to. */
   rights: () => void = () => {};
   /** What starting it comes to. */
   start: () => void = () => {};
   #generation = 0;
-  #managed: ManagedFunction | undefined;
+  #managed: FunctionReconciler | undefined;
   readonly #specs = new Map<string, Spec>();
 
-  declare(spec: Spec): ManagedFunction {
+  declare(spec: Spec): FunctionReconciler {
     this.#specs.set(spec.hash, spec);
     this.#generation += 1;
     const metadata = { namespace: 'shop', name: 'web', uid: 'u', resourceVersion: '1', generation: this.#generation };
@@ -58,11 +58,11 @@ class World {
     return this.#managed;
   }
 
-  condition(type: ConditionType): Condition | undefined {
+  condition(type: ConditionType): FunctionCondition | undefined {
     return this.written.at(-1)?.conditions?.find((each) => each.type === type);
   }
 
-  until(type: ConditionType, expected: Partial<Condition>): Promise<void> {
+  until(type: ConditionType, expected: Partial<FunctionCondition>): Promise<void> {
     return eventually(async () => expect(this.condition(type)).toMatchObject(expected));
   }
 
@@ -76,11 +76,11 @@ class World {
     await this.#managed?.end();
   }
 
-  #manage(object: ReconcileFunction): ManagedFunction {
-    const planner = {
-      plan: async ({ spec }: ReconcileFunction): Promise<FunctionPlan> => {
+  #manage(object: ReconcileFunction): FunctionReconciler {
+    const resolver = {
+      resolve: async ({ spec }: ReconcileFunction): Promise<ResolvedFunction> => {
         const { hash: declared, paused } = spec as Spec;
-        const hash = this.plan(declared);
+        const hash = this.resolve(declared);
         const description = { name: 'web' } as Description;
         const rules = { allow: ['http://127.0.0.1:9'], loopback: true };
         const controller = { id: 'shop.web', description, url: 'http://127.0.0.1:9/', rules, keys: [] };
@@ -88,16 +88,16 @@ class World {
       },
     };
     const queue = {
-      hold: async () => void (this.held = true),
-      release: async () => void (this.held = false),
+      pause: async () => void (this.paused = true),
+      resume: async () => void (this.paused = false),
       standstillMs: async () => this.standstillMs,
-      holds: async () => (this.held ? [{ scope: 'controller', sinceMs: 0 }] : []),
+      pauses: async () => (this.paused ? [{ scope: 'controller', sinceMs: 0 }] : []),
     };
     const controllers = {
       get: () =>
         this.running && {
           queue,
-          trouble: undefined,
+          openReason: undefined,
           missesEvents: this.misses,
 
           keptOut: async () => this.keptOut,
@@ -118,8 +118,8 @@ class World {
     const writer = {
       write: async (_o: unknown, _b: unknown, status: ReconcileFunctionStatus) => this.written.push(status),
     };
-    return new ManagedFunction(object, {
-      planner: planner as unknown as FunctionPlanner,
+    return new FunctionReconciler(object, {
+      resolver: resolver as unknown as FunctionResolver,
       controllers: controllers as unknown as Controllers,
       writer: writer as unknown as FunctionStatusWriter,
       reviewMs: 10_000,
@@ -163,7 +163,7 @@ describe('a ReconcileFunction under management', () => {
     world.declare({ hash: 'b', sync: forEver });
     await world.until('Synced', { reason: 'CacheFilling' });
     expect(world.running?.ca).toBe('a');
-    world.plan = () => {
+    world.resolve = () => {
       throw forbidden;
     };
     await world.until('Authorized', { status: 'False', reason: 'Forbidden' });
@@ -173,7 +173,7 @@ describe('a ReconcileFunction under management', () => {
   it('stops when a right is withdrawn while the rest of it cannot be looked at, and not for that alone', async () => {
     world.declare({ hash: 'a' });
     await world.until('Synced', { status: 'True' });
-    world.plan = () => {
+    world.resolve = () => {
       throw new Error('the aggregated apiserver of one of its kinds is down');
     };
     await world.looks(20);
@@ -189,7 +189,7 @@ describe('a ReconcileFunction under management', () => {
     world.declare({ hash: 'a', sync: forEver });
     await world.until('Synced', { reason: 'CacheFilling' });
     // Its Secret is another one, say.
-    world.plan = () => 'b';
+    world.resolve = () => 'b';
     await world.until('Synced', { status: 'True' });
     expect(world.said).toEqual(['run b']);
   });
@@ -202,7 +202,7 @@ describe('a ReconcileFunction under management', () => {
   it('goes on while the apiserver does not answer', async () => {
     world.declare({ hash: 'a' });
     await world.until('Synced', { status: 'True' });
-    world.plan = () => {
+    world.resolve = () => {
       throw new Error('connection refused');
     };
     await world.looks(50);
@@ -256,34 +256,34 @@ describe('a ReconcileFunction that runs says on its object', () => {
 });
 
 describe('spec.paused', () => {
-  it('holds the keys as long as it is true, whatever became of the hold', async () => {
+  it('pauses the keys as long as it is true, whatever became of the pause', async () => {
     world.declare({ hash: 'a', paused: true });
     await world.until('Paused', { status: 'True', reason: 'PausedBySpec' });
-    expect(world.held).toBe(true);
+    expect(world.paused).toBe(true);
     // By hand, or with the rest of what Redis held.
-    world.held = false;
-    await eventually(async () => expect(world.held).toBe(true));
+    world.paused = false;
+    await eventually(async () => expect(world.paused).toBe(true));
     world.declare({ hash: 'a', paused: false });
     await world.until('Paused', { status: 'False' });
-    expect(world.held).toBe(false);
+    expect(world.paused).toBe(false);
   });
 
-  it('that goes lets the keys run, and holds them again when it comes back', async () => {
+  it('that goes lets the keys run, and pauses them again when it comes back', async () => {
     world.declare({ hash: 'a', paused: true });
     await world.until('Paused', { status: 'True' });
     world.declare({ hash: 'a' });
     await world.until('Paused', { status: 'False' });
-    expect(world.held).toBe(false);
+    expect(world.paused).toBe(false);
     world.declare({ hash: 'a', paused: true });
     await world.until('Paused', { status: 'True' });
-    expect(world.held).toBe(true);
+    expect(world.paused).toBe(true);
   });
 
-  it('that is not there leaves a hold by hand alone', async () => {
-    world.held = true;
+  it('that is not there leaves a pause by hand alone', async () => {
+    world.paused = true;
     world.declare({ hash: 'a' });
     await world.until('Paused', { status: 'True', reason: 'PausedByHand' });
     await world.looks(20);
-    expect(world.held).toBe(true);
+    expect(world.paused).toBe(true);
   });
 });

@@ -4,10 +4,10 @@ import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
 import { InstantClock } from '../../../test/harness/test-clock.ts';
 import { type KubernetesObject, silentLogger, silentMetrics } from '../../core/index.ts';
 import type { Controllers } from './controllers.ts';
-import type { FunctionPlanner } from './function-plan.ts';
+import type { FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import type { ReconcileFunction } from './reconcile-function.ts';
-import { ReconcileFunctions } from './reconcile-functions.ts';
+import { DeclaredFunctions } from './declared-functions.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
 const served = {
@@ -25,7 +25,7 @@ async function start() {
   const server = await ScriptedApiserver.start();
   const ending = new AbortController();
   const clock = new InstantClock();
-  const world = { isFull: true, tries: 0, removed: 0, planned: new Set<string>() };
+  const world = { isFull: true, tries: 0, removed: 0, resolved: new Set<string>() };
   const controllers: Pick<Controllers, 'get' | 'stop' | 'remove'> = {
     get: () => undefined,
     stop: async () => {},
@@ -35,18 +35,18 @@ async function start() {
       world.removed += 1;
     },
   };
-  const planner: Pick<FunctionPlanner, 'plan'> = {
-    plan: async ({ metadata }: ReconcileFunction) => {
-      world.planned.add(metadata.uid);
+  const resolver: Pick<FunctionResolver, 'resolve'> = {
+    resolve: async ({ metadata }: ReconcileFunction) => {
+      world.resolved.add(metadata.uid);
       throw new InvalidFunctionError('Ready', 'No', 'no');
     },
   };
-  const functions = new ReconcileFunctions({
+  const functions = new DeclaredFunctions({
     client: server.client,
     labelSelector: undefined,
     maxPerNamespace: 10,
     controllers: controllers as Controllers,
-    planner: planner as FunctionPlanner,
+    resolver: resolver as FunctionResolver,
     writer: { write: async () => {} } as unknown as FunctionStatusWriter,
     reviewMs: 1000,
     clock,
@@ -56,7 +56,7 @@ async function start() {
   functions.start(ending.signal);
   (await server.next()).object(served);
   const stream = (await server.next()).event('ADDED', declared('first', '1')).initialEventsEnd('1');
-  await eventually(async () => expect(world.planned).toEqual(new Set(['first'])));
+  await eventually(async () => expect(world.resolved).toEqual(new Set(['first'])));
   const stop = async (): Promise<void> => {
     ending.abort();
     await functions.stopped();
@@ -68,9 +68,9 @@ it('a removal is repeated until it succeeds, and one declared again under the na
   const { server, stop, stream, world } = await start();
   stream.event('DELETED', declared('first', '2')).event('ADDED', declared('second', '3'));
   await eventually(async () => expect(world.tries).toBeGreaterThan(3));
-  expect(world.planned).toEqual(new Set(['first']));
+  expect(world.resolved).toEqual(new Set(['first']));
   world.isFull = false;
-  await eventually(async () => expect(world.planned).toEqual(new Set(['first', 'second'])));
+  await eventually(async () => expect(world.resolved).toEqual(new Set(['first', 'second'])));
   const { tries } = world;
   expect(world.removed).toBe(1);
   await stop();

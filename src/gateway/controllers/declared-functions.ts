@@ -5,11 +5,11 @@ import { EventBuffer } from '../reflector/event-buffer.ts';
 import { ListWatch } from '../reflector/list-watch.ts';
 import { Reflector } from '../reflector/reflector.ts';
 import type { WatchEvent } from '../reflector/watch-event.ts';
-import { ManagedFunction, type ManagedFunctionOptions } from './managed-function.ts';
+import { FunctionReconciler, type FunctionReconcilerOptions } from './function-reconciler.ts';
 import { ReconcileFunction } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
-export interface ReconcileFunctionsOptions extends ManagedFunctionOptions {
+export interface DeclaredFunctionsOptions extends FunctionReconcilerOptions {
   readonly client: ApiClient;
   /** Which of them. Default: all. */
   readonly labelSelector: string | undefined;
@@ -26,14 +26,14 @@ const DEFINITION_EVERY_MS = 5000;
 const REMOVE_AGAIN_MS = [1000, 30_000] as const;
 
 /**
- * Watches the cluster's ReconcileFunctions and keeps a `ManagedFunction` for each. They are few and small, so they are
- * kept in memory and not in the cache that functions read. A cluster without the definition has none; it may be created
- * later.
+ * Watches the cluster's ReconcileFunctions and runs a `FunctionReconciler` for each. They are few and small, so they
+ * are kept in memory and not in the cache that functions read. A cluster without the definition has none; it may be
+ * created later.
  */
-export class ReconcileFunctions {
-  readonly #options: ReconcileFunctionsOptions;
+export class DeclaredFunctions {
+  readonly #options: DeclaredFunctionsOptions;
   /** By `namespace/name`. */
-  readonly #functions = new Map<string, ManagedFunction>();
+  readonly #functions = new Map<string, FunctionReconciler>();
   /** By namespace, as they were admitted last: the keys of those that run. */
   readonly #admitted = new Map<string, ReadonlySet<string>>();
   /** Those of the list under way; undefined outside one. */
@@ -49,7 +49,7 @@ export class ReconcileFunctions {
   /** That of `start`. */
   #signal = new AbortController().signal;
 
-  constructor(options: ReconcileFunctionsOptions) {
+  constructor(options: DeclaredFunctionsOptions) {
     this.#options = options;
   }
 
@@ -59,7 +59,7 @@ export class ReconcileFunctions {
   }
 
   /** Undefined when each has been looked at once, else what is waited for. */
-  trouble(): string | undefined {
+  notReady(): string | undefined {
     return this.#isComplete ? undefined : 'the ReconcileFunctions have not all been looked at';
   }
 
@@ -69,7 +69,7 @@ export class ReconcileFunctions {
   }
 
   start(signal: AbortSignal): void {
-    // Whoever waits for all of them need not wait any longer.
+    // Callers that wait for all functions need not wait any longer.
     signal.addEventListener('abort', () => this.#complete.resolve(), { once: true });
     this.#signal = signal;
     this.#ended = this.#run(signal);
@@ -86,7 +86,7 @@ export class ReconcileFunctions {
       } catch (reason) {
         if (reason instanceof DiscoveryError) this.#markComplete();
         else if (messageOf(reason) !== messageOf(error) && !signal.aborted) {
-          logger.warn({ error: messageOf(reason) }, 'the ReconcileFunctions cannot be looked at, trying again');
+          logger.warn({ error: messageOf(reason) }, 'ReconcileFunctions could not be listed, trying again');
         }
         error = reason;
       }
@@ -116,10 +116,10 @@ export class ReconcileFunctions {
   }
 
   async #consume(buffer: EventBuffer, signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) for (const event of await buffer.take(100, signal)) this.#take(event);
+    while (!signal.aborted) for (const event of await buffer.take(100, signal)) this.#handle(event);
   }
 
-  #take(event: WatchEvent): void {
+  #handle(event: WatchEvent): void {
     switch (event.kind) {
       case 'init':
         this.#listed = new Map();
@@ -174,7 +174,10 @@ export class ReconcileFunctions {
     // Another one under the same name: nothing of the old one is for it.
     if (known) this.#drop(key, known);
     const admit = (): InvalidFunctionError | undefined => this.#refusal(key, object.metadata.namespace ?? '');
-    this.#functions.set(key, new ManagedFunction(object, { ...this.#options, admit, before: this.#leaving.get(key) }));
+    this.#functions.set(
+      key,
+      new FunctionReconciler(object, { ...this.#options, admit, before: this.#leaving.get(key) }),
+    );
     return 'new';
   }
 
@@ -208,7 +211,7 @@ export class ReconcileFunctions {
     return new InvalidFunctionError('Ready', 'TooManyFunctions', message);
   }
 
-  #drop(key: string, managed: ManagedFunction): void {
+  #drop(key: string, managed: FunctionReconciler): void {
     this.#functions.delete(key);
     const leave = async (): Promise<void> => {
       await managed.end();
@@ -231,7 +234,7 @@ export class ReconcileFunctions {
       } catch (reason) {
         const error = messageOf(reason);
         if (this.#signal.aborted || error !== known) {
-          logger.warn({ controller: id, error }, 'what was kept for a removed controller is still there');
+          logger.warn({ controller: id, error }, 'the data of a removed controller could not be removed, trying again');
         }
         known = error;
       }
@@ -242,7 +245,7 @@ export class ReconcileFunctions {
 }
 
 /** The older first; of the same second, by name. */
-function compareAges(a: ManagedFunction, b: ManagedFunction): number {
+function compareAges(a: FunctionReconciler, b: FunctionReconciler): number {
   if (a.createdAt !== b.createdAt) return a.createdAt < b.createdAt ? -1 : 1;
   return a.name < b.name ? -1 : 1;
 }

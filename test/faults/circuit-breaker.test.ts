@@ -14,7 +14,7 @@ const NAMES = Array.from({ length: 30 }, (_, at) => `cm-${at}`);
 const gone: Behaviour = (response) => response.writeHead(410, { [LEVELHOOK_HEADER]: 'v1' }).end();
 
 describe('a function to which triggers are not sent', () => {
-  const namespace = uniqueName('withheld');
+  const namespace = uniqueName('breaker');
   const started = new Started();
   let cluster: Cluster;
   let setting: Setting;
@@ -33,17 +33,17 @@ describe('a function to which triggers are not sent', () => {
     started.add(() => fn.close());
     const gateway = started.keep(await startGateway({ ...setting, keyPrefix: uniqueName(controller) }, [fn.url]));
     await untilReady(gateway.url);
-    const withheld = (reason: string) => metric(gateway.url, 'levelhook_endpoint_withheld', { controller, reason });
-    return { fn, gateway, withheld };
+    const open = (reason: string) => metric(gateway.url, 'levelhook_circuit_breaker_open', { controller, reason });
+    return { fn, gateway, open };
   }
 
-  it('because nobody listens: its keys spend few attempts, and all run soon after its return', async () => {
-    const { fn, gateway, withheld } = await start('down');
+  it('because its connections are refused: its keys spend few attempts, and all run soon after its return', async () => {
+    const { fn, gateway, open } = await start('down');
     await fn.close();
     await Promise.all(NAMES.map((name) => cluster.create(configMaps, { metadata: { namespace, name } })));
-    await eventually(async () => expect(await withheld('breaker')).toBe(1));
+    await eventually(async () => expect(await open('unreachable')).toBe(1));
     await gateway.process.line(
-      ({ msg, reason }) => msg === 'triggers are withheld from a function' && reason === 'breaker',
+      ({ msg, reason }) => msg === 'the circuit breaker of a function opened' && reason === 'unreachable',
     );
     // The keys wait for it, and say so.
     const queue = new QueueClient(gateway.url, 'down');
@@ -62,17 +62,17 @@ describe('a function to which triggers are not sent', () => {
       for (const name of NAMES)
         expect(linesAbout(gateway.process.lines, { namespace, name }).at(-1)).toMatchObject({ outcome: 'done' });
     });
-    expect(await withheld('breaker')).toBe(0);
-    await gateway.process.line(({ msg }) => msg === 'triggers are sent to a function again');
+    expect(await open('unreachable')).toBe(0);
+    await gateway.process.line(({ msg }) => msg === 'the circuit breaker of a function closed');
   });
 
   it('because it says three times in a row that it is gone, and is tried again', { timeout: 90_000 }, async () => {
-    const { fn, gateway, withheld } = await start('gone');
+    const { fn, gateway, open } = await start('gone');
     const names = NAMES.map((name) => `gone-${name}`);
     fn.otherwise = gone;
     const before = fn.arrivals.length;
     await Promise.all(names.map((name) => cluster.create(configMaps, { metadata: { namespace, name } })));
-    await eventually(async () => expect(await withheld('gone')).toBe(1));
+    await eventually(async () => expect(await open('gone')).toBe(1));
     await sleep(3000);
     // Those that were on their way when the third answer came are at most the other four.
     expect(fn.arrivals.length - before).toBeLessThanOrEqual(3 + 4);
@@ -81,7 +81,7 @@ describe('a function to which triggers are not sent', () => {
       for (const name of names)
         expect(linesAbout(gateway.process.lines, { namespace, name }).at(-1)).toMatchObject({ outcome: 'done' });
     }, 60_000);
-    expect(await withheld('gone')).toBe(0);
+    expect(await open('gone')).toBe(0);
   });
 });
 

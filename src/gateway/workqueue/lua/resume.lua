@@ -1,13 +1,13 @@
--- Ends a hold: what waited for it joins the backlog, in the order in which it came.
+-- Ends a pause: what waited for it joins the backlog, in the order in which it came.
 --
--- KEYS[1] holds HASH
--- KEYS[2] hold ends ZSET
--- KEYS[3] ZSET of keys that wait for its release
+-- KEYS[1] pauses HASH
+-- KEYS[2] pause ends ZSET
+-- KEYS[3] ZSET of keys that wait for its end
 -- KEYS[4] backlog ZSET
 -- ARGV[1] scope
--- ARGV[2] '' always; else only if the hold ends at this time, as it was read
+-- ARGV[2] '' always; else only if the pause ends at this time, as it was read
 --
--- Answer: how many keys waited; -1 when the hold ends at another time.
+-- Answer: how many keys waited; -1 when the pause ends at another time.
 
 if ARGV[2] ~= '' then
   local ends = redis.call('ZSCORE', KEYS[2], ARGV[1])

@@ -3,8 +3,8 @@
 --
 -- KEYS[1] what a key is appended to, to name its record HASH (same hash tag)
 -- KEYS[2] debounced ZSET
--- KEYS[3] holds     HASH
--- KEYS[4] what a scope is appended to, to name the ZSET of keys that wait for its release
+-- KEYS[3] pauses     HASH
+-- KEYS[4] what a scope is appended to, to name the ZSET of keys that wait for its end
 -- KEYS[5] queued    ZSET
 -- ARGV[1] now
 -- ARGV[2] debounce: window in ms, 0 for none
@@ -14,7 +14,7 @@
 -- Answer: nothing. Reasons beyond 2 KiB are dropped; the time of the first add stays.
 
 local now, window, longest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local holding = redis.call('EXISTS', KEYS[3]) == 1
+local pausing = redis.call('EXISTS', KEYS[3]) == 1
 
 for at = 4, #ARGV, 3 do
   local key, reasons, paused = ARGV[at], ARGV[at + 1], ARGV[at + 2]
@@ -46,8 +46,8 @@ for at = 4, #ARGV, 3 do
   end
   if paused == '1' then
     redis.call('HSETNX', KEYS[3], 'object/' .. key, ARGV[1])
-    holding = true
-  elseif paused == '0' and holding then
+    pausing = true
+  elseif paused == '0' and pausing then
     redis.call('HDEL', KEYS[3], 'object/' .. key)
     redis.call('UNLINK', KEYS[4] .. 'object/' .. key)
   end

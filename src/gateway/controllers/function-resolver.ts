@@ -32,7 +32,7 @@ import { InvalidFunctionError } from './invalid-function-error.ts';
 import { checkEncryptedKinds, EncryptedKindError } from './encrypted-kinds.ts';
 import { readSigningSecret } from './signing-secret.ts';
 
-export interface FunctionPlannerOptions {
+export interface FunctionResolverOptions {
   readonly client: ApiClient;
   readonly cacheSettings: CacheSettings;
   readonly canEncrypt: boolean;
@@ -55,7 +55,7 @@ interface Declaration {
 const BUDGET_EVERY_MS = 200;
 
 /** What a ReconcileFunction comes to, once everything that it names has been looked at. */
-export interface FunctionPlan {
+export interface ResolvedFunction {
   readonly controller: ControllerSpec;
   readonly paused: boolean | undefined;
   /** Changes when the controller must be started anew. Tells nothing of the secret. */
@@ -72,13 +72,13 @@ interface Wanted extends WantedAccess {
   readonly isPart: boolean;
 }
 
-/** Makes a plan of a ReconcileFunction: looks at all that it names, at the apiserver, each time. */
-export class FunctionPlanner {
-  readonly #options: FunctionPlannerOptions;
+/** Resolves a ReconcileFunction: asks the apiserver for everything that it names, each time. */
+export class FunctionResolver {
+  readonly #options: FunctionResolverOptions;
   /** By spec, as the object holds it: what costs time is not paid again while the spec is the same. */
   readonly #declarations = new WeakMap<object, Declaration | InvalidFunctionError>();
 
-  constructor(options: FunctionPlannerOptions) {
+  constructor(options: FunctionResolverOptions) {
     this.#options = options;
   }
 
@@ -87,10 +87,10 @@ export class FunctionPlanner {
    * @throws InvalidFunctionError for what is wrong with the object or with what it names; whatever the apiserver's
    *   requests throw.
    */
-  async plan(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<FunctionPlan> {
+  async resolve(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<ResolvedFunction> {
     const { allowedEndpoints } = this.#options;
     const { namespace = '', uid } = object.metadata;
-    // Whoever declares many, or wrong ones, waits for their own.
+    // A tenant that declares many, or wrong ones, waits for its own.
     const client = this.#options.client.for(idOf(object));
     const { spec, parsed } = await this.#declaration(object, signal, onWaiting);
     const { description, endpoint, serviceAccountName, signingSecret, paused } = spec;

@@ -4,7 +4,7 @@ import { RawFunction } from '../../../test/harness/raw-function.ts';
 import { InstantClock } from '../../../test/harness/test-clock.ts';
 import { silentLogger } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
-import { FunctionRegistry } from './function-registry.ts';
+import { ConfiguredFunctions } from './configured-functions.ts';
 
 const forEver = (): Promise<void> => new Promise(() => {});
 
@@ -30,8 +30,8 @@ class World {
     return opened;
   }
 
-  start(): FunctionRegistry {
-    const registry = new FunctionRegistry({
+  start(): ConfiguredFunctions {
+    const functions = new ConfiguredFunctions({
       urls: this.functions.map(({ url }) => url),
       keys: [],
       ca: undefined,
@@ -46,8 +46,8 @@ class World {
       clock: new InstantClock(),
       logger: silentLogger,
     });
-    registry.start(this.#ending.signal);
-    return registry;
+    functions.start(this.#ending.signal);
+    return functions;
   }
 
   async end(): Promise<void> {
@@ -65,27 +65,27 @@ beforeEach(() => {
 afterEach(() => world.end());
 
 describe('a controller that cannot be started anew', () => {
-  it('is tried until it can, and until then the registry is in trouble', async () => {
+  it('is tried until it can, and until then the functions is not ready', async () => {
     const { url } = await world.open('web');
-    const registry = world.start();
-    await eventually(async () => expect(registry.trouble()).toBeUndefined());
+    const functions = world.start();
+    await eventually(async () => expect(functions.notReady()).toBeUndefined());
     world.change = () => Promise.reject(new Error('OOM'));
     world.outdated.add('web');
     await eventually(async () => expect(world.changed.length).toBeGreaterThan(3));
-    expect(registry.trouble()).toBe(`${url}: its controller could not be started anew: OOM`);
+    expect(functions.notReady()).toBe(`${url}: its controller could not be started anew: OOM`);
     world.change = async () => {};
-    await eventually(async () => expect(registry.trouble()).toBeUndefined());
+    await eventually(async () => expect(functions.notReady()).toBeUndefined());
     expect(world.outdated).toEqual(new Set());
   });
 
-  it('is no trouble any more when what made it outdated was taken back', async () => {
+  it('is ready again when what made it outdated was taken back', async () => {
     await world.open('web');
-    const registry = world.start();
+    const functions = world.start();
     world.change = () => Promise.reject(new Error('OOM'));
     world.outdated.add('web');
-    await eventually(async () => expect(registry.trouble()).toContain('OOM'));
+    await eventually(async () => expect(functions.notReady()).toContain('OOM'));
     world.outdated.clear();
-    await eventually(async () => expect(registry.trouble()).toBeUndefined());
+    await eventually(async () => expect(functions.notReady()).toBeUndefined());
   });
 
   it('keeps its name', async () => {
@@ -99,10 +99,10 @@ describe('a controller that cannot be started anew', () => {
       if (added.length > 0 && world.changed.length === 0) throw new Error('taken');
       added.push(name);
     };
-    const registry = world.start();
+    const functions = world.start();
     await eventually(async () => expect(world.changed.length).toBeGreaterThan(3));
     expect(added).toEqual(['web']);
-    expect(registry.trouble()).toBeDefined();
+    expect(functions.notReady()).toBeDefined();
   });
 });
 

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type LogFields, type MetricLabels, silentLogger, silentMetrics } from '../../core/index.ts';
-import { EndpointGuard } from './endpoint-guard.ts';
+import { EndpointCircuitBreaker } from './endpoint-circuit-breaker.ts';
 import type { Outcome } from './outcome.ts';
 
 const done: Outcome = { kind: 'done', writes: [] };
@@ -11,30 +11,30 @@ const unknown = (reason: (Outcome & { kind: 'unknown' })['reason']): Outcome => 
   message: 'm',
 });
 
-describe('an EndpointGuard', () => {
-  let guard: EndpointGuard;
+describe('the circuit breaker of an endpoint', () => {
+  let guard: EndpointCircuitBreaker;
   let nowMs: number;
   const pass = (ms: number): void => void (nowMs += ms);
   let sent: number;
   let open: Record<string, number>;
   let warnings: LogFields[];
-  /** When the keys are parked until; undefined after a release. */
-  let parked: (number | undefined)[];
+  /** When the keys are paused until; undefined once they are resumed. */
+  let paused: (number | undefined)[];
 
   beforeEach(() => {
     nowMs = 1_700_000_000_000;
     sent = 0;
     open = {};
     warnings = [];
-    parked = [];
-    guard = new EndpointGuard({
+    paused = [];
+    guard = new EndpointCircuitBreaker({
       controller: 'web',
       clock: { now: () => nowMs },
       timeoutMs: 15_000,
       random: () => 0,
-      parking: {
-        park: async (untilMs) => void parked.push(untilMs - nowMs),
-        release: async () => void parked.push(undefined),
+      keys: {
+        pause: async (untilMs) => void paused.push(untilMs - nowMs),
+        resume: async () => void paused.push(undefined),
       },
       logger: { ...silentLogger, warn: (fields) => void warnings.push(fields) },
       metrics: {
@@ -55,18 +55,18 @@ describe('an EndpointGuard', () => {
   };
 
   it.each<[string, Outcome]>([
-    ['nobody listens', refused],
+    ['connections are refused', refused],
     ['no answer comes', unknown('timeout')],
     ['the connection breaks', unknown('connection')],
     ['a proxy answers', unknown('status')],
     ['the answers are none', unknown('body')],
-  ])('withholds triggers when %s for most of twenty', async (_what, failure) => {
+  ])('rejects triggers when %s for most of twenty', async (_what, failure) => {
     await sendMany(9, done);
     await sendMany(11, failure);
-    expect(await send(done)).toMatchObject({ kind: 'withheld', reason: 'breaker', retryAfterMs: 501 });
+    expect(await send(done)).toMatchObject({ kind: 'not-sent', reason: 'unreachable', retryAfterMs: 501 });
     expect(sent).toBe(20);
-    expect(open).toEqual({ breaker: 1, gone: 0 });
-    expect(warnings).toEqual([{ controller: 'web', reason: 'breaker', forMs: 500 }]);
+    expect(open).toEqual({ unreachable: 1, gone: 0 });
+    expect(warnings).toEqual([{ controller: 'web', reason: 'unreachable', forMs: 500 }]);
   });
 
   it.each<[string, number, Outcome]>([
@@ -75,20 +75,20 @@ describe('an EndpointGuard', () => {
     ['its wish for later', 100, { kind: 'deferred', message: 'm', retryAfterMs: 1 }],
     ['writes without an answer: that is the apiserver', 100, unknown('write')],
     ['terminal errors', 100, { kind: 'terminal', message: 'm', writes: [] }],
-  ])('does not withhold them for %s', async (_what, count, outcome) => {
+  ])('stays closed after %s', async (_what, count, outcome) => {
     await sendMany(count, outcome);
     expect(await send(done)).toBe(done);
   });
 
-  it('counts a batch once, as a failure only when all of it failed, and withholds one whole', async () => {
+  it('counts a batch once, as a failure only when all of it failed, and rejects one whole', async () => {
     await Promise.all(Array.from({ length: 10 }, () => sendAll([refused, refused, refused])));
     for (let at = 0; at < 30; at += 1)
       await sendAll([done, { kind: 'error', message: 'm', writes: [] }, unknown('write')]);
-    expect(open['breaker']).toBe(0);
+    expect(open['unreachable']).toBe(0);
     for (let at = 0; at < 31; at += 1) await sendAll([unknown('body'), unknown('body')]);
-    expect(open['breaker']).toBe(1);
-    const withheld = { kind: 'withheld', reason: 'breaker' };
-    expect(await sendAll([done, done, done])).toMatchObject([withheld, withheld, withheld]);
+    expect(open['unreachable']).toBe(1);
+    const notSent = { kind: 'not-sent', reason: 'unreachable' };
+    expect(await sendAll([done, done, done])).toMatchObject([notSent, notSent, notSent]);
     expect(sent).toBe(61);
   });
 
@@ -100,49 +100,49 @@ describe('an EndpointGuard', () => {
     expect(sent).toBe(100);
   });
 
-  it('lets one through after a while: it ends the withholding, or begins the next, twice as long, to ten seconds', async () => {
+  it('lets one through after a while: it closes the circuit, or opens it for twice as long, to ten seconds', async () => {
     await sendMany(20, refused);
     for (const ms of [500, 1000, 2000, 4000, 8000, 10_000, 10_000]) {
       pass(ms);
-      expect(await send(done)).toMatchObject({ kind: 'withheld' });
+      expect(await send(done)).toMatchObject({ kind: 'not-sent' });
       pass(1);
       expect(await send(refused)).toBe(refused);
     }
     pass(10_001);
     expect(await send(done)).toBe(done);
-    expect(open['breaker']).toBe(0);
+    expect(open['unreachable']).toBe(0);
     await sendMany(19, done);
     expect(sent).toBe(20 + 7 + 20);
   });
 
-  it('parks the keys for as long, for a probe while one is out, and lets them go when it went well', async () => {
+  it('pauses the keys for as long, for a probe while one is out, and lets them go when it went well', async () => {
     await sendMany(20, refused);
-    expect(parked).toEqual([501]);
+    expect(paused).toEqual([501]);
     pass(501);
     await send(refused);
-    expect(parked).toEqual([501, 15_250, 1001]);
+    expect(paused).toEqual([501, 15_250, 1001]);
     pass(1001);
     await send(done);
-    expect(parked).toEqual([501, 15_250, 1001, 15_250, undefined]);
+    expect(paused).toEqual([501, 15_250, 1001, 15_250, undefined]);
     expect(await send(done)).toBe(done);
   });
 
-  it('withholds them all the same when they cannot be parked', async () => {
-    const parking = {
-      park: () => Promise.reject(new Error('no Redis')),
-      release: () => Promise.reject(new Error('no Redis')),
+  it('rejects them all the same when they cannot be paused', async () => {
+    const keys = {
+      pause: () => Promise.reject(new Error('no Redis')),
+      resume: () => Promise.reject(new Error('no Redis')),
     };
     const logger = { ...silentLogger, warn: (fields: LogFields) => void warnings.push(fields) };
-    guard = new EndpointGuard({
+    guard = new EndpointCircuitBreaker({
       controller: 'web',
       timeoutMs: 1000,
       clock: { now: () => nowMs },
       logger,
       metrics: silentMetrics,
-      parking,
+      keys,
     });
     await sendMany(20, refused);
-    expect(await send(done)).toMatchObject({ kind: 'withheld' });
+    expect(await send(done)).toMatchObject({ kind: 'not-sent' });
     pass(501);
     expect(await send(done)).toBe(done);
     expect(await send(done)).toBe(done);
@@ -154,28 +154,28 @@ describe('an EndpointGuard', () => {
     pass(501);
     let answer = (_outcome: Outcome): void => {};
     const probe = guard.run(1, async () => [await new Promise<Outcome>((resolve) => (answer = resolve))]);
-    expect(await send(done)).toMatchObject({ kind: 'withheld', reason: 'breaker', retryAfterMs: 250 });
+    expect(await send(done)).toMatchObject({ kind: 'not-sent', reason: 'unreachable', retryAfterMs: 250 });
     answer(done);
     expect(await probe).toEqual([done]);
     expect(await send(done)).toBe(done);
   });
 
-  it("withholds them after three answers of the function's own 410 in a row, and tries again for ever", async () => {
+  it("opens after three answers of the function's own 410 in a row, and tries again for ever", async () => {
     await sendMany(2, unknown('gone'));
     await send(done);
     await sendMany(2, unknown('gone'));
     expect(await send(done)).toBe(done);
     await sendMany(3, unknown('gone'));
-    expect(await send(done)).toMatchObject({ kind: 'withheld', reason: 'gone', retryAfterMs: 10_001 });
-    expect(open).toEqual({ breaker: 0, gone: 1 });
+    expect(await send(done)).toMatchObject({ kind: 'not-sent', reason: 'gone', retryAfterMs: 10_001 });
+    expect(open).toEqual({ unreachable: 0, gone: 1 });
     for (const seconds of [10, 20, 40, 80, 160, 300, 300]) {
       pass(seconds * 1000);
-      expect(await send(done)).toMatchObject({ kind: 'withheld' });
+      expect(await send(done)).toMatchObject({ kind: 'not-sent' });
       pass(1);
       expect(await send(unknown('gone'))).toMatchObject({ reason: 'gone' });
     }
     pass(300_001);
     expect(await send(done)).toBe(done);
-    expect(open).toEqual({ breaker: 0, gone: 0 });
+    expect(open).toEqual({ unreachable: 0, gone: 0 });
   });
 });
