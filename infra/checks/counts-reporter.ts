@@ -4,12 +4,18 @@ import type { Reporter, SerializedError, TestCase, TestModule, TestSuite } from 
  * Prints the names of what failed and, as the very last line of the process, `N passed, N failed` (with `, N skipped`
  * when there are any). The numbers are tests. Whatever else went wrong counts as a failure too: a file that did not
  * load, a hook, an unhandled error, a global setup or teardown, a test that never finished, or no test at all. The exit
- * code agrees with the line.
+ * code agrees with the line. Before it stands what the run has left out.
  */
 export class CountsReporter implements Reporter {
   #passed = 0;
   #skipped = 0;
   #failures: string[] = [];
+  readonly #leftOut: readonly string[];
+
+  /** @param leftOut files that this run does not have, and the command that runs them. */
+  constructor(leftOut: readonly string[] = []) {
+    this.#leftOut = leftOut;
+  }
 
   onInit(): void {
     // Trap: vitest goes on printing after onTestRunEnd, and a global teardown can still fail. Only at exit is it known
@@ -32,6 +38,7 @@ export class CountsReporter implements Reporter {
 
     const skipped = this.#skipped > 0 ? `, ${this.#skipped} skipped` : '';
     return [
+      ...this.#leftOut.map((what) => `left out: ${what}`),
       ...this.#failures.map((failure) => `FAILED ${failure}`),
       `${this.#passed} passed, ${this.#failures.length} failed${skipped}`,
     ];

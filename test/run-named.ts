@@ -1,0 +1,69 @@
+/**
+ * `npm run bench NAME`, `npm run soak NAME`, `npm run conformance NAME`: runs that take long or measure, by name. What
+ * follows the name goes on to the program. Exits with the program's code, and with 2 for a name that there is not.
+ */
+import { spawnSync } from 'node:child_process';
+import { resolve } from 'node:path';
+
+interface Named {
+  /** What the run needs beside the machine's environment. */
+  readonly variables?: Readonly<Record<string, string>>;
+  readonly command: readonly string[];
+}
+
+const bench = (program: string): Named => ({ command: ['node', '--conditions=levelhook-source', program] });
+
+const tests = (variables: Readonly<Record<string, string>>, ...files: readonly string[]): Named => ({
+  variables,
+  command: ['npm', 'run', 'test:all', '--', ...files],
+});
+
+const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
+  bench: {
+    read: bench('test/bench/read.ts'),
+    dispatch: bench('test/bench/dispatch.ts'),
+    line: bench('test/bench/line.ts'),
+    latency: bench('test/bench/latency.ts'),
+    queue: bench('test/bench/queue.ts'),
+    cache: bench('test/bench/cache-fill.ts'),
+    rollout: bench('test/bench/rollout.ts'),
+  },
+  soak: {
+    rollouts: tests({ ROLLOUTS_SECONDS: '600' }, 'test/faults/rollouts.test.ts'),
+    hostile: tests({ HOSTILE_SECONDS: '600' }, 'test/faults/hostile-tenant.test.ts'),
+    'come-and-go': tests({ ROUNDS: '40' }, 'test/faults/functions-come-and-go.test.ts'),
+    overshoot: tests({ OVERSHOOT_RUNS: '20' }, 'test/faults/overshoot.test.ts'),
+    'read-your-writes': tests({ READ_YOUR_WRITES_RUNS: '1000' }, 'test/faults/read-your-writes.test.ts'),
+    histories: tests({ CACHE_HISTORY_RUNS: '2000' }, 'test/contract/cache-history.property.test.ts'),
+    queue: tests(
+      { QUEUE_ADDS: '1000000', QUEUE_ASK_AGAIN_MS: '60000' },
+      'test/integration/workqueue/history.test.ts',
+      'test/integration/workqueue/mutations.test.ts',
+      'test/contract/work-queue-history.property.test.ts',
+    ),
+    'redis-full': tests({ REDIS_FULL_SECONDS: '30', REDIS_FULL_RUNS: '20' }, 'test/faults/redis-full.test.ts'),
+    churn: tests({ CHURN_LONG: '1' }, 'test/faults/churn.test.ts'),
+  },
+  conformance: {
+    workloads: tests({}, 'test/conformance/workloads.test.ts'),
+    gc: tests({ CONFORMANCE_GC: '1' }, 'test/conformance/garbage-collector.test.ts'),
+    control: tests({ CONFORMANCE_CONTROL: 'all' }, 'test/conformance/workloads.test.ts', '-t', 'fail while'),
+  },
+};
+
+const [kind = '', name = '', ...rest] = process.argv.slice(2);
+const runs = new Map(Object.entries(RUNS[kind] ?? {}));
+const named = runs.get(name);
+if (named) {
+  const [program = '', ...given] = named.command;
+  const { status } = spawnSync(program, [...given, ...rest], {
+    cwd: resolve(import.meta.dirname, '..'),
+    env: { ...process.env, ...named.variables },
+    stdio: 'inherit',
+  });
+  process.exitCode = status ?? 1;
+} else {
+  const asked = name === '' ? `Name a run: npm run ${kind} NAME` : `There is no ${kind} ${JSON.stringify(name)}`;
+  process.stderr.write(`${asked}. The names are ${[...runs.keys()].join(', ')}.\n`);
+  process.exitCode = 2;
+}
