@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { expect, it } from 'vitest';
 import { IN_A_CLUSTER } from './in-a-cluster.ts';
 
@@ -27,8 +27,14 @@ it('the first function in the README is the file in functions/examples, letter b
   expect(blocks('ts')).toEqual([file]);
 });
 
-it('the README leads to files that are there', () => {
-  const links = [...readme.matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, path]) => path ?? '');
-  expect(links.length).toBeGreaterThan(0);
-  for (const link of links) expect(() => readFileSync(resolve(ROOT, link), 'utf8'), link).not.toThrow();
+it('the documents lead to files that are there', () => {
+  const documents = globSync('{README.md,{src,functions,infra,test}/**/*.md}', { cwd: ROOT });
+  expect(documents.length).toBeGreaterThan(30);
+  const broken = documents.flatMap((document) => {
+    const text = readFileSync(resolve(ROOT, document), 'utf8');
+    return [...text.matchAll(/\]\((?!https?:|#)([^)#]+)/g)]
+      .filter(([, path = '']) => !existsSync(resolve(ROOT, dirname(document), path)))
+      .map(([, path]) => `${document}: ${path}`);
+  });
+  expect(broken).toEqual([]);
 });
