@@ -16,10 +16,10 @@ import { callbackSchema } from '../../src/contract/callback-schema.ts';
 import { outcomeSchema } from '../../src/contract/outcome-schema.ts';
 import { complete, heartbeat, type RunToken } from '../../src/function/callback.ts';
 import { controller, createFunctionApp } from '../../src/function/index.ts';
-import { describeFunction } from '../../src/gateway/controllers/describe.ts';
-import { CacheAccess } from '../../src/gateway/dispatch/cache-access.ts';
+import { describeFunction } from '../../src/gateway/endpoint/describe.ts';
+import { CacheAccess } from '../../src/gateway/access/cache-access.ts';
 import { Dispatcher } from '../../src/gateway/dispatch/dispatcher.ts';
-import { Endpoint } from '../../src/gateway/dispatch/endpoint.ts';
+import { Endpoint } from '../../src/gateway/endpoint/endpoint.ts';
 import { contractDocuments, type DocumentName, jsonSchema } from './contract-documents.ts';
 import { repositoryRoot } from './temp-repository.ts';
 

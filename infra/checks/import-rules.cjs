@@ -10,17 +10,21 @@
 /** Inside the gateway imports follow the flow of data: an entry may import those before it, never those after it. */
 const GATEWAY_FLOW = [
   'config.ts',
-  'redis.ts',
   'time-slice.ts',
+  'redis',
   'apiserver',
   'reflector',
   'cel',
   'cache',
   'handlers',
   'workqueue',
+  'endpoint',
+  'access',
   'dispatch',
   'controllers',
+  'registration',
   'manager',
+  'cache-api',
   'server',
   'gateway.ts',
   'index.ts',
@@ -29,8 +33,8 @@ const GATEWAY_FLOW = [
 /** The only files that may import each of these packages. */
 const HOMES = {
   ioredis: [
-    'src/gateway/(redis|gateway)[.]ts$',
-    'src/gateway/(cache|workqueue)/',
+    'src/gateway/gateway[.]ts$',
+    'src/gateway/(redis|cache|workqueue|access)/',
     'src/function/node/',
     'src/testing/',
   ],

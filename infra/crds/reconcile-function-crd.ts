@@ -1,7 +1,7 @@
 import { stringify } from 'yaml';
 import { z } from 'zod';
 import { MAX_SOURCES } from '../../src/contract/index.ts';
-import { ReconcileFunction, specSchema } from '../../src/gateway/controllers/reconcile-function.ts';
+import { ReconcileFunction, specSchema } from '../../src/gateway/registration/reconcile-function.ts';
 import { type JsonSchema, structuralSchema } from './structural-schema.ts';
 
 /** The file, from the root of the repository. */

@@ -5,8 +5,8 @@ import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../gateway/apiserver/credentials.ts';
 import { discoverResource } from '../gateway/apiserver/discovery.ts';
 import { kindsOf } from '../gateway/controllers/controller-factory.ts';
-import { describeFunction } from '../gateway/controllers/describe.ts';
-import { Endpoint } from '../gateway/dispatch/endpoint.ts';
+import { describeFunction } from '../gateway/endpoint/describe.ts';
+import { Endpoint } from '../gateway/endpoint/endpoint.ts';
 import { readConfig } from '../gateway/index.ts';
 import { manifestsOf } from './manifest.ts';
 

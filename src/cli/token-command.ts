@@ -3,8 +3,8 @@ import { type CacheScope, gatewayKeys } from '../contract/index.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../gateway/apiserver/credentials.ts';
 import { clusterIdentity } from '../gateway/apiserver/discovery.ts';
-import { connectRedis, type Redis } from '../gateway/cache/redis.ts';
-import { TokenKeys } from '../gateway/dispatch/token-keys.ts';
+import { connectRedis, type Redis } from '../gateway/redis/redis.ts';
+import { TokenKeys } from '../gateway/access/token-keys.ts';
 import { GatewayClock } from '../gateway/manager/gateway-clock.ts';
 import { readConfig } from '../gateway/index.ts';
 

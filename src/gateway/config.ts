@@ -187,7 +187,7 @@ export interface GatewayConfig {
   readonly cacheTokenMs: number;
   readonly cacheRequestsPerSecond: number;
   readonly cacheListLimit: number;
-  /** See `cache/reader-users`. */
+  /** See `access/reader-users`. */
   readonly redisUsers: boolean;
   /** See `apiserver/flow-control`. */
   readonly apiserverLimits: { readonly total: RateLimit; readonly perFlow: RateLimit };

@@ -5,7 +5,7 @@ import { type CacheLocation, type IndexSpec, viewPrefix } from '../../src/contra
 import type { CacheReader, ListOptions } from '../../src/function/index.ts';
 import type { Applier } from '../../src/gateway/cache/applier.ts';
 import { backfill } from '../../src/gateway/cache/backfill.ts';
-import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
+import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { applierOf } from '../harness/applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';

@@ -5,7 +5,7 @@ import { viewPrefix } from '../../src/contract/index.ts';
 import { HttpReader, type ListOptions } from '../../src/function/index.ts';
 import { RedisReader } from '../../src/function/node/index.ts';
 import type { Applier } from '../../src/gateway/cache/applier.ts';
-import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
+import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';
 import { applierOf } from '../harness/applier.ts';

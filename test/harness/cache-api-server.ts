@@ -4,11 +4,11 @@ import { createAdaptorServer } from '@hono/node-server';
 import { type Clock, type Logger, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
 import type { CacheScope } from '../../src/contract/index.ts';
 import type { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
-import type { Redis } from '../../src/gateway/cache/redis.ts';
+import type { Redis } from '../../src/gateway/redis/redis.ts';
 import type { View } from '../../src/gateway/cache/view.ts';
-import { TokenKeys } from '../../src/gateway/dispatch/token-keys.ts';
-import { CacheApi } from '../../src/gateway/server/cache-api/cache-api.ts';
-import { Catalog } from '../../src/gateway/server/cache-api/catalog.ts';
+import { TokenKeys } from '../../src/gateway/access/token-keys.ts';
+import { CacheApi } from '../../src/gateway/cache-api/cache-api.ts';
+import { Catalog } from '../../src/gateway/cache-api/catalog.ts';
 import { uniqueName } from './levelhook.ts';
 
 export interface CacheApiServerOptions {

@@ -1,5 +1,5 @@
 import { type Clock, type Logger, silentLogger, silentMetrics } from '../../src/core/index.ts';
-import { connectRedis, type Redis } from '../../src/gateway/cache/redis.ts';
+import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
 import { BullMqWorkQueue } from '../../src/gateway/workqueue/bullmq-work-queue.ts';
 import { queueKeys, type QueueKeys } from '../../src/gateway/workqueue/queue-keys.ts';
 import type { QueueOptions } from '../../src/gateway/workqueue/work-queue.ts';

@@ -4,8 +4,8 @@ import { expect } from 'vitest';
 import { CRD_FILE } from '../../infra/crds/reconcile-function-crd.ts';
 import { type KubernetesObject, type ObjectKey, resource, resourcePath } from '../../src/core/index.ts';
 import { generateSecret } from '../../src/contract/index.ts';
-import type { FunctionCondition, ConditionType } from '../../src/gateway/controllers/condition.ts';
-import { ReconcileFunction } from '../../src/gateway/controllers/reconcile-function.ts';
+import type { FunctionCondition, ConditionType } from '../../src/gateway/registration/condition.ts';
+import { ReconcileFunction } from '../../src/gateway/registration/reconcile-function.ts';
 import type { Cluster } from './cluster.ts';
 import { eventually } from './eventually.ts';
 

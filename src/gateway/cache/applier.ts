@@ -17,7 +17,7 @@ import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
 import { type Change, mergeWakeups, type Wakeup } from './change.ts';
 import type { ChangeHandlers } from './change-handlers.ts';
 import { MAX_LENGTH, metadataOf, unhandledReason } from './kept-out.ts';
-import { isDataError } from './redis.ts';
+import { isDataError } from '../redis/redis.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { Chunk, View, ViewOperation } from './view.ts';
 

@@ -1,5 +1,5 @@
 import { viewKeys } from '../../contract/index.ts';
-import { loadScript, type Redis } from './redis.ts';
+import { loadScript, type Redis } from '../redis/redis.ts';
 
 /**
  * Removes what a view holds of users that are no more, in one step. A chunk that was on its way may bring it back once.

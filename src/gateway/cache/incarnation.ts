@@ -1,4 +1,4 @@
-import type { Redis } from './redis.ts';
+import type { Redis } from '../redis/redis.ts';
 
 /**
  * The identity of the Redis process. Another one may have come up without the last writes (append-only file synced once

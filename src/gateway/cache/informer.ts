@@ -21,7 +21,7 @@ import { backfill } from './backfill.ts';
 import type { ChangeHandler } from './change.ts';
 import { ChangeHandlers, type OnHandlerError } from './change-handlers.ts';
 import { UnreadableObjectError } from '../../contract/node/codec.ts';
-import { isDataError } from './redis.ts';
+import { isDataError } from '../redis/redis.ts';
 import { type Enqueue, Relay, type RelayOptions } from './relay.ts';
 import { ForeignWriterError, type View } from './view.ts';
 import { transformOf, type ViewSettings } from './view-settings.ts';

@@ -4,7 +4,7 @@ import { ObjectCodec } from '../../contract/node/codec.ts';
 import type { KeyRing } from '../../contract/node/key-ring.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { Informer, type InformerOptions } from './informer.ts';
-import { type Redis, unlinkAll } from './redis.ts';
+import { type Redis, unlinkAll } from '../redis/redis.ts';
 import type { Enqueue } from './relay.ts';
 import { View } from './view.ts';
 import { type CacheSettings, isEncrypted, settingsFor, settingsHash, type ViewSettings } from './view-settings.ts';

@@ -1,7 +1,7 @@
 import { type Checkpoint, type Logger, messageOf, type Metrics } from '../../core/index.ts';
 import { HandlerError, type KeyWakeup, type LookupWakeup, mergeWakeups, type Wakeup } from './change.ts';
 import { type LookupBudget, resolveLookup } from './lookup.ts';
-import { isDataError } from './redis.ts';
+import { isDataError } from '../redis/redis.ts';
 import type { OutboxEntry, View } from './view.ts';
 
 /** Puts wakeups into the queues of their controllers; resolves when Redis has all but those that failed. */

@@ -21,7 +21,7 @@ import {
 import { type Mark, ObjectCodec, ObjectKeptOutError, UnreadableObjectError } from '../../contract/node/codec.ts';
 import { ViewReader } from '../../contract/node/view-reader.ts';
 import type { Lookup, Wakeup } from './change.ts';
-import { loadScript, type Redis, type Script, unlinkAll } from './redis.ts';
+import { loadScript, type Redis, type Script, unlinkAll } from '../redis/redis.ts';
 import { TimeSlice } from '../time-slice.ts';
 
 /** Another gateway has written its ID into the view: this one must stop writing and see whether it still leads. */

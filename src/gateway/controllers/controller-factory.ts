@@ -3,20 +3,20 @@ import { type CacheScope, type Description, isSecureUrl, type SigningKey } from 
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { discoverResource } from '../apiserver/discovery.ts';
 import type { Informers } from '../cache/informers.ts';
-import type { ReaderUsers } from '../cache/reader-users.ts';
-import type { Redis } from '../cache/redis.ts';
+import type { ReaderUsers } from '../access/reader-users.ts';
+import type { Redis } from '../redis/redis.ts';
 import type { CacheSettings } from '../cache/view-settings.ts';
 import type { CpuBudgets } from '../cel/cpu-budget.ts';
 import type { ParsedExpressions } from '../cel/parsed-expressions.ts';
-import { CacheAccess } from '../dispatch/cache-access.ts';
-import { Endpoint } from '../dispatch/endpoint.ts';
-import type { EndpointRules } from '../dispatch/endpoint-rules.ts';
-import type { TokenKeys } from '../dispatch/token-keys.ts';
+import { CacheAccess } from '../access/cache-access.ts';
+import { Endpoint } from '../endpoint/endpoint.ts';
+import type { EndpointRules } from '../endpoint/endpoint-rules.ts';
+import type { TokenKeys } from '../access/token-keys.ts';
 import { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { RunningController } from './controller.ts';
 import { queueOptions } from './queue-options.ts';
-import { tenantOf } from './reconcile-function.ts';
-import { checkEncryptedKinds } from './encrypted-kinds.ts';
+import { tenantOf } from './controller-id.ts';
+import { checkEncryptedKinds } from '../access/encrypted-kinds.ts';
 
 /** What it takes to run a controller, wherever it was declared. */
 export interface ControllerSpec {

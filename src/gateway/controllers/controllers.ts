@@ -3,12 +3,12 @@ import { type CacheClaims, TokenError } from '../../contract/index.ts';
 import type { KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
 import { type Informers, servedAs } from '../cache/informers.ts';
-import type { ReaderUsers } from '../cache/reader-users.ts';
+import type { ReaderUsers } from '../access/reader-users.ts';
 import type { Enqueued } from '../cache/relay.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-factory.ts';
-import { isDeclared } from './reconcile-function.ts';
+import { isDeclared } from './controller-id.ts';
 
 export interface ControllersOptions {
   readonly create: (spec: ControllerSpec) => Promise<RunningController>;

@@ -17,10 +17,10 @@ import {
 import type { View } from '../cache/view.ts';
 import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
 import { Barriers } from './barrier.ts';
-import type { CacheAccess } from './cache-access.ts';
-import type { Endpoint } from './endpoint.ts';
-import { EndpointCircuitBreaker, type PausableKeys } from './endpoint-circuit-breaker.ts';
-import { decodeOutcomes, fromResult, type Outcome } from './outcome.ts';
+import type { CacheAccess } from '../access/cache-access.ts';
+import type { Endpoint } from '../endpoint/endpoint.ts';
+import { EndpointCircuitBreaker, type PausableKeys } from '../endpoint/endpoint-circuit-breaker.ts';
+import { decodeOutcomes, fromResult, type Outcome } from '../endpoint/outcome.ts';
 import { decide, decideLost, type ReconcileResult } from './requeue-policy.ts';
 
 /** A view that the dispatcher's controller reads, and what can be asked of the apiserver about it. */

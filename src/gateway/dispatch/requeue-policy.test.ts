@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { backoffMs } from '../workqueue/rate-limiter.ts';
-import type { Outcome } from './outcome.ts';
+import type { Outcome } from '../endpoint/outcome.ts';
 import { decide, decideLost, type Decision } from './requeue-policy.ts';
 
 const NOW = 1_700_000_000_000;

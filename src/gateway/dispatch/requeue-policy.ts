@@ -1,6 +1,6 @@
 import { backoffMs } from '../workqueue/rate-limiter.ts';
 import type { Finish } from '../workqueue/work-queue.ts';
-import type { Outcome } from './outcome.ts';
+import type { Outcome } from '../endpoint/outcome.ts';
 
 /** The label `result` of `controller_runtime_reconcile_total`, with controller-runtime's values. */
 export type ReconcileResult = (typeof RECONCILE_RESULTS)[number];

@@ -2,8 +2,8 @@ import { type Clock, type Logger, messageOf } from '../../core/index.ts';
 import { MAX_CALLBACK_SECONDS } from '../../contract/outcome-schema.ts';
 import { forgetUsers } from '../cache/forget-users.ts';
 import type { Informers } from '../cache/informers.ts';
-import { type Redis, unlinkAll } from '../cache/redis.ts';
-import { isDeclared } from '../controllers/reconcile-function.ts';
+import { type Redis, unlinkAll } from '../redis/redis.ts';
+import { isDeclared } from '../controllers/controller-id.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import { CONTROLLER_FIELD, type Removal, removalOf, removedValue } from './registry-fields.ts';
@@ -96,7 +96,10 @@ export async function sweepRegistry(
     await clock.sleep(SWEEP_MS, signal);
     if (signal.aborted) return;
     await sweep(options).catch((error: unknown) => {
-      logger.warn({ error: messageOf(error) }, 'indexes and fields of removed controllers could not be removed, trying again');
+      logger.warn(
+        { error: messageOf(error) },
+        'indexes and fields of removed controllers could not be removed, trying again',
+      );
     });
   }
 }

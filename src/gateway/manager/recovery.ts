@@ -1,8 +1,8 @@
 import { type Checkpoint, type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
 import { redisRunId } from '../cache/incarnation.ts';
 import type { Informer } from '../cache/informer.ts';
-import type { Redis } from '../cache/redis.ts';
-import { redisNotReady } from '../cache/redis-memory.ts';
+import type { Redis } from '../redis/redis.ts';
+import { redisNotReady } from '../redis/redis-memory.ts';
 import type { View } from '../cache/view.ts';
 import type { RunningController } from '../controllers/controller.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';

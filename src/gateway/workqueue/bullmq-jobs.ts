@@ -1,6 +1,6 @@
 import { Queue, Worker } from 'bullmq';
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
-import { loadScript, type Redis, type Script } from '../cache/redis.ts';
+import { loadScript, type Redis, type Script } from '../redis/redis.ts';
 import type { QueueKeys } from './queue-keys.ts';
 import { RUN_MARGIN_MS } from './queue-options.ts';
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Queue } from 'bullmq';
 import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
 import type { Incarnated } from '../cache/incarnation.ts';
-import { type Redis, unlinkAll } from '../cache/redis.ts';
+import { type Redis, unlinkAll } from '../redis/redis.ts';
 import { BullMqJobs } from './bullmq-jobs.ts';
 import { GroupCommit } from './group-commit.ts';
 import { Poller } from './poller.ts';
@@ -316,6 +316,9 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   #warn(error: unknown, part: string): void {
-    this.#options.logger.warn({ controller: this.name, part, error: messageOf(error) }, 'a part of the work queue failed');
+    this.#options.logger.warn(
+      { controller: this.name, part, error: messageOf(error) },
+      'a part of the work queue failed',
+    );
   }
 }

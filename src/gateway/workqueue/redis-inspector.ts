@@ -1,4 +1,4 @@
-import type { Redis } from '../cache/redis.ts';
+import type { Redis } from '../redis/redis.ts';
 import { notedReasons } from './redis-records.ts';
 import {
   type Pause,

@@ -1,5 +1,5 @@
 import type { Reason } from '../../contract/index.ts';
-import { loadScript, type Redis, type Script } from '../cache/redis.ts';
+import { loadScript, type Redis, type Script } from '../redis/redis.ts';
 import type { QueueKeys } from './queue-keys.ts';
 import {
   BARRIER_AGAIN_MS,

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
-import { isAboutOneCommand } from '../cache/redis.ts';
+import { isAboutOneCommand } from '../redis/redis.ts';
 import { GroupCommit } from './group-commit.ts';
 import { RUN_MARGIN_MS } from './queue-options.ts';
 import type { Finished, FinishRequest, Start, StartRequest } from './records.ts';

@@ -1,9 +1,9 @@
 import { silentLogger, silentMetrics, systemClock } from '../../../src/core/index.ts';
 import { importSecret } from '../../../src/contract/index.ts';
-import { connectRedis } from '../../../src/gateway/cache/redis.ts';
-import { CacheAccess } from '../../../src/gateway/dispatch/cache-access.ts';
+import { connectRedis } from '../../../src/gateway/redis/redis.ts';
+import { CacheAccess } from '../../../src/gateway/access/cache-access.ts';
 import { Dispatcher } from '../../../src/gateway/dispatch/dispatcher.ts';
-import { Endpoint } from '../../../src/gateway/dispatch/endpoint.ts';
+import { Endpoint } from '../../../src/gateway/endpoint/endpoint.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
 import type { Finish, Process, Run } from '../../../src/gateway/workqueue/work-queue.ts';
 import { uniqueName } from '../../harness/levelhook.ts';

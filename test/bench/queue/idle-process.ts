@@ -1,5 +1,5 @@
 import { silentLogger, silentMetrics, systemClock } from '../../../src/core/index.ts';
-import { connectRedis } from '../../../src/gateway/cache/redis.ts';
+import { connectRedis } from '../../../src/gateway/redis/redis.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
 

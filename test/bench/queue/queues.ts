@@ -1,6 +1,6 @@
 import { Queue, Worker } from 'bullmq';
 import { silentLogger, silentMetrics, systemClock } from '../../../src/core/index.ts';
-import { connectRedis, unlinkAll } from '../../../src/gateway/cache/redis.ts';
+import { connectRedis, unlinkAll } from '../../../src/gateway/redis/redis.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 

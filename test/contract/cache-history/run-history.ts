@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { type CheckpointName, type KubernetesObject, type Logger, type Resource } from '../../../src/core/index.ts';
 import { encodeEntry, indexEntriesOf, type IndexSpec, viewKeys } from '../../../src/contract/index.ts';
-import { unlinkAll } from '../../../src/gateway/cache/redis.ts';
+import { unlinkAll } from '../../../src/gateway/redis/redis.ts';
 import { PAUSED_INDEX } from '../../../src/gateway/handlers/paused.ts';
 import { ModelApiserver } from '../../harness/model-apiserver.ts';
 import { randomOf } from '../../harness/random.ts';

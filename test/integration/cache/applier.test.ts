@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import type { KubernetesObject } from '../../../src/core/index.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
+import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
 import { CacheWorld, pods } from './cache-world.ts';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'v
 import { type KubernetesObject, resource, systemClock } from '../../../src/core/index.ts';
 import { viewPrefix, type Write } from '../../../src/contract/index.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
+import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { Barriers } from '../../../src/gateway/dispatch/barrier.ts';
 import { applierOf } from '../../harness/applier.ts';

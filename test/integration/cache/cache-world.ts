@@ -11,7 +11,7 @@ import {
 import { decodeEntry, viewKeys, viewPrefix } from '../../../src/contract/index.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import type { KeyWakeup } from '../../../src/gateway/cache/change.ts';
-import type { Redis } from '../../../src/gateway/cache/redis.ts';
+import type { Redis } from '../../../src/gateway/redis/redis.ts';
 import { unlimitedLookups } from '../../../src/gateway/cache/lookup.ts';
 import { Relay } from '../../../src/gateway/cache/relay.ts';
 import { View } from '../../../src/gateway/cache/view.ts';

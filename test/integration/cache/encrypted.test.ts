@@ -5,7 +5,7 @@ import { viewKeys, viewPrefix } from '../../../src/contract/index.ts';
 import { ObjectCodec, UnreadableObjectError } from '../../../src/contract/node/codec.ts';
 import { type CacheKey, KeyRing } from '../../../src/contract/node/key-ring.ts';
 import { ViewReader } from '../../../src/contract/node/view-reader.ts';
-import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
+import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { ForeignWriterError, View } from '../../../src/gateway/cache/view.ts';
 import { applierOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';

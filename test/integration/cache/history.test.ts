@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { connectRedis, type Redis } from '../../../src/gateway/cache/redis.ts';
+import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { ForeignWriterError, View } from '../../../src/gateway/cache/view.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
 import { newSeed } from '../../harness/random.ts';

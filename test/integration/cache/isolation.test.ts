@@ -12,7 +12,7 @@ import { type ChangeHandler, HandlerError, type KeyWakeup } from '../../../src/g
 import { ChangeHandlers } from '../../../src/gateway/cache/change-handlers.ts';
 import { forgetUsers } from '../../../src/gateway/cache/forget-users.ts';
 import { type LookupBudget, unlimitedLookups } from '../../../src/gateway/cache/lookup.ts';
-import { connectRedis, isDataError, type Redis } from '../../../src/gateway/cache/redis.ts';
+import { connectRedis, isDataError, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { Relay } from '../../../src/gateway/cache/relay.ts';
 import { ForeignWriterError, View } from '../../../src/gateway/cache/view.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';

@@ -13,8 +13,8 @@ import { generateSecret, importSecret, viewKeys, type ViewLocation, viewPrefix }
 import type { ListOptions } from '../../../src/function/index.ts';
 import { RedisReader } from '../../../src/function/node/index.ts';
 import { ReaderConnection } from '../../../src/function/node/reader-connection.ts';
-import { ReaderUsers } from '../../../src/gateway/cache/reader-users.ts';
-import { connectRedis } from '../../../src/gateway/cache/redis.ts';
+import { ReaderUsers } from '../../../src/gateway/access/reader-users.ts';
+import { connectRedis } from '../../../src/gateway/redis/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { applierOf } from '../../harness/applier.ts';

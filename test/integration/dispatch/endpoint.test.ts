@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { generateSecret, importSecret, type SigningKey } from '../../../src/contract/index.ts';
-import { readCertificates } from '../../../src/gateway/dispatch/certificates.ts';
-import { Endpoint, type EndpointOptions } from '../../../src/gateway/dispatch/endpoint.ts';
+import { readCertificates } from '../../../src/gateway/endpoint/certificates.ts';
+import { Endpoint, type EndpointOptions } from '../../../src/gateway/endpoint/endpoint.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 
 describe('an https endpoint', () => {

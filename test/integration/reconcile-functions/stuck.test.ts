@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { resource, silentLogger, systemClock } from '../../../src/core/index.ts';
-import { FunctionStatusWriter } from '../../../src/gateway/controllers/function-status-writer.ts';
+import { FunctionStatusWriter } from '../../../src/gateway/registration/function-status-writer.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';

@@ -1,6 +1,6 @@
 import { randomOf } from '../../harness/random.ts';
 import { silentLogger, silentMetrics, systemClock } from '../../../src/core/index.ts';
-import { connectRedis } from '../../../src/gateway/cache/redis.ts';
+import { connectRedis } from '../../../src/gateway/redis/redis.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
 import { HistoryProcess } from './history-process.ts';
 

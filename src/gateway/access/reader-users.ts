@@ -1,0 +1,165 @@
+import { createHash } from 'node:crypto';
+import { type Clock, type Logger, messageOf } from '../../core/index.ts';
+import type { SigningKey, ViewLocation } from '../../contract/index.ts';
+import {
+  READER_COMMANDS,
+  readablePatterns,
+  readerPassword,
+  readerUserPrefix,
+} from '../../contract/node/reader-user.ts';
+import type { Redis } from '../redis/redis.ts';
+
+export interface ReaderUsersOptions {
+  readonly redis: Redis;
+  readonly keyPrefix: string;
+  readonly clusterId: string;
+  /** Whether all controllers are known: before that a user without one may be that of a function which is only late. */
+  readonly complete: () => boolean;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * The Redis users of functions: one for each controller, that may read the keys of its views by the commands of reading
+ * and nothing else. Redis keeps users in memory: they are gone with its process and unknown to a replica that takes
+ * over, so they are made again at each new connection, and every few seconds in case a person or another tool has
+ * removed them. Making one that is there changes nothing and breaks no connection of it.
+ *
+ * Where Redis does not let the gateway make users (no right, no ACL, Redis before 7), that is logged once, triggers
+ * name no user, and functions read as whom their own URL says.
+ */
+export class ReaderUsers {
+  readonly #options: ReaderUsersOptions;
+  readonly #prefix: string;
+  /** Of each user the rules that make it, patterns and passwords included. */
+  readonly #wanted = new Map<string, readonly string[]>();
+  readonly #made = new Set<string>();
+  /** Those to be taken away, which Redis may still have. */
+  readonly #unwanted = new Set<string>();
+  #refusal: string | undefined;
+  #ensuring: Promise<void> = Promise.resolve();
+
+  constructor(options: ReaderUsersOptions) {
+    this.#options = options;
+    this.#prefix = readerUserPrefix(options);
+  }
+
+  /**
+   * The user's name for triggers; undefined where Redis refuses to have it. One that Redis has just lost is about to be
+   * made again.
+   */
+  userOf(controller: string): string | undefined {
+    const user = this.#prefix + controller;
+    return this.#made.has(user) ? user : undefined;
+  }
+
+  /**
+   * Makes the user of a controller, or changes what it may read. Rejects only when the connection is closed for good.
+   * @param keys what its triggers are signed with: each gives the user a password.
+   */
+  async allow(controller: string, views: readonly ViewLocation[], keys: readonly SigningKey[]): Promise<void> {
+    const user = this.#prefix + controller;
+    const passwords = await Promise.all(keys.map((key) => readerPassword(key, user)));
+    this.#unwanted.delete(user);
+    this.#wanted.set(user, [
+      // From nothing, so that what is no longer wanted is gone; Redis applies the rules all together.
+      'reset',
+      'on',
+      'resetchannels',
+      // Hashes: `MONITOR` would show a password.
+      ...passwords.map((password) => `#${createHash('sha256').update(password).digest('hex')}`),
+      ...READER_COMMANDS.map((command) => `+${command}`),
+      ...views.flatMap(({ prefix }) => readablePatterns(prefix).map((pattern) => `%R~${pattern}`)),
+    ]);
+    await this.#ensure();
+  }
+
+  /**
+   * Takes the user of a controller away, at once, or as soon as Redis is back: Redis ends its connections. Never
+   * rejects.
+   */
+  async remove(controller: string): Promise<void> {
+    const user = this.#prefix + controller;
+    if (!this.#wanted.delete(user)) return;
+    this.#made.delete(user);
+    this.#unwanted.add(user);
+    const { logger, redis } = this.#options;
+    if (redis.status !== 'ready') return;
+    await this.#ensure().catch((error: unknown) => {
+      logger.warn(
+        { controller, error: messageOf(error) },
+        'the Redis user of a controller is still there, trying again',
+      );
+    });
+  }
+
+  /** Keeps the users as they should be until the signal is aborted. Never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, logger, redis } = this.#options;
+    const again = (): void => {
+      this.#ensure().catch((error: unknown) => {
+        if (!signal.aborted)
+          logger.warn({ error: messageOf(error) }, 'the Redis users of functions could not be checked');
+      });
+    };
+    redis.on('ready', again);
+    while (!signal.aborted) {
+      await clock.sleep(REPEAT_MS, signal);
+      // While Redis is away each would wait for it; the new connection asks by itself.
+      if (!signal.aborted && redis.status === 'ready') again();
+    }
+    redis.off('ready', again);
+  }
+
+  /** One at a time; one that is asked for meanwhile has a turn of its own, since it may be about another Redis. */
+  #ensure(): Promise<void> {
+    this.#ensuring = this.#ensuring.catch(() => {}).then(() => this.#ensureNow());
+    return this.#ensuring;
+  }
+
+  async #ensureNow(): Promise<void> {
+    const { redis, logger } = this.#options;
+    try {
+      for (const user of this.#unwanted) {
+        await redis.call('ACL', 'DELUSER', user);
+        this.#unwanted.delete(user);
+      }
+      for (const [user, rules] of this.#wanted) {
+        await redis.call('ACL', 'SETUSER', user, ...rules);
+        // It may have been taken away meanwhile: the next turn sees to that.
+        if (this.#wanted.get(user) === rules) this.#made.add(user);
+      }
+      if (this.#options.complete()) await this.#removeOthers();
+      if (this.#refusal !== undefined) logger.info({}, 'the Redis users of functions were made again');
+      this.#refusal = undefined;
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      this.#made.clear();
+      const message = messageOf(error);
+      if (this.#refusal !== message) {
+        logger.warn(
+          { error: message },
+          'Redis does not let the gateway make users for functions (LEVELHOOK_REDIS_USERS): they read as the user of their own REDIS_URL. It takes Redis 7 or Valkey, and the rights +acl|setuser +acl|deluser +acl|users',
+        );
+      }
+      this.#refusal = message;
+    }
+  }
+
+  /** Users of controllers that are no more, of this gateway or of one before it. Redis ends their connections. */
+  async #removeOthers(): Promise<void> {
+    const { redis, logger } = this.#options;
+    const users = (await redis.call('ACL', 'USERS')) as string[];
+    const others = users.filter((user) => user.startsWith(this.#prefix) && !this.#wanted.has(user));
+    if (others.length === 0) return;
+    await redis.call('ACL', 'DELUSER', ...others);
+    logger.info({ users: others }, 'removed the Redis users of removed controllers');
+  }
+}
+
+const REPEAT_MS = 10_000;
+
+/** Redis' own answer, as opposed to a connection that broke. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof Error && error.name === 'ReplyError';
+}

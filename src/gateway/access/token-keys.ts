@@ -1,0 +1,119 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import type { Clock } from '../../core/index.ts';
+import {
+  type CacheClaims,
+  type CacheScope,
+  createCacheToken,
+  importTokenKey,
+  TokenError,
+  type TokenKey,
+  tokenKeyId,
+  verifyCacheToken,
+} from '../../contract/index.ts';
+import type { Redis } from '../redis/redis.ts';
+
+export interface TokenKeysOptions {
+  readonly redis: Redis;
+  /** HASH: key id -> secret and time of making. */
+  readonly hash: string;
+  readonly clock: Clock;
+  /** How long a key signs. It verifies for as long again. Default: a day. */
+  readonly rotateMs?: number;
+}
+
+interface StoredKey extends TokenKey {
+  readonly createdAtMs: number;
+}
+
+/**
+ * The keys that sign the cache API's tokens, in Redis, so that every replica of the gateway can check what another has
+ * signed. The newest signs until it is a day old; a token of a key that this process has not seen makes it look again.
+ * Lost with the rest of Redis' data, they are made anew, and tokens from before are refused: the runs that held them
+ * are retried.
+ */
+export class TokenKeys {
+  readonly #options: Required<TokenKeysOptions>;
+  #keys = new Map<string, StoredKey>();
+  /** Tokens that were found good, and with which key: a run sends the same one with each read. */
+  #verified = new Map<string, { readonly key: StoredKey; readonly claims: CacheClaims }>();
+  #loadedAtMs = -Infinity;
+  #loading: Promise<void> | undefined;
+
+  constructor(options: TokenKeysOptions) {
+    this.#options = { rotateMs: 24 * 3_600_000, ...options };
+  }
+
+  /** A token for `controller` that is valid until `expiresAtMs`, to the second. */
+  async sign(controller: string, scope: CacheScope, expiresAtMs: number): Promise<string> {
+    const now = this.#options.clock.now();
+    if (now - this.#loadedAtMs > REFRESH_MS) await this.#load();
+    const newest = this.#newest() ?? (await this.#create());
+    return createCacheToken(newest, { controller, scope, expiresAt: Math.floor(expiresAtMs / 1000) }, now);
+  }
+
+  /** @throws TokenError */
+  async verify(token: string): Promise<CacheClaims> {
+    const { clock } = this.#options;
+    // What Redis has lost, or another replica has taken away, is no longer good here either.
+    if (clock.now() - this.#loadedAtMs > REFRESH_MS) await this.#load();
+    const known = this.#verified.get(token);
+    if (known && this.#isGood(known.key) && known.claims.expiresAt * 1000 > clock.now()) return known.claims;
+    const id = tokenKeyId(token);
+    // A key of another replica, or an invented key: Redis is asked once a second at most.
+    if (!this.#keys.has(id) && clock.now() - this.#loadedAtMs > RELOAD_MS) await this.#load();
+    const key = this.#keys.get(id);
+    if (!key || !this.#isGood(key)) throw new TokenError('the token names an unknown key');
+    const claims = await verifyCacheToken(key, token, clock.now());
+    if (this.#verified.size >= REMEMBERED) this.#verified.clear();
+    this.#verified.set(token, { key, claims });
+    return claims;
+  }
+
+  /** Redis still had it when last looked at, and it is not too old. */
+  #isGood(key: StoredKey): boolean {
+    return this.#keys.has(key.id) && this.#ageOf(key) <= 2 * this.#options.rotateMs;
+  }
+
+  #newest(): StoredKey | undefined {
+    const usable = [...this.#keys.values()].filter((key) => this.#ageOf(key) < this.#options.rotateMs);
+    return usable.toSorted((a, b) => b.createdAtMs - a.createdAtMs)[0];
+  }
+
+  /** Two replicas may make one each at the same time: both are good. */
+  async #create(): Promise<StoredKey> {
+    const { redis, hash, clock } = this.#options;
+    const id = randomUUID();
+    const secret = randomBytes(32);
+    const createdAtMs = clock.now();
+    await redis.hset(hash, id, JSON.stringify({ secret: secret.toString('base64'), createdAtMs }));
+    const key = { ...(await importTokenKey(id, new Uint8Array(secret))), createdAtMs };
+    this.#keys.set(id, key);
+    return key;
+  }
+
+  #load(): Promise<void> {
+    // Those who come while it is under way are served by it.
+    this.#loading ??= this.#read().finally(() => (this.#loading = undefined));
+    return this.#loading;
+  }
+
+  async #read(): Promise<void> {
+    const { redis, hash, clock, rotateMs } = this.#options;
+    const keys = new Map<string, StoredKey>();
+    for (const [id, text] of Object.entries(await redis.hgetall(hash))) {
+      const { secret, createdAtMs } = JSON.parse(text) as { secret: string; createdAtMs: number };
+      if (clock.now() - createdAtMs > 2 * rotateMs) await redis.hdel(hash, id);
+      else keys.set(id, { ...(await importTokenKey(id, new Uint8Array(Buffer.from(secret, 'base64')))), createdAtMs });
+    }
+    this.#keys = keys;
+    this.#loadedAtMs = clock.now();
+  }
+
+  #ageOf({ createdAtMs }: StoredKey): number {
+    return this.#options.clock.now() - createdAtMs;
+  }
+}
+
+const REFRESH_MS = 60_000;
+const RELOAD_MS = 1000;
+const REMEMBERED = 1000;

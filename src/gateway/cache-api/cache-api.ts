@@ -1,0 +1,163 @@
+import { type Clock, formatKind, type Logger, messageOf, type Metrics } from '../../core/index.ts';
+import { allows, type CacheClaims, TokenError } from '../../contract/index.ts';
+import { negotiate, wantsAggregated } from './accept.ts';
+import type { Catalog, ServedKind } from './catalog.ts';
+import { AGGREGATED, aggregatedDocument, discoveryDocument } from './discovery-documents.ts';
+import {
+  badRequest,
+  forbidden,
+  forbiddenPath,
+  HEADERS,
+  methodNotAllowed,
+  noSuchResource,
+  StatusError,
+  type StatusParts,
+  statusResponse,
+  tooManyRequests,
+  unauthorized,
+  unavailable,
+  watchNotSupported,
+} from './kubernetes-status.ts';
+import { ReaderRateLimit } from './rate-limit.ts';
+import { readList, readObject, type ReadingOptions } from './reading.ts';
+import { requestInfo, type ResourceRequest } from './request-info.ts';
+
+export interface CacheApiOptions extends ReadingOptions {
+  readonly catalog: Catalog;
+  /** Checks a token. Rejects with TokenError. */
+  readonly verify: (token: string) => Promise<CacheClaims>;
+  /** Whether the cache may be read: Redis is there and has lost nothing. */
+  readonly available: () => boolean;
+  readonly requestsPerSecond: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+/** The paths at which Kubernetes describes its types. There is no description here, and any client may ask. */
+const UNDESCRIBED = /^\/openapi\//;
+
+/**
+ * The cache, as a Kubernetes API that can be read: GET and LIST with selectors, pages, Tables and discovery, errors as
+ * Status objects. Each request needs a token, and sees what the token allows and nothing else: to its bearer a kind
+ * outside its scope looks like one that does not exist, which is how RBAC has it.
+ */
+export class CacheApi {
+  readonly #options: CacheApiOptions;
+  readonly #limit: ReaderRateLimit;
+
+  constructor(options: CacheApiOptions) {
+    this.#options = options;
+    this.#limit = new ReaderRateLimit(options.requestsPerSecond, options.clock);
+  }
+
+  /** Never rejects. @param root the path under which the API is. */
+  async handle(request: Request, root: string): Promise<Response> {
+    const { logger, metrics } = this.#options;
+    const verb = { text: 'other' };
+    let response: Response;
+    try {
+      response = await this.#answer(request, root, verb);
+    } catch (error) {
+      if (!(error instanceof StatusError))
+        logger.error({ error: messageOf(error) }, 'a request to the cache API failed');
+      const status: StatusParts =
+        error instanceof StatusError ? error.status : { code: 500, reason: 'InternalError', message: 'internal error' };
+      response = statusResponse(status, request.method === 'HEAD');
+    }
+    metrics.count('levelhook_cache_requests_total', { verb: verb.text, code: String(response.status) });
+    return response;
+  }
+
+  async #answer(request: Request, root: string, verb: { text: string }): Promise<Response> {
+    const { available, catalog } = this.#options;
+    const claims = await this.#authenticate(request.headers.get('authorization'));
+    if (!this.#limit.take(claims.controller)) {
+      throw tooManyRequests('Too many requests, please try again later.');
+    }
+    const url = new URL(request.url);
+    const path = decodedPath(url.pathname.slice(root.length));
+    const user = `levelhook:controller:${claims.controller}`;
+    const info = requestInfo(request.method, path, url.searchParams);
+    if (info.kind === 'other') throw UNDESCRIBED.test(path) ? noSuchResource() : forbiddenPath(user, path);
+    if (info.kind === 'document') {
+      verb.text = 'discover';
+      if (request.method !== 'GET') throw methodNotAllowed();
+      return await this.#document(info.parts, claims, { path, user, accept: request.headers.get('accept') });
+    }
+    if (['get', 'list', 'watch'].includes(info.verb)) verb.text = info.verb;
+    const kind = this.#authorize(info, claims, user);
+    if (request.method !== 'GET') throw methodNotAllowed();
+    if (info.verb === 'watch') throw watchNotSupported(info);
+    if (!available() || !kind.views.every(({ checked }) => checked())) throw unavailable('the cache is being checked');
+    const { namespaced } = kind.resource;
+    if (info.tooLong || (namespaced ? info.name !== undefined && !info.namespace : !ownPath(info))) {
+      throw noSuchResource();
+    }
+    const form = negotiate(request.headers.get('accept'));
+    const asked = { kind, request: info, query: url.searchParams, form, catalog };
+    return info.name === undefined ? readList(asked, this.#options) : readObject(asked, this.#options);
+  }
+
+  async #authenticate(header: string | null): Promise<CacheClaims> {
+    const token = /^Bearer +([^ ]+) *$/i.exec(header ?? '')?.[1];
+    if (token === undefined) throw unauthorized();
+    if (!this.#options.available()) throw unavailable('the cache is being checked');
+    try {
+      return await this.#options.verify(token);
+    } catch (error) {
+      if (error instanceof TokenError) throw unauthorized();
+      throw error;
+    }
+  }
+
+  /** The kind, when the token allows to read it there. What is not cached is refused in the same words. */
+  #authorize(info: ResourceRequest, claims: CacheClaims, user: string): ServedKind {
+    const kind = this.#options.catalog.find(info.group, info.version, info.resource);
+    const name = kind && formatKind(kind.resource);
+    const namespace = kind?.resource.namespaced === false ? undefined : info.namespace;
+    if (!kind || !name || info.subresource !== undefined || !allows(claims.scope, name, namespace)) {
+      throw forbidden(user, info.verb, info);
+    }
+    return kind;
+  }
+
+  async #document(
+    parts: readonly string[],
+    claims: CacheClaims,
+    { path, user, accept }: { path: string; user: string; accept: string | null },
+  ): Promise<Response> {
+    const { catalog } = this.#options;
+    if (parts[0] === 'version') {
+      const version = await catalog.version();
+      if (!version) throw unavailable('the apiserver does not tell its version now');
+      return json(version);
+    }
+    const [prefix] = parts;
+    if (prefix !== 'api' && prefix !== 'apis') throw forbiddenPath(user, path);
+    const readable = catalog.kinds().filter(({ resource }) => Object.hasOwn(claims.scope, formatKind(resource)));
+    if (parts.length === 1 && wantsAggregated(accept)) {
+      return json(await aggregatedDocument(prefix, readable, catalog), AGGREGATED);
+    }
+    const document = await discoveryDocument(parts, readable, catalog);
+    if (!document) throw noSuchResource();
+    return json(document);
+  }
+}
+
+/** A cluster-scoped kind has no namespace in its path, but for namespaces themselves, which are in their own. */
+function ownPath({ group, resource, namespace, name }: ResourceRequest): boolean {
+  return namespace === undefined || (group === '' && resource === 'namespaces' && name === namespace);
+}
+
+function decodedPath(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    throw badRequest('the path is not readable');
+  }
+}
+
+function json(value: object, type = 'application/json'): Response {
+  return new Response(`${JSON.stringify(value)}\n`, { headers: { ...HEADERS, 'content-type': type, vary: 'Accept' } });
+}

@@ -1,0 +1,91 @@
+import { randomUUID } from 'node:crypto';
+import { messageOf } from '../../core/index.ts';
+import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
+import { withOwnKeys } from '../../contract/name-schema.ts';
+import { descriptionSchema } from '../../contract/description-schema.ts';
+import type { Endpoint, FailureReason } from './endpoint.ts';
+import { checkBytes, checkSources } from '../handlers/check-sources.ts';
+
+/** A function did not describe itself: it is not there yet, or not one, or holds another secret. */
+export class DescribeError extends Error {
+  override readonly name = 'DescribeError';
+  readonly reason: DescribeFailure;
+
+  constructor(reason: DescribeFailure, message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+export type DescribeFailure =
+  | 'ConnectionRefused'
+  | 'ConnectionFailed'
+  | 'AnswerTimedOut'
+  | 'AnswerTooLarge'
+  | 'SignatureRefused'
+  | 'NotAFunction'
+  | 'NoJson'
+  | 'ContractMismatch'
+  | 'DescriptionInvalid';
+
+const FAILURES = {
+  timeout: 'AnswerTimedOut',
+  connection: 'ConnectionFailed',
+  'too-large': 'AnswerTooLarge',
+} as const satisfies Record<FailureReason, DescribeFailure>;
+
+/** Asks a function what its controller is: a signed `GET`. @throws DescribeError with the reason, for the log. */
+export async function describeFunction(endpoint: Endpoint): Promise<Description> {
+  const answer = await endpoint.send({ method: 'GET', body: '', id: randomUUID(), timeoutMs: 5000 });
+  if (answer.kind === 'refused') throw new DescribeError('ConnectionRefused', answer.message);
+  if (answer.kind === 'failed') throw new DescribeError(FAILURES[answer.reason], answer.message);
+  if (answer.status === 401) {
+    throw new DescribeError(
+      'SignatureRefused',
+      `${endpoint.url} refuses our signature: do gateway and function hold the same secret?`,
+    );
+  }
+  if (answer.status !== 200)
+    throw new DescribeError('NotAFunction', `${endpoint.url} answered ${answer.status} to GET /`);
+  let value: unknown;
+  try {
+    value = JSON.parse(answer.body);
+  } catch {
+    // The parser's message shows a piece of the text, which the owner of the ReconcileFunction may not be allowed to
+    // read.
+    throw new DescribeError('NoJson', `${endpoint.url} did not answer with JSON`);
+  }
+  return decodeDescription(value, endpoint.url);
+}
+
+const decodedSchema = withOwnKeys(descriptionSchema);
+
+/** @throws DescribeError naming what is wrong with it. `url` is for the message. */
+export function decodeDescription(value: unknown, url: string): Description {
+  const spoken = (value as { version?: unknown } | null)?.version;
+  if (typeof spoken === 'string' && spoken !== CONTRACT_VERSION) {
+    // Anything may stand in a field of that name, of a server that is no function.
+    const contract = /^v[0-9]{1,3}$/.test(spoken) ? `contract ${spoken}` : 'another contract';
+    throw new DescribeError(
+      'ContractMismatch',
+      `${url} speaks ${contract}, and this gateway ${CONTRACT_VERSION}: update the older one`,
+    );
+  }
+  try {
+    checkBytes(value, 'it');
+  } catch (error) {
+    throw new DescribeError('DescriptionInvalid', `the description of ${url} is wrong: ${messageOf(error)}`);
+  }
+  const parsed = decodedSchema.safeParse(value);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const message = `the description of ${url} is wrong at ${issue?.path.join('.')}: ${issue?.message}`;
+    throw new DescribeError('DescriptionInvalid', message);
+  }
+  try {
+    checkSources(parsed.data);
+  } catch (error) {
+    throw new DescribeError('DescriptionInvalid', `the description of ${url} is wrong: ${messageOf(error)}`);
+  }
+  return parsed.data;
+}

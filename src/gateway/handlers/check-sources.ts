@@ -1,0 +1,175 @@
+import {
+  formatKind,
+  type LabelSelector,
+  messageOf,
+  requirementsOf,
+  type Resource,
+  UserError,
+} from '../../core/index.ts';
+import {
+  type Description,
+  MAX_DESCRIPTION_BYTES,
+  MAX_EXPRESSIONS,
+  MAX_PREDICATE_LEAVES,
+  MAX_PREDICATE_NODES,
+  MAX_SOURCES,
+  type SourceDescription,
+  type WatchMap,
+} from '../../contract/index.ts';
+import { MAPPER_VARIABLES, PREDICATE_VARIABLES } from '../cel/parse-expression.ts';
+import { ParsedExpressions } from '../cel/parsed-expressions.ts';
+import { visitLeaves } from './predicate.ts';
+
+type Sources = Pick<Description, 'for' | 'owns' | 'watches' | 'reads'>;
+
+/**
+ * What is wrong with the sources, in one word. The message begins with the field: `watches.0.predicate.all.1.cel ...`.
+ */
+export class SourceError extends UserError {
+  readonly reason:
+    | 'PredicateTooLarge'
+    | 'SelectorInvalid'
+    | 'ExpressionInvalid'
+    | 'KindHasNoNamespace'
+    | 'TooManySources'
+    | 'TooManyExpressions'
+    | 'SpecTooLarge';
+
+  constructor(reason: SourceError['reason'], message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+/** A CEL expression of a description, and where it stands. */
+export interface DeclaredExpression {
+  readonly field: string;
+  readonly text: string;
+  readonly variables: readonly string[];
+}
+
+/**
+ * What of a description's sources the schema cannot tell: how large they are together, selectors, expressions.
+ * @param parsed keeps the expressions. They must have been parsed before where the thread is shared: here that takes as
+ *   long as it takes.
+ * @throws SourceError
+ */
+export function checkSources(sources: Sources, parsed = new ParsedExpressions()): void {
+  checkBounds(sources);
+  const { for: reconciled, owns, watches } = sources;
+  if (reconciled.labelSelector) checkSelector(reconciled.labelSelector, 'for.labelSelector');
+  for (const [field, source] of eventSources({ for: reconciled, owns, watches })) checkPredicate(source, field);
+  for (const { field, text, variables } of expressionsOf(sources)) {
+    check('ExpressionInvalid', `${field} is no expression that can be used: it`, () => parsed.parse(text, variables));
+  }
+}
+
+/**
+ * Bounds of a declaration as a whole: what is within them may be looked at in one go.
+ * @throws SourceError
+ */
+export function checkBounds(sources: Sources): void {
+  const { owns, watches, reads } = sources;
+  const kinds = 1 + owns.length + watches.length + reads.length;
+  if (kinds > MAX_SOURCES) {
+    const message = `for, owns, watches and reads name ${kinds} kinds together: ${MAX_SOURCES} at most.`;
+    throw new SourceError('TooManySources', message);
+  }
+  let leaves = 0;
+  for (const [field, { predicate }] of eventSources(sources)) {
+    if (predicate) visitLeaves(predicate, () => (leaves += 1));
+    if (leaves <= MAX_PREDICATE_LEAVES) continue;
+    const message = `${field}.predicate is one too many: all predicates together may be made of ${MAX_PREDICATE_LEAVES} that combine no others.`;
+    throw new SourceError('PredicateTooLarge', message);
+  }
+  const expressions = expressionsOf(sources);
+  const excess = expressions[MAX_EXPRESSIONS];
+  if (excess) {
+    const message = `${excess.field} is one too many: there are ${expressions.length} CEL expressions, and ${MAX_EXPRESSIONS} at most.`;
+    throw new SourceError('TooManyExpressions', message);
+  }
+}
+
+/**
+ * Before anything else is made of it.
+ * @param what of it is too large, for the message.
+ * @throws SourceError
+ */
+export function checkBytes(declaration: unknown, what: string): void {
+  let bytes: number;
+  try {
+    bytes = Buffer.byteLength(JSON.stringify(declaration) ?? '');
+  } catch {
+    throw new SourceError('SpecTooLarge', `${what} is nested too deep.`);
+  }
+  if (bytes <= MAX_DESCRIPTION_BYTES) return;
+  throw new SourceError('SpecTooLarge', `${what} is ${bytes} bytes of JSON: ${MAX_DESCRIPTION_BYTES} at most.`);
+}
+
+/** All CEL expressions, in the order in which they stand. */
+export function expressionsOf(sources: Sources): DeclaredExpression[] {
+  const found: DeclaredExpression[] = [];
+  for (const [field, { predicate, map }] of eventSources(sources)) {
+    if (predicate) {
+      visitLeaves(predicate, (leaf, at) => {
+        if (!('cel' in leaf)) return;
+        found.push({ field: `${field}.predicate.${at}`, text: leaf.cel, variables: PREDICATE_VARIABLES });
+      });
+    }
+    if (map?.by !== 'cel') continue;
+    found.push({ field: `${field}.map.expression`, text: map.expression, variables: MAPPER_VARIABLES });
+  }
+  return found;
+}
+
+type EventSource = SourceDescription & { readonly map?: WatchMap };
+
+/** Those whose events wake keys, each with its field. */
+function eventSources({ for: reconciled, owns, watches }: Omit<Sources, 'reads'>): [string, EventSource][] {
+  return [
+    ['for', reconciled],
+    ...owns.map((source, at): [string, EventSource] => [`owns.${at}`, source]),
+    ...watches.map((source, at): [string, EventSource] => [`watches.${at}`, source]),
+  ];
+}
+
+/**
+ * What of the sources only the cluster can tell: a kind without namespaces has none to choose from.
+ * @throws SourceError
+ */
+export function checkScopes(sources: Sources, resources: readonly Resource[]): void {
+  const fields = [
+    ['for', sources.for] as const,
+    ...(['owns', 'watches', 'reads'] as const).flatMap((name) =>
+      sources[name].map((source, at) => [`${name}.${at}`, source] as const),
+    ),
+  ];
+  for (const [field, source] of fields) {
+    const found = resources.find((resource) => formatKind(resource) === formatKind(source));
+    if (found?.namespaced !== false || source.namespaces === undefined) continue;
+    const message = `${field}.namespaces is not for ${formatKind(source)}, which has no namespaces: leave it out.`;
+    throw new SourceError('KindHasNoNamespace', message);
+  }
+}
+
+function checkPredicate({ predicate }: SourceDescription, field: string): void {
+  if (!predicate) return;
+  const nodes = visitLeaves(predicate, (leaf, at) => {
+    if ('labelSelector' in leaf) checkSelector(leaf.labelSelector, `${field}.predicate.${at}`);
+  });
+  if (nodes <= MAX_PREDICATE_NODES) return;
+  const message = `${field}.predicate is made of ${nodes} predicates: ${MAX_PREDICATE_NODES} at most.`;
+  throw new SourceError('PredicateTooLarge', message);
+}
+
+function checkSelector(selector: LabelSelector, field: string): void {
+  check('SelectorInvalid', `${field} is no label selector:`, () => requirementsOf(selector));
+}
+
+function check(reason: SourceError['reason'], what: string, parse: () => unknown): void {
+  try {
+    parse();
+  } catch (error) {
+    throw new SourceError(reason, `${what} ${messageOf(error)}.`);
+  }
+}

@@ -1,0 +1,141 @@
+import { type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
+import type { Description, SigningKey } from '../../contract/index.ts';
+import { Endpoint } from '../endpoint/endpoint.ts';
+import { describeFunction } from '../endpoint/describe.ts';
+
+export interface ConfiguredFunctionsOptions {
+  readonly urls: readonly string[];
+  readonly keys: readonly SigningKey[];
+  /** See `EndpointOptions`. */
+  readonly ca: string | undefined;
+  /** Starts the controller that a function has described. Rejecting means: ask again later. */
+  readonly add: (description: Description, url: string) => Promise<void>;
+  /** Whether a controller has to be started anew: its kinds are served in another form by now, or it does not run. */
+  readonly outdated: (description: Description) => boolean;
+  /** Starts it anew. Rejecting means: try again later. */
+  readonly change: (description: Description, url: string) => Promise<void>;
+  /** Every function has had its controller. @param names of all of them, also of one that does not run just now. */
+  readonly complete: (names: ReadonlySet<string>) => Promise<void>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * Asks each function what its controller is until it answers, and from then on keeps that controller running as its
+ * kinds are served. Each function is looked after by itself: one that is down, or describes something the cluster does
+ * not have, or whose kinds are never listed to the end, keeps no other waiting.
+ */
+export class ConfiguredFunctions {
+  readonly #options: ConfiguredFunctionsOptions;
+  /** Functions without a controller yet, or whose controller could not be started anew, and why. */
+  readonly #awaited: Map<string, string>;
+  /** What those have said that have had a controller once, by URL: their names are theirs for good. */
+  readonly #described = new Map<string, Description>();
+  #asking: Promise<unknown> = Promise.resolve();
+
+  constructor(options: ConfiguredFunctionsOptions) {
+    this.#options = options;
+    this.#awaited = new Map(options.urls.map((url) => [url, 'not asked yet']));
+  }
+
+  start(signal: AbortSignal): void {
+    this.#asking = this.#run(signal);
+  }
+
+  /** Resolves when nothing is being asked any more, after the signal of `start` was aborted. */
+  async stopped(): Promise<void> {
+    await this.#asking;
+  }
+
+  /** Undefined when every function has its controller as it has to be, else the first that has not. */
+  notReady(): string | undefined {
+    const [first] = this.#awaited;
+    return first && `${first[0]}: ${first[1]}`;
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    const { urls, complete } = this.#options;
+    const asking = urls.map((url) => this.#ask(url, signal));
+    const keeping = urls.map(async (url, at) => {
+      await asking[at];
+      await this.#keepUp(url, signal);
+    });
+    await Promise.all(asking);
+    if (!signal.aborted) await complete(new Set([...this.#described.values()].map(({ name }) => name)));
+    await Promise.all(keeping);
+  }
+
+  /**
+   * A definition may be replaced at any time by one of another scope; and a start that fails may leave no controller
+   * behind.
+   */
+  async #keepUp(url: string, signal: AbortSignal): Promise<void> {
+    const { clock, outdated } = this.#options;
+    const description = this.#described.get(url);
+    if (!description) return;
+    for (;;) {
+      await clock.sleep(MAX_WAIT_MS, signal);
+      if (signal.aborted) return;
+      // Also when what made it outdated was taken back.
+      if (!outdated(description) || (await this.#change(url, description, signal))) this.#awaited.delete(url);
+    }
+  }
+
+  /** @returns whether the controller has been started anew. */
+  async #change(url: string, description: Description, signal: AbortSignal): Promise<boolean> {
+    const { change, logger } = this.#options;
+    const about = { url, controller: description.name };
+    const known = this.#awaited.get(url);
+    if (known === undefined) {
+      logger.info(about, 'a controller is started again: a kind is served in another scope, or it did not run');
+    }
+    try {
+      await change(description, url);
+      return true;
+    } catch (error) {
+      const message = `its controller could not be started anew: ${messageOf(error)}`;
+      if (!signal.aborted && known !== message) {
+        logger.warn({ ...about, error: messageOf(error) }, 'a controller could not be started again, trying again');
+      }
+      this.#awaited.set(url, message);
+      return false;
+    }
+  }
+
+  async #ask(url: string, signal: AbortSignal): Promise<void> {
+    const { add, ca, clock, keys, logger } = this.#options;
+    let waitMs = FIRST_WAIT_MS;
+    while (!signal.aborted) {
+      // The controller gets an endpoint of its own, with as many connections as it may use.
+      const endpoint = new Endpoint(url, keys, { connections: 1, ca });
+      try {
+        const description = await describeFunction(endpoint);
+        this.#refuseTaken(description.name);
+        await add(description, url);
+        this.#described.set(url, description);
+        this.#awaited.delete(url);
+        return;
+      } catch (error) {
+        const message = messageOf(error);
+        if (!signal.aborted && this.#awaited.get(url) !== message) {
+          logger.warn({ url, error: message }, 'a function did not describe itself, asking again');
+        }
+        this.#awaited.set(url, message);
+      } finally {
+        await endpoint.close();
+      }
+      await clock.sleep(waitMs, signal);
+      waitMs = Math.min(waitMs * 2, MAX_WAIT_MS);
+    }
+  }
+
+  /** Also while the controller of that name does not run: it will again. */
+  #refuseTaken(name: string): void {
+    if ([...this.#described.values()].some((each) => each.name === name)) {
+      throw new UserError(`two functions call their controller "${name}": rename one`);
+    }
+  }
+}
+
+const FIRST_WAIT_MS = 250;
+const MAX_WAIT_MS = 5000;

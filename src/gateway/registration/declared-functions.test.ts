@@ -1,0 +1,89 @@
+import { expect, it } from 'vitest';
+import { eventually } from '../../../test/harness/eventually.ts';
+import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
+import { InstantClock } from '../../../test/harness/test-clock.ts';
+import { type KubernetesObject, silentLogger, silentMetrics } from '../../core/index.ts';
+import type { Controllers } from '../controllers/controllers.ts';
+import type { FunctionResolver } from './function-resolver.ts';
+import type { FunctionStatusWriter } from './function-status-writer.ts';
+import type { ReconcileFunction } from './reconcile-function.ts';
+import { DeclaredFunctions } from './declared-functions.ts';
+import { InvalidFunctionError } from './invalid-function-error.ts';
+
+const served = {
+  groupVersion: 'levelhook.dev/v1alpha1',
+  resources: [{ name: 'reconcilefunctions', kind: 'ReconcileFunction', namespaced: true, verbs: ['list', 'watch'] }],
+};
+
+function declared(uid: string, resourceVersion: string): KubernetesObject {
+  const metadata = { namespace: 'shop', name: 'web', uid, resourceVersion, generation: 1 };
+  return { apiVersion: 'levelhook.dev/v1alpha1', kind: 'ReconcileFunction', metadata };
+}
+
+/** Functions that cannot run, and a Redis that takes no writes while `isFull`. */
+async function start() {
+  const server = await ScriptedApiserver.start();
+  const ending = new AbortController();
+  const clock = new InstantClock();
+  const world = { isFull: true, tries: 0, removed: 0, resolved: new Set<string>() };
+  const controllers: Pick<Controllers, 'get' | 'stop' | 'remove'> = {
+    get: () => undefined,
+    stop: async () => {},
+    remove: async () => {
+      world.tries += 1;
+      if (world.isFull) throw new Error('OOM');
+      world.removed += 1;
+    },
+  };
+  const resolver: Pick<FunctionResolver, 'resolve'> = {
+    resolve: async ({ metadata }: ReconcileFunction) => {
+      world.resolved.add(metadata.uid);
+      throw new InvalidFunctionError('Ready', 'No', 'no');
+    },
+  };
+  const functions = new DeclaredFunctions({
+    client: server.client,
+    labelSelector: undefined,
+    maxPerNamespace: 10,
+    controllers: controllers as Controllers,
+    resolver: resolver as FunctionResolver,
+    writer: { write: async () => {} } as unknown as FunctionStatusWriter,
+    reviewMs: 1000,
+    clock,
+    logger: silentLogger,
+    metrics: silentMetrics,
+  });
+  functions.start(ending.signal);
+  (await server.next()).object(served);
+  const stream = (await server.next()).event('ADDED', declared('first', '1')).initialEventsEnd('1');
+  await eventually(async () => expect(world.resolved).toEqual(new Set(['first'])));
+  const stop = async (): Promise<void> => {
+    ending.abort();
+    await functions.stopped();
+  };
+  return { clock, functions, server, stop, stream, world };
+}
+
+it('a removal is repeated until it succeeds, and one declared again under the name comes after it', async () => {
+  const { server, stop, stream, world } = await start();
+  stream.event('DELETED', declared('first', '2')).event('ADDED', declared('second', '3'));
+  await eventually(async () => expect(world.tries).toBeGreaterThan(3));
+  expect(world.resolved).toEqual(new Set(['first']));
+  world.isFull = false;
+  await eventually(async () => expect(world.resolved).toEqual(new Set(['first', 'second'])));
+  const { tries } = world;
+  expect(world.removed).toBe(1);
+  await stop();
+  expect(world).toMatchObject({ removed: 1, tries });
+  await server[Symbol.asyncDispose]();
+});
+
+it('a removal that does not succeed does not keep the gateway from ending', async () => {
+  const { clock, server, stop, stream, world } = await start();
+  stream.event('DELETED', declared('first', '2'));
+  await eventually(async () => expect(world.tries).toBeGreaterThan(6));
+  await stop();
+  expect(world.removed).toBe(0);
+  expect(clock.sleeps).toEqual(expect.arrayContaining([1000, 2000, 4000, 8000, 16_000, 30_000]));
+  await server[Symbol.asyncDispose]();
+});

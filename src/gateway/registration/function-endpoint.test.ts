@@ -1,0 +1,117 @@
+import type { lookup } from 'node:dns';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
+import { guardedLookup } from '../endpoint/endpoint-rules.ts';
+import { functionEndpoint } from './function-endpoint.ts';
+import type { ReconcileFunctionSpec } from './reconcile-function.ts';
+
+let server: ScriptedApiserver;
+let services: Record<string, object>;
+let asked: number;
+beforeEach(async () => {
+  server = await ScriptedApiserver.start();
+  services = { web: { spec: { ports: [{ name: 'http', port: 8080 }, { port: 443 }] } } };
+  asked = 0;
+  server.answer((path) => {
+    asked += 1;
+    return services[path.replace('/api/v1/namespaces/shop/services/', '')];
+  });
+});
+afterEach(() => server[Symbol.asyncDispose]());
+
+const at = (endpoint: ReconcileFunctionSpec['endpoint'], allowed: string[] = []) =>
+  functionEndpoint(endpoint, {
+    client: server.client,
+    namespace: 'shop',
+    allowed,
+    signal: AbortSignal.timeout(10_000),
+  });
+const service = (more: object = {}) => ({
+  service: { name: 'web', port: 'http', path: '/', scheme: 'http' as const, ...more },
+});
+
+describe('where a ReconcileFunction is', () => {
+  it.each<[object, string]>([
+    [{}, 'http://web.shop.svc:8080/'],
+    [{ port: 443, scheme: 'https' }, 'https://web.shop.svc/'],
+    [{ path: '/a/b?c=d' }, 'http://web.shop.svc:8080/a/b?c=d'],
+    // What begins so would be another host, if it were resolved as a link is.
+    [{ path: '//169.254.169.254/latest' }, 'http://web.shop.svc:8080//169.254.169.254/latest'],
+    [{ path: '/\\169.254.169.254/latest' }, 'http://web.shop.svc:8080//169.254.169.254/latest'],
+    [{ path: '/@169.254.169.254' }, 'http://web.shop.svc:8080/@169.254.169.254'],
+  ])('is its Service: %j', async (more, url) => {
+    const found = await at(service(more));
+    expect(found.url).toBe(url);
+    // Nothing else may be connected to, this machine least of all.
+    expect(found.rules).toMatchObject({ allow: [new URL(url).origin], loopback: false });
+  });
+
+  it.each<[string, object, object, string]>([
+    ['that is not there', {}, { name: 'other' }, 'ServiceNotFound'],
+    [
+      'that stands for another name',
+      { spec: { type: 'ExternalName', externalName: 'x' } },
+      {},
+      'ServiceIsExternalName',
+    ],
+    ['without that port', { spec: { ports: [{ name: 'https', port: 443 }] } }, {}, 'ServicePortNotFound'],
+    ['without any', {}, {}, 'ServicePortNotFound'],
+  ])('is no Service %s', async (_what, web, more, reason) => {
+    services['web'] = web;
+    await expect(at(service(more))).rejects.toMatchObject({ condition: 'Reachable', reason });
+  });
+
+  it('is no Service any more once that has become an ExternalName, or is gone: no connection is opened', async () => {
+    const { rules } = await at(service());
+    const connects = (): Promise<unknown> =>
+      new Promise((resolve) =>
+        guardedLookup(rules, ((_name: string, _options: object, found: (error: null, all: object[]) => void) =>
+          found(null, [{ address: '10.0.0.7', family: 4 }])) as unknown as typeof lookup)('web.shop.svc', {}, resolve),
+      );
+    expect(await connects()).toBeNull();
+    services['web'] = {
+      spec: { type: 'ExternalName', externalName: 'elsewhere.example.com', ports: [{ port: 8080 }] },
+    };
+    const from = Date.now();
+    await vi.waitFor(async () => expect(String(await connects())).toContain('is an ExternalName'), { timeout: 5000 });
+    // And not with the next review, which comes once a minute.
+    expect(Date.now() - from).toBeLessThan(4000);
+    delete services['web'];
+    await vi.waitFor(async () => expect(String(await connects())).toContain('there is no Service web'), {
+      timeout: 5000,
+    });
+    services['web'] = { spec: { ports: [{ port: 8080 }] } };
+    await vi.waitFor(async () => expect(await connects()).toBeNull(), { timeout: 5000 });
+  });
+
+  it('asks once for connections that are opened together, and opens none while nobody knows', async () => {
+    const { rules } = await at(service());
+    asked = 0;
+    const answers = await Promise.all(Array.from({ length: 50 }, async () => rules.connectRefusal?.()));
+    expect([asked, new Set(answers)]).toEqual([1, new Set([undefined])]);
+    await server[Symbol.asyncDispose]();
+    await vi.waitFor(async () => expect(rules.connectRefusal?.()).rejects.toThrow(), { timeout: 5000 });
+  });
+
+  it('is where the operator allows, on this machine only if he names it', async () => {
+    const allowed = ['https://functions.example.com'];
+    expect(await at({ url: 'https://functions.example.com/a' }, allowed)).toEqual({
+      url: 'https://functions.example.com/a',
+      rules: { allow: allowed, loopback: false },
+      ca: undefined,
+    });
+    expect((await at({ url: 'http://127.0.0.1:1/' }, ['http://127.0.0.1:1'])).rules.loopback).toBe(true);
+  });
+
+  it.each([
+    ['https://elsewhere.example.com', 'EndpointNotAllowed'],
+    ['https://functions.example.com:444', 'EndpointNotAllowed'],
+    ['http://169.254.169.254', 'EndpointAddressRefused'],
+    ['https://a:b@functions.example.com', 'EndpointHoldsPassword'],
+    ['file:///etc/passwd', 'EndpointInvalid'],
+    ['functions', 'EndpointInvalid'],
+  ])('is not %s: %s', async (url, reason) => {
+    const allowed = ['https://functions.example.com', 'http://169.254.169.254'];
+    await expect(at({ url }, allowed)).rejects.toMatchObject({ condition: 'Reachable', reason });
+  });
+});

@@ -1,0 +1,339 @@
+import { type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
+import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
+import type { RunningController } from '../controllers/controller.ts';
+import type { Controllers } from '../controllers/controllers.ts';
+import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
+import type { FunctionStatusWriter } from './function-status-writer.ts';
+import { Reachability } from './reachability.ts';
+import { idOf } from '../controllers/controller-id.ts';
+import { type ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
+import { InvalidFunctionError } from './invalid-function-error.ts';
+
+export interface FunctionReconcilerOptions {
+  readonly resolver: FunctionResolver;
+  readonly controllers: Controllers;
+  readonly writer: FunctionStatusWriter;
+  /** How often rights, Secret and Service are looked at again. */
+  readonly reviewMs: number;
+  /** Why it must not run although nothing is wrong with it, if so: asked at each review. Default: it may. */
+  readonly admit?: (() => InvalidFunctionError | undefined) | undefined;
+  /** What must have ended first: the removal of another object of the same name. */
+  readonly before?: Promise<void> | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** How soon what is cheap to know is looked at again, and written when it has changed. */
+const LOOK_MS = 2000;
+const RETRY_MS = [1000, 30_000] as const;
+
+const UNKNOWN: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'Not checked yet.' };
+
+/**
+ * One ReconcileFunction, from its object to a running controller and back to its status. Level-based: a turn looks at
+ * the newest object and at all that it names, brings the controller to that, and says so; a change of the object ends
+ * the turn under way. What is wrong stops the controller and is told on the object; an apiserver that does not answer
+ * changes nothing. Nothing here throws, so nothing here can disturb another one.
+ */
+export class FunctionReconciler {
+  readonly #options: FunctionReconcilerOptions;
+  readonly #id: string;
+  readonly #stopping = new AbortController();
+  #object: ReconcileFunction;
+  /** Of the newest object: aborted when a newer one comes. */
+  #turn = new AbortController();
+  #changed = true;
+  #looked = Promise.withResolvers<void>();
+  /** What the running controller was started from. */
+  #started: ResolvedFunction | undefined;
+  #paused: boolean | undefined;
+  #status: ReconcileFunctionStatus | undefined;
+  #findings: Findings = {
+    Authorized: UNKNOWN,
+    Synced: UNKNOWN,
+    EventsHandled: UNKNOWN,
+    Reachable: UNKNOWN,
+    Paused: UNKNOWN,
+  };
+  readonly #reachability: Reachability;
+  #failures = 0;
+  /** Why it did not run when it was looked at last, as the log has it. */
+  #refused: string | undefined;
+  #reviewAtMs = 0;
+  readonly #ended: Promise<void>;
+
+  constructor(object: ReconcileFunction, options: FunctionReconcilerOptions) {
+    this.#options = options;
+    this.#id = idOf(object);
+    this.#object = object;
+    this.#status = object.status;
+    this.#reachability = new Reachability(options.clock);
+    this.#ended = this.#run();
+  }
+
+  get uid(): string {
+    return this.#object.metadata.uid;
+  }
+
+  get namespace(): string {
+    return this.#object.metadata.namespace ?? '';
+  }
+
+  get name(): string {
+    return this.#object.metadata.name;
+  }
+
+  /** As the apiserver writes it, which sorts by time. */
+  get createdAt(): string {
+    return this.#object.metadata.creationTimestamp ?? '';
+  }
+
+  /** The object has been looked at once: whether it runs is known, or it only waits for its part of the cache. */
+  get looked(): Promise<void> {
+    return this.#looked.promise;
+  }
+
+  /** A newer state of the object. What was going on for the older one ends. */
+  update(object: ReconcileFunction): void {
+    const same = object.metadata.generation === this.#object.metadata.generation;
+    // The resolver knows a spec that it has resolved before.
+    this.#object = same ? { ...object, spec: this.#object.spec } : object;
+    // Our own writes of its status come back, too.
+    if (!same) this.reconsider();
+  }
+
+  /** Something else than the object has changed on which it depends whether it may run. */
+  reconsider(): void {
+    this.#changed = true;
+    this.#turn.abort();
+  }
+
+  /** Ends the loop; the controller runs on until it is stopped. */
+  async end(): Promise<void> {
+    this.#stopping.abort();
+    this.#turn.abort();
+    await this.#ended;
+  }
+
+  async #run(): Promise<void> {
+    const { before, clock, logger } = this.#options;
+    await before;
+    while (!this.#stopping.signal.aborted) {
+      this.#turn = new AbortController();
+      const signal = AbortSignal.any([this.#turn.signal, this.#stopping.signal]);
+      if (this.#changed) {
+        this.#changed = false;
+        this.#failures = 0;
+        this.#reviewAtMs = 0;
+      }
+      try {
+        if (clock.now() >= this.#reviewAtMs) await this.#review(signal);
+        if (!signal.aborted) await this.#look(signal);
+      } catch (error) {
+        logger.error(
+          { controller: this.#id, error: messageOf(error) },
+          'the reconciliation of a ReconcileFunction failed',
+        );
+      }
+      this.#looked.resolve();
+      if (!signal.aborted) await clock.sleep(LOOK_MS, signal);
+    }
+    this.#looked.resolve();
+  }
+
+  /** Looks at everything, and starts, changes or stops the controller. */
+  async #review(signal: AbortSignal): Promise<void> {
+    const { clock, controllers, logger, resolver, reviewMs } = this.#options;
+    try {
+      const refused = this.#options.admit?.();
+      if (refused) throw refused;
+      const resolved = await resolver.resolve(this.#object, signal, () => this.#looked.resolve());
+      this.#record({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
+      if (this.#started?.hash !== resolved.hash || !controllers.get(this.#id)) await this.#start(resolved, signal);
+      this.#started = resolved;
+      this.#refused = undefined;
+      // Also of one that went on because a change was taken back before it was through.
+      this.#record({ Synced: COMPLETE });
+      await this.#applyPaused(resolved.paused);
+      this.#failures = 0;
+      this.#reviewAtMs = clock.now() + reviewMs;
+    } catch (error) {
+      if (signal.aborted) return;
+      const waitMs = Math.min(RETRY_MS[0] * 2 ** this.#failures, RETRY_MS[1]);
+      this.#failures += 1;
+      this.#reviewAtMs = clock.now() + waitMs;
+      const invalid = error instanceof InvalidFunctionError ? error : await this.#withdrawn(signal);
+      if (invalid) return this.#refuse(invalid, signal);
+      logger.warn(
+        { controller: this.#id, error: messageOf(error), waitMs },
+        'a ReconcileFunction could not be resolved, trying again',
+      );
+    }
+  }
+
+  /** Whether what runs has lost its rights, as far as the apiserver tells. */
+  async #withdrawn(signal: AbortSignal): Promise<InvalidFunctionError | undefined> {
+    try {
+      await this.#started?.checkRights(signal);
+      return undefined;
+    } catch (error) {
+      return error instanceof InvalidFunctionError ? error : undefined;
+    }
+  }
+
+  async #start(resolved: ResolvedFunction, signal: AbortSignal): Promise<void> {
+    const { controllers } = this.#options;
+    this.#record({ Synced: FALSE('CacheFilling', 'Waiting until all that it reads is in the cache.') });
+    const over = new AbortController();
+    const both = AbortSignal.any([signal, over.signal]);
+    let otherwise: Error | undefined;
+    const reviewing = (async () => {
+      otherwise = await this.#untilOtherwise(resolved, both);
+      over.abort();
+    })();
+    let telling: Promise<void> | undefined;
+    const onWaiting = (): void => {
+      this.#looked.resolve();
+      // The list of a large kind takes its time.
+      telling = this.#report(resolved.controller.url, undefined, both);
+    };
+    try {
+      await controllers.apply(resolved.controller, { signal: both, onWaiting });
+    } catch (error) {
+      if (error instanceof UserError) throw new InvalidFunctionError('Ready', 'NotRunnable', messageOf(error));
+      if (otherwise === undefined) throw error;
+    } finally {
+      await telling;
+      over.abort();
+      await reviewing;
+    }
+    if (otherwise !== undefined) throw otherwise;
+  }
+
+  /**
+   * Resolves the function again and again: a list may take long, or for ever, and meanwhile what ran before
+   * goes on, by rights that may be withdrawn.
+   * @returns why it resolves to something else now; undefined when the signal was aborted.
+   */
+  async #untilOtherwise(resolved: ResolvedFunction, signal: AbortSignal): Promise<Error | undefined> {
+    const { clock, resolver, reviewMs } = this.#options;
+    for (;;) {
+      await clock.sleep(reviewMs, signal);
+      if (signal.aborted) return undefined;
+      try {
+        const now = await resolver.resolve(this.#object, signal);
+        if (now.hash !== resolved.hash) return new Error('what it names has changed while its cache was being filled');
+      } catch (error) {
+        // An apiserver that does not answer is no news.
+        if (error instanceof InvalidFunctionError && !signal.aborted) return error;
+      }
+    }
+  }
+
+  /** What must not run does not: it was changed, or has lost its rights. */
+  async #refuse({ condition, reason, message }: InvalidFunctionError, signal: AbortSignal): Promise<void> {
+    const { controllers, logger } = this.#options;
+    this.#started = undefined;
+    this.#reachability.forget();
+    // Once, however often it is looked at again.
+    if (message !== this.#refused) {
+      logger.info({ controller: this.#id, reason, error: message }, 'a ReconcileFunction cannot run');
+    }
+    this.#refused = message;
+    await controllers.stop(this.#id).catch((error: unknown) => {
+      logger.warn({ controller: this.#id, error: messageOf(error) }, 'a controller did not stop in order');
+    });
+    const stopped = FALSE('NotRunning', 'Nothing is read for it: see the condition Ready.');
+    this.#record({ Authorized: UNKNOWN, Synced: stopped, EventsHandled: UNKNOWN, Reachable: UNKNOWN });
+    const finding = FALSE(reason, message);
+    if (condition !== 'Ready') this.#record({ [condition]: finding });
+    await this.#report(undefined, finding, signal);
+  }
+
+  /** What can change by itself, and costs little to know. */
+  async #look(signal: AbortSignal): Promise<void> {
+    const { controllers } = this.#options;
+    const controller = controllers.get(this.#id);
+    const resolved = this.#started;
+    if (!controller || !resolved) return;
+    if (controller.outdated) this.#reviewAtMs = 0;
+    try {
+      this.#record({ EventsHandled: handledBy(controller, await controller.queue.standstillMs()) });
+      this.#record({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
+      const isPaused = (await controller.queue.pauses()).some(({ scope }) => scope === 'controller');
+      // Redis has lost the pause, or a person has ended it with `levelhook queue resume`.
+      if (resolved.paused && !isPaused) await controller.queue.pause('controller');
+      this.#record({
+        Paused:
+          isPaused || resolved.paused
+            ? TRUE(
+                resolved.paused ? 'PausedBySpec' : 'PausedByHand',
+                resolved.paused ? 'spec.paused is true.' : 'levelhook queue resume ends it.',
+              )
+            : FALSE('NotPaused', 'Its keys are run as they come.'),
+      });
+    } catch {
+      // Redis is away: what was known stays.
+    }
+    this.#record({
+      Reachable: await this.#reachability.look(resolved.controller, resolved.hash, controller.openReason),
+    });
+    await this.#report(resolved.controller.url, undefined, signal);
+  }
+
+  /**
+   * `spec.paused` is the queue's pause by hand: set as long as it is true, whatever became of it, and taken away when
+   * the field becomes false or goes. Without the field it is left alone.
+   */
+  async #applyPaused(paused: boolean | undefined): Promise<void> {
+    const queue = this.#options.controllers.get(this.#id)?.queue;
+    if (!queue || paused === this.#paused) return;
+    if (paused) await queue.pause('controller');
+    else if (paused === false || this.#paused) await queue.resume('controller');
+    this.#paused = paused;
+  }
+
+  #record(found: Partial<Findings>): void {
+    this.#findings = { ...this.#findings, ...found };
+  }
+
+  async #report(url: string | undefined, failure: Finding | undefined, signal: AbortSignal): Promise<void> {
+    const { clock, logger, writer } = this.#options;
+    const { generation } = this.#object.metadata;
+    const status = statusOf(this.#status, this.#findings, { generation, url, failure, now: new Date(clock.wallNow()) });
+    if (status === this.#status) return;
+    try {
+      await writer.write(this.#object, this.#status, status, signal);
+      this.#status = status;
+    } catch (error) {
+      // Told at the next look.
+      if (!signal.aborted)
+        logger.warn({ controller: this.#id, error: messageOf(error) }, 'a status could not be written');
+    }
+  }
+}
+
+const COMPLETE = TRUE('CacheComplete', 'All that it reads is in the cache.');
+
+/** Keys that are due and have room to run do so at once. */
+const STANDSTILL_MS = 30_000;
+
+function handledBy({ missesEvents, remarks }: RunningController, standstillMs: number): Finding {
+  if (missesEvents !== undefined) {
+    return FALSE('HandlersFail', `Events are missed, and all keys are queued once that has ended: ${missesEvents}`);
+  }
+  if (standstillMs > STANDSTILL_MS) {
+    return FALSE('KeysStandStill', `A key is due for ${Math.round(standstillMs / 1000)} s and does not run.`);
+  }
+  if (remarks !== undefined) return TRUE('ExpressionsFail', `Events pass, or lead to all keys: ${remarks}.`);
+  return TRUE('Handled', 'Its predicates and maps have heard of each event.');
+}
+
+/** @param waitsFor what its keys wait for, after data in Redis was lost. */
+async function syncedOf(controller: RunningController, waitsFor: string | undefined): Promise<Finding> {
+  if (waitsFor !== undefined) return FALSE('Recovering', `Its keys wait after a loss of data: ${waitsFor}.`);
+  const keptOut = await controller.keptOut();
+  if (keptOut === 0) return COMPLETE;
+  const message = `All that it reads is in the cache but ${keptOut} objects that are nested too deep or too large.`;
+  return TRUE('ObjectsKeptOut', message);
+}

@@ -1,0 +1,274 @@
+import { createHash } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import {
+  type Clock,
+  formatKind,
+  messageOf,
+  orUndefined,
+  resource,
+  type Resource,
+  resourcePath,
+} from '../../core/index.ts';
+import { type CacheScope, isSecureUrl } from '../../contract/index.ts';
+import type { ApiClient } from '../apiserver/api-client.ts';
+import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
+import type { CacheSettings } from '../cache/view-settings.ts';
+import { settingsFor } from '../cache/view-settings.ts';
+import type { CpuBudgets } from '../cel/cpu-budget.ts';
+import { ExpressionError } from '../cel/parse-expression.ts';
+import { ParsedExpressions } from '../cel/parsed-expressions.ts';
+import { reviewAccess, type WantedAccess } from './access-review.ts';
+import { idOf, tenantOf } from '../controllers/controller-id.ts';
+import { checkBounds, checkScopes, checkSources, expressionsOf, SourceError } from '../handlers/check-sources.ts';
+import type { ControllerSpec } from '../controllers/controller-factory.ts';
+import { functionEndpoint } from './function-endpoint.ts';
+import { decodeSpec, type ReconcileFunction, type ReconcileFunctionSpec } from './reconcile-function.ts';
+import { InvalidFunctionError } from './invalid-function-error.ts';
+import { checkEncryptedKinds, EncryptedKindError } from '../access/encrypted-kinds.ts';
+import { readSigningSecret } from './signing-secret.ts';
+
+export interface FunctionResolverOptions {
+  readonly client: ApiClient;
+  readonly cacheSettings: CacheSettings;
+  readonly canEncrypt: boolean;
+  /** See `functionEndpoint`. */
+  readonly allowedEndpoints: readonly string[];
+  /** Whether functions can reach this gateway at all (`LEVELHOOK_CACHE_URL`). */
+  readonly hasOuterUrl: boolean;
+  /** Of all controllers: expressions are parsed with their controller's. */
+  readonly cpuBudgets: CpuBudgets;
+  readonly clock: Clock;
+}
+
+/** What can be told of a spec without the cluster. */
+interface Declaration {
+  readonly spec: ReconcileFunctionSpec;
+  readonly parsed: ParsedExpressions;
+}
+
+/** How often it is asked whether there is processor time again. */
+const BUDGET_EVERY_MS = 200;
+
+/** What a ReconcileFunction comes to, once everything that it names has been looked at. */
+export interface ResolvedFunction {
+  readonly controller: ControllerSpec;
+  readonly paused: boolean | undefined;
+  /** Changes when the controller must be started anew. Tells nothing of the secret. */
+  readonly hash: string;
+  /**
+   * Asks for its rights alone: when the rest cannot be looked at, they may have been withdrawn all the same.
+   * @throws InvalidFunctionError when they have; whatever the apiserver's requests throw.
+   */
+  readonly checkRights: (signal: AbortSignal) => Promise<void>;
+}
+
+interface Wanted extends WantedAccess {
+  /** It may see a part of a view only, and so nothing of that in Redis. */
+  readonly isPart: boolean;
+}
+
+/** Resolves a ReconcileFunction: asks the apiserver for everything that it names, each time. */
+export class FunctionResolver {
+  readonly #options: FunctionResolverOptions;
+  /** By spec, as the object holds it: what costs time is not paid again while the spec is the same. */
+  readonly #declarations = new WeakMap<object, Declaration | InvalidFunctionError>();
+
+  constructor(options: FunctionResolverOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * @param onWaiting it waits for processor time, which its own earlier declarations have used up.
+   * @throws InvalidFunctionError for what is wrong with the object or with what it names; whatever the apiserver's
+   *   requests throw.
+   */
+  async resolve(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<ResolvedFunction> {
+    const { allowedEndpoints } = this.#options;
+    const { namespace = '', uid } = object.metadata;
+    // A tenant that declares many, or wrong ones, waits for its own.
+    const client = this.#options.client.for(idOf(object));
+    const { spec, parsed } = await this.#declaration(object, signal, onWaiting);
+    const { description, endpoint, serviceAccountName, signingSecret, paused } = spec;
+    const where = { client, namespace, allowed: allowedEndpoints, signal };
+    const { url, rules, ca } = await functionEndpoint(endpoint, where);
+    const wanted = await this.#wanted(description, client);
+    asRefusal(() =>
+      checkScopes(
+        description,
+        wanted.map(({ resource }) => resource),
+      ),
+    );
+    this.#checkEncrypted(description);
+    this.#checkReachableBack(description, url, wanted);
+    const { keys, version } = await readSigningSecret(client, { namespace, ...signingSecret }, signal);
+    const account = { namespace, name: serviceAccountName };
+    await checkAccount(client, account, signal);
+    const review = (during: AbortSignal): Promise<CacheScope> => reviewAccess(client, account, wanted, during);
+    const scope = await review(signal);
+    const served = wanted.map(({ resource }) => resource);
+    const text = JSON.stringify([uid, description, url, ca, version, scope, served]);
+    const hash = createHash('sha256').update(text).digest('hex');
+    const controller = { id: idOf(object), description, parsed, url, rules, keys, ca, scope, paused: paused === true };
+    return { controller, paused, hash, checkRights: async (during) => void (await review(during)) };
+  }
+
+  async #declaration(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<Declaration> {
+    const { spec } = object;
+    const key = typeof spec === 'object' && spec !== null ? spec : {};
+    let found = this.#declarations.get(key);
+    if (!found) {
+      try {
+        found = await this.#declare(object, signal, onWaiting);
+      } catch (error) {
+        if (!(error instanceof InvalidFunctionError)) throw error;
+        found = error;
+      }
+      this.#declarations.set(key, found);
+    }
+    if (found instanceof InvalidFunctionError) throw found;
+    return found;
+  }
+
+  async #declare(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<Declaration> {
+    const spec = decodeSpec(object);
+    const { description } = spec;
+    checkLimits(description);
+    asRefusal(() => checkBounds(description));
+    const parsed = new ParsedExpressions();
+    const id = idOf(object);
+    const budget = this.#options.cpuBudgets.of(id, tenantOf(id));
+    for (const { text, variables } of expressionsOf(description)) {
+      await nextTurn();
+      while (budget.limitMs === 0 && !signal.aborted) {
+        onWaiting?.();
+        await this.#options.clock.sleep(BUDGET_EVERY_MS, signal);
+      }
+      signal.throwIfAborted();
+      try {
+        budget.run(() => parsed.parse(text, variables));
+      } catch (error) {
+        // Told below, with its field.
+        if (error instanceof ExpressionError) break;
+        throw error;
+      }
+    }
+    asRefusal(() => checkSources(description, parsed));
+    return { spec, parsed };
+  }
+
+  /** Each kind with the field that names it, as the cluster has it. */
+  async #wanted(description: ReconcileFunctionSpec['description'], client: ApiClient): Promise<Wanted[]> {
+    const { cacheSettings } = this.#options;
+    return Promise.all(
+      fieldsOf(description).map(async ({ field, kind }) => {
+        const resource = await discovered(client, kind, field);
+        const cached = resource.namespaced ? settingsFor(cacheSettings, formatKind(kind)).namespaces : undefined;
+        const outside = kind.namespaces?.find((namespace) => cached && !cached.includes(namespace));
+        if (outside !== undefined) {
+          throw new InvalidFunctionError(
+            'Ready',
+            'NamespaceNotCached',
+            `${field}.namespaces: ${outside} is not cached by this gateway (LEVELHOOK_CACHE_FILE)`,
+          );
+        }
+        // Where the operator has named namespaces each has a view of its own.
+        const isPart = kind.namespaces !== undefined && cached === undefined;
+        return { field, resource, namespaces: kind.namespaces ?? cached, isPart };
+      }),
+    );
+  }
+
+  #checkEncrypted(description: ReconcileFunctionSpec['description']): void {
+    const { cacheSettings, canEncrypt } = this.#options;
+    try {
+      checkEncryptedKinds(description, cacheSettings, canEncrypt);
+    } catch (error) {
+      if (!(error instanceof EncryptedKindError)) throw error;
+      throw new InvalidFunctionError('Ready', error.reason, `spec.${error.field}: ${error.message}`);
+    }
+  }
+
+  /**
+   * A function that can see its kinds through the cache API alone must be told its address, which must not be sent in
+   * the open.
+   */
+  #checkReachableBack(
+    { callbackSeconds }: ReconcileFunctionSpec['description'],
+    url: string,
+    wanted: readonly Wanted[],
+  ): void {
+    const { hasOuterUrl } = this.#options;
+    if (callbackSeconds !== undefined && !hasOuterUrl) {
+      throw new InvalidFunctionError(
+        'Ready',
+        'CallbackImpossible',
+        'spec.callbackSeconds: this gateway has no address for callbacks: it needs LEVELHOOK_CACHE_URL',
+      );
+    }
+    const part = wanted.find(({ isPart }) => isPart);
+    if (part && !(hasOuterUrl && isSecureUrl(url))) {
+      throw new InvalidFunctionError(
+        'Ready',
+        'EndpointNotSecure',
+        `spec.endpoint: ${part.field} is read through the cache API, whose token is sent over https or loopback only: serve the function by https (and give the gateway LEVELHOOK_CACHE_URL), or read all namespaces from Redis`,
+      );
+    }
+  }
+}
+
+const SERVICE_ACCOUNT = resource('v1', 'ServiceAccount');
+
+async function checkAccount(
+  client: ApiClient,
+  { namespace, name }: { namespace: string; name: string },
+  signal: AbortSignal,
+): Promise<void> {
+  const path = resourcePath(SERVICE_ACCOUNT, { namespace, name });
+  if (await orUndefined(client.json({ path, signal }))) return;
+  const message = `spec.serviceAccountName: there is no ServiceAccount ${name} in ${namespace}`;
+  throw new InvalidFunctionError('Authorized', 'ServiceAccountNotFound', message);
+}
+
+function checkLimits({ maxBatch = 1, concurrency }: ReconcileFunctionSpec['description']): void {
+  if (maxBatch <= concurrency) return;
+  throw new InvalidFunctionError(
+    'Ready',
+    'BatchTooLarge',
+    `spec.maxBatch: ${maxBatch} keys at a time are more than spec.concurrency allows (${concurrency})`,
+  );
+}
+
+interface Named {
+  readonly field: string;
+  readonly kind: { readonly apiVersion: string; readonly kind: string; readonly namespaces?: readonly string[] };
+}
+
+function fieldsOf({ for: reconciled, owns, watches, reads }: ReconcileFunctionSpec['description']): Named[] {
+  const several = (name: string, kinds: readonly Named['kind'][]): Named[] =>
+    kinds.map((kind, at) => ({ field: `spec.${name}[${at}]`, kind }));
+  return [
+    { field: 'spec.for', kind: reconciled },
+    ...several('owns', owns),
+    ...several('watches', watches),
+    ...several('reads', reads),
+  ];
+}
+
+async function discovered(client: ApiClient, kind: Named['kind'], field: string): Promise<Resource> {
+  try {
+    return await discoverResource(client, kind);
+  } catch (error) {
+    if (!(error instanceof DiscoveryError)) throw error;
+    throw new InvalidFunctionError('Ready', error.reason, `${field}: ${messageOf(error)}`);
+  }
+}
+
+/** A source's own check, told as the spec's. */
+function asRefusal(check: () => void): void {
+  try {
+    check();
+  } catch (error) {
+    if (!(error instanceof SourceError)) throw error;
+    throw new InvalidFunctionError('Ready', error.reason, `spec.${messageOf(error)}`);
+  }
+}

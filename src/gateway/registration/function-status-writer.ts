@@ -1,0 +1,113 @@
+import { randomUUID } from 'node:crypto';
+import {
+  ApiError,
+  boundedText,
+  type Clock,
+  type Logger,
+  messageOf,
+  orUndefined,
+  resource,
+  resourcePath,
+} from '../../core/index.ts';
+import type { ApiClient } from '../apiserver/api-client.ts';
+import { idOf } from '../controllers/controller-id.ts';
+import { ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
+
+const EVENT = resource('events.k8s.io/v1', 'Event');
+
+export interface FunctionStatusWriterOptions {
+  readonly client: ApiClient;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Writes what has become of a ReconcileFunction: its status, and an Event when it begins or ceases to be ready. */
+export class FunctionStatusWriter {
+  readonly #options: FunctionStatusWriterOptions;
+
+  constructor(options: FunctionStatusWriterOptions) {
+    this.#options = options;
+  }
+
+  /** An object that is gone, or has become another one, needs no status. @throws ApiError */
+  async write(
+    object: ReconcileFunction,
+    before: ReconcileFunctionStatus | undefined,
+    status: ReconcileFunctionStatus,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { namespace, name, uid } = object.metadata;
+    try {
+      await this.#options.client.for(idOf(object)).json({
+        method: 'PATCH',
+        path: resourcePath(ReconcileFunction, { namespace, name, subresource: 'status' }),
+        query: { fieldManager: 'levelhook-gateway' },
+        contentType: 'application/json-patch+json',
+        body: [
+          // Trap: a UID in a merge patch is of no use, since the apiserver takes nothing but the status from a patch of
+          // that.
+          { op: 'test', path: '/metadata/uid', value: uid },
+          { op: 'add', path: '/status', value: status },
+        ],
+        signal,
+      });
+    } catch (error) {
+      if (await this.#isGone(object, error, signal)) return;
+      throw error;
+    }
+    await this.#event(object, before, status, signal);
+  }
+
+  /** No object has this UID any more. A test that fails in a patch is a 422 as a wrong status is. */
+  async #isGone(object: ReconcileFunction, error: unknown, signal: AbortSignal): Promise<boolean> {
+    if (!(error instanceof ApiError) || (error.code !== 404 && error.code !== 422)) return false;
+    const { namespace, name, uid } = object.metadata;
+    const path = resourcePath(ReconcileFunction, { namespace, name });
+    const found = await orUndefined(this.#options.client.for(idOf(object)).json<ReconcileFunction>({ path, signal }));
+    return found?.metadata.uid !== uid;
+  }
+
+  async #event(
+    object: ReconcileFunction,
+    before: ReconcileFunctionStatus | undefined,
+    status: ReconcileFunctionStatus,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const ready = readyOf(status);
+    const old = readyOf(before);
+    if (!ready || (old?.status === ready.status && old.reason === ready.reason)) return;
+    // Every start fills the cache: that is no news.
+    if (ready.reason === 'CacheFilling') return;
+    const { client, clock, logger } = this.#options;
+    const { namespace, name, uid, resourceVersion } = object.metadata;
+    const at = new Date(clock.wallNow()).toISOString();
+    const { apiVersion, kind } = ReconcileFunction;
+    try {
+      await client.for(idOf(object)).json({
+        method: 'POST',
+        path: resourcePath(EVENT, { namespace }),
+        body: {
+          apiVersion: EVENT.apiVersion,
+          kind: EVENT.kind,
+          metadata: { namespace, name: `${name}.${randomUUID().slice(0, 13)}` },
+          eventTime: at.replace('Z', '000Z'),
+          type: ready.status === 'True' ? 'Normal' : 'Warning',
+          reason: ready.reason,
+          note: boundedText(ready.message, 1024),
+          action: 'Reconcile',
+          reportingController: 'levelhook.dev/gateway',
+          reportingInstance: 'levelhook-gateway',
+          regarding: { apiVersion, kind, namespace, name, uid, resourceVersion },
+        },
+        signal,
+      });
+    } catch (error) {
+      // The status says the same.
+      logger.debug({ namespace, name, error: messageOf(error) }, 'an Event could not be written');
+    }
+  }
+}
+
+function readyOf(status: ReconcileFunctionStatus | undefined) {
+  return status?.conditions?.find(({ type }) => type === 'Ready');
+}

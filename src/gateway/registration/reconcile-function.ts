@@ -1,0 +1,104 @@
+import { z } from 'zod';
+import { type KubernetesObject, resource } from '../../core/index.ts';
+import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
+import { descriptionShape } from '../../contract/description-schema.ts';
+import { dnsLabel, dnsSubdomain, withOwnKeys } from '../../contract/name-schema.ts';
+import { checkBytes, SourceError } from '../handlers/check-sources.ts';
+import type { FunctionCondition } from './condition.ts';
+import { InvalidFunctionError } from './invalid-function-error.ts';
+
+/**
+ * A controller, declared in the cluster. `infra/crds` has the definition, which refuses most of what is wrong by
+ * itself.
+ */
+export interface ReconcileFunction extends KubernetesObject {
+  readonly spec: unknown;
+  readonly status?: ReconcileFunctionStatus;
+}
+
+export interface ReconcileFunctionStatus {
+  readonly observedGeneration?: number;
+  /** Where triggers are sent. */
+  readonly url?: string;
+  readonly conditions?: readonly FunctionCondition[];
+}
+
+export const ReconcileFunction = resource<ReconcileFunction>('levelhook.dev/v1alpha1', 'ReconcileFunction');
+
+/** Of a ConfigMap or a Secret: apimachinery's `IsConfigMapKey`. */
+const dataKey = z
+  .string()
+  .max(253)
+  .regex(/^[-._a-zA-Z0-9]+$/, 'must be a key of a Secret');
+
+const service = z.strictObject({
+  name: dnsLabel,
+  port: z.union([z.int().min(1).max(65_535), dnsLabel], 'must be a port number or the name of a port'),
+  path: z.string().startsWith('/').max(1024).default('/'),
+  scheme: z.enum(['http', 'https']).default('http'),
+});
+
+const endpoint = z
+  .strictObject({
+    url: z.string().max(2048).exactOptional(),
+    service: service.exactOptional(),
+    caBundle: z.base64().max(65_536).exactOptional(),
+  })
+  .refine(
+    ({ url, service: named }) => (url === undefined) !== (named === undefined),
+    'must have either url or service',
+  );
+
+export const specSchema = z.strictObject({
+  endpoint,
+  serviceAccountName: dnsSubdomain,
+  signingSecret: z.strictObject({ name: dnsSubdomain, key: dataKey.default('secrets') }),
+  paused: z.boolean().exactOptional(),
+  ...descriptionShape,
+});
+
+const decodedSchema = withOwnKeys(specSchema);
+
+/** What a ReconcileFunction says, with the defaults filled in. */
+export interface ReconcileFunctionSpec {
+  readonly description: Description;
+  readonly endpoint: z.infer<typeof endpoint>;
+  readonly serviceAccountName: string;
+  readonly signingSecret: { readonly name: string; readonly key: string };
+  /** Undefined: as it was set by hand (`levelhook queue pause`). */
+  readonly paused: boolean | undefined;
+}
+
+/** @throws InvalidFunctionError naming the field that is wrong. */
+export function decodeSpec(object: ReconcileFunction): ReconcileFunctionSpec {
+  const { name }: { name: string } = object.metadata;
+  if (!dnsLabel.safeParse(name).success) {
+    throw new InvalidFunctionError(
+      'Ready',
+      'InvalidName',
+      `metadata.name must be a DNS label, as it names the controller: ${name} is none`,
+    );
+  }
+  checkSize(object.spec);
+  const parsed = decodedSchema.safeParse(object.spec);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const path = ['spec', ...(issue?.path ?? [])].map(String).join('.');
+    throw new InvalidFunctionError('Ready', 'InvalidSpec', `${path} is wrong: ${issue?.message}`);
+  }
+  const { endpoint: where, serviceAccountName, signingSecret, paused, ...declaration } = parsed.data;
+  const description = { version: CONTRACT_VERSION, name, ...declaration } as Description;
+  return { description, endpoint: where, serviceAccountName, signingSecret, paused };
+}
+
+/** Before it is decoded. A bundle of certificates has a bound of its own. */
+function checkSize(spec: unknown): void {
+  const { endpoint, ...rest } = (spec ?? {}) as { endpoint?: { caBundle?: unknown } };
+  const { caBundle: _, ...address } = endpoint ?? {};
+  try {
+    checkBytes({ ...rest, endpoint: address }, 'spec');
+  } catch (error) {
+    if (!(error instanceof SourceError)) throw error;
+    throw new InvalidFunctionError('Ready', error.reason, error.message);
+  }
+}
