@@ -91,7 +91,7 @@ export class BullMqJobs {
     await this.#queue.setGlobalConcurrency(this.#options.concurrency);
   }
 
-  /** Gives nothing to this gateway until `resume`; one or two may still come. Does not wait for anything. */
+  /** Gives nothing to this gateway until `unsuspend`; one or two may still come. Does not wait for anything. */
   suspend(): void {
     this.#paused = true;
     this.#worker?.pause(true).catch((error: unknown) => this.#warn(error, 'worker'));

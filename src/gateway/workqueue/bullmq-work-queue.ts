@@ -70,7 +70,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #unended = new Set<string>();
   readonly #adds: GroupCommit<readonly QueuedKey[], undefined>;
   readonly #inFlight = new Set<Promise<void>>();
-  /** Present while paused: runs wait here before their start. */
+  /** Present while suspended: runs wait here before their start. */
   #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
 
   constructor(options: WorkQueueOptions) {
@@ -205,7 +205,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   unsuspend(): void {
-    // One that has stopped stays so: another queue may go on under its name.
+    // A queue that has stopped stays so: another one may go on under its name.
     if (!this.#gate || this.#ended) return;
     this.#gate.open();
     this.#gate = undefined;
@@ -264,7 +264,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     await this.#redis.hset(this.#keys.queue, 'resyncAt', atMs);
   }
 
-  /** Waits while this gateway is paused. @returns false when it has ended. */
+  /** Waits while this gateway is suspended. @returns false when it has ended. */
   async #opened(): Promise<boolean> {
     while (this.#gate && !this.#ended) await this.#gate.opened;
     return !this.#ended;
@@ -282,7 +282,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async #process(key: string): Promise<void> {
-    // Told of while this is in flight still, so that a stop knows.
+    // Recorded while this is in flight still, so that a stop knows.
     if (this.#runner && !(await this.#runner.process(key))) this.#unended.add(key);
   }
 
