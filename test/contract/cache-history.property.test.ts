@@ -12,6 +12,7 @@ import {
   historiesOfRestores,
   historyOfRaces,
   historyOfThrottledRestore,
+  historyOfTwoRestores,
   historyThrough,
   POINTS,
 } from './cache-history/history.ts';
@@ -81,6 +82,10 @@ describe('the cache and its wakeups, whatever happened', () => {
 
   test('survive a restore while a throttled watch waits', { timeout: 20_000 }, () =>
     runHistory(historyOfThrottledRestore(), options),
+  );
+
+  test('survive a Redis that comes back with the past of a server that was restored since', { timeout: 20_000 }, () =>
+    runHistory(historyOfTwoRestores(), options),
   );
 
   test(

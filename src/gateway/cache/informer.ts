@@ -228,8 +228,12 @@ export class Informer {
 
   async #retake(): Promise<number> {
     const { version, rewound } = await this.view.state();
-    // Redis may have come back with what it held before the server's data was restored.
-    const isAhead = version !== undefined && compareResourceVersions(version, await this.currentVersion()) > 0;
+    // Redis may have come back with what it held before the server's data was restored. An event that was applied to it
+    // since has set the view's version, but not those of the other objects.
+    const newest = (await this.view.newest())?.entry.resourceVersion;
+    // Last: what the view holds of this server's history is not above it.
+    const current = await this.currentVersion();
+    const isAhead = [version, newest].some((each) => each !== undefined && compareResourceVersions(each, current) > 0);
     const list = this.#reflector.relist(rewound || isAhead);
     this.#stop.signal.throwIfAborted();
     this.#applier.freezeUntil(list);

@@ -115,9 +115,8 @@ export class ListWatch {
   ): Promise<{ version: ResourceVersion; history: 'same' | 'other' | 'unknown' }> {
     const now = await this.#listOne(knownObject, {}, signal);
     const version = now.metadata.resourceVersion;
-    if (shows(now, knownObject) || compareResourceVersions(version, knownObject.version) < 0) {
-      return { version, history: 'same' };
-    }
+    if (shows(now, knownObject)) return { version, history: 'same' };
+    if (compareResourceVersions(version, knownObject.version) < 0) return { version, history: 'other' };
     try {
       const exactly = { resourceVersion: knownObject.version, resourceVersionMatch: 'Exact' };
       const then = await this.#listOne(knownObject, exactly, signal);

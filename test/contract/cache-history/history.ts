@@ -153,6 +153,34 @@ export function historyOfThrottledRestore(): History {
   return { steps, seed: 318_416 };
 }
 
+/**
+ * The server is restored, and then Redis comes back with what it held before: an event sets the view's version to the
+ * server's, while objects of the other past are above it.
+ */
+export function historyOfTwoRestores(): History {
+  const write = (name: 'x' | 'y' | 'z', variant: number): Step => ({
+    do: 'write',
+    kind: 1,
+    key: { namespace: 'b', name },
+    variant,
+  });
+  const steps: Step[] = [
+    write('y', 1),
+    write('z', 2),
+    write('y', 3),
+    write('z', 4),
+    { do: 'settle' },
+    { do: 'snapshot' },
+    { do: 'restore', back: 7 },
+    { do: 'settle' },
+    { do: 'rollback' },
+    write('x', 5),
+    { do: 'wait', ms: 30 },
+    { do: 'settle' },
+  ];
+  return { steps, seed: 7835 };
+}
+
 /** One change, and the gateway ends on its way: nothing that comes later can make up for what is lost. */
 export function historyOfOneChange(point: CheckpointName, nth: number): History {
   const write: Step = { do: 'write', kind: 0, key: { namespace: 'a', name: 'y' }, variant: 8 };
