@@ -22,6 +22,11 @@ export class TimeSlice {
     return performance.now() - this.#from > SLICE_MS;
   }
 
+  /** Begins again after a wait for something else: that was no work. */
+  restart(): void {
+    this.#from = performance.now();
+  }
+
   /** Lets everything else that is ready go first; after a long slice, everything that gets ready meanwhile, too. */
   async next(): Promise<void> {
     const tookMs = performance.now() - this.#from;

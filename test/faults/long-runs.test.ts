@@ -240,7 +240,7 @@ describe('a run that goes on after its 202', () => {
     const forgottenAt = Date.now();
     await forgetQueue(setting, cluster, LONG_RUNNER);
     await gateway.process.line(
-      ({ msg, controller }) => String(msg).startsWith('its keys wait') && controller === LONG_RUNNER,
+      ({ msg, controller }) => String(msg).startsWith('keys wait until runs') && controller === LONG_RUNNER,
     );
     await untilReady(gateway.url);
     await eventually(async () => {

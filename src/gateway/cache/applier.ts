@@ -242,8 +242,13 @@ export class Applier {
         const some = operations.slice(from, from + DELETES);
         const heard = this.#options.handlers.begin();
         const wakeups: Wakeup[] = [];
-        for await (const { object } of view.each(some.map(({ key }) => key))) {
-          if (object) for (const wakeup of await this.#wake({ type: 'deleted', object })) wakeups.push(wakeup);
+        const slice = new TimeSlice();
+        for await (const { object } of view.each(
+          some.map(({ key }) => key),
+          slice,
+        )) {
+          if (!object) continue;
+          for (const wakeup of await this.#wake({ type: 'deleted', object }, slice)) wakeups.push(wakeup);
         }
         await this.#run({ incomparable, operations: some, ...heard(), wakeups });
       }
@@ -252,7 +257,7 @@ export class Applier {
 
   async #applyPiece(given: readonly WatchEvent[]): Promise<void> {
     if (given.length === 0) return;
-    let slice = new TimeSlice();
+    const slice = new TimeSlice();
     const events: WatchEvent[] = [];
     for (const event of given) {
       events.push(isObjectEvent(event) ? this.#handleable(event) : event);
@@ -272,18 +277,18 @@ export class Applier {
       });
     let version: ResourceVersion | undefined;
     let bytes = 0;
-    slice = new TimeSlice();
+    slice.restart();
     for (const event of events) {
       if (event.kind === 'bookmark') version = event.version;
       if (!isObjectEvent(event)) continue;
       version = event.object.metadata.resourceVersion;
-      const operation = await this.#operationFor(event, known, wakeups);
+      const operation = await this.#operationFor(event, known, wakeups, slice);
       if (operation) operations.set(operation.key, operation);
       if (operation?.kind === 'S') bytes += operation.object.length;
       if (slice.isOver) await slice.next();
       if (wakeups.length < MOST_WAKEUPS && bytes < MOST_BYTES) continue;
       await write();
-      slice = new TimeSlice();
+      slice.restart();
       operations.clear();
       wakeups.length = 0;
       bytes = 0;
@@ -314,6 +319,7 @@ export class Applier {
     event: ObjectEvent,
     known: Map<string, Known>,
     wakeups: Wakeup[],
+    slice: TimeSlice,
   ): Promise<ViewOperation | undefined> {
     const { object, keptOut: reason } = event;
     const { resourceVersion } = object.metadata;
@@ -325,7 +331,7 @@ export class Applier {
       // The cache holds something newer than this deletion: the object was made again.
       if (ahead > 0) return undefined;
       // Known or not, handlers hear of it: the wakeup of a deletion must not depend on what the cache happens to hold.
-      for (const wakeup of await this.#wake({ type: 'deleted', object })) wakeups.push(wakeup);
+      for (const wakeup of await this.#wake({ type: 'deleted', object }, slice)) wakeups.push(wakeup);
       known.delete(key);
       return { kind: 'D', key, version: resourceVersion };
     }
@@ -337,9 +343,9 @@ export class Applier {
     // The text of a watch event was measured on arrival; the text of a listed object exists only from here on.
     const json = event.json ?? (reason === undefined ? JSON.stringify(object) : '');
     const isTooLong = event.json === undefined && json.length > MAX_LENGTH;
-    if (isTooLong) return this.#operationFor(this.#handleable({ ...event, json }), known, wakeups);
+    if (isTooLong) return this.#operationFor(this.#handleable({ ...event, json }), known, wakeups, slice);
     for (const change of changesOf(before, object)) {
-      for (const wakeup of await this.#wake(change)) wakeups.push(wakeup);
+      for (const wakeup of await this.#wake(change, slice)) wakeups.push(wakeup);
     }
     const entry = this.#entryOf(object, reason !== undefined);
     known.set(key, { entry, object });
@@ -365,11 +371,11 @@ export class Applier {
     if (newest === undefined || compareResourceVersions(version, newest) > 0) listing.newestAhead = version;
   }
 
-  async #wake(change: Change): Promise<readonly Wakeup[]> {
+  async #wake(change: Change, slice: TimeSlice): Promise<readonly Wakeup[]> {
     const { handlers, metrics } = this.#options;
     metrics.count('levelhook_cache_changes_total', { resource: formatKind(change.object), type: change.type });
     // What is gone is no longer among all the keys that follow the list, and may have been queued before it.
-    return this.#listing?.silent && change.type !== 'deleted' ? [] : handlers.handle(change);
+    return this.#listing?.silent && change.type !== 'deleted' ? [] : handlers.handle(change, slice);
   }
 
   /** The entries of all keys, and the old objects that a handler needs. */

@@ -69,9 +69,12 @@ export class ChangeHandlers {
     );
   }
 
-  /** The keys that a change wakes. Gives way to other work between controllers when they take long. */
-  async handle(change: Change): Promise<Wakeup[]> {
-    const slice = new TimeSlice();
+  /**
+   * The keys that a change wakes. Gives way to other work between controllers when they take long.
+   * @param slice of the work that this is a part of: with one of its own it would wait, and the wait would count there
+   *   as work.
+   */
+  async handle(change: Change, slice = new TimeSlice()): Promise<Wakeup[]> {
     const wakeups: Wakeup[] = [];
     for (const [user, handlers] of this.#hearing) {
       try {

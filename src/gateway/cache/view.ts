@@ -232,9 +232,12 @@ export class View {
   }
 
   /** The same one by one, each decoded when it is asked for, so that large ones are not in memory together. */
-  async *each(keys: readonly string[]): AsyncGenerator<{ key: string; object: KubernetesObject | undefined }> {
+  async *each(
+    keys: readonly string[],
+    slice = new TimeSlice(),
+  ): AsyncGenerator<{ key: string; object: KubernetesObject | undefined }> {
     const found = await this.stored(keys);
-    const slice = new TimeSlice();
+    slice.restart();
     for (const [at, key] of keys.entries()) {
       yield { key, object: found[at]?.decode() };
       if (slice.isOver) await slice.next();

@@ -82,20 +82,26 @@ export class EventBuffer {
   }
 
   /** Resolves when everything pushed so far has been taken. */
-  drained(signal: AbortSignal): Promise<void> {
-    return this.#below(0, signal);
+  async drained(signal: AbortSignal): Promise<void> {
+    await this.#below(0, signal);
   }
 
-  /** Resolves when little is left, a 64th of the bound: how far a producer that can wait reads ahead. */
-  low(signal: AbortSignal): Promise<void> {
+  /**
+   * Resolves when little is left, a 64th of the bound: how far a producer that can wait reads ahead.
+   * @returns whether it had to wait.
+   */
+  low(signal: AbortSignal): Promise<boolean> {
     return this.#below(this.#maxBytes / 64, signal);
   }
 
-  async #below(bytes: number, signal: AbortSignal): Promise<void> {
+  async #below(bytes: number, signal: AbortSignal): Promise<boolean> {
+    let waited = false;
     while (!this.#empty && this.#bytes >= bytes && !signal.aborted) {
+      waited = true;
       await untilAborted(signal, (wake) => (this.#wakeProducer = wake));
       this.#wakeProducer = undefined;
     }
+    return waited;
   }
 }
 

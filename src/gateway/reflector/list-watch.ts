@@ -79,7 +79,9 @@ export class ListWatch {
         limit = Math.min(limit * 2, PAGE_SIZE);
       } catch (error) {
         if (error instanceof AnswerTooLargeError) {
-          limit = Math.ceil(limit / 8);
+          // The apiserver ignores a limit for what its watch cache answers, and honours it for the newest version.
+          if (query['resourceVersion'] === '0') query = { resourceVersion: '' };
+          else limit = Math.ceil(limit / 8);
           continue;
         }
         if (version === undefined || !isExpired(error)) throw error;

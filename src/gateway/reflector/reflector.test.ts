@@ -311,9 +311,11 @@ describe('a list', () => {
     };
     start();
     (await streamingList()).refuse(400);
-    for (const limit of [500, 63, 8]) (await page(limit, { resourceVersion: '0' })).list([large], '10', 'second');
+    // What the apiserver's watch cache answers it answers whole, whatever the limit.
+    (await page(500, { resourceVersion: '0' })).list([large, pod('b', 6), pod('c', 7)], '10');
+    for (const limit of [500, 63, 8]) (await page(limit, { resourceVersion: '' })).list([large], '10', 'second');
     // One object has to be read, whatever it has.
-    (await page(1, { resourceVersion: '0' })).list([large], '10', 'second');
+    (await page(1, { resourceVersion: '' })).list([large], '10', 'second');
     (await page(2, { continue: 'second' })).list([pod('b', 6)], '10', 'third');
     (await page(4, { continue: 'third' })).list([pod('c', 7)], '10');
     await tells('init', 'listed large@5', 'listed b@6', 'listed c@7', 'done 10 list 0');
@@ -770,7 +772,9 @@ describe('a full buffer', () => {
     expect(server.asked).toBe(2);
     const consuming = consume();
     (await server.next()).list([pod('c', 6)], '10');
-    await watch('10');
+    // Restored while the pages waited.
+    await watched('10', '9');
+    await firstPage('');
     abort.abort();
     await consuming;
   });

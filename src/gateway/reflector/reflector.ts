@@ -242,7 +242,8 @@ export class Reflector {
         // The items' raw size is not known; an object of a few KB is a fair guess for the bound.
         buffer.push({ kind: 'listed', ...this.#transform(object) }, 4096);
       }
-      await buffer.low(signal);
+      // Meanwhile no watch is open, which a server that is restored would break.
+      if (await buffer.low(signal)) this.#mustLook = true;
     }
     if (version !== undefined) this.#listDone(want, version, 0);
   }
