@@ -113,7 +113,7 @@ export const METRICS = {
       help: 'Age of the oldest event that has been read and is not in the cache yet; 0 when there is none.',
       labels: ['resource'],
     },
-    levelhook_gateway_paused: { help: '1 while nothing is dispatched.', labels: [] },
+    levelhook_gateway_suspended: { help: '1 while nothing is dispatched.', labels: [] },
   },
   histograms: {
     workqueue_queue_duration_seconds: { help: 'From the add of a key to the start of its run.', labels: ['name'] },

@@ -9,9 +9,9 @@ const LONGEST_REST_MS = 250;
 
 /**
  * Divides long work of one thread: health checks, answers of functions and other views go on between its slices. After
- * a long slice no other long one begins anywhere in the process for as long as it took. So large objects, however many
- * read them at once, take at most half of the thread, and a wakeup, which needs a dozen turns, does not wait for one of
- * them at each turn.
+ * a long slice its work rests for as long as it took, and the rests of a whole process follow one another. So large
+ * objects, however many read them at once, take about half of the thread, and a wakeup, which needs a dozen turns, does
+ * not wait for one of them at each turn. It is no bound: work that begins does not wait for the rest of another.
  */
 export class TimeSlice {
   /** Resolves when the last of those that took long has rested. */

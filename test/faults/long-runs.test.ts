@@ -209,7 +209,7 @@ describe('a run that goes on after its 202', () => {
     const tell = async (): Promise<number | null> => {
       const variables = { PATH: process.env['PATH'], LEVELHOOK_SIGNING_SECRETS: setting.secret };
       const child = spawn('python3', ['functions/examples/10-python/callback.py'], { env: variables, stdio: 'pipe' });
-      child.stdin.end(JSON.stringify({ token, result }));
+      child.stdin.end(JSON.stringify({ runToken: token, result }));
       const [code] = (await once(child, 'exit')) as [number | null];
       return code;
     };

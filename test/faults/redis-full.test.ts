@@ -69,10 +69,10 @@ describe('a Redis that evicts keys', () => {
       5000,
     );
     expect(await readyz(gateway.url)).toContain('volatile-ttl');
-    expect(await metric(gateway.url, 'levelhook_gateway_paused')).toBe(1);
+    expect(await metric(gateway.url, 'levelhook_gateway_suspended')).toBe(1);
     await full.setPolicy('noeviction');
     await untilReady(gateway.url, 10_000);
-    expect(await metric(gateway.url, 'levelhook_gateway_paused')).toBe(0);
+    expect(await metric(gateway.url, 'levelhook_gateway_suspended')).toBe(0);
     await gateway.process.kill('SIGTERM');
   });
 });

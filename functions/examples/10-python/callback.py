@@ -1,8 +1,8 @@
 """Tells how a run ended that went on after its 202, with Python's standard library alone.
 
-    echo '{"token": {...}, "result": {"status": "done"}}' | LEVELHOOK_SIGNING_SECRETS=whsec_... python3 callback.py
+    echo '{"runToken": {...}, "result": {"status": "done"}}' | LEVELHOOK_SIGNING_SECRETS=whsec_... python3 callback.py
 
-`token` is what the trigger said: the callback's `url` and `token`, `controller`, and of the request `namespace`, `name`
+`runToken` is what the trigger said: the callback's `url` and `token`, `controller`, and of the request `namespace`, `name`
 and `run`. Prints the gateway's answer. Exit 0: taken; 3: the run is over, and nothing more may be written for it.
 """
 
@@ -44,13 +44,13 @@ def post(url, secret, body):
 
 def main():
     given = json.load(sys.stdin)
-    token = given["token"]
+    run_token = given["runToken"]
     secret = os.environ["LEVELHOOK_SIGNING_SECRETS"].replace(",", " ").split()[0]
-    named = {field: token[field] for field in SENT if field in token}
+    named = {field: run_token[field] for field in SENT if field in run_token}
     body = json.dumps({"version": "v1", **named, "result": given["result"]}).encode()
     until, wait = time.time() + GIVE_UP_SECONDS, 0.25
     while True:
-        status, ours, text = post(token["url"], secret, body)
+        status, ours, text = post(run_token["url"], secret, body)
         if ours and status < 429:
             print(text)
             sys.exit({200: 0, 409: 3, 410: 3}.get(status, 1))

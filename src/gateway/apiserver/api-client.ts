@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import { request } from 'undici';
 import { ApiError, type Metrics, parseRetryAfter, silentMetrics, statusFrom } from '../../core/index.ts';
+import { TimeSlice } from '../time-slice.ts';
 import type { Credentials } from './credentials.ts';
 import type { FlowControl } from './flow-control.ts';
 
@@ -68,13 +69,22 @@ export class ApiClient {
    *   answer.
    */
   async json<T>(options: ApiRequest): Promise<T> {
-    const answer = await text(await this.#send(options), options.maxBytes);
+    return (await this.measuredJson<T>(options)).value;
+  }
+
+  /** `json`, and how many bytes it had. */
+  async measuredJson<T>(options: ApiRequest): Promise<{ value: T; bytes: number }> {
+    const body = await read(await this.#send(options), options.maxBytes);
+    const slice = new TimeSlice();
+    let value: T;
     try {
-      return JSON.parse(answer) as T;
+      value = JSON.parse(body.toString('utf8')) as T;
     } catch {
       // The parser's own message shows a piece of the text, which may be a Secret's.
       throw new Error(`the apiserver's answer to ${options.method ?? 'GET'} ${options.path} is not JSON`);
     }
+    if (slice.isOver) await slice.next();
+    return { value, bytes: body.length };
   }
 
   /** The body of a 2xx answer as it comes: a watch. The caller must read it to its end or destroy it. */
@@ -102,7 +112,7 @@ export class ApiClient {
     if (response.statusCode >= 200 && response.statusCode < 300) return response.body;
     if (response.statusCode === 401) this.#credentials.refresh();
     throw new ApiError(
-      statusFrom(await text(response.body), response.statusCode),
+      statusFrom((await read(response.body)).toString('utf8'), response.statusCode),
       parseRetryAfter(first(response.headers['retry-after']), Date.now()),
     );
   }
@@ -123,7 +133,7 @@ function url(server: string, { path, query = {} }: ApiRequest): string {
   return parameters.size > 0 ? `${server}${path}?${parameters.toString()}` : `${server}${path}`;
 }
 
-async function text(body: Readable, maxBytes = Infinity): Promise<string> {
+async function read(body: Readable, maxBytes = Infinity): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of body as AsyncIterable<Buffer>) {
@@ -132,7 +142,7 @@ async function text(body: Readable, maxBytes = Infinity): Promise<string> {
     if (bytes > maxBytes) throw new AnswerTooLargeError(`the apiserver's answer has more than ${maxBytes} bytes`);
     chunks.push(chunk);
   }
-  return Buffer.concat(chunks).toString('utf8');
+  return Buffer.concat(chunks);
 }
 
 function first(header: string | string[] | undefined): string | undefined {

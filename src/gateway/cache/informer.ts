@@ -230,7 +230,7 @@ export class Informer {
     const { version, rewound } = await this.view.state();
     // Redis may have come back with what it held before the server's data was restored. An event that was applied to it
     // since has set the view's version, but not those of the other objects.
-    const newest = (await this.view.newest())?.entry.resourceVersion;
+    const newest = rewound ? undefined : (await this.view.newest())?.entry.resourceVersion;
     // Last: what the view holds of this server's history is not above it.
     const current = await this.currentVersion();
     const isAhead = [version, newest].some((each) => each !== undefined && compareResourceVersions(each, current) > 0);

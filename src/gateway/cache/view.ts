@@ -341,7 +341,9 @@ export class View {
     }
   }
 
-  /** The object with the newest version, if there is any. Reads all entries: once, before a resume. */
+  /**
+   * The object with the newest version, if there is any. Reads all entries: for a resume or a relist, not for a run.
+   */
   async newest(): Promise<{ key: string; entry: ObjectEntry } | undefined> {
     let newest: { key: string; entry: ObjectEntry } | undefined;
     for await (const keys of this.keys()) {

@@ -113,7 +113,7 @@ export class Recovery {
       // Until the next check says otherwise: a new connection alone tells nothing about what the process behind it
       // holds.
       this.#connection += 1;
-      this.#pause();
+      this.#suspendAll();
     };
     const back = (): void => {
       this.#connected = true;
@@ -155,7 +155,7 @@ export class Recovery {
     const informers = [...this.#options.informers()];
     const connection = this.#connection;
     this.#redisNotReady = await redisNotReady(this.#options.redis, logger);
-    if (this.#redisNotReady !== undefined) return this.#pause();
+    if (this.#redisNotReady !== undefined) return this.#suspendAll();
     const runId = await redisRunId(this.#options.redis);
     await this.#noteProcess(runId);
     const lost = await this.#findLost(informers, controllers, runId);
@@ -171,7 +171,7 @@ export class Recovery {
     if (signal.aborted || !this.#connected || connection !== this.#connection) return;
     this.#healthy = true;
     const heldBack = this.#options.controllers().some((each) => this.#ran.has(each) && this.#isHeldBack(each));
-    metrics.set('levelhook_gateway_paused', {}, heldBack ? 1 : 0);
+    metrics.set('levelhook_gateway_suspended', {}, heldBack ? 1 : 0);
     for (const controller of inOrder) {
       // Lost while the keys were queued: its repair begins with the next check.
       if (this.#isHeldBack(controller)) continue;
@@ -364,9 +364,9 @@ export class Recovery {
     if (isRepaired) this.#noticed = undefined;
   }
 
-  #pause(): void {
+  #suspendAll(): void {
     this.#healthy = false;
-    this.#options.metrics.set('levelhook_gateway_paused', {}, 1);
+    this.#options.metrics.set('levelhook_gateway_suspended', {}, 1);
     for (const { queue } of this.#options.controllers()) queue.suspend();
   }
 }

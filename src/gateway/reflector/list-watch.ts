@@ -2,7 +2,6 @@ import type { Readable } from 'node:stream';
 import {
   ApiError,
   compareResourceVersions,
-  isExpired,
   type KubernetesObject,
   formatFieldSelector,
   parseObjectKey,
@@ -10,7 +9,7 @@ import {
   resourcePath,
   type ResourceVersion,
 } from '../../core/index.ts';
-import { AnswerTooLargeError, type ApiClient, type Query } from '../apiserver/api-client.ts';
+import { AnswerTooLargeError, type ApiClient, type ApiRequest, type Query } from '../apiserver/api-client.ts';
 import { versionsOf } from '../apiserver/discovery.ts';
 
 /** What of a resource is listed and watched. */
@@ -26,8 +25,8 @@ export interface Scope {
 export interface Page {
   readonly items: KubernetesObject[];
   readonly version: ResourceVersion;
-  /** Forget the pages before this one: the list began anew, and what they named may be gone. */
-  readonly startsOver: boolean;
+  /** What the page had on the wire. */
+  readonly bytes: number;
 }
 
 const PAGE_SIZE = 500;
@@ -63,37 +62,35 @@ export class ListWatch {
   }
 
   /**
-   * All objects, in pages of 500, or of fewer as long as they are large; each page carries the version of the whole
-   * list, which is the first page's. When a continue token has expired, one full list takes the place of all pages, as
-   * client-go's pager has it (tools/pager/pager.go).
+   * All objects, in pages of 500, or of fewer while they are large, so that a page has 8 MiB at most unless one object
+   * alone has more. Each page carries the version of the whole list, which is the first page's.
+   * @throws ApiError 410 when a continue token has expired: the pages so far are no list. client-go's pager then asks
+   *   for all objects at once (tools/pager/pager.go), which may be more than this process can hold.
    */
   async *pages(resourceVersion: string, signal: AbortSignal): AsyncGenerator<Page> {
     let query: Query = { resourceVersion };
     let version: ResourceVersion | undefined;
     let limit = PAGE_SIZE;
     for (;;) {
-      let list: List;
-      let startsOver = false;
+      let page: { value: List; bytes: number };
       try {
-        list = await this.#list({ limit, ...query }, signal, limit > 1 ? { maxBytes: PAGE_BYTES } : {});
-        limit = Math.min(limit * 2, PAGE_SIZE);
+        const bound = limit > 1 ? { maxBytes: PAGE_BYTES } : {};
+        page = await this.#client.measuredJson<List>({ ...this.#listing({ limit, ...query }, signal), ...bound });
       } catch (error) {
-        if (error instanceof AnswerTooLargeError) {
-          // The apiserver ignores a limit for what its watch cache answers, and honours it for the newest version.
-          if (query['resourceVersion'] === '0') query = { resourceVersion: '' };
-          else limit = Math.ceil(limit / 8);
-          continue;
-        }
-        if (version === undefined || !isExpired(error)) throw error;
-        list = await this.#list({ resourceVersion }, signal);
-        version = list.metadata.resourceVersion;
-        startsOver = true;
+        if (!(error instanceof AnswerTooLargeError)) throw error;
+        // The apiserver ignores a limit for what its watch cache answers, and honours it for the newest version.
+        if (query['resourceVersion'] === '0') query = { resourceVersion: '' };
+        else limit = Math.ceil(limit / 8);
+        continue;
       }
-      version ??= list.metadata.resourceVersion;
-      for (const item of list.items) this.name(item);
-      yield { items: list.items, version, startsOver };
-      if (!list.metadata.continue) return;
-      query = { continue: list.metadata.continue };
+      const { items, metadata } = page.value;
+      version ??= metadata.resourceVersion;
+      for (const item of items) this.name(item);
+      yield { items, version, bytes: page.bytes };
+      if (!metadata.continue) return;
+      query = { continue: metadata.continue };
+      const fit = Math.floor((PAGE_BYTES * Math.max(items.length, 1)) / page.bytes);
+      limit = Math.max(1, Math.min(limit * 2, PAGE_SIZE, fit));
     }
   }
 
@@ -103,7 +100,7 @@ export class ListWatch {
    */
   async currentVersion(signal: AbortSignal, controller?: string): Promise<ResourceVersion> {
     const client = controller === undefined ? this.#client : this.#client.for(controller);
-    return (await this.#list({ limit: 1 }, signal, { client })).metadata.resourceVersion;
+    return (await this.#list({ limit: 1 }, signal, client)).metadata.resourceVersion;
   }
 
   /**
@@ -166,13 +163,13 @@ export class ListWatch {
     return false;
   }
 
-  #list(
-    query: Query,
-    signal: AbortSignal,
-    { client = this.#client, ...bounds }: { client?: ApiClient; maxBytes?: number } = {},
-  ): Promise<List> {
+  #list(query: Query, signal: AbortSignal, client = this.#client): Promise<List> {
+    return client.json<List>(this.#listing(query, signal));
+  }
+
+  #listing(query: Query, signal: AbortSignal): ApiRequest {
     const accept = this.#accept('PartialObjectMetadataList');
-    return client.json<List>({ path: this.#path, query: { ...this.#selectors, ...query }, accept, ...bounds, signal });
+    return { path: this.#path, query: { ...this.#selectors, ...query }, accept, signal };
   }
 
   #accept(partial: string): string {

@@ -119,7 +119,7 @@ export class Reflector {
           this.#versionUnavailable = true;
           continue;
         }
-        await this.#pause(error, signal);
+        await this.#wait(error, signal);
       }
     }
   }
@@ -192,12 +192,12 @@ export class Reflector {
         break;
       case 'failed':
         this.#mustLook = true;
-        await this.#pause(end.error, signal);
+        await this.#wait(end.error, signal);
         break;
     }
   }
 
-  async #pause(error: unknown, signal: AbortSignal): Promise<void> {
+  async #wait(error: unknown, signal: AbortSignal): Promise<void> {
     const presence = await this.#removedResource.check(error, this.#lists, signal);
     if (presence === 'gone') {
       this.#options.buffer.push({ kind: 'gone', list: this.#lists }, 0);
@@ -237,11 +237,8 @@ export class Reflector {
     let version: ResourceVersion | undefined;
     for await (const page of listWatch.pages(from, signal)) {
       version = page.version;
-      if (page.startsOver) buffer.push({ kind: 'init', rewound: want.rewound }, 0);
-      for (const object of page.items) {
-        // The items' raw size is not known; an object of a few KB is a fair guess for the bound.
-        buffer.push({ kind: 'listed', ...this.#transform(object) }, 4096);
-      }
+      const bytes = Math.ceil(page.bytes / page.items.length);
+      for (const object of page.items) buffer.push({ kind: 'listed', ...this.#transform(object) }, bytes);
       // Meanwhile no watch is open, which a server that is restored would break.
       if (await buffer.low(signal)) this.#mustLook = true;
     }

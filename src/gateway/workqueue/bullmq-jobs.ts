@@ -30,7 +30,7 @@ export class BullMqJobs {
   readonly #missing: Script;
   /** When an error was last logged, by its text. */
   readonly #logged = new Map<string, number>();
-  #paused = false;
+  #suspended = false;
 
   constructor(options: BullMqJobsOptions) {
     const { name, keys, redis } = options;
@@ -83,7 +83,7 @@ export class BullMqJobs {
       maxStalledCount: 1_000_000_000,
     });
     this.#worker.on('error', (error) => this.#warn(error, 'worker'));
-    if (this.#paused) await this.#worker.pause(true);
+    if (this.#suspended) await this.#worker.pause(true);
   }
 
   /** The concurrency over all gateways is kept by Redis, and so lost with the rest. */
@@ -93,12 +93,12 @@ export class BullMqJobs {
 
   /** Gives nothing to this gateway until `unsuspend`; one or two may still come. Does not wait for anything. */
   suspend(): void {
-    this.#paused = true;
+    this.#suspended = true;
     this.#worker?.pause(true).catch((error: unknown) => this.#warn(error, 'worker'));
   }
 
   unsuspend(): void {
-    this.#paused = false;
+    this.#suspended = false;
     this.#worker?.resume().catch((error: unknown) => this.#warn(error, 'worker'));
   }
 

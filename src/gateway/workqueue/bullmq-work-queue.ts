@@ -215,7 +215,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async stop(drainMs: number): Promise<void> {
     const { clock } = this.#options;
-    const wasPaused = this.#gate !== undefined;
+    const wasSuspended = this.#gate !== undefined;
     this.#ended = true;
     // From here on no run starts, whatever is still handed out.
     this.suspend();
@@ -226,7 +226,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     await Promise.race([this.#drained(), end]);
     limit.abort();
     // A run that is still in flight is cut off: it stays on record, and another gateway settles it.
-    await this.#jobs.close(wasPaused || this.#inFlight.size > 0 || this.#unended.size > 0);
+    await this.#jobs.close(wasSuspended || this.#inFlight.size > 0 || this.#unended.size > 0);
   }
 
   /** For the dashboard, which shows BullMQ's own view of the jobs. */

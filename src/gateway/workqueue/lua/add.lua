@@ -4,7 +4,7 @@
 -- KEYS[1] what a key is appended to, to name its record HASH (same hash tag)
 -- KEYS[2] debounced ZSET
 -- KEYS[3] pauses     HASH
--- KEYS[4] what a scope is appended to, to name the ZSET of keys that wait for its end
+-- KEYS[4] what a scope is appended to, to name the ZSET of keys that wait for the end of its pause
 -- KEYS[5] queued    ZSET
 -- ARGV[1] now
 -- ARGV[2] debounce: window in ms, 0 for none

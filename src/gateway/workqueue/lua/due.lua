@@ -9,7 +9,7 @@
 -- KEYS[6] BullMQ's list of waiting jobs
 -- KEYS[7] what a key is appended to, to name its record HASH
 -- KEYS[8] pauses HASH
--- KEYS[9] what a scope is appended to, to name the ZSET of keys that wait for its end
+-- KEYS[9] what a scope is appended to, to name the ZSET of keys that wait for the end of its pause
 -- ARGV[1] now
 -- ARGV[2] most timers, debounced keys and runs in flight to return, each
 -- ARGV[3] how many jobs may wait before low-priority keys stay in the backlog

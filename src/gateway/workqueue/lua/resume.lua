@@ -2,7 +2,7 @@
 --
 -- KEYS[1] pauses HASH
 -- KEYS[2] pause ends ZSET
--- KEYS[3] ZSET of keys that wait for its end
+-- KEYS[3] ZSET of keys that wait for the end of the pause
 -- KEYS[4] backlog ZSET
 -- ARGV[1] scope
 -- ARGV[2] '' always; else only if the pause ends at this time, as it was read

@@ -10,7 +10,7 @@
 -- KEYS[6]  runs counter
 -- KEYS[7]  queue HASH: lowReason
 -- KEYS[8]  pauses HASH
--- KEYS[9]  what a scope is appended to, to name the ZSET of keys that wait for its end
+-- KEYS[9]  what a scope is appended to, to name the ZSET of keys that wait for the end of its pause
 -- KEYS[10] bucket STRING
 -- KEYS[11] dead ZSET
 -- KEYS[12] queued ZSET
@@ -29,7 +29,7 @@
 --   {'idle'}                  nothing to do: the run that this job was for has been
 --   {'busy'}                  a run is in flight; the key is marked dirty, its finish queues it again
 --   {'lost', run, failures, error}   a run's deadline has passed without an outcome: settle it
---   {'paused'}                  a pause covers it; its end queues it again
+--   {'paused'}                a pause covers it; its end queues it again
 --   {'barrier', barrier}      writes of the last run are not in the cache yet; a timer is set
 --   {'limited', when}         its token comes then; a timer is set
 
