@@ -93,7 +93,12 @@ export class Dispatcher implements Process {
     const timeoutMs = deadlineMs - startedAt;
     // One for a batch, in the function's log too; with key and run it names one run.
     const id = randomUUID();
-    const outcomes = await this.#circuitBreaker.run(runs.length, async () => {
+    // Of keys that had started when a circuit opened: nothing was tried, so nothing has failed.
+    const putOffMs = runs.map(() => this.#circuitBreaker.putOff());
+    if (putOffMs.some((each) => each !== undefined)) {
+      return putOffMs.map((againAfterMs = 0) => ({ kind: 'known', failures: 'keep', againAfterMs }));
+    }
+    const outcomes = await this.#circuitBreaker.run(async () => {
       const trigger = { ...this.#trigger(runs, timeoutMs, cache), ...(callback ? { callback } : {}) };
       const body = JSON.stringify(trigger);
       const answer = await endpoint.send({ method: 'POST', body, id, timeoutMs });
@@ -106,11 +111,6 @@ export class Dispatcher implements Process {
   async #finish(run: Run, outcome: Outcome, trigger: { id: string; durationMs: number }): Promise<Finish> {
     const { clock, metrics, controller } = this.#options;
     const { finish, result } = decide(outcome, run.failures, clock.now());
-    // No trigger, so no reconcile: the circuit breaker has counted it.
-    if (outcome.kind === 'not-sent') {
-      this.#log(run, outcome, finish, trigger);
-      return finish;
-    }
     metrics.observe('controller_runtime_reconcile_time_seconds', { controller }, trigger.durationMs / 1000);
     this.#countResult(result);
     metrics.count('levelhook_triggers_total', { controller, outcome: outcome.kind });
@@ -222,9 +222,8 @@ export class Dispatcher implements Process {
 
   #log(run: Run, outcome: Outcome, finish: Finish, trigger: { id: string; durationMs: number }): void {
     const { controller, logger, logTriggers } = this.#options;
-    const quiet = outcome.kind === 'not-sent';
-    const failed = !quiet && !['accepted', 'deferred', 'done'].includes(outcome.kind);
-    logger[quiet ? 'debug' : failed ? 'warn' : logTriggers ? 'info' : 'debug'](
+    const failed = !['accepted', 'deferred', 'done'].includes(outcome.kind);
+    logger[failed ? 'warn' : logTriggers ? 'info' : 'debug'](
       {
         controller,
         key: run.key,

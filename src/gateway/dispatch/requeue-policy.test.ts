@@ -60,11 +60,6 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
     () => ({ finish: { kind: 'known', failures: 'keep', againAfterMs: 3000 }, result: 'requeue_after' }),
   ],
   [
-    'not-sent',
-    { kind: 'not-sent', reason: 'unreachable', message: 'm', retryAfterMs: 800 },
-    () => ({ finish: { kind: 'known', failures: 'keep', againAfterMs: 800 }, result: 'requeue_after' }),
-  ],
-  [
     'that goes on',
     { kind: 'accepted', withinMs: 60_000 },
     () => ({ finish: { kind: 'busy', untilMs: NOW + 60_000 }, result: undefined }),

@@ -45,12 +45,6 @@ export function decide(outcome: Outcome, failures: number, nowMs: number): Decis
         finish: { kind: 'known', failures: 'keep', againAfterMs: outcome.retryAfterMs },
         result: 'requeue_after',
       };
-    case 'not-sent':
-      // Nothing was tried, so nothing has failed: the key comes back when the endpoint may have.
-      return {
-        finish: { kind: 'known', failures: 'keep', againAfterMs: outcome.retryAfterMs },
-        result: 'requeue_after',
-      };
     case 'terminal':
       return { finish: { kind: 'known', failures: 'keep', dead: true }, result: 'error' };
     case 'accepted':

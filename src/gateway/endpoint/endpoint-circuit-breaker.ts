@@ -40,7 +40,7 @@ type OpenReason = 'unreachable' | 'gone';
  * - `gone`: the function itself answered three triggers in a row with 410.
  *
  * After a time, which doubles, an open circuit lets one trigger through; its outcome closes the circuit or opens it
- * again. Meanwhile the keys are paused; a key that had started before the pause ends as `not-sent`.
+ * again. Meanwhile the keys are paused, and the dispatcher puts off a key that had started before the pause.
  */
 export class EndpointCircuitBreaker {
   readonly #options: Required<EndpointCircuitBreakerOptions>;
@@ -57,15 +57,26 @@ export class EndpointCircuitBreaker {
   }
 
   /**
-   * Sends a trigger of so many requests, unless a circuit is open: it calls `send` at once or not at all. An answer
-   * counts once, however many outcomes it has.
+   * After how many milliseconds a key may be tried again, when a circuit is open; undefined when a trigger may be sent
+   * now. Spread at random, so that the keys do not come back all at once, most of them to be put off by the probe. Each
+   * call that puts a key off is counted as a trigger that was not sent.
    */
-  run(requests: number, send: () => Promise<readonly Outcome[]>): Promise<readonly Outcome[]> {
+  putOff(): number | undefined {
+    const { controller, metrics, random } = this.#options;
     for (const { reason, breaker } of this.#circuits) {
       const waitMs = breaker.state === 'half-open' ? PROBE_MS : breaker.openForMs;
       if (waitMs === 0) continue;
-      return Promise.resolve(Array.from({ length: requests }, () => this.#notSent(reason, waitMs)));
+      metrics.count('levelhook_triggers_not_sent_total', { controller, reason });
+      return Math.max(waitMs, PROBE_MS) * (1 + random() / 2);
     }
+    return undefined;
+  }
+
+  /**
+   * Sends a trigger by calling `send`. Only when `putOff` has just answered undefined. An answer counts once, however
+   * many outcomes it has.
+   */
+  run(send: () => Promise<readonly Outcome[]>): Promise<readonly Outcome[]> {
     return this.#circuits.reduce(
       (inner, { breaker, counts }) =>
         () =>
@@ -79,14 +90,6 @@ export class EndpointCircuitBreaker {
   get openReason(): string | undefined {
     const open = this.#circuits.find(({ breaker }) => breaker.state !== 'closed');
     return open && MESSAGES[open.reason];
-  }
-
-  #notSent(reason: OpenReason, waitMs: number): Outcome {
-    const { controller, metrics, random } = this.#options;
-    metrics.count('levelhook_triggers_not_sent_total', { controller, reason });
-    const message = MESSAGES[reason];
-    // Spread, so that the keys which wait do not all come at once, most of them to be turned away by the probe.
-    return { kind: 'not-sent', reason, message, retryAfterMs: Math.max(waitMs, PROBE_MS) * (1 + random() / 2) };
   }
 
   /** A pause saves work, and nothing depends on it. Pauses are stored in the order in which they were asked for. */

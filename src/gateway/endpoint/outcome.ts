@@ -4,7 +4,7 @@ import { decodeResults } from '../../contract/outcome-schema.ts';
 import type { Answer } from './endpoint.ts';
 
 /**
- * A trigger's end, decoded. Everything that is not one of the first seven is unknown: the run may still be going on.
+ * A trigger's end, decoded. Everything that is not one of the first six is unknown: the run may still be going on.
  */
 export type Outcome =
   /** `requeueAfterMs` 0 asks for nothing, as does its absence. */
@@ -23,8 +23,6 @@ export type Outcome =
   | { readonly kind: 'refused'; readonly message: string }
   /** The function itself asked for later, before it did anything. */
   | { readonly kind: 'deferred'; readonly message: string; readonly retryAfterMs: number }
-  /** The circuit breaker was open, so the gateway sent nothing: see `EndpointCircuitBreaker`. */
-  | { readonly kind: 'not-sent'; readonly reason: string; readonly message: string; readonly retryAfterMs: number }
   | { readonly kind: 'unknown'; readonly reason: UnknownReason; readonly message: string };
 
 /** Why an outcome is unknown: the label of `levelhook_unknown_outcomes_total`. */
