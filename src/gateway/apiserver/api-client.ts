@@ -69,16 +69,16 @@ export class ApiClient {
    *   answer.
    */
   async json<T>(options: ApiRequest): Promise<T> {
-    return (await this.measuredJson<T>(options)).value;
+    return (await this.measuredJson(options)).value as T;
   }
 
   /** `json`, and how many bytes it had. */
-  async measuredJson<T>(options: ApiRequest): Promise<{ value: T; bytes: number }> {
+  async measuredJson(options: ApiRequest): Promise<{ value: unknown; bytes: number }> {
     const body = await read(await this.#send(options), options.maxBytes);
     const slice = new TimeSlice();
-    let value: T;
+    let value: unknown;
     try {
-      value = JSON.parse(body.toString('utf8')) as T;
+      value = JSON.parse(body.toString('utf8')) as unknown;
     } catch {
       // The parser's own message shows a piece of the text, which may be a Secret's.
       throw new Error(`the apiserver's answer to ${options.method ?? 'GET'} ${options.path} is not JSON`);

@@ -72,10 +72,10 @@ export class ListWatch {
     let version: ResourceVersion | undefined;
     let limit = PAGE_SIZE;
     for (;;) {
-      let page: { value: List; bytes: number };
+      let page: { value: unknown; bytes: number };
       try {
         const bound = limit > 1 ? { maxBytes: PAGE_BYTES } : {};
-        page = await this.#client.measuredJson<List>({ ...this.#listing({ limit, ...query }, signal), ...bound });
+        page = await this.#client.measuredJson({ ...this.#listing({ limit, ...query }, signal), ...bound });
       } catch (error) {
         if (!(error instanceof AnswerTooLargeError)) throw error;
         // The apiserver ignores a limit for what its watch cache answers, and honours it for the newest version.
@@ -83,7 +83,7 @@ export class ListWatch {
         else limit = Math.ceil(limit / 8);
         continue;
       }
-      const { items, metadata } = page.value;
+      const { items, metadata } = page.value as List;
       version ??= metadata.resourceVersion;
       for (const item of items) this.name(item);
       yield { items, version, bytes: page.bytes };
