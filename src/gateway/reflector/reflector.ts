@@ -37,16 +37,22 @@ export interface ReflectorOptions {
   readonly silenceMs?: number;
 }
 
-/** A list to be made, numbered so that its caller can tell when it is applied. */
-interface WantedList {
-  readonly rewound: boolean;
+/** What the reflector does until it has succeeded or the state changes: see `Reflector`. */
+type State = { readonly kind: 'watching' } | Listing;
+
+interface Listing {
+  readonly kind: 'listing';
+  /** The number of the list, by which its caller can tell when it is applied. */
   readonly list: number;
+  readonly rewound: boolean;
+  /** Ask for the newest data: the version of ours has expired, or is newer than what the server has. */
+  readonly newest: boolean;
 }
 
 /** What a stream is being read for. */
 interface Reading {
   /** The list that it still has to complete; undefined as soon as, and as long as, it is a watch. */
-  listing: WantedList | undefined;
+  listing: Listing | undefined;
 }
 
 /** A progress request while one runs would only cut it off before its bookmark. */
@@ -61,25 +67,30 @@ const GONE_WAIT_MS = 5000;
  * version after every end that permits it; lists again when the version has expired or when the server's data turns out
  * to be older than ours.
  *
- * It owns no state but the version it has read up to. What has been *applied* up to is the view's version.
+ * States:
+ *
+ * - `listing`, from the start when the view has never been listed, until a list is complete. An expired version changes
+ *   it to a list of the newest data.
+ * - `watching`, from the last version, until that has expired, the resource is gone, the server's history is another
+ *   one than ours, or `relist` asks for a list.
+ *
+ * Lost connections and errors change no state: the same is tried again after a wait. The version is the one *read* up
+ * to; the view's version is the one *applied* up to.
  */
 export class Reflector {
   readonly #options: ReflectorOptions;
   readonly #name: string;
   readonly #backoff: Backoff;
   readonly #removedResource: RemovedResource;
+  #state: State = { kind: 'watching' };
   #version: ResourceVersion | undefined;
   /**
-   * The server may have gone back in time since we last knew its version, for instance while we waited without a watch:
-   * look before anything more is taken from it.
+   * What to compare with the server before anything more is taken from it, because it may have gone back in time since
+   * we last knew its version, for instance while we waited without a watch: an object that a gateway before this one
+   * has seen, later the version alone. Undefined: nothing.
    */
-  #mustLook = false;
-  /** Set while the version is of no use to a list: expired, or newer than what the server has. */
-  #versionUnavailable = false;
+  #unverified: KnownObject | 'version' | undefined;
   #streamingRefused = false;
-  /** What to look for at the first look, after which this process has watched by itself. */
-  #knownObject: KnownObject | undefined;
-  #wanted: WantedList | undefined;
   #lists = 0;
   #progressWanted = false;
   #progressAt = 0;
@@ -101,22 +112,24 @@ export class Reflector {
    */
   async run(stored: ResourceVersion | undefined, signal: AbortSignal, knownObject?: KnownObject): Promise<void> {
     this.#version = stored;
-    this.#knownObject = knownObject;
-    this.#mustLook = stored !== undefined;
-    if (stored === undefined) this.#want(false);
+    if (stored === undefined) this.#listAgain();
+    else this.#unverified = knownObject ?? 'version';
     while (!signal.aborted) {
       try {
         // What a list is to be compared with depends on the answer. A watch is opened first.
-        if (this.#wanted) await this.#checkTime(signal);
-        const end = this.#wanted ? await this.#list(this.#wanted, signal) : await this.#watch(signal);
+        if (this.#state.kind === 'listing') await this.#checkTime(signal);
+        const state = this.#state;
+        const end = state.kind === 'listing' ? await this.#list(state, signal) : await this.#watch(signal);
         if (signal.aborted) return;
         await this.#afterWatch(end, signal);
       } catch (error) {
         if (signal.aborted) return;
-        this.#mustLook = this.#version !== undefined;
-        if (!this.#versionUnavailable && (isExpired(error) || isTooLargeResourceVersion(error))) {
-          // At once: not the server is in trouble, but the version that we asked for.
-          this.#versionUnavailable = true;
+        this.#unverified = this.#version === undefined ? undefined : (this.#unverified ?? 'version');
+        const state = this.#state;
+        const isOfVersion = isExpired(error) || isTooLargeResourceVersion(error);
+        if (state.kind === 'listing' && !state.newest && isOfVersion) {
+          // At once: the server is well, and only the version that we asked for is of no use.
+          this.#state = { ...state, newest: true };
           continue;
         }
         await this.#wait(error, signal);
@@ -132,9 +145,10 @@ export class Reflector {
    */
   relist(rewound = false): number {
     this.#lists += 1;
-    const isRewound = rewound || (this.#wanted?.rewound ?? false);
+    const before = this.#state.kind === 'listing' ? this.#state : undefined;
+    const isRewound = rewound || (before?.rewound ?? false);
     if (isRewound) this.#version = undefined;
-    this.#wanted = { rewound: isRewound, list: this.#lists };
+    this.#state = { kind: 'listing', list: this.#lists, rewound: isRewound, newest: before?.newest ?? false };
     this.#endWatch?.();
     return this.#lists;
   }
@@ -146,31 +160,34 @@ export class Reflector {
    */
   requestProgress(): void {
     const now = this.#options.clock.now();
-    if (this.#wanted || now - this.#progressAt < PROGRESS_EVERY_MS) return;
+    if (this.#state.kind === 'listing' || now - this.#progressAt < PROGRESS_EVERY_MS) return;
     this.#progressAt = now;
     this.#progressWanted = true;
     this.#endWatch?.();
   }
 
-  #want(rewound: boolean): void {
-    this.#wanted ??= { rewound, list: this.#lists };
+  /** Begins a list, unless one is under way. */
+  #listAgain(): void {
+    if (this.#state.kind === 'listing') return;
+    this.#state = { kind: 'listing', list: this.#lists, rewound: false, newest: false };
   }
 
   /** A version of the server below ours means that its data was restored from an older state. */
   async #checkTime(signal: AbortSignal): Promise<void> {
-    if (!this.#mustLook || this.#version === undefined) return;
+    const unverified = this.#unverified;
+    if (unverified === undefined || this.#version === undefined) return;
     const { listWatch } = this.#options;
-    const { version: current, history } = this.#knownObject
-      ? await listWatch.checkHistory(this.#knownObject, signal)
-      : { version: await listWatch.currentVersion(signal), history: 'same' };
-    this.#knownObject = undefined;
-    this.#mustLook = false;
+    const { version: current, history } =
+      unverified === 'version'
+        ? { version: await listWatch.currentVersion(signal), history: 'same' }
+        : await listWatch.checkHistory(unverified, signal);
+    this.#unverified = undefined;
     // In doubt a list as a diff mends whatever there is; a contradiction in it tells the rest.
-    if (history === 'unknown') this.#want(false);
+    if (history === 'unknown') this.#listAgain();
     if (this.#version === undefined) return;
     if (history !== 'other' && compareResourceVersions(current, this.#version) >= 0) return;
     this.#log('warn', { version: this.#version, current }, 'the apiserver has older data than the cache: listing anew');
-    this.#wanted = { rewound: true, list: this.#lists };
+    this.#state = { kind: 'listing', list: this.#lists, rewound: true, newest: false };
     this.#version = undefined;
   }
 
@@ -180,18 +197,18 @@ export class Reflector {
     switch (end.kind) {
       case 'closed':
         if (!buffer.full) break;
-        this.#mustLook = true;
+        this.#unverified ??= 'version';
         await buffer.drained(signal);
         break;
       case 'expired':
-        this.#want(false);
+        this.#listAgain();
         break;
       case 'throttled':
-        this.#mustLook = true;
+        this.#unverified ??= 'version';
         await clock.sleep(Math.max(end.retryAfterMs ?? 0, this.#backoff.next()), signal);
         break;
       case 'failed':
-        this.#mustLook = true;
+        this.#unverified ??= 'version';
         await this.#wait(end.error, signal);
         break;
     }
@@ -202,7 +219,7 @@ export class Reflector {
     if (presence === 'gone') {
       this.#options.buffer.push({ kind: 'gone', list: this.#lists }, 0);
       this.#version = undefined;
-      this.#want(false);
+      this.#listAgain();
     }
     const waitMs = this.#backoff.next();
     const named = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
@@ -214,51 +231,51 @@ export class Reflector {
   }
 
   /** Streams the list when the server can, and in the same round by pages when it refuses or the stream breaks off. */
-  async #list(want: WantedList, signal: AbortSignal): Promise<WatchEnd> {
+  async #list(listing: Listing, signal: AbortSignal): Promise<WatchEnd> {
     if (!this.#streamingRefused) {
       try {
-        return await this.#watch(signal, want);
+        return await this.#watch(signal, listing);
       } catch (error) {
         if (signal.aborted || !fallsBackToPages(error)) throw error;
         this.#streamingRefused = error instanceof ApiError && (error.code === 400 || error.code === 422);
         this.#log('info', { error: messageOf(error) }, 'no streaming list, listing by pages');
       }
     }
-    await this.#listByPages(want, signal);
+    await this.#listByPages(listing, signal);
     return { kind: 'closed' };
   }
 
-  async #listByPages(want: WantedList, signal: AbortSignal): Promise<void> {
+  async #listByPages(listing: Listing, signal: AbortSignal): Promise<void> {
     const { buffer, listWatch, metrics } = this.#options;
     metrics.count('levelhook_reflector_lists_total', { resource: this.#name, form: 'paged' });
     // "0" is any data the server has cached, which may be older than ours: only for a view that has nothing.
-    const from = this.#versionUnavailable || want.rewound ? '' : (this.#version ?? '0');
-    buffer.push({ kind: 'init', rewound: want.rewound }, 0);
+    const from = listing.newest || listing.rewound ? '' : (this.#version ?? '0');
+    buffer.push({ kind: 'init', rewound: listing.rewound }, 0);
     let version: ResourceVersion | undefined;
     for await (const page of listWatch.pages(from, signal)) {
       version = page.version;
       const bytes = Math.ceil(page.bytes / page.items.length);
       for (const object of page.items) buffer.push({ kind: 'listed', ...this.#transform(object) }, bytes);
       // Meanwhile no watch is open, which a server that is restored would break.
-      if (await buffer.low(signal)) this.#mustLook = true;
+      if (await buffer.low(signal)) this.#unverified ??= 'version';
     }
-    if (version !== undefined) this.#listDone(want, version, 0);
+    if (version !== undefined) this.#listDone(listing, version, 0);
   }
 
-  #listDone(want: WantedList, version: ResourceVersion, bytes: number): void {
-    this.#options.buffer.push({ kind: 'init-done', version, list: want.list }, bytes);
+  #listDone(listing: Listing, version: ResourceVersion, bytes: number): void {
+    this.#options.buffer.push({ kind: 'init-done', version, list: listing.list }, bytes);
     this.#version = version;
-    this.#versionUnavailable = false;
     this.#removedResource.reset();
     // `relist` may have asked for another list meanwhile, which this one does not settle.
-    if (this.#wanted === want) this.#wanted = undefined;
+    if (this.#state === listing) this.#state = { kind: 'watching' };
+    else if (this.#state.kind === 'listing') this.#state = { ...this.#state, newest: false };
   }
 
   /**
    * One watch, from the last version, or with `list` as a streaming list that goes on as a watch.
    * @throws when a streaming list could not be opened, or broke off before it was complete.
    */
-  async #watch(signal: AbortSignal, list?: WantedList): Promise<WatchEnd> {
+  async #watch(signal: AbortSignal, list?: Listing): Promise<WatchEnd> {
     const { clock, listWatch, metrics, random, silenceMs = 150_000 } = this.#options;
     const abort = new AbortController();
     const stop = (): void => abort.abort();
@@ -278,7 +295,7 @@ export class Reflector {
       this.#progressWanted = false;
       const stream = await listWatch.watch(
         {
-          resourceVersion: (this.#versionUnavailable ? undefined : this.#version) ?? '',
+          resourceVersion: (list?.newest ? undefined : this.#version) ?? '',
           timeoutSeconds,
           ...(list ? { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan' } : {}),
         },
@@ -292,7 +309,7 @@ export class Reflector {
         // look and the watch would pass for the one that was looked at.
         stream.on('error', ignore);
         await this.#checkTime(abort.signal);
-        if (this.#wanted) return { kind: 'closed' };
+        if (this.#state.kind === 'listing') return { kind: 'closed' };
       }
       const { end, events } = await this.#read(stream, reading, abort.signal, () => silence.refresh());
       if (events === 0 && end.kind === 'closed' && clock.now() - openedAt < 1000) {
@@ -349,7 +366,7 @@ export class Reflector {
   }
 
   /** Takes one line. `listed` marks the end of a streaming list; a WatchEnd ends the watch; undefined goes on. */
-  #handleLine(text: Buffer, listing: WantedList | undefined): WatchEnd | 'listed' | undefined {
+  #handleLine(text: Buffer, listing: Listing | undefined): WatchEnd | 'listed' | undefined {
     const { buffer } = this.#options;
     const line = decodeWatchLine(text);
     if (line.kind === 'end') return line.end;
