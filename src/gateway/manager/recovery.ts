@@ -38,6 +38,13 @@ interface UnknownRuns {
   readonly callbackEndMs: number;
 }
 
+/** What is known of Redis as a whole: see `Recovery`. */
+type State =
+  | { readonly kind: 'unchecked' }
+  | { readonly kind: 'checked' }
+  | { readonly kind: 'unusable'; readonly reason: string }
+  | { readonly kind: 'away' };
+
 /**
  * A check waits so long for what it repairs, and for the keys that it queues; what takes longer goes on beside the next
  * checks.
@@ -53,6 +60,13 @@ const PATIENCE_MS = 1000;
  * Nothing is dispatched before a controller's first check, nor from a lost connection to the check after it. Each part
  * is repaired for itself: a controller runs as soon as its own queue and views are in order, so a list that never ends,
  * or runs that may take long, hold back the controllers that depend on them and no other.
+ *
+ * States of the whole:
+ *
+ * - `unchecked`, from the start and from each new connection, until a check has seen all that Redis holds: `checked`. A
+ *   check that fails changes it back. Repairs of parts may go on in either.
+ * - `unusable`, when a check finds that Redis evicts or is full: nothing is dispatched, until a check finds it usable.
+ * - `away`, from a lost connection to the next: nothing is dispatched. The check after it decides.
  */
 export class Recovery {
   readonly #options: RecoveryOptions;
@@ -70,11 +84,9 @@ export class Recovery {
   /** Of controllers whose queue was lost. */
   readonly #unknownRuns = new WeakMap<RunningController, UnknownRuns>();
   #checking: Promise<void> = Promise.resolve();
-  #connected = true;
-  #connection = 0;
-  #healthy = false;
-  /** Why nothing may be dispatched through Redis, whatever it holds. */
-  #redisNotReady: string | undefined;
+  #state: State = { kind: 'unchecked' };
+  /** How often the connection was lost. */
+  #losses = 0;
 
   constructor(options: RecoveryOptions) {
     this.#options = options;
@@ -82,13 +94,21 @@ export class Recovery {
 
   /** Whether the last check has seen what Redis holds. Parts may still be repaired: see `isRepairing`. */
   get healthy(): boolean {
-    return this.#healthy && this.#connected;
+    return this.#state.kind === 'checked';
   }
 
   /** Why it is not healthy, for people; undefined while it is. */
   notReady(): string | undefined {
-    if (this.healthy) return undefined;
-    return this.#redisNotReady ?? 'not connected, or being checked after a loss';
+    switch (this.#state.kind) {
+      case 'checked':
+        return undefined;
+      case 'unchecked':
+        return 'not checked since the start or a loss';
+      case 'unusable':
+        return this.#state.reason;
+      case 'away':
+        return 'not connected';
+    }
   }
 
   /** Whether a view may lack what the server had before it was lost. */
@@ -109,14 +129,12 @@ export class Recovery {
   async run(signal: AbortSignal): Promise<void> {
     const { redis, clock } = this.#options;
     const lost = (): void => {
-      this.#connected = false;
-      // Until the next check says otherwise: a new connection alone tells nothing about what the process behind it
-      // holds.
-      this.#connection += 1;
-      this.#suspendAll();
+      this.#losses += 1;
+      this.#suspendAll({ kind: 'away' });
     };
     const back = (): void => {
-      this.#connected = true;
+      // A new connection alone tells nothing about what the process behind it holds.
+      if (this.#state.kind === 'away') this.#state = { kind: 'unchecked' };
     };
     redis.on('close', lost);
     redis.on('ready', back);
@@ -143,7 +161,7 @@ export class Recovery {
     try {
       await this.#check(signal);
     } catch (error) {
-      this.#healthy = false;
+      if (this.#state.kind === 'checked') this.#state = { kind: 'unchecked' };
       this.#options.logger.warn({ error: messageOf(error) }, 'check of Redis failed, trying again');
     }
   }
@@ -153,9 +171,12 @@ export class Recovery {
     // As they are now: one that is added meanwhile has not been looked at, and must not be resumed.
     const controllers = [...this.#options.controllers()];
     const informers = [...this.#options.informers()];
-    const connection = this.#connection;
-    this.#redisNotReady = await redisNotReady(this.#options.redis, logger);
-    if (this.#redisNotReady !== undefined) return this.#suspendAll();
+    const losses = this.#losses;
+    const reason = await redisNotReady(this.#options.redis, logger);
+    // What it was about may be another process than the one that answers now. The next check decides.
+    if (losses !== this.#losses) return;
+    if (reason !== undefined) return this.#suspendAll({ kind: 'unusable', reason });
+    if (this.#state.kind === 'unusable') this.#state = { kind: 'unchecked' };
     const runId = await redisRunId(this.#options.redis);
     await this.#noteProcess(runId);
     const lost = await this.#findLost(informers, controllers, runId);
@@ -168,8 +189,8 @@ export class Recovery {
     for (const informer of informers) informer.drainOutbox();
     await this.#register(runId, inOrder);
     // The connection broke meanwhile: what was found may be about another process. The next check decides.
-    if (signal.aborted || !this.#connected || connection !== this.#connection) return;
-    this.#healthy = true;
+    if (signal.aborted || this.#state.kind === 'away' || losses !== this.#losses) return;
+    this.#state = { kind: 'checked' };
     const heldBack = this.#options.controllers().some((each) => this.#ran.has(each) && this.#isHeldBack(each));
     metrics.set('levelhook_gateway_suspended', {}, heldBack ? 1 : 0);
     for (const controller of inOrder) {
@@ -348,7 +369,7 @@ export class Recovery {
    * gets, so it need not be read again.
    */
   async #justFilled(informer: Informer): Promise<boolean> {
-    if (!informer.filledFromNothing || this.#settled.has(informer) || this.#connection > 0) return false;
+    if (!informer.filledFromNothing || this.#settled.has(informer) || this.#losses > 0) return false;
     const { version, incarnation } = await informer.view.state();
     return version !== undefined && incarnation === undefined;
   }
@@ -364,8 +385,8 @@ export class Recovery {
     if (isRepaired) this.#noticed = undefined;
   }
 
-  #suspendAll(): void {
-    this.#healthy = false;
+  #suspendAll(state: State & { kind: 'unusable' | 'away' }): void {
+    this.#state = state;
     this.#options.metrics.set('levelhook_gateway_suspended', {}, 1);
     for (const { queue } of this.#options.controllers()) queue.suspend();
   }
