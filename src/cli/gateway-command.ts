@@ -10,10 +10,7 @@ export interface GatewayFlags {
 
 /** Runs a gateway until SIGTERM or SIGINT. JSON lines on stdout. */
 export async function gatewayCommand(options: GatewayFlags): Promise<void> {
-  const config = readConfig(process.env, {
-    ...(options.kubeconfig === undefined ? {} : { kubeconfig: options.kubeconfig }),
-    variables: { LEVELHOOK_PORT: options.port?.toString() },
-  });
+  const config = readConfig(process.env, options);
   const logger = pino({
     level: config.logLevel,
     base: null,

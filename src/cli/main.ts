@@ -36,9 +36,9 @@ export async function main(argv: readonly string[]): Promise<void> {
     .action(async (options: StartFlags) => (await import('./start-command.ts')).startCommand(options));
   program
     .command('gateway')
-    .description('run the gateway alone, configured by its environment variables (src/gateway/config.ts)')
+    .description('run the gateway alone, configured by its environment variables (infra/docs/settings.md)')
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
-    .option('--port <number>', 'overrides $LEVELHOOK_PORT', port)
+    .option('--port <number>', 'port of health, metrics and dashboard, instead of the environment’s', port)
     .action(async (options: GatewayFlags) => (await import('./gateway-command.ts')).gatewayCommand(options));
   program
     .command('types')

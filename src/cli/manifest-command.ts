@@ -1,9 +1,11 @@
 import { stringify } from 'yaml';
 import { isDnsSubdomain, isNamespace, messageOf, shown, UserError } from '../core/index.ts';
-import { importSecret } from '../contract/index.ts';
+import type { SigningKey } from '../contract/index.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../gateway/apiserver/credentials.ts';
 import { discoverResource } from '../gateway/apiserver/discovery.ts';
+import { variableOf } from '../gateway/config/config.ts';
+import { readSigningKeys } from '../gateway/config/signing-keys.ts';
 import { kindsOf } from '../gateway/controllers/controller-factory.ts';
 import { describeFunction } from '../gateway/endpoint/describe.ts';
 import { Endpoint } from '../gateway/endpoint/endpoint.ts';
@@ -21,24 +23,24 @@ export interface ManifestCommandOptions {
 
 /**
  * Asks a function, wherever it runs now, what it declares, and prints what it takes to run it in a cluster, for
- * `kubectl apply`. Takes the gateway's `LEVELHOOK_SIGNING_SECRETS`, since a function answers signed questions only.
+ * `kubectl apply`. Takes the gateway's signing secrets from the environment, since a function answers signed questions
+ * only.
  */
 export async function manifestCommand(url: string, options: ManifestCommandOptions): Promise<void> {
   const { kubeconfig, namespace, service } = options;
   const { signingSecrets } = readConfig(process.env);
-  if (signingSecrets.length === 0)
-    throw new UserError('LEVELHOOK_SIGNING_SECRETS is not set: a function answers signed questions only.');
+  const keys = await readSigningKeys({ functionUrls: [url], signingSecrets });
   if (!URL.canParse(url)) throw new UserError(`"${url}" is no URL of a function.`);
   checkName('--namespace', namespace, isNamespace);
   checkName('--service-account', options.serviceAccount, isDnsSubdomain);
   checkName('--secret', options.secret, isDnsSubdomain);
-  const description = await described(url, signingSecrets);
+  const description = await described(url, keys);
   const resources = await discovered(kubeconfig, kindsOf(description));
   const { serviceAccount = description.name, secret = `${description.name}-signing` } = options;
   const endpoint = service === undefined ? { url } : { service: serviceOf(service) };
   const manifests = manifestsOf(description, resources, { namespace, serviceAccount, secret, endpoint });
   process.stdout.write(`# The secret that the function has is to be in the cluster, too:
-#   kubectl -n ${namespace} create secret generic ${secret} --from-literal=secrets="$LEVELHOOK_SIGNING_SECRETS"
+#   kubectl -n ${namespace} create secret generic ${secret} --from-literal=secrets="$${variableOf('signingSecrets')}"
 ${manifests.map((each) => stringify(each)).join('---\n')}`);
 }
 
@@ -47,10 +49,7 @@ function checkName(option: string, text: string | undefined, is: (text: unknown)
   throw new UserError(`${option}: ${shown(text)} is no name that it can have.`);
 }
 
-async function described(url: string, secrets: readonly string[]) {
-  const keys = await Promise.all(secrets.map(importSecret)).catch((error: unknown) => {
-    throw new UserError(`LEVELHOOK_SIGNING_SECRETS is wrong: ${messageOf(error)}.`);
-  });
+async function described(url: string, keys: readonly SigningKey[]) {
   const endpoint = new Endpoint(url, keys, { connections: 1 });
   try {
     return await describeFunction(endpoint);

@@ -13,7 +13,7 @@ import { type GatewayConfig, readConfig } from '../gateway/index.ts';
  */
 export async function preflight(options: { port: number; kubeconfig: string | undefined }): Promise<void> {
   const { port, kubeconfig } = options;
-  const config = readConfig(process.env, { variables: { LEVELHOOK_PORT: String(port) } });
+  const config = readConfig(process.env, { port });
   await checkPort(config.host, port);
   if (kubeconfig !== undefined) await checkCluster(kubeconfig, config);
 }

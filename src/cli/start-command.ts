@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { messageOf } from '../core/index.ts';
 import { generateSecret } from '../contract/index.ts';
+import { variableOf } from '../gateway/config/config.ts';
 import { resolveBinary, startControlPlane, startRedis } from '../testing/index.ts';
 import { findOnPath } from '../testing/process/find-on-path.ts';
 import { Child, type ChildLine } from './child.ts';
@@ -61,14 +62,14 @@ async function bringUp(
   const kubeconfig = given ?? plane?.kubeconfig ?? '';
 
   // With a Redis and a cluster that began a moment ago no run can be in flight.
-  const nothingInFlight = process.env['LEVELHOOK_NOTHING_IN_FLIGHT'] || String(plane !== undefined && redis.managed);
+  const nothingInFlight = process.env[variableOf('nothingInFlight')] || String(plane !== undefined && redis.managed);
   if (nothingInFlight === 'false')
     say('a gateway may have run here before: waiting until its last runs must have ended');
   const env = {
     ...process.env,
     KUBECONFIG: kubeconfig,
-    REDIS_URL: redis.url,
-    LEVELHOOK_SIGNING_SECRETS: generateSecret(),
+    [variableOf('redisUrl')]: redis.url,
+    [variableOf('signingSecrets')]: generateSecret(),
   };
   const family = new Family({ signal, started, say });
   const urls: string[] = [];
@@ -79,7 +80,11 @@ async function bringUp(
       else showLine(`function ${name}`, line);
     };
     // Not the keys of the cache: what is encrypted a function reads through the gateway.
-    const { LEVELHOOK_CACHE_KEYS: _, LEVELHOOK_CACHE_KEYS_FILE: __, ...functionEnv } = env as NodeJS.ProcessEnv;
+    const {
+      [variableOf('cacheKeys')]: _,
+      [variableOf('cacheKeysFile')]: __,
+      ...functionEnv
+    } = env as NodeJS.ProcessEnv;
     const variables = { ...functionEnv, HOST: '127.0.0.1', PORT: '0' };
     const fn = new Child(`function ${name}`, script, { env: variables, onLine });
     family.add(fn);
@@ -92,11 +97,11 @@ async function bringUp(
     args: ['gateway', '--kubeconfig', kubeconfig, '--port', String(options.port)],
     env: {
       ...env,
-      LEVELHOOK_FUNCTIONS: urls.join(' '),
-      LEVELHOOK_LOG_TRIGGERS: 'true',
+      [variableOf('functionUrls')]: urls.join(' '),
+      [variableOf('logTriggers')]: 'true',
       // What it says at info is how we know that it listens and what it does.
-      LEVELHOOK_LOG_LEVEL: 'info',
-      LEVELHOOK_NOTHING_IN_FLIGHT: nothingInFlight,
+      [variableOf('logLevel')]: 'info',
+      [variableOf('nothingInFlight')]: nothingInFlight,
     },
     onLine: (line) => {
       if ('json' in line && line.json['msg'] === 'listening') gatewayUrl.resolve(String(line.json['url']));

@@ -3,6 +3,7 @@ import { type CacheScope, gatewayKeys } from '../contract/index.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../gateway/apiserver/credentials.ts';
 import { clusterIdentity } from '../gateway/apiserver/discovery.ts';
+import { variableOf } from '../gateway/config/config.ts';
 import { connectRedis, type Redis } from '../gateway/redis/redis.ts';
 import { TokenKeys } from '../gateway/access/token-keys.ts';
 import { GatewayClock } from '../gateway/manager/gateway-clock.ts';
@@ -32,7 +33,7 @@ export async function tokenCommand({ kubeconfig, kinds, namespaces, minutes, nam
   if (wrongNamespace !== undefined) {
     throw new UserError(`--namespaces: ${shown(wrongNamespace)} is not the name of a namespace.`);
   }
-  const config = readConfig(process.env, kubeconfig === undefined ? {} : { kubeconfig });
+  const config = readConfig(process.env, { kubeconfig });
   const clusterId = config.clusterId ?? (await identityOf(config.kubeconfig));
   const redis = await connectRedis(config.redisUrl);
   try {
@@ -73,6 +74,6 @@ async function checkCached(redis: Redis, viewsKey: string, kinds: readonly strin
   throw new UserError(
     cached.length > 0
       ? `${unknown} is not cached: what is cached is ${cached.join(', ')}.`
-      : 'There is no cache of this cluster in Redis: REDIS_URL, LEVELHOOK_KEY_PREFIX and the kubeconfig must be those of the gateway.',
+      : `There is no cache of this cluster in Redis: ${variableOf('redisUrl')}, ${variableOf('keyPrefix')} and the kubeconfig must be those of the gateway.`,
   );
 }

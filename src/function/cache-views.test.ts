@@ -58,7 +58,7 @@ describe('a kind that is encrypted', () => {
 
   it('has nobody sent to Redis when the trigger names no cache API', async () => {
     const message = await new HttpReader(location('*')).list(secrets).catch(String);
-    expect(message).toContain('LEVELHOOK_CACHE_URL');
+    expect(message).toContain('its cache URL');
     expect(message).not.toContain('redisCache');
   });
 

@@ -174,7 +174,7 @@ async function readJson(response: Awaited<ReturnType<CacheFetch>>, path: string)
 function addressOf({ url, token }: CacheLocation, encrypted: boolean): { url: string; token: string } {
   if (url === undefined || token === undefined) {
     throw new Error(
-      `the trigger names no cache API: give the gateway an https address for it (LEVELHOOK_CACHE_URL) and call the function by https${encrypted ? '' : ', or let the function read from Redis (redisCache)'}`,
+      `the trigger names no cache API: give the gateway an https address for it (its cache URL) and call the function by https${encrypted ? '' : ', or let the function read from Redis (redisCache)'}`,
     );
   }
   if (!isSecureUrl(url)) {

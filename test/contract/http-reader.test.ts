@@ -41,7 +41,7 @@ describe('HttpReader', () => {
   });
 
   it('says what to do when the trigger names no cache API', async () => {
-    await expect(new HttpReader({ views }, { fetch: nobody }).list(pods)).rejects.toThrow('LEVELHOOK_CACHE_URL');
+    await expect(new HttpReader({ views }, { fetch: nobody }).list(pods)).rejects.toThrow('its cache URL');
   });
 
   it('follows no redirect, and sends nothing when the run is over', async () => {

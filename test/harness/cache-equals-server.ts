@@ -21,7 +21,8 @@ import {
 import { ObjectCodec } from '../../src/contract/node/codec.ts';
 import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
 import { PAUSED_INDEX } from '../../src/gateway/handlers/paused.ts';
-import { settingsHash, transformOf, type ViewSettings } from '../../src/gateway/cache/view-settings.ts';
+import { settingsHash, transformOf } from '../../src/gateway/cache/view-settings.ts';
+import type { ViewSettings } from '../../src/gateway/config/cache-file.ts';
 import type { Cluster } from './cluster.ts';
 import { eventually } from './eventually.ts';
 import type { Setting } from './levelhook.ts';

@@ -1,6 +1,8 @@
 import { formatKind, type GroupVersionKind, UserError } from '../../core/index.ts';
 import type { Description, IndexSpec } from '../../contract/index.ts';
-import { type CacheSettings, isEncrypted, settingsFor } from '../cache/view-settings.ts';
+import { isEncrypted, settingsFor } from '../cache/view-settings.ts';
+import type { CacheSettings } from '../config/cache-file.ts';
+import { variableOf } from '../config/config.ts';
 
 /** What would show what must be encrypted. */
 export class EncryptedKindError extends UserError {
@@ -37,7 +39,7 @@ export function checkEncryptedKinds(description: Description, settings: CacheSet
     throw new EncryptedKindError(
       'KindNotEncrypted',
       found[0],
-      `the controller "${name}" asks for ${kind}, which is cached only encrypted: set LEVELHOOK_CACHE_KEYS to an id, ":" and base64 of 32 random bytes, or cache its metadata alone (LEVELHOOK_CACHE_FILE, ${kind}: { metadataOnly: true })`,
+      `the controller "${name}" asks for ${kind}, which is cached only encrypted: set ${variableOf('cacheKeys')} to an id, ":" and base64 of 32 random bytes, or cache its metadata alone (${variableOf('cacheFile')}, ${kind}: { metadataOnly: true })`,
     );
   }
   const declared = indexes.filter(encrypted).map(({ index }) => index);

@@ -7,6 +7,7 @@ import {
   readerPassword,
   readerUserPrefix,
 } from '../../contract/node/reader-user.ts';
+import { variableOf } from '../config/config.ts';
 import type { Redis } from '../redis/redis.ts';
 
 export interface ReaderUsersOptions {
@@ -139,7 +140,7 @@ export class ReaderUsers {
       if (this.#refusal !== message) {
         logger.warn(
           { error: message },
-          'Redis does not let the gateway make users for functions (LEVELHOOK_REDIS_USERS): they read as the user of their own REDIS_URL. It takes Redis 7 or Valkey, and the rights +acl|setuser +acl|deluser +acl|users',
+          `Redis does not let the gateway make users for functions (${variableOf('redisUsers')}): they read as the user of their own ${variableOf('redisUrl')}. It takes Redis 7 or Valkey, and the rights +acl|setuser +acl|deluser +acl|users`,
         );
       }
       this.#refusal = message;

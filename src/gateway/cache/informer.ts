@@ -24,7 +24,8 @@ import { UnreadableObjectError } from '../../contract/node/codec.ts';
 import { isDataError } from '../redis/redis.ts';
 import { type Enqueue, Relay, type RelayOptions } from './relay.ts';
 import { ForeignWriterError, type View } from './view.ts';
-import { transformOf, type ViewSettings } from './view-settings.ts';
+import type { ViewSettings } from '../config/cache-file.ts';
+import { transformOf } from './view-settings.ts';
 
 export interface InformerOptions {
   readonly client: ApiClient;

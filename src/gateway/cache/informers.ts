@@ -7,7 +7,8 @@ import { Informer, type InformerOptions } from './informer.ts';
 import { type Redis, unlinkAll } from '../redis/redis.ts';
 import type { Enqueue } from './relay.ts';
 import { View } from './view.ts';
-import { type CacheSettings, isEncrypted, settingsFor, settingsHash, type ViewSettings } from './view-settings.ts';
+import type { CacheSettings, ViewSettings } from '../config/cache-file.ts';
+import { isEncrypted, settingsFor, settingsHash } from './view-settings.ts';
 
 export interface InformersOptions {
   readonly client: ApiClient;

@@ -1,26 +1,8 @@
 import { createHash } from 'node:crypto';
 import { formatKind, ownValue, type Resource } from '../../core/index.ts';
+import type { CacheSettings, ViewSettings } from '../config/cache-file.ts';
 import { withoutMember } from '../reflector/json-text.ts';
 import type { Transform } from '../reflector/watch-event.ts';
-
-/**
- * What of a resource is cached: controller-runtime's `cache.ByObject` (pkg/cache/cache.go), as the operator's setting.
- */
-export interface ViewSettings {
-  /** These namespaces, each with a view and a watch of its own; all when absent. Ignored for cluster-scoped kinds. */
-  readonly namespaces?: readonly string[];
-  /** Only objects that match, in the apiserver's syntax: `app=web,tier!=test`. */
-  readonly labelSelector?: string;
-  /** Only objects that match, as far as the resource supports it: `spec.nodeName!=`. */
-  readonly fieldSelector?: string;
-  /** Ask the apiserver for metadata alone. Readers get objects without spec and status. Default false. */
-  readonly metadataOnly?: boolean;
-  /**
-   * Paths of fields to leave out, with dots: an object is smaller in Redis without them. Default
-   * `metadata.managedFields`.
-   */
-  readonly drop?: readonly string[];
-}
 
 /** The kind that is encrypted, or kept without what is secret in it. */
 const SECRET = 'v1/Secret';
@@ -30,15 +12,6 @@ const LAST_APPLIED = ['metadata', 'annotations', 'kubectl.kubernetes.io/last-app
 /** Whether objects of this kind are encrypted in Redis: Secrets, unless their metadata alone is cached. */
 export function isEncrypted(kind: string, settings: ViewSettings): boolean {
   return kind === SECRET && settings.metadataOnly !== true;
-}
-
-/**
- * The settings of one gateway: for all kinds, and for some, by `apiVersion/Kind`, where each field replaces the
- * default's.
- */
-export interface CacheSettings {
-  readonly defaults: ViewSettings;
-  readonly kinds: Readonly<Record<string, ViewSettings>>;
 }
 
 const DEFAULT_DROP = ['metadata.managedFields'];

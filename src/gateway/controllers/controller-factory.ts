@@ -5,7 +5,7 @@ import { discoverResource } from '../apiserver/discovery.ts';
 import type { Informers } from '../cache/informers.ts';
 import type { ReaderUsers } from '../access/reader-users.ts';
 import type { Redis } from '../redis/redis.ts';
-import type { CacheSettings } from '../cache/view-settings.ts';
+import type { CacheSettings } from '../config/cache-file.ts';
 import type { CpuBudgets } from '../cel/cpu-budget.ts';
 import type { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import { CacheAccess } from '../access/cache-access.ts';
@@ -57,7 +57,7 @@ export interface ControllerFactoryOptions {
   readonly tokenKeys: TokenKeys;
   /** Undefined when functions get none. */
   readonly readerUsers: Pick<ReaderUsers, 'userOf'> | undefined;
-  /** Where functions reach the gateway from outside (`LEVELHOOK_CACHE_URL`); undefined: nowhere. */
+  /** Where functions reach the gateway from outside; undefined: nowhere. */
   readonly cacheUrl: string | undefined;
   /** Where a controller's function sends outcomes later; undefined: nowhere. */
   readonly callbackUrl: (id: string) => string | undefined;

@@ -2,6 +2,7 @@ import { lookup as systemLookup, type LookupOptions } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { callbackify } from 'node:util';
 import { messageOf, UserError } from '../../core/index.ts';
+import { variableOf } from '../config/config.ts';
 
 /** Where triggers may be sent. */
 export interface EndpointRules {
@@ -71,7 +72,7 @@ export function checkFunctionUrls(urls: readonly string[]): void {
   try {
     for (const url of urls) checkEndpoint(url, rulesForConfigured(url));
   } catch (error) {
-    throw new UserError(`LEVELHOOK_FUNCTIONS is wrong: ${messageOf(error)}.`);
+    throw new UserError(`${variableOf('functionUrls')} is wrong: ${messageOf(error)}.`);
   }
 }
 

@@ -1,6 +1,7 @@
 import { type Clock, formatObjectKey, type Logger, keyOf, messageOf, type Metrics } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { DiscoveryError, discoverResource } from '../apiserver/discovery.ts';
+import { variableOf } from '../config/config.ts';
 import { EventBuffer } from '../reflector/event-buffer.ts';
 import { ListWatch } from '../reflector/list-watch.ts';
 import { Reflector } from '../reflector/reflector.ts';
@@ -207,7 +208,7 @@ export class DeclaredFunctions {
   #refusal(key: string, namespace: string): InvalidFunctionError | undefined {
     if (this.#admitted.get(namespace)?.has(key)) return undefined;
     const { maxPerNamespace } = this.#options;
-    const message = `this gateway runs ${maxPerNamespace} ReconcileFunctions of a namespace, the oldest ones (LEVELHOOK_MAX_FUNCTIONS_PER_NAMESPACE): it waits for one of them to be deleted.`;
+    const message = `this gateway runs ${maxPerNamespace} ReconcileFunctions of a namespace, the oldest ones (${variableOf('maxFunctionsPerNamespace')}): it waits for one of them to be deleted.`;
     return new InvalidFunctionError('Ready', 'TooManyFunctions', message);
   }
 

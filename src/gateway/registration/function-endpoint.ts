@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { type KubernetesObject, orUndefined, resource, resourcePath, systemClock } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
+import { variableOf } from '../config/config.ts';
 import { checkEndpoint, EndpointError, type EndpointRules, namesLoopback } from '../endpoint/endpoint-rules.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 import type { ReconcileFunctionSpec } from './reconcile-function.ts';
@@ -23,7 +24,7 @@ export interface FunctionEndpoint {
 
 /**
  * Finds where a function is: at a Service of its own namespace, or at a URL that the operator allows.
- * @param allowed the operator's list (`LEVELHOOK_ALLOWED_ENDPOINTS`).
+ * @param allowed the operator's list.
  * @throws InvalidFunctionError; ApiError when the apiserver does not tell.
  */
 export async function functionEndpoint(
@@ -43,7 +44,7 @@ export async function functionEndpoint(
     return { url: checkEndpoint(url ?? '', rules).href, rules, ca };
   } catch (error) {
     if (!(error instanceof EndpointError)) throw error;
-    const remedy = error.reason === 'EndpointNotAllowed' ? ' (LEVELHOOK_ALLOWED_ENDPOINTS)' : '';
+    const remedy = error.reason === 'EndpointNotAllowed' ? ` (${variableOf('allowedEndpoints')})` : '';
     throw new InvalidFunctionError('Reachable', error.reason, `spec.endpoint.url: ${error.message}${remedy}`);
   }
 }

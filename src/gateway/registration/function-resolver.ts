@@ -12,8 +12,9 @@ import {
 import { type CacheScope, isSecureUrl } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
-import type { CacheSettings } from '../cache/view-settings.ts';
 import { settingsFor } from '../cache/view-settings.ts';
+import type { CacheSettings } from '../config/cache-file.ts';
+import { variableOf } from '../config/config.ts';
 import type { CpuBudgets } from '../cel/cpu-budget.ts';
 import { ExpressionError } from '../cel/parse-expression.ts';
 import { ParsedExpressions } from '../cel/parsed-expressions.ts';
@@ -33,7 +34,7 @@ export interface FunctionResolverOptions {
   readonly canEncrypt: boolean;
   /** See `functionEndpoint`. */
   readonly allowedEndpoints: readonly string[];
-  /** Whether functions can reach this gateway at all (`LEVELHOOK_CACHE_URL`). */
+  /** Whether functions can reach this gateway at all. */
   readonly hasOuterUrl: boolean;
   /** Of all controllers: expressions are parsed with their controller's. */
   readonly cpuBudgets: CpuBudgets;
@@ -168,7 +169,7 @@ export class FunctionResolver {
           throw new InvalidFunctionError(
             'Ready',
             'NamespaceNotCached',
-            `${field}.namespaces: ${outside} is not cached by this gateway (LEVELHOOK_CACHE_FILE)`,
+            `${field}.namespaces: ${outside} is not cached by this gateway (${variableOf('cacheFile')})`,
           );
         }
         // Where the operator has named namespaces each has a view of its own.
@@ -202,7 +203,7 @@ export class FunctionResolver {
       throw new InvalidFunctionError(
         'Ready',
         'CallbackImpossible',
-        'spec.callbackSeconds: this gateway has no address for callbacks: it needs LEVELHOOK_CACHE_URL',
+        `spec.callbackSeconds: this gateway has no address for callbacks: it needs ${variableOf('cacheUrl')}`,
       );
     }
     const part = wanted.find(({ isPart }) => isPart);
@@ -210,7 +211,7 @@ export class FunctionResolver {
       throw new InvalidFunctionError(
         'Ready',
         'EndpointNotSecure',
-        `spec.endpoint: ${part.field} is read through the cache API, whose token is sent over https or loopback only: serve the function by https (and give the gateway LEVELHOOK_CACHE_URL), or read all namespaces from Redis`,
+        `spec.endpoint: ${part.field} is read through the cache API, whose token is sent over https or loopback only: serve the function by https (and give the gateway ${variableOf('cacheUrl')}), or read all namespaces from Redis`,
       );
     }
   }

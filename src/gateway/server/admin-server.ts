@@ -5,6 +5,7 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from 'n
 import { createAdaptorServer } from '@hono/node-server';
 import { type Context, Hono, type MiddlewareHandler } from 'hono';
 import { type Logger, messageOf, UserError } from '../../core/index.ts';
+import { variableOf } from '../config/config.ts';
 import { type HealthCheck, report } from '../manager/health.ts';
 import type { CacheApi } from '../cache-api/cache-api.ts';
 import { statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
@@ -135,7 +136,7 @@ function adminApp(options: AdminServerOptions): Hono {
   const isOurs = hostCheck(options.host, options.allowedHosts ?? []);
   app.use(async (context, next) => {
     if (isOurs(context.req.header('host') ?? '')) return next();
-    return context.text('this gateway has no such name: see LEVELHOOK_ALLOWED_HOSTS\n', 403);
+    return context.text(`this gateway has no such name: see ${variableOf('allowedHosts')}\n`, 403);
   });
   app.on(['POST', 'PUT', 'PATCH', 'DELETE'], ['/', '/livez', '/readyz', '/metrics'], (context) =>
     context.text('GET only\n', 405, { allow: 'GET, HEAD' }),

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { boundedText, type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
 import { namespace, objectName, withOwnKeys } from '../../contract/name-schema.ts';
 import { labelSelector } from '../../contract/source-schema.ts';
+import { variableOf } from '../config/config.ts';
 import type { RequeueRequest } from '../controllers/requeue.ts';
 
 export interface ReconcileApiOptions {
@@ -57,7 +58,7 @@ export function reconcileApi(options: ReconcileApiOptions): Hono {
   const app = new Hono();
 
   app.use(async (context, next) => {
-    if (options.tokens.length === 0) return refuse(context, 403, 'set LEVELHOOK_API_TOKENS to allow this');
+    if (options.tokens.length === 0) return refuse(context, 403, `set ${variableOf('apiTokens')} to allow this`);
     if (!holdsToken(context.req.header('authorization'), options.tokens)) {
       context.header('www-authenticate', 'Bearer');
       return refuse(context, 401, 'the bearer token is missing or wrong');

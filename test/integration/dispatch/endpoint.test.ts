@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { generateSecret, importSecret, type SigningKey } from '../../../src/contract/index.ts';
-import { readCertificates } from '../../../src/gateway/endpoint/certificates.ts';
+import { readCertificates } from '../../../src/gateway/config/certificates.ts';
 import { Endpoint, type EndpointOptions } from '../../../src/gateway/endpoint/endpoint.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 

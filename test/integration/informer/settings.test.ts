@@ -14,7 +14,7 @@ import {
 import { viewKeys } from '../../../src/contract/index.ts';
 import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
 import { Informers } from '../../../src/gateway/cache/informers.ts';
-import type { ViewSettings } from '../../../src/gateway/cache/view-settings.ts';
+import type { ViewSettings } from '../../../src/gateway/config/cache-file.ts';
 import { RedisReader } from '../../../src/function/node/redis-reader.ts';
 import { type CachedKind, untilCacheEqualsServer, viewsOf } from '../../harness/cache-equals-server.ts';
 import { Cluster, configMaps, pods, replicaSet } from '../../harness/cluster.ts';

@@ -34,7 +34,7 @@ beforeAll(async () => {
       LEVELHOOK_RECONCILE_FUNCTIONS: 'none',
       LEVELHOOK_NOTHING_IN_FLIGHT: 'true',
     },
-    { kubeconfig: setting.kubeconfig, variables: { LEVELHOOK_PORT: '0' } },
+    { kubeconfig: setting.kubeconfig, port: 0 },
   );
   let stands = false;
   // The first that queues all its keys takes until the test is done with it.

@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { messageOf, UserError } from '../../core/index.ts';
+import { variableOf } from './config.ts';
 
 /** The certificate authorities in a PEM file. @throws UserError when it cannot be read, or holds none. */
 export function readCertificates(path: string | undefined): string | undefined {
@@ -9,13 +10,13 @@ export function readCertificates(path: string | undefined): string | undefined {
   try {
     pem = readFileSync(path, 'utf8');
   } catch (error) {
-    throw new UserError(`LEVELHOOK_FUNCTION_CA_FILE cannot be read (${messageOf(error)}): check the path.`);
+    throw new UserError(`${variableOf('functionCaFile')} cannot be read (${messageOf(error)}): check the path.`);
   }
   try {
     // Node accepts a file without certificates and then trusts no server, without a word.
     void new X509Certificate(pem);
     return pem;
   } catch {
-    throw new UserError(`LEVELHOOK_FUNCTION_CA_FILE is wrong: ${path} holds no certificate in PEM form.`);
+    throw new UserError(`${variableOf('functionCaFile')} is wrong: ${path} holds no certificate in PEM form.`);
   }
 }

@@ -3,7 +3,35 @@ import { parse } from 'yaml';
 import { z } from 'zod';
 import { isFormattedKind, messageOf, UserError } from '../../core/index.ts';
 import { fieldPath, namespace } from '../../contract/name-schema.ts';
-import type { CacheSettings } from './view-settings.ts';
+import { variableOf } from './config.ts';
+
+/**
+ * What of a resource is cached: controller-runtime's `cache.ByObject` (pkg/cache/cache.go), as the operator's setting.
+ */
+export interface ViewSettings {
+  /** These namespaces, each with a view and a watch of its own; all when absent. Ignored for cluster-scoped kinds. */
+  readonly namespaces?: readonly string[];
+  /** Only objects that match, in the apiserver's syntax: `app=web,tier!=test`. */
+  readonly labelSelector?: string;
+  /** Only objects that match, as far as the resource supports it: `spec.nodeName!=`. */
+  readonly fieldSelector?: string;
+  /** Ask the apiserver for metadata alone. Readers get objects without spec and status. Default false. */
+  readonly metadataOnly?: boolean;
+  /**
+   * Paths of fields to leave out, with dots: an object is smaller in Redis without them. Default
+   * `metadata.managedFields`.
+   */
+  readonly drop?: readonly string[];
+}
+
+/**
+ * The settings of one gateway: for all kinds, and for some, by `apiVersion/Kind`, where each field replaces the
+ * default's.
+ */
+export interface CacheSettings {
+  readonly defaults: ViewSettings;
+  readonly kinds: Readonly<Record<string, ViewSettings>>;
+}
 
 const settings = z.strictObject({
   namespaces: z.array(namespace).min(1).exactOptional(),
@@ -54,7 +82,7 @@ export function readCacheSettings(path: string | undefined): CacheSettings {
   try {
     value = parse(readFileSync(path, 'utf8'));
   } catch (error) {
-    throw new UserError(`LEVELHOOK_CACHE_FILE ${path} cannot be read (${messageOf(error).split('\n', 1)[0]}).`);
+    throw new UserError(`${variableOf('cacheFile')} ${path} cannot be read (${messageOf(error).split('\n', 1)[0]}).`);
   }
   const parsed = schema.safeParse(value ?? {});
   if (parsed.success) return parsed.data;

@@ -1,5 +1,6 @@
 import { messageOf, UserError } from '../../core/index.ts';
 import { importSecret, type SigningKey } from '../../contract/index.ts';
+import { variableOf } from './config.ts';
 
 /** What triggers of the configured functions are signed with. @throws UserError, without showing a secret. */
 export async function readSigningKeys(config: {
@@ -8,11 +9,11 @@ export async function readSigningKeys(config: {
 }): Promise<SigningKey[]> {
   const { functionUrls, signingSecrets } = config;
   if (functionUrls.length > 0 && signingSecrets.length === 0) {
-    throw new UserError('LEVELHOOK_SIGNING_SECRETS is not set: functions accept signed triggers only.');
+    throw new UserError(`${variableOf('signingSecrets')} is not set: functions accept signed triggers only.`);
   }
   try {
     return await Promise.all(signingSecrets.map(importSecret));
   } catch (error) {
-    throw new UserError(`LEVELHOOK_SIGNING_SECRETS is wrong: ${messageOf(error)}.`);
+    throw new UserError(`${variableOf('signingSecrets')} is wrong: ${messageOf(error)}.`);
   }
 }

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { messageOf, UserError } from '../../core/index.ts';
 import { type CacheKey, KeyRing } from '../../contract/node/key-ring.ts';
+import { variableOf } from './config.ts';
 
-const KEYS = 'LEVELHOOK_CACHE_KEYS';
-const FILE = 'LEVELHOOK_CACHE_KEYS_FILE';
+const KEYS = variableOf('cacheKeys');
+const FILE = variableOf('cacheKeysFile');
 
 /**
  * The keys of encrypted views: `ID:BASE64` each, of 32 bytes; in a file separated by blanks or lines. Undefined when

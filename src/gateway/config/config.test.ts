@@ -1,0 +1,61 @@
+import { expect, it } from 'vitest';
+import { UserError } from '../../core/index.ts';
+import { describedSettings, readConfig } from './config.ts';
+
+it('without any variable all defaults hold, and an empty variable is an unset one', () => {
+  const config = readConfig({});
+  expect(config).toMatchObject({
+    redisUrl: 'redis://127.0.0.1:6379',
+    functionUrls: [],
+    reviewMs: 60_000,
+    port: 8787,
+    resyncMs: 36_000_000,
+    cacheCompressAbove: 16_384,
+    redisUsers: false,
+    apiserverLimits: { total: { perSecond: 200, burst: 400 }, perFlow: { perSecond: 20, burst: 30 } },
+  });
+  for (const unset of ['kubeconfig', 'clusterId', 'cacheUrl', 'tls'] as const) expect(config[unset]).toBeUndefined();
+  const empty = Object.fromEntries(describedSettings().map(({ variable }) => [variable, '']));
+  expect(readConfig(empty)).toEqual(config);
+});
+
+it('takes each variable in its unit, and the command line wins', () => {
+  const environment = {
+    LEVELHOOK_FUNCTIONS: 'http://a:1 https://b,http://c',
+    LEVELHOOK_DRAIN_SECONDS: '1.5',
+    LEVELHOOK_PORT: '1',
+    LEVELHOOK_LOG_TRIGGERS: 'true',
+    LEVELHOOK_CACHE_COMPRESS_ABOVE: 'off',
+    LEVELHOOK_ALLOWED_HOSTS: 'one',
+    LEVELHOOK_CACHE_URL: 'https://two/cache//',
+    LEVELHOOK_TLS_CERT_FILE: 'x.crt',
+    LEVELHOOK_TLS_KEY_FILE: 'x.key',
+  };
+  expect(readConfig(environment, { kubeconfig: 'file', port: 0 })).toMatchObject({
+    functionUrls: ['http://a:1', 'https://b', 'http://c'],
+    drainMs: 1500,
+    port: 0,
+    logTriggers: true,
+    cacheCompressAbove: Infinity,
+    allowedHosts: ['one', 'two'],
+    cacheUrl: 'https://two/cache',
+    tls: { certFile: 'x.crt', keyFile: 'x.key' },
+    kubeconfig: 'file',
+  });
+});
+
+it.each([
+  ['LEVELHOOK_KEY_PREFIX', 'a b', 'is wrong: may hold letters, digits, - and _ only.'],
+  ['LEVELHOOK_FUNCTIONS', 'http://me:hidden@a', 'is wrong: must hold no user or password.'],
+  ['LEVELHOOK_RECONCILE_FUNCTIONS', 'a=b=c', 'is wrong: must be all, none, or a label selector as kubectl takes it.'],
+  ['LEVELHOOK_REVIEW_SECONDS', 'hidden', 'is wrong: must be a number of seconds.'],
+  ['LEVELHOOK_REVIEW_SECONDS', '0.5', 'is wrong: must be a number of seconds.'],
+  ['LEVELHOOK_API_TOKENS', 'hidden', 'is wrong: must hold tokens of at least 16 characters each.'],
+  ['LEVELHOOK_CACHE_COMPRESS_ABOVE', 'x', 'is wrong: must be a number of bytes, or off.'],
+  ['LEVELHOOK_CACHE_URL', 'http://gateway/cache', 'is wrong: must be https, or on loopback: tokens are sent there.'],
+  ['LEVELHOOK_TLS_CERT_FILE', 'x', 'LEVELHOOK_TLS_KEY_FILE is not set: a certificate and its key belong together.'],
+])('%s=%s is refused in one sentence', (variable, value, sentence) => {
+  const read = () => readConfig({ [variable]: value });
+  expect(read).toThrow(new UserError(sentence.startsWith('LEVELHOOK') ? sentence : `${variable} ${sentence}`));
+  expect(read).not.toThrow('hidden');
+});

@@ -1,0 +1,321 @@
+import { z } from 'zod';
+import { parseLabelSelector, UserError } from '../../core/index.ts';
+import { isSecureUrl } from '../../contract/index.ts';
+import { COMPRESS_ABOVE } from '../../contract/node/codec.ts';
+
+const words = z.string().transform((text) => text.split(/[\s,]+/).filter((word) => word !== ''));
+const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
+const number = z.coerce.number('must be a number');
+const seconds = (min: number, max: number) =>
+  z.coerce
+    .number('must be a number of seconds')
+    .min(min)
+    .max(max)
+    .transform((value) => value * 1000);
+
+function isSelector(text: string): boolean {
+  try {
+    parseLabelSelector(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** What the documentation says of a setting. */
+export interface DescribedSetting {
+  readonly variable: string;
+  /** A value in backticks, or words where no value of the variable means the same. */
+  readonly default: string;
+  readonly meaning: string;
+}
+
+const descriptions = z.registry<DescribedSetting>();
+
+/** @param unset in words what an unset variable means, when `form` has no default. */
+function setting<Form extends z.ZodType>(variable: string, form: Form, meaning: string, unset = 'none'): Form {
+  const text = form instanceof z.ZodPrefault ? String(form.def.defaultValue) : '';
+  descriptions.add(form, { variable, default: text === '' ? unset : `\`${text}\``, meaning });
+  return form;
+}
+
+/** The one place that knows a setting: its variable, its form, its default, and its row in infra/docs/settings.md. */
+const schema = z.object({
+  redisUrl: setting('REDIS_URL', z.string().prefault('redis://127.0.0.1:6379'), 'where cache and queues live'),
+  keyPrefix: setting(
+    'LEVELHOOK_KEY_PREFIX',
+    z
+      .string()
+      .regex(/^[A-Za-z0-9_-]+$/, 'may hold letters, digits, - and _ only')
+      .prefault('levelhook'),
+    'the first part of each key in Redis; gateways with different ones do not see each other',
+  ),
+  clusterId: setting(
+    'LEVELHOOK_CLUSTER_ID',
+    z
+      .string()
+      .regex(/^[A-Za-z0-9_.-]+$/, 'may hold letters, digits, dots, - and _ only')
+      .optional(),
+    "the cluster's name in each key",
+    'UID of `kube-system`',
+  ),
+  functionUrls: setting(
+    'LEVELHOOK_FUNCTIONS',
+    words
+      .pipe(
+        z.array(
+          z
+            .url({ protocol: /^https?$/, error: 'must be http:// or https:// URLs' })
+            // URLs are logged and shown; a function is protected by its signature.
+            .refine(
+              (url) => new URL(url).username === '' && new URL(url).password === '',
+              'must hold no user or password',
+            ),
+        ),
+      )
+      .prefault(''),
+    'URLs of functions, separated by spaces or commas',
+  ),
+  signingSecrets: setting(
+    'LEVELHOOK_SIGNING_SECRETS',
+    words.prefault(''),
+    'signs triggers: `whsec_` and base64; two while one is rotated; required with `LEVELHOOK_FUNCTIONS`',
+  ),
+  functionCaFile: setting(
+    'LEVELHOOK_FUNCTION_CA_FILE',
+    z.string().optional(),
+    'PEM file of the certificate authorities of functions at `https` URLs',
+    "Node's authorities",
+  ),
+  // With a label selector several gateways share a cluster.
+  reconcileFunctions: setting(
+    'LEVELHOOK_RECONCILE_FUNCTIONS',
+    z.string().refine(isSelector, 'must be all, none, or a label selector as kubectl takes it').prefault('all'),
+    'which ReconcileFunctions to run: `all`, `none` or a label selector; others are removed as if deleted',
+  ),
+  allowedEndpoints: setting(
+    'LEVELHOOK_ALLOWED_ENDPOINTS',
+    words
+      .pipe(z.array(z.string().regex(/^https?:\/\/[^/]+$/, 'must hold origins, as https://functions.example.com')))
+      .prefault(''),
+    'origins that their `endpoint.url` may have, such as `https://*.example.com`, separated by spaces or commas',
+    'Services of their namespace only',
+  ),
+  maxFunctionsPerNamespace: setting(
+    'LEVELHOOK_MAX_FUNCTIONS_PER_NAMESPACE',
+    number.int().min(1).prefault('50'),
+    'ReconcileFunctions of a namespace that run, the oldest ones; further ones wait, and say so',
+  ),
+  reviewMs: setting(
+    'LEVELHOOK_REVIEW_SECONDS',
+    seconds(1, 3600).prefault('60'),
+    'seconds between two reviews of the rights, the Secret and the Service of a ReconcileFunction',
+  ),
+  apiTokens: setting(
+    'LEVELHOOK_API_TOKENS',
+    words.pipe(z.array(z.string().min(16, 'must hold tokens of at least 16 characters each'))).prefault(''),
+    'bearer tokens for `POST /reconcile`, see [server](../../src/gateway/server/README.md)',
+    'none: requests are refused',
+  ),
+  host: setting(
+    'LEVELHOOK_HOST',
+    z.string().prefault('127.0.0.1'),
+    'where health, metrics and, on loopback only, the dashboard are',
+  ),
+  port: setting(
+    'LEVELHOOK_PORT',
+    z.coerce.number('must be a port number').int().min(0).max(65_535).prefault('8787'),
+    'the port there; `0`: any; `--port N` wins',
+  ),
+  allowedHosts: setting(
+    'LEVELHOOK_ALLOWED_HOSTS',
+    words.pipe(z.array(z.string().regex(/^[A-Za-z0-9.-]+$/, 'must hold host names, without ports'))).prefault(''),
+    'host names for the gateway, separated by spaces or commas, beside IP addresses and its Service in the cluster',
+  ),
+  // Read again when they change.
+  tlsCertFile: setting(
+    'LEVELHOOK_TLS_CERT_FILE',
+    z.string().optional(),
+    'PEM file of a certificate chain: serve https',
+    'none: plain http',
+  ),
+  tlsKeyFile: setting('LEVELHOOK_TLS_KEY_FILE', z.string().optional(), 'PEM file of its key'),
+  logLevel: setting(
+    'LEVELHOOK_LOG_LEVEL',
+    z.enum(['debug', 'info', 'warn', 'error', 'silent']).prefault('info'),
+    '`debug`, `info`, `warn`, `error` or `silent`',
+  ),
+  logTriggers: setting(
+    'LEVELHOOK_LOG_TRIGGERS',
+    flag.prefault('false'),
+    'log each trigger at `info`, not at `debug`; failures are always warnings',
+  ),
+  drainMs: setting(
+    'LEVELHOOK_DRAIN_SECONDS',
+    seconds(0, 3600).prefault('20'),
+    'seconds that runs in flight may take to end at SIGTERM',
+  ),
+  // client-go's resync.
+  resyncMs: setting(
+    'LEVELHOOK_RESYNC_HOURS',
+    z.coerce
+      .number('must be a number of hours')
+      .positive()
+      .transform((value) => value * 3_600_000)
+      .prefault('10'),
+    'hours between two times that all keys are queued again from the cache',
+  ),
+  cacheFile: setting(
+    'LEVELHOOK_CACHE_FILE',
+    z.string().optional(),
+    'YAML or JSON file that says what of each kind is cached, see below',
+    'none: everything',
+  ),
+  cacheKeys: setting(
+    'LEVELHOOK_CACHE_KEYS',
+    words.prefault(''),
+    'keys that Secrets are encrypted with, see below',
+    'none: Secrets are refused',
+  ),
+  cacheKeysFile: setting('LEVELHOOK_CACHE_KEYS_FILE', z.string().optional(), 'file that holds these keys instead'),
+  cacheCompressAbove: setting(
+    'LEVELHOOK_CACHE_COMPRESS_ABOVE',
+    z
+      .union([z.literal('off').transform(() => Infinity), number.int().min(0)], 'must be a number of bytes, or off')
+      .prefault(String(COMPRESS_ABOVE)),
+    'bytes above which an object is compressed in Redis; `off`: never',
+  ),
+  redisUsers: setting(
+    'LEVELHOOK_REDIS_USERS',
+    flag.prefault('false'),
+    'make a read-only Redis user for each controller, see below',
+  ),
+  // It is told, with a token, to functions that are called by https or on loopback.
+  cacheUrl: setting(
+    'LEVELHOOK_CACHE_URL',
+    z
+      .url({ protocol: /^https?$/, error: 'must be an http:// or https:// URL' })
+      .refine((url) => URL.canParse(url) && isSecureUrl(url), 'must be https, or on loopback: tokens are sent there')
+      .transform((url) => url.replace(/\/+$/, ''))
+      .optional(),
+    'where functions reach the cache API and send callbacks: `https://…/cache`',
+    'own address on loopback',
+  ),
+  cacheTokenMs: setting(
+    'LEVELHOOK_CACHE_TOKEN_SECONDS',
+    seconds(10, 86_400).prefault('600'),
+    "seconds that a function's token for the cache API is valid beyond the time of a run",
+  ),
+  cacheRequestsPerSecond: setting(
+    'LEVELHOOK_CACHE_REQUESTS_PER_SECOND',
+    number.min(1).prefault('1000'),
+    'requests a second of a controller to the cache API of a gateway process; twice as many at once',
+  ),
+  cacheListLimit: setting(
+    'LEVELHOOK_CACHE_LIST_LIMIT',
+    z.coerce.number('must be a number of objects').int().min(1).prefault('50000'),
+    'objects in one answer of the cache API, when a client asks for no fewer',
+  ),
+  // Each controller has the limits of controller-runtime's client for a whole operator; all together have those of ten
+  // operators. An apiserver serves 400 reads and 200 writes at a time by default, to all clients together.
+  kubeApiQps: setting(
+    'LEVELHOOK_KUBE_API_QPS',
+    number.positive().prefault('200'),
+    'requests a second to the apiserver, of the gateway with all its controllers',
+  ),
+  kubeApiBurst: setting(
+    'LEVELHOOK_KUBE_API_BURST',
+    number.int().min(1).prefault('400'),
+    'so many at once after a pause',
+  ),
+  kubeApiControllerQps: setting(
+    'LEVELHOOK_KUBE_API_CONTROLLER_QPS',
+    number.positive().prefault('20'),
+    'requests a second to the apiserver, on behalf of each controller',
+  ),
+  kubeApiControllerBurst: setting(
+    'LEVELHOOK_KUBE_API_CONTROLLER_BURST',
+    number.int().min(1).prefault('30'),
+    'so many at once after a pause',
+  ),
+  nothingInFlight: setting(
+    'LEVELHOOK_NOTHING_IN_FLIGHT',
+    flag.prefault('false'),
+    'no gateway has dispatched on this cluster lately, whatever Redis says; only `levelhook start` sets it',
+  ),
+});
+
+/** All settings of a gateway, checked once. */
+export interface GatewayConfig extends Readonly<ReturnType<typeof joined>> {
+  /** Undefined: what client-node finds by itself (KUBECONFIG, ~/.kube/config, in-cluster). */
+  readonly kubeconfig: string | undefined;
+}
+
+/**
+ * Reads the settings from environment variables. Flags of the command line win.
+ * @throws UserError naming the first wrong variable. Never shows a secret's value.
+ */
+export function readConfig(
+  environment: Readonly<Record<string, string | undefined>>,
+  { kubeconfig, port }: { readonly kubeconfig?: string | undefined; readonly port?: number | undefined } = {},
+): GatewayConfig {
+  const given = Object.entries(schema.shape).map(([name, form]) => {
+    // An empty variable is an unset one, as everywhere in a shell.
+    return [name, environment[described(form).variable] || undefined] as const;
+  });
+  const parsed = schema.safeParse({ ...Object.fromEntries(given), ...(port === undefined ? {} : { port }) });
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    throw new UserError(`${variableOf(issue?.path[0] as SettingName)} is wrong: ${issue?.message}.`);
+  }
+  return Object.freeze({ ...joined(parsed.data), kubeconfig });
+}
+
+/** The environment variable of a setting, for messages. */
+export function variableOf(name: SettingName): string {
+  return described(schema.shape[name]).variable;
+}
+
+/** Every setting, in the order of the documentation. */
+export function describedSettings(): DescribedSetting[] {
+  return Object.values(schema.shape).map(described);
+}
+
+type SettingName = keyof typeof schema.shape;
+
+function described(form: z.ZodType): DescribedSetting {
+  const description = descriptions.get(form);
+  if (!description) throw new TypeError('a setting without a description');
+  return description;
+}
+
+/** The settings with those joined that belong together. */
+function joined({
+  tlsCertFile,
+  tlsKeyFile,
+  kubeApiQps,
+  kubeApiBurst,
+  kubeApiControllerQps,
+  kubeApiControllerBurst,
+  ...settings
+}: z.output<typeof schema>) {
+  const { allowedHosts, cacheUrl } = settings;
+  return {
+    ...settings,
+    allowedHosts: cacheUrl === undefined ? allowedHosts : [...allowedHosts, new URL(cacheUrl).hostname],
+    /** See `apiserver/flow-control`. */
+    apiserverLimits: {
+      total: { perSecond: kubeApiQps, burst: kubeApiBurst },
+      perFlow: { perSecond: kubeApiControllerQps, burst: kubeApiControllerBurst },
+    },
+    /** Files; undefined: plain http. */
+    tls: tlsOf(tlsCertFile, tlsKeyFile),
+  };
+}
+
+function tlsOf(certFile: string | undefined, keyFile: string | undefined) {
+  if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile };
+  if (certFile === undefined && keyFile === undefined) return undefined;
+  const missing = variableOf(certFile === undefined ? 'tlsCertFile' : 'tlsKeyFile');
+  throw new UserError(`${missing} is not set: a certificate and its key belong together.`);
+}
