@@ -206,9 +206,9 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       ];
       const expected = [['a/free', 'a/mine'], ['a/mine'], [], [], ['a/theirs']];
       expect(await look()).toEqual(expected);
-      applier.setIndexes([ON_NODE, GREETS]);
+      view.indexer.maintain([ON_NODE, GREETS]);
       await backfill(view, [ON_NODE, GREETS], new AbortController().signal);
-      expect(await view.indexes()).toEqual([ON_NODE, GREETS]);
+      expect(await view.indexer.complete()).toEqual([ON_NODE, GREETS]);
       expect(await look()).toEqual(expected);
     });
 

@@ -194,7 +194,7 @@ export class RunningController {
         const wanted = declared.filter((each) => formatKind(each) === formatKind(resource));
         const isEverywhere = wanted.some(({ namespaces }) => namespaces === undefined);
         const named = [...new Set(wanted.flatMap(({ namespaces = [] }) => namespaces))];
-        return informers.map(({ view }) => view.keptOutCount(isEverywhere ? undefined : named));
+        return informers.map(({ view }) => view.indexer.keptOutCount(isEverywhere ? undefined : named));
       }),
     );
     return counts.reduce((sum, count) => sum + count, 0);

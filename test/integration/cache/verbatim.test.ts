@@ -34,9 +34,9 @@ describe('a list whose objects no handler looks at', () => {
     const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: pods, settings: 's' });
     view = new View(redis, pods, { prefix }, new ObjectCodec({ prefix, keyRing }));
     applier = applierOf(view);
-    applier.setIndexes([APP]);
+    view.indexer.maintain([APP]);
     await view.take('writer');
-    await view.setIndexes([APP]);
+    await view.indexer.record([APP]);
     const listed = [pod('a', 1, 'o'), pod('b', 2, 'o'), pod('c', 3, 'other'), pod('d', 4, 'o', 'y')];
     await applier.apply([
       { kind: 'init', rewound: false },
