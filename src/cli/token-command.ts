@@ -1,5 +1,6 @@
 import { isFormattedKind, isNamespace, shown, silentLogger, UserError } from '../core/index.ts';
-import { type CacheScope, gatewayKeys } from '../contract/index.ts';
+import { gatewayKeys } from '../contract/cache-layout.ts';
+import type { CacheScope } from '../contract/index.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../gateway/apiserver/credentials.ts';
 import { clusterIdentity } from '../gateway/apiserver/discovery.ts';

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Checkpoint, type Logger, messageOf, noCheckpoint, systemClock, UserError } from '../core/index.ts';
-import { gatewayKeys, isLoopback } from '../contract/index.ts';
+import { gatewayKeys } from '../contract/cache-layout.ts';
+import { isLoopback } from '../contract/secure-url.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity } from './apiserver/discovery.ts';

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource, SelectorError } from '../../src/core/index.ts';
-import { type CacheLocation, type IndexSpec, viewPrefix } from '../../src/contract/index.ts';
+import { viewPrefix } from '../../src/contract/cache-layout.ts';
+import type { CacheLocation, IndexSpec } from '../../src/contract/index.ts';
 import type { CacheReader, ListOptions } from '../../src/function/index.ts';
 import type { Applier } from '../../src/gateway/cache/applier.ts';
 import { backfill } from '../../src/gateway/cache/backfill.ts';

@@ -1,7 +1,7 @@
 import { setImmediate as tick } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { compareResourceVersions, controllerOf, type KubernetesObject, resource } from '../../src/core/index.ts';
-import { viewPrefix } from '../../src/contract/index.ts';
+import { viewPrefix } from '../../src/contract/cache-layout.ts';
 import { HttpReader, type ListOptions } from '../../src/function/index.ts';
 import { RedisReader } from '../../src/function/node/index.ts';
 import type { Applier } from '../../src/gateway/cache/applier.ts';

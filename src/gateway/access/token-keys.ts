@@ -2,14 +2,14 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import type { Clock } from '../../core/index.ts';
 import {
   type CacheClaims,
-  type CacheScope,
   createCacheToken,
   importTokenKey,
   TokenError,
   type TokenKey,
   tokenKeyId,
   verifyCacheToken,
-} from '../../contract/index.ts';
+} from '../../contract/cache-token.ts';
+import type { CacheScope } from '../../contract/index.ts';
 import type { Redis } from '../redis/redis.ts';
 
 export interface TokenKeysOptions {

@@ -9,7 +9,7 @@ import {
   type Metrics,
   type ResourceVersion,
 } from '../../core/index.ts';
-import { encodeEntry, type ObjectEntry } from '../../contract/index.ts';
+import { encodeEntry, type ObjectEntry } from '../../contract/cache-layout.ts';
 import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
 import { type CachedObject, changesOf, compareCached, readCached } from './cached-object.ts';
 import { type Change, mergeWakeups, type Wakeup } from './change.ts';

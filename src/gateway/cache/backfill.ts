@@ -1,5 +1,6 @@
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
-import { encodeEntry, type IndexSpec, indexEntriesOf, KEPT_OUT_INDEX, type ObjectEntry } from '../../contract/index.ts';
+import { encodeEntry, indexEntriesOf, KEPT_OUT_INDEX, type ObjectEntry } from '../../contract/cache-layout.ts';
+import type { IndexSpec } from '../../contract/index.ts';
 import type { View } from './view.ts';
 
 export interface BackfillOptions {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { compareResourceVersions, formatObjectKey, type KubernetesObject, keyOf } from '../../core/index.ts';
-import type { ObjectEntry } from '../../contract/index.ts';
+import type { ObjectEntry } from '../../contract/cache-layout.ts';
 import type { Change } from './change.ts';
 import type { View } from './view.ts';
 

@@ -2,12 +2,12 @@ import type { KubernetesObject } from '../../core/index.ts';
 import {
   encodeEntry,
   indexEntriesOf,
-  type IndexSpec,
   KEPT_OUT_INDEX,
   namespaceIndex,
   type ObjectEntry,
   type ViewKeys,
-} from '../../contract/index.ts';
+} from '../../contract/cache-layout.ts';
+import type { IndexSpec } from '../../contract/index.ts';
 import { loadScript, type Redis, type Script } from '../redis/redis.ts';
 import type { ViewWriter } from './view-writer.ts';
 

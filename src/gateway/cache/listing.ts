@@ -1,5 +1,5 @@
 import { compareResourceVersions, type ResourceVersion } from '../../core/index.ts';
-import type { ObjectEntry } from '../../contract/index.ts';
+import type { ObjectEntry } from '../../contract/cache-layout.ts';
 
 /**
  * A list that is being applied to a view, from its first object to its end. It collects the keys that the list names;

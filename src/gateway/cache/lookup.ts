@@ -1,5 +1,5 @@
 import { fieldAt, type KubernetesObject, type LabelSelector, matchesLabels } from '../../core/index.ts';
-import { indexEntriesOf } from '../../contract/index.ts';
+import { indexEntriesOf } from '../../contract/cache-layout.ts';
 import type { Lookup } from './change.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { View } from './view.ts';

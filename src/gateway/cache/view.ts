@@ -7,7 +7,8 @@ import {
   type Resource,
   type ResourceVersion,
 } from '../../core/index.ts';
-import { decodeEntry, type ObjectEntry, type ViewKeys, viewKeys, type ViewLocation } from '../../contract/index.ts';
+import { decodeEntry, type ObjectEntry, type ViewKeys, viewKeys } from '../../contract/cache-layout.ts';
+import type { ViewLocation } from '../../contract/index.ts';
 import { type Mark, ObjectCodec, ObjectKeptOutError, UnreadableObjectError } from '../../contract/node/codec.ts';
 import { ViewReader } from '../../contract/node/view-reader.ts';
 import type { Wakeup } from './change.ts';

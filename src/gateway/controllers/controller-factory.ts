@@ -1,5 +1,6 @@
 import { type Checkpoint, type Clock, formatKind, type Logger, type Metrics } from '../../core/index.ts';
-import { type CacheScope, type Description, isSecureUrl, type SigningKey } from '../../contract/index.ts';
+import type { CacheScope, Description, SigningKey } from '../../contract/index.ts';
+import { isSecureUrl } from '../../contract/secure-url.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { discoverResource } from '../apiserver/discovery.ts';
 import type { Informers } from '../cache/informers.ts';

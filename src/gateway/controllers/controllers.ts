@@ -1,5 +1,5 @@
 import { type Clock, formatKind, type Logger, messageOf, UserError } from '../../core/index.ts';
-import { type CacheClaims, TokenError } from '../../contract/index.ts';
+import { type CacheClaims, TokenError } from '../../contract/cache-token.ts';
 import type { KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
 import { type Informers, servedAs } from '../cache/informers.ts';

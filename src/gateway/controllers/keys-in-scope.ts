@@ -1,5 +1,5 @@
 import type { KubernetesObject } from '../../core/index.ts';
-import { namespaceIndex } from '../../contract/index.ts';
+import { namespaceIndex } from '../../contract/cache-layout.ts';
 import type { View } from '../cache/view.ts';
 import type { KeyScope } from '../handlers/key-scope.ts';
 

@@ -8,7 +8,8 @@ import {
   type ObjectKey,
   type Resource,
 } from '../../core/index.ts';
-import { namespaceIndex, type ReconciledDescription } from '../../contract/index.ts';
+import { namespaceIndex } from '../../contract/cache-layout.ts';
+import type { ReconciledDescription } from '../../contract/index.ts';
 import type { Lookup } from '../cache/change.ts';
 import type { View } from '../cache/view.ts';
 

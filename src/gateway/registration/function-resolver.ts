@@ -9,7 +9,8 @@ import {
   type Resource,
   resourcePath,
 } from '../../core/index.ts';
-import { type CacheScope, isSecureUrl } from '../../contract/index.ts';
+import type { CacheScope } from '../../contract/index.ts';
+import { isSecureUrl } from '../../contract/secure-url.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
 import type { CacheSettings } from '../cache/view-settings.ts';

@@ -3,7 +3,7 @@ import type { LookupWakeup, Wakeup } from '../../../src/gateway/cache/change.ts'
 import { resolveLookup, unlimitedLookups } from '../../../src/gateway/cache/lookup.ts';
 import { Outbox, type OutboxEntry } from '../../../src/gateway/cache/outbox.ts';
 import { type Chunk, View } from '../../../src/gateway/cache/view.ts';
-import { viewKeys } from '../../../src/contract/index.ts';
+import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { MakeView } from './gateway-under-test.ts';
 
 type Parts = Parameters<MakeView>[0];

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
-import { viewKeys, viewPrefix } from '../../../src/contract/index.ts';
+import { viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { ObjectCodec, UnreadableObjectError } from '../../../src/contract/node/codec.ts';
 import { type CacheKey, KeyRing } from '../../../src/contract/node/key-ring.ts';
 import { ViewReader } from '../../../src/contract/node/view-reader.ts';

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, noCheckpoint, resource, silentLogger, silentMetrics } from '../../../src/core/index.ts';
-import { viewKeys, viewPrefix } from '../../../src/contract/index.ts';
+import { viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { ObjectCodec } from '../../../src/contract/node/codec.ts';
 import { KeyRing } from '../../../src/contract/node/key-ring.ts';
 import { RedisReader } from '../../../src/function/node/redis-reader.ts';

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
-import { type Selection, viewKeys, viewPrefix } from '../../../src/contract/index.ts';
+import { viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
+import type { Selection } from '../../../src/contract/index.ts';
 import { ObjectCodec } from '../../../src/contract/node/codec.ts';
 import { KeyRing } from '../../../src/contract/node/key-ring.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';

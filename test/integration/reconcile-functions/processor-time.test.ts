@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { MAX_EXPRESSIONS } from '../../../src/contract/index.ts';
+import { MAX_EXPRESSIONS } from '../../../src/contract/source.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
