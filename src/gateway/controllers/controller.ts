@@ -37,6 +37,7 @@ import { KeyScope } from '../handlers/key-scope.ts';
 import { isPaused, PAUSED_INDEX } from '../handlers/paused.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { checkScopes } from '../handlers/check-sources.ts';
+import type { ControllerOrigin } from './controller-id.ts';
 import { EventSources } from './event-sources.ts';
 import { HandlerFailures } from './handler-failures.ts';
 import { keysInScope } from './keys-in-scope.ts';
@@ -46,6 +47,7 @@ import { ScopedProcess } from './scoped-process.ts';
 export interface RunningControllerOptions {
   /** See `ControllerSpec.id`. */
   readonly id: string;
+  readonly origin: ControllerOrigin;
   readonly description: Description;
   /** What its triggers and callbacks are signed with. */
   readonly keys: readonly SigningKey[];
@@ -93,6 +95,7 @@ export interface ControllerSource {
 export class RunningController {
   /** Its id: in queues, metrics and logs a controller's name is that. */
   readonly name: string;
+  readonly origin: ControllerOrigin;
   /** What its function calls it. */
   readonly functionName: string;
   readonly keys: readonly SigningKey[];
@@ -116,6 +119,7 @@ export class RunningController {
     if (!reconciled) throw new Error(`the controller ${id} has no source`);
     this.#options = options;
     this.name = id;
+    this.origin = options.origin;
     this.functionName = description.name;
     this.keys = keys;
     const views = reconciled.informers.map(({ view }) => view);

@@ -109,7 +109,19 @@ export class FunctionResolver {
     const served = wanted.map(({ resource }) => resource);
     const text = JSON.stringify([uid, description, url, ca, version, scope, served]);
     const hash = createHash('sha256').update(text).digest('hex');
-    const controller = { id: idOf(object), description, parsed, url, rules, keys, ca, scope, paused: paused === true };
+    const controller: ControllerSpec = {
+      id: idOf(object),
+      origin: 'declared',
+      tenant: tenantOf(object),
+      description,
+      parsed,
+      url,
+      rules,
+      keys,
+      ca,
+      scope,
+      paused: paused === true,
+    };
     return { controller, paused, hash, checkRights: async (during) => void (await review(during)) };
   }
 
@@ -136,8 +148,7 @@ export class FunctionResolver {
     checkLimits(description);
     asRefusal(() => checkBounds(description));
     const parsed = new ParsedExpressions();
-    const id = idOf(object);
-    const budget = this.#options.cpuBudgets.of(id, tenantOf(id));
+    const budget = this.#options.cpuBudgets.of(idOf(object), tenantOf(object));
     for (const { text, variables } of expressionsOf(description)) {
       await nextTurn();
       while (budget.limitMs === 0 && !signal.aborted) {

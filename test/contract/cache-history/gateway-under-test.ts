@@ -124,6 +124,7 @@ export class GatewayUnderTest {
     this.controller = new RunningController({
       ...shared,
       id: description.name,
+      origin: 'configured',
       description,
       budget: new CpuBudgets().of(description.name),
       keys: [],
