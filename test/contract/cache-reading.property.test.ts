@@ -159,7 +159,7 @@ class World {
     this.relists += 1;
   }
 
-  /** One list, held against everything that happened since before it began. */
+  /** One list, compared with everything that happened since before it began. */
   async check(read: Reader): Promise<number> {
     const { options, belongs } = WAYS[this.#random.below(WAYS.length)] ?? { options: {}, belongs: () => true };
     const { version: before = '0' } = await this.view.state();

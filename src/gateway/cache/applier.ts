@@ -31,7 +31,7 @@ interface ChunkInProgress {
 
 /** The oldest version there can be. */
 const BEFORE_ALL = '1';
-/** A piece with more of them, or with longer objects together, is written in several: a large script holds Redis. */
+/** A piece with more of them, or with longer objects together, is written in several: a large script blocks Redis. */
 const MOST_WAKEUPS = 10_000;
 const MOST_BYTES = 8 * 1024 * 1024;
 /** Objects that are deleted are read so many at a time: each may have megabytes. */

@@ -47,7 +47,7 @@ export interface InformerOptions {
   readonly onUndeliverable: RelayOptions['onUndeliverable'];
 }
 
-/** Events applied by one script at most, and their size: bounds the time that a script holds Redis. */
+/** Events applied by one script at most, and their size: bounds the time that a script blocks Redis. */
 const CHUNK = 200;
 const CHUNK_BYTES = 8 * 1024 * 1024;
 /** A chunk that has failed so often for what it holds is applied event by event. */

@@ -37,7 +37,7 @@ export interface RelayOptions {
 const PAGE = 500;
 /** Entries of one controller that are moved at a time. */
 const TURN = 500;
-/** Entries that are held here, in the queues of no controller yet. */
+/** Entries that are kept here, in the queues of no controller yet. */
 const WINDOW = 10_000;
 /**
  * Lookups that are resolved at the same time. Each may decode an object of megabytes between two turns of the event

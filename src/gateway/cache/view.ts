@@ -123,7 +123,7 @@ export class View {
   }
 
   /** Whether an object of this namespace would be here. */
-  holds(namespace: string | undefined): boolean {
+  contains(namespace: string | undefined): boolean {
     return this.location.namespace === undefined || this.location.namespace === namespace;
   }
 

@@ -242,7 +242,7 @@ export class RunningController {
    * paused. What an earlier declaration of this controller has left in an outbox may be none of its keys any more.
    */
   async wake(wakeups: readonly KeyWakeup[]): Promise<void> {
-    const own = wakeups.filter(({ key }) => this.#scope.holdsKey(key));
+    const own = wakeups.filter(({ key }) => this.#scope.containsKey(key));
     for (let from = 0; from < own.length; from += WAKE_CHUNK) {
       const chunk = own.slice(from, from + WAKE_CHUNK);
       const paused = await this.#pausedAmong(chunk.map(({ key }) => key));
@@ -253,9 +253,9 @@ export class RunningController {
   async #pausedAmong(keys: readonly string[]): Promise<Set<string>> {
     const paused = new Set<string>();
     for (const { view } of this.#options.sources[0]?.informers ?? []) {
-      const held = keys.filter((key) => view.holds(parseObjectKey(key).namespace));
-      const entries = await view.entries(held);
-      held.forEach((key, at) => isPaused(entries[at]) && paused.add(key));
+      const inView = keys.filter((key) => view.contains(parseObjectKey(key).namespace));
+      const entries = await view.entries(inView);
+      inView.forEach((key, at) => isPaused(entries[at]) && paused.add(key));
     }
     return paused;
   }
