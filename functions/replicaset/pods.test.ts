@@ -4,7 +4,7 @@ import { isActive, isTerminating, podFromTemplate } from './pods.ts';
 
 describe('podFromTemplate', () => {
   it('takes labels, annotations, finalizers and the whole spec, and belongs to the ReplicaSet', () => {
-    const metadata = { labels: { app: 'web' }, annotations: { note: 'x' }, finalizers: ['example.com/hold'] };
+    const metadata = { labels: { app: 'web' }, annotations: { note: 'x' }, finalizers: ['example.com/cleanup'] };
     const spec = { containers: [{ name: 'main', image: 'web:1' }] };
     expect(podFromTemplate(replicaSet({ template: { metadata, spec: spec as object } }))).toEqual({
       metadata: { namespace: 'test', generateName: 'web-', ...metadata, ownerReferences: [ownedByWeb] },

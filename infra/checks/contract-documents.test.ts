@@ -224,18 +224,18 @@ describe('the schemas and the code', () => {
 
 /** A copy with its `at`th value, in order of depth first, replaced; or taken away, by undefined. */
 function replaced(value: unknown, at: number, to: unknown): unknown {
-  const places: { holder: Record<string, unknown>; name: string }[] = [];
+  const places: { parent: Record<string, unknown>; name: string }[] = [];
   const copy = structuredClone(value);
-  const walk = (holder: unknown): void => {
-    if (typeof holder !== 'object' || holder === null) return;
-    for (const name of Object.keys(holder)) {
-      places.push({ holder: holder as Record<string, unknown>, name });
-      walk((holder as Record<string, unknown>)[name]);
+  const walk = (parent: unknown): void => {
+    if (typeof parent !== 'object' || parent === null) return;
+    for (const name of Object.keys(parent)) {
+      places.push({ parent: parent as Record<string, unknown>, name });
+      walk((parent as Record<string, unknown>)[name]);
     }
   };
   walk(copy);
   const place = places[at % Math.max(places.length, 1)];
-  if (place) place.holder[place.name] = to;
+  if (place) place.parent[place.name] = to;
   // As it would travel: an absent field, not an undefined one.
   return JSON.parse(JSON.stringify(copy)) as unknown;
 }

@@ -1,6 +1,6 @@
 /**
- * The published contract (`infra/contract/v1`), made from the schemas with which the gateway decodes. A test holds the
- * files against it; `npm run update-contract` writes them.
+ * The published contract (`infra/contract/v1`), made from the schemas with which the gateway decodes. A test compares
+ * the files with it; `npm run update-contract` writes them.
  */
 import { z } from 'zod';
 import { callbackSchema } from '../../src/contract/callback-schema.ts';

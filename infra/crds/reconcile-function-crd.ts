@@ -1,6 +1,6 @@
 import { stringify } from 'yaml';
 import { z } from 'zod';
-import { MAX_SOURCES } from '../../src/contract/index.ts';
+import { MAX_SOURCES } from '../../src/contract/source.ts';
 import { ReconcileFunction, specSchema } from '../../src/gateway/registration/reconcile-function.ts';
 import { type JsonSchema, structuralSchema } from './structural-schema.ts';
 

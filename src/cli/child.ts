@@ -10,7 +10,7 @@ export interface ChildEnd {
   /** Exit code, or the name of the signal that ended it. */
   readonly code: number | string;
   /** What it said as plain text and was not shown, because it was not up yet: mostly why it could not start. */
-  readonly held: readonly string[];
+  readonly buffered: readonly string[];
 }
 
 /**
@@ -22,7 +22,7 @@ export class Child {
   readonly #process: ChildProcess;
   readonly #ended: Promise<ChildEnd>;
   readonly #onLine: (line: ChildLine) => void;
-  #held: string[] | undefined = [];
+  #buffered: string[] | undefined = [];
 
   constructor(
     name: string,
@@ -44,7 +44,7 @@ export class Child {
     // `close` and not `exit`: its last words have been read by then.
     this.#ended = once(this.#process, 'close').then(([code, signal]) => {
       process.off('exit', kill);
-      return { code: (code ?? signal) as number | string, held: this.#held ?? [] };
+      return { code: (code ?? signal) as number | string, buffered: this.#buffered ?? [] };
     });
   }
 
@@ -52,11 +52,11 @@ export class Child {
     return this.#ended;
   }
 
-  /** From now on text is passed on as it comes, beginning with what was held back. */
+  /** From now on text is passed on as it comes, beginning with what was buffered. */
   show(): void {
-    const held = this.#held ?? [];
-    this.#held = undefined;
-    for (const text of held) this.#onLine({ text });
+    const buffered = this.#buffered ?? [];
+    this.#buffered = undefined;
+    for (const text of buffered) this.#onLine({ text });
   }
 
   /** SIGTERM, and SIGKILL when that does not help in time. */
@@ -68,7 +68,7 @@ export class Child {
   }
 
   #read(line: ChildLine): void {
-    if ('text' in line && this.#held) this.#held.push(line.text);
+    if ('text' in line && this.#buffered) this.#buffered.push(line.text);
     else this.#onLine(line);
   }
 }

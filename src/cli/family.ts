@@ -42,11 +42,11 @@ export class Family {
 /**
  * One sentence, with what the child gave as its reason. When it said more, a stack for instance, that is shown first.
  */
-function whyEnded(name: string, { code, held }: ChildEnd, say: (line: string) => void): string {
-  const [only, ...more] = held.filter((text) => text.trim() !== '');
+function whyEnded(name: string, { code, buffered }: ChildEnd, say: (line: string) => void): string {
+  const [only, ...more] = buffered.filter((text) => text.trim() !== '');
   if (only !== undefined && more.length === 0) {
     return `${name} ended (${code}): ${only.replace(/^levelhook: /, '').replace(/[.]$/, '')}.`;
   }
-  for (const text of held) say(`${name}: ${text}`);
-  return `${name} ended (${code})${held.length > 0 ? ': see what it wrote above' : ''}.`;
+  for (const text of buffered) say(`${name}: ${text}`);
+  return `${name} ended (${code})${buffered.length > 0 ? ': see what it wrote above' : ''}.`;
 }

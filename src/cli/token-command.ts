@@ -1,11 +1,13 @@
 import { isFormattedKind, isNamespace, shown, silentLogger, UserError } from '../core/index.ts';
-import { type CacheScope, gatewayKeys } from '../contract/index.ts';
+import { gatewayKeys } from '../contract/cache-layout.ts';
+import type { CacheScope } from '../contract/index.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../gateway/apiserver/credentials.ts';
 import { clusterIdentity } from '../gateway/apiserver/discovery.ts';
 import { variableOf } from '../gateway/config/config.ts';
 import { connectRedis, type Redis } from '../gateway/redis/redis.ts';
 import { TokenKeys } from '../gateway/access/token-keys.ts';
+import { originOf } from '../gateway/controllers/controller-id.ts';
 import { GatewayClock } from '../gateway/manager/gateway-clock.ts';
 import { readConfig } from '../gateway/index.ts';
 
@@ -26,7 +28,7 @@ export interface TokenOptions {
  */
 export async function tokenCommand({ kubeconfig, kinds, namespaces, minutes, name }: TokenOptions): Promise<void> {
   // With one it could be taken for a ReconcileFunction, whose tokens end with its rights.
-  if (name.includes('.')) throw new UserError(`--name ${name} must not hold a dot.`);
+  if (originOf(name) === 'declared') throw new UserError(`--name ${name} must not have a dot.`);
   const wrongKind = kinds.find((kind) => !isFormattedKind(kind));
   if (wrongKind !== undefined) throw new UserError(`--kinds: ${shown(wrongKind)} is no kind, such as v1/Pod.`);
   const wrongNamespace = namespaces.find((namespace) => !isNamespace(namespace));

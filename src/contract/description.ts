@@ -36,7 +36,7 @@ export interface Description {
   readonly queue?: QueueDescription;
 }
 
-/** Limits of a controller's queue; each holds over all replicas of the gateway. */
+/** Limits of a controller's queue; each applies over all replicas of the gateway. */
 export interface QueueDescription {
   /** Failures in a row after which a key is a dead letter, run again only by an event or by hand. Default: none. */
   readonly maxAttempts?: number;

@@ -1,37 +1,16 @@
-export {
-  controllerIndex,
-  declaredIndex,
-  decodeEntry,
-  encodeEntry,
-  gatewayKeys,
-  indexEntriesOf,
-  type IndexSpec,
-  indexValues,
-  KEPT_OUT_INDEX,
-  namespaceIndex,
-  type ObjectEntry,
-  orphanIndex,
-  type ViewKeys,
-  viewKeys,
-  viewPrefix,
-} from './cache-layout.ts';
-export { decodeSelection, encodeSelection } from './cache-query.ts';
-export {
-  allows,
-  type CacheClaims,
-  type CacheScope,
-  createCacheToken,
-  importTokenKey,
-  TokenError,
-  type TokenKey,
-  tokenKeyId,
-  verifyCacheToken,
-} from './cache-token.ts';
+/**
+ * `levelhook/contract`: for the author of a function, or of a host for functions, who does not use the SDK. The
+ * messages between gateway and function, their signature, and what a list of the cache API selects. The layout of the
+ * cache in Redis, the making of tokens and the limits of a description are the gateway's and the SDK's own: those
+ * import them from their files.
+ */
+export { type IndexSpec } from './cache-layout.ts';
+export { encodeSelection } from './cache-query.ts';
+export { type CacheScope } from './cache-token.ts';
 export type { CallbackBody } from './callback.ts';
 export type { Description, QueueDescription } from './description.ts';
 export { LEVELHOOK_HEADER, type OutcomeBody, type RequestResult, type Write } from './outcome.ts';
-export { isLoopback, isSecureUrl } from './secure-url.ts';
-export { checkFields, indexesOf, isSelected, type Selection } from './selection.ts';
+export { type Selection } from './selection.ts';
 export {
   generateSecret,
   importSecret,
@@ -42,16 +21,6 @@ export {
   verify,
 } from './signature.ts';
 export {
-  MAX_CEL_LENGTH,
-  MAX_DESCRIPTION_BYTES,
-  MAX_EXPRESSIONS,
-  MAX_INDEXES,
-  MAX_PREDICATE_DEPTH,
-  MAX_PREDICATE_LEAVES,
-  MAX_PREDICATE_NODES,
-  MAX_SELECTOR_REQUIREMENTS,
-  MAX_SELECTOR_VALUES,
-  MAX_SOURCES,
   type OwnedDescription,
   type OwnerChoice,
   type Predicate,

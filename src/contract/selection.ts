@@ -19,7 +19,7 @@ import {
   orphanIndex,
 } from './cache-layout.ts';
 
-/** Which objects of a view to read. All conditions must hold; without any, all of them. */
+/** Which objects of a view to read. All conditions must be met; without any, all of them. */
 export interface Selection {
   readonly namespace?: string;
   /** UID of the owner that manages them. */

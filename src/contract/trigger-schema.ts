@@ -40,7 +40,7 @@ const view = z.object({
 
 /**
  * What the published documents say of a trigger. The gateway builds triggers and functions check them with
- * `decodeTrigger`, so this schema decodes nothing at run time; tests hold it against both.
+ * `decodeTrigger`, so this schema decodes nothing at run time; tests compare it with both.
  */
 export const triggerSchema = z
   .object({
@@ -49,7 +49,7 @@ export const triggerSchema = z
     deadline: z.string().meta({ format: 'date-time', description: 'RFC 3339. Nothing may be written after it.' }),
     remainingSeconds: z
       .number()
-      .describe('Seconds left when the trigger was sent. The earlier of this and `deadline` holds: clocks differ.'),
+      .describe('Seconds left when the trigger was sent. The earlier of this and `deadline` applies: clocks differ.'),
     cache: z
       .object({
         views: z.record(z.string(), z.array(view)).describe('By `apiVersion/Kind`, for the Redis reader.'),

@@ -1,4 +1,4 @@
-import { holds, type LabelSelector } from './label-selector.ts';
+import { matchesOperator, type LabelSelector } from './label-selector.ts';
 import { isDnsSubdomain, LABEL_NAME, ownValue } from './names.ts';
 
 /**
@@ -16,7 +16,7 @@ export class SelectorError extends Error {
   override readonly name = 'SelectorError';
 }
 
-/** The conditions of a selector in either form; all must hold. @throws SelectorError */
+/** The conditions of a selector in either form; all must be met. @throws SelectorError */
 export function requirementsOf(selector: LabelSelector | string): LabelRequirement[] {
   if (typeof selector === 'string') return parseLabelSelector(selector);
   const labels = Object.entries(selector.matchLabels ?? {}).map(([key, value]) => checked(key, 'In', [value]));
@@ -39,7 +39,7 @@ export function fulfils(
       case 'Lt':
         return value !== undefined && isInteger(value) && BigInt(value) < BigInt(values[0] ?? '');
       default:
-        return holds(operator, values, value);
+        return matchesOperator(operator, values, value);
     }
   });
 }

@@ -12,8 +12,8 @@ export interface LabelSelector {
 
 type Operator = NonNullable<LabelSelector['matchExpressions']>[number]['operator'];
 
-/** One condition on the value of a label, undefined where the key is absent: `NotIn` holds then, too. */
-export function holds(operator: Operator, values: readonly string[], value: string | undefined): boolean {
+/** One condition on the value of a label, undefined where the key is absent: `NotIn` matches then, too. */
+export function matchesOperator(operator: Operator, values: readonly string[], value: string | undefined): boolean {
   switch (operator) {
     case 'In':
       return value !== undefined && values.includes(value);
@@ -31,6 +31,6 @@ export function matchesLabels(selector: LabelSelector, labels: Readonly<Record<s
   const { matchLabels = {}, matchExpressions = [] } = selector;
   return (
     Object.entries(matchLabels).every(([key, value]) => ownValue(labels, key) === value) &&
-    matchExpressions.every(({ key, operator, values = [] }) => holds(operator, values, ownValue(labels, key)))
+    matchExpressions.every(({ key, operator, values = [] }) => matchesOperator(operator, values, ownValue(labels, key)))
   );
 }

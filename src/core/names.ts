@@ -68,7 +68,7 @@ export const isFieldPath = /* @__PURE__ */ matches(FIELD_PATH, MAX_FIELD_PATH);
 export const isUid = /* @__PURE__ */ matches(UID);
 
 /**
- * An object's name: apimachinery's `IsPathSegmentName` (pkg/api/validate/content/path.go), which is all that holds for
+ * An object's name: apimachinery's `IsPathSegmentName` (pkg/api/validate/content/path.go), which is all that applies to
  * every kind. Names of roles may hold spaces and colons, and have any length. Not text that is no UTF-8 either.
  */
 export function isName(text: unknown): text is string {

@@ -39,7 +39,7 @@ export interface DeleteOptions {
   readonly gracePeriodSeconds?: number;
 }
 
-/** Which objects a live list or a deleteCollection is about: all conditions must hold. */
+/** Which objects a live list or a deleteCollection is about: all conditions must be met. */
 export interface LiveSelection {
   /** Default: all namespaces; a deleteCollection of a namespaced kind must name one. */
   readonly namespace?: string;

@@ -264,12 +264,12 @@ describe('ApiWriter', () => {
   });
 
   it('does not know at its end what becomes of a write that nobody waits for, and does not abort it', async () => {
-    const held = Promise.withResolvers<Answer>();
-    const api = new ApiWriter(() => held.promise, { signal: abort.signal, deadlineMs: Date.now() + 10_000 });
+    const pending = Promise.withResolvers<Answer>();
+    const api = new ApiWriter(() => pending.promise, { signal: abort.signal, deadlineMs: Date.now() + 10_000 });
     const forgotten = api.create(sets, { metadata: { namespace: 'a', name: 'x' } });
     await api.finish();
     expect(api.unanswered).toMatchObject([{ kind: 'ReplicaSet', message: expect.stringContaining('the run ended') }]);
-    held.resolve(ok(object('x', '5')));
+    pending.resolve(ok(object('x', '5')));
     expect((await forgotten).metadata.name).toBe('x');
     expect(api.unanswered).toHaveLength(1);
   });

@@ -187,7 +187,7 @@ export class ApiWriter {
     });
   }
 
-  /** @throws ApiError 404 when there is none, 409 when a precondition does not hold */
+  /** @throws ApiError 404 when there is none, 409 when a precondition is not met */
   async delete(resource: Resource, key: ObjectKey, options: DeleteOptions = {}): Promise<void> {
     const request = { method: 'DELETE', path: resourcePath(resource, key), body: deleteOptions(options) } as const;
     const answer = (await this.#requests.send(resource, request)) as DeleteAnswer;
@@ -256,7 +256,7 @@ export class ApiWriter {
   async #write<T extends KubernetesObject>(resource: Resource<T>, request: WriteRequest): Promise<T> {
     const object = (await this.#requests.send(resource, request)) as T;
     const { metadata } = object;
-    // Trap: when an update takes away what held a delete up, the answer carries the version of before the update.
+    // Trap: when an update takes away what delayed a delete, the answer carries the version of before the update.
     if (request.method !== 'POST' && isGone(metadata)) this.#recordDelete(resource, metadata, metadata.uid, true);
     else {
       const { uid, resourceVersion } = metadata;

@@ -1,7 +1,7 @@
 import type { KubernetesObject, LabelSelector, ObjectKey, Resource, ResourceVersion } from '../core/index.ts';
 import type { CacheLocation, IndexSpec } from '../contract/index.ts';
 
-/** Which objects to list. All conditions must hold; without any, all that the cache holds of the resource. */
+/** Which objects to list. All conditions must be met; without any, all that the cache holds of the resource. */
 export interface ListOptions {
   readonly namespace?: string;
   /** UID of the owner that manages them (`controller: true`). Read by index. */

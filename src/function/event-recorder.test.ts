@@ -76,8 +76,8 @@ describe('EventRecorder', () => {
   });
 
   it('has one write under way for an event, and one more for all that came meanwhile, of whatever run', async () => {
-    const held = Promise.withResolvers<number>();
-    answer = () => held.promise;
+    const pending = Promise.withResolvers<number>();
+    answer = () => pending.promise;
     const own = recorder();
     const [first, second] = [run(), run()];
     own.about(Site, site, { api: first, log }).normal('Done', 'it is done');
@@ -85,7 +85,7 @@ describe('EventRecorder', () => {
     await new Promise((resolve) => setImmediate(resolve));
     expect(sent).toHaveLength(1);
     answer = () => 200;
-    held.resolve(201);
+    pending.resolve(201);
     await Promise.all([first.finish(), second.finish()]);
     expect(sent.map(({ method, body }) => [method, body['count']])).toEqual([
       ['POST', 1],

@@ -14,7 +14,8 @@ import {
   statusFrom,
   systemClock,
 } from '../core/index.ts';
-import { type CacheLocation, encodeSelection, isSecureUrl } from '../contract/index.ts';
+import { type CacheLocation, encodeSelection } from '../contract/index.ts';
+import { isSecureUrl } from '../contract/secure-url.ts';
 import {
   type CacheReader,
   type KeptOut,

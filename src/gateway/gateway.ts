@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Checkpoint, type Logger, messageOf, noCheckpoint, systemClock, UserError } from '../core/index.ts';
-import { gatewayKeys, isLoopback } from '../contract/index.ts';
+import { gatewayKeys } from '../contract/cache-layout.ts';
+import { isLoopback } from '../contract/secure-url.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity } from './apiserver/discovery.ts';
@@ -21,7 +22,6 @@ import { Controllers } from './controllers/controllers.ts';
 import { FunctionResolver } from './registration/function-resolver.ts';
 import { ConfiguredFunctions } from './registration/configured-functions.ts';
 import { FunctionStatusWriter } from './registration/function-status-writer.ts';
-import { isDeclared } from './controllers/controller-id.ts';
 import { DeclaredFunctions } from './registration/declared-functions.ts';
 import { checkFunctionUrls } from './endpoint/endpoint-rules.ts';
 import { TokenKeys } from './access/token-keys.ts';
@@ -279,10 +279,12 @@ export class Gateway {
       urls: config.functionUrls,
       keys,
       ca,
-      add: (description, url) => controllers.start({ id: description.name, description, url, keys, ca }, signal),
+      add: (description, url) =>
+        controllers.start({ id: description.name, origin: 'configured', description, url, keys, ca }, signal),
       // A controller that was given up while it was being changed does not run at all.
       outdated: ({ name }) => controllers.get(name)?.outdated ?? true,
-      change: (description, url) => controllers.apply({ id: description.name, description, url, keys, ca }, { signal }),
+      change: (description, url) =>
+        controllers.apply({ id: description.name, origin: 'configured', description, url, keys, ca }, { signal }),
       complete: async (names) => {
         await declared?.complete;
         if (signal.aborted) return;
@@ -297,7 +299,7 @@ export class Gateway {
       ...shared,
       informers: () => informers.all(),
       // Of the others their own condition tells.
-      controllers: () => controllers.running().filter(({ name }) => !isDeclared(name)),
+      controllers: () => controllers.running().filter(({ origin }) => origin === 'configured'),
     });
     this.#parts = {
       progress,
@@ -382,7 +384,7 @@ export class Gateway {
     const starting = 'still starting';
     return new Map<string, HealthCheck>([
       ['redis', () => (this.#parts ? this.#parts.recovery.notReady() : starting)],
-      ['informers', () => (this.#parts ? this.#parts.informers.notReady(isNeededForReady) : starting)],
+      ['informers', () => (this.#parts ? informersNotReady(this.#parts) : starting)],
       ['functions', () => (this.#parts ? this.#parts.functions.notReady() : starting)],
       ['progress', () => (this.#parts ? this.#parts.progress.notReady() : starting)],
       ['controllers', () => (this.#parts ? this.#parts.controllers.notReady() : starting)],
@@ -410,12 +412,8 @@ export class Gateway {
   }
 }
 
-/**
- * Views that only ReconcileFunctions need do not count for readiness: any tenant may declare one for a kind whose
- * list never comes to an end. Their condition Synced tells.
- */
-function isNeededForReady(user: string): boolean {
-  return !isDeclared(user);
+function informersNotReady({ informers, controllers }: Pick<Parts, 'informers' | 'controllers'>): string | undefined {
+  return informers.notReady((user) => controllers.countsForReady(user));
 }
 
 /** Also the first request to the apiserver, and so where wrong credentials show. */

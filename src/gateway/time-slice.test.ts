@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { TimeSlice } from './time-slice.ts';
 
-/** Holds the thread, as parsing one large object does. */
+/** Blocks the thread, as parsing one large object does. */
 function work(ms: number): void {
   const end = performance.now() + ms;
   while (performance.now() < end);

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { Redis } from 'ioredis';
 import { type KubernetesObject, resource } from '../../src/core/index.ts';
-import { viewPrefix } from '../../src/contract/index.ts';
+import { viewPrefix } from '../../src/contract/cache-layout.ts';
 import { type CacheReader, HttpReader } from '../../src/function/index.ts';
 import { RedisReader, undiciFetch } from '../../src/function/node/index.ts';
 import { View } from '../../src/gateway/cache/view.ts';

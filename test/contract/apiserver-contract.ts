@@ -505,23 +505,23 @@ export function apiserverContract(name: string, world: () => ApiserverWorld): vo
   });
 
   describe(`${name}: deletes`, () => {
-    it('remove what nothing holds, and mark what a finalizer holds', async () => {
+    it('remove what has no finalizer, and mark what has one', async () => {
       const writer = api();
       const free = await configMap();
       await writer.delete(ConfigMap, free.metadata);
       expect(await api().get(ConfigMap, free.metadata)).toBeUndefined();
-      const held = await configMap({ finalizers: ['example.com/hold'] });
-      await writer.delete(ConfigMap, held.metadata);
-      const marked = await api().get(ConfigMap, held.metadata);
+      const kept = await configMap({ finalizers: ['example.com/cleanup'] });
+      await writer.delete(ConfigMap, kept.metadata);
+      const marked = await api().get(ConfigMap, kept.metadata);
       expect(marked?.metadata.deletionTimestamp).toBeDefined();
-      await api().delete(ConfigMap, held.metadata);
-      expect((await api().get(ConfigMap, held.metadata))?.metadata).toEqual(marked?.metadata);
+      await api().delete(ConfigMap, kept.metadata);
+      expect((await api().get(ConfigMap, kept.metadata))?.metadata).toEqual(marked?.metadata);
       expect(writer.writes.map(({ gone }) => gone)).toEqual([true, undefined]);
-      await expect(ensureFinalizer(api(), ConfigMap, held, 'example.com/late')).rejects.toEqual(code(422));
-      const last = await removeFinalizer(writer, ConfigMap, held, 'example.com/hold');
+      await expect(ensureFinalizer(api(), ConfigMap, kept, 'example.com/late')).rejects.toEqual(code(422));
+      const last = await removeFinalizer(writer, ConfigMap, kept, 'example.com/cleanup');
       expect(last?.metadata.resourceVersion).toBe(marked?.metadata.resourceVersion);
-      expect(writer.writes.at(-1)).toMatchObject({ uid: held.metadata.uid, gone: true });
-      expect(await api().get(ConfigMap, held.metadata)).toBeUndefined();
+      expect(writer.writes.at(-1)).toMatchObject({ uid: kept.metadata.uid, gone: true });
+      expect(await api().get(ConfigMap, kept.metadata)).toBeUndefined();
     });
 
     it('leave work to the garbage collector when they are asked to', async () => {
@@ -529,13 +529,13 @@ export function apiserverContract(name: string, world: () => ApiserverWorld): vo
       const { name: owner, uid } = made.metadata;
       // It cannot go yet, so a garbage collector leaves its owner, too.
       const owned = await configMap({
-        finalizers: ['example.com/hold'],
+        finalizers: ['example.com/cleanup'],
         ownerReferences: [{ apiVersion: 'v1', kind: 'ConfigMap', name: owner, uid, blockOwnerDeletion: true }],
       });
       await api().delete(ConfigMap, made.metadata, { propagationPolicy: 'Foreground' });
       const left = await api().get(ConfigMap, made.metadata);
       expect(left?.metadata.finalizers).toEqual(['foregroundDeletion']);
-      await removeFinalizer(api(), ConfigMap, owned, 'example.com/hold');
+      await removeFinalizer(api(), ConfigMap, owned, 'example.com/cleanup');
     });
 
     it('give a pod on a node its time', async () => {
@@ -555,14 +555,14 @@ export function apiserverContract(name: string, world: () => ApiserverWorld): vo
 
     it('of a collection are told object by object', async () => {
       const labels = { batch: uniqueName('batch') };
-      const made = [await configMap({ labels }), await configMap({ labels, finalizers: ['example.com/hold'] })];
+      const made = [await configMap({ labels }), await configMap({ labels, finalizers: ['example.com/cleanup'] })];
       const writer = api();
       const options = { namespace: world().namespace, labelSelector: { matchLabels: labels } };
       expect(await writer.deleteCollection(ConfigMap, options)).toBe(2);
       expect(new Set(writer.writes.map(({ uid }) => uid))).toEqual(new Set(made.map(({ metadata }) => metadata.uid)));
       const { items } = await api().list(ConfigMap, options);
       expect(items.map(({ metadata }) => Boolean(metadata.deletionTimestamp))).toEqual([true]);
-      for (const item of items) await removeFinalizer(api(), ConfigMap, item, 'example.com/hold');
+      for (const item of items) await removeFinalizer(api(), ConfigMap, item, 'example.com/cleanup');
     });
   });
 

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { type KubernetesObject, type LogFields, resource, silentLogger } from '../../src/core/index.ts';
-import { viewPrefix } from '../../src/contract/index.ts';
+import { viewPrefix } from '../../src/contract/cache-layout.ts';
 import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';

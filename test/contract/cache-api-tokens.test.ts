@@ -1,7 +1,8 @@
 import { SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resource, systemClock } from '../../src/core/index.ts';
-import { type CacheScope, viewPrefix } from '../../src/contract/index.ts';
+import { viewPrefix } from '../../src/contract/cache-layout.ts';
+import type { CacheScope } from '../../src/contract/index.ts';
 import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { TokenKeys } from '../../src/gateway/access/token-keys.ts';

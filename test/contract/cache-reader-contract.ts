@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource, SelectorError } from '../../src/core/index.ts';
-import { type CacheLocation, type IndexSpec, viewPrefix } from '../../src/contract/index.ts';
+import { viewPrefix } from '../../src/contract/cache-layout.ts';
+import type { CacheLocation, IndexSpec } from '../../src/contract/index.ts';
 import type { CacheReader, ListOptions } from '../../src/function/index.ts';
 import type { Applier } from '../../src/gateway/cache/applier.ts';
 import { backfill } from '../../src/gateway/cache/backfill.ts';
@@ -206,9 +207,9 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       ];
       const expected = [['a/free', 'a/mine'], ['a/mine'], [], [], ['a/theirs']];
       expect(await look()).toEqual(expected);
-      applier.setIndexes([ON_NODE, GREETS]);
+      view.indexer.maintain([ON_NODE, GREETS]);
       await backfill(view, [ON_NODE, GREETS], new AbortController().signal);
-      expect(await view.indexes()).toEqual([ON_NODE, GREETS]);
+      expect(await view.indexer.complete()).toEqual([ON_NODE, GREETS]);
       expect(await look()).toEqual(expected);
     });
 

@@ -1,7 +1,7 @@
 import { setImmediate as tick } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { compareResourceVersions, controllerOf, type KubernetesObject, resource } from '../../src/core/index.ts';
-import { viewPrefix } from '../../src/contract/index.ts';
+import { viewPrefix } from '../../src/contract/cache-layout.ts';
 import { HttpReader, type ListOptions } from '../../src/function/index.ts';
 import { RedisReader } from '../../src/function/node/index.ts';
 import type { Applier } from '../../src/gateway/cache/applier.ts';
@@ -159,7 +159,7 @@ class World {
     this.relists += 1;
   }
 
-  /** One list, held against everything that happened since before it began. */
+  /** One list, compared with everything that happened since before it began. */
   async check(read: Reader): Promise<number> {
     const { options, belongs } = WAYS[this.#random.below(WAYS.length)] ?? { options: {}, belongs: () => true };
     const { version: before = '0' } = await this.view.state();

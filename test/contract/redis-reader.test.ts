@@ -1,6 +1,7 @@
 import { expect, inject, it } from 'vitest';
 import { resource, silentLogger, systemClock } from '../../src/core/index.ts';
-import { generateSecret, importSecret, viewPrefix } from '../../src/contract/index.ts';
+import { viewPrefix } from '../../src/contract/cache-layout.ts';
+import { generateSecret, importSecret } from '../../src/contract/index.ts';
 import { redisCache, RedisReader } from '../../src/function/node/index.ts';
 import { ReaderConnection } from '../../src/function/node/reader-connection.ts';
 import { ReaderUsers } from '../../src/gateway/access/reader-users.ts';

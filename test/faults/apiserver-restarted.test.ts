@@ -58,7 +58,7 @@ describe('an apiserver killed and restarted while objects change', () => {
       await sleep(random.between(0, 2000));
       // No run failed for it: functions read the cache.
       expect(await errors()).toBe(0);
-      // An apiserver that starts holds early connections, so the gateway is back with the first writes. Frozen, it
+      // An apiserver that starts delays early connections, so the gateway is back with the first writes. Frozen, it
       // misses a good second of them. A run that is in flight just then may miss its deadline, and is settled as lost.
       process.kill(gateway.process.pid, 'SIGSTOP');
       await plane.kill('kube-apiserver');

@@ -7,7 +7,7 @@ import { parse, stringify } from 'yaml';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { type ControlPlane, startControlPlane } from '../../src/testing/index.ts';
 import { messageOf } from '../../src/core/index.ts';
-import { decodeEntry, viewKeys } from '../../src/contract/index.ts';
+import { decodeEntry, viewKeys } from '../../src/contract/cache-layout.ts';
 import { untilCacheEqualsServer, viewsOf } from '../harness/cache-equals-server.ts';
 import { Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';

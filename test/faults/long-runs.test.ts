@@ -83,7 +83,7 @@ describe('a run that goes on after its 202', () => {
     return { status: answer.status, error, again: async () => (await send()).status };
   }
 
-  it('holds its key and no slot, and its next run sees what it wrote though it never said so', async () => {
+  it('occupies its key and no slot, and its next run sees what it wrote though it never said so', async () => {
     const name = 'seen';
     const token = await longRun(name);
     expect(token).toMatchObject({ controller: LONG_RUNNER, namespace, name, maxSeconds: CALLBACK_SECONDS });

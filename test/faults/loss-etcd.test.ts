@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { compareResourceVersions, formatObjectKey } from '../../src/core/index.ts';
-import { decodeEntry, viewKeys } from '../../src/contract/index.ts';
+import { decodeEntry, viewKeys } from '../../src/contract/cache-layout.ts';
 import { type ControlPlane, startControlPlane } from '../../src/testing/index.ts';
 import { untilCacheEqualsServer, viewsOf } from '../harness/cache-equals-server.ts';
 import { Cluster, configMaps } from '../harness/cluster.ts';

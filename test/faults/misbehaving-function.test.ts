@@ -257,7 +257,7 @@ describe('a function that does not answer as it should', () => {
   });
 
   it(
-    'that reports writes which never were holds up nothing but its own key, for a moment',
+    'that reports writes which never were delays nothing but its own key, for a moment',
     { timeout: 60_000 },
     async () => {
       const name = 'liar';

@@ -142,7 +142,7 @@ const FAULTS: Record<
     fault: async (scene) => scene.proxy.cut(),
   },
   'the outcome does not arrive before the deadline': {
-    before: 'hold',
+    before: 'keep-answer',
     fault: async (scene) => {
       await scene.gateway.process.line(({ msg, reason }) => msg === 'trigger' && reason === 'timeout');
       scene.proxy.tampering = 'pass';

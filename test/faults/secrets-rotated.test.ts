@@ -27,7 +27,7 @@ describe('a signing secret rotated while objects change', () => {
 
   afterAll(() => started.stop());
 
-  async function functionHolds(...secrets: string[]): Promise<void> {
+  async function functionHas(...secrets: string[]): Promise<void> {
     await recorders.at(-1)?.kill('SIGTERM');
     const options = { namespace, port };
     const { process, url } = started.keep(await startRecorder({ ...setting, secret: secrets.join(' ') }, options));
@@ -37,21 +37,21 @@ describe('a signing secret rotated while objects change', () => {
 
   async function gatewaySignsWith(...secrets: string[]): Promise<void> {
     expect((await gateways.at(-1)?.kill('SIGTERM')) ?? 0).toBe(0);
-    const holding = { ...setting, secret: secrets.join(' ') };
-    const { process, url } = started.keep(await startGateway(holding, [`http://127.0.0.1:${port}`]));
+    const own = { ...setting, secret: secrets.join(' ') };
+    const { process, url } = started.keep(await startGateway(own, [`http://127.0.0.1:${port}`]));
     gateways.push(process);
     await untilReady(url);
   }
 
   it('loses no trigger, and none is refused', { timeout: 180_000 }, async () => {
-    await functionHolds(old);
+    await functionHas(old);
     await gatewaySignsWith(old);
     const changes = new ConfigMapChanges(cluster, namespace, { count: 50, random: seededRandom('secrets-rotated') });
     await changes.createAll();
     await changes.keepChanging(30, async () => {
-      await functionHolds(old, fresh);
+      await functionHas(old, fresh);
       await gatewaySignsWith(old, fresh);
-      await functionHolds(fresh);
+      await functionHas(fresh);
       await gatewaySignsWith(fresh);
     });
     await eventually(async () => expect(await changes.unreconciled(recordsOf(...recorders))).toEqual([]), 60_000);
@@ -59,12 +59,12 @@ describe('a signing secret rotated while objects change', () => {
     expect(triggers.filter(({ error }) => String(error).includes('401'))).toEqual([]);
   });
 
-  it('is refused from then on where it is still held, with the reason in the log and at /readyz', async () => {
+  it('is refused from then on where it is still used, with the reason in the log and at /readyz', async () => {
     const stale = started.keep(
       await startGateway({ ...setting, keyPrefix: uniqueName('stale'), secret: old }, [`http://127.0.0.1:${port}`]),
     );
     const line = await stale.process.line(({ msg }) => String(msg).includes('did not describe itself'));
-    expect(line['error']).toContain('refuses our signature: do gateway and function hold the same secret?');
+    expect(line['error']).toContain('refuses our signature: do gateway and function have the same secret?');
     expect(await (await fetch(`${stale.url}/readyz`)).text()).toContain('refuses our signature');
     expect(stale.process.output).not.toContain(old);
   });

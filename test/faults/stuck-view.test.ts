@@ -74,7 +74,7 @@ const untilSeen = (observer: Observer, key: string, from = 0): Promise<void> =>
   eventually(async () => expect(observer.seen({ key, from }), observer.name).not.toEqual([]), 60_000);
 
 test(
-  'a view that cannot be read again after a loss holds back its own controllers, and no other',
+  'a view that cannot be read again after a loss suspends its own controllers, and no other',
   { timeout: 200_000 },
   async () => {
     await cluster.create(configMaps, { metadata: { namespace, name: 'before' }, data: {} });

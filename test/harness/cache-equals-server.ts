@@ -10,14 +10,8 @@ import {
   type Resource,
   resourcePath,
 } from '../../src/core/index.ts';
-import {
-  decodeEntry,
-  indexEntriesOf,
-  type IndexSpec,
-  type ViewLocation,
-  viewKeys,
-  viewPrefix,
-} from '../../src/contract/index.ts';
+import { decodeEntry, indexEntriesOf, viewKeys, viewPrefix } from '../../src/contract/cache-layout.ts';
+import type { IndexSpec, ViewLocation } from '../../src/contract/index.ts';
 import { ObjectCodec } from '../../src/contract/node/codec.ts';
 import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
 import { PAUSED_INDEX } from '../../src/gateway/handlers/paused.ts';

@@ -3,7 +3,7 @@ import { queueKeys } from '../../src/gateway/workqueue/queue-keys.ts';
 import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
 import { settingsHash } from '../../src/gateway/cache/view-settings.ts';
 import { formatKind, type KubernetesObject } from '../../src/core/index.ts';
-import { viewPrefix } from '../../src/contract/index.ts';
+import { viewPrefix } from '../../src/contract/cache-layout.ts';
 import { RedisReader } from '../../src/function/node/index.ts';
 import { type Cluster, configMaps } from './cluster.ts';
 import type { Setting } from './levelhook.ts';

@@ -35,7 +35,7 @@ class Kind {
   log: Logged[] = [];
   /** The watch cache reaches back to here; older versions are answered with 410. */
   oldest = 0;
-  held = false;
+  paused = false;
   readonly faults: ListFault[] = [];
   readonly connections = new Set<Connection>();
   /** Counts reads of the current version, lists included: a client has looked at the server's time. */
@@ -133,21 +133,21 @@ export class ModelApiserver {
     this.#happened(resource, { version: this.#version, type: 'DELETED', object });
   }
 
-  /** Nothing is sent until `release`: what happens meanwhile arrives at once. */
-  hold(resource: Resource): void {
-    this.#kind(resource).held = true;
+  /** Nothing is sent until `resume`: what happens meanwhile arrives at once. */
+  pause(resource: Resource): void {
+    this.#kind(resource).paused = true;
   }
 
-  release(resource: Resource): void {
+  resume(resource: Resource): void {
     const kind = this.#kind(resource);
-    kind.held = false;
+    kind.paused = false;
     this.#pump(kind);
   }
 
   /** Tells every open watch how far it is. */
   bookmark(resource: Resource): void {
     const kind = this.#kind(resource);
-    if (kind.held) return;
+    if (kind.paused) return;
     for (const connection of kind.connections) send(connection, bookmark(kind.resource, this.#version, false));
   }
 
@@ -200,7 +200,7 @@ export class ModelApiserver {
   heal(): void {
     for (const kind of this.#kinds.values()) {
       kind.faults.length = 0;
-      kind.held = false;
+      kind.paused = false;
       this.#pump(kind);
     }
   }
@@ -235,7 +235,7 @@ export class ModelApiserver {
   }
 
   #pump(kind: Kind): void {
-    if (kind.held) return;
+    if (kind.paused) return;
     for (const connection of kind.connections) {
       for (const event of kind.log) {
         if (event.version <= connection.sent) continue;

@@ -16,8 +16,8 @@ export class RecordingProcess implements Process {
   readonly overlaps: string[] = [];
   onRun: (run: Run) => Finish | Promise<Finish> = () => done;
   onLost: () => Known = () => ({ kind: 'known', failures: 'count', againAfterMs: 0 });
-  /** Barriers that hold. */
-  readonly holding = new Set<string>();
+  /** Barriers that have not passed. */
+  readonly unpassed = new Set<string>();
   readonly #clock: Clock;
 
   constructor(clock: Clock = systemClock) {
@@ -42,7 +42,7 @@ export class RecordingProcess implements Process {
   }
 
   async passed(barrier: string): Promise<boolean> {
-    return !this.holding.has(barrier);
+    return !this.unpassed.has(barrier);
   }
 
   late(barrier: string): void {

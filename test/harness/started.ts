@@ -12,7 +12,7 @@ export class Started {
     });
   }
 
-  /** Kills it in the end, if it still runs then: a process that a fault has left hanging must not hold up the rest. */
+  /** Kills it in the end, if it still runs then: a process that a fault has left hanging must not delay the rest. */
   keep<T extends { readonly process: TestProcess }>(started: T): T {
     this.add(() => started.process.kill('SIGKILL'));
     return started;

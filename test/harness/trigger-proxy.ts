@@ -10,12 +10,12 @@ import { importSecret, type OutcomeBody, sign, type Trigger } from '../../src/co
  * What a proxy between gateway and function does to triggers.
  *
  * - `pass`: nothing.
- * - `hold`: it keeps the function's answer to itself.
+ * - `keep-answer`: it keeps the function's answer to itself.
  * - `answer-502`: in place of the function's answer, once that is there.
  * - `forget-writes`: takes from the answer what was written, so that the gateway has no barrier.
  * - `forget-deadline`: gives the function an hour, and does not tell it when the gateway hangs up.
  */
-export type Tampering = 'pass' | 'hold' | 'answer-502' | 'forget-writes' | 'forget-deadline';
+export type Tampering = 'pass' | 'keep-answer' | 'answer-502' | 'forget-writes' | 'forget-deadline';
 
 /** A proxy that holds the signing secret: it can do what no honest one could. */
 export class TriggerProxy {
@@ -71,7 +71,7 @@ export class TriggerProxy {
     });
     const answered = await answer.body.text();
     this.#calls.delete(call);
-    if (tampering === 'hold') return;
+    if (tampering === 'keep-answer') return;
     if (tampering === 'answer-502') return void response.writeHead(502).end('Bad Gateway');
     response.writeHead(answer.statusCode, { 'levelhook-contract': 'v1', 'content-type': 'application/json' });
     response.end(tampering === 'forget-writes' ? withoutWrites(answered) : answered);

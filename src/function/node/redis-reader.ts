@@ -10,7 +10,8 @@ import {
   type Resource,
   systemClock,
 } from '../../core/index.ts';
-import { type CacheLocation, checkFields, type Selection } from '../../contract/index.ts';
+import type { CacheLocation, Selection } from '../../contract/index.ts';
+import { checkFields } from '../../contract/selection.ts';
 import { type ReadableState, ViewReader } from '../../contract/node/view-reader.ts';
 import {
   type CacheReader,

@@ -78,8 +78,8 @@ function locationsOf(views: readonly View[]): CacheLocation['views'] {
 function scopeOf(views: readonly View[], allowed: CacheScope | undefined): CacheScope {
   const kinds = Map.groupBy(views, (view) => formatKind(view.resource));
   const entries = [...kinds].map(([kind, each]): [string, '*' | readonly string[]] => {
-    const held = each.flatMap(({ location }) => location.namespace ?? []);
-    const cached = held.length < each.length ? ('*' as const) : held;
+    const namespaces = each.flatMap(({ location }) => location.namespace ?? []);
+    const cached = namespaces.length < each.length ? ('*' as const) : namespaces;
     return [kind, allowed ? intersection(cached, ownValue(allowed, kind) ?? []) : cached];
   });
   return Object.fromEntries(entries.filter(([, namespaces]) => namespaces.length > 0));

@@ -2,14 +2,14 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import type { Clock } from '../../core/index.ts';
 import {
   type CacheClaims,
-  type CacheScope,
   createCacheToken,
   importTokenKey,
   TokenError,
   type TokenKey,
   tokenKeyId,
   verifyCacheToken,
-} from '../../contract/index.ts';
+} from '../../contract/cache-token.ts';
+import type { CacheScope } from '../../contract/index.ts';
 import type { Redis } from '../redis/redis.ts';
 
 export interface TokenKeysOptions {
@@ -28,7 +28,7 @@ interface StoredKey extends TokenKey {
 /**
  * The keys that sign the cache API's tokens, in Redis, so that every replica of the gateway can check what another has
  * signed. The newest signs until it is a day old; a token of a key that this process has not seen makes it look again.
- * Lost with the rest of Redis' data, they are made anew, and tokens from before are refused: the runs that held them
+ * Lost with the rest of Redis' data, they are made anew, and tokens from before are refused: the runs that have them
  * are retried.
  */
 export class TokenKeys {

@@ -95,7 +95,7 @@ describe('FlowControl', () => {
     expect(admitted.map(([, atMs]) => atMs)).toEqual([0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000]);
   });
 
-  it('does not let one that waits for its own limit hold up those behind it', async () => {
+  it('does not let one that waits for its own limit delay those behind it', async () => {
     const control = flows({ perSecond: 100, burst: 1 }, { perSecond: 1, burst: 1 });
     void askOften(control, 'a', 2);
     void askOften(control, 'b', 1);

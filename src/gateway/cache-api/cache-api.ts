@@ -1,5 +1,5 @@
 import { type Clock, formatKind, type Logger, messageOf, type Metrics } from '../../core/index.ts';
-import { allows, type CacheClaims, TokenError } from '../../contract/index.ts';
+import { allows, type CacheClaims, TokenError } from '../../contract/cache-token.ts';
 import { negotiate, wantsAggregated } from './accept.ts';
 import type { Catalog, ServedKind } from './catalog.ts';
 import { AGGREGATED, aggregatedDocument, discoveryDocument } from './discovery-documents.ts';

@@ -1,5 +1,7 @@
 import { type GroupVersionKind, isResourceVersion, SelectorError } from '../../core/index.ts';
-import { checkFields, decodeSelection, type Selection } from '../../contract/index.ts';
+import { decodeSelection } from '../../contract/cache-query.ts';
+import type { Selection } from '../../contract/index.ts';
+import { checkFields } from '../../contract/selection.ts';
 import { type ContinueToken, decodeContinue } from './continue-token.ts';
 import { badRequest, expired, invalidListOptions } from './kubernetes-status.ts';
 

@@ -50,7 +50,7 @@ export async function readObject(asked: ReadRequest, options: ReadingOptions): P
   const name = request.name ?? '';
   const form = await formOf(asked, options);
   const key = kind.resource.namespaced ? formatObjectKey({ namespace: request.namespace ?? '', name }) : name;
-  const view = kind.views.find((each) => each.view.holds(request.namespace) || !kind.resource.namespaced);
+  const view = kind.views.find((each) => each.view.contains(request.namespace) || !kind.resource.namespaced);
   const notOlderThan = readVersion(query.get('resourceVersion') ?? '');
   if (!view) throw notFound(request, name);
   const object = await readOne(view, key, notOlderThan, options);
@@ -83,7 +83,7 @@ export async function readList(asked: ReadRequest, options: ReadingOptions): Pro
   const { namespace } = request;
   const wanted = listRequest(kind.resource, query, namespace);
   const form = await formOf(asked, options);
-  const views = kind.views.filter(({ view }) => namespace === undefined || view.holds(namespace));
+  const views = kind.views.filter(({ view }) => namespace === undefined || view.contains(namespace));
   const found = await readings(views, wanted.selection, wanted.notOlderThan, options);
   const incarnations = found.map(({ state }) => state.incarnation).join(' ');
   if (wanted.continue && wanted.continue.incarnations !== incarnations) {
@@ -91,7 +91,7 @@ export async function readList(asked: ReadRequest, options: ReadingOptions): Pro
       'The provided continue parameter is too old: the cache has been filled anew. Start a new list without the continue parameter.',
     );
   }
-  // Of all pages that of the first: what it promises holds for each of them.
+  // Of all pages that of the first: what it promises is true for each of them.
   const version = wanted.continue?.version ?? oldest(found.map(({ state }) => state.version));
   const list: List = { readings: found, wanted, version, incarnations, form, keptOut: [] };
   return wanted.limit === undefined ? all(list, options) : page(list, wanted.limit, options);

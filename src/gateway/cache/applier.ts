@@ -1,45 +1,24 @@
 import { randomUUID } from 'node:crypto';
-import { isDeepStrictEqual } from 'node:util';
 import {
   type Checkpoint,
-  compareResourceVersions,
   formatKind,
   formatObjectKey,
-  type KubernetesObject,
   keyOf,
   type Logger,
   messageOf,
   type Metrics,
   type ResourceVersion,
 } from '../../core/index.ts';
-import { encodeEntry, indexEntriesOf, type IndexSpec, KEPT_OUT_INDEX, type ObjectEntry } from '../../contract/index.ts';
+import { encodeEntry, type ObjectEntry } from '../../contract/cache-layout.ts';
 import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
+import { type CachedObject, changesOf, compareCached, readCached } from './cached-object.ts';
 import { type Change, mergeWakeups, type Wakeup } from './change.ts';
 import type { ChangeHandlers } from './change-handlers.ts';
 import { MAX_LENGTH, metadataOf, unhandledReason } from './kept-out.ts';
+import { Listing } from './listing.ts';
 import { isDataError } from '../redis/redis.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { Chunk, View, ViewOperation } from './view.ts';
-
-/** An object as the applier last saw it, in this chunk or in Redis. */
-interface Known {
-  readonly entry: ObjectEntry;
-  /** Absent when it was not needed and so was not read. */
-  readonly object: KubernetesObject | undefined;
-}
-
-/** A list that is being applied. */
-interface Listing {
-  /** What it has named so far. What the view holds beside it is gone. */
-  readonly keys: Set<string>;
-  readonly rewound: boolean;
-  /** The view's first list wakes no key: its controllers get all their keys when it is complete (`initial`). */
-  readonly silent: boolean;
-  /** The view held nothing when the list began, so there is nothing to compare it with. */
-  readonly fromNothing: boolean;
-  /** The newest version in the cache of an object that the list named with an older one. */
-  newestAhead: ResourceVersion | undefined;
-}
 
 /** An object event of a watch or a list, and why the object is kept out of the view, if it is. */
 type ObjectEvent = WatchEvent & SentObject & { readonly keptOut?: string };
@@ -52,7 +31,7 @@ interface ChunkInProgress {
 
 /** The oldest version there can be. */
 const BEFORE_ALL = '1';
-/** A piece with more of them, or with longer objects together, is written in several: a large script holds Redis. */
+/** A piece with more of them, or with longer objects together, is written in several: a large script blocks Redis. */
 const MOST_WAKEUPS = 10_000;
 const MOST_BYTES = 8 * 1024 * 1024;
 /** Objects that are deleted are read so many at a time: each may have megabytes. */
@@ -74,7 +53,6 @@ export interface ApplierOptions {
  */
 export class Applier {
   readonly #options: ApplierOptions;
-  #indexes: readonly IndexSpec[] = [];
   #listing: Listing | undefined;
   /** The chunk under way, and how many of its events are applied: where a second attempt goes on. */
   #chunk: ChunkInProgress | undefined;
@@ -83,11 +61,6 @@ export class Applier {
 
   constructor(options: ApplierOptions) {
     this.#options = options;
-  }
-
-  /** The declared indexes that every object written from now on stands in. */
-  setIndexes(specs: readonly IndexSpec[]): void {
-    this.#indexes = specs;
   }
 
   /**
@@ -178,7 +151,7 @@ export class Applier {
     const silent = (await view.state()).version === undefined;
     const fromNothing = silent && (await view.size()) === 0;
     if (rewound) await view.markRewound();
-    this.#listing = { keys: new Set(), rewound, silent, fromNothing, newestAhead: undefined };
+    this.#listing = new Listing({ rewound, silent, fromNothing });
     await this.#options.checkpoint('list:begun');
   }
 
@@ -188,11 +161,7 @@ export class Applier {
     const listing = this.#listing;
     if (!listing) return false;
     await checkpoint('list:before-deletes');
-    await this.#deleteAll((key, entry) => {
-      if (listing.keys.has(key)) return false;
-      // Written by a watch since the list: newer than what the list tells.
-      return listing.rewound || compareResourceVersions(entry.resourceVersion, version) <= 0;
-    });
+    await this.#deleteAll((key, entry) => listing.isGone(key, entry, version));
     await checkpoint('list:before-version');
     this.#thaw(list);
     await this.#write({
@@ -205,19 +174,13 @@ export class Applier {
       wakeups: [],
     });
     this.#listing = undefined;
-    return listing.newestAhead !== undefined && compareResourceVersions(listing.newestAhead, version) <= 0;
+    return listing.isContradicted(version);
   }
 
   /** The resource is no longer served, so none of its objects exist. */
   async #clear(list: number): Promise<void> {
     const { view } = this.#options;
-    this.#listing = {
-      keys: new Set(),
-      rewound: true,
-      silent: false,
-      fromNothing: false,
-      newestAhead: undefined,
-    };
+    this.#listing = new Listing({ rewound: true });
     await this.#deleteAll(() => true);
     this.#listing = undefined;
     this.#thaw(list);
@@ -264,7 +227,7 @@ export class Applier {
       if (slice.isOver) await slice.next();
     }
     let heard = this.#options.handlers.begin();
-    const known = await this.#known(events.filter(isObjectEvent));
+    const cached = await this.#cached(events.filter(isObjectEvent));
     const operations = new Map<string, ViewOperation>();
     const wakeups: Wakeup[] = [];
     const write = (): Promise<void> =>
@@ -282,7 +245,7 @@ export class Applier {
       if (event.kind === 'bookmark') version = event.version;
       if (!isObjectEvent(event)) continue;
       version = event.object.metadata.resourceVersion;
-      const operation = await this.#operationFor(event, known, wakeups, slice);
+      const operation = await this.#operationFor(event, cached, wakeups, slice);
       if (operation) operations.set(operation.key, operation);
       if (operation?.kind === 'S') bytes += operation.object.length;
       if (slice.isOver) await slice.next();
@@ -317,58 +280,41 @@ export class Applier {
   /** What one event does to the view; undefined when the cache has it already. */
   async #operationFor(
     event: ObjectEvent,
-    known: Map<string, Known>,
+    cached: Map<string, CachedObject>,
     wakeups: Wakeup[],
     slice: TimeSlice,
   ): Promise<ViewOperation | undefined> {
     const { object, keptOut: reason } = event;
     const { resourceVersion } = object.metadata;
     const key = formatObjectKey(keyOf(object));
-    const before = known.get(key);
-    const ahead = this.#aheadOf(before, object);
+    const before = cached.get(key);
+    const ahead = compareCached(before, object, this.#listing?.rewound ?? false);
     if (event.kind === 'deleted') {
-      this.#listing?.keys.delete(key);
+      this.#listing?.delete(key);
       // The cache holds something newer than this deletion: the object was made again.
       if (ahead > 0) return undefined;
       // Known or not, handlers hear of it: the wakeup of a deletion must not depend on what the cache happens to hold.
       for (const wakeup of await this.#wake({ type: 'deleted', object }, slice)) wakeups.push(wakeup);
-      known.delete(key);
+      cached.delete(key);
       return { kind: 'D', key, version: resourceVersion };
     }
-    this.#listing?.keys.add(key);
+    this.#listing?.add(key);
     if (before && ahead >= 0) {
-      if (ahead > 0 && event.kind === 'listed') this.#noteAhead(before.entry.resourceVersion);
+      if (ahead > 0 && event.kind === 'listed') this.#listing?.recordAhead(before.entry.resourceVersion);
       return undefined;
     }
     // The text of a watch event was measured on arrival; the text of a listed object exists only from here on.
     const json = event.json ?? (reason === undefined ? JSON.stringify(object) : '');
     const isTooLong = event.json === undefined && json.length > MAX_LENGTH;
-    if (isTooLong) return this.#operationFor(this.#handleable({ ...event, json }), known, wakeups, slice);
+    if (isTooLong) return this.#operationFor(this.#handleable({ ...event, json }), cached, wakeups, slice);
     for (const change of changesOf(before, object)) {
       for (const wakeup of await this.#wake(change, slice)) wakeups.push(wakeup);
     }
-    const entry = this.#entryOf(object, reason !== undefined);
-    known.set(key, { entry, object });
     const { view } = this.#options;
+    const entry = view.indexer.entryOf(object, reason !== undefined);
+    cached.set(key, { entry, object });
     const stored = reason === undefined ? view.encode(key, json) : view.encodeMark(key, { reason, object });
     return { kind: 'S', key, entry: encodeEntry(entry), object: stored };
-  }
-
-  /** Above 0 when the cache has the object newer than this, 0 when it has just this, below 0 otherwise. */
-  #aheadOf(before: Known | undefined, object: KubernetesObject): number {
-    if (!before) return -1;
-    if (!this.#listing?.rewound) {
-      return compareResourceVersions(before.entry.resourceVersion, object.metadata.resourceVersion);
-    }
-    // After a restore of etcd a version may be used twice, for different contents.
-    return before.object && isDeepStrictEqual(before.object, object) ? 0 : -1;
-  }
-
-  #noteAhead(version: ResourceVersion): void {
-    const listing = this.#listing;
-    if (!listing) return;
-    const newest = listing.newestAhead;
-    if (newest === undefined || compareResourceVersions(version, newest) > 0) listing.newestAhead = version;
   }
 
   async #wake(change: Change, slice: TimeSlice): Promise<readonly Wakeup[]> {
@@ -378,41 +324,17 @@ export class Applier {
     return this.#listing?.silent && change.type !== 'deleted' ? [] : handlers.handle(change, slice);
   }
 
-  /** The entries of all keys, and the old objects that a handler needs. */
-  async #known(events: readonly ObjectEvent[]): Promise<Map<string, Known>> {
+  /** What the cache has of the events' objects, the objects only where a handler or the comparison needs them. */
+  async #cached(events: readonly ObjectEvent[]): Promise<Map<string, CachedObject>> {
     // No handler hears of such a list, and the script itself compares objects that come twice.
     if (this.#listing?.fromNothing) return new Map();
-    // All of a key's events, since the first may be one that the cache is past.
-    const eventsOf = Map.groupBy(events, ({ object }) => formatObjectKey(keyOf(object)));
-    const keys = [...eventsOf.keys()];
-    const entries = await this.#options.view.entries(keys);
-    const known = new Map<string, Known>();
-    const wanted: string[] = [];
-    keys.forEach((key, at) => {
-      const entry = entries[at];
-      if (!entry) return;
-      known.set(key, { entry, object: undefined });
-      if (eventsOf.get(key)?.some((event) => this.#needsOld(event, entry))) wanted.push(key);
-    });
-    const objects = await this.#options.view.objects(wanted);
-    wanted.forEach((key, at) => {
-      const entry = known.get(key)?.entry;
-      if (entry) known.set(key, { entry, object: objects[at] });
-    });
-    return known;
+    return readCached(this.#options.view, events, (event, entry) => this.#needsOld(event, entry));
   }
 
   #needsOld({ kind, object }: ObjectEvent, entry: ObjectEntry): boolean {
     if (kind === 'deleted') return false;
     if (this.#listing?.rewound || entry.uid !== object.metadata.uid) return true;
     return !this.#listing?.silent && this.#options.handlers.needsOld(object, entry);
-  }
-
-  #entryOf(object: KubernetesObject, isKeptOut: boolean): ObjectEntry {
-    const { resourceVersion, uid, deletionTimestamp } = object.metadata;
-    const indexEntries = indexEntriesOf(object, this.#indexes);
-    if (isKeptOut) indexEntries.push(KEPT_OUT_INDEX);
-    return { resourceVersion, uid, terminating: deletionTimestamp !== undefined, indexEntries };
   }
 
   async #run(chunk: Chunk): Promise<void> {
@@ -439,12 +361,4 @@ function isFrame({ kind }: WatchEvent): boolean {
 
 function isObjectEvent(event: WatchEvent): event is ObjectEvent {
   return 'object' in event;
-}
-
-/** Another UID under the same name is another object: the old one was deleted between two watches. */
-function changesOf(before: Known | undefined, object: KubernetesObject): Change[] {
-  if (!before) return [{ type: 'added', object }];
-  const old = before.object;
-  if (before.entry.uid === object.metadata.uid) return [{ type: 'updated', object, ...(old ? { old } : {}) }];
-  return [...(old ? [{ type: 'deleted' as const, object: old }] : []), { type: 'added', object }];
 }

@@ -1,20 +1,93 @@
-import { encodeEntry, type IndexSpec, indexEntriesOf, KEPT_OUT_INDEX, type ObjectEntry } from '../../contract/index.ts';
+import { type Clock, type Logger, messageOf } from '../../core/index.ts';
+import { encodeEntry, indexEntriesOf, KEPT_OUT_INDEX, type ObjectEntry } from '../../contract/cache-layout.ts';
+import type { IndexSpec } from '../../contract/index.ts';
 import type { View } from './view.ts';
+
+export interface BackfillOptions {
+  readonly view: View;
+  /** Nothing is filled before it resolves. */
+  readonly started: Promise<void>;
+  /** Resolves when the chunk that is being applied now is in the view. */
+  readonly applied: () => Promise<void>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Ends the work. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Keeps the declared indexes of a view in line with what its users read by. Each change of a user's indexes and each
+ * `start` is followed by one `backfill` in the background, one at a time, which is repeated until it succeeds.
+ * Meanwhile objects are written under the old indexes and the new ones; afterwards under the new ones alone.
+ */
+export class Backfill {
+  readonly #options: BackfillOptions;
+  readonly #specs = new Map<string, readonly IndexSpec[]>();
+  #finished: Promise<void> = Promise.resolve();
+
+  constructor(options: BackfillOptions) {
+    this.#options = options;
+  }
+
+  /** What has been asked for so far is filled, or given up by the signal. */
+  get finished(): Promise<void> {
+    return this.#finished;
+  }
+
+  /** `user` reads by these indexes, and no longer by those set before. */
+  set(user: string, specs: readonly IndexSpec[]): void {
+    this.#specs.set(user, specs);
+    this.start();
+  }
+
+  /** `user` reads by no index any more. */
+  delete(user: string): void {
+    this.#specs.delete(user);
+    this.start();
+  }
+
+  /** Checks the indexes, and fills those that are not complete. */
+  start(): void {
+    this.#finished = this.#finished.then(() => this.#run());
+  }
+
+  async #run(): Promise<void> {
+    const { view, started, applied, clock, logger, signal } = this.#options;
+    const { indexer } = view;
+    await started;
+    const specs = [...new Set([...this.#specs.values()].flat())].toSorted();
+    while (!signal.aborted) {
+      try {
+        // What readers still take for complete is kept up until it is withdrawn.
+        indexer.maintain([...new Set([...(await indexer.complete()), ...specs])]);
+        // What is being applied still goes by the indexes of before.
+        await applied();
+        await backfill(view, specs, signal);
+        indexer.maintain(specs);
+        return;
+      } catch (error) {
+        if (signal.aborted) return;
+        logger.warn({ resource: view.name, error: messageOf(error) }, 'indexes could not be filled, trying again');
+        await clock.sleep(1000, signal);
+      }
+    }
+  }
+}
 
 /**
  * Brings what is already cached under the declared indexes, and out of those that are no longer declared. The applier
- * must use the same specs for what it writes meanwhile. An index counts as complete only when every object has been
- * through; one that already was stays so.
+ * must use the same specs for what it writes meanwhile (`Indexer.maintain`). An index counts as complete only when
+ * every object has been through; one that already was stays so.
  */
 export async function backfill(view: View, specs: readonly IndexSpec[], signal: AbortSignal): Promise<void> {
-  const complete = await view.indexes();
-  const cutOff = await view.filling();
+  const complete = await view.indexer.complete();
+  const cutOff = await view.indexer.incomplete();
   const known = complete.filter((spec) => specs.includes(spec));
   if (cutOff.length === 0 && known.length === specs.length && known.length === complete.length) return;
   // First withdrawn, then emptied; first filled, then promised. A gateway that takes over in between finds the
   // unfinished indexes.
   const underWay = new Set([...cutOff, ...complete, ...specs]);
-  await view.setIndexes(known, [...underWay]);
+  await view.indexer.record(known, [...underWay]);
   for await (const keys of view.keys(50)) {
     signal.throwIfAborted();
     const entries = await view.entries(keys);
@@ -29,7 +102,7 @@ export async function backfill(view: View, specs: readonly IndexSpec[], signal: 
       const to = { ...from, indexEntries: [...indexEntriesOf(object, specs), ...kept] };
       if (encodeEntry(to) !== encodeEntry(from)) moves.push({ key, from, to });
     }
-    await view.reindex(moves);
+    await view.indexer.move(moves);
   }
-  await view.setIndexes(specs);
+  await view.indexer.record(specs);
 }

@@ -1,5 +1,5 @@
 import type { KubernetesObject } from '../../core/index.ts';
-import type { ObjectEntry } from '../../contract/index.ts';
+import type { ObjectEntry } from '../../contract/cache-layout.ts';
 import type { Change, ChangeHandler, Wakeup } from './change.ts';
 import { TimeSlice } from '../time-slice.ts';
 

@@ -1,5 +1,6 @@
 import type { KubernetesObject, LabelSelector, ResourceVersion } from '../../core/index.ts';
-import type { IndexSpec, ObjectEntry, Reason } from '../../contract/index.ts';
+import type { ObjectEntry } from '../../contract/cache-layout.ts';
+import type { IndexSpec, Reason } from '../../contract/index.ts';
 
 /** What happened to one object, as the cache sees it. What handlers turn into wakeups. */
 export type Change =

@@ -1,4 +1,4 @@
-import { viewKeys } from '../../contract/index.ts';
+import { viewKeys } from '../../contract/cache-layout.ts';
 import { loadScript, type Redis } from '../redis/redis.ts';
 
 /**

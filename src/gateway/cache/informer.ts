@@ -17,13 +17,14 @@ import { ListWatch } from '../reflector/list-watch.ts';
 import { Reflector } from '../reflector/reflector.ts';
 import type { WatchEvent } from '../reflector/watch-event.ts';
 import { Applier } from './applier.ts';
-import { backfill } from './backfill.ts';
+import { Backfill } from './backfill.ts';
 import type { ChangeHandler } from './change.ts';
 import { ChangeHandlers, type OnHandlerError } from './change-handlers.ts';
 import { UnreadableObjectError } from '../../contract/node/codec.ts';
 import { isDataError } from '../redis/redis.ts';
 import { type Enqueue, Relay, type RelayOptions } from './relay.ts';
-import { ForeignWriterError, type View } from './view.ts';
+import type { View } from './view.ts';
+import { ForeignWriterError } from './view-writer.ts';
 import type { ViewSettings } from '../config/cache-file.ts';
 import { transformOf } from './view-settings.ts';
 
@@ -47,7 +48,7 @@ export interface InformerOptions {
   readonly onUndeliverable: RelayOptions['onUndeliverable'];
 }
 
-/** Events applied by one script at most, and their size: bounds the time that a script holds Redis. */
+/** Events applied by one script at most, and their size: bounds the time that a script blocks Redis. */
 const CHUNK = 200;
 const CHUNK_BYTES = 8 * 1024 * 1024;
 /** A chunk that has failed so often for what it holds is applied event by event. */
@@ -66,10 +67,9 @@ export class Informer {
   readonly #applier: Applier;
   readonly #relay: Relay;
   readonly #handlers: ChangeHandlers;
-  readonly #indexes = new Map<string, readonly IndexSpec[]>();
+  readonly #backfill: Backfill;
   readonly #stop = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
-  #backfilling: Promise<void> = Promise.resolve();
   /** The number of the last list applied; -1 before the first. */
   #listApplied = -1;
   #synced = false;
@@ -104,6 +104,14 @@ export class Informer {
     this.#handlers = new ChangeHandlers(options.onHandlerError);
     this.#applier = new Applier({ view, handlers: this.#handlers, logger, metrics, checkpoint });
     this.#relay = new Relay(options);
+    this.#backfill = new Backfill({
+      view,
+      started: this.#started.promise,
+      applied: () => this.#applying,
+      clock,
+      logger,
+      signal: this.#stop.signal,
+    });
     view.onUnreadable((error) => this.#discard(error));
   }
 
@@ -148,16 +156,14 @@ export class Informer {
   /** `user` wants to hear of nothing any more, and reads by no index. */
   removeUser(user: string): void {
     this.#handlers.delete(user);
-    this.#indexes.delete(user);
-    this.#backfilling = this.#backfilling.then(() => this.#fillIndexes());
+    this.#backfill.delete(user);
   }
 
   /**
    * Declares what `user` reads by. New indexes are filled in the background; until then readers look at every object.
    */
   setIndexes(user: string, specs: readonly IndexSpec[]): void {
-    this.#indexes.set(user, specs);
-    this.#backfilling = this.#backfilling.then(() => this.#fillIndexes());
+    this.#backfill.set(user, specs);
   }
 
   /** Takes the view. Nothing happens to it before `begin`. */
@@ -166,7 +172,7 @@ export class Informer {
     await this.#reencrypt();
     const { version, rewound } = await this.view.state();
     this.#filledFromNothing = version === undefined;
-    this.#applier.setIndexes(await this.view.indexes());
+    this.view.indexer.maintain(await this.view.indexer.complete());
     this.#markSynced(version !== undefined && !rewound);
     this.#started.resolve();
   }
@@ -192,7 +198,7 @@ export class Informer {
     this.#stop.abort();
     this.#started.resolve();
     this.#wakeWaiters();
-    await Promise.all([this.#running, this.#backfilling]);
+    await Promise.all([this.#running, this.#backfill.finished]);
   }
 
   async waitForSync(signal: AbortSignal): Promise<void> {
@@ -352,31 +358,9 @@ export class Informer {
       this.#listApplied = Math.max(this.#listApplied, event.list);
       this.#markSynced(true);
       // What was known of them may have been lost with the rest.
-      this.#backfilling = this.#backfilling.then(() => this.#fillIndexes());
+      this.#backfill.start();
     }
     this.#wakeWaiters();
-  }
-
-  async #fillIndexes(): Promise<void> {
-    const { clock, logger } = this.#options;
-    const { signal } = this.#stop;
-    await this.#started.promise;
-    const specs = [...new Set([...this.#indexes.values()].flat())].toSorted();
-    while (!signal.aborted) {
-      try {
-        // What readers still take for complete is kept up until it is withdrawn.
-        this.#applier.setIndexes([...new Set([...(await this.view.indexes()), ...specs])]);
-        // What is being applied still goes by the indexes of before.
-        await this.#applying;
-        await backfill(this.view, specs, signal);
-        this.#applier.setIndexes(specs);
-        return;
-      } catch (error) {
-        if (signal.aborted) return;
-        logger.warn({ resource: this.name, error: messageOf(error) }, 'indexes could not be filled, trying again');
-        await clock.sleep(1000, signal);
-      }
-    }
   }
 
   #markSynced(synced: boolean): void {

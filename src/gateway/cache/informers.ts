@@ -1,5 +1,5 @@
 import { type Checkpoint, type Clock, formatKind, type Logger, type Metrics, type Resource } from '../../core/index.ts';
-import { viewPrefix } from '../../contract/index.ts';
+import { viewPrefix } from '../../contract/cache-layout.ts';
 import { ObjectCodec } from '../../contract/node/codec.ts';
 import type { KeyRing } from '../../contract/node/key-ring.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';

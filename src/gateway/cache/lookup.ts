@@ -1,5 +1,5 @@
 import { fieldAt, type KubernetesObject, type LabelSelector, matchesLabels } from '../../core/index.ts';
-import { indexEntriesOf } from '../../contract/index.ts';
+import { indexEntriesOf } from '../../contract/cache-layout.ts';
 import type { Lookup } from './change.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { View } from './view.ts';
@@ -28,10 +28,10 @@ export const unlimitedLookups: LookupBudget = { run: (work) => work(), chargeKey
  */
 export async function resolveLookup(view: View, lookup: Lookup, budget: LookupBudget): Promise<readonly string[]> {
   const { declared, entries, keys: only, labelSelector, selector } = lookup;
-  const complete = declared === undefined || (await view.indexes()).includes(declared);
+  const complete = declared === undefined || (await view.indexer.complete()).includes(declared);
   // An index that is still being filled cannot be asked; the objects can.
   const usable = complete ? entries : entries.filter((entry) => !entry.startsWith(`${declared}=`));
-  const candidates = only ?? (await view.keysWith(usable));
+  const candidates = only ?? (await view.indexer.keysWith(usable));
   const isAnswer = complete && !only && !selector && !labelSelector;
   const found = isAnswer ? candidates : await filter(view, candidates, lookup, budget);
   // Named keys were charged with the change that names them.

@@ -2,7 +2,8 @@ import { type Checkpoint, type Logger, messageOf, type Metrics } from '../../cor
 import { HandlerError, type KeyWakeup, type LookupWakeup, mergeWakeups, type Wakeup } from './change.ts';
 import { type LookupBudget, resolveLookup } from './lookup.ts';
 import { isDataError } from '../redis/redis.ts';
-import type { OutboxEntry, View } from './view.ts';
+import type { OutboxEntry } from './outbox.ts';
+import type { View } from './view.ts';
 
 /** Puts wakeups into the queues of their controllers; resolves when Redis has all but those that failed. */
 export type Enqueue = (wakeups: readonly KeyWakeup[]) => Promise<Enqueued | void>;
@@ -36,7 +37,7 @@ export interface RelayOptions {
 const PAGE = 500;
 /** Entries of one controller that are moved at a time. */
 const TURN = 500;
-/** Entries that are held here, in the queues of no controller yet. */
+/** Entries that are kept here, in the queues of no controller yet. */
 const WINDOW = 10_000;
 /**
  * Lookups that are resolved at the same time. Each may decode an object of megabytes between two turns of the event
@@ -119,7 +120,7 @@ export class Relay {
     try {
       while (this.#isMore && this.#waiting.length < WINDOW) {
         this.#isMore = false;
-        const page = await view.outbox(PAGE, this.#after);
+        const page = await view.outbox.read(PAGE, this.#after);
         for (const entry of page) {
           if (this.#known.has(entry.id)) continue;
           this.#known.add(entry.id);
@@ -198,7 +199,7 @@ export class Relay {
     // It gets all its keys when it is back, or mended.
     if (isAbsent || undeliverable !== undefined) await view.noteMissed(controller);
     await checkpoint('relay:after-add');
-    await view.acknowledge(entries.map(({ id }) => id));
+    await view.outbox.acknowledge(entries.map(({ id }) => id));
     await checkpoint('relay:after-delete');
     if (undeliverable !== undefined) this.#report(controller, undeliverable);
   }

@@ -7,27 +7,16 @@ import {
   type Resource,
   type ResourceVersion,
 } from '../../core/index.ts';
-import {
-  decodeEntry,
-  encodeEntry,
-  type IndexSpec,
-  KEPT_OUT_INDEX,
-  namespaceIndex,
-  type ObjectEntry,
-  type ViewKeys,
-  viewKeys,
-  type ViewLocation,
-} from '../../contract/index.ts';
+import { decodeEntry, type ObjectEntry, type ViewKeys, viewKeys } from '../../contract/cache-layout.ts';
+import type { ViewLocation } from '../../contract/index.ts';
 import { type Mark, ObjectCodec, ObjectKeptOutError, UnreadableObjectError } from '../../contract/node/codec.ts';
 import { ViewReader } from '../../contract/node/view-reader.ts';
-import type { Lookup, Wakeup } from './change.ts';
+import type { Wakeup } from './change.ts';
+import { Indexer } from './indexer.ts';
+import { Outbox, wakeupArguments } from './outbox.ts';
+import { ViewWriter } from './view-writer.ts';
 import { loadScript, type Redis, type Script, unlinkAll } from '../redis/redis.ts';
 import { TimeSlice } from '../time-slice.ts';
-
-/** Another gateway has written its ID into the view: this one must stop writing and see whether it still leads. */
-export class ForeignWriterError extends Error {
-  override readonly name = 'ForeignWriterError';
-}
 
 /** One operation of the apply script. */
 export type ViewOperation =
@@ -70,24 +59,6 @@ export interface EncodedObject {
   readonly decode: () => KubernetesObject;
 }
 
-/** One entry of a view's outbox. */
-export interface OutboxEntry {
-  readonly id: string;
-  readonly controller: string;
-  /** Undefined when the entry cannot be read. */
-  readonly wakeup: Wakeup | undefined;
-}
-
-function wakeupOf(entry: { controller: string; key: string; lookup: string; text: string }): Wakeup | undefined {
-  const { controller, key, lookup, text } = entry;
-  try {
-    const reasons = JSON.parse(text) as Wakeup['reasons'];
-    return lookup ? { controller, lookup: JSON.parse(lookup) as Lookup, reasons } : { controller, key, reasons };
-  } catch {
-    return undefined;
-  }
-}
-
 /** The field of a view's HASH that counts how often a user was not there to hear of changes. */
 function missedField(user: string): string {
   return `missed:${user}`;
@@ -97,15 +68,17 @@ function missedField(user: string): string {
 export class View {
   readonly resource: Resource;
   readonly location: ViewLocation;
+  /** Wakeups of its changes that are in no queue yet. */
+  readonly outbox: Outbox;
+  /** Its indexes. */
+  readonly indexer: Indexer;
   readonly #redis: Redis;
   readonly #keys: ViewKeys;
+  readonly #writer: ViewWriter;
   readonly #apply: Script;
-  readonly #reindex: Script;
   readonly #reencrypt: Script;
-  readonly #write: Script;
   readonly #codec: ObjectCodec;
   #onUnreadable: (error: UnreadableObjectError) => void = () => {};
-  #writerId = '';
 
   /** @param codec Default: one that encrypts nothing. */
   constructor(
@@ -118,12 +91,12 @@ export class View {
     this.resource = resource;
     this.location = location;
     this.#codec = codec;
-    const { prefix } = location;
-    this.#keys = viewKeys(prefix);
+    this.#keys = viewKeys(location.prefix);
+    this.#writer = new ViewWriter(redis, this.name, this.#keys.view);
+    this.outbox = new Outbox(redis, this.#keys.outbox);
+    this.indexer = new Indexer(redis, this.#keys, this.#writer);
     this.#apply = loadScript(redis, import.meta.url, 'apply');
-    this.#reindex = loadScript(redis, import.meta.url, 'reindex');
     this.#reencrypt = loadScript(redis, import.meta.url, 'reencrypt');
-    this.#write = loadScript(redis, import.meta.url, 'write');
   }
 
   /** The kind, and the namespace of a view that holds one. */
@@ -150,33 +123,21 @@ export class View {
   }
 
   /** Whether an object of this namespace would be here. */
-  holds(namespace: string | undefined): boolean {
+  contains(namespace: string | undefined): boolean {
     return this.location.namespace === undefined || this.location.namespace === namespace;
   }
 
   /** Becomes the writer in place of any other: from now on the scripts refuse every other writer ID. */
-  async take(writerId: string): Promise<void> {
-    this.#writerId = writerId;
-    await this.#redis.hset(this.#keys.view, 'writerId', writerId);
+  take(writerId: string): Promise<void> {
+    return this.#writer.take(writerId);
   }
 
   /**
    * Becomes the writer again where Redis has lost its ID.
    * @throws ForeignWriterError when another gateway has taken the view.
    */
-  async retake(): Promise<void> {
-    if ((await this.#redis.hsetnx(this.#keys.view, 'writerId', this.#writerId)) === 1) return;
-    if ((await this.state()).writerId !== this.#writerId) throw this.#foreign();
-  }
-
-  #foreign(): ForeignWriterError {
-    return new ForeignWriterError(`the view of ${this.name} was taken by another gateway`);
-  }
-
-  /** Sets fields of the view, as its writer. @throws ForeignWriterError */
-  async #set(fields: Readonly<Record<string, string>>): Promise<void> {
-    const answer = await this.#write([this.#keys.view], [this.#writerId, '', ...Object.entries(fields).flat()]);
-    if (answer === -1) throw this.#foreign();
+  retake(): Promise<void> {
+    return this.#writer.retake();
   }
 
   async state(): Promise<ViewState> {
@@ -194,14 +155,14 @@ export class View {
 
   /** Starts a new incarnation on the Redis process `runId`. @throws ForeignWriterError */
   async renew(runId: string): Promise<void> {
-    await this.#set({ incarnation: randomUUID(), runId });
+    await this.#writer.set({ incarnation: randomUUID(), runId });
   }
 
   /**
    * From here to the end of the list the view is a mixture: should this gateway end before, the next lists it again.
    */
   async markRewound(): Promise<void> {
-    await this.#set({ rewound: '1' });
+    await this.#writer.set({ rewound: '1' });
   }
 
   /** How often `user` was not there to hear of changes, after it had been. */
@@ -211,8 +172,7 @@ export class View {
 
   /** @throws ForeignWriterError */
   async noteMissed(user: string): Promise<void> {
-    const answer = await this.#write([this.#keys.view], [this.#writerId, missedField(user)]);
-    if (answer === -1) throw this.#foreign();
+    await this.#writer.increment(missedField(user));
   }
 
   /** Entries of these keys, in their order; undefined where the view has none. */
@@ -322,9 +282,7 @@ export class View {
   }
 
   async #runReencrypt(pairs: readonly (string | Buffer)[], encryptedBy = ''): Promise<void> {
-    const { view, objects } = this.#keys;
-    const answer = await this.#reencrypt([view, objects], [this.#writerId, encryptedBy, ...pairs]);
-    if (answer === -1) throw this.#foreign();
+    await this.#writer.run(this.#reencrypt, [this.#keys.objects], [encryptedBy, ...pairs]);
   }
 
   /**
@@ -357,19 +315,6 @@ export class View {
     return newest;
   }
 
-  /** Keys of the objects that carry all these index entries; of all objects when there are none. */
-  keysWith(entries: readonly string[]): Promise<string[]> {
-    const [first, ...others] = entries.map((entry) => this.#keys.indexPrefix + entry);
-    return first === undefined ? this.#redis.hkeys(this.#keys.objects) : this.#redis.sinter(first, ...others);
-  }
-
-  /** How many of its objects are kept out of the cache. @param namespaces count in these alone */
-  async keptOutCount(namespaces?: readonly string[]): Promise<number> {
-    if (namespaces === undefined) return this.#redis.scard(this.#keys.indexPrefix + KEPT_OUT_INDEX);
-    const found = await Promise.all(namespaces.map((each) => this.keysWith([KEPT_OUT_INDEX, namespaceIndex(each)])));
-    return found.reduce((sum, keys) => sum + keys.length, 0);
-  }
-
   size(): Promise<number> {
     return this.#redis.hlen(this.#keys.objects);
   }
@@ -379,10 +324,9 @@ export class View {
    * @throws ForeignWriterError
    */
   async apply(chunk: Chunk): Promise<void> {
-    const keys = this.#keys;
+    const { objects, entries, order, outbox, indexPrefix } = this.#keys;
     const args: (string | number | Buffer)[] = [
-      this.#writerId,
-      keys.indexPrefix,
+      indexPrefix,
       chunk.version ?? '',
       chunk.incomparable ? '1' : '',
       chunk.incarnation ?? '',
@@ -395,64 +339,7 @@ export class View {
       else args.push('D', operation.key, operation.version, '');
     }
     args.push(chunk.wakeups.length);
-    for (const wakeup of chunk.wakeups) {
-      const lookup = 'lookup' in wakeup ? JSON.stringify(wakeup.lookup) : '';
-      args.push(wakeup.controller, 'key' in wakeup ? wakeup.key : '', lookup, JSON.stringify(wakeup.reasons));
-    }
-    const answer = await this.#apply([keys.view, keys.objects, keys.entries, keys.order, keys.outbox], args);
-    if (answer === -1) throw this.#foreign();
-  }
-
-  /** The declared indexes that are complete. */
-  async indexes(): Promise<IndexSpec[]> {
-    const text = await this.#redis.hget(this.#keys.view, 'indexes');
-    return text === null ? [] : (JSON.parse(text) as IndexSpec[]);
-  }
-
-  /** Declared indexes that objects may stand in though they are not complete: being filled, or withdrawn. */
-  async filling(): Promise<IndexSpec[]> {
-    const text = await this.#redis.hget(this.#keys.view, 'filling');
-    return text ? (JSON.parse(text) as IndexSpec[]) : [];
-  }
-
-  /** @param filling see `filling`. @throws ForeignWriterError */
-  async setIndexes(specs: readonly IndexSpec[], filling: readonly IndexSpec[] = []): Promise<void> {
-    const text = filling.length === 0 ? '' : JSON.stringify(filling);
-    await this.#set({ indexes: JSON.stringify(specs), filling: text });
-  }
-
-  /** Puts objects under the indexes of `to`, each unless it has changed since its entry `from` was read. */
-  async reindex(moves: readonly { key: string; from: ObjectEntry; to: ObjectEntry }[]): Promise<void> {
-    if (moves.length === 0) return;
-    const args = moves.flatMap(({ key, from, to }) => [key, encodeEntry(from), encodeEntry(to)]);
-    const answer = await this.#reindex(
-      [this.#keys.view, this.#keys.entries],
-      [this.#writerId, this.#keys.indexPrefix, ...args],
-    );
-    if (answer === -1) throw this.#foreign();
-  }
-
-  /** Wakeups that no queue has yet, oldest first. @param after the id of an entry: those behind it. */
-  async outbox(count: number, after?: string): Promise<OutboxEntry[]> {
-    const from = after === undefined ? '-' : `(${after}`;
-    const found = await this.#redis.xrange(this.#keys.outbox, from, '+', 'COUNT', count);
-    return found.map(([id, fields]) => {
-      // XADD wrote c, k, l, r in this order.
-      const [, controller = '', , key = '', , lookup = '', , text = '[]'] = fields;
-      return { id, controller, wakeup: wakeupOf({ controller, key, lookup, text }) };
-    });
-  }
-
-  /** How long the oldest wakeup has been in the outbox, in milliseconds by Redis' clock; undefined when it is empty. */
-  async outboxAgeMs(): Promise<number | undefined> {
-    const [[first], [seconds = 0]] = await Promise.all([
-      this.#redis.xrange(this.#keys.outbox, '-', '+', 'COUNT', 1),
-      this.#redis.time(),
-    ]);
-    return first && Math.max(0, seconds * 1000 - Number.parseInt(first[0], 10));
-  }
-
-  async acknowledge(ids: readonly string[]): Promise<void> {
-    if (ids.length > 0) await this.#redis.xdel(this.#keys.outbox, ...ids);
+    for (const wakeup of chunk.wakeups) args.push(...wakeupArguments(wakeup));
+    await this.#writer.run(this.#apply, [objects, entries, order, outbox], args);
   }
 }

@@ -220,7 +220,7 @@ describe('the processor time of all controllers', () => {
     expect(served).toBe(40);
   });
 
-  it('holds for any history: a bound for all, one for each, and small tenants served', () => {
+  it('is true for any history: a bound for all, one for each, and small tenants served', () => {
     const action = fc.record({
       controller: fc.nat(7),
       wanted: fc.array(fc.oneof(fc.constantFrom(0.02, 0.9, 5, 100), fc.double({ min: 0, max: 120, noNaN: true })), {

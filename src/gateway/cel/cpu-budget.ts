@@ -153,10 +153,10 @@ export class CpuBudgets {
   }
 
   /**
-   * @param heldUpMs for so long the others have waited: on a busy machine longer than the work took of the processor.
+   * @param blockedMs for so long the others have waited: on a busy machine longer than the work took of the processor.
    */
-  spend(tenant: string, ms: number, heldUpMs: number): void {
-    if (this.#common.leftMs >= LEAST_MS) return this.#common.spend(heldUpMs);
+  spend(tenant: string, ms: number, blockedMs: number): void {
+    if (this.#common.leftMs >= LEAST_MS) return this.#common.spend(blockedMs);
     const share = this.#shareOf(tenant);
     share.leftMs = Math.min(share.leftMs, Math.max(-SHARE.burstMs, share.leftMs - ms));
   }
@@ -214,7 +214,7 @@ export class CpuBudget {
   /** Counted, and not taken from any budget yet. */
   #dueMs = 0;
   /** The same by the clock. */
-  #heldUpMs = 0;
+  #blockedMs = 0;
   /** Time that has passed in runs and has not shown in the thread's yet, which may count in ticks. */
   #unseenMs = 0;
 
@@ -306,7 +306,7 @@ export class CpuBudget {
     this.#from = { atMs, cpuMs };
     this.#spentInRun += seenMs;
     this.#dueMs += seenMs;
-    this.#heldUpMs += ms;
+    this.#blockedMs += ms;
   }
 
   /** A tick that falls into this run stands for earlier ones, too; never for more than has passed. */
@@ -317,14 +317,14 @@ export class CpuBudget {
   }
 
   #settle(): void {
-    const [dueMs, heldUpMs] = [this.#dueMs, this.#heldUpMs];
+    const [dueMs, blockedMs] = [this.#dueMs, this.#blockedMs];
     this.#dueMs = 0;
-    this.#heldUpMs = 0;
+    this.#blockedMs = 0;
     if (dueMs <= 0) return;
     const free = this.#freeInRun > 0 ? this.#shared.free(Math.min(dueMs, this.#freeInRun)) : 0;
     this.#freeInRun -= free;
     if (dueMs <= free) return;
     this.#own.spend(dueMs - free);
-    this.#shared.spend(this.#tenant, dueMs - free, heldUpMs - free);
+    this.#shared.spend(this.#tenant, dueMs - free, blockedMs - free);
   }
 }

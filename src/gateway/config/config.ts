@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { parseLabelSelector, UserError } from '../../core/index.ts';
-import { isSecureUrl } from '../../contract/index.ts';
+import { isSecureUrl } from '../../contract/secure-url.ts';
 import { COMPRESS_ABOVE } from '../../contract/node/codec.ts';
 
 const words = z.string().transform((text) => text.split(/[\s,]+/).filter((word) => word !== ''));

@@ -1,5 +1,6 @@
 import { type Checkpoint, type Clock, formatKind, type Logger, type Metrics } from '../../core/index.ts';
-import { type CacheScope, type Description, isSecureUrl, type SigningKey } from '../../contract/index.ts';
+import type { CacheScope, Description, SigningKey } from '../../contract/index.ts';
+import { isSecureUrl } from '../../contract/secure-url.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { discoverResource } from '../apiserver/discovery.ts';
 import type { Informers } from '../cache/informers.ts';
@@ -15,17 +16,20 @@ import type { TokenKeys } from '../access/token-keys.ts';
 import { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { RunningController } from './controller.ts';
 import { queueOptions } from './queue-options.ts';
-import { tenantOf } from './controller-id.ts';
+import type { ControllerOrigin } from './controller-id.ts';
 import { checkEncryptedKinds } from '../access/encrypted-kinds.ts';
 
 /** What it takes to run a controller, wherever it was declared. */
 export interface ControllerSpec {
   /**
    * Names its queue, its metrics and its tokens, in the whole cluster: the function's own name when the operator has
-   * configured its URL, `namespace.name` of a ReconcileFunction. A name holds no dot, so neither can be taken for the
+   * configured its URL, `namespace.name` of a ReconcileFunction. A name has no dot, so neither can be taken for the
    * other.
    */
   readonly id: string;
+  readonly origin: ControllerOrigin;
+  /** Whose share of processor time it draws on. Default: one of its own. */
+  readonly tenant?: string;
   readonly description: Description;
   readonly url: string;
   /** Where its triggers may be sent. Default: see `EndpointOptions`. */
@@ -85,7 +89,7 @@ export class ControllerFactory {
    * @throws UserError when the cluster does not have a kind, or the gateway cannot cache it.
    */
   async create(spec: ControllerSpec): Promise<RunningController> {
-    const { id, description, url, rules, keys, ca, scope, parsed } = spec;
+    const { id, origin, tenant, description, url, rules, keys, ca, scope, parsed } = spec;
     const { cacheSettings, canEncrypt, client, informers, readerUsers, tokenKeys } = this.#options;
     const { clock, logger, metrics, checkpoint, logTriggers, resyncMs, cacheTokenMs } = this.#options;
     checkEncryptedKinds(description, cacheSettings, canEncrypt);
@@ -115,8 +119,8 @@ export class ControllerFactory {
       timeoutMs: description.timeoutSeconds * 1000,
     });
     const callbackUrl = this.#options.callbackUrl(id);
-    const budget = this.#options.cpuBudgets.of(id, tenantOf(id));
-    const parts = { id, budget, parsed, description, sources, queue, endpoint, cacheAccess, callbackUrl, keys };
+    const budget = this.#options.cpuBudgets.of(id, tenant);
+    const parts = { id, origin, budget, parsed, description, sources, queue, endpoint, cacheAccess, callbackUrl, keys };
     return new RunningController({ ...shared, ...parts, logTriggers, resyncMs, random: Math.random });
   }
 }

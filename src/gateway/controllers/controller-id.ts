@@ -1,16 +1,22 @@
 import type { KubernetesObject } from '../../core/index.ts';
 
-/** See `ControllerSpec.id`. A namespace holds no dot. */
+/** Where a controller comes from: a function whose URL the operator has configured, or a ReconcileFunction. */
+export type ControllerOrigin = 'configured' | 'declared';
+
+/** The id of a ReconcileFunction's controller (see `ControllerSpec.id`). */
 export function idOf({ metadata }: KubernetesObject): string {
   return `${metadata.namespace}.${metadata.name}`;
 }
 
-/** Whether an id is that of a ReconcileFunction rather than of a configured function, whose name holds no dot. */
-export function isDeclared(id: string): boolean {
-  return id.includes('.');
+/**
+ * The origin that an id tells, for ids from Redis, from tokens and from the command line: there may be no controller to
+ * ask. Only that of a ReconcileFunction has a dot, since neither a function's name nor a namespace has one.
+ */
+export function originOf(id: string): ControllerOrigin {
+  return id.includes('.') ? 'declared' : 'configured';
 }
 
-/** To whom a controller belongs: the namespace of a ReconcileFunction; a configured function stands alone. */
-export function tenantOf(id: string): string {
-  return isDeclared(id) ? id.slice(0, id.indexOf('.') + 1) : id;
+/** Whose share of processor time a ReconcileFunction draws on: that of its namespace, under no controller's id. */
+export function tenantOf({ metadata }: KubernetesObject): string {
+  return `${metadata.namespace}.`;
 }

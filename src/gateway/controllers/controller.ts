@@ -37,6 +37,7 @@ import { KeyScope } from '../handlers/key-scope.ts';
 import { isPaused, PAUSED_INDEX } from '../handlers/paused.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { checkScopes } from '../handlers/check-sources.ts';
+import type { ControllerOrigin } from './controller-id.ts';
 import { EventSources } from './event-sources.ts';
 import { HandlerFailures } from './handler-failures.ts';
 import { keysInScope } from './keys-in-scope.ts';
@@ -46,6 +47,7 @@ import { ScopedProcess } from './scoped-process.ts';
 export interface RunningControllerOptions {
   /** See `ControllerSpec.id`. */
   readonly id: string;
+  readonly origin: ControllerOrigin;
   readonly description: Description;
   /** What its triggers and callbacks are signed with. */
   readonly keys: readonly SigningKey[];
@@ -93,6 +95,7 @@ export interface ControllerSource {
 export class RunningController {
   /** Its id: in queues, metrics and logs a controller's name is that. */
   readonly name: string;
+  readonly origin: ControllerOrigin;
   /** What its function calls it. */
   readonly functionName: string;
   readonly keys: readonly SigningKey[];
@@ -116,6 +119,7 @@ export class RunningController {
     if (!reconciled) throw new Error(`the controller ${id} has no source`);
     this.#options = options;
     this.name = id;
+    this.origin = options.origin;
     this.functionName = description.name;
     this.keys = keys;
     const views = reconciled.informers.map(({ view }) => view);
@@ -194,7 +198,7 @@ export class RunningController {
         const wanted = declared.filter((each) => formatKind(each) === formatKind(resource));
         const isEverywhere = wanted.some(({ namespaces }) => namespaces === undefined);
         const named = [...new Set(wanted.flatMap(({ namespaces = [] }) => namespaces))];
-        return informers.map(({ view }) => view.keptOutCount(isEverywhere ? undefined : named));
+        return informers.map(({ view }) => view.indexer.keptOutCount(isEverywhere ? undefined : named));
       }),
     );
     return counts.reduce((sum, count) => sum + count, 0);
@@ -238,7 +242,7 @@ export class RunningController {
    * paused. What an earlier declaration of this controller has left in an outbox may be none of its keys any more.
    */
   async wake(wakeups: readonly KeyWakeup[]): Promise<void> {
-    const own = wakeups.filter(({ key }) => this.#scope.holdsKey(key));
+    const own = wakeups.filter(({ key }) => this.#scope.containsKey(key));
     for (let from = 0; from < own.length; from += WAKE_CHUNK) {
       const chunk = own.slice(from, from + WAKE_CHUNK);
       const paused = await this.#pausedAmong(chunk.map(({ key }) => key));
@@ -249,9 +253,9 @@ export class RunningController {
   async #pausedAmong(keys: readonly string[]): Promise<Set<string>> {
     const paused = new Set<string>();
     for (const { view } of this.#options.sources[0]?.informers ?? []) {
-      const held = keys.filter((key) => view.holds(parseObjectKey(key).namespace));
-      const entries = await view.entries(held);
-      held.forEach((key, at) => isPaused(entries[at]) && paused.add(key));
+      const inView = keys.filter((key) => view.contains(parseObjectKey(key).namespace));
+      const entries = await view.entries(inView);
+      inView.forEach((key, at) => isPaused(entries[at]) && paused.add(key));
     }
     return paused;
   }

@@ -3,6 +3,7 @@ import { type Resource, resource, silentLogger, systemClock } from '../../core/i
 import type { CacheScope, Description, ViewLocation } from '../../contract/index.ts';
 import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-factory.ts';
+import { originOf } from './controller-id.ts';
 import { Controllers } from './controllers.ts';
 
 interface Plan {
@@ -55,7 +56,7 @@ class World {
   spec(id: string, version: string, plan: Plan = {}, more: Partial<ControllerSpec> = {}): ControllerSpec {
     this.#plans.set(version, plan);
     const description = { name: id, for: { apiVersion: 'v1', kind: 'Pod' } } as Description;
-    return { id, description, url: version, keys: [], ...more };
+    return { id, origin: originOf(id), description, url: version, keys: [], ...more };
   }
 
   /** Who needs what: `v1/Pod: ns.a=first`. */
@@ -75,13 +76,14 @@ class World {
     return informer;
   }
 
-  #create({ id, url }: ControllerSpec): RunningController {
+  #create({ id, origin, url }: ControllerSpec): RunningController {
     const { kinds = ['Pod'], scope = {}, inRedis = [], sync = async () => {}, fails } = this.#plans.get(url) ?? {};
     for (const kind of kinds) this.kinds.set(`v1/${kind}`, (this.kinds.get(`v1/${kind}`) ?? new Set()).add(id));
     if (fails === 'create') throw new Error('cannot be made');
     const informers = kinds.map((kind) => this.#informer(kind));
     const own = {
       name: id,
+      origin,
       keys: [],
       scope,
       inRedis,
@@ -121,6 +123,20 @@ describe('a controller that is started', () => {
     expect(world.said).toEqual(['first start', 'check']);
     expect(world.controllers.running().map(({ name }) => name)).toEqual(['web']);
     expect([...world.dashboard]).toEqual(['web']);
+  });
+
+  it('counts for readiness from its start on, when it is configured', async () => {
+    const world = new World();
+    const counts = (): boolean[] => ['web', 'ns.web', 'other'].map((id) => world.controllers.countsForReady(id));
+    const synced = Promise.withResolvers<void>();
+    const started = world.controllers.start(world.spec('web', 'first', { sync: () => synced.promise }), going);
+    await world.controllers.start(world.spec('ns.web', 'second'), going);
+    expect(counts()).toEqual([true, false, false]);
+    synced.resolve();
+    await started;
+    expect(counts()).toEqual([true, false, false]);
+    await world.controllers.stop('web');
+    expect(counts()).toEqual([false, false, false]);
   });
 
   it.each([

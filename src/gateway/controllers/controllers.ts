@@ -1,5 +1,5 @@
 import { type Clock, formatKind, type Logger, messageOf, UserError } from '../../core/index.ts';
-import { type CacheClaims, TokenError } from '../../contract/index.ts';
+import { type CacheClaims, TokenError } from '../../contract/cache-token.ts';
 import type { KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
 import { type Informers, servedAs } from '../cache/informers.ts';
@@ -8,7 +8,7 @@ import type { Enqueued } from '../cache/relay.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import type { RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-factory.ts';
-import { isDeclared } from './controller-id.ts';
+import { type ControllerOrigin, originOf } from './controller-id.ts';
 
 export interface ControllersOptions {
   readonly create: (spec: ControllerSpec) => Promise<RunningController>;
@@ -48,7 +48,8 @@ export class Controllers {
   /** Those that may be woken: the ones that are being started included. */
   readonly #known = new Map<string, RunningController>();
   readonly #running = new Map<string, RunningController>();
-  readonly #taken = new Set<string>();
+  /** Ids of those that run, are being started, or are not wholly stopped. */
+  readonly #taken = new Map<string, ControllerOrigin>();
   /** Of controllers that have stopped, when the last of their runs is over at the latest. */
   readonly #lastRunsEndMs = new Map<string, number>();
 
@@ -68,11 +69,19 @@ export class Controllers {
   /** Why the controllers of configured functions are not ready, by the first that is not; undefined when all are. */
   notReady(): string | undefined {
     for (const controller of this.running()) {
-      if (isDeclared(controller.name)) continue;
+      if (controller.origin === 'declared') continue;
       const reason = this.waitsFor(controller) ?? controller.missesEvents;
       if (reason !== undefined) return `${controller.name}: ${reason}`;
     }
     return undefined;
+  }
+
+  /**
+   * Whether the views that this controller needs count for readiness. Those that only declared ones need do not: any
+   * tenant may declare one for a kind whose list never comes to an end. Their condition Synced tells.
+   */
+  countsForReady(id: string): boolean {
+    return this.#taken.get(id) === 'configured';
   }
 
   /** Those that run keys. */
@@ -106,7 +115,7 @@ export class Controllers {
    * @throws TokenError
    */
   current(claims: CacheClaims): CacheClaims {
-    if (!isDeclared(claims.controller)) return claims;
+    if (originOf(claims.controller) === 'configured') return claims;
     const controller = this.#known.get(claims.controller);
     if (!controller) throw new TokenError('the controller of the token does not run');
     return { ...claims, scope: controller.scope };
@@ -140,9 +149,9 @@ export class Controllers {
     before: RunningController | undefined,
     { signal, onWaiting = () => {} }: StartOptions,
   ): Promise<void> {
-    const { id, url, description } = spec;
+    const { id, origin, url, description } = spec;
     const { create, onRunning, check, logger } = this.#options;
-    this.#taken.add(id);
+    this.#taken.set(id, origin);
     let controller: RunningController | undefined;
     try {
       controller = await create(spec);

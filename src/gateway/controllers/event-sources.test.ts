@@ -9,7 +9,8 @@ import {
   silentMetrics,
   systemClock,
 } from '../../core/index.ts';
-import { type Description, indexEntriesOf } from '../../contract/index.ts';
+import { indexEntriesOf } from '../../contract/cache-layout.ts';
+import type { Description } from '../../contract/index.ts';
 import { descriptionSchema } from '../../contract/description-schema.ts';
 import type { Change, Lookup } from '../cache/change.ts';
 import { View } from '../cache/view.ts';

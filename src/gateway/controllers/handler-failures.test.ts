@@ -12,7 +12,7 @@ function create() {
 }
 
 describe('failures of handlers', () => {
-  it('hold up the keys that are owed until none has come for a while, longer each time', () => {
+  it('delay the keys that are owed until none has come for a while, longer each time', () => {
     const { clock, failures } = create();
     expect([failures.isRecent, failures.notReady]).toEqual([false, undefined]);
     const waits = Array.from({ length: 9 }, () => {
@@ -29,7 +29,7 @@ describe('failures of handlers', () => {
     expect(failures.isRecent).toBe(false);
   });
 
-  it('hold up keys no longer than the longest wait, however often they come', () => {
+  it('delay keys no longer than the longest wait, however often they come', () => {
     const { clock, failures } = create();
     let waited = 0;
     for (; waited < 1000; waited += 1) {

@@ -1,5 +1,5 @@
 import type { KubernetesObject } from '../../core/index.ts';
-import { namespaceIndex } from '../../contract/index.ts';
+import { namespaceIndex } from '../../contract/cache-layout.ts';
 import type { View } from '../cache/view.ts';
 import type { KeyScope } from '../handlers/key-scope.ts';
 
@@ -28,7 +28,7 @@ export async function* keysInScope(
 }
 
 async function* partsOf({ view, namespace }: { view: View; namespace?: string }): AsyncGenerator<string[]> {
-  const found = namespace === undefined ? view.keys() : [await view.keysWith([namespaceIndex(namespace)])];
+  const found = namespace === undefined ? view.keys() : [await view.indexer.keysWith([namespaceIndex(namespace)])];
   for await (const keys of found) {
     for (let from = 0; from < keys.length; from += CHUNK) yield keys.slice(from, from + CHUNK);
   }

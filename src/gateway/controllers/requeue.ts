@@ -89,9 +89,11 @@ async function checkKeys(keys: readonly ObjectKey[], scope: KeyScope): Promise<v
   }
   if (!scope.labelSelector) return;
   for (const { view, namespace: within } of scope.places()) {
-    const held = keys.filter(({ namespace }) => (within === undefined ? view.holds(namespace) : namespace === within));
-    const objects = await view.objects(held.map(formatObjectKey));
-    const outside = held.find((_, at) => objects[at] && !scope.selects(objects[at]));
+    const inView = keys.filter(({ namespace }) =>
+      within === undefined ? view.contains(namespace) : namespace === within,
+    );
+    const objects = await view.objects(inView.map(formatObjectKey));
+    const outside = inView.find((_, at) => objects[at] && !scope.selects(objects[at]));
     if (outside)
       throw new UserError(`the controller does not select the ${kind} ${formatObjectKey(outside)} by its labels.`);
   }
@@ -100,6 +102,6 @@ async function checkKeys(keys: readonly ObjectKey[], scope: KeyScope): Promise<v
 function checkNamespace(namespace: string, scope: KeyScope): void {
   const { kind, namespaced } = scope.resource;
   if (!namespaced) throw new UserError(`a ${kind} has no namespace: leave out ${namespace}.`);
-  if (!scope.holds(namespace))
+  if (!scope.contains(namespace))
     throw new UserError(`the controller reconciles no ${kind} in the namespace ${namespace}.`);
 }

@@ -18,7 +18,7 @@ it('keys of namespaces that are no longer declared are dropped, and the others g
     passed: async () => true,
     late: () => {},
   };
-  const view = { holds: () => true } as unknown as View;
+  const view = { contains: () => true } as unknown as View;
   const scope = new KeyScope(resource('v1', 'Pod'), { namespaces: ['a'] }, [view]);
   const process = new ScopedProcess(inner, scope);
   expect(await process.run(run('b/x'))).toEqual(dropped);

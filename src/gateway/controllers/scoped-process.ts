@@ -11,21 +11,21 @@ const DROPPED: Finish = { kind: 'known', failures: 'forget' };
  */
 export class ScopedProcess implements Process {
   readonly #inner: Required<Process>;
-  readonly #scope: Pick<KeyScope, 'holdsKey'>;
+  readonly #scope: Pick<KeyScope, 'containsKey'>;
 
-  constructor(inner: Required<Process>, scope: Pick<KeyScope, 'holdsKey'>) {
+  constructor(inner: Required<Process>, scope: Pick<KeyScope, 'containsKey'>) {
     this.#inner = inner;
     this.#scope = scope;
   }
 
   async run(run: Run): Promise<Finish> {
-    return this.#holds(run) ? this.#inner.run(run) : DROPPED;
+    return this.#contains(run) ? this.#inner.run(run) : DROPPED;
   }
 
   async runAll(runs: readonly Run[]): Promise<readonly Finish[]> {
-    const own = runs.filter((run) => this.#holds(run));
+    const own = runs.filter((run) => this.#contains(run));
     const finishes = own.length > 0 ? await this.#inner.runAll(own) : [];
-    return runs.map((run) => (this.#holds(run) ? (finishes[own.indexOf(run)] ?? { kind: 'unknown' }) : DROPPED));
+    return runs.map((run) => (this.#contains(run) ? (finishes[own.indexOf(run)] ?? { kind: 'unknown' }) : DROPPED));
   }
 
   lost(run: Parameters<Process['lost']>[0]): ReturnType<Process['lost']> {
@@ -40,7 +40,7 @@ export class ScopedProcess implements Process {
     this.#inner.late(barrier);
   }
 
-  #holds({ key }: Run): boolean {
-    return this.#scope.holdsKey(key);
+  #contains({ key }: Run): boolean {
+    return this.#scope.containsKey(key);
   }
 }

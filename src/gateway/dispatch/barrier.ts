@@ -57,7 +57,7 @@ export class Barriers {
     const deletes = new Map<View, Deleted[]>();
     for (const write of writes) {
       const kind = formatKind(write);
-      const view = this.#views.find((each) => formatKind(each.resource) === kind && each.holds(write.namespace));
+      const view = this.#views.find((each) => formatKind(each.resource) === kind && each.contains(write.namespace));
       if (!view) continue;
       if (write.deleted) {
         const key = formatObjectKey(write);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { resource } from '../../core/index.ts';
-import { MAX_PREDICATE_NODES, type Predicate } from '../../contract/index.ts';
+import type { Predicate } from '../../contract/index.ts';
+import { MAX_PREDICATE_NODES } from '../../contract/source.ts';
 import { checkScopes, checkSources } from '../handlers/check-sources.ts';
 import { decodeDescription } from './describe.ts';
 

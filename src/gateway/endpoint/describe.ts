@@ -6,7 +6,7 @@ import { descriptionSchema } from '../../contract/description-schema.ts';
 import type { Endpoint, FailureReason } from './endpoint.ts';
 import { checkBytes, checkSources } from '../handlers/check-sources.ts';
 
-/** A function did not describe itself: it is not there yet, or not one, or holds another secret. */
+/** A function did not describe itself: it is not there yet, or not one, or has another secret. */
 export class DescribeError extends Error {
   override readonly name = 'DescribeError';
   readonly reason: DescribeFailure;
@@ -42,7 +42,7 @@ export async function describeFunction(endpoint: Endpoint): Promise<Description>
   if (answer.status === 401) {
     throw new DescribeError(
       'SignatureRefused',
-      `${endpoint.url} refuses our signature: do gateway and function hold the same secret?`,
+      `${endpoint.url} refuses our signature: do gateway and function have the same secret?`,
     );
   }
   if (answer.status !== 200)

@@ -30,7 +30,7 @@ export function rulesForConfigured(url: string): EndpointRules {
 
 /** Why nothing may be sent to a URL. */
 export class EndpointError extends UserError {
-  readonly reason: 'EndpointInvalid' | 'EndpointHoldsPassword' | 'EndpointNotAllowed' | 'EndpointAddressRefused';
+  readonly reason: 'EndpointInvalid' | 'EndpointHasPassword' | 'EndpointNotAllowed' | 'EndpointAddressRefused';
 
   constructor(reason: EndpointError['reason'], message: string) {
     super(message);
@@ -49,7 +49,7 @@ export function checkEndpoint(text: string, rules: EndpointRules): URL {
     throw new EndpointError('EndpointInvalid', `the endpoint "${text}" is no http:// or https:// URL`);
   }
   if (url.username || url.password) {
-    throw new EndpointError('EndpointHoldsPassword', 'an endpoint must hold no user or password');
+    throw new EndpointError('EndpointHasPassword', 'an endpoint must have no user or password');
   }
   if (!rules.allow.some((pattern) => matches(url, pattern))) {
     throw new EndpointError('EndpointNotAllowed', `the endpoint ${url.origin} is not on the operator's list`);
@@ -119,10 +119,10 @@ function addressRefusal(address: string, rules: EndpointRules): string | undefin
   }
   if (isLoopback(address)) return rules.loopback ? undefined : 'a loopback address, which is not allowed here';
   if (family === 'ipv4') return undefined;
-  // A gateway of the network takes it to the IPv4 address that it holds.
-  for (const held of heldAddresses(address)) {
-    const refusal = addressRefusal(held, rules);
-    if (refusal) return `${held} within IPv6, ${refusal}`;
+  // A gateway of the network takes it to the IPv4 address that it contains.
+  for (const embedded of embeddedAddresses(address)) {
+    const refusal = addressRefusal(embedded, rules);
+    if (refusal) return `${embedded} within IPv6, ${refusal}`;
   }
   return undefined;
 }
@@ -139,7 +139,7 @@ LOOPBACK.addAddress('::1', 'ipv6');
  * The IPv4 addresses that an IPv6 address may stand for: IPv4-mapped and -compatible (RFC 4291), NAT64 (RFC 6052, and
  * RFC 8215's prefix for local use, of which both forms that a network may choose), 6to4 (RFC 3056).
  */
-function heldAddresses(address: string): string[] {
+function embeddedAddresses(address: string): string[] {
   const words = wordsOf(address);
   const at = (high: number, low: number): string =>
     [high >> 8, high & 255, low >> 8, low & 255].map((byte) => String(byte)).join('.');

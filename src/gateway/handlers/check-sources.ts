@@ -6,16 +6,14 @@ import {
   type Resource,
   UserError,
 } from '../../core/index.ts';
+import type { Description, SourceDescription, WatchMap } from '../../contract/index.ts';
 import {
-  type Description,
   MAX_DESCRIPTION_BYTES,
   MAX_EXPRESSIONS,
   MAX_PREDICATE_LEAVES,
   MAX_PREDICATE_NODES,
   MAX_SOURCES,
-  type SourceDescription,
-  type WatchMap,
-} from '../../contract/index.ts';
+} from '../../contract/source.ts';
 import { MAPPER_VARIABLES, PREDICATE_VARIABLES } from '../cel/parse-expression.ts';
 import { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import { visitLeaves } from './predicate.ts';

@@ -1,5 +1,6 @@
 import { formatKind, formatObjectKey, keyOf, type KubernetesObject } from '../../core/index.ts';
-import { declaredIndex, type ObjectEntry, type SourceDescription } from '../../contract/index.ts';
+import { declaredIndex, type ObjectEntry } from '../../contract/cache-layout.ts';
+import type { SourceDescription } from '../../contract/index.ts';
 import { type Change, type ChangeHandler, reasonOf, type Wakeup } from '../cache/change.ts';
 import type { KeyScope, Target } from './key-scope.ts';
 import type { Mapper } from './mapper.ts';

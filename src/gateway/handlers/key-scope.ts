@@ -8,7 +8,8 @@ import {
   type ObjectKey,
   type Resource,
 } from '../../core/index.ts';
-import { namespaceIndex, type ReconciledDescription } from '../../contract/index.ts';
+import { namespaceIndex } from '../../contract/cache-layout.ts';
+import type { ReconciledDescription } from '../../contract/index.ts';
 import type { Lookup } from '../cache/change.ts';
 import type { View } from '../cache/view.ts';
 
@@ -48,16 +49,16 @@ export class KeyScope {
   }
 
   /** Whether keys of this namespace belong to it; undefined: keys without one. */
-  holds(namespace: string | undefined): boolean {
+  contains(namespace: string | undefined): boolean {
     if (this.resource.namespaced !== (namespace !== undefined)) return false;
     if (namespace !== undefined && this.#namespaces?.has(namespace) === false) return false;
-    return this.#views.some((view) => view.holds(namespace));
+    return this.#views.some((view) => view.contains(namespace));
   }
 
   /** Whether a key, as a queue or an outbox has it, belongs to it. Text that is no key does not. */
-  holdsKey(text: string): boolean {
+  containsKey(text: string): boolean {
     const key = decodeObjectKey(text);
-    return key !== undefined && this.holds(key.namespace);
+    return key !== undefined && this.contains(key.namespace);
   }
 
   selects({ metadata }: KubernetesObject): boolean {
@@ -70,18 +71,18 @@ export class KeyScope {
     const wanted = namespace === undefined ? all : [namespace];
     if (!wanted) return this.#views.map((view) => ({ view }));
     return [...wanted]
-      .filter((each) => this.holds(each))
-      .flatMap((each) => this.#views.filter((view) => view.holds(each)).map((view) => ({ view, namespace: each })));
+      .filter((each) => this.contains(each))
+      .flatMap((each) => this.#views.filter((view) => view.contains(each)).map((view) => ({ view, namespace: each })));
   }
 
   /** What wakes one key; nothing when it is outside, or its name, which another object may have given, is none. */
   key(key: ObjectKey): Target[] {
-    if (!isName(key.name) || key.name.length > MAX_NAME || !this.holds(key.namespace)) return [];
+    if (!isName(key.name) || key.name.length > MAX_NAME || !this.contains(key.namespace)) return [];
     const formatted = formatObjectKey(key);
     if (!this.labelSelector) return [{ key: formatted }];
     // Only the cache knows whether it is selected.
     return this.#views
-      .filter((view) => view.holds(key.namespace))
+      .filter((view) => view.contains(key.namespace))
       .map(({ location }) => this.#lookup({ view: location.prefix, entries: [], keys: [formatted] }));
   }
 

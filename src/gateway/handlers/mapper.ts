@@ -1,13 +1,6 @@
 import { controllerOf, decodeObjectKey, groupOf, type KubernetesObject, type ObjectKey } from '../../core/index.ts';
-import {
-  controllerIndex,
-  declaredIndex,
-  type IndexSpec,
-  indexValues,
-  type ObjectEntry,
-  type OwnerChoice,
-  type WatchMap,
-} from '../../contract/index.ts';
+import { controllerIndex, declaredIndex, indexValues, type ObjectEntry } from '../../contract/cache-layout.ts';
+import type { IndexSpec, OwnerChoice, WatchMap } from '../../contract/index.ts';
 import { CUT_OFF, type Expression } from '../cel/expression.ts';
 import { HandlerCutOffError } from './handler-cut-off-error.ts';
 import type { Lookup } from '../cache/change.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { indexEntriesOf } from '../../contract/index.ts';
+import { indexEntriesOf } from '../../contract/cache-layout.ts';
 import { isPaused, PAUSED_ANNOTATION, PAUSED_INDEX } from './paused.ts';
 
 const entryOf = (annotations: Record<string, string>) => {

@@ -1,4 +1,5 @@
-import { declaredIndex, type IndexSpec, type ObjectEntry } from '../../contract/index.ts';
+import { declaredIndex, type ObjectEntry } from '../../contract/cache-layout.ts';
+import type { IndexSpec } from '../../contract/index.ts';
 
 /**
  * An object with this annotation is not reconciled, whatever the value, except for `false`. A change of it passes

@@ -3,7 +3,7 @@ import { MAX_CALLBACK_SECONDS } from '../../contract/outcome-schema.ts';
 import { forgetUsers } from '../cache/forget-users.ts';
 import type { Informers } from '../cache/informers.ts';
 import { type Redis, unlinkAll } from '../redis/redis.ts';
-import { isDeclared } from '../controllers/controller-id.ts';
+import { originOf } from '../controllers/controller-id.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import { CONTROLLER_FIELD, type Removal, removalOf, removedValue } from './registry-fields.ts';
@@ -137,7 +137,7 @@ async function removeMarks(
 
 /** Whether this controller is no longer declared. */
 export function isGarbage(id: string, { configured, declared }: KnownControllers): boolean {
-  if (isDeclared(id)) return declared !== undefined && !declared.includes(id);
+  if (originOf(id) === 'declared') return declared !== undefined && !declared.includes(id);
   // None at all is more likely a mistake than a wish.
-  return !configured.has(id) && [...configured].some((each) => !isDeclared(each));
+  return !configured.has(id) && [...configured].some((each) => originOf(each) === 'configured');
 }

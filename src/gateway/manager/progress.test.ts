@@ -7,7 +7,7 @@ import { Progress } from './progress.ts';
 
 /** A gateway of one view and one controller, in which each waits as long as it is told. */
 async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: number }): Promise<string | undefined> {
-  const view = { outboxAgeMs: async () => waits.outboxMs } as unknown as View;
+  const view = { outbox: { ageMs: async () => waits.outboxMs } } as unknown as View;
   const stop = new AbortController();
   const progress = new Progress({
     informers: () => [{ name: 'v1/Pod', unappliedMs: waits.unappliedMs ?? 0, view }],

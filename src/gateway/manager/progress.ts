@@ -65,7 +65,7 @@ export class Progress {
     const looks = await Promise.allSettled([
       ...current.map(async ({ name, unappliedMs, view }) => {
         metrics.set('levelhook_view_oldest_unapplied_seconds', { resource: name }, unappliedMs / 1000);
-        const outboxMs = (await view.outboxAgeMs()) ?? 0;
+        const outboxMs = (await view.outbox.ageMs()) ?? 0;
         // Its series are gone when it has been removed meanwhile.
         if (!informers().some((each) => each.name === name)) return;
         this.#outboxMs.set(name, outboxMs);

@@ -59,7 +59,7 @@ const PATIENCE_MS = 1000;
  *
  * Nothing is dispatched before a controller's first check, nor from a lost connection to the check after it. Each part
  * is repaired for itself: a controller runs as soon as its own queue and views are in order, so a list that never ends,
- * or runs that may take long, hold back the controllers that depend on them and no other.
+ * or runs that may take long, suspend the controllers that depend on them and no other.
  *
  * States of the whole:
  *
@@ -184,18 +184,18 @@ export class Recovery {
     const begun = this.#beginRepairs(lost, controllers, runId, signal);
     if (begun.length > 0) await this.#waitFor(begun, signal);
     for (const informer of informers) if (informer.synced && !this.#repairs.has(informer)) this.#settled.add(informer);
-    const sound = controllers.filter((each) => this.#isCurrent(each) && !this.#isHeldBack(each));
+    const sound = controllers.filter((each) => this.#isCurrent(each) && !this.#isUnderRepair(each));
     const inOrder = await this.#ensureKeys(sound, signal);
     for (const informer of informers) informer.drainOutbox();
     await this.#register(runId, inOrder);
     // The connection broke meanwhile: what was found may be about another process. The next check decides.
     if (signal.aborted || this.#state.kind === 'away' || losses !== this.#losses) return;
     this.#state = { kind: 'checked' };
-    const heldBack = this.#options.controllers().some((each) => this.#ran.has(each) && this.#isHeldBack(each));
-    metrics.set('levelhook_gateway_suspended', {}, heldBack ? 1 : 0);
+    const isSuspended = this.#options.controllers().some((each) => this.#ran.has(each) && this.#isUnderRepair(each));
+    metrics.set('levelhook_gateway_suspended', {}, isSuspended ? 1 : 0);
     for (const controller of inOrder) {
       // Lost while the keys were queued: its repair begins with the next check.
-      if (this.#isHeldBack(controller)) continue;
+      if (this.#isUnderRepair(controller)) continue;
       this.#ran.add(controller);
       controller.queue.unsuspend();
     }
@@ -234,7 +234,7 @@ export class Recovery {
   }
 
   /** Whether it must not run: its queue, or a view that it reads, is not in order. */
-  #isHeldBack(controller: RunningController): boolean {
+  #isUnderRepair(controller: RunningController): boolean {
     return this.#repairs.has(controller) || controller.informers().some((informer) => this.#repairs.has(informer));
   }
 
@@ -251,7 +251,7 @@ export class Recovery {
       const repair = 'view' in part ? this.#repairView(part, runId, signal) : this.#repairQueue(part, runId, signal);
       this.#repairs.set(part, this.#untilRepaired(part, repair, signal));
     }
-    for (const controller of controllers) if (this.#isHeldBack(controller)) controller.queue.suspend();
+    for (const controller of controllers) if (this.#isUnderRepair(controller)) controller.queue.suspend();
     if (begun.length > 0) {
       logger.info(
         { parts: begun.map(({ name }) => name) },

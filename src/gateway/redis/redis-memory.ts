@@ -47,7 +47,7 @@ async function readMemory(redis: Redis): Promise<Memory> {
   const info = await redis.info('memory');
   const field = (name: string): string | undefined => new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1];
   const bytes = (name: string): number => Number(field(name) ?? 0);
-  // Buffers of replicas and of the append-only file use memory and are not held against the limit.
+  // Buffers of replicas and of the append-only file use memory and do not count against the limit.
   const used = bytes('used_memory') - bytes('mem_not_counted_for_evict');
   return { policy: field('maxmemory_policy'), used, limit: bytes('maxmemory') };
 }

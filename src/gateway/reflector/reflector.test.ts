@@ -763,7 +763,7 @@ describe('a full buffer', () => {
     await consuming;
   });
 
-  it('holds pages back', async () => {
+  it('delays pages', async () => {
     // One object, whatever it has, is more than little.
     buffer = new EventBuffer(64 * 64);
     start(undefined, { consume: false });

@@ -107,7 +107,7 @@ describe('where a ReconcileFunction is', () => {
     ['https://elsewhere.example.com', 'EndpointNotAllowed'],
     ['https://functions.example.com:444', 'EndpointNotAllowed'],
     ['http://169.254.169.254', 'EndpointAddressRefused'],
-    ['https://a:b@functions.example.com', 'EndpointHoldsPassword'],
+    ['https://a:b@functions.example.com', 'EndpointHasPassword'],
     ['file:///etc/passwd', 'EndpointInvalid'],
     ['functions', 'EndpointInvalid'],
   ])('is not %s: %s', async (url, reason) => {

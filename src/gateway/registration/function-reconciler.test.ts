@@ -83,8 +83,9 @@ class World {
         const hash = this.resolve(declared);
         const description = { name: 'web' } as Description;
         const rules = { allow: ['http://127.0.0.1:9'], loopback: true };
-        const controller = { id: 'shop.web', description, url: 'http://127.0.0.1:9/', rules, keys: [] };
-        return { controller: { ...controller, ca: hash }, paused, hash, checkRights: async () => this.rights() };
+        const where = { url: 'http://127.0.0.1:9/', rules, ca: hash };
+        const controller: ControllerSpec = { id: 'shop.web', origin: 'declared', description, ...where, keys: [] };
+        return { controller, paused, hash, checkRights: async () => this.rights() };
       },
     };
     const queue = {

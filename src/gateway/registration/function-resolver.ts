@@ -9,7 +9,8 @@ import {
   type Resource,
   resourcePath,
 } from '../../core/index.ts';
-import { type CacheScope, isSecureUrl } from '../../contract/index.ts';
+import type { CacheScope } from '../../contract/index.ts';
+import { isSecureUrl } from '../../contract/secure-url.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
 import { settingsFor } from '../cache/view-settings.ts';
@@ -109,7 +110,19 @@ export class FunctionResolver {
     const served = wanted.map(({ resource }) => resource);
     const text = JSON.stringify([uid, description, url, ca, version, scope, served]);
     const hash = createHash('sha256').update(text).digest('hex');
-    const controller = { id: idOf(object), description, parsed, url, rules, keys, ca, scope, paused: paused === true };
+    const controller: ControllerSpec = {
+      id: idOf(object),
+      origin: 'declared',
+      tenant: tenantOf(object),
+      description,
+      parsed,
+      url,
+      rules,
+      keys,
+      ca,
+      scope,
+      paused: paused === true,
+    };
     return { controller, paused, hash, checkRights: async (during) => void (await review(during)) };
   }
 
@@ -136,8 +149,7 @@ export class FunctionResolver {
     checkLimits(description);
     asRefusal(() => checkBounds(description));
     const parsed = new ParsedExpressions();
-    const id = idOf(object);
-    const budget = this.#options.cpuBudgets.of(id, tenantOf(id));
+    const budget = this.#options.cpuBudgets.of(idOf(object), tenantOf(object));
     for (const { text, variables } of expressionsOf(description)) {
       await nextTurn();
       while (budget.limitMs === 0 && !signal.aborted) {

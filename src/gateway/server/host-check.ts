@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { isLoopback } from '../../contract/index.ts';
+import { isLoopback } from '../../contract/secure-url.ts';
 
 /**
  * Whether a request may be answered to the name in its Host header. A page elsewhere can let its own name resolve to an

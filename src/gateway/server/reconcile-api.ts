@@ -59,7 +59,7 @@ export function reconcileApi(options: ReconcileApiOptions): Hono {
 
   app.use(async (context, next) => {
     if (options.tokens.length === 0) return refuse(context, 403, `set ${variableOf('apiTokens')} to allow this`);
-    if (!holdsToken(context.req.header('authorization'), options.tokens)) {
+    if (!hasToken(context.req.header('authorization'), options.tokens)) {
       context.header('www-authenticate', 'Bearer');
       return refuse(context, 401, 'the bearer token is missing or wrong');
     }
@@ -108,7 +108,7 @@ function later(context: Context, status: 429 | 503, error: string): Response {
 }
 
 /** Hashes are of one length, so that comparing takes the same time for every guess. */
-function holdsToken(header: string | undefined, tokens: readonly string[]): boolean {
+function hasToken(header: string | undefined, tokens: readonly string[]): boolean {
   const given = hash(/^Bearer (.+)$/i.exec(header ?? '')?.[1] ?? '');
   return tokens.filter((token) => timingSafeEqual(given, hash(token))).length > 0;
 }

@@ -8,7 +8,7 @@ export interface QueueOptions {
   readonly maxBatch?: number;
   /**
    * An added key waits until nothing was added to it for `windowMs`, but never longer than `maxMs` after the first add.
-   * Low keys and timers are not held up. Default: none, an added key runs at once.
+   * Low keys and timers are not delayed. Default: none, an added key runs at once.
    */
   readonly debounce?: Debounce;
   /** Starts of runs, over all gateways: a token bucket, as client-go's BucketRateLimiter. Default: none. */

@@ -21,7 +21,7 @@ export const MISSED_AFTER_MS = 30_000;
 const LOOK_AGAIN_MS = 9000;
 const REST_AGAIN_MS = 29_000;
 /**
- * Between the parts of one look: many keys may wait for good reason, and asking about them must not hold up the rest.
+ * Between the parts of one look: many keys may wait for good reason, and asking about them must not delay the rest.
  */
 const NEXT_PART_MS = 50;
 const PART = 500;

@@ -9,7 +9,7 @@ import {
   type Resource,
   SelectorError,
 } from '../../core/index.ts';
-import { checkFields, isSelected } from '../../contract/index.ts';
+import { checkFields, isSelected } from '../../contract/selection.ts';
 import type { ApiTransport } from '../../function/api-transport.ts';
 import { fullStatus } from './built-in-status.ts';
 import { FieldOwners } from './field-owners.ts';

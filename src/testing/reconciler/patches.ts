@@ -40,34 +40,34 @@ function place(root: Json, path: string) {
   const segments = path.split('/').map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
   const last = segments.at(-1) ?? '';
   const missing = (): FakeApiError => unprocessable(`the path ${path} does not exist`);
-  let holder: unknown = root;
+  let parent: unknown = root;
   for (const segment of segments.slice(0, -1)) {
-    holder = Array.isArray(holder) ? holder[Number(segment)] : isJson(holder) ? ownValue(holder, segment) : undefined;
-    if (holder === undefined) throw missing();
+    parent = Array.isArray(parent) ? parent[Number(segment)] : isJson(parent) ? ownValue(parent, segment) : undefined;
+    if (parent === undefined) throw missing();
   }
-  const at = Array.isArray(holder) ? (last === '-' ? holder.length : Number(last)) : 0;
+  const at = Array.isArray(parent) ? (last === '-' ? parent.length : Number(last)) : 0;
   const get = (): unknown => {
-    const value = Array.isArray(holder) ? (holder[at] as unknown) : isJson(holder) ? ownValue(holder, last) : undefined;
+    const value = Array.isArray(parent) ? (parent[at] as unknown) : isJson(parent) ? ownValue(parent, last) : undefined;
     if (value === undefined) throw missing();
     return value;
   };
   const set = (value: unknown): void => {
-    if (Array.isArray(holder)) holder[at] = value;
-    else if (isJson(holder)) setOwn(holder, last, value);
+    if (Array.isArray(parent)) parent[at] = value;
+    else if (isJson(parent)) setOwn(parent, last, value);
     else throw missing();
   };
   return {
     get,
     set,
     add(value: unknown): void {
-      if (!Array.isArray(holder)) set(value);
-      else if (!(at >= 0 && at <= holder.length)) throw missing();
-      else holder.splice(at, 0, value);
+      if (!Array.isArray(parent)) set(value);
+      else if (!(at >= 0 && at <= parent.length)) throw missing();
+      else parent.splice(at, 0, value);
     },
     remove(): void {
       get();
-      if (Array.isArray(holder)) holder.splice(at, 1);
-      else if (isJson(holder)) delete holder[last];
+      if (Array.isArray(parent)) parent.splice(at, 1);
+      else if (isJson(parent)) delete parent[last];
     },
   };
 }

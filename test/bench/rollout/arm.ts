@@ -138,9 +138,9 @@ class Rollout {
     return rollout;
   }
 
-  async until(holds: (sums: Sums) => boolean): Promise<void> {
+  async until(condition: (sums: Sums) => boolean): Promise<void> {
     const end = machineMs() + 600_000;
-    while (!holds(this.#sums())) {
+    while (!condition(this.#sums())) {
       for (const watch of this.#watches) watch.check();
       if (machineMs() > end) throw new Error(`not there after ten minutes: ${JSON.stringify(this.#sums())}`);
       await Promise.race([this.#changed.promise, new Promise((wake) => setTimeout(wake, 1000))]);

@@ -11,7 +11,7 @@ import {
   silentMetrics,
   systemClock,
 } from '../../../src/core/index.ts';
-import { viewPrefix } from '../../../src/contract/index.ts';
+import { viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { ApiClient } from '../../../src/gateway/apiserver/api-client.ts';
 import { type Credentials, loadCredentials } from '../../../src/gateway/apiserver/credentials.ts';
 import { Informer } from '../../../src/gateway/cache/informer.ts';
@@ -124,6 +124,7 @@ export class GatewayUnderTest {
     this.controller = new RunningController({
       ...shared,
       id: description.name,
+      origin: 'configured',
       description,
       budget: new CpuBudgets().of(description.name),
       keys: [],

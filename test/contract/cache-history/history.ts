@@ -6,7 +6,7 @@ import { NAMES, NAMESPACES } from './kinds.ts';
 /** One step of a history. `kind` is the number of a kind. */
 export type Step =
   | { readonly do: 'write' | 'delete' | 'replace'; readonly kind: number; readonly key: Key; readonly variant: number }
-  | { readonly do: 'hold' | 'release' | 'bookmark' | 'compact' | 'relist'; readonly kind: number }
+  | { readonly do: 'pause' | 'resume' | 'bookmark' | 'compact' | 'relist'; readonly kind: number }
   | { readonly do: 'cut'; readonly kind: number; readonly how: WatchCut }
   | { readonly do: 'fail-list'; readonly kind: number; readonly fault: ListFault }
   | { readonly do: 'repeat'; readonly kind: number; readonly count: number }
@@ -52,7 +52,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 20, arbitrary: write },
   {
     weight: 6,
-    arbitrary: fc.record({ do: fc.constantFrom('hold', 'release', 'bookmark'), kind }) as fc.Arbitrary<Step>,
+    arbitrary: fc.record({ do: fc.constantFrom('pause', 'resume', 'bookmark'), kind }) as fc.Arbitrary<Step>,
   },
   { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('compact', 'relist'), kind }) as fc.Arbitrary<Step> },
   {

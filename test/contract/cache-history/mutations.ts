@@ -1,31 +1,45 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LookupWakeup, Wakeup } from '../../../src/gateway/cache/change.ts';
 import { resolveLookup, unlimitedLookups } from '../../../src/gateway/cache/lookup.ts';
-import { type Chunk, type OutboxEntry, View } from '../../../src/gateway/cache/view.ts';
-import { viewKeys } from '../../../src/contract/index.ts';
+import { Outbox, type OutboxEntry } from '../../../src/gateway/cache/outbox.ts';
+import { type Chunk, View } from '../../../src/gateway/cache/view.ts';
+import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { MakeView } from './gateway-under-test.ts';
 
 type Parts = Parameters<MakeView>[0];
 
-/** No outbox: wakeups are kept in the gateway's memory until the relay takes them. */
-class WithoutOutbox extends View {
+/** No outbox in Redis: wakeups are kept in the gateway's memory until the relay takes them. */
+class MemoryOutbox extends Outbox {
   readonly #waiting: OutboxEntry[] = [];
   #count = 0;
 
-  override async apply(chunk: Chunk): Promise<void> {
-    await super.apply({ ...chunk, wakeups: [] });
-    for (const wakeup of chunk.wakeups) {
+  append(wakeups: readonly Wakeup[]): void {
+    for (const wakeup of wakeups) {
       this.#waiting.push({ id: String((this.#count += 1)), controller: wakeup.controller, wakeup });
     }
   }
 
-  override outbox(count: number): Promise<OutboxEntry[]> {
+  override read(count: number): Promise<OutboxEntry[]> {
     return Promise.resolve(this.#waiting.slice(0, count));
   }
 
   override acknowledge(ids: readonly string[]): Promise<void> {
     this.#waiting.splice(0, ids.length);
     return Promise.resolve();
+  }
+}
+
+class WithoutOutbox extends View {
+  override readonly outbox: MemoryOutbox;
+
+  constructor({ redis, resource, prefix }: Parts) {
+    super(redis, resource, { prefix });
+    this.outbox = new MemoryOutbox(redis, viewKeys(prefix).outbox);
+  }
+
+  override async apply(chunk: Chunk): Promise<void> {
+    await super.apply({ ...chunk, wakeups: [] });
+    this.outbox.append(chunk.wakeups);
   }
 }
 
@@ -75,7 +89,7 @@ class LookupsBeforeApply extends View {
 
 /** Wrong views, each without one of the things that keep wakeups and versions true. */
 export const mutations: Readonly<Record<string, MakeView>> = {
-  'the outbox removed': ({ redis, resource, prefix }) => new WithoutOutbox(redis, resource, { prefix }),
+  'the outbox removed': (parts) => new WithoutOutbox(parts),
   'the version moved outside the script': (parts) => new VersionOutsideScript(parts),
   'index lookups resolved before the apply': (parts) => new LookupsBeforeApply(parts),
 };

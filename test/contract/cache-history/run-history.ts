@@ -2,7 +2,8 @@ import { writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { type CheckpointName, type KubernetesObject, type Logger, type Resource } from '../../../src/core/index.ts';
-import { encodeEntry, indexEntriesOf, type IndexSpec, viewKeys } from '../../../src/contract/index.ts';
+import { encodeEntry, indexEntriesOf, viewKeys } from '../../../src/contract/cache-layout.ts';
+import type { IndexSpec } from '../../../src/contract/index.ts';
 import { unlinkAll } from '../../../src/gateway/redis/redis.ts';
 import { PAUSED_INDEX } from '../../../src/gateway/handlers/paused.ts';
 import { ModelApiserver } from '../../harness/model-apiserver.ts';
@@ -99,11 +100,11 @@ class Play {
         server.delete(this.#kind(step.kind), step.key);
         server.write(this.#kind(step.kind), objectOf(step.kind, step.key, step.variant));
         break;
-      case 'hold':
-        server.hold(this.#kind(step.kind));
+      case 'pause':
+        server.pause(this.#kind(step.kind));
         break;
-      case 'release':
-        server.release(this.#kind(step.kind));
+      case 'resume':
+        server.resume(this.#kind(step.kind));
         break;
       case 'bookmark':
         server.bookmark(this.#kind(step.kind));
@@ -139,7 +140,7 @@ class Play {
         await this.#start();
         break;
       case 'restart':
-        // Held up on the way, it never ends.
+        // Delayed on the way, it never ends.
         this.#armed = this.#armed.filter(({ zombie }) => !zombie);
         await this.#gateway?.stop();
         await this.#start();
@@ -204,7 +205,7 @@ class Play {
     this.#gateway = gateway;
   }
 
-  /** A gateway is at a named point: it may end here, be held up for long, or for a moment. */
+  /** A gateway is at a named point: it may end here, be delayed for long, or for a moment. */
   async #reached(point: CheckpointName, gateway: GatewayUnderTest): Promise<void> {
     if (gateway === this.#gateway) {
       const armed = this.#armed.find((each) => each.point === point);
@@ -222,7 +223,7 @@ class Play {
     if (this.#random() < 0.2) await sleep(this.#random() * 4);
   }
 
-  /** Another gateway takes over; then those that were held up go on, for a moment. */
+  /** Another gateway takes over; then those that were delayed go on, for a moment. */
   async #thaw(): Promise<void> {
     if (this.#zombies.length === 0) return;
     if (!this.#gateway?.alive) await this.#start();
@@ -290,7 +291,7 @@ class Play {
   async #differences(): Promise<string[]> {
     const gateway = this.#gateway;
     if (!gateway?.ready) return ['the gateway is not ready'];
-    // It may die, or be held up, in the middle.
+    // It may die, or be delayed, in the middle.
     await Promise.race([gateway.recovery.check(gateway.signal), sleep(100)]);
     if (!gateway.recovery.healthy) return ['the gateway is not healthy'];
     const waitsFor = gateway.recovery.waitsFor(gateway.controller);

@@ -22,14 +22,14 @@ export function addsContract(create: CreateFixture): void {
 
     it('runs a key once more that was touched while it ran, however often', async () => {
       const { queue, process } = setting();
-      const hold = setting().holdRuns('k');
+      const blocked = setting().blockRuns('k');
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
       for (let at = 1; at <= 20; at += 1) await queue.add([{ key: 'k', reasons: [because(String(at))] }]);
       await setting().pass(1000);
       expect(process.runs).toHaveLength(1);
-      hold.release();
+      blocked.release();
       await setting().atRest();
       expect(process.runs).toHaveLength(2);
       expect(process.runs[1]?.reasons[0]).toEqual(because('1'));

@@ -8,7 +8,7 @@ export function barriersContract(create: CreateFixture): void {
   describe('a barrier', () => {
     it('is passed before the next run starts, which is the only one; late ones are told of', async () => {
       const { queue, process } = setting();
-      process.holding.add('b');
+      process.unpassed.add('b');
       process.onRun = () => (process.runs.length === 1 ? { kind: 'known', failures: 'forget', barrier: 'b' } : done);
       await queue.start(process);
       await queue.add(plain('k'));
@@ -23,7 +23,7 @@ export function barriersContract(create: CreateFixture): void {
       await setting().pass(200);
       expect(process.lates).toContain('b');
       expect(process.runs).toHaveLength(1);
-      process.holding.clear();
+      process.unpassed.clear();
       await setting().pass(50);
       expect(process.runs).toHaveLength(2);
       await setting().atRest();
@@ -45,7 +45,7 @@ export function barriersContract(create: CreateFixture): void {
 
     it('is no cause for a second run beside that of a live add', async () => {
       const { queue, process } = setting();
-      process.holding.add('b');
+      process.unpassed.add('b');
       process.onRun = () => (process.runs.length === 1 ? { kind: 'known', failures: 'forget', barrier: 'b' } : done);
       await queue.start(process);
       await queue.add(plain('k'));
@@ -53,16 +53,16 @@ export function barriersContract(create: CreateFixture): void {
       await queue.add(plain('k'));
       await setting().settle();
       // Its timer is due in the moment in which the live add comes.
-      process.holding.clear();
+      process.unpassed.clear();
       setting().clock.step(setting().clock.now() + 20);
       await queue.add(plain('k'));
       await setting().atRest();
       expect(process.runs).toHaveLength(2);
     });
 
-    it('holds for as long as it has not passed, through a day and more', async () => {
+    it('keeps its key waiting for as long as it has not passed, through a day and more', async () => {
       const { queue, process, clock } = setting();
-      process.holding.add('b');
+      process.unpassed.add('b');
       process.onRun = () => ({ kind: 'known', failures: 'forget', barrier: 'b' });
       await queue.start(process);
       await queue.add(plain('k'));
@@ -73,13 +73,13 @@ export function barriersContract(create: CreateFixture): void {
       clock.step(clock.now() + 86_400_000);
       const next = await setting().open();
       const after = setting().newProcess();
-      after.holding.add('b');
+      after.unpassed.add('b');
       await next.start(after);
       await next.add(plain('k'));
       await setting().pass(1000);
       expect(after.runs).toEqual([]);
       expect((await next.status('k')).waits).toMatchObject([{ reason: 'barrier' }]);
-      after.holding.clear();
+      after.unpassed.clear();
       await setting().pass(50);
       expect(after.keys()).toEqual(['k']);
     });
@@ -87,7 +87,7 @@ export function barriersContract(create: CreateFixture): void {
     it('that has passed leaves nothing behind of a key at rest', async () => {
       const { queue, process } = setting();
       process.onRun = ({ key }) => ({ kind: 'known', failures: 'forget', barrier: key });
-      process.holding.add('late');
+      process.unpassed.add('late');
       await queue.start(process);
       await queue.add(plain('k', 'late', 'again'));
       await setting().pass(50_000);
@@ -95,7 +95,7 @@ export function barriersContract(create: CreateFixture): void {
       await setting().pass(50_000);
       // One waits still, one has run just now.
       expect(await setting().records()).toBe(2);
-      process.holding.clear();
+      process.unpassed.clear();
       await setting().pass(100_000);
       expect(await setting().records()).toBe(0);
       expect(process.runs).toHaveLength(4);
@@ -138,25 +138,25 @@ export function barriersContract(create: CreateFixture): void {
       expect(await setting().records()).toBe(0);
     });
 
-    it('holds against every gateway', async () => {
+    it('counts for every gateway', async () => {
       const { queue, process } = setting();
       const other = await setting().open();
-      const held = setting().newProcess();
-      held.holding.add('b');
-      process.holding.add('b');
+      const waiting = setting().newProcess();
+      waiting.unpassed.add('b');
+      process.unpassed.add('b');
       process.onRun = () => ({ kind: 'known', failures: 'forget', barrier: 'b' });
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
-      await other.start(held);
+      await other.start(waiting);
       await other.add(plain('k'));
       await setting().pass(200);
-      expect([...held.runs, ...process.runs]).toHaveLength(1);
-      process.holding.clear();
-      held.holding.clear();
+      expect([...waiting.runs, ...process.runs]).toHaveLength(1);
+      process.unpassed.clear();
+      waiting.unpassed.clear();
       process.onRun = () => done;
       await setting().atRest();
-      expect([...held.runs, ...process.runs]).toHaveLength(2);
+      expect([...waiting.runs, ...process.runs]).toHaveLength(2);
     });
   });
 }

@@ -11,7 +11,7 @@ export function lifecycleContract(create: CreateFixture): void {
   describe('a gateway on the queue', () => {
     it('starts nothing while paused, lets runs go on, and starts all after resume', async () => {
       const { queue, process } = setting();
-      const hold = setting().holdRuns('k');
+      const blocked = setting().blockRuns('k');
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
@@ -20,7 +20,7 @@ export function lifecycleContract(create: CreateFixture): void {
       await queue.add(plain('k', 'l'));
       await queue.addLow(['m'], 'initial');
       await queue.addAfter('n', 0);
-      hold.release();
+      blocked.release();
       await setting().wait();
       expect(process.inFlight).toEqual([]);
       expect(process.keys()).toEqual(['k']);
@@ -69,7 +69,7 @@ export function lifecycleContract(create: CreateFixture): void {
 
     it('is not brought back by a resume after its stop: another may go on under its name', async () => {
       const { queue, process } = setting();
-      process.holding.add('b');
+      process.unpassed.add('b');
       process.onRun = () => ({ kind: 'known', failures: 'forget', barrier: 'b', againAfterMs: 0 });
       await queue.start(process);
       await queue.add(plain('k'));
@@ -95,7 +95,7 @@ export function lifecycleContract(create: CreateFixture): void {
     it('gives up waiting at its stop, and the next gateway settles the run', async () => {
       const { process, clock } = setting();
       const short = await setting().open({ timeoutMs: 500 });
-      const hold = setting().holdRuns('k');
+      const blocked = setting().blockRuns('k');
       await short.start(process);
       await short.add(plain('k'));
       await setting().ran('k');
@@ -118,7 +118,7 @@ export function lifecycleContract(create: CreateFixture): void {
       expect(after.losses).toMatchObject([{ key: 'k', failures: 0 }]);
       expect(after.losses[0]?.atMs).toBeGreaterThanOrEqual((process.runs[0]?.deadlineMs ?? 0) + 1000);
       expect(after.runs[0]?.failures).toBe(1);
-      hold.release();
+      blocked.release();
     });
 
     it('tells how many keys wait and how many run', async () => {

@@ -27,7 +27,7 @@ export function limitsContract(create: CreateFixture): void {
       expect(process.runsOf('often')).toHaveLength(2);
     });
 
-    it('holds up no timer and no low key, and a run ends the wait', async () => {
+    it('delays no timer and no low key, and a run ends the wait', async () => {
       const { process } = setting();
       const queue = await setting().open({ debounce: { windowMs: 60_000, maxMs: 60_000 } });
       await queue.start(process);
@@ -43,14 +43,14 @@ export function limitsContract(create: CreateFixture): void {
     it('of a key that was touched while it ran lasts its whole window, however long', async () => {
       const { process, clock } = setting();
       const queue = await setting().open({ debounce: { windowMs: 90_000, maxMs: 90_000 } });
-      const hold = setting().holdRuns('k');
+      const blocked = setting().blockRuns('k');
       await queue.start(process);
       await queue.addAfter('k', 0);
       await setting().ran('k');
       const from = clock.now();
       await queue.add(plain('k'));
       await setting().pass(1000);
-      hold.release();
+      blocked.release();
       // A key that is looked for 30 s after its run would be run again, and reported as lost, within this time.
       for (let at = 0; at < 8; at += 1) {
         await setting().pass(10_000);
@@ -69,13 +69,13 @@ export function limitsContract(create: CreateFixture): void {
       const { process } = setting();
       const options = { debounce: { windowMs: 60_000, maxMs: 60_000 }, concurrency: 1, timeoutMs: 200_000 };
       const queue = await setting().open(options);
-      const first = setting().holdRuns('k');
+      const first = setting().blockRuns('k');
       await queue.start(process);
       await queue.addAfter('k', 0);
       await setting().ran('k');
       await queue.add(plain('k'));
       first.release();
-      const other = setting().holdRuns('other');
+      const other = setting().blockRuns('other');
       await queue.addAfter('other', 0);
       await setting().ran('other');
       await setting().pass(100_000);
@@ -150,15 +150,15 @@ export function limitsContract(create: CreateFixture): void {
 
     it('is what a key becomes at once when no attempt will help, unless it was touched meanwhile', async () => {
       const { queue, process } = setting();
-      const hold = setting().holdRuns('touched');
-      const held = process.onRun;
+      const blocked = setting().blockRuns('touched');
+      const onRun = process.onRun;
       const terminal = { kind: 'known', failures: 'keep', dead: true, error: 'never', againAfterMs: 5 } as const;
-      process.onRun = (run) => (run.key === 'touched' ? held(run) : terminal);
+      process.onRun = (run) => (run.key === 'touched' ? onRun(run) : terminal);
       await queue.start(process);
       await queue.add(plain('k', 'touched'));
       await setting().ran('touched');
       await queue.add(plain('touched'));
-      hold.release(terminal);
+      blocked.release(terminal);
       await setting().pass(1000);
       expect(process.runsOf('k')).toHaveLength(1);
       expect(process.runsOf('touched')).toHaveLength(2);

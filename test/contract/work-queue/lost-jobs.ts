@@ -21,13 +21,13 @@ export function lostJobsContract(create: CreateFixture): void {
 
     it('is queued again when it was touched while it ran', async () => {
       const { queue, process } = setting();
-      const hold = setting().holdRuns('k');
+      const blocked = setting().blockRuns('k');
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
       await queue.add(plain('k'));
       await setting().loseJobs();
-      hold.release();
+      blocked.release();
       await setting().pass(60_000);
       expect(process.keys()).toEqual(['k', 'k']);
       expect(setting().takeTroubles()).toHaveLength(1);
@@ -37,14 +37,14 @@ export function lostJobsContract(create: CreateFixture): void {
   it('a key that waits long for its turn is left alone', async () => {
     const { process } = setting();
     const queue = await setting().open({ concurrency: 1, timeoutMs: 200_000 });
-    const hold = setting().holdRuns('first');
+    const blocked = setting().blockRuns('first');
     await queue.start(process);
     await queue.add(plain('first'));
     await setting().ran('first');
     await queue.add(plain('second', 'third'));
     await setting().pass(100_000);
     expect(await queue.counts()).toEqual({ waiting: 2, running: 1 });
-    hold.release();
+    blocked.release();
     await setting().atRest();
     expect(process.keys()).toEqual(['first', 'second', 'third']);
   });

@@ -34,14 +34,14 @@ export function oldestDueContract(create: CreateFixture): void {
       later(40_000);
       // No gateway takes keys out of it.
       expect(await queue.standstillMs()).toBe(40_000);
-      const hold = setting().holdRuns('first');
+      const blocked = setting().blockRuns('first');
       await queue.start(process);
       await setting().ran('first');
       await queue.add(plain('second'));
       await setting().pass(60_000);
       // The one slot is taken: the queue is slow.
       expect([await queue.oldestDueMs(), await queue.standstillMs()]).toEqual([60_000, 0]);
-      hold.release();
+      blocked.release();
       await setting().atRest();
       expect(await queue.standstillMs()).toBe(0);
     });
@@ -49,7 +49,7 @@ export function oldestDueContract(create: CreateFixture): void {
     it('counts a key that waits for a slot, however long, low ones and timers included', async () => {
       const { process } = setting();
       const queue = await setting().open({ concurrency: 1, timeoutMs: 200_000 });
-      const hold = setting().holdRuns('first');
+      const blocked = setting().blockRuns('first');
       await queue.start(process);
       await queue.add(plain('first'));
       await setting().ran('first');
@@ -57,14 +57,14 @@ export function oldestDueContract(create: CreateFixture): void {
       await queue.addAfter('timer', 0);
       await setting().pass(90_000);
       expect(await queue.oldestDueMs()).toBe(90_000);
-      hold.release();
+      blocked.release();
       await setting().atRest();
       expect(await queue.oldestDueMs()).toBeUndefined();
     });
 
     it('leaves out keys that may not run: in flight, paused, behind a barrier, of a time to come', async () => {
       const { queue, process } = setting();
-      process.holding.add('b');
+      process.unpassed.add('b');
       process.onRun = ({ key }) => (key === 'written' ? { ...done, barrier: 'b' } : done);
       await queue.pause('namespace/paused');
       await queue.start(process);
@@ -84,7 +84,7 @@ export function oldestDueContract(create: CreateFixture): void {
       // Behind a barrier a key is looked at again and again.
       expect((await queue.oldestDueMs()) ?? 0).toBeLessThanOrEqual(25);
       resolve();
-      process.holding.clear();
+      process.unpassed.clear();
       await queue.resume('namespace/paused');
       await setting().pass(61_000);
       const expected = ['later', 'paused/k', 'paused/l', 'running', 'running', 'written', 'written'];

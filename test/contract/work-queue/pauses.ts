@@ -39,7 +39,7 @@ export function pausesContract(create: CreateFixture): void {
 
     it('lets a run in flight end, and keeps back what it asks for', async () => {
       const { queue, process } = setting();
-      const run = setting().holdRuns('k');
+      const run = setting().blockRuns('k');
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');

@@ -90,7 +90,7 @@ export class Setting {
   }
 
   /** Runs of `key` that start stay in flight until they are let go. */
-  holdRuns(key: string): { release: (finish?: Finish) => void } {
+  blockRuns(key: string): { release: (finish?: Finish) => void } {
     const { promise, resolve } = Promise.withResolvers<Finish>();
     this.process.onRun = (run) => (run.key === key ? promise : done);
     return {
@@ -130,7 +130,7 @@ export class Setting {
     }
   }
 
-  /** Passes time in small steps until `condition` holds. */
+  /** Passes time in small steps until `condition` is true. */
   async until(condition: () => boolean | Promise<boolean>, what: string, limitMs = 30_000): Promise<void> {
     const end = this.clock.now() + limitMs;
     await this.settle();

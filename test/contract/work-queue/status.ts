@@ -29,7 +29,7 @@ export function statusContract(create: CreateFixture): void {
       await queue.add([{ key: 'k', reasons: [because('1')] }]);
       expect(await queue.status('k')).toMatchObject({ queued: true, queuedAtMs: from, reasons: [because('1')] });
       expect(await keysOf('queued')).toEqual(['k']);
-      const hold = setting().holdRuns('k');
+      const blocked = setting().blockRuns('k');
       await queue.start(process);
       await setting().ran('k');
       const running = { run: process.runs[0]?.run, deadlineMs: from + 15_000 };
@@ -37,7 +37,7 @@ export function statusContract(create: CreateFixture): void {
       expect(await keysOf('running')).toEqual(['k']);
       await queue.add([{ key: 'k', reasons: [because('2')] }]);
       expect(await queue.status('k')).toMatchObject({ queued: true, running, reasons: [because('2')] });
-      hold.release({ kind: 'known', failures: 'count', againAfterMs: 60_000, error: 'no' });
+      blocked.release({ kind: 'known', failures: 'count', againAfterMs: 60_000, error: 'no' });
       await setting().atRest();
       expect(await queue.status('k')).toMatchObject({ queued: false, history: [{}, { error: 'no', atMs: from }] });
     });

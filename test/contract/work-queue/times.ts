@@ -61,12 +61,12 @@ export function timesContract(create: CreateFixture): void {
 
     it('runs a key that was touched while it ran before the time that its run asked for', async () => {
       const { queue, process } = setting();
-      const hold = setting().holdRuns('k');
+      const blocked = setting().blockRuns('k');
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().ran('k');
       await queue.add(plain('k'));
-      hold.release({ kind: 'known', failures: 'forget', againAfterMs: 60_000 });
+      blocked.release({ kind: 'known', failures: 'forget', againAfterMs: 60_000 });
       await setting().pass(LATE_MS);
       expect(process.runs).toHaveLength(2);
       expect(await setting().pending()).toBe(0);

@@ -53,7 +53,7 @@ export function unknownContract(create: CreateFixture): void {
       return { queue, process, untilMs, run: process.runs[0]?.run ?? 0 };
     };
 
-    it('holds its key and no slot, until its outcome comes', async () => {
+    it('occupies its key and no slot, until its outcome comes', async () => {
       const { queue, process, untilMs, run } = await start();
       expect(await queue.status('k')).toMatchObject({
         running: { run, deadlineMs: untilMs },

@@ -9,7 +9,7 @@ import type { Change, DeploymentState, PodState, ReplicaSetState } from './histo
  *
  * A controller acts on what it saw last, so each limit is the highest since the object was last settled: since
  * everything agreed with its spec, after which nothing older can be acted on. It is not the pods of all ReplicaSets
- * that are held against maxSurge: the new one grows by what the old ones were told to give up, as
+ * that count against maxSurge: the new one grows by what the old ones were told to give up, as
  * kube-controller-manager has it, before their pods are gone.
  */
 export function judge(changes: readonly Change[]): string[] {

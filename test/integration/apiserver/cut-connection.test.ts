@@ -57,7 +57,7 @@ test.each([1, 2, 3, 4, 5, 6, 7, 8])('a request ends when its connection breaks a
   const credentials = await loadCredentials(await cutAfter(pieces));
   const client = new ApiClient(credentials);
   const version = (): Promise<unknown> => client.json({ path: '/version' });
-  // It fails, or was through before; what counts is that it ends, and that the next one is not held up by it.
+  // It fails, or was through before; what counts is that it ends, and that the next one is not delayed by it.
   await version().catch((error: unknown) => expect(error).toBeInstanceOf(Error));
   await expect(version().catch(() => version())).resolves.toMatchObject({ major: '1' });
   await credentials.close();

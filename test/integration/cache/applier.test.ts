@@ -129,7 +129,7 @@ describe('a watch', () => {
       object: pod('x', 11 + at, 'one'),
     }));
     expect(await woken(...events)).toEqual(['pods a/x', 'replicasets a/one']);
-    const [{ wakeup } = { wakeup: undefined }] = await world.view.outbox(1);
+    const [{ wakeup } = { wakeup: undefined }] = await world.view.outbox.read(1);
     expect(wakeup?.reasons.map(({ resourceVersion }) => resourceVersion)).toEqual([
       '11',
       '12',

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource, systemClock } from '../../../src/core/index.ts';
-import { viewPrefix, type Write } from '../../../src/contract/index.ts';
+import { viewPrefix } from '../../../src/contract/cache-layout.ts';
+import type { Write } from '../../../src/contract/index.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';

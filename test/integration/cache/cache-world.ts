@@ -8,7 +8,7 @@ import {
   noCheckpoint,
   silentMetrics,
 } from '../../../src/core/index.ts';
-import { decodeEntry, viewKeys, viewPrefix } from '../../../src/contract/index.ts';
+import { decodeEntry, viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import type { KeyWakeup } from '../../../src/gateway/cache/change.ts';
 import type { Redis } from '../../../src/gateway/redis/redis.ts';

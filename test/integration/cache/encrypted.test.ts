@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
-import { viewKeys, viewPrefix } from '../../../src/contract/index.ts';
+import { viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { ObjectCodec, UnreadableObjectError } from '../../../src/contract/node/codec.ts';
 import { type CacheKey, KeyRing } from '../../../src/contract/node/key-ring.ts';
 import { ViewReader } from '../../../src/contract/node/view-reader.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
-import { ForeignWriterError, View } from '../../../src/gateway/cache/view.ts';
+import { View } from '../../../src/gateway/cache/view.ts';
+import { ForeignWriterError } from '../../../src/gateway/cache/view-writer.ts';
 import { applierOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 

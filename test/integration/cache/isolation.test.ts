@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, noCheckpoint, resource, silentLogger, silentMetrics } from '../../../src/core/index.ts';
-import { viewKeys, viewPrefix } from '../../../src/contract/index.ts';
+import { viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { ObjectCodec } from '../../../src/contract/node/codec.ts';
 import { KeyRing } from '../../../src/contract/node/key-ring.ts';
 import { RedisReader } from '../../../src/function/node/redis-reader.ts';
@@ -14,7 +14,8 @@ import { forgetUsers } from '../../../src/gateway/cache/forget-users.ts';
 import { type LookupBudget, unlimitedLookups } from '../../../src/gateway/cache/lookup.ts';
 import { connectRedis, isDataError, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { Relay } from '../../../src/gateway/cache/relay.ts';
-import { ForeignWriterError, View } from '../../../src/gateway/cache/view.ts';
+import { View } from '../../../src/gateway/cache/view.ts';
+import { ForeignWriterError } from '../../../src/gateway/cache/view-writer.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
@@ -87,7 +88,7 @@ describe('a view that several controllers share', () => {
     { kind: 'changed', object: deep('deep', version), json: deepText('deep', version) },
   ];
   const outbox = async (): Promise<string[]> =>
-    (await view.outbox(100)).map(({ controller, wakeup }) => `${controller} ${(wakeup as KeyWakeup).key}`);
+    (await view.outbox.read(100)).map(({ controller, wakeup }) => `${controller} ${(wakeup as KeyWakeup).key}`);
 
   describe('when the handlers of one fail', () => {
     beforeEach(() => {
@@ -145,7 +146,7 @@ describe('a view that several controllers share', () => {
     await applier.apply(changed(thing('one', 11), thing('two', 12)));
     expect((await view.state()).version).toBe('12');
     expect((await view.objects(['a/one'])).map((each) => each?.metadata.name)).toEqual(['one']);
-    expect([await view.keptOutCount(), await view.missedBy('greedy'), await view.missedBy('fine')]).toEqual([
+    expect([await view.indexer.keptOutCount(), await view.missedBy('greedy'), await view.missedBy('fine')]).toEqual([
       0,
       '2',
       '',
@@ -185,14 +186,14 @@ describe('a view that several controllers share', () => {
     const reader = () => new RedisReader(redis, { views: { 'example.com/v1/Thing': [view.location] } });
 
     it('keeps it out, tells readers of it, and holds all the others', async () => {
-      applier.setIndexes([index]);
+      view.indexer.maintain([index]);
       handlers.set('fine', [waking('fine')]);
       // By a list it comes as a value, by a watch as text.
       await list(thing('one', 8), deep('listed', 9));
       await applier.apply([...changed(thing('two', 11)), ...deepChange(12), ...changed(thing('three', 13))]);
       expect((await view.state()).version).toBe('13');
-      expect(await view.keptOutCount()).toBe(2);
-      expect([await view.keptOutCount(['a']), await view.keptOutCount(['other'])]).toEqual([2, 0]);
+      expect(await view.indexer.keptOutCount()).toBe(2);
+      expect([await view.indexer.keptOutCount(['a']), await view.indexer.keptOutCount(['other'])]).toEqual([2, 0]);
       expect(await outbox()).toEqual(['one', 'listed', 'two', 'deep', 'three'].map((name) => `fine a/${name}`));
       const found = await reader().list(things);
       expect(found.items.map(({ metadata }) => metadata.name)).toEqual(['one', 'three', 'two']);
@@ -223,13 +224,13 @@ describe('a view that several controllers share', () => {
     it('shows it again once it can be handled, and forgets it when it is deleted', async () => {
       await applier.apply(deepChange(12));
       await backfill(view, ['label:app'], new AbortController().signal);
-      expect(await view.keptOutCount()).toBe(1);
+      expect(await view.indexer.keptOutCount()).toBe(1);
       await applier.apply(changed(thing('deep', 14)));
-      expect(await view.keptOutCount()).toBe(0);
+      expect(await view.indexer.keptOutCount()).toBe(0);
       expect(await reader().get(things, { namespace: 'a', name: 'deep' })).toEqual(thing('deep', 14));
       await applier.apply(deepChange(15));
       await applier.apply([{ kind: 'deleted', object: deep('deep', 16) }]);
-      expect([await view.keptOutCount(), await view.size()]).toEqual([0, 0]);
+      expect([await view.indexer.keptOutCount(), await view.size()]).toEqual([0, 0]);
     });
 
     it('keeps the mark encrypted where objects are, also under a new key', async () => {
@@ -253,7 +254,7 @@ describe('a view that several controllers share', () => {
     });
 
     it('goes on event by event where Redis refuses what one of them holds', async () => {
-      applier.setIndexes(['label:app', index]);
+      view.indexer.maintain(['label:app', index]);
       const { prefix } = view.location;
       // Not what any object can do; but if one could, it would look like this.
       await redis.set(`${viewKeys(prefix).indexPrefix}field:spec.a=poison`, 'a string');
@@ -395,7 +396,7 @@ describe('a view that several controllers share', () => {
     await other.take('another');
     const before = await redis.hgetall(keys.view);
     const writes = [
-      () => view.setIndexes(['label:app']),
+      () => view.indexer.record(['label:app']),
       () => view.renew('run'),
       () => view.noteMissed('user'),
       () => view.markRewound(),

@@ -9,7 +9,8 @@ import {
   silentLogger,
   systemClock,
 } from '../../../src/core/index.ts';
-import { generateSecret, importSecret, viewKeys, type ViewLocation, viewPrefix } from '../../../src/contract/index.ts';
+import { viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
+import { generateSecret, importSecret, type ViewLocation } from '../../../src/contract/index.ts';
 import type { ListOptions } from '../../../src/function/index.ts';
 import { RedisReader } from '../../../src/function/node/index.ts';
 import { ReaderConnection } from '../../../src/function/node/reader-connection.ts';

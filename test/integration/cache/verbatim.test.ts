@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
-import { type Selection, viewKeys, viewPrefix } from '../../../src/contract/index.ts';
+import { viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
+import type { Selection } from '../../../src/contract/index.ts';
 import { ObjectCodec } from '../../../src/contract/node/codec.ts';
 import { KeyRing } from '../../../src/contract/node/key-ring.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
@@ -34,9 +35,9 @@ describe('a list whose objects no handler looks at', () => {
     const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: pods, settings: 's' });
     view = new View(redis, pods, { prefix }, new ObjectCodec({ prefix, keyRing }));
     applier = applierOf(view);
-    applier.setIndexes([APP]);
+    view.indexer.maintain([APP]);
     await view.take('writer');
-    await view.setIndexes([APP]);
+    await view.indexer.record([APP]);
     const listed = [pod('a', 1, 'o'), pod('b', 2, 'o'), pod('c', 3, 'other'), pod('d', 4, 'o', 'y')];
     await applier.apply([
       { kind: 'init', rewound: false },

@@ -67,10 +67,10 @@ describe('an ApiWriter on a real apiserver', () => {
   });
 });
 
-/** An admission webhook holds each create until the test lets go: the longest way that a write can take. */
+/** An admission webhook delays each create until the test lets go: the longest way that a write can take. */
 describe('a write that is still under way at the deadline', () => {
   let server: Server;
-  let held: (() => void)[] = [];
+  let delayed: (() => void)[] = [];
 
   beforeAll(async () => {
     const directory = await mkdtemp(join(tmpdir(), 'levelhook-test-webhook-'));
@@ -82,7 +82,7 @@ describe('a write that is still under way at the deadline', () => {
         const { request: review } = JSON.parse(await text(request)) as { request: { uid: string } };
         const answer = { uid: review.uid, allowed: true };
         const body = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response: answer };
-        held.push(() => response.setHeader('content-type', 'application/json').end(JSON.stringify(body)));
+        delayed.push(() => response.setHeader('content-type', 'application/json').end(JSON.stringify(body)));
       })();
     });
     server.listen(0, '127.0.0.1');
@@ -91,12 +91,12 @@ describe('a write that is still under way at the deadline', () => {
       server.close();
       server.closeAllConnections();
     });
-    const name = uniqueName('hold');
+    const name = uniqueName('delay');
     await cluster.create(webhooks, {
       metadata: { name },
       webhooks: [
         {
-          name: 'hold.levelhook.dev',
+          name: 'delay.levelhook.dev',
           clientConfig: {
             url: `https://127.0.0.1:${(server.address() as AddressInfo).port}/`,
             caBundle: Buffer.from(ca).toString('base64'),
@@ -115,15 +115,15 @@ describe('a write that is still under way at the deadline', () => {
     await eventually(async () => {
       const create = writer(1000).create(configMaps, { metadata: { namespace, generateName: 'probe-' } });
       await expect(create).rejects.toThrow();
-      expect(held.length).toBeGreaterThan(0);
+      expect(delayed.length).toBeGreaterThan(0);
     });
-    held = [];
+    delayed = [];
   });
 
   const release = (): void => {
-    for (const answer of held) answer();
+    for (const answer of delayed) answer();
   };
-  const untilHeld = () => eventually(async () => expect(held).toHaveLength(1), 10_000, 10);
+  const untilDelayed = () => eventually(async () => expect(delayed).toHaveLength(1), 10_000, 10);
 
   it('is given up by the apiserver itself, though nobody hangs up, and may have been done for all we know', async () => {
     const api = writer(1500);
@@ -135,31 +135,31 @@ describe('a write that is still under way at the deadline', () => {
     expect(await cluster.get(configMaps, { namespace, name: 'late' })).toBeUndefined();
     expect(api.writes).toEqual([]);
     expect(api.unanswered).toHaveLength(1);
-    held = [];
+    delayed = [];
   });
 
   it('would be done without that', async () => {
     const api = writer(60_000);
     const created = api.create(configMaps, { metadata: { namespace, name: 'in-time' } });
-    await untilHeld();
+    await untilDelayed();
     await sleep(1500);
     release();
     expect((await created).metadata.name).toBe('in-time');
     expect(api.writes).toHaveLength(1);
-    held = [];
+    delayed = [];
   });
 
   it('may still be done after a hang-up, until the deadline, and is on record as such', async () => {
     const hangUp = new AbortController();
     const api = writer(60_000, hangUp.signal);
     const created = api.create(configMaps, { metadata: { namespace, name: 'dropped' } });
-    await untilHeld();
+    await untilDelayed();
     hangUp.abort();
     await expect(created).rejects.toThrow();
     expect(api.writes).toEqual([]);
     expect(api.unanswered).toHaveLength(1);
     // Seen: the apiserver goes on with it. That is why the gateway waits for the deadline, and not for the hang-up.
     release();
-    held = [];
+    delayed = [];
   });
 });

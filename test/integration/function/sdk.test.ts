@@ -160,7 +160,7 @@ describe('deleteCollection', () => {
     const labels = { of: 'collection' };
     const make = (name: string, finalizers: string[] = []) =>
       cluster.create(of, { metadata: { namespace, name, labels, finalizers } });
-    const made = [await make('gone-1'), await make('gone-2'), await make('held', ['example.com/hold'])];
+    const made = [await make('gone-1'), await make('gone-2'), await make('kept', ['example.com/cleanup'])];
     await cluster.create(of, { metadata: { namespace, name: 'not-selected' } });
     const api = writer();
     expect(await api.deleteCollection(of, { namespace, labelSelector: 'of=collection' })).toBe(3);
@@ -171,10 +171,10 @@ describe('deleteCollection', () => {
     // What the barrier waits for: absent, or being deleted.
     const left = await api.list(of, { namespace, labelSelector: 'of=collection' });
     expect(left.items.map(({ metadata }) => [metadata.name, Boolean(metadata.deletionTimestamp)])).toEqual([
-      ['held', true],
+      ['kept', true],
     ]);
     expect(await api.get(of, { namespace, name: 'not-selected' })).toBeDefined();
-    await cluster.patch(of, { namespace, name: 'held' }, { metadata: { finalizers: [] } });
+    await cluster.patch(of, { namespace, name: 'kept' }, { metadata: { finalizers: [] } });
     expect(await api.deleteCollection(of, { namespace, labelSelector: 'of=collection' })).toBe(0);
   });
 });
@@ -195,7 +195,7 @@ describe('evict', () => {
   it('is told of a budget in the way, and evicts when the budget allows it, this pod and no other', async () => {
     const labels = { app: 'guarded' };
     const guarded = await runningPod('guarded', labels);
-    await cluster.patch(pods, { namespace, name: 'guarded' }, { metadata: { finalizers: ['example.com/hold'] } });
+    await cluster.patch(pods, { namespace, name: 'guarded' }, { metadata: { finalizers: ['example.com/cleanup'] } });
     await budget('guard', 1, labels);
     const api = writer();
     await eventually(async () => {
@@ -294,7 +294,7 @@ describe('finalizers', () => {
 describe('delete', () => {
   it('tells what is gone from what is being deleted', async () => {
     const api = writer();
-    for (const finalizers of [[], ['example.com/hold']]) {
+    for (const finalizers of [[], ['example.com/cleanup']]) {
       await cluster.create(configMaps, { metadata: { namespace, name: `del-${finalizers.length}`, finalizers } });
       await api.delete(configMaps, { namespace, name: `del-${finalizers.length}` });
     }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
-import { declaredIndex, viewKeys } from '../../../src/contract/index.ts';
+import { declaredIndex, viewKeys } from '../../../src/contract/cache-layout.ts';
 import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
 import { queueKeys } from '../../../src/gateway/workqueue/queue-keys.ts';
 import { RedisReader } from '../../../src/function/node/redis-reader.ts';

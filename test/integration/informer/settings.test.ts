@@ -11,7 +11,7 @@ import {
   silentMetrics,
   systemClock,
 } from '../../../src/core/index.ts';
-import { viewKeys } from '../../../src/contract/index.ts';
+import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
 import { Informers } from '../../../src/gateway/cache/informers.ts';
 import type { ViewSettings } from '../../../src/gateway/config/cache-file.ts';

@@ -56,7 +56,7 @@ it('an object that says it is paused is not reconciled, and says why, until it s
     expect(reconciled('before')).toBeGreaterThan(0);
     expect(reconciled('during')).toBeGreaterThan(0);
   });
-  // Deleted while it was paused: that is news, and nothing holds a key whose object is gone.
+  // Deleted while it was paused: that is news, and nothing pauses a key whose object is gone.
   const runs = reconciled('later');
   await cluster.delete(configMaps, { namespace, name: 'later' });
   await eventually(async () => expect(reconciled('later')).toBeGreaterThan(runs));

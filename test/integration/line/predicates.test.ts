@@ -131,7 +131,7 @@ describe('which events of a kind count', () => {
     const annotate = (value: string | null) =>
       cluster.patch(webs, key, { metadata: { annotations: { 'levelhook.dev/paused': value } } });
     await annotate('true');
-    // Whoever hears of the one and not of the other holds the key for ever.
+    // A controller that hears of the pause and not of the resume would never run the key again.
     const resumed = await wokenBy('paused', () => annotate(null));
     expect(resumed).toEqual(everyone.toSorted());
   });

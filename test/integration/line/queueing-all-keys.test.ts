@@ -53,7 +53,7 @@ afterAll(async () => {
   await started.stop();
 });
 
-it('a controller whose keys take long to queue holds back no other', { timeout: 120_000 }, async () => {
+it('a controller whose keys take long to queue delays no other', { timeout: 120_000 }, async () => {
   const keys = (observer: Observer): string[] =>
     [...new Set(observer.seen().map(({ key }) => key))].filter((key) => !key.includes('kube-root')).toSorted();
   const all = ['one', 'three', 'two'].map((name) => `${namespace}/${name}`);

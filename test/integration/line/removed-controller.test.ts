@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
-import { gatewayKeys } from '../../../src/contract/index.ts';
+import { gatewayKeys } from '../../../src/contract/cache-layout.ts';
 import { type Cluster, configMaps, pods } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import {
   generateSecret,
   importSecret,
@@ -8,7 +9,6 @@ import {
   type SignatureHeaders,
   type SigningKey,
   type Trigger,
-  viewKeys,
 } from '../../../src/contract/index.ts';
 import { createSetting, uniqueName } from '../../harness/levelhook.ts';
 import { RECORDER, recordsOf, startRecorder } from '../../harness/recorder.ts';

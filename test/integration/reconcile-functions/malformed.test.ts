@@ -160,7 +160,7 @@ const CASES: Case[] = [
   ],
   ['InvalidName', 'Ready', 'metadata.name', () => at(healthy.url)],
   ['EndpointInvalid', 'Reachable', 'spec.endpoint.url', () => at('ftp://127.0.0.1')],
-  ['EndpointHoldsPassword', 'Reachable', 'spec.endpoint.url', () => at(healthy.url.replace('http://', 'http://a:b@'))],
+  ['EndpointHasPassword', 'Reachable', 'spec.endpoint.url', () => at(healthy.url.replace('http://', 'http://a:b@'))],
   ['EndpointNotAllowed', 'Reachable', 'spec.endpoint.url', () => at('http://127.0.0.1:1')],
   ['EndpointAddressRefused', 'Reachable', 'spec.endpoint.url', () => at('http://169.254.169.254')],
   [

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { MAX_EXPRESSIONS } from '../../../src/contract/index.ts';
+import { MAX_EXPRESSIONS } from '../../../src/contract/source.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
@@ -73,8 +73,8 @@ async function failuresOf(controller: string): Promise<string[]> {
     .filter((line) => line.startsWith('levelhook_expression_failures_total') && line.includes(`"${controller}"`));
 }
 
-/** How long the gateway's event loop was held up at most since this was asked last, in milliseconds. */
-async function heldUpMs(): Promise<number> {
+/** How long the gateway's event loop was blocked at most since this was asked last, in milliseconds. */
+async function blockedMs(): Promise<number> {
   const text = await (await fetch(`${gateway.url}/metrics`)).text();
   return Number(/^nodejs_eventloop_lag_max_seconds (\S+)$/m.exec(text)?.[1]) * 1000;
 }
@@ -90,7 +90,7 @@ async function timesOf(everyMs: number, endsAtMs: number, attempt: (at: number) 
 }
 
 test('expressions as expensive as can be leave the gateway to the other tenants', { timeout: 180_000 }, async () => {
-  await heldUpMs();
+  await blockedMs();
   const endsAtMs = Date.now() + SECONDS * 1000;
   const changes = timesOf(1000, endsAtMs, async (at) => {
     await cluster.patch(configMaps, { namespace: hostileNamespace, name: 'large' }, { data: { at: String(at) } });
@@ -117,7 +117,7 @@ test('expressions as expensive as can be leave the gateway to the other tenants'
     );
   });
   const [count, livez, wakeups] = await Promise.all([changes, alive, woken]);
-  const figures = `livez ${summary(livez)}, wakeups ${summary(wakeups)}, event loop held up for ${Math.round(await heldUpMs())} ms at most`;
+  const figures = `livez ${summary(livez)}, wakeups ${summary(wakeups)}, event loop blocked for ${Math.round(await blockedMs())} ms at most`;
   // Enough of each for the worst to mean something.
   expect(count.length, figures).toBeGreaterThan(SECONDS / 3);
   expect(livez.length, figures).toBeGreaterThan(SECONDS);

@@ -1,0 +1,87 @@
+import type { KubernetesObject } from '../../core/index.ts';
+import {
+  encodeEntry,
+  indexEntriesOf,
+  KEPT_OUT_INDEX,
+  namespaceIndex,
+  type ObjectEntry,
+  type ViewKeys,
+} from '../../contract/cache-layout.ts';
+import type { IndexSpec } from '../../contract/index.ts';
+import { loadScript, type Redis, type Script } from '../redis/redis.ts';
+import type { ViewWriter } from './view-writer.ts';
+
+/**
+ * The indexes of one view: SETs of keys, one for each index entry that an object carries. Every view has the built-in
+ * ones; a declared one is complete only after a backfill (`backfill.ts`), and only then do readers ask it. The apply
+ * script keeps the SETs in step with the entries that `entryOf` makes. What a write changes is refused with
+ * ForeignWriterError once another gateway has taken the view.
+ */
+export class Indexer {
+  readonly #redis: Redis;
+  readonly #keys: ViewKeys;
+  readonly #writer: ViewWriter;
+  readonly #reindex: Script;
+  #maintained: readonly IndexSpec[] = [];
+
+  constructor(redis: Redis, keys: ViewKeys, writer: ViewWriter) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#writer = writer;
+    this.#reindex = loadScript(redis, import.meta.url, 'reindex');
+  }
+
+  /** Sets the declared indexes that every object written from now on stands in. */
+  maintain(specs: readonly IndexSpec[]): void {
+    this.#maintained = specs;
+  }
+
+  /** The entry with which an object is written. */
+  entryOf(object: KubernetesObject, isKeptOut: boolean): ObjectEntry {
+    const { resourceVersion, uid, deletionTimestamp } = object.metadata;
+    const indexEntries = indexEntriesOf(object, this.#maintained);
+    if (isKeptOut) indexEntries.push(KEPT_OUT_INDEX);
+    return { resourceVersion, uid, terminating: deletionTimestamp !== undefined, indexEntries };
+  }
+
+  /** Keys of the objects that carry all these index entries; of all objects when there are none. */
+  keysWith(entries: readonly string[]): Promise<string[]> {
+    const [first, ...others] = entries.map((entry) => this.#keys.indexPrefix + entry);
+    return first === undefined ? this.#redis.hkeys(this.#keys.objects) : this.#redis.sinter(first, ...others);
+  }
+
+  /** How many objects are kept out of the cache. @param namespaces count in these alone */
+  async keptOutCount(namespaces?: readonly string[]): Promise<number> {
+    if (namespaces === undefined) return this.#redis.scard(this.#keys.indexPrefix + KEPT_OUT_INDEX);
+    const found = await Promise.all(namespaces.map((each) => this.keysWith([KEPT_OUT_INDEX, namespaceIndex(each)])));
+    return found.reduce((sum, keys) => sum + keys.length, 0);
+  }
+
+  /** The declared indexes that are complete. */
+  async complete(): Promise<IndexSpec[]> {
+    const text = await this.#redis.hget(this.#keys.view, 'indexes');
+    return text === null ? [] : (JSON.parse(text) as IndexSpec[]);
+  }
+
+  /** Declared indexes that objects may stand in though they are not complete: being filled, or withdrawn. */
+  async incomplete(): Promise<IndexSpec[]> {
+    const text = await this.#redis.hget(this.#keys.view, 'filling');
+    return text ? (JSON.parse(text) as IndexSpec[]) : [];
+  }
+
+  /** Records which declared indexes are complete, and which are not (see `incomplete`). @throws ForeignWriterError */
+  async record(complete: readonly IndexSpec[], incomplete: readonly IndexSpec[] = []): Promise<void> {
+    const filling = incomplete.length === 0 ? '' : JSON.stringify(incomplete);
+    await this.#writer.set({ indexes: JSON.stringify(complete), filling });
+  }
+
+  /**
+   * Puts objects under the indexes of `to`, each unless it has changed since its entry `from` was read.
+   * @throws ForeignWriterError
+   */
+  async move(moves: readonly { key: string; from: ObjectEntry; to: ObjectEntry }[]): Promise<void> {
+    if (moves.length === 0) return;
+    const args = moves.flatMap(({ key, from, to }) => [key, encodeEntry(from), encodeEntry(to)]);
+    await this.#writer.run(this.#reindex, [this.#keys.entries], [this.#keys.indexPrefix, ...args]);
+  }
+}

@@ -1,0 +1,65 @@
+import { loadScript, type Redis, type Script } from '../redis/redis.ts';
+
+/** Another gateway has written its ID into the view: this one must stop writing and see whether it still leads. */
+export class ForeignWriterError extends Error {
+  override readonly name = 'ForeignWriterError';
+}
+
+/**
+ * The right to write to one view: the ID that the view's HASH carries. Every write is a script that compares the ID
+ * first and changes nothing when another one stands there; then each method here throws ForeignWriterError. Where Redis
+ * has lost the ID, writes are refused as well, until `retake`.
+ */
+export class ViewWriter {
+  readonly #redis: Redis;
+  readonly #name: string;
+  readonly #viewKey: string;
+  readonly #write: Script;
+  #id = '';
+
+  /**
+   * @param name of the view, for errors.
+   * @param viewKey of the HASH that carries the ID.
+   */
+  constructor(redis: Redis, name: string, viewKey: string) {
+    this.#redis = redis;
+    this.#name = name;
+    this.#viewKey = viewKey;
+    this.#write = loadScript(redis, import.meta.url, 'write');
+  }
+
+  /** Becomes the writer in place of any other. */
+  async take(id: string): Promise<void> {
+    this.#id = id;
+    await this.#redis.hset(this.#viewKey, 'writerId', id);
+  }
+
+  /** Becomes the writer again where Redis has lost its ID. @throws ForeignWriterError */
+  async retake(): Promise<void> {
+    if ((await this.#redis.hsetnx(this.#viewKey, 'writerId', this.#id)) === 1) return;
+    if ((await this.#redis.hget(this.#viewKey, 'writerId')) !== this.#id) throw this.#foreign();
+  }
+
+  /**
+   * Runs a script that takes the view's HASH and the writer's ID before the keys and arguments given here.
+   * @throws ForeignWriterError
+   */
+  async run(script: Script, keys: readonly string[], args: readonly (string | number | Buffer)[]): Promise<void> {
+    const answer = await script([this.#viewKey, ...keys], [this.#id, ...args]);
+    if (answer === -1) throw this.#foreign();
+  }
+
+  /** Sets fields of the view's HASH. @throws ForeignWriterError */
+  set(fields: Readonly<Record<string, string>>): Promise<void> {
+    return this.run(this.#write, [], ['', ...Object.entries(fields).flat()]);
+  }
+
+  /** Counts a field of the view's HASH up by one. @throws ForeignWriterError */
+  increment(field: string): Promise<void> {
+    return this.run(this.#write, [], [field]);
+  }
+
+  #foreign(): ForeignWriterError {
+    return new ForeignWriterError(`the view of ${this.#name} was taken by another gateway`);
+  }
+}
