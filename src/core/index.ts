@@ -70,4 +70,5 @@ export {
   type Metrics,
   silentMetrics,
 } from './metrics.ts';
+export { TokenBucket, type TokenRate } from './token-bucket.ts';
 export { type Checkpoint, type CheckpointName, noCheckpoint } from './checkpoint.ts';
