@@ -9,6 +9,15 @@ export {
 } from './api-error.ts';
 export { boundedFields, boundedText } from './bounded-text.ts';
 export { type Clock, systemClock } from './clock.ts';
+export {
+  type Condition,
+  findStatusCondition,
+  isStatusConditionFalse,
+  isStatusConditionTrue,
+  type NewCondition,
+  removeStatusCondition,
+  setStatusCondition,
+} from './conditions.ts';
 export { isConnectionRefused, messageOf, UserError } from './errors.ts';
 export { type FieldRequirement, formatFieldSelector, parseFieldSelector } from './field-selector.ts';
 export {

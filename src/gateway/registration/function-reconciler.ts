@@ -300,7 +300,7 @@ export class FunctionReconciler {
   async #report(url: string | undefined, failure: Finding | undefined, signal: AbortSignal): Promise<void> {
     const { clock, logger, writer } = this.#options;
     const { generation } = this.#object.metadata;
-    const status = statusOf(this.#status, this.#findings, { generation, url, failure, now: new Date(clock.wallNow()) });
+    const status = statusOf(this.#status, this.#findings, { generation, url, failure, nowMs: clock.wallNow() });
     if (status === this.#status) return;
     try {
       await writer.write(this.#object, this.#status, status, signal);
