@@ -7,6 +7,7 @@ export {
   parseRetryAfter,
   statusFrom,
 } from './api-error.ts';
+export { backoffMs, type BackoffRange } from './backoff.ts';
 export { boundedFields, boundedText } from './bounded-text.ts';
 export { type Clock, systemClock } from './clock.ts';
 export {

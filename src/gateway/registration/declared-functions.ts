@@ -1,4 +1,12 @@
-import { type Clock, formatObjectKey, type Logger, keyOf, messageOf, type Metrics } from '../../core/index.ts';
+import {
+  backoffMs,
+  type Clock,
+  formatObjectKey,
+  type Logger,
+  keyOf,
+  messageOf,
+  type Metrics,
+} from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { DiscoveryError, discoverResource } from '../apiserver/discovery.ts';
 import { EventBuffer } from '../reflector/event-buffer.ts';
@@ -226,9 +234,8 @@ export class DeclaredFunctions {
   /** Until it has succeeded, or the gateway ends: then the next one removes what is left over. Never rejects. */
   async #removeController(id: string): Promise<void> {
     const { clock, controllers, logger } = this.#options;
-    const [firstMs, mostMs] = REMOVE_AGAIN_MS;
     let known: string | undefined;
-    for (let waitMs: number = firstMs; ; waitMs = Math.min(waitMs * 2, mostMs)) {
+    for (let failures = 1; ; failures += 1) {
       try {
         return await controllers.remove(id);
       } catch (reason) {
@@ -238,7 +245,7 @@ export class DeclaredFunctions {
         }
         known = error;
       }
-      await clock.sleep(waitMs, this.#signal);
+      await clock.sleep(backoffMs(REMOVE_AGAIN_MS, failures), this.#signal);
       if (this.#signal.aborted) return;
     }
   }

@@ -1,4 +1,4 @@
-import { type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
+import { backoffMs, type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
 import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
 import type { RunningController } from '../controllers/controller.ts';
 import type { Controllers } from '../controllers/controllers.ts';
@@ -159,8 +159,8 @@ export class FunctionReconciler {
       this.#reviewAtMs = clock.now() + reviewMs;
     } catch (error) {
       if (signal.aborted) return;
-      const waitMs = Math.min(RETRY_MS[0] * 2 ** this.#failures, RETRY_MS[1]);
       this.#failures += 1;
+      const waitMs = backoffMs(RETRY_MS, this.#failures);
       this.#reviewAtMs = clock.now() + waitMs;
       const invalid = error instanceof InvalidFunctionError ? error : await this.#withdrawn(signal);
       if (invalid) return this.#refuse(invalid, signal);
