@@ -100,7 +100,10 @@ async function send(
   for (let failures = 1; ; failures += 1) {
     const askedAtMs = systemClock.now();
     // Signed anew: an old signature is refused.
-    const headers = { ...(await sign(keys, { id, nowMs: Date.now(), body })), 'content-type': 'application/json' };
+    const headers = {
+      ...(await sign(keys, { id, nowMs: systemClock.wallNow(), body })),
+      'content-type': 'application/json',
+    };
     const answer = await attempt(post, url, { method: 'POST', headers, body, redirect: 'error', signal });
     if (answer.kind === 'taken') return { askedAtMs, body: answer.body };
     if (answer.kind === 'refused') throw answer.error;
@@ -131,7 +134,7 @@ async function attempt(post: typeof fetch, url: string, init: RequestInit): Prom
     return {
       kind: 'again',
       error: text,
-      retryAfterMs: parseRetryAfter(response.headers.get('retry-after'), Date.now()),
+      retryAfterMs: parseRetryAfter(response.headers.get('retry-after'), systemClock.wallNow()),
     };
   } catch (error) {
     return { kind: 'again', error: messageOf(error) };

@@ -106,7 +106,7 @@ export class ConfiguredFunctions {
     const { add, ca, clock, keys, logger } = this.#options;
     for (let failures = 1; !signal.aborted; failures += 1) {
       // The controller gets an endpoint of its own, with as many connections as it may use.
-      const endpoint = new Endpoint(url, keys, { connections: 1, ca });
+      const endpoint = new Endpoint(url, keys, { connections: 1, ca, clock });
       try {
         const description = await describeFunction(endpoint);
         this.#refuseTaken(description.name);

@@ -102,7 +102,7 @@ export class DeclaredFunctions {
     }
     if (signal.aborted) return;
     this.#served = true;
-    const buffer = new EventBuffer();
+    const buffer = new EventBuffer(clock);
     const reflector = new Reflector({
       resource: ReconcileFunction,
       listWatch: new ListWatch(client, ReconcileFunction, { labelSelector }),

@@ -27,7 +27,7 @@ export class Reachability {
     const known = this.#probe?.hash === hash ? this.#probe : undefined;
     const isFine = known?.ok && openReason === undefined;
     if (known && (isFine || this.#clock.now() < known.nextMs)) return known.finding;
-    const probed = await probe(spec);
+    const probed = await probe(spec, this.#clock);
     // It answers to this, and not to them.
     const isOpen = probed.status === 'True' && openReason !== undefined;
     const finding = isOpen ? FALSE('CircuitBreakerOpen', `spec.endpoint: ${openReason}`) : probed;
@@ -42,8 +42,8 @@ export class Reachability {
   }
 }
 
-async function probe({ url, rules, keys, ca, description }: ControllerSpec): Promise<Finding> {
-  const endpoint = new Endpoint(url, keys, { connections: 1, ca, ...(rules ? { rules } : {}) });
+async function probe({ url, rules, keys, ca, description }: ControllerSpec, clock: Clock): Promise<Finding> {
+  const endpoint = new Endpoint(url, keys, { connections: 1, ca, clock, ...(rules ? { rules } : {}) });
   try {
     const { name } = await describeFunction(endpoint);
     if (name === description.name) return TRUE('Answered', 'The function answers, and is the one that is meant.');
