@@ -1,9 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
-
-/** A line that a child wrote: a JSON log line, or whatever else it said. */
-export type ChildLine = { readonly json: Readonly<Record<string, unknown>> } | { readonly text: string };
+import { spawn } from 'node:child_process';
+import { type OutputLine, OwnedProcess } from '../testing/process/owned-process.ts';
 
 /** How a child ended. */
 export interface ChildEnd {
@@ -19,37 +15,25 @@ export interface ChildEnd {
  */
 export class Child {
   readonly name: string;
-  readonly #process: ChildProcess;
-  readonly #ended: Promise<ChildEnd>;
-  readonly #onLine: (line: ChildLine) => void;
+  readonly ended: Promise<ChildEnd>;
+  readonly #process: OwnedProcess;
+  readonly #onLine: (line: OutputLine) => void;
   #buffered: string[] | undefined = [];
 
   constructor(
     name: string,
     script: string,
-    options: { args?: readonly string[]; env: NodeJS.ProcessEnv; onLine: (line: ChildLine) => void },
+    options: { args?: readonly string[]; env: NodeJS.ProcessEnv; onLine: (line: OutputLine) => void },
   ) {
     this.name = name;
     this.#onLine = options.onLine;
-    this.#process = spawn(process.execPath, [...process.execArgv, script, ...(options.args ?? [])], {
+    const child = spawn(process.execPath, [...process.execArgv, script, ...(options.args ?? [])], {
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
       env: options.env,
     });
-    for (const stream of [this.#process.stdout, this.#process.stderr]) {
-      if (stream) createInterface({ input: stream }).on('line', (line) => this.#read(parse(line)));
-    }
-    const kill = (): void => void this.#process.kill('SIGTERM');
-    process.once('exit', kill);
-    // `close` and not `exit`: its last words have been read by then.
-    this.#ended = once(this.#process, 'close').then(([code, signal]) => {
-      process.off('exit', kill);
-      return { code: (code ?? signal) as number | string, buffered: this.#buffered ?? [] };
-    });
-  }
-
-  get ended(): Promise<ChildEnd> {
-    return this.#ended;
+    this.#process = new OwnedProcess(child, { end: 'close', onLine: (line) => this.#read(line) });
+    this.ended = this.#process.ended.then((code) => ({ code, buffered: this.#buffered ?? [] }));
   }
 
   /** From now on text is passed on as it comes, beginning with what was buffered. */
@@ -60,24 +44,12 @@ export class Child {
   }
 
   /** SIGTERM, and SIGKILL when that does not help in time. */
-  async stop(limitMs = 30_000): Promise<void> {
-    if (this.#process.exitCode === null && this.#process.signalCode === null) this.#process.kill('SIGTERM');
-    const kill = setTimeout(() => this.#process.kill('SIGKILL'), limitMs);
-    await this.#ended;
-    clearTimeout(kill);
+  stop(limitMs = 30_000): Promise<void> {
+    return this.#process.stop(limitMs);
   }
 
-  #read(line: ChildLine): void {
+  #read(line: OutputLine): void {
     if ('text' in line && this.#buffered) this.#buffered.push(line.text);
     else this.#onLine(line);
-  }
-}
-
-function parse(line: string): ChildLine {
-  if (!line.startsWith('{')) return { text: line };
-  try {
-    return { json: JSON.parse(line) as Record<string, unknown> };
-  } catch {
-    return { text: line };
   }
 }

@@ -6,7 +6,8 @@ import { generateSecret } from '../contract/index.ts';
 import { variableOf } from '../gateway/config/config.ts';
 import { resolveBinary, startControlPlane, startRedis } from '../testing/index.ts';
 import { findOnPath } from '../testing/process/find-on-path.ts';
-import { Child, type ChildLine } from './child.ts';
+import type { OutputLine } from '../testing/process/owned-process.ts';
+import { Child } from './child.ts';
 import { Family } from './family.ts';
 import { functionScript } from './function-script.ts';
 import { preflight } from './preflight.ts';
@@ -75,7 +76,7 @@ async function bringUp(
   const urls: string[] = [];
   for (const [name, script] of scripts) {
     const listening = Promise.withResolvers<string>();
-    const onLine = (line: ChildLine): void => {
+    const onLine = (line: OutputLine): void => {
       if ('json' in line && line.json['msg'] === 'listening') listening.resolve(String(line.json['url']));
       else showLine(`function ${name}`, line);
     };
@@ -156,13 +157,13 @@ async function untilReady(url: string, signal: AbortSignal): Promise<void> {
   }
 }
 
-function showGatewayLine(line: ChildLine): void {
+function showGatewayLine(line: OutputLine): void {
   if ('json' in line && line.json['msg'] === 'trigger') process.stdout.write(`${formatTrigger(line.json)}\n`);
   else showLine('gateway', line);
 }
 
 /** Of a child's log only warnings, errors, and text that is no log line. */
-function showLine(name: string, line: ChildLine): void {
+function showLine(name: string, line: OutputLine): void {
   if ('text' in line) return say(`${name}: ${line.text}`);
   const { level, msg, error, reason } = line.json;
   const serious = typeof level === 'number' ? level >= 40 : level === 'warn' || level === 'error';

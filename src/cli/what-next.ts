@@ -1,3 +1,5 @@
+import { isLoopback } from '../contract/secure-url.ts';
+
 /** What `levelhook start` prints once it is ready: where everything is, and what to try. */
 export function whatNext(at: {
   readonly kubeconfig: string;
@@ -8,7 +10,7 @@ export function whatNext(at: {
   readonly sample: boolean;
 }): string {
   const { kubeconfig, url, kubectl, sample } = at;
-  const onLoopback = ['127.0.0.1', 'localhost'].includes(new URL(url).hostname);
+  const onLoopback = isLoopback(new URL(url).hostname);
   const paragraphs = [
     [
       `kubeconfig  ${kubeconfig}`,

@@ -1,6 +1,9 @@
-/** Whether a host name of a URL is this machine: no one on the network can read the traffic. */
-export function isLoopback(hostname: string): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.[0-9]+){3}$/.test(hostname);
+/**
+ * Whether a host, as a URL or a setting names it, is this machine: the traffic does not reach the network. It knows the
+ * usual spellings alone; the gateway checks the addresses to which a name resolves in `endpoint-rules`.
+ */
+export function isLoopback(host: string): boolean {
+  return ['localhost', '::1', '[::1]'].includes(host) || /^127(\.[0-9]+){3}$/.test(host);
 }
 
 /** Whether a token or an object may be sent to this URL: by https, or within the machine. */

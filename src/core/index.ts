@@ -7,8 +7,18 @@ export {
   parseRetryAfter,
   statusFrom,
 } from './api-error.ts';
+export { backoffMs, type BackoffRange } from './backoff.ts';
 export { boundedFields, boundedText } from './bounded-text.ts';
 export { type Clock, systemClock } from './clock.ts';
+export {
+  type Condition,
+  findStatusCondition,
+  isStatusConditionFalse,
+  isStatusConditionTrue,
+  type NewCondition,
+  removeStatusCondition,
+  setStatusCondition,
+} from './conditions.ts';
 export { isConnectionRefused, messageOf, UserError } from './errors.ts';
 export { type FieldRequirement, formatFieldSelector, parseFieldSelector } from './field-selector.ts';
 export {
@@ -70,4 +80,5 @@ export {
   type Metrics,
   silentMetrics,
 } from './metrics.ts';
+export { TokenBucket, type TokenRate } from './token-bucket.ts';
 export { type Checkpoint, type CheckpointName, noCheckpoint } from './checkpoint.ts';

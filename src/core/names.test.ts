@@ -73,6 +73,8 @@ describe('the value of a key', () => {
       expect(fieldAt({ a: {} }, `a.${key}`)).toBeUndefined();
     }
     expect(fieldAt({ a: { b: 1 } }, 'a.b')).toBe(1);
+    expect(fieldAt({ a: { 'b.c': 1 } }, ['a', 'b.c'])).toBe(1);
+    expect(fieldAt(1, [])).toBe(1);
     expect(fieldAt({ a: 'text' }, 'a.length')).toBeUndefined();
   });
 

@@ -92,12 +92,13 @@ export function ownValue<T>(record: Readonly<Record<string, T>> | null | undefin
   return record && Object.hasOwn(record, key) ? record[key] : undefined;
 }
 
-/** The value at a path of own properties, `spec.selector`; it leads through no list. */
-export function fieldAt(object: unknown, path: string): unknown {
-  return path
-    .split('.')
-    .reduce<unknown>(
-      (at, name) => (typeof at === 'object' ? ownValue(at as Record<string, unknown>, name) : undefined),
-      object,
-    );
+/**
+ * The value at a path of own properties, `spec.selector`; it leads through no list.
+ * @param path its names one by one where a name may have a dot.
+ */
+export function fieldAt(object: unknown, path: string | readonly string[]): unknown {
+  return (typeof path === 'string' ? path.split('.') : path).reduce<unknown>(
+    (at, name) => (typeof at === 'object' ? ownValue(at as Record<string, unknown>, name) : undefined),
+    object,
+  );
 }

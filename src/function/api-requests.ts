@@ -128,7 +128,7 @@ export class ApiRequests {
         ...(body === undefined ? {} : { body: JSON.stringify(body), contentType }),
       });
       if (answer.status >= 200 && answer.status < 300) return parse(answer.body);
-      const retryAfterMs = parseRetryAfter(answer.retryAfter, Date.now());
+      const retryAfterMs = parseRetryAfter(answer.retryAfter, systemClock.wallNow());
       const error = new ApiError(statusFrom(answer.body, answer.status), retryAfterMs);
       if (mayBeDone(error)) doubt(error);
       return error;

@@ -2,7 +2,7 @@
  * Finishes a run after its function has answered: for a job, a queue's consumer, or the function itself. An entry of
  * its own, since most functions answer when they are done.
  */
-import { messageOf, parseRetryAfter, systemClock } from '../core/index.ts';
+import { backoffMs, messageOf, parseRetryAfter, systemClock } from '../core/index.ts';
 import {
   type CallbackBody,
   CONTRACT_VERSION,
@@ -97,22 +97,24 @@ async function send(
   const message: CallbackBody = { version: CONTRACT_VERSION, ...run, result };
   const body = JSON.stringify(message);
   const id = crypto.randomUUID();
-  for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(waitMs * 2, MAX_WAIT_MS)) {
+  for (let failures = 1; ; failures += 1) {
     const askedAtMs = systemClock.now();
     // Signed anew: an old signature is refused.
-    const headers = { ...(await sign(keys, { id, nowMs: Date.now(), body })), 'content-type': 'application/json' };
+    const headers = {
+      ...(await sign(keys, { id, nowMs: systemClock.wallNow(), body })),
+      'content-type': 'application/json',
+    };
     const answer = await attempt(post, url, { method: 'POST', headers, body, redirect: 'error', signal });
     if (answer.kind === 'taken') return { askedAtMs, body: answer.body };
     if (answer.kind === 'refused') throw answer.error;
     const { error, retryAfterMs = 0 } = answer;
-    if (!signal.aborted) await systemClock.sleep(Math.max(waitMs, retryAfterMs), signal);
+    if (!signal.aborted) await systemClock.sleep(Math.max(backoffMs(SEND_AGAIN_MS, failures), retryAfterMs), signal);
     if (signal.aborted) throw new Error(`the outcome of run ${run.run} was not taken: ${error}`);
   }
 }
 
 const GIVE_UP_MS = 300_000;
-const FIRST_WAIT_MS = 250;
-const MAX_WAIT_MS = 15_000;
+const SEND_AGAIN_MS = [250, 15_000] as const;
 
 type Attempt =
   | { readonly kind: 'taken'; readonly body: Record<string, unknown> }
@@ -132,7 +134,7 @@ async function attempt(post: typeof fetch, url: string, init: RequestInit): Prom
     return {
       kind: 'again',
       error: text,
-      retryAfterMs: parseRetryAfter(response.headers.get('retry-after'), Date.now()),
+      retryAfterMs: parseRetryAfter(response.headers.get('retry-after'), systemClock.wallNow()),
     };
   } catch (error) {
     return { kind: 'again', error: messageOf(error) };

@@ -1,3 +1,5 @@
+import { TokenBucket } from '../core/index.ts';
+
 /** One Event at the apiserver, or to be made there. */
 export interface Correlated {
   readonly name: string;
@@ -20,8 +22,7 @@ export interface Correlated {
 const MAX_RECORDS = 4096;
 const MAX_SIMILAR = 10;
 const SIMILAR_WITHIN_MS = 600_000;
-const BURST = 25;
-const REFILL_MS = 300_000;
+const RATE = { burst: 25, perSecond: 1 / 300 };
 
 /**
  * Decides what becomes of an event: a new one, one that was told before, a combined one, or nothing. Its memory is
@@ -31,7 +32,7 @@ export class EventCorrelator {
   readonly #now: () => number;
   readonly #events = new Recent<Correlated>();
   readonly #similar = new Recent<{ readonly messages: Set<string>; lastMs: number }>();
-  readonly #spam = new Recent<{ tokens: number; atMs: number }>();
+  readonly #spam = new Recent<TokenBucket>();
 
   constructor(now: () => number) {
     this.#now = now;
@@ -63,7 +64,8 @@ export class EventCorrelator {
     event.count += 1;
     event.lastTimestamp = at;
     event.message = combined ? `(combined from similar events): ${message}` : message;
-    return this.#isSpam(about, nowMs) ? undefined : event;
+    const isSpam = !this.#spam.use(about, () => new TokenBucket(RATE, this.#now)).take();
+    return isSpam ? undefined : event;
   }
 
   #isOneOfMany(group: string, message: string, nowMs: number): boolean {
@@ -78,15 +80,6 @@ export class EventCorrelator {
       break;
     }
     return true;
-  }
-
-  #isSpam(about: string, nowMs: number): boolean {
-    const bucket = this.#spam.use(about, () => ({ tokens: BURST, atMs: nowMs }));
-    bucket.tokens = Math.min(BURST, bucket.tokens + (nowMs - bucket.atMs) / REFILL_MS);
-    bucket.atMs = nowMs;
-    if (bucket.tokens < 1) return true;
-    bucket.tokens -= 1;
-    return false;
   }
 }
 

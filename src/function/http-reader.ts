@@ -142,7 +142,7 @@ export class HttpReader implements CacheReader {
       if (response.ok) return await readJson(response, path);
       const body = await response.text();
       if (response.status === 400) throw new SelectorError(statusFrom(body, 400).message);
-      const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'), Date.now());
+      const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'), systemClock.wallNow());
       const error = new ApiError(statusFrom(body, response.status), retryAfterMs);
       // The gateway's own 503: it checks what it has in Redis. A proxy's names no reason, and says that there is no
       // gateway.

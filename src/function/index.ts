@@ -46,7 +46,7 @@ export {
   type NewCondition,
   removeStatusCondition,
   setStatusCondition,
-} from './conditions.ts';
+} from '../core/index.ts';
 export {
   type Context,
   type Controller,

@@ -108,6 +108,7 @@ export class Gateway {
         starting: () => !this.#knowsAll(),
         // Those that are being started, or changed, included: they ask for patience.
         controller: (name) => this.#parts?.controllers.known().get(name),
+        clock: this.#clock,
         logger,
       }),
     });

@@ -1,7 +1,6 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
+import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { type OutputLine, OwnedProcess } from '../../src/testing/process/owned-process.ts';
 
 const ROOT = new URL('../../', import.meta.url);
 
@@ -11,8 +10,9 @@ export type Line = Readonly<Record<string, unknown>>;
 /** A real process of this repository, run from its sources as `npm start` runs them. Its output is kept. */
 export class TestProcess {
   readonly lines: Line[] = [];
-  readonly #process: ChildProcess;
-  readonly #exited: Promise<number | string>;
+  /** Exit code, or the name of the signal that ended it. */
+  readonly exited: Promise<number | string>;
+  readonly #process: OwnedProcess;
   #listeners: (() => void)[] = [];
 
   /**
@@ -26,26 +26,25 @@ export class TestProcess {
     program: readonly [string, ...string[]] = [process.execPath, '--conditions=levelhook-source'],
   ) {
     const [command, ...options] = program;
-    this.#process = spawn(command, [...options, fileURLToPath(new URL(script, ROOT)), ...args], {
+    const child = spawn(command, [...options, fileURLToPath(new URL(script, ROOT)), ...args], {
       cwd: fileURLToPath(ROOT),
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
     });
-    for (const stream of [this.#process.stdout, this.#process.stderr]) {
-      if (stream) createInterface({ input: stream }).on('line', (line) => this.#add(line));
-    }
-    this.#exited = once(this.#process, 'exit').then(([code, signal]) => {
+    const onLine = (line: OutputLine): void => {
+      this.lines.push('json' in line ? line.json : line);
       this.#notify();
-      return (code ?? signal) as number | string;
-    });
+    };
+    this.#process = new OwnedProcess(child, { end: 'exit', onLine });
+    this.exited = this.#process.ended.finally(() => this.#notify());
   }
 
   get pid(): number {
-    return this.#process.pid ?? 0;
+    return this.#process.pid;
   }
 
   get alive(): boolean {
-    return this.#process.exitCode === null && this.#process.signalCode === null;
+    return this.#process.alive;
   }
 
   /** Everything it wrote, as text: for the message of a failed assertion. */
@@ -65,28 +64,14 @@ export class TestProcess {
     }
   }
 
-  /** Exit code, or the name of the signal that ended it. */
-  get exited(): Promise<number | string> {
-    return this.#exited;
-  }
-
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<number | string> {
     this.send(signal);
-    return this.#exited;
+    return this.exited;
   }
 
   /** A signal that need not end it. */
   send(signal: NodeJS.Signals): void {
-    if (this.alive) this.#process.kill(signal);
-  }
-
-  #add(text: string): void {
-    try {
-      this.lines.push(text.startsWith('{') ? (JSON.parse(text) as Line) : { text });
-    } catch {
-      this.lines.push({ text });
-    }
-    this.#notify();
+    this.#process.send(signal);
   }
 
   #notify(): void {

@@ -2,9 +2,9 @@ import { readFile } from 'node:fs/promises';
 import { parse } from 'yaml';
 import { expect } from 'vitest';
 import { CRD_FILE } from '../../infra/crds/reconcile-function-crd.ts';
-import { type KubernetesObject, type ObjectKey, resource, resourcePath } from '../../src/core/index.ts';
+import { type Condition, type KubernetesObject, type ObjectKey, resource, resourcePath } from '../../src/core/index.ts';
 import { generateSecret } from '../../src/contract/index.ts';
-import type { FunctionCondition, ConditionType } from '../../src/gateway/registration/condition.ts';
+import type { ConditionType } from '../../src/gateway/registration/condition-type.ts';
 import { ReconcileFunction } from '../../src/gateway/registration/reconcile-function.ts';
 import type { Cluster } from './cluster.ts';
 import { eventually } from './eventually.ts';
@@ -100,22 +100,17 @@ export class Tenant {
     return this.cluster.patch(ReconcileFunction, { namespace: this.namespace, name }, { spec });
   }
 
-  async condition(name: string, type: ConditionType): Promise<FunctionCondition | undefined> {
+  async condition(name: string, type: ConditionType): Promise<Condition | undefined> {
     const object = await this.cluster.get(ReconcileFunction, { namespace: this.namespace, name });
     return object?.status?.conditions?.find((each) => each.type === type);
   }
 
   /** Waits for a condition to say this. */
-  async until(
-    name: string,
-    type: ConditionType,
-    expected: Partial<FunctionCondition>,
-    limitMs = 60_000,
-  ): Promise<FunctionCondition> {
+  async until(name: string, type: ConditionType, expected: Partial<Condition>, limitMs = 60_000): Promise<Condition> {
     return eventually(async () => {
       const found = await this.condition(name, type);
       expect(found).toMatchObject(expected);
-      return found as FunctionCondition;
+      return found as Condition;
     }, limitMs);
   }
 

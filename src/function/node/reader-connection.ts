@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { messageOf, systemClock } from '../../core/index.ts';
 import { importSecret } from '../../contract/index.ts';
@@ -48,7 +47,7 @@ export class ReaderConnection {
     while (redis.status !== 'ready') {
       signal.throwIfAborted();
       if (systemClock.now() >= until) throw new Error(`Redis cannot be read as the user ${redisUser} (${lastError()})`);
-      await sleep(POLL_MS);
+      await systemClock.sleep(POLL_MS);
     }
     return redis;
   }

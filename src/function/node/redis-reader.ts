@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import {
   formatKind,
@@ -120,7 +119,7 @@ export class RedisReader implements CacheReader {
       if (state) return state;
       signal?.throwIfAborted();
       if (systemClock.now() >= until) throw new Error(`the cache of ${formatKind(resource)} is not complete yet`);
-      await sleep(Math.min(POLL_MS, Math.max(1, until - systemClock.now())));
+      await systemClock.sleep(Math.min(POLL_MS, Math.max(1, until - systemClock.now())));
     }
   }
 }

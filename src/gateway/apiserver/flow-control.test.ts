@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Clock } from '../../core/index.ts';
-import { FlowControl, type RequestRate } from './flow-control.ts';
+import type { Clock, TokenRate } from '../../core/index.ts';
+import { FlowControl } from './flow-control.ts';
 
 /** Time stands still until a test moves it. */
 class StillClock implements Clock {
@@ -49,7 +49,7 @@ class StillClock implements Clock {
 }
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-const PLENTY: RequestRate = { perSecond: 1000, burst: 1000 };
+const PLENTY: TokenRate = { perSecond: 1000, burst: 1000 };
 let clock: StillClock;
 let admitted: [flow: string, atMs: number][];
 
@@ -58,7 +58,7 @@ beforeEach(() => {
   admitted = [];
 });
 
-const flows = (total: RequestRate, perFlow: RequestRate): FlowControl => new FlowControl({ total, perFlow, clock });
+const flows = (total: TokenRate, perFlow: TokenRate): FlowControl => new FlowControl({ total, perFlow, clock });
 const ask = async (control: FlowControl, flow: string | undefined, signal?: AbortSignal): Promise<number> => {
   const waitedMs = await control.wait(flow, signal);
   admitted.push([flow ?? 'gateway', clock.now()]);
@@ -168,7 +168,7 @@ describe('FlowControl', () => {
         const worstMs = (requests.length * 1000) / Math.min(total.perSecond, perFlow.perSecond);
         await clock.pass(worstMs + requests.length + 300);
         expect(admitted.length + abandoned).toBe(requests.length);
-        const within = (times: readonly number[], { perSecond, burst }: RequestRate): void => {
+        const within = (times: readonly number[], { perSecond, burst }: TokenRate): void => {
           for (const [first, from] of times.entries()) {
             for (const [last, to] of times.entries()) {
               if (last >= first)

@@ -1,16 +1,10 @@
-import { type Clock, systemClock } from '../../core/index.ts';
-
-/** A token bucket: so many requests a second on average, and so many at once after a pause. */
-export interface RequestRate {
-  readonly perSecond: number;
-  readonly burst: number;
-}
+import { type Clock, systemClock, TokenBucket, type TokenRate } from '../../core/index.ts';
 
 export interface FlowControlOptions {
   /** Of all requests together. */
-  readonly total: RequestRate;
+  readonly total: TokenRate;
   /** Of each flow. The gateway's own requests belong to no flow and have no limit but the total. */
-  readonly perFlow: RequestRate;
+  readonly perFlow: TokenRate;
   readonly clock?: Clock;
 }
 
@@ -23,7 +17,8 @@ export interface FlowControlOptions {
 export class FlowControl {
   readonly #options: FlowControlOptions;
   readonly #clock: Clock;
-  readonly #total: Bucket;
+  readonly #now = (): number => this.#clock.now();
+  readonly #total: TokenBucket;
   readonly #flows = new Map<string, Flow>();
   /** Those with requests that wait; whose turn it is comes first. */
   readonly #waiting = new Set<Flow>();
@@ -32,7 +27,7 @@ export class FlowControl {
   constructor(options: FlowControlOptions) {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#total = new Bucket(options.total, this.#clock.now());
+    this.#total = new TokenBucket(options.total, this.#now);
   }
 
   /**
@@ -65,12 +60,11 @@ export class FlowControl {
   #flow(name: string): Flow {
     const known = this.#flows.get(name);
     if (known) return known;
-    const nowMs = this.#clock.now();
     // A full bucket says nothing: that of a controller that is no more is forgotten.
     for (const [other, { bucket, requests }] of this.#flows) {
-      if (requests.size === 0 && bucket?.isFull(nowMs) !== false) this.#flows.delete(other);
+      if (requests.size === 0 && bucket?.isFull !== false) this.#flows.delete(other);
     }
-    const bucket = name === GATEWAY ? undefined : new Bucket(this.#options.perFlow, nowMs);
+    const bucket = name === GATEWAY ? undefined : new TokenBucket(this.#options.perFlow, this.#now);
     const flow: Flow = { bucket, requests: new Set() };
     this.#flows.set(name, flow);
     return flow;
@@ -80,12 +74,11 @@ export class FlowControl {
   #admitAll(): void {
     this.#timer.abort();
     for (;;) {
-      const nowMs = this.#clock.now();
-      const totalMs = this.#total.waitMs(nowMs);
+      const totalMs = this.#total.waitMs;
       let soonestMs = Infinity;
       let next: Flow | undefined;
       for (const flow of this.#waiting) {
-        const waitMs = Math.max(totalMs, flow.bucket?.waitMs(nowMs) ?? 0);
+        const waitMs = Math.max(totalMs, flow.bucket?.waitMs ?? 0);
         soonestMs = Math.min(soonestMs, waitMs);
         if (waitMs > 0) continue;
         next = flow;
@@ -117,42 +110,7 @@ export class FlowControl {
 const GATEWAY = '';
 
 interface Flow {
-  readonly bucket: Bucket | undefined;
+  readonly bucket: TokenBucket | undefined;
   /** What waits, in the order in which it came. */
   readonly requests: Set<() => void>;
-}
-
-class Bucket {
-  readonly #limit: RequestRate;
-  #tokens: number;
-  #atMs: number;
-
-  constructor(limit: RequestRate, nowMs: number) {
-    this.#limit = limit;
-    this.#tokens = limit.burst;
-    this.#atMs = nowMs;
-  }
-
-  /** Until there is a token. */
-  waitMs(nowMs: number): number {
-    this.#refill(nowMs);
-    // A rounding error must not become a wait of no length, again and again.
-    return this.#tokens >= 1 - 1e-9 ? 0 : ((1 - this.#tokens) * 1000) / this.#limit.perSecond;
-  }
-
-  take(): void {
-    this.#tokens -= 1;
-  }
-
-  isFull(nowMs: number): boolean {
-    this.#refill(nowMs);
-    return this.#tokens >= this.#limit.burst;
-  }
-
-  #refill(nowMs: number): void {
-    // A clock that is set back gives nothing and takes nothing.
-    const passedMs = Math.max(0, nowMs - this.#atMs);
-    this.#tokens = Math.min(this.#limit.burst, this.#tokens + (passedMs / 1000) * this.#limit.perSecond);
-    this.#atMs = nowMs;
-  }
 }

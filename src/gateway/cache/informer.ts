@@ -62,7 +62,7 @@ export class Informer {
   readonly view: View;
   readonly #options: InformerOptions;
   readonly #listWatch: ListWatch;
-  readonly #buffer = new EventBuffer();
+  readonly #buffer: EventBuffer;
   readonly #reflector: Reflector;
   readonly #applier: Applier;
   readonly #relay: Relay;
@@ -81,7 +81,7 @@ export class Informer {
   #relists = 0;
   /** The chunk under way. */
   #applying: Promise<void> = Promise.resolve();
-  /** When the oldest event of the chunk under way was read, by `performance.now`. */
+  /** When the oldest event of the chunk under way was read. */
   #applyingSinceMs: number | undefined;
   #discarding: Promise<void> | undefined;
   #waiters: (() => void)[] = [];
@@ -90,6 +90,7 @@ export class Informer {
     const { client, resource, settings, view, clock, logger, metrics, checkpoint } = options;
     this.#options = options;
     this.view = view;
+    this.#buffer = new EventBuffer(clock);
     this.#listWatch = new ListWatch(client, resource, { ...settings, namespace: view.location.namespace });
     this.#reflector = new Reflector({
       resource,
@@ -136,7 +137,7 @@ export class Informer {
   /** How long the oldest event that was read waits for being in the cache, in milliseconds; 0 when none does. */
   get unappliedMs(): number {
     const sinceMs = this.#applyingSinceMs ?? this.#buffer.oldestAtMs;
-    return sinceMs === undefined ? 0 : performance.now() - sinceMs;
+    return sinceMs === undefined ? 0 : this.#options.clock.now() - sinceMs;
   }
 
   /** The view held nothing when this informer started: everything in it was listed since. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { formatKind, ownValue, type Resource } from '../../core/index.ts';
+import { fieldAt, formatKind, ownValue, type Resource } from '../../core/index.ts';
 import type { CacheSettings, ViewSettings } from '../config/cache-file.ts';
 import { withoutMember } from '../reflector/json-text.ts';
 import type { Transform } from '../reflector/watch-event.ts';
@@ -52,10 +52,6 @@ export function transformOf(settings: ViewSettings, kind?: string): Transform {
 }
 
 function dropField(object: Record<string, unknown>, path: readonly string[]): void {
-  let at: unknown = object;
-  for (const name of path.slice(0, -1)) {
-    if (typeof at !== 'object' || at === null) return;
-    at = ownValue(at as Record<string, unknown>, name);
-  }
-  if (typeof at === 'object' && at !== null) delete (at as Record<string, unknown>)[path.at(-1) ?? ''];
+  const holder = fieldAt(object, path.slice(0, -1));
+  if (typeof holder === 'object' && holder !== null) delete (holder as Record<string, unknown>)[path.at(-1) ?? ''];
 }

@@ -1,17 +1,21 @@
+import { TokenBucket } from '../../core/index.ts';
 import { threadMs, TimeLimitError, withinTime } from './time-limit.ts';
 
-/** Of processor time, for one evaluation, and for all that one controller does about one change. */
+/**
+ * Of processor time, for one evaluation, and for all that one controller does about one change. Also the largest debt
+ * of work that takes longer than it may: it delays others no longer than it has taken.
+ */
 export const LIMIT_MS = 100;
 /** A budget with less than this is used up: an evaluation that starts gets at least as much. */
 const LEAST_MS = 5;
 
-/** A controller's own: at once, and each second. */
-const OWN = { burstMs: 300, perSecond: 50 };
+/** A controller's own: at once, and each second. A token of each bucket is a millisecond. */
+const OWN = { burst: 300, perSecond: 50 };
 /** Of the burst, for which a controller that has used it up waits. */
 const READY_AGAIN = 1 / 2;
 
 /** All controllers together. */
-const COMMON = { burstMs: 400, perSecond: 100 };
+const COMMON = { burst: 400, perSecond: 100 };
 
 /** The guaranteed part: divided evenly among the tenants that draw on it, since the common budget is used up. */
 const SHARES_PER_SECOND = 50;
@@ -21,7 +25,7 @@ const SHARE = { burstMs: 20, limitMs: 5, activeMs: 10_000, keptMs: 600_000 };
  * So much of each change costs a controller nothing while there is some of it for all: a change costs the gateway more.
  */
 const FREE_MS = 0.05;
-const FREE = { burstMs: 1000, perSecond: 100 };
+const FREE = { burst: 1000, perSecond: 100 };
 
 /** Steps of the scheduler by which some kernels count processor time. */
 const TICK_MS = 10;
@@ -39,45 +43,6 @@ export interface CpuBudgetsOptions {
   readonly now?: () => number;
   /** Processor time of this thread, in milliseconds. Default: as the kernel counts it. */
   readonly threadMs?: () => number;
-}
-
-/** Milliseconds that are spent, and come back with time. */
-class Bucket {
-  readonly #burstMs: number;
-  readonly #perSecond: number;
-  readonly #now: () => number;
-  #leftMs: number;
-  #atMs: number;
-
-  constructor({ burstMs, perSecond }: { burstMs: number; perSecond: number }, now: () => number) {
-    this.#burstMs = burstMs;
-    this.#perSecond = perSecond;
-    this.#now = now;
-    this.#leftMs = burstMs;
-    this.#atMs = now();
-  }
-
-  get leftMs(): number {
-    const now = this.#now();
-    this.#leftMs = Math.min(this.#burstMs, this.#leftMs + ((now - this.#atMs) / 1000) * this.#perSecond);
-    this.#atMs = now;
-    return this.#leftMs;
-  }
-
-  get isFull(): boolean {
-    return this.leftMs === this.#burstMs;
-  }
-
-  /** What takes longer than it may leaves a debt, which is bounded: it delays others no longer than it has taken. */
-  spend(ms: number): void {
-    const { leftMs } = this;
-    this.#leftMs = Math.min(leftMs, Math.max(-LIMIT_MS, leftMs - ms));
-  }
-
-  /** Takes all of what is known beforehand, however long it takes to come back. */
-  charge(ms: number): void {
-    this.#leftMs = this.leftMs - ms;
-  }
 }
 
 /** What a tenant has of the guaranteed part. */
@@ -98,8 +63,8 @@ export class CpuBudgets {
   readonly now: () => number;
   readonly #threadMs: () => number;
   #sample = { atMs: -Infinity, cpuMs: 0 };
-  readonly #common: Bucket;
-  readonly #free: Bucket;
+  readonly #common: TokenBucket;
+  readonly #free: TokenBucket;
   readonly #budgets = new Map<string, CpuBudget>();
   readonly #shares = new Map<string, Share>();
   /** The shares drawn upon lately: the guaranteed part is theirs. */
@@ -111,8 +76,8 @@ export class CpuBudgets {
   constructor({ now = () => performance.now(), threadMs: measure = threadMs }: CpuBudgetsOptions = {}) {
     this.now = now;
     this.#threadMs = measure;
-    this.#common = new Bucket(COMMON, now);
-    this.#free = new Bucket(FREE, now);
+    this.#common = new TokenBucket(COMMON, now);
+    this.#free = new TokenBucket(FREE, now);
     this.#givenAtMs = now();
   }
 
@@ -141,13 +106,13 @@ export class CpuBudgets {
 
   /** What an evaluation of this tenant may take as far as the others are concerned; below 1: nothing. */
   limitMs(tenant: string): number {
-    const { leftMs } = this.#common;
+    const leftMs = this.#common.tokens;
     return leftMs >= LEAST_MS ? leftMs : Math.min(SHARE.limitMs, this.#shareOf(tenant).leftMs);
   }
 
   /** @returns how much of it is free. */
   free(ms: number): number {
-    const free = Math.max(0, Math.min(ms, this.#free.leftMs));
+    const free = Math.max(0, Math.min(ms, this.#free.tokens));
     this.#free.spend(free);
     return free;
   }
@@ -156,14 +121,14 @@ export class CpuBudgets {
    * @param blockedMs for so long the others have waited: on a busy machine longer than the work took of the processor.
    */
   spend(tenant: string, ms: number, blockedMs: number): void {
-    if (this.#common.leftMs >= LEAST_MS) return this.#common.spend(blockedMs);
+    if (this.#common.tokens >= LEAST_MS) return this.#common.spend(blockedMs, LIMIT_MS);
     const share = this.#shareOf(tenant);
     share.leftMs = Math.min(share.leftMs, Math.max(-SHARE.burstMs, share.leftMs - ms));
   }
 
   /** As `spend`, of what is known beforehand: nothing of it is forgiven. */
   charge(tenant: string, ms: number): void {
-    if (this.#common.leftMs >= LEAST_MS) this.#common.charge(ms);
+    if (this.#common.tokens >= LEAST_MS) this.#common.spend(ms);
     else this.#shareOf(tenant).leftMs -= ms;
   }
 
@@ -203,7 +168,7 @@ export class CpuBudgets {
 export class CpuBudget {
   readonly #shared: CpuBudgets;
   readonly #tenant: string;
-  readonly #own: Bucket;
+  readonly #own: TokenBucket;
   #isUsedUp = false;
   /** Of the runs in one another. */
   #depth = 0;
@@ -221,7 +186,7 @@ export class CpuBudget {
   constructor(shared: CpuBudgets, tenant: string) {
     this.#shared = shared;
     this.#tenant = tenant;
-    this.#own = new Bucket(OWN, shared.now);
+    this.#own = new TokenBucket(OWN, shared.now);
   }
 
   get isFull(): boolean {
@@ -232,9 +197,9 @@ export class CpuBudget {
   get limitMs(): number {
     if (this.#depth > 0) this.#count();
     this.#settle();
-    const own = this.#own.leftMs;
+    const own = this.#own.tokens;
     if (own < LEAST_MS) this.#isUsedUp = true;
-    else if (own >= OWN.burstMs * READY_AGAIN) this.#isUsedUp = false;
+    else if (own >= OWN.burst * READY_AGAIN) this.#isUsedUp = false;
     if (this.#isUsedUp) return 0;
     const inRun = this.#depth > 0 ? this.#spentInRun : 0;
     const limit = Math.min(LIMIT_MS - inRun, own, this.#shared.limitMs(this.#tenant));
@@ -287,7 +252,7 @@ export class CpuBudget {
     const ms = Math.min(count, Math.max(0, before + count - KEY.free)) * KEY.ms;
     if (ms === 0) return;
     this.#limitOrThrow();
-    this.#own.charge(ms);
+    this.#own.spend(ms);
     this.#shared.charge(this.#tenant, ms);
   }
 
@@ -324,7 +289,7 @@ export class CpuBudget {
     const free = this.#freeInRun > 0 ? this.#shared.free(Math.min(dueMs, this.#freeInRun)) : 0;
     this.#freeInRun -= free;
     if (dueMs <= free) return;
-    this.#own.spend(dueMs - free);
+    this.#own.spend(dueMs - free, LIMIT_MS);
     this.#shared.spend(this.#tenant, dueMs - free, blockedMs - free);
   }
 }

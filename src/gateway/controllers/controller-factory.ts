@@ -101,7 +101,7 @@ export class ControllerFactory {
     const { redis, keyPrefix, clusterId } = this.#options;
     const own = { redis, keyPrefix, clusterId, name: id };
     const { concurrency } = description;
-    const endpoint = new Endpoint(url, keys, { connections: concurrency, ca, ...(rules ? { rules } : {}) });
+    const endpoint = new Endpoint(url, keys, { connections: concurrency, ca, clock, ...(rules ? { rules } : {}) });
     // The last that can fail has not: a queue has to be closed.
     const queue = new BullMqWorkQueue({ ...shared, ...own, ...queueOptions(description) });
     queue.suspend();

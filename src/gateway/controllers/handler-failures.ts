@@ -1,4 +1,4 @@
-import { type Clock, type Logger, type Metrics } from '../../core/index.ts';
+import { backoffMs, type Clock, type Logger, type Metrics } from '../../core/index.ts';
 import { HandlerError } from '../cache/change.ts';
 
 export interface HandlerFailuresOptions {
@@ -26,7 +26,8 @@ export class HandlerFailures {
   readonly #options: HandlerFailuresOptions;
   #message: string | undefined;
   #atMs = -Infinity;
-  #waitMs = 0;
+  /** Bad times in a row. */
+  #failures = 0;
   /** The first failure for which the keys are owed still. */
   #owedSinceMs = Infinity;
   #toldAtMs = -Infinity;
@@ -41,9 +42,9 @@ export class HandlerFailures {
     const { clock, controller, logger, metrics } = this.#options;
     const now = clock.now();
     metrics.count('levelhook_handler_failures_total', { controller });
-    if (now - this.#atMs > FORGET_MS) this.#waitMs = 0;
+    if (now - this.#atMs > FORGET_MS) this.#failures = 0;
     // Failures of one bad time count once.
-    if (now - this.#atMs >= this.#waitMs) this.#waitMs = Math.min(Math.max(this.#waitMs * 2, WAIT_MS[0]), WAIT_MS[1]);
+    if (now - this.#atMs >= this.#waitMs) this.#failures += 1;
     this.#atMs = now;
     this.#owedSinceMs = Math.min(this.#owedSinceMs, now);
     this.#message = `${reasonOf(error)}${place === undefined ? '' : ` (${place})`}`;
@@ -53,6 +54,10 @@ export class HandlerFailures {
       { controller, reason: this.#message, waitMs: this.#waitMs },
       'events are missed, since the handlers of a controller fail: it gets all its keys once they work',
     );
+  }
+
+  get #waitMs(): number {
+    return this.#failures === 0 ? 0 : backoffMs(WAIT_MS, this.#failures);
   }
 
   /** Something went wrong that costs no key, for a condition. */

@@ -102,7 +102,7 @@ export class Dispatcher implements Process {
       const trigger = { ...this.#trigger(runs, timeoutMs, cache), ...(callback ? { callback } : {}) };
       const body = JSON.stringify(trigger);
       const answer = await endpoint.send({ method: 'POST', body, id, timeoutMs });
-      return decodeOutcomes(answer, { requests: runs.length, callback });
+      return decodeOutcomes(answer, { requests: runs.length, callback }, clock.wallNow());
     });
     const durationMs = clock.now() - startedAt;
     return Promise.all(runs.map((run, at) => this.#finish(run, outcomes[at] ?? NO_OUTCOME, { id, durationMs })));

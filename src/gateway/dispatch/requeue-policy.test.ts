@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { backoffMs } from '../workqueue/rate-limiter.ts';
+import { keyBackoffMs } from '../workqueue/rate-limiter.ts';
 import type { Outcome } from '../endpoint/outcome.ts';
 import { decide, decideLost, type Decision } from './requeue-policy.ts';
 
@@ -24,7 +24,7 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
     'an error',
     { kind: 'error', message: 'm', writes },
     (failures) => ({
-      finish: { kind: 'known', failures: 'count', againAfterMs: backoffMs(failures + 1) },
+      finish: { kind: 'known', failures: 'count', againAfterMs: keyBackoffMs(failures + 1) },
       result: 'error',
     }),
   ],
@@ -37,7 +37,7 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
     "an error that names no time but 0: the backoff's",
     { kind: 'error', message: 'm', retryAfterMs: 0, writes },
     (failures) => ({
-      finish: { kind: 'known', failures: 'count', againAfterMs: backoffMs(failures + 1) },
+      finish: { kind: 'known', failures: 'count', againAfterMs: keyBackoffMs(failures + 1) },
       result: 'error',
     }),
   ],
@@ -50,7 +50,7 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
     'a refused connection',
     { kind: 'refused', message: 'm' },
     (failures) => ({
-      finish: { kind: 'known', failures: 'count', againAfterMs: Math.min(backoffMs(failures + 1), 30_000) },
+      finish: { kind: 'known', failures: 'count', againAfterMs: Math.min(keyBackoffMs(failures + 1), 30_000) },
       result: 'error',
     }),
   ],
@@ -79,6 +79,10 @@ describe.each(TABLE)('%s', (_name, outcome, expected) => {
 
 describe('a lost run', () => {
   it.each(FAILURES)('counts and backs off after %d failures', (failures) => {
-    expect(decideLost(failures)).toEqual({ kind: 'known', failures: 'count', againAfterMs: backoffMs(failures + 1) });
+    expect(decideLost(failures)).toEqual({
+      kind: 'known',
+      failures: 'count',
+      againAfterMs: keyBackoffMs(failures + 1),
+    });
   });
 });

@@ -1,4 +1,4 @@
-import { backoffMs } from '../workqueue/rate-limiter.ts';
+import { keyBackoffMs } from '../workqueue/rate-limiter.ts';
 import type { Finish } from '../workqueue/work-queue.ts';
 import type { Outcome } from '../endpoint/outcome.ts';
 
@@ -31,12 +31,16 @@ export function decide(outcome: Outcome, failures: number, nowMs: number): Decis
       };
     case 'error':
       return {
-        finish: { kind: 'known', failures: 'count', againAfterMs: outcome.retryAfterMs || backoffMs(failures + 1) },
+        finish: { kind: 'known', failures: 'count', againAfterMs: outcome.retryAfterMs || keyBackoffMs(failures + 1) },
         result: 'error',
       };
     case 'refused':
       return {
-        finish: { kind: 'known', failures: 'count', againAfterMs: Math.min(backoffMs(failures + 1), REFUSED_MAX_MS) },
+        finish: {
+          kind: 'known',
+          failures: 'count',
+          againAfterMs: Math.min(keyBackoffMs(failures + 1), REFUSED_MAX_MS),
+        },
         result: 'error',
       };
     case 'deferred':
@@ -63,5 +67,5 @@ const REFUSED_MAX_MS = 30_000;
 
 /** A run whose deadline passed without an outcome: a failure like another, once its writes can be accounted for. */
 export function decideLost(failures: number): Finish & { readonly kind: 'known' } {
-  return { kind: 'known', failures: 'count', againAfterMs: backoffMs(failures + 1) };
+  return { kind: 'known', failures: 'count', againAfterMs: keyBackoffMs(failures + 1) };
 }

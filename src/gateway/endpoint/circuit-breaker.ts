@@ -1,10 +1,10 @@
-import type { Clock } from '../../core/index.ts';
+import { backoffMs, type BackoffRange, type Clock } from '../../core/index.ts';
 
 export interface CircuitBreakerOptions {
   readonly clock: Pick<Clock, 'now'>;
   readonly trip: Trip;
   /** How long it stays open before one call is let through: at first, and at most, doubling. */
-  readonly openMs: readonly [number, number];
+  readonly openMs: BackoffRange;
   readonly onOpen: (forMs: number) => void;
   readonly onHalfOpen: () => void;
   readonly onClosed: () => void;
@@ -56,7 +56,8 @@ export class CircuitBreaker {
   #state: 'closed' | 'open' | 'half-open' = 'closed';
   /** Counts openings and closings: a call that began before the last of them says nothing any more. */
   #period = 0;
-  #openMs = 0;
+  /** Since it was last closed. */
+  #openings = 0;
   #openUntilMs = 0;
 
   constructor(options: CircuitBreakerOptions) {
@@ -96,7 +97,7 @@ export class CircuitBreaker {
       if (failed) return this.#open();
       this.#state = 'closed';
       this.#period += 1;
-      this.#openMs = 0;
+      this.#openings = 0;
       trip.reset();
       onClosed();
     } else if (trip.record(failed, clock.now())) {
@@ -106,11 +107,11 @@ export class CircuitBreaker {
 
   #open(): void {
     const { clock, openMs, onOpen } = this.#options;
-    const [first, most] = openMs;
-    this.#openMs = Math.min(this.#openMs === 0 ? first : this.#openMs * 2, most);
-    this.#openUntilMs = clock.now() + this.#openMs + 1;
+    this.#openings += 1;
+    const forMs = backoffMs(openMs, this.#openings);
+    this.#openUntilMs = clock.now() + forMs + 1;
     this.#state = 'open';
     this.#period += 1;
-    onOpen(this.#openMs);
+    onOpen(forMs);
   }
 }

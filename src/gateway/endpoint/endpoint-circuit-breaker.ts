@@ -1,4 +1,4 @@
-import { type Clock, type Logger, messageOf, type Metrics, systemClock } from '../../core/index.ts';
+import { type BackoffRange, type Clock, type Logger, messageOf, type Metrics, systemClock } from '../../core/index.ts';
 import { CircuitBreaker, consecutiveFailures, mostlyFailures, type Trip } from './circuit-breaker.ts';
 import type { Outcome } from './outcome.ts';
 
@@ -15,8 +15,8 @@ export interface EndpointCircuitBreakerOptions {
   /** 0 to 1. Default `Math.random`. */
   readonly random?: () => number;
   /** How long each circuit stays open before one trigger is let through: at first, and at most, doubling. */
-  readonly unreachableMs?: readonly [number, number];
-  readonly goneMs?: readonly [number, number];
+  readonly unreachableMs?: BackoffRange;
+  readonly goneMs?: BackoffRange;
 }
 
 /** The keys of one controller: while they are paused they wait without a run and without a slot. */
@@ -98,7 +98,7 @@ export class EndpointCircuitBreaker {
     paused.catch((error: unknown) => logger.warn({ controller, error: messageOf(error) }, 'keys could not be paused'));
   }
 
-  #circuit(reason: OpenReason, counts: Circuit['counts'], trip: Trip, openMs: readonly [number, number]): Circuit {
+  #circuit(reason: OpenReason, counts: Circuit['counts'], trip: Trip, openMs: BackoffRange): Circuit {
     const { clock, controller, logger, metrics, keys, timeoutMs } = this.#options;
     const show = (open: 0 | 1): void => metrics.set('levelhook_circuit_breaker_open', { controller, reason }, open);
     const breaker = new CircuitBreaker({

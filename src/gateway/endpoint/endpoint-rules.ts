@@ -64,7 +64,7 @@ export function checkEndpoint(text: string, rules: EndpointRules): URL {
 export function namesLoopback(pattern: string): boolean {
   if (!URL.canParse(pattern)) return false;
   const { hostname } = new URL(pattern);
-  return hostname === 'localhost' || isLoopback(bare(hostname));
+  return hostname === 'localhost' || isLoopbackAddress(bare(hostname));
 }
 
 /** @throws UserError for the first of the operator's URLs to which nothing may be sent. */
@@ -117,7 +117,7 @@ function addressRefusal(address: string, rules: EndpointRules): string | undefin
   if (NEVER.check(address, family)) {
     return 'an address that no function has (link-local, multicast, unspecified, or metadata of a cloud)';
   }
-  if (isLoopback(address)) return rules.loopback ? undefined : 'a loopback address, which is not allowed here';
+  if (isLoopbackAddress(address)) return rules.loopback ? undefined : 'a loopback address, which is not allowed here';
   if (family === 'ipv4') return undefined;
   // A gateway of the network takes it to the IPv4 address that it contains.
   for (const embedded of embeddedAddresses(address)) {
@@ -127,7 +127,8 @@ function addressRefusal(address: string, rules: EndpointRules): string | undefin
   return undefined;
 }
 
-function isLoopback(address: string): boolean {
+/** In any spelling, IPv4 within IPv6 included. */
+function isLoopbackAddress(address: string): boolean {
   return isIP(address) !== 0 && LOOPBACK.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
 }
 

@@ -1,5 +1,5 @@
 import { Pool } from 'undici';
-import { isConnectionRefused, messageOf } from '../../core/index.ts';
+import { type Clock, isConnectionRefused, messageOf, systemClock } from '../../core/index.ts';
 import {
   AddressRefusedError,
   checkEndpoint,
@@ -31,6 +31,8 @@ export interface EndpointOptions {
   readonly ca?: string | undefined;
   /** Default: those for a URL that the operator has configured. */
   readonly rules?: EndpointRules;
+  /** Dates the signatures. Default: the system's. */
+  readonly clock?: Pick<Clock, 'wallNow'>;
 }
 
 /** An answer is small; more than this is a fault of the function and is not read to its end. */
@@ -54,10 +56,11 @@ export class Endpoint {
   readonly #pool: Pool;
   readonly #path: string;
   readonly #keys: readonly SigningKey[];
+  readonly #clock: Pick<Clock, 'wallNow'>;
 
   /** @throws UserError when the rules do not allow the URL. */
   constructor(url: string, keys: readonly SigningKey[], options: EndpointOptions) {
-    const { connections, ca, rules = rulesForConfigured(url) } = options;
+    const { connections, ca, rules = rulesForConfigured(url), clock = systemClock } = options;
     const { origin, pathname, search } = checkEndpoint(url, rules);
     this.url = url;
     // Over HTTP/2 all triggers would share one connection, and what cuts one would leave the outcomes of all unknown.
@@ -65,6 +68,7 @@ export class Endpoint {
     this.#pool = new Pool(origin, { connections, pipelining: 1, allowH2: false, connect, ...KEEP_ALIVE });
     this.#path = pathname + search;
     this.#keys = keys;
+    this.#clock = clock;
   }
 
   /**
@@ -75,7 +79,7 @@ export class Endpoint {
   async send(request: { method: 'GET' | 'POST'; body: string; id: string; timeoutMs: number }): Promise<Answer> {
     const { method, body, id, timeoutMs } = request;
     try {
-      const headers = await sign(this.#keys, { id, nowMs: Date.now(), body });
+      const headers = await sign(this.#keys, { id, nowMs: this.#clock.wallNow(), body });
       const response = await this.#pool.request({
         method,
         path: this.#path,

@@ -15,7 +15,9 @@ const ok = (...results: unknown[]): Answer => answered(200, { version: 'v1', res
 const callback = { url: 'https://gateway.example.com/cache/callbacks/web', token: 't', maxSeconds: 600 };
 const ours = (rest: Record<string, string> = {}) => ({ [LEVELHOOK_HEADER]: 'v1', ...rest });
 
-const decodeOutcome = (answer: Answer): Outcome | undefined => decodeOutcomes(answer, { requests: 1, callback })[0];
+const wallMs = Date.UTC(2026, 0, 1);
+const decodeOutcome = (answer: Answer): Outcome | undefined =>
+  decodeOutcomes(answer, { requests: 1, callback }, wallMs)[0];
 
 describe('decodeOutcomes of one request', () => {
   it.each<[string, Answer, Outcome]>([
@@ -128,7 +130,7 @@ describe('decodeOutcomes of a batch', () => {
       { status: 'unknown', message: 'u' },
       { status: 'terminal', message: 't' },
     ];
-    expect(decodeOutcomes(ok(...results), { requests: 4 })).toEqual([
+    expect(decodeOutcomes(ok(...results), { requests: 4 }, wallMs)).toEqual([
       { kind: 'done', requeueAfterMs: 2000, writes: [write] },
       { kind: 'error', message: 'e', retryAfterMs: 1000, writes: [] },
       { kind: 'unknown', reason: 'write', message: 'u' },
@@ -140,14 +142,22 @@ describe('decodeOutcomes of a batch', () => {
     const results = [{ status: 'accepted', withinSeconds: 5 }, { status: 'done' }];
     const answer = answered(202, { version: 'v1', results }, ours());
     const done = { kind: 'done', writes: [] };
-    expect(decodeOutcomes(answer, { requests: 2, callback })).toEqual([{ kind: 'accepted', withinMs: 5000 }, done]);
+    expect(decodeOutcomes(answer, { requests: 2, callback }, wallMs)).toEqual([
+      { kind: 'accepted', withinMs: 5000 },
+      done,
+    ]);
     const message = 'the function goes on, without an answer of 202 or without a callback';
-    expect(decodeOutcomes(answer, { requests: 2 })).toEqual([{ kind: 'unknown', reason: 'body', message }, done]);
+    expect(decodeOutcomes(answer, { requests: 2 }, wallMs)).toEqual([
+      { kind: 'unknown', reason: 'body', message },
+      done,
+    ]);
   });
 
   it('does not blame the others for a result that cannot be read', () => {
     const message = expect.stringMatching(/^the answer is not an outcome: results\.1\.status: /) as string;
-    expect(decodeOutcomes(ok({ status: 'done' }, { status: 'fine' }, { status: 'done' }), { requests: 3 })).toEqual([
+    expect(
+      decodeOutcomes(ok({ status: 'done' }, { status: 'fine' }, { status: 'done' }), { requests: 3 }, wallMs),
+    ).toEqual([
       { kind: 'done', writes: [] },
       { kind: 'unknown', reason: 'body', message },
       { kind: 'done', writes: [] },
@@ -158,7 +168,7 @@ describe('decodeOutcomes of a batch', () => {
     const results = Array.from({ length: count }, () => ({ status: 'done' }));
     const message = `the answer has ${count} results for 3 requests`;
     const unknown = { kind: 'unknown', reason: 'body', message };
-    expect(decodeOutcomes(ok(...results), { requests: 3 })).toEqual([unknown, unknown, unknown]);
+    expect(decodeOutcomes(ok(...results), { requests: 3 }, wallMs)).toEqual([unknown, unknown, unknown]);
   });
 
   it.each<[string, Answer]>([
@@ -170,7 +180,7 @@ describe('decodeOutcomes of a batch', () => {
     ['garbage', answered(200, 'garbage')],
   ])('is the same for all: %s', (_what, answer) => {
     const one = decodeOutcome(answer);
-    expect(decodeOutcomes(answer, { requests: 3 })).toEqual([one, one, one]);
+    expect(decodeOutcomes(answer, { requests: 3 }, wallMs)).toEqual([one, one, one]);
   });
 });
 

@@ -57,9 +57,10 @@ export interface SentTrigger {
 /**
  * Decodes the answer to a trigger: one outcome for each request, in their order. What is not a list of as many results
  * is the outcome of them all.
+ * @param wallMs the time as the function knows it, for a date in Retry-After.
  */
-export function decodeOutcomes(answer: Answer, asked: SentTrigger): readonly Outcome[] {
-  const decoded = answer.kind === 'answered' ? decodeAnswer(answer, asked) : withoutAnswer(answer);
+export function decodeOutcomes(answer: Answer, asked: SentTrigger, wallMs: number): readonly Outcome[] {
+  const decoded = answer.kind === 'answered' ? decodeAnswer(answer, asked, wallMs) : withoutAnswer(answer);
   return 'kind' in decoded ? Array.from({ length: asked.requests }, () => decoded) : decoded;
 }
 
@@ -71,10 +72,11 @@ function withoutAnswer(answer: Exclude<Answer, { kind: 'answered' }>): Outcome {
 function decodeAnswer(
   { status, headers, body }: Answer & { kind: 'answered' },
   { requests, callback }: SentTrigger,
+  wallMs: number,
 ): Outcome | readonly Outcome[] {
   // Without the header a 429 or 503 is a proxy's, which may have passed the trigger on.
   if ((status === 429 || status === 503) && headers[LEVELHOOK_HEADER] !== undefined) {
-    const named = parseRetryAfter(headers['retry-after'], Date.now()) ?? DEFAULT_DEFER_MS;
+    const named = parseRetryAfter(headers['retry-after'], wallMs) ?? DEFAULT_DEFER_MS;
     const retryAfterMs = Math.min(Math.max(named, MIN_DEFER_MS), MAX_DEFER_MS);
     return { kind: 'deferred', message: `the function answered ${status}`, retryAfterMs };
   }

@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/index.ts';
+import { backoffMs, type Clock } from '../../core/index.ts';
 
 /**
  * The wait between attempts of a reflector: 0.8 s doubling to 30 s, each with up to as much again at random, and back
@@ -7,7 +7,7 @@ import type { Clock } from '../../core/index.ts';
 export class Backoff {
   readonly #clock: Clock;
   readonly #random: () => number;
-  #next = INITIAL_MS;
+  #failures = 0;
   #lastAt = 0;
 
   constructor(clock: Clock, random: () => number) {
@@ -18,14 +18,12 @@ export class Backoff {
   /** The next wait, in milliseconds. */
   next(): number {
     const now = this.#clock.now();
-    if (now - this.#lastAt > RESET_MS) this.#next = INITIAL_MS;
+    if (now - this.#lastAt > RESET_MS) this.#failures = 0;
     this.#lastAt = now;
-    const wait = this.#next * (1 + this.#random());
-    this.#next = Math.min(this.#next * 2, MAX_MS);
-    return wait;
+    this.#failures += 1;
+    return backoffMs(WAIT_MS, this.#failures) * (1 + this.#random());
   }
 }
 
-const INITIAL_MS = 800;
-const MAX_MS = 30_000;
+const WAIT_MS = [800, 30_000] as const;
 const RESET_MS = 120_000;

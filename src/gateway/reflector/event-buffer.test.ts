@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../core/index.ts';
 import { EventBuffer } from './event-buffer.ts';
 import type { WatchEvent } from './watch-event.ts';
 
@@ -7,7 +8,7 @@ const { signal } = new AbortController();
 
 describe('EventBuffer', () => {
   it('gives events in their order, some at a time, and none twice', async () => {
-    const buffer = new EventBuffer();
+    const buffer = new EventBuffer(systemClock);
     for (let at = 1; at <= 5; at += 1) buffer.push(event(at), 10);
     expect(await buffer.take(2, signal)).toEqual([event(1), event(2)]);
     buffer.push(event(6), 10);
@@ -15,7 +16,7 @@ describe('EventBuffer', () => {
   });
 
   it('waits for an event', async () => {
-    const buffer = new EventBuffer();
+    const buffer = new EventBuffer(systemClock);
     const taken = buffer.take(10, signal);
     await Promise.resolve();
     buffer.push(event(1), 10);
@@ -23,7 +24,7 @@ describe('EventBuffer', () => {
   });
 
   it('is full at its bound, and takes an event all the same', async () => {
-    const buffer = new EventBuffer(100);
+    const buffer = new EventBuffer(systemClock, 100);
     buffer.push(event(1), 99);
     expect(buffer.full).toBe(false);
     buffer.push(event(2), 1);
@@ -36,7 +37,7 @@ describe('EventBuffer', () => {
   });
 
   it('tells the producer when everything is taken', async () => {
-    const buffer = new EventBuffer();
+    const buffer = new EventBuffer(systemClock);
     await buffer.drained(signal);
     buffer.push(event(1), 1);
     buffer.push(event(2), 1);
@@ -50,7 +51,7 @@ describe('EventBuffer', () => {
   });
 
   it('ends every wait at an abort, and gives nothing after it', async () => {
-    const buffer = new EventBuffer();
+    const buffer = new EventBuffer(systemClock);
     const abort = new AbortController();
     const taken = buffer.take(1, abort.signal);
     abort.abort();

@@ -1,3 +1,4 @@
+import type { Clock } from '../../core/index.ts';
 import type { WatchEvent } from './watch-event.ts';
 
 /**
@@ -8,6 +9,7 @@ import type { WatchEvent } from './watch-event.ts';
  * One producer, one consumer. Nothing is coalesced.
  */
 export class EventBuffer {
+  readonly #clock: Pick<Clock, 'now'>;
   readonly #maxBytes: number;
   /** Those before `#head` are taken. */
   #events: ({ event: WatchEvent; bytes: number; atMs: number } | undefined)[] = [];
@@ -17,7 +19,8 @@ export class EventBuffer {
   #wakeProducer: (() => void) | undefined;
 
   /** @param maxBytes size of the raw lines it holds before it is full. Default 64 MiB. */
-  constructor(maxBytes = 64 * 1024 * 1024) {
+  constructor(clock: Pick<Clock, 'now'>, maxBytes = 64 * 1024 * 1024) {
+    this.#clock = clock;
     this.#maxBytes = maxBytes;
   }
 
@@ -26,7 +29,7 @@ export class EventBuffer {
     return this.#bytes;
   }
 
-  /** When the oldest event that it holds was pushed, by `performance.now`; undefined when it is empty. */
+  /** When the oldest event that it holds was pushed, by its clock; undefined when it is empty. */
   get oldestAtMs(): number | undefined {
     return this.#events[this.#head]?.atMs;
   }
@@ -37,7 +40,7 @@ export class EventBuffer {
 
   /** Always takes the event, even past the bound: a parsed line is never thrown away. */
   push(event: WatchEvent, bytes: number): void {
-    this.#events.push({ event, bytes, atMs: performance.now() });
+    this.#events.push({ event, bytes, atMs: this.#clock.now() });
     this.#bytes += bytes;
     this.#wakeConsumer?.();
   }

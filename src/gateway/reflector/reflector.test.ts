@@ -54,7 +54,7 @@ beforeEach(async () => {
   events = [];
   warnings = [];
   running = Promise.resolve();
-  buffer = new EventBuffer();
+  buffer = new EventBuffer(clock);
 });
 
 afterEach(async () => {
@@ -720,7 +720,7 @@ describe('requestProgress', () => {
 
 describe('a full buffer', () => {
   it('ends the watch, and it goes on from the last line when all is taken', async () => {
-    buffer = new EventBuffer(2000);
+    buffer = new EventBuffer(clock, 2000);
     start('10', { consume: false });
     const stream = await watched('10', '10');
     const sent = Array.from({ length: 40 }, (_, at) => pod('a', 11 + at));
@@ -746,7 +746,7 @@ describe('a full buffer', () => {
   });
 
   it('holds a streaming list back, without losing its place', async () => {
-    buffer = new EventBuffer(3000);
+    buffer = new EventBuffer(clock, 3000);
     start(undefined, { consume: false });
     const stream = await streamingList();
     const sent = Array.from({ length: 4000 }, (_, at) => pod(`pod-${at}`, 11 + at));
@@ -765,7 +765,7 @@ describe('a full buffer', () => {
 
   it('delays pages', async () => {
     // One object, whatever it has, is more than little.
-    buffer = new EventBuffer(64 * 64);
+    buffer = new EventBuffer(clock, 64 * 64);
     start(undefined, { consume: false });
     (await streamingList()).refuse(400);
     (await firstPage('0')).list([pod('a', 5), pod('b', 6)], '10', 'token');
@@ -815,7 +815,7 @@ describe('an abort', () => {
   });
 
   it('ends the wait for the buffer', async () => {
-    buffer = new EventBuffer(1);
+    buffer = new EventBuffer(clock, 1);
     start('10', { consume: false });
     const stream = await watched('10', '10');
     stream.bookmark('11');

@@ -14,7 +14,7 @@ const at = (seconds: number, more: object = {}) => ({
   generation: 1,
   url: 'http://a/',
   failure: undefined,
-  now: new Date(Date.UTC(2026, 0, 1, 0, 0, seconds, 123)),
+  nowMs: Date.UTC(2026, 0, 1, 0, 0, seconds, 123),
   ...more,
 });
 const of = (status: ReconcileFunctionStatus, type: string) => status.conditions?.find((each) => each.type === type);

@@ -1,4 +1,4 @@
-import { type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
+import { backoffMs, type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
 import type { Description, SigningKey } from '../../contract/index.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import { describeFunction } from '../endpoint/describe.ts';
@@ -74,7 +74,7 @@ export class ConfiguredFunctions {
     const description = this.#described.get(url);
     if (!description) return;
     for (;;) {
-      await clock.sleep(MAX_WAIT_MS, signal);
+      await clock.sleep(KEEP_UP_MS, signal);
       if (signal.aborted) return;
       // Also when what made it outdated was taken back.
       if (!outdated(description) || (await this.#change(url, description, signal))) this.#awaited.delete(url);
@@ -104,10 +104,9 @@ export class ConfiguredFunctions {
 
   async #ask(url: string, signal: AbortSignal): Promise<void> {
     const { add, ca, clock, keys, logger } = this.#options;
-    let waitMs = FIRST_WAIT_MS;
-    while (!signal.aborted) {
+    for (let failures = 1; !signal.aborted; failures += 1) {
       // The controller gets an endpoint of its own, with as many connections as it may use.
-      const endpoint = new Endpoint(url, keys, { connections: 1, ca });
+      const endpoint = new Endpoint(url, keys, { connections: 1, ca, clock });
       try {
         const description = await describeFunction(endpoint);
         this.#refuseTaken(description.name);
@@ -124,8 +123,7 @@ export class ConfiguredFunctions {
       } finally {
         await endpoint.close();
       }
-      await clock.sleep(waitMs, signal);
-      waitMs = Math.min(waitMs * 2, MAX_WAIT_MS);
+      await clock.sleep(backoffMs(ASK_AGAIN_MS, failures), signal);
     }
   }
 
@@ -137,5 +135,7 @@ export class ConfiguredFunctions {
   }
 }
 
-const FIRST_WAIT_MS = 250;
-const MAX_WAIT_MS = 5000;
+/** How soon a function that did not describe itself is asked again. */
+const ASK_AGAIN_MS = [250, 5000] as const;
+/** How often a controller that has been added is looked at again. */
+const KEEP_UP_MS = 5000;

@@ -1,4 +1,12 @@
-import { type Clock, formatObjectKey, type Logger, keyOf, messageOf, type Metrics } from '../../core/index.ts';
+import {
+  backoffMs,
+  type Clock,
+  formatObjectKey,
+  type Logger,
+  keyOf,
+  messageOf,
+  type Metrics,
+} from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { DiscoveryError, discoverResource } from '../apiserver/discovery.ts';
 import { variableOf } from '../config/config.ts';
@@ -95,7 +103,7 @@ export class DeclaredFunctions {
     }
     if (signal.aborted) return;
     this.#served = true;
-    const buffer = new EventBuffer();
+    const buffer = new EventBuffer(clock);
     const reflector = new Reflector({
       resource: ReconcileFunction,
       listWatch: new ListWatch(client, ReconcileFunction, { labelSelector }),
@@ -227,9 +235,8 @@ export class DeclaredFunctions {
   /** Until it has succeeded, or the gateway ends: then the next one removes what is left over. Never rejects. */
   async #removeController(id: string): Promise<void> {
     const { clock, controllers, logger } = this.#options;
-    const [firstMs, mostMs] = REMOVE_AGAIN_MS;
     let known: string | undefined;
-    for (let waitMs: number = firstMs; ; waitMs = Math.min(waitMs * 2, mostMs)) {
+    for (let failures = 1; ; failures += 1) {
       try {
         return await controllers.remove(id);
       } catch (reason) {
@@ -239,7 +246,7 @@ export class DeclaredFunctions {
         }
         known = error;
       }
-      await clock.sleep(waitMs, this.#signal);
+      await clock.sleep(backoffMs(REMOVE_AGAIN_MS, failures), this.#signal);
       if (this.#signal.aborted) return;
     }
   }

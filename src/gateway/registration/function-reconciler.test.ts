@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/harness/eventually.ts';
 import { InstantClock } from '../../../test/harness/test-clock.ts';
-import { silentLogger, UserError } from '../../core/index.ts';
+import { type Condition, silentLogger, UserError } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
-import type { FunctionCondition, ConditionType } from './condition.ts';
+import type { ConditionType } from './condition-type.ts';
 import type { Controllers, StartOptions } from '../controllers/controllers.ts';
 import type { ControllerSpec } from '../controllers/controller-factory.ts';
 import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
@@ -58,11 +58,11 @@ class World {
     return this.#managed;
   }
 
-  condition(type: ConditionType): FunctionCondition | undefined {
+  condition(type: ConditionType): Condition | undefined {
     return this.written.at(-1)?.conditions?.find((each) => each.type === type);
   }
 
-  until(type: ConditionType, expected: Partial<FunctionCondition>): Promise<void> {
+  until(type: ConditionType, expected: Partial<Condition>): Promise<void> {
     return eventually(async () => expect(this.condition(type)).toMatchObject(expected));
   }
 

@@ -1,4 +1,4 @@
-import { type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
+import { backoffMs, type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
 import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
 import type { RunningController } from '../controllers/controller.ts';
 import type { Controllers } from '../controllers/controllers.ts';
@@ -159,8 +159,8 @@ export class FunctionReconciler {
       this.#reviewAtMs = clock.now() + reviewMs;
     } catch (error) {
       if (signal.aborted) return;
-      const waitMs = Math.min(RETRY_MS[0] * 2 ** this.#failures, RETRY_MS[1]);
       this.#failures += 1;
+      const waitMs = backoffMs(RETRY_MS, this.#failures);
       this.#reviewAtMs = clock.now() + waitMs;
       const invalid = error instanceof InvalidFunctionError ? error : await this.#withdrawn(signal);
       if (invalid) return this.#refuse(invalid, signal);
@@ -300,7 +300,7 @@ export class FunctionReconciler {
   async #report(url: string | undefined, failure: Finding | undefined, signal: AbortSignal): Promise<void> {
     const { clock, logger, writer } = this.#options;
     const { generation } = this.#object.metadata;
-    const status = statusOf(this.#status, this.#findings, { generation, url, failure, now: new Date(clock.wallNow()) });
+    const status = statusOf(this.#status, this.#findings, { generation, url, failure, nowMs: clock.wallNow() });
     if (status === this.#status) return;
     try {
       await writer.write(this.#object, this.#status, status, signal);

@@ -1,4 +1,4 @@
-import type { ConditionType } from './condition.ts';
+import type { ConditionType } from './condition-type.ts';
 
 /**
  * Why a ReconcileFunction cannot run, as its condition says it: the reason in one word, the message naming field and

@@ -1,4 +1,4 @@
-import { type Clock, messageOf } from '../../core/index.ts';
+import { backoffMs, type Clock, messageOf } from '../../core/index.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import { FALSE, type Finding, TRUE } from './conditions.ts';
 import type { ControllerSpec } from '../controllers/controller-factory.ts';
@@ -13,7 +13,7 @@ const PROBE_MS = [1000, 60_000] as const;
  */
 export class Reachability {
   readonly #clock: Clock;
-  #probe: { readonly hash: string; ok: boolean; finding: Finding; nextMs: number; waitMs: number } | undefined;
+  #probe: { readonly hash: string; ok: boolean; finding: Finding; nextMs: number; probes: number } | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -27,12 +27,13 @@ export class Reachability {
     const known = this.#probe?.hash === hash ? this.#probe : undefined;
     const isFine = known?.ok && openReason === undefined;
     if (known && (isFine || this.#clock.now() < known.nextMs)) return known.finding;
-    const probed = await probe(spec);
+    const probed = await probe(spec, this.#clock);
     // It answers to this, and not to them.
     const isOpen = probed.status === 'True' && openReason !== undefined;
     const finding = isOpen ? FALSE('CircuitBreakerOpen', `spec.endpoint: ${openReason}`) : probed;
-    const waitMs = Math.min(known ? known.waitMs * 2 : PROBE_MS[0], PROBE_MS[1]);
-    this.#probe = { hash, ok: finding.status === 'True', finding, nextMs: this.#clock.now() + waitMs, waitMs };
+    const probes = (known?.probes ?? 0) + 1;
+    const nextMs = this.#clock.now() + backoffMs(PROBE_MS, probes);
+    this.#probe = { hash, ok: finding.status === 'True', finding, nextMs, probes };
     return finding;
   }
 
@@ -41,8 +42,8 @@ export class Reachability {
   }
 }
 
-async function probe({ url, rules, keys, ca, description }: ControllerSpec): Promise<Finding> {
-  const endpoint = new Endpoint(url, keys, { connections: 1, ca, ...(rules ? { rules } : {}) });
+async function probe({ url, rules, keys, ca, description }: ControllerSpec, clock: Clock): Promise<Finding> {
+  const endpoint = new Endpoint(url, keys, { connections: 1, ca, clock, ...(rules ? { rules } : {}) });
   try {
     const { name } = await describeFunction(endpoint);
     if (name === description.name) return TRUE('Answered', 'The function answers, and is the one that is meant.');

@@ -1,10 +1,9 @@
 import { z } from 'zod';
-import { type KubernetesObject, resource } from '../../core/index.ts';
+import { type Condition, type KubernetesObject, resource } from '../../core/index.ts';
 import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import { descriptionShape } from '../../contract/description-schema.ts';
 import { dnsLabel, dnsSubdomain, withOwnKeys } from '../../contract/name-schema.ts';
 import { checkBytes, SourceError } from '../handlers/check-sources.ts';
-import type { FunctionCondition } from './condition.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
 /**
@@ -20,7 +19,7 @@ export interface ReconcileFunctionStatus {
   readonly observedGeneration?: number;
   /** Where triggers are sent. */
   readonly url?: string;
-  readonly conditions?: readonly FunctionCondition[];
+  readonly conditions?: readonly Condition[];
 }
 
 export const ReconcileFunction = resource<ReconcileFunction>('levelhook.dev/v1alpha1', 'ReconcileFunction');

@@ -5,12 +5,13 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from 'n
 import { createAdaptorServer } from '@hono/node-server';
 import { type Context, Hono, type MiddlewareHandler } from 'hono';
 import { type Logger, messageOf, UserError } from '../../core/index.ts';
+import { isLoopback } from '../../contract/secure-url.ts';
 import { variableOf } from '../config/config.ts';
 import { type HealthCheck, report } from '../manager/health.ts';
 import type { CacheApi } from '../cache-api/cache-api.ts';
 import { statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
 import type { Dashboard } from './dashboard.ts';
-import { hostCheck, isLoopbackAddress, nameOf } from './host-check.ts';
+import { hostCheck, nameOf } from './host-check.ts';
 import { queueApi, type Queues } from './queue-api.ts';
 import { readTls, type TlsFiles, watchTls } from './tls.ts';
 
@@ -45,9 +46,6 @@ export interface AdminServerOptions {
 export const CACHE_PATH = '/cache';
 /** Where callbacks come to: below the one address of the gateway that functions are told. No resource has this path. */
 export const CALLBACK_PATH = `${CACHE_PATH}/callbacks`;
-
-/** Hosts to listen on with which there are a dashboard and queues. */
-const LOOPBACK = new Set(['127.0.0.1', 'localhost', '::1']);
 
 /**
  * A request comes whole within this time, or its connection is closed: node waits five minutes. How long it takes to
@@ -145,12 +143,12 @@ function adminApp(options: AdminServerOptions): Hono {
   app.get('/readyz', health(options.ready));
   app.get('/metrics', async (context) => context.text(await options.metrics()));
   app.route('/reconcile', options.reconcile);
-  if (LOOPBACK.has(options.host)) {
+  if (isLoopback(options.host)) {
     const { dashboard } = options;
     app.get('/', (context) => context.redirect(dashboard.path));
     // Until there is a login: on loopback only, under its own names, whatever else is allowed.
     const onLoopback: MiddlewareHandler = async (context, next) => {
-      if (!isLoopbackAddress(nameOf(context.req.header('host') ?? '')))
+      if (!isLoopback(nameOf(context.req.header('host') ?? '')))
         return context.text('this is answered on loopback only\n', 403);
       return next();
     };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { silentLogger } from '../../core/index.ts';
+import { silentLogger, systemClock } from '../../core/index.ts';
 import { type CallbackBody, generateSecret, importSecret, LEVELHOOK_HEADER, sign } from '../../contract/index.ts';
 import { callbackApi, type CallbackApiOptions, type CallbackTaker } from './callback-api.ts';
 
@@ -29,6 +29,7 @@ async function send(options: Partial<CallbackApiOptions> = {}, text = JSON.strin
         return { kind: 'taken' };
       });
     },
+    clock: systemClock,
     logger: silentLogger,
     ...options,
   });

@@ -1,6 +1,6 @@
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
-import { boundedText, type Logger, messageOf } from '../../core/index.ts';
+import { boundedText, type Clock, type Logger, messageOf } from '../../core/index.ts';
 import {
   type CallbackBody,
   CONTRACT_VERSION,
@@ -20,8 +20,8 @@ export interface CallbackApiOptions {
   /** Undefined when there is no such controller. */
   readonly controller: (name: string) => CallbackTaker | undefined;
   readonly logger: Logger;
-  /** The verifier's clock. Default `Date.now`. */
-  readonly now?: () => number;
+  /** The verifier's. */
+  readonly clock: Pick<Clock, 'wallNow'>;
 }
 
 /** A controller, as far as callbacks are concerned. */
@@ -41,7 +41,7 @@ const MAX_BODY_BYTES = 1024 * 1024;
  * before the signature of the raw body is found right. The contract's README has the answers.
  */
 export function callbackApi(options: CallbackApiOptions): Hono {
-  const { logger, now = Date.now } = options;
+  const { clock, logger } = options;
   const app = new Hono();
   app.use(bodyLimit({ maxSize: MAX_BODY_BYTES, onError: (context) => refuse(context, 413, 'the body is over 1 MiB') }));
 
@@ -52,7 +52,7 @@ export function callbackApi(options: CallbackApiOptions): Hono {
     if (!taker) return refuse(context, 404, `there is no controller "${name}" here`);
     const text = await context.req.text();
     try {
-      await verify(taker.keys, { headers: context.req.raw.headers, nowMs: now(), body: text });
+      await verify(taker.keys, { headers: context.req.raw.headers, nowMs: clock.wallNow(), body: text });
     } catch (error) {
       if (!(error instanceof SignatureError)) throw error;
       logger.warn({ controller: name, reason: error.message }, 'a callback was refused');

@@ -11,17 +11,12 @@ import { isLoopback } from '../../contract/secure-url.ts';
  */
 export function hostCheck(listening: string, allowed: readonly string[]): (header: string) => boolean {
   const own = new Set([listening, ...allowed].map(nameOf));
-  const isLocal = isLoopbackAddress(listening);
+  const isLocal = isLoopback(listening);
   return (header) => {
     const name = nameOf(header);
     if (own.has(name) || isLoopback(name)) return true;
     return !isLocal && (isIP(name.replace(/^\[(.*)\]$/, '$1')) !== 0 || isClusterName(name));
   };
-}
-
-/** Whether a host that the settings name, with or without brackets, is this machine. */
-export function isLoopbackAddress(host: string): boolean {
-  return isLoopback(host) || isLoopback(`[${host}]`);
 }
 
 /** Without port and the dot of the root. */

@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
-import { boundedText, type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
+import { boundedText, type Clock, type Logger, messageOf, TokenBucket, UserError } from '../../core/index.ts';
 import { namespace, objectName, withOwnKeys } from '../../contract/name-schema.ts';
 import { labelSelector } from '../../contract/source-schema.ts';
 import { variableOf } from '../config/config.ts';
@@ -21,9 +21,8 @@ export interface ReconcileApiOptions {
 
 const MAX_BODY_BYTES = 512 * 1024;
 const MAX_KEYS = 1000;
-/** Requests of all tokens together: this many at once, and then one more every so often. */
-const BURST = 20;
-const EVERY_MS = 100;
+/** Requests of all bearer tokens together. */
+const RATE = { burst: 20, perSecond: 10 };
 
 const shared = {
   // A namespace, a dot and a name.
@@ -52,7 +51,7 @@ const schema = withOwnKeys(
 /** `POST /`: queues keys of a controller, a selection of them, or all. The README of this folder has the forms. */
 export function reconcileApi(options: ReconcileApiOptions): Hono {
   const { clock, controller, healthy, logger } = options;
-  const allowed = rateLimit(clock);
+  const requests = new TokenBucket(RATE, () => clock.now());
   /** Controllers of which a selection is being read: one at a time. */
   const reading = new Set<string>();
   const app = new Hono();
@@ -63,7 +62,7 @@ export function reconcileApi(options: ReconcileApiOptions): Hono {
       context.header('www-authenticate', 'Bearer');
       return refuse(context, 401, 'the bearer token is missing or wrong');
     }
-    if (!allowed()) return later(context, 429, 'too many requests');
+    if (!requests.take()) return later(context, 429, 'too many requests');
     return next();
   });
   app.use(bodyLimit({ maxSize: MAX_BODY_BYTES, onError: (context) => refuse(context, 413, 'the body is too large') }));
@@ -115,18 +114,4 @@ function hasToken(header: string | undefined, tokens: readonly string[]): boolea
 
 function hash(text: string): Buffer {
   return createHash('sha256').update(text).digest();
-}
-
-/** A bucket of `BURST`, refilled one every `EVERY_MS`. */
-function rateLimit(clock: Clock): () => boolean {
-  let left = BURST;
-  let countedAtMs = clock.now();
-  return () => {
-    const refill = Math.floor((clock.now() - countedAtMs) / EVERY_MS);
-    countedAtMs += refill * EVERY_MS;
-    left = Math.min(BURST, left + refill);
-    if (left <= 0) return false;
-    left -= 1;
-    return true;
-  };
 }

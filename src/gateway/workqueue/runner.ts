@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
+import { backoffMs, type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
 import { isAboutOneCommand } from '../redis/redis.ts';
 import { GroupCommit } from './group-commit.ts';
 import { RUN_MARGIN_MS } from './queue-options.ts';
@@ -28,9 +28,8 @@ export interface RunnerOptions {
   readonly wake: (atMs: number) => void;
 }
 
-/** A start that Redis refused is tried again after this, then after twice as long, and so on. */
-const START_AGAIN_MS = 20;
-const START_AGAIN_MAX_MS = 1000;
+/** How soon a start that Redis refused is tried again. */
+const START_AGAIN_MS = [20, 1000] as const;
 /** A start that is refused this often for what its key's own record holds is given up for a while. */
 const OWN_FAILURES = 3;
 
@@ -112,7 +111,7 @@ export class Runner {
           this.#failing = true;
         }
       }
-      await clock.sleep(Math.min(START_AGAIN_MS * 2 ** (failures - 1), START_AGAIN_MAX_MS), ending);
+      await clock.sleep(backoffMs(START_AGAIN_MS, failures), ending);
       if (!(await opened())) return 'ended';
     }
   }

@@ -1,7 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 
 import { UserError } from '../../core/errors.ts';
+import { OwnedProcess } from './owned-process.ts';
 import { startTimeOf } from './process-identity.ts';
 import type { ProcessRecord } from './process-record.ts';
 
@@ -23,11 +24,11 @@ export class ManagedProcess {
   readonly pid: number;
   /** Resolves when the process has ended, however it did. */
   readonly ended: Promise<void>;
-  readonly #child: ChildProcess;
+  readonly #process: OwnedProcess;
 
-  private constructor(child: ChildProcess, pid: number, ended: Promise<void>) {
-    this.#child = child;
-    this.pid = pid;
+  private constructor(process: OwnedProcess, ended: Promise<void>) {
+    this.#process = process;
+    this.pid = process.pid;
     this.ended = ended;
   }
 
@@ -47,39 +48,29 @@ export class ManagedProcess {
       const error = await new Promise<Error>((resolve) => child.once('error', resolve));
       throw new UserError(`${spec.name}: ${spec.command} cannot be executed (${error.message})`);
     }
-    // No event can come between spawn and these lines, so a process that ends at once is still seen to end.
-    const ended = new Promise<void>((resolve) => {
-      child.once('exit', () => {
-        killAtExit.delete(child);
-        record.delete(spec.name);
-        resolve();
-      });
-    });
-    killAtExit.add(child);
+    // No event can come between spawn and this line, so a process that ends at once is still seen to end.
+    const owned = new OwnedProcess(child, { end: 'exit' });
     record.set(spec.name, { pid, startTime: startTimeOf(pid) ?? '' });
-    return new ManagedProcess(child, pid, ended);
+    return new ManagedProcess(
+      owned,
+      owned.ended.then(() => record.delete(spec.name)),
+    );
   }
 
   get alive(): boolean {
-    return this.#child.exitCode === null && this.#child.signalCode === null;
+    return this.#process.alive;
   }
 
   /** Sends a signal and, if it is one that ends a process, waits until it has ended. */
   async kill(signal: NodeJS.Signals): Promise<void> {
-    // Node reaps the child, so until 'exit' its pid cannot belong to another process.
-    if (this.alive) this.#child.kill(signal);
+    this.#process.send(signal);
     if (endingSignals.has(signal)) await this.ended;
   }
 
   /** SIGTERM, after `graceMs` SIGKILL; resolves when the process has ended. */
   async stop(graceMs = 10_000): Promise<void> {
-    if (!this.alive) return this.ended;
-    this.#child.kill('SIGTERM');
-    // A process that a test has put to sleep with SIGSTOP would not see it.
-    this.#child.kill('SIGCONT');
-    const timer = setTimeout(() => this.#child.kill('SIGKILL'), graceMs);
+    await this.#process.stop(graceMs);
     await this.ended;
-    clearTimeout(timer);
   }
 }
 
@@ -97,21 +88,3 @@ export function portWasTaken(spec: ProcessSpec): boolean {
 function readLog({ logFile }: ProcessSpec): string {
   return existsSync(logFile) ? readFileSync(logFile, 'utf8') : '';
 }
-
-/** The children of this process. One that exits without `stop()`, on an uncaught error say, takes them with it. */
-const killAtExit = new (class {
-  readonly #children = new Set<ChildProcess>();
-  readonly #kill = (): void => {
-    for (const child of this.#children) child.kill('SIGTERM');
-  };
-
-  add(child: ChildProcess): void {
-    if (this.#children.size === 0) process.once('exit', this.#kill);
-    this.#children.add(child);
-  }
-
-  delete(child: ChildProcess): void {
-    this.#children.delete(child);
-    if (this.#children.size === 0) process.off('exit', this.#kill);
-  }
-})();

@@ -76,7 +76,7 @@ export async function runReconciler(
     {
       version: CONTRACT_VERSION,
       controller: controller.name,
-      deadline: new Date(Date.now() + timeoutSeconds * 1000).toISOString(),
+      deadline: new Date(systemClock.wallNow() + timeoutSeconds * 1000).toISOString(),
       remainingSeconds: timeoutSeconds,
       cache: location,
       requests: [{ ...(namespace === undefined ? {} : { namespace }), name, attempt, run: 1, reasons }],
@@ -87,7 +87,7 @@ export async function runReconciler(
       log: logger,
       reconcileId: randomUUID(),
       hangUp,
-      wallNow: Date.now,
+      wallNow: () => systemClock.wallNow(),
     },
   );
   if (!outcome) throw new Error('the runtime gave no result');

@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import { replayDeadLetters } from '../../../src/gateway/workqueue/dead-letters.ts';
 import { RUN_MARGIN_MS } from '../../../src/gateway/workqueue/queue-options.ts';
 import { IDLE_MS, LEAST_MS } from '../../../src/gateway/workqueue/poller.ts';
-import { backoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
+import { keyBackoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
 import type { Finish, PauseScope, Known, Process, Run, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
 import { QueueModel } from './model.ts';
 import { numbered, type Setting } from './setting.ts';
@@ -74,7 +74,7 @@ export class ModelHistory implements Process {
   }
 
   async lost({ key, run, failures }: { key: string; run: number; failures: number }): Promise<Known> {
-    const againAfterMs = backoffMs(failures + 1);
+    const againAfterMs = keyBackoffMs(failures + 1);
     const dead = failures + 1 >= OPTIONS.maxAttempts;
     if (this.model.inFlightUntil(key, run) === undefined) this.model.doubt(key, this.#now() + againAfterMs);
     else this.#judge(() => this.model.settled(key, run, this.#now(), dead ? undefined : againAfterMs));
@@ -104,7 +104,8 @@ export class ModelHistory implements Process {
 
   #known(failures: number): Known {
     const chance = this.#random();
-    if (chance < 0.25) return { kind: 'known', failures: 'count', againAfterMs: backoffMs(failures + 1), error: 'no' };
+    if (chance < 0.25)
+      return { kind: 'known', failures: 'count', againAfterMs: keyBackoffMs(failures + 1), error: 'no' };
     if (chance < 0.28) return { kind: 'known', failures: 'keep', dead: true, error: 'never', againAfterMs: 10 };
     if (chance < 0.45) return { kind: 'known', failures: 'forget', againAfterMs: this.#below(1500) };
     if (chance < 0.6) {

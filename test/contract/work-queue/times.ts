@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { backoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
+import { keyBackoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
 import { done } from '../../harness/recording-process.ts';
 import { type CreateFixture, eachSetting, plain } from './setting.ts';
 
@@ -75,15 +75,15 @@ export function timesContract(create: CreateFixture): void {
     it('backs off from 5 ms to 1000 s, each time at its time', async () => {
       const { queue, process } = setting();
       process.onRun = ({ failures }) =>
-        failures < 19 ? { kind: 'known', failures: 'count', againAfterMs: backoffMs(failures + 1) } : done;
+        failures < 19 ? { kind: 'known', failures: 'count', againAfterMs: keyBackoffMs(failures + 1) } : done;
       await queue.start(process);
       await queue.add(plain('k'));
-      for (let failures = 1; failures < 20; failures += 1) await setting().pass(backoffMs(failures) + LATE_MS);
+      for (let failures = 1; failures < 20; failures += 1) await setting().pass(keyBackoffMs(failures) + LATE_MS);
       expect(process.runs).toHaveLength(20);
       process.startedAtMs.slice(1).forEach((startedAtMs, at) => {
         const waitedMs = startedAtMs - (process.startedAtMs[at] ?? 0);
-        expect(waitedMs).toBeGreaterThanOrEqual(backoffMs(at + 1));
-        expect(waitedMs).toBeLessThanOrEqual(backoffMs(at + 1) + LATE_MS);
+        expect(waitedMs).toBeGreaterThanOrEqual(keyBackoffMs(at + 1));
+        expect(waitedMs).toBeLessThanOrEqual(keyBackoffMs(at + 1) + LATE_MS);
       });
     }, 120_000);
   });

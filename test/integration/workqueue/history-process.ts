@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { backoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
+import { keyBackoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
 import type { Finish, Known, Process, Run } from '../../../src/gateway/workqueue/work-queue.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
 
@@ -54,7 +54,7 @@ export class HistoryProcess implements Process {
 
   async lost({ key, run, failures }: { key: string; run: number; failures: number }): Promise<Known> {
     this.#tell({ event: 'lost', key, run });
-    return { kind: 'known', failures: 'count', againAfterMs: Math.min(backoffMs(failures + 1), 2000) };
+    return { kind: 'known', failures: 'count', againAfterMs: Math.min(keyBackoffMs(failures + 1), 2000) };
   }
 
   async passed(): Promise<boolean> {
@@ -71,7 +71,12 @@ export class HistoryProcess implements Process {
     }
     const chance = random();
     if (chance < 0.1) {
-      return { kind: 'known', failures: 'count', againAfterMs: Math.min(backoffMs(failures + 1), 2000), error: 'no' };
+      return {
+        kind: 'known',
+        failures: 'count',
+        againAfterMs: Math.min(keyBackoffMs(failures + 1), 2000),
+        error: 'no',
+      };
     }
     if (chance < 0.2) return { kind: 'known', failures: 'forget', againAfterMs: Math.floor(random() * 300) };
     if (chance < 0.21) return { kind: 'known', failures: 'keep', dead: true, error: 'never' };

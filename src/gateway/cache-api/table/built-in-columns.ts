@@ -1,5 +1,5 @@
-import { formatLabelSelector, type KubernetesObject, requirementsOf } from '../../../core/index.ts';
-import { at, type Column, column, conditionIs, listAt, numberAt, textAt } from './columns.ts';
+import { fieldAt, formatLabelSelector, type KubernetesObject, requirementsOf } from '../../../core/index.ts';
+import { type Column, column, conditionIs, listAt, numberAt, textAt } from './columns.ts';
 import { ageOf } from './human-duration.ts';
 import { podSummary } from './pod-status.ts';
 
@@ -54,24 +54,24 @@ export const BUILT_IN_COLUMNS: Readonly<Record<string, readonly Column[]>> = {
   ],
   'v1/ConfigMap': [
     nameColumn,
-    column('Data', (object) => countOf(at(object, 'data')) + countOf(at(object, 'binaryData'))),
+    column('Data', (object) => countOf(fieldAt(object, 'data')) + countOf(fieldAt(object, 'binaryData'))),
     ageColumn,
   ],
   'v1/Secret': [
     nameColumn,
     column('Type', (object) => textAt(object, 'type')),
-    column('Data', (object) => countOf(at(object, 'data'))),
+    column('Data', (object) => countOf(fieldAt(object, 'data'))),
     ageColumn,
   ],
   'v1/Namespace': [nameColumn, column('Status', (object) => textAt(object, 'status.phase')), ageColumn],
   'v1/Service': [
     nameColumn,
     column('Type', (object) => textAt(object, 'spec.type')),
-    column('Cluster-IP', (object) => firstOf(at(object, 'spec.clusterIPs'))),
+    column('Cluster-IP', (object) => firstOf(fieldAt(object, 'spec.clusterIPs'))),
     column('External-IP', externalIp),
     column('Port(s)', (object) => portsOf(object)),
     ageColumn,
-    wide('Selector', (object) => labelsOf(at(object, 'spec.selector'))),
+    wide('Selector', (object) => labelsOf(fieldAt(object, 'spec.selector'))),
   ],
   'v1/Node': [
     nameColumn,
@@ -102,7 +102,7 @@ function labelsOf(value: unknown): string {
 
 function selectorOf(object: unknown): string {
   try {
-    const requirements = requirementsOf(at(object, 'spec.selector') ?? {});
+    const requirements = requirementsOf(fieldAt(object, 'spec.selector') ?? {});
     return formatLabelSelector(requirements.toSorted((a, b) => (a.key < b.key ? -1 : 1)));
   } catch {
     return '<invalid>';
@@ -125,7 +125,7 @@ function portsOf(service: unknown): string {
 }
 
 function externalIp(service: KubernetesObject): string {
-  const fixed = at(service, 'spec.externalIPs');
+  const fixed = fieldAt(service, 'spec.externalIPs');
   const given = Array.isArray(fixed) ? (fixed as string[]) : [];
   switch (textAt(service, 'spec.type')) {
     case 'ExternalName':
@@ -144,7 +144,7 @@ function externalIp(service: KubernetesObject): string {
 function nodeStatus(node: KubernetesObject): string {
   const ready = conditionIs(node, 'Ready');
   const status = ready === undefined ? 'Unknown' : ready === 'True' ? 'Ready' : 'NotReady';
-  return at(node, 'spec.unschedulable') === true ? `${status},SchedulingDisabled` : status;
+  return fieldAt(node, 'spec.unschedulable') === true ? `${status},SchedulingDisabled` : status;
 }
 
 function nodeRoles({ metadata }: KubernetesObject): string {

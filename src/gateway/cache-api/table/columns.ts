@@ -1,4 +1,4 @@
-import type { KubernetesObject } from '../../../core/index.ts';
+import { fieldAt, type KubernetesObject } from '../../../core/index.ts';
 
 export interface ColumnDefinition {
   readonly name: string;
@@ -25,25 +25,18 @@ export function column(
   return { definition: { name, type, format, description: `${name} of the object.`, priority: wide ? 1 : 0 }, cell };
 }
 
-/** The value at a path of an object, as far as there is one. */
-export function at(object: unknown, path: string): unknown {
-  return path.split('.').reduce<unknown>((value, name) => {
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined;
-  }, object);
-}
-
 export function textAt(object: unknown, path: string, absent = ''): string {
-  const value = at(object, path);
+  const value = fieldAt(object, path);
   return typeof value === 'string' && value !== '' ? value : absent;
 }
 
 export function numberAt(object: unknown, path: string): number {
-  const value = at(object, path);
+  const value = fieldAt(object, path);
   return typeof value === 'number' ? value : 0;
 }
 
 export function listAt(object: unknown, path: string): Record<string, unknown>[] {
-  const value = at(object, path);
+  const value = fieldAt(object, path);
   return Array.isArray(value) ? (value as Record<string, unknown>[]) : [];
 }
 

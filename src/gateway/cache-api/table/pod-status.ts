@@ -1,5 +1,5 @@
-import type { KubernetesObject } from '../../../core/index.ts';
-import { at, conditionIs, listAt, numberAt, textAt } from './columns.ts';
+import { fieldAt, type KubernetesObject } from '../../../core/index.ts';
+import { conditionIs, listAt, numberAt, textAt } from './columns.ts';
 import { ageOf } from './human-duration.ts';
 
 export interface PodSummary {
@@ -59,7 +59,7 @@ function initState(pod: KubernetesObject, sidecars: ReadonlySet<unknown>) {
       sidecarRestarts += numberAt(container, 'restartCount');
       lastSidecarRestart = latest(lastSidecarRestart, finished);
     }
-    const terminated = at(container, 'state.terminated');
+    const terminated = fieldAt(container, 'state.terminated');
     if (terminated && numberAt(terminated, 'exitCode') === 0) continue;
     if (sidecar && container['started'] === true) {
       if (container['ready'] === true) ready += 1;
@@ -84,12 +84,12 @@ function mainState(pod: KubernetesObject, before: string) {
     restarts += numberAt(container, 'restartCount');
     lastRestart = latest(lastRestart, restartedAt(container));
     const waiting = textAt(container, 'state.waiting.reason');
-    const terminated = at(container, 'state.terminated');
+    const terminated = fieldAt(container, 'state.terminated');
     if (waiting) reason = waiting;
     else if (terminated) {
       reason = endOf(terminated);
       if (numberAt(terminated, 'exitCode') !== 0) failure = reason;
-    } else if (container['ready'] === true && at(container, 'state.running')) {
+    } else if (container['ready'] === true && fieldAt(container, 'state.running')) {
       running = true;
       ready += 1;
     }

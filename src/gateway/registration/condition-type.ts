@@ -1,14 +1,5 @@
-/** As `metav1.Condition`. */
-export interface FunctionCondition {
-  readonly type: ConditionType;
-  readonly status: 'True' | 'False' | 'Unknown';
-  readonly reason: string;
-  readonly message: string;
-  readonly observedGeneration?: number;
-  readonly lastTransitionTime: string;
-}
-
 /**
+ * The conditions of a ReconcileFunction:
  * - `Ready`: its keys are run. Sums up the others.
  * - `Authorized`: its ServiceAccount may read what it asks for.
  * - `Synced`: all of that is in the cache.
