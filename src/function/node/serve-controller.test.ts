@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest';
+import { generateSecret, importSecret, sign } from '../../contract/index.ts';
+import { resource, UserError } from '../../core/index.ts';
+import { controller } from '../controller.ts';
+import { controllerApp } from './serve-controller.ts';
+
+const secret = generateSecret();
+const environment = { LEVELHOOK_SIGNING_SECRETS: secret };
+const [one, two] = ['one', 'two'].map((name) =>
+  controller({ name, for: resource('v1', 'Pod') }).reconcile(async () => {}),
+);
+if (!one || !two) throw new Error('two controllers');
+
+/** The status, and the name in the description, at a path, asked for with a signature. */
+async function ask(app: ReturnType<typeof controllerApp>, path: string, by = secret): Promise<[number, unknown]> {
+  const headers = await sign([await importSecret(by)], { id: 'id', nowMs: Date.now(), body: '' });
+  const answer = await app.request(path, { headers: { ...headers } });
+  return [answer.status, answer.ok ? ((await answer.json()) as { name: string }).name : undefined];
+}
+
+describe('serveController', () => {
+  it('serves one controller at /', async () => {
+    const app = controllerApp(one, environment);
+    expect(await ask(app, '/')).toEqual([200, 'one']);
+    expect(await ask(app, '/', generateSecret())).toEqual([401, undefined]);
+  });
+
+  it('serves each controller of a list at its name, and refuses a wrong signature at each', async () => {
+    const app = controllerApp([one, two], environment);
+    expect(await ask(app, '/one')).toEqual([200, 'one']);
+    expect(await ask(app, '/two')).toEqual([200, 'two']);
+    expect(await ask(app, '/two', generateSecret())).toEqual([401, undefined]);
+    expect(await ask(app, '/')).toEqual([404, undefined]);
+  });
+
+  it.each([', ', ' ', ','])('takes two secrets while one is rotated, separated by %j', async (separator) => {
+    const secrets = [generateSecret(), secret].join(separator);
+    expect(await ask(controllerApp(one, { LEVELHOOK_SIGNING_SECRETS: secrets }), '/')).toEqual([200, 'one']);
+  });
+
+  it.each<[string, () => unknown, RegExp]>([
+    ['no secret', () => controllerApp(one, {}), /LEVELHOOK_SIGNING_SECRETS is not set/],
+    ['a malformed secret', () => controllerApp(one, { LEVELHOOK_SIGNING_SECRETS: 'x' }), /secret 1 of 1 is malformed/],
+    ['two of one name', () => controllerApp([one, one], environment), /two controllers have the name one/],
+  ])('%s: one sentence', (_, make, message) => {
+    expect(make).toThrow(UserError);
+    expect(make).toThrow(message);
+  });
+});
