@@ -4,7 +4,7 @@ import { formatLatency, measureLatency } from '../harness/latency.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilIdle, untilReady } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
 import { TestProcess } from '../harness/process.ts';
-import { startRecorder } from '../harness/recorder.ts';
+import { configMapsOf, startObserver } from '../harness/observer.ts';
 import { Started } from '../harness/started.ts';
 
 /**
@@ -56,13 +56,13 @@ try {
   const other = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: redis.url });
   const quiet = uniqueName('latency');
   await cluster.createNamespace(quiet);
-  const recorder = started.keep(await startRecorder(other, { namespace: quiet }));
-  const second = started.keep(await startGateway(other, [recorder.url], variables));
+  const observer = started.keep(await startObserver(other, configMapsOf(quiet)));
+  const second = started.keep(await startGateway(other, [observer.url], variables));
   await untilReady(second.url);
   // Its first runs, of all objects, are not what is measured.
   await untilIdle(second.url, 300_000);
   const options = { objects: 200, perSecond: 100, warmUpSeconds: 5, seconds: 10 };
-  console.log(formatLatency(await measureLatency(cluster, quiet, recorder.process, options), options.perSecond));
+  console.log(formatLatency(await measureLatency(cluster, quiet, observer, options), options.perSecond));
 
   async function secondsUntil(msg: string, sinceMs: number): Promise<string> {
     const line = await stamper.process.line((each) => each['msg'] === msg);
