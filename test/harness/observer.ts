@@ -1,4 +1,3 @@
-import { expect } from 'vitest';
 import type { ControllerOptions, Reason } from '../../src/function/index.ts';
 import { configMaps } from './cluster.ts';
 import { eventually } from './eventually.ts';
@@ -74,7 +73,7 @@ export class Observer {
   async untilWokenBy(object: string, from = 0): Promise<void> {
     await eventually(async () => {
       const woken = this.seen({ from }).some(({ reasons }) => reasons.some((reason) => reason.object === object));
-      expect(woken, `${this.name} has not been woken by ${object}`).toBe(true);
+      if (!woken) throw new Error(`${this.name} has not been woken by ${object}`);
     });
   }
 }

@@ -1,15 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { generateSecret, importSecret, sign } from '../../contract/index.ts';
+import { generateSecret, importSecret, sign, type Trigger } from '../../contract/index.ts';
 import { resource, UserError } from '../../core/index.ts';
 import { controller } from '../controller.ts';
 import { controllerApp } from './serve-controller.ts';
 
 const secret = generateSecret();
 const environment = { LEVELHOOK_SIGNING_SECRETS: secret };
-const [one, two] = ['one', 'two'].map((name) =>
-  controller({ name, for: resource('v1', 'Pod') }).reconcile(async () => {}),
-);
-if (!one || !two) throw new Error('two controllers');
+const named = (name: string) => controller({ name, for: resource('v1', 'Pod') }).reconcile(async () => {});
+const [one, two] = [named('one'), named('two')];
 
 /** The status, and the name in the description, at a path, asked for with a signature. */
 async function ask(app: ReturnType<typeof controllerApp>, path: string, by = secret): Promise<[number, unknown]> {
@@ -31,6 +29,22 @@ describe('serveController', () => {
     expect(await ask(app, '/two')).toEqual([200, 'two']);
     expect(await ask(app, '/two', generateSecret())).toEqual([401, undefined]);
     expect(await ask(app, '/')).toEqual([404, undefined]);
+  });
+
+  it('runs a trigger at the path of its controller, and refuses that of another one there', async () => {
+    const app = controllerApp([one, two], environment);
+    const body = JSON.stringify({
+      version: 'v1',
+      controller: 'two',
+      deadline: new Date(Date.now() + 15_000).toISOString(),
+      remainingSeconds: 15,
+      cache: { views: {} },
+      requests: [{ namespace: 'a', name: 'b', attempt: 1, run: 1, reasons: [] }],
+    } satisfies Trigger);
+    const headers = await sign([await importSecret(secret)], { id: 'id', nowMs: Date.now(), body });
+    const post = (path: string) => app.request(path, { method: 'POST', body, headers: { ...headers } });
+    expect(await (await post('/two')).json()).toMatchObject({ results: [{ status: 'done' }] });
+    expect((await post('/one')).status).toBe(400);
   });
 
   it.each([', ', ' ', ','])('takes two secrets while one is rotated, separated by %j', async (separator) => {
