@@ -49,18 +49,19 @@ export function serveController(
 export function controllerApp(controllers: Controller | readonly Controller[], environment: Environment): Hono {
   const secrets = requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/[\s,]+/);
   const redisUrl = environment['REDIS_URL'];
-  const options = {
-    secrets,
-    cache: redisUrl ? redisCache(redisUrl, { secrets }) : httpCache({ fetch: undiciFetch }),
-    api: kubeConfigTransport(environment['KUBECONFIG'] || undefined),
+  const api = kubeConfigTransport(environment['KUBECONFIG'] || undefined);
+  const appOf = (controller: Controller): Hono => {
+    // A connection for each controller: in Redis each may be a user of its own.
+    const cache = redisUrl ? redisCache(redisUrl, { secrets }) : httpCache({ fetch: undiciFetch });
+    return createFunctionApp(controller, { secrets, cache, api });
   };
-  if ('name' in controllers) return createFunctionApp(controllers, options);
+  if ('name' in controllers) return appOf(controllers);
   const app = new Hono();
   const names = new Set<string>();
   for (const controller of controllers) {
     if (names.has(controller.name)) throw new UserError(`two controllers have the name ${controller.name}`);
     names.add(controller.name);
-    app.route(`/${controller.name}`, createFunctionApp(controller, options));
+    app.route(`/${controller.name}`, appOf(controller));
   }
   return app;
 }
