@@ -1,5 +1,4 @@
-import { serveFunction } from 'levelhook/function/node';
-import { appOf } from '../lib/app.ts';
+import { serveController } from 'levelhook/function/node';
 import { deployment } from './controller.ts';
 
-await serveFunction(appOf(deployment), process.env);
+await serveController(deployment);

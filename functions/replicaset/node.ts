@@ -1,5 +1,4 @@
-import { serveFunction } from 'levelhook/function/node';
-import { appOf } from '../lib/app.ts';
+import { serveController } from 'levelhook/function/node';
 import { replicaset } from './controller.ts';
 
-await serveFunction(appOf(replicaset), process.env);
+await serveController(replicaset);

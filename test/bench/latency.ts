@@ -1,7 +1,7 @@
 import { startControlPlane, startRedis } from '../../src/testing/index.ts';
 import { formatLatency, measureLatency } from '../harness/latency.ts';
 import { createSetting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
-import { startRecorder } from '../harness/recorder.ts';
+import { configMapsOf, startObserver } from '../harness/observer.ts';
 import { Started } from '../harness/started.ts';
 
 /**
@@ -20,12 +20,12 @@ try {
   const namespace = uniqueName('latency');
   const cluster = await started.cluster(plane.kubeconfig, namespace);
   const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: redis.url });
-  const recorder = started.keep(await startRecorder(setting, { namespace }));
+  const observer = started.keep(await startObserver(setting, configMapsOf(namespace)));
   // As it is deployed: without a log line for each trigger.
-  const gateway = started.keep(await startGateway(setting, [recorder.url], { LEVELHOOK_LOG_TRIGGERS: 'false' }));
+  const gateway = started.keep(await startGateway(setting, [observer.url], { LEVELHOOK_LOG_TRIGGERS: 'false' }));
   await untilReady(gateway.url);
   const options = { objects: 200, perSecond: PER_SECOND, warmUpSeconds: 5, seconds: 10 };
-  const latency = await measureLatency(cluster, namespace, recorder.process, options);
+  const latency = await measureLatency(cluster, namespace, observer, options);
   console.log(formatLatency(latency, PER_SECOND));
   if (latency.missed > 0) process.exitCode = 1;
 } finally {

@@ -1,10 +1,16 @@
 import { startControlPlane, startRedis } from '../../src/testing/index.ts';
 import { Cluster, configMaps } from '../harness/cluster.ts';
 import { formatLatency, measureLatency } from '../harness/latency.ts';
-import { createSetting, type Setting, startGateway, uniqueName, untilIdle, untilReady } from '../harness/levelhook.ts';
+import {
+  createSetting,
+  startFunctionProcess,
+  startGateway,
+  uniqueName,
+  untilIdle,
+  untilReady,
+} from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
-import { TestProcess } from '../harness/process.ts';
-import { startRecorder } from '../harness/recorder.ts';
+import { configMapsOf, startObserver } from '../harness/observer.ts';
 import { Started } from '../harness/started.ts';
 
 /**
@@ -36,7 +42,15 @@ try {
   // As it is deployed: without a log line for each trigger.
   const variables = { LEVELHOOK_LOG_TRIGGERS: 'false' };
   const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: redis.url });
-  const stamper = await startStamper(setting, namespace);
+  const stamper = started.keep(
+    await startFunctionProcess(setting, 'test/bench/line/stamper-function.ts', {
+      variables: {
+        BENCH_NAMESPACE: namespace,
+        BENCH_OBJECTS: `${OBJECTS}`,
+        BENCH_BATCH: process.env['BENCH_BATCH'] ?? '1',
+      },
+    }),
+  );
   const startedAtMs = machineMs();
   const gateway = started.keep(await startGateway(setting, [stamper.url], variables));
   console.log(
@@ -56,13 +70,13 @@ try {
   const other = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: redis.url });
   const quiet = uniqueName('latency');
   await cluster.createNamespace(quiet);
-  const recorder = started.keep(await startRecorder(other, { namespace: quiet }));
-  const second = started.keep(await startGateway(other, [recorder.url], variables));
+  const observer = started.keep(await startObserver(other, configMapsOf(quiet)));
+  const second = started.keep(await startGateway(other, [observer.url], variables));
   await untilReady(second.url);
   // Its first runs, of all objects, are not what is measured.
   await untilIdle(second.url, 300_000);
   const options = { objects: 200, perSecond: 100, warmUpSeconds: 5, seconds: 10 };
-  console.log(formatLatency(await measureLatency(cluster, quiet, recorder.process, options), options.perSecond));
+  console.log(formatLatency(await measureLatency(cluster, quiet, observer, options), options.perSecond));
 
   async function secondsUntil(msg: string, sinceMs: number): Promise<string> {
     const line = await stamper.process.line((each) => each['msg'] === msg);
@@ -70,20 +84,6 @@ try {
   }
 } finally {
   await started.stop();
-}
-
-async function startStamper(setting: Setting, namespace: string): Promise<{ process: TestProcess; url: string }> {
-  const stamper = new TestProcess('test/bench/line/stamper-function.ts', [], {
-    LEVELHOOK_SIGNING_SECRETS: setting.secret,
-    REDIS_URL: setting.redisUrl,
-    KUBECONFIG: setting.kubeconfig,
-    PORT: '0',
-    BENCH_NAMESPACE: namespace,
-    BENCH_OBJECTS: `${OBJECTS}`,
-    BENCH_BATCH: process.env['BENCH_BATCH'] ?? '1',
-  });
-  started.keep({ process: stamper });
-  return { process: stamper, url: String((await stamper.line(({ msg }) => msg === 'listening'))['url']) };
 }
 
 async function inParallel(write: (at: number) => Promise<unknown>): Promise<void> {

@@ -7,9 +7,8 @@ import { eventually } from '../harness/eventually.ts';
 import { cachedVersions, metric, servedVersions } from '../harness/gateway-view.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
-import type { TestProcess } from '../harness/process.ts';
 import { type Random, seededRandom } from '../harness/seeded-random.ts';
-import { RECORDER, recordsOf, startRecorder } from '../harness/recorder.ts';
+import { configMapsOf, type Observer, startObserver } from '../harness/observer.ts';
 import { Started } from '../harness/started.ts';
 
 describe('an apiserver killed and restarted while objects change', () => {
@@ -19,7 +18,7 @@ describe('an apiserver killed and restarted while objects change', () => {
   let cluster: Cluster;
   let random: Random;
   let setting: Setting;
-  let recorder: TestProcess;
+  let observer: Observer;
   let gateway: Awaited<ReturnType<typeof startGateway>>;
 
   beforeAll(async () => {
@@ -28,16 +27,15 @@ describe('an apiserver killed and restarted while objects change', () => {
     started.add(() => plane.stop());
     cluster = await started.cluster(plane.kubeconfig, namespace);
     setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: inject('redisUrl') });
-    const fn = started.keep(await startRecorder(setting, { namespace }));
-    recorder = fn.process;
-    gateway = started.keep(await startGateway(setting, [fn.url]));
+    observer = started.keep(await startObserver(setting, configMapsOf(namespace)));
+    gateway = started.keep(await startGateway(setting, [observer.url]));
     await untilReady(gateway.url);
   });
 
   afterAll(() => started.stop());
 
   const errors = (): Promise<number> =>
-    metric(gateway.url, 'controller_runtime_reconcile_errors_total', { controller: RECORDER });
+    metric(gateway.url, 'controller_runtime_reconcile_errors_total', { controller: observer.name });
 
   /** Until the gateway has seen a change again. */
   async function untilFollowing(): Promise<void> {
@@ -68,12 +66,12 @@ describe('an apiserver killed and restarted while objects change', () => {
       await untilFollowing();
     });
     const endedAt = machineMs();
-    await eventually(async () => expect(await changes.unreconciled(recordsOf(recorder))).toEqual([]), 90_000);
+    await eventually(async () => expect(await changes.unreconciled(observer)).toEqual([]), 90_000);
     expect(changes.failed).toBeGreaterThan(0);
     expect(await cachedVersions(setting, cluster, namespace)).toEqual(await servedVersions(cluster, namespace));
     process.stdout.write(
       `apiserver-restarted: ${changes.acknowledged} changes (${changes.failed} attempts failed) reconciled ` +
-        `${((machineMs() - endedAt) / 1000).toFixed(1)} s after the last one, ${recordsOf(recorder).length} runs\n`,
+        `${((machineMs() - endedAt) / 1000).toFixed(1)} s after the last one, ${observer.count} runs\n`,
     );
   });
 });

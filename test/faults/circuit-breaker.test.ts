@@ -7,7 +7,8 @@ import { metric } from '../harness/gateway-view.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { type Behaviour, done, linesAbout, RawFunction } from '../harness/raw-function.ts';
 import { QueueClient } from '../harness/queue-client.ts';
-import { RECORDER, recordsOf, startRecorder } from '../harness/recorder.ts';
+import { configMapsOf, startObserver } from '../harness/observer.ts';
+import { SetClock } from '../harness/set-clock.ts';
 import { Started } from '../harness/started.ts';
 
 const NAMES = Array.from({ length: 30 }, (_, at) => `cm-${at}`);
@@ -87,6 +88,7 @@ describe('a function to which triggers are not sent', () => {
 
 describe.each([3600, -3600])('a function whose clock is %d s off', (clockOffsetSeconds) => {
   const namespace = uniqueName('clock');
+  const spec = { ...configMapsOf(namespace), timeoutSeconds: 1 };
   const started = new Started();
 
   afterAll(() => started.stop());
@@ -94,15 +96,16 @@ describe.each([3600, -3600])('a function whose clock is %d s off', (clockOffsetS
   it('refuses every trigger, runs nothing, and the log says why', async () => {
     const cluster = await started.cluster(inject('kubeconfig'), namespace);
     const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    const right = started.keep(await startRecorder(setting, { namespace, timeoutSeconds: 1 }));
+    const right = started.keep(await startObserver(setting, spec));
     const port = Number(new URL(right.url).port);
     const gateway = started.keep(await startGateway(setting, [right.url]));
     await untilReady(gateway.url);
     // It has described itself; from here on its clock is wrong.
     await right.process.kill('SIGTERM');
-    const wrong = started.keep(
-      await startRecorder(setting, { namespace, timeoutSeconds: 1, port, clockOffsetSeconds }),
-    );
+    const clock = new SetClock();
+    started.add(async () => clock.remove());
+    await clock.set(clockOffsetSeconds * 1000);
+    const wrong = started.keep(await startObserver(setting, spec, { port, variables: clock.variables }));
     await cluster.create(configMaps, { metadata: { namespace, name: 'cm' } });
     const reason = clockOffsetSeconds > 0 ? 'the message is too old' : 'the message comes from the future';
     // Of whatever key: with many of them failing, the breaker lets few through.
@@ -110,14 +113,14 @@ describe.each([3600, -3600])('a function whose clock is %d s off', (clockOffsetS
     const error = `the function answered 401: ${reason}`;
     expect(line).toMatchObject({ outcome: 'unknown', reason: 'status', error });
     await wrong.process.line(({ msg, reason: told }) => msg === 'a request was refused' && told === reason);
-    expect(recordsOf(wrong.process)).toEqual([]);
-    const labels = { controller: RECORDER, reason: 'status' };
+    expect(wrong.seen()).toEqual([]);
+    const labels = { controller: spec.name, reason: 'status' };
     expect(await metric(gateway.url, 'levelhook_unknown_outcomes_total', labels)).toBeGreaterThan(0);
-    const queue = new QueueClient(gateway.url, RECORDER);
+    const queue = new QueueClient(gateway.url, spec.name);
     await eventually(async () => expect((await queue.errors(String(line['key'])))[0]).toBe(error));
     // Its clock is put right: nothing is lost.
     await wrong.process.kill('SIGTERM');
-    const mended = started.keep(await startRecorder(setting, { namespace, timeoutSeconds: 1, port }));
-    await eventually(async () => expect(recordsOf(mended.process).map(({ key }) => key)).toContain('cm'));
+    const mended = started.keep(await startObserver(setting, spec, { port }));
+    await eventually(async () => expect(mended.keys()).toContain(`${namespace}/cm`));
   });
 });

@@ -6,7 +6,7 @@ import { eventually } from '../harness/eventually.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
 import { RawFunction } from '../harness/raw-function.ts';
-import { recordsOf, startRecorder } from '../harness/recorder.ts';
+import { configMapsOf, startObserver } from '../harness/observer.ts';
 import { SetClock } from '../harness/set-clock.ts';
 import { Started } from '../harness/started.ts';
 
@@ -186,15 +186,16 @@ describe('while the clocks of gateway and function are set back and forth togeth
     const cluster = await started.cluster(inject('kubeconfig'), namespace);
     const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
     started.add(async () => clock.remove());
-    const recorder = started.keep(await startRecorder(setting, { namespace, variables: clock.variables }));
-    const gateway = started.keep(await startGateway(setting, [recorder.url], clock.variables));
+    const { variables } = clock;
+    const observer = started.keep(await startObserver(setting, configMapsOf(namespace), { variables }));
+    const gateway = started.keep(await startGateway(setting, [observer.url], variables));
     await untilReady(gateway.url);
     for (const [what, offsetMs] of SHIFTS) {
       await clock.set(offsetMs);
       const name = what.replaceAll(' ', '-');
       const { metadata } = await cluster.create(configMaps, { metadata: { namespace, name } });
       await eventually(async () => {
-        const seen = recordsOf(recorder.process).filter(({ key }) => key === name);
+        const seen = observer.seen({ key: `${namespace}/${name}` });
         expect(seen.at(-1)?.resourceVersion, what).toBe(metadata.resourceVersion);
       }, 15_000);
     }

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createSetting, startGateway, uniqueName, untilIdle, untilReady } from '../harness/levelhook.ts';
-import { recordsOf, startRecorder } from '../harness/recorder.ts';
+import { configMapsOf, type Observer, startObserver } from '../harness/observer.ts';
 import { Started } from '../harness/started.ts';
 
 /** Longer than Node's own server keeps an idle connection (5 s, and one more from Node 24.6 on). */
@@ -17,17 +17,17 @@ describe('connections between gateway and function', () => {
   const ours = NAMES.map((name) => `${namespace}/${name}`);
   const started = new Started();
   let cluster: Cluster;
-  let recorder: Awaited<ReturnType<typeof startRecorder>>;
+  let observer: Observer;
   let gateway: Awaited<ReturnType<typeof startGateway>>;
 
   beforeAll(async () => {
     cluster = await started.cluster(inject('kubeconfig'), namespace);
     const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    recorder = started.keep(await startRecorder(setting, { namespace }));
-    gateway = started.keep(await startGateway(setting, [recorder.url]));
+    observer = started.keep(await startObserver(setting, configMapsOf(namespace)));
+    gateway = started.keep(await startGateway(setting, [observer.url]));
     await untilReady(gateway.url);
     for (const name of NAMES) await cluster.create(configMaps, { metadata: { namespace, name } });
-    await eventually(async () => expect(recordsOf(recorder.process)).toHaveLength(NAMES.length));
+    await eventually(async () => expect(observer.seen()).toHaveLength(NAMES.length));
   });
 
   afterAll(() => started.stop());
@@ -40,7 +40,7 @@ describe('connections between gateway and function', () => {
     const versions = changed.map(({ metadata }) => metadata.resourceVersion);
     return () =>
       eventually(async () => {
-        const seen = recordsOf(recorder.process).map(({ resourceVersion }) => resourceVersion);
+        const seen = observer.seen().map(({ resourceVersion }) => resourceVersion);
         expect(seen).toEqual(expect.arrayContaining(versions));
         await untilIdle(gateway.url);
       });
@@ -54,7 +54,7 @@ describe('connections between gateway and function', () => {
   }
 
   it('are kept by the function for longer than any gateway uses them', async () => {
-    const socket = connect(Number(new URL(recorder.url).port), '127.0.0.1');
+    const socket = connect(Number(new URL(observer.url).port), '127.0.0.1');
     started.add(async () => socket.destroy());
     const ask = async (): Promise<string> => {
       socket.write('GET / HTTP/1.1\r\nhost: function\r\n\r\n');

@@ -6,9 +6,8 @@ import { eventually } from '../harness/eventually.ts';
 import { cachedVersions, metric, runsOnRecord, servedVersions } from '../harness/gateway-view.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
-import type { TestProcess } from '../harness/process.ts';
 import { type Random, seededRandom } from '../harness/seeded-random.ts';
-import { RECORDER, recordsOf, startRecorder } from '../harness/recorder.ts';
+import { configMapsOf, type Observer, startObserver } from '../harness/observer.ts';
 import { Started } from '../harness/started.ts';
 
 const DOWN_MS = 10_000;
@@ -16,7 +15,7 @@ const DOWN_MS = 10_000;
 describe('a function killed and down for ten seconds while objects change', () => {
   const namespace = uniqueName('function');
   const started = new Started();
-  const recorders: TestProcess[] = [];
+  const observers: Observer[] = [];
   let cluster: Cluster;
   let random: Random;
   let setting: Setting;
@@ -36,9 +35,9 @@ describe('a function killed and down for ten seconds while objects change', () =
   afterAll(() => started.stop());
 
   async function startFunction(at: number): Promise<string> {
-    const { process, url } = started.keep(await startRecorder(setting, { namespace, port: at }));
-    recorders.push(process);
-    return url;
+    const observer = started.keep(await startObserver(setting, configMapsOf(namespace), { port: at }));
+    observers.push(observer);
+    return observer.url;
   }
 
   it('gets every change and every deletion once it is back', { timeout: 180_000 }, async () => {
@@ -46,21 +45,23 @@ describe('a function killed and down for ten seconds while objects change', () =
     await changes.createAll();
     await changes.keepChanging(50, async () => {
       await sleep(random.between(1000, 3000));
-      await recorders[0]?.kill('SIGKILL');
+      await observers[0]?.process.kill('SIGKILL');
       await sleep(DOWN_MS);
       await startFunction(port);
       await sleep(random.between(1000, 2000));
     });
     const endedAt = machineMs();
-    await eventually(async () => expect(await changes.unreconciled(recordsOf(...recorders))).toEqual([]), 90_000);
+    await eventually(async () => expect(await changes.unreconciled(...observers)).toEqual([]), 90_000);
+    const runs = observers.reduce((total, { count }) => total + count, 0);
     expect(await cachedVersions(setting, cluster, namespace)).toEqual(await servedVersions(cluster, namespace));
     process.stdout.write(
       `function-down: ${changes.acknowledged} changes reconciled ` +
-        `${((machineMs() - endedAt) / 1000).toFixed(1)} s after the last one, ${recordsOf(...recorders).length} runs\n`,
+        `${((machineMs() - endedAt) / 1000).toFixed(1)} s after the last one, ${runs} runs\n`,
     );
     // It was the connection that was refused, and seen as such: nothing ran, so nothing had to be waited for.
-    const refused = { controller: RECORDER, outcome: 'refused' };
+    const { name } = configMapsOf(namespace);
+    const refused = { controller: name, outcome: 'refused' };
     expect(await metric(gateway.url, 'levelhook_triggers_total', refused)).toBeGreaterThan(0);
-    await eventually(async () => expect(await runsOnRecord(setting, cluster, RECORDER)).toEqual([]), 10_000);
+    await eventually(async () => expect(await runsOnRecord(setting, cluster, name)).toEqual([]), 10_000);
   });
 });

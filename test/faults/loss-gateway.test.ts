@@ -6,7 +6,7 @@ import { Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilIdle, untilReady } from '../harness/levelhook.ts';
 import { ObservedConfigMaps } from '../harness/observed-config-maps.ts';
-import { type Observation, type Observer, startObserver } from '../harness/observer.ts';
+import { type Observation, type Observer, startObservers } from '../harness/observer.ts';
 import type { TestProcess } from '../harness/process.ts';
 
 describe('gateway and apiserver are killed', () => {
@@ -26,7 +26,8 @@ describe('gateway and apiserver are killed', () => {
     await cluster.createNamespace(namespace);
     objects = new ObservedConfigMaps(cluster, namespace);
     for (let at = 0; at < 20; at += 1) await objects.create(`one-${at}`, '0');
-    observers = await Promise.all(['first', 'second'].map((name) => startObserver(setting, { name, for: configMaps })));
+    const specs = ['first', 'second'].map((name) => ({ name, for: configMaps }));
+    observers = await startObservers(setting, specs);
     await start();
     await objects.untilSeen(observers);
     await untilCacheEqualsServer(setting, cluster, kinds);

@@ -9,7 +9,7 @@ import { metric, runsOnRecord } from '../harness/gateway-view.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
 import { TestProcess } from '../harness/process.ts';
-import { RECORDER, recordsOf, startRecorder } from '../harness/recorder.ts';
+import { configMapsOf, type Observer, startObserver } from '../harness/observer.ts';
 import { seededRandom } from '../harness/seeded-random.ts';
 import { Started } from '../harness/started.ts';
 
@@ -60,7 +60,7 @@ describe('a Redis that evicts keys', () => {
     const namespace = uniqueName('evicts');
     await started.cluster(inject('kubeconfig'), namespace);
     const own = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: redis.url });
-    const fn = started.keep(await startRecorder(own, { namespace }));
+    const fn = started.keep(await startObserver(own, configMapsOf(namespace)));
     const gateway = started.keep(await startGateway(own, [fn.url]));
     await untilReady(gateway.url);
     await full.setPolicy('volatile-ttl');
@@ -80,24 +80,22 @@ describe('a Redis that evicts keys', () => {
 describe(`a Redis that is out of memory for ${SECONDS} s under ${WAITING} waiting keys`, () => {
   const namespace = uniqueName('full');
   let cluster: Cluster;
-  let recorder: TestProcess;
+  let observer: Observer;
   let gateway: Awaited<ReturnType<typeof startGateway>>;
   let changes: ConfigMapChanges;
 
   beforeAll(async () => {
     cluster = await started.cluster(inject('kubeconfig'), namespace);
-    const timeoutSeconds = 30;
-    const fn = started.keep(await startRecorder(setting, { namespace, timeoutSeconds }));
-    recorder = fn.process;
-    gateway = started.keep(await startGateway(setting, [fn.url]));
+    observer = started.keep(await startObserver(setting, { ...configMapsOf(namespace), timeoutSeconds: 30 }));
+    gateway = started.keep(await startGateway(setting, [observer.url]));
     await untilReady(gateway.url);
     const random = seededRandom('redis-full');
     changes = new ConfigMapChanges(cluster, namespace, { count: WAITING + 100, random, deletions: false });
     await changes.createAll();
-    await eventually(async () => expect(await changes.unreconciled(recordsOf(recorder))).toEqual([]), 60_000);
+    await eventually(async () => expect(await changes.unreconciled(observer)).toEqual([]), 60_000);
   }, 180_000);
 
-  const depth = (): Promise<number> => metric(gateway.url, 'workqueue_depth', { name: RECORDER });
+  const depth = (): Promise<number> => metric(gateway.url, 'workqueue_depth', { name: observer.name });
 
   it.each(Array.from({ length: RUNS }, (_, at) => at + 1))(
     'loses no change, says so meanwhile, and goes on by itself (%d)',
@@ -105,7 +103,7 @@ describe(`a Redis that is out of memory for ${SECONDS} s under ${WAITING} waitin
     async () => {
       await full.limit();
       // The function stands still while all objects change, so that their keys wait.
-      recorder.send('SIGSTOP');
+      observer.process.send('SIGSTOP');
       await changes.updateAll();
       await eventually(async () => expect(await depth()).toBeGreaterThanOrEqual(WAITING), 60_000);
       const [waited, refused] = [await depth(), full.refused];
@@ -114,7 +112,7 @@ describe(`a Redis that is out of memory for ${SECONDS} s under ${WAITING} waitin
       const enough = new AbortController();
       const filling = full.keepFull(enough.signal);
       await eventually(async () => expect(full.refused).toBeGreaterThan(refused));
-      recorder.send('SIGCONT');
+      observer.process.send('SIGCONT');
       const fullMs = machineMs();
       await changes.keepChanging(10, async () => {
         while (machineMs() < fullMs + SECONDS * 1000) {
@@ -130,12 +128,12 @@ describe(`a Redis that is out of memory for ${SECONDS} s under ${WAITING} waitin
 
       const freeMs = machineMs();
       await untilReady(gateway.url);
-      await eventually(async () => expect(await changes.unreconciled(recordsOf(recorder))).toEqual([]), 120_000);
+      await eventually(async () => expect(await changes.unreconciled(observer)).toEqual([]), 120_000);
       process.stdout.write(
         `redis-full: ${waited} keys waited, ${full.refused - refused} writes refused, all ${changes.acknowledged} changes ` +
           `reconciled ${((machineMs() - freeMs) / 1000).toFixed(1)} s after memory was back\n`,
       );
-      await eventually(async () => expect(await runsOnRecord(setting, cluster, RECORDER)).toEqual([]), 60_000);
+      await eventually(async () => expect(await runsOnRecord(setting, cluster, observer.name)).toEqual([]), 60_000);
       await eventually(async () => expect(await depth()).toBe(0), 10_000);
       expect(await metric(gateway.url, 'levelhook_queue_oldest_due_seconds')).toBe(0);
     },

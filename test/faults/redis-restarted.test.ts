@@ -10,9 +10,8 @@ import { eventually } from '../harness/eventually.ts';
 import { cachedVersions, metric, runsOnRecord, servedVersions } from '../harness/gateway-view.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
-import type { TestProcess } from '../harness/process.ts';
 import { type Random, seededRandom } from '../harness/seeded-random.ts';
-import { RECORDER, recordsOf, startRecorder } from '../harness/recorder.ts';
+import { configMapsOf, type Observer, startObserver } from '../harness/observer.ts';
 import { Started } from '../harness/started.ts';
 
 /**
@@ -31,7 +30,7 @@ describe.each([
   let cluster: Cluster;
   let random: Random;
   let setting: Setting;
-  let recorder: TestProcess;
+  let observer: Observer;
   let gateway: Awaited<ReturnType<typeof startGateway>>;
 
   beforeAll(async () => {
@@ -42,9 +41,8 @@ describe.each([
     started.add(() => redis.stop());
     cluster = await started.cluster(inject('kubeconfig'), namespace);
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: redis.url });
-    const fn = started.keep(await startRecorder(setting, { namespace }));
-    recorder = fn.process;
-    gateway = started.keep(await startGateway(setting, [fn.url]));
+    observer = started.keep(await startObserver(setting, configMapsOf(namespace)));
+    gateway = started.keep(await startGateway(setting, [observer.url]));
     await untilReady(gateway.url);
   });
 
@@ -83,12 +81,12 @@ describe.each([
       }
     });
     const endedAt = machineMs();
-    await eventually(async () => expect(await changes.unreconciled(recordsOf(recorder))).toEqual([]), 90_000);
+    await eventually(async () => expect(await changes.unreconciled(observer)).toEqual([]), 90_000);
     expect(await cachedVersions(setting, cluster, namespace)).toEqual(await servedVersions(cluster, namespace));
     process.stdout.write(
       `redis-restarted, append-only ${appendOnly}: ${changes.acknowledged} changes reconciled ` +
-        `${((machineMs() - endedAt) / 1000).toFixed(1)} s after the last one, ${recordsOf(recorder).length} runs\n`,
+        `${((machineMs() - endedAt) / 1000).toFixed(1)} s after the last one, ${observer.count} runs\n`,
     );
-    await eventually(async () => expect(await runsOnRecord(setting, cluster, RECORDER)).toEqual([]), 10_000);
+    await eventually(async () => expect(await runsOnRecord(setting, cluster, observer.name)).toEqual([]), 10_000);
   });
 });

@@ -5,7 +5,7 @@ import { ConfigMapChanges } from '../harness/config-map-changes.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { type Line, TestProcess } from '../harness/process.ts';
-import { recordsOf, startRecorder } from '../harness/recorder.ts';
+import { configMapsOf, type Observer, startObserver } from '../harness/observer.ts';
 import { seededRandom } from '../harness/seeded-random.ts';
 import { Started } from '../harness/started.ts';
 
@@ -14,7 +14,7 @@ describe('a signing secret rotated while objects change', () => {
   const namespace = uniqueName('rotated');
   const started = new Started();
   const [old, fresh] = [generateSecret(), generateSecret()];
-  const recorders: TestProcess[] = [];
+  const observers: Observer[] = [];
   const gateways: TestProcess[] = [];
   let cluster: Cluster;
   let setting: Setting;
@@ -28,11 +28,11 @@ describe('a signing secret rotated while objects change', () => {
   afterAll(() => started.stop());
 
   async function functionHas(...secrets: string[]): Promise<void> {
-    await recorders.at(-1)?.kill('SIGTERM');
-    const options = { namespace, port };
-    const { process, url } = started.keep(await startRecorder({ ...setting, secret: secrets.join(' ') }, options));
-    recorders.push(process);
-    port = Number(new URL(url).port);
+    await observers.at(-1)?.process.kill('SIGTERM');
+    const having = { ...setting, secret: secrets.join(' ') };
+    const observer = started.keep(await startObserver(having, configMapsOf(namespace), { port }));
+    observers.push(observer);
+    port = Number(new URL(observer.url).port);
   }
 
   async function gatewaySignsWith(...secrets: string[]): Promise<void> {
@@ -54,7 +54,7 @@ describe('a signing secret rotated while objects change', () => {
       await functionHas(fresh);
       await gatewaySignsWith(fresh);
     });
-    await eventually(async () => expect(await changes.unreconciled(recordsOf(...recorders))).toEqual([]), 60_000);
+    await eventually(async () => expect(await changes.unreconciled(...observers)).toEqual([]), 60_000);
     const triggers = gateways.flatMap(({ lines }) => lines.filter(isTrigger));
     expect(triggers.filter(({ error }) => String(error).includes('401'))).toEqual([]);
   });

@@ -3,7 +3,7 @@ import { ApiError, compareResourceVersions } from '../../src/core/index.ts';
 import { type Cluster, configMaps } from './cluster.ts';
 import { machineMs } from './machine-clock.ts';
 import type { Random } from './seeded-random.ts';
-import type { ReconcileRecord } from './recorder.ts';
+import type { Observer } from './observer.ts';
 
 export interface ConfigMapChangesOptions {
   readonly count: number;
@@ -63,20 +63,23 @@ export class ConfigMapChanges {
   }
 
   /**
-   * The names whose last change no run has seen, each with the reason. A run has seen it that read the final version or
-   * a later one, or, for a deletion, one that began after the delete was sent and read nothing.
+   * The names whose last change no run of these observers has seen, each with the reason. A run has seen it that read
+   * the final version or a later one, or, for a deletion, one that began after the delete was sent and read nothing.
    */
-  async unreconciled(records: readonly ReconcileRecord[]): Promise<string[]> {
+  async unreconciled(...observers: readonly Observer[]): Promise<string[]> {
     const list = await this.#cluster.list(configMaps, this.#namespace);
     const final = new Map(list.items.map(({ metadata }) => [metadata.name, metadata.resourceVersion]));
-    const recordsOf = Map.groupBy(records, ({ key }) => key);
+    const runsOf = Map.groupBy(
+      observers.flatMap((observer) => observer.seen()),
+      ({ key }) => key,
+    );
     const missed: string[] = [];
     for (const name of this.#names) {
       const version = final.get(name);
-      const seen = (recordsOf.get(name) ?? []).some((record) =>
+      const seen = (runsOf.get(`${this.#namespace}/${name}`) ?? []).some((run) =>
         version === undefined
-          ? record.resourceVersion === null && record.startedAtMs >= (this.#deletedAtMs.get(name) ?? Infinity)
-          : record.resourceVersion !== null && compareResourceVersions(record.resourceVersion, version) >= 0,
+          ? run.resourceVersion === null && run.startedAtMachineMs >= (this.#deletedAtMs.get(name) ?? Infinity)
+          : run.resourceVersion !== null && compareResourceVersions(run.resourceVersion, version) >= 0,
       );
       if (!seen) missed.push(`${name} ${version === undefined ? 'deleted' : `at ${version}`}`);
     }

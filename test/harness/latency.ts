@@ -2,8 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { compareResourceVersions } from '../../src/core/index.ts';
 import { type Cluster, configMaps } from './cluster.ts';
 import { machineMs } from './machine-clock.ts';
-import type { TestProcess } from './process.ts';
-import { recordsOf } from './recorder.ts';
+import type { Observer } from './observer.ts';
 
 export interface LatencyOptions {
   /** ConfigMaps that are written to in turn. */
@@ -38,7 +37,7 @@ interface Write {
 export async function measureLatency(
   cluster: Cluster,
   namespace: string,
-  recorder: TestProcess,
+  observer: Observer,
   { objects, perSecond, warmUpSeconds, seconds }: LatencyOptions,
 ): Promise<Latency> {
   const names = Array.from({ length: objects }, (_, at) => `cm-${at}`);
@@ -53,10 +52,10 @@ export async function measureLatency(
   }
   const measured = (await Promise.all(writes)).slice(warmUpSeconds * perSecond);
   const limitMs = machineMs() + 30_000;
-  let latencies = latenciesOf(measured, recorder);
+  let latencies = latenciesOf(measured, observer);
   while (latencies.length < measured.length && machineMs() < limitMs) {
     await sleep(100);
-    latencies = latenciesOf(measured, recorder);
+    latencies = latenciesOf(measured, observer);
   }
   const sorted = latencies.toSorted((a, b) => a - b);
   return {
@@ -77,16 +76,16 @@ export function formatLatency({ p50, p99, max, writes, missed }: Latency, perSec
 
 async function write(cluster: Cluster, namespace: string, name: string, at: number): Promise<Write> {
   const { metadata } = await cluster.patch(configMaps, { namespace, name }, { data: { count: String(at) } });
-  return { key: name, resourceVersion: metadata.resourceVersion, acknowledgedAtMs: machineMs() };
+  return { key: `${namespace}/${name}`, resourceVersion: metadata.resourceVersion, acknowledgedAtMs: machineMs() };
 }
 
-function latenciesOf(writes: readonly Write[], recorder: TestProcess): number[] {
-  const byKey = Map.groupBy(recordsOf(recorder), ({ key }) => key);
+function latenciesOf(writes: readonly Write[], observer: Observer): number[] {
+  const byKey = Map.groupBy(observer.seen(), ({ key }) => key);
   return writes.flatMap(({ key, resourceVersion, acknowledgedAtMs }) => {
     const seen = byKey
       .get(key)
       ?.find((run) => run.resourceVersion && compareResourceVersions(run.resourceVersion, resourceVersion) >= 0);
-    return seen ? [seen.startedAtMs - acknowledgedAtMs] : [];
+    return seen ? [seen.startedAtMachineMs - acknowledgedAtMs] : [];
   });
 }
 

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { generateSecret } from '../../src/contract/index.ts';
 import { TestProcess } from './process.ts';
 import { eventually } from './eventually.ts';
@@ -23,18 +24,37 @@ export function createSetting(from: { kubeconfig: string; redisUrl: string }): S
   return { ...from, keyPrefix: uniqueName('test'), secret: generateSecret() };
 }
 
-/** A function as a process of its own. `port` 0: any free one. */
-export async function startFunction(
+/** A process, and where it listens. */
+export interface Listening {
+  readonly process: TestProcess;
+  readonly url: string;
+}
+
+export interface FunctionProcessOptions {
+  /** Default 0: any free one. */
+  readonly port?: number;
+  /** More of its environment. */
+  readonly variables?: Readonly<Record<string, string>>;
+}
+
+/** One of our functions as a process of its own. */
+export function startFunction(setting: Setting, name = 'replicaset', port = 0): Promise<Listening> {
+  return startFunctionProcess(setting, `functions/${name}/node.ts`, { port });
+}
+
+/** A script that serves a function, as a process of its own. */
+export async function startFunctionProcess(
   setting: Setting,
-  name = 'replicaset',
-  port = 0,
-): Promise<{ process: TestProcess; url: string }> {
-  const process = new TestProcess(`functions/${name}/node.ts`, [], {
+  script: string,
+  { port = 0, variables = {} }: FunctionProcessOptions = {},
+): Promise<Listening> {
+  const process = new TestProcess(script, [], {
     LEVELHOOK_SIGNING_SECRETS: setting.secret,
     REDIS_URL: setting.redisUrl,
     KUBECONFIG: setting.kubeconfig,
     HOST: '127.0.0.1',
     PORT: String(port),
+    ...variables,
   });
   const line = await process.line(({ msg }) => msg === 'listening');
   return { process, url: String(line['url']) };
@@ -45,7 +65,7 @@ export async function startGateway(
   setting: Setting,
   functionUrls: readonly string[],
   variables: Readonly<Record<string, string>> = {},
-): Promise<{ process: TestProcess; url: string }> {
+): Promise<Listening> {
   const process = new TestProcess(
     'src/cli/levelhook.js',
     ['gateway', '--kubeconfig', setting.kubeconfig, '--port', '0'],
@@ -74,7 +94,10 @@ export async function untilReady(gatewayUrl: string, limitMs = 60_000): Promise<
   }, limitMs);
 }
 
-/** Until no run waits or is in flight, as the queues' records have it: whatever ran has its outcome on record. */
+/**
+ * Until no run waits or is in flight, as the queues' records have it: whatever ran has its outcome on record, and what
+ * its function wrote to its output has been read.
+ */
 export async function untilIdle(gatewayUrl: string, limitMs = 30_000): Promise<void> {
   await eventually(async () => {
     const text = await (await fetch(`${gatewayUrl}/metrics`)).text();
@@ -83,4 +106,6 @@ export async function untilIdle(gatewayUrl: string, limitMs = 30_000): Promise<v
       .filter((line) => /^(workqueue_depth|controller_runtime_active_workers)\{.*\} [1-9]/.test(line));
     if (busy.length > 0) throw new Error(busy.join('\n'));
   }, limitMs);
+  // It is in this process' pipe by now, and may come after the metrics that were asked for.
+  await sleep(10);
 }

@@ -1,30 +1,36 @@
-import { controller, createFunctionApp, type Resource } from 'levelhook/function';
-import { kubeConfigTransport, redisCache, requiredVariable, serveFunction } from 'levelhook/function/node';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { controller, type Resource } from 'levelhook/function';
+import { requiredVariable, serveController } from 'levelhook/function/node';
+import { machineMs } from './machine-clock.ts';
 import type { Observation, ObserverSpec } from './observer.ts';
 
-/** The program of `startObserver`: a controller over any kind that does nothing but tell what it was shown. */
-await serveFunction((environment) => {
-  const spec = JSON.parse(requiredVariable(environment, 'OBSERVER')) as ObserverSpec;
-  const kind: Resource = 'resource' in spec.for ? spec.for.resource : spec.for;
-  const observer = controller({ timeoutSeconds: 1, concurrency: 10, ...spec }).reconcile(async (request, { cache }) => {
-    const startedAtMs = Date.now();
-    const { namespace, name, attempt, reasons } = request;
-    const object = await cache.get(kind, namespace === undefined ? { name } : { namespace, name });
-    const observation: Observation = {
-      msg: 'observed',
-      controller: spec.name,
-      key: namespace === undefined ? name : `${namespace}/${name}`,
-      uid: object?.metadata.uid ?? null,
-      resourceVersion: object?.metadata.resourceVersion ?? null,
-      reasons,
-      attempt,
-      startedAtMs,
-    };
-    process.stdout.write(`${JSON.stringify(observation)}\n`);
-  });
-  return createFunctionApp(observer, {
-    secrets: requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/\s+/),
-    cache: redisCache(requiredVariable(environment, 'REDIS_URL')),
-    api: kubeConfigTransport(environment['KUBECONFIG'] || undefined),
-  });
-}, process.env);
+const declared = JSON.parse(requiredVariable(process.env, 'OBSERVERS')) as ObserverSpec | ObserverSpec[];
+
+/** The program of observers: controllers over any kinds that do nothing but tell what they were shown. */
+await serveController(Array.isArray(declared) ? declared.map(observer) : observer(declared));
+
+function observer({ onlyIn, delayMs = 0, ...options }: ObserverSpec) {
+  const kind: Resource = 'resource' in options.for ? options.for.resource : options.for;
+  const inTests = { timeoutSeconds: 1, concurrency: 10 };
+  return controller({ ...inTests, ...options }).reconcile(
+    async ({ namespace, name, attempt, reasons }, { cache, signal }) => {
+      const [startedAtMs, startedAtMachineMs] = [Date.now(), machineMs()];
+      // Kubernetes itself has a ConfigMap in every namespace.
+      if (onlyIn !== undefined && (namespace !== onlyIn || name === 'kube-root-ca.crt')) return;
+      const object = await cache.get(kind, namespace === undefined ? { name } : { namespace, name });
+      const observation: Observation = {
+        msg: 'observed',
+        controller: options.name,
+        key: namespace === undefined ? name : `${namespace}/${name}`,
+        uid: object?.metadata.uid ?? null,
+        resourceVersion: object?.metadata.resourceVersion ?? null,
+        reasons,
+        attempt,
+        startedAtMs,
+        startedAtMachineMs,
+      };
+      process.stdout.write(`${JSON.stringify(observation)}\n`);
+      if (delayMs > 0) await sleep(delayMs, undefined, { signal });
+    },
+  );
+}

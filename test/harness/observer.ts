@@ -1,12 +1,28 @@
 import type { ControllerOptions, Reason } from '../../src/function/index.ts';
-import type { Setting } from './levelhook.ts';
-import { type Line, TestProcess } from './process.ts';
+import { configMaps } from './cluster.ts';
+import { eventually } from './eventually.ts';
+import {
+  type FunctionProcessOptions,
+  type Listening,
+  type Setting,
+  startFunctionProcess,
+  startGateway,
+  untilIdle,
+  untilReady,
+} from './levelhook.ts';
+import type { Line, TestProcess } from './process.ts';
+import type { Started } from './started.ts';
 
 /**
  * What an observer's controller declares. By default a run may take one second, so that no test waits long for a lost
  * one.
  */
-export type ObserverSpec = ControllerOptions;
+export interface ObserverSpec extends ControllerOptions {
+  /** Tells of this namespace's objects only, and not of Kubernetes' own. Default: of all. */
+  readonly onlyIn?: string;
+  /** How long a run takes after what it told. Default 0. */
+  readonly delayMs?: number;
+}
 
 /** One run of an observer. */
 export interface Observation {
@@ -21,9 +37,11 @@ export interface Observation {
   readonly attempt: number;
   /** Wall clock, before anything was read. */
   readonly startedAtMs: number;
+  /** The same moment on `machineMs`' clock. */
+  readonly startedAtMachineMs: number;
 }
 
-/** An observer function as a process of its own. */
+/** A controller that does nothing but tell what it was shown, in a process that it may share with others. */
 export class Observer {
   readonly name: string;
   readonly process: TestProcess;
@@ -37,13 +55,26 @@ export class Observer {
 
   /** What it has told so far, in order: all of it, or from the `from`th on, or of one key. */
   seen({ from = 0, key }: { from?: number; key?: string } = {}): Observation[] {
-    const all = this.process.lines.filter(isObservation).slice(from);
-    return key === undefined ? all : all.filter((each) => each.key === key);
+    const all = this.process.lines.filter(isObservation).filter((each) => each.controller === this.name);
+    return all.slice(from).filter((each) => key === undefined || each.key === key);
   }
 
   /** How much it has told: what comes later is `seen({ from })`. */
   get count(): number {
     return this.seen().length;
+  }
+
+  /** The keys of its runs from the `from`th on, each once, sorted. */
+  keys(from = 0): string[] {
+    return [...new Set(this.seen({ from }).map(({ key }) => key))].toSorted();
+  }
+
+  /** Until it has run a key, from the `from`th run on, because of this object: `v1/ConfigMap namespace/name`. */
+  async untilWokenBy(object: string, from = 0): Promise<void> {
+    await eventually(async () => {
+      const woken = this.seen({ from }).some(({ reasons }) => reasons.some((reason) => reason.object === object));
+      if (!woken) throw new Error(`${this.name} has not been woken by ${object}`);
+    });
   }
 }
 
@@ -51,16 +82,53 @@ function isObservation(line: Line): line is Line & Observation {
   return line['msg'] === 'observed';
 }
 
-/** @param port 0: any free one. */
-export async function startObserver(setting: Setting, spec: ObserverSpec, port = 0): Promise<Observer> {
-  const process = new TestProcess('test/harness/observer-function.ts', [], {
-    LEVELHOOK_SIGNING_SECRETS: setting.secret,
-    REDIS_URL: setting.redisUrl,
-    KUBECONFIG: setting.kubeconfig,
-    HOST: '127.0.0.1',
-    PORT: String(port),
-    OBSERVER: JSON.stringify(spec),
+/** ConfigMaps of one namespace. A run may take as long as the machine does while other parts are killed. */
+export const configMapsOf = (namespace: string): ObserverSpec => ({
+  name: 'observer',
+  for: configMaps,
+  onlyIn: namespace,
+  timeoutSeconds: 4,
+});
+
+/** An observer as a process of its own. */
+export async function startObserver(
+  setting: Setting,
+  spec: ObserverSpec,
+  options?: FunctionProcessOptions,
+): Promise<Observer> {
+  const { process, url } = await startProcess(setting, spec, options);
+  return new Observer(spec.name, process, url);
+}
+
+/** Observers that share one process, in the order of what they declare. */
+export async function startObservers(setting: Setting, specs: readonly ObserverSpec[]): Promise<Observer[]> {
+  const { process, url } = await startProcess(setting, specs);
+  return specs.map(({ name }) => new Observer(name, process, `${url}/${name}`));
+}
+
+/** A gateway with an observer for each of these controllers, by name, once all have run what there was. */
+export async function startObserved(
+  started: Started,
+  setting: Setting,
+  controllers: Readonly<Record<string, Omit<ObserverSpec, 'name'>>>,
+): Promise<{ observers: ReadonlyMap<string, Observer>; gatewayUrl: string }> {
+  const specs = Object.entries(controllers).map(([name, spec]) => ({ timeoutSeconds: 5, ...spec, name }));
+  const observers = await startObservers(setting, specs);
+  for (const observer of observers) started.keep(observer);
+  const urls = observers.map(({ url }) => url);
+  const { url: gatewayUrl } = started.keep(await startGateway(setting, urls));
+  await untilReady(gatewayUrl);
+  await untilIdle(gatewayUrl);
+  return { observers: new Map(observers.map((observer) => [observer.name, observer])), gatewayUrl };
+}
+
+function startProcess(
+  setting: Setting,
+  declared: ObserverSpec | readonly ObserverSpec[],
+  { variables = {}, ...options }: FunctionProcessOptions = {},
+): Promise<Listening> {
+  return startFunctionProcess(setting, 'test/harness/observer-function.ts', {
+    ...options,
+    variables: { OBSERVERS: JSON.stringify(declared), ...variables },
   });
-  const line = await process.line(({ msg }) => msg === 'listening');
-  return new Observer(spec.name, process, String(line['url']));
 }

@@ -1,32 +1,27 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  controller,
-  controllerReference,
-  createFunctionApp,
-  type KubernetesObject,
-  resource,
-} from 'levelhook/function';
-import { kubeConfigTransport, redisCache, requiredVariable, serveFunction } from 'levelhook/function/node';
+import { controller, controllerReference, type KubernetesObject, resource } from 'levelhook/function';
+import { serveController } from 'levelhook/function/node';
 import { configMaps } from './cluster.ts';
 import { REPLICAS, SCALER, SCALER_TIMEOUT_SECONDS } from './scaler.ts';
 
 const pods = resource<KubernetesObject & { spec: object }>('v1', 'Pod');
+
+const pauseMs = Number(process.env['SCALER_PAUSE_MS']);
 
 /**
  * The program of `startScaler`: a ReplicaSet's creating half in its plainest form. It counts the pods in the cache and
  * makes those that are missing, one after the other, with names that the apiserver chooses. It never deletes: a pod too
  * many stays. It tells of each that was acknowledged.
  */
-await serveFunction((environment) => {
-  const pauseMs = Number(environment['SCALER_PAUSE_MS']);
-  const scaler = controller({
+await serveController(
+  controller({
     name: SCALER,
     for: configMaps,
     owns: [pods],
     concurrency: 5,
     timeoutSeconds: SCALER_TIMEOUT_SECONDS,
   }).reconcile(async ({ namespace = '', name }, { cache, api }) => {
-    if (namespace !== environment['SCALER_NAMESPACE']) return;
+    if (namespace !== process.env['SCALER_NAMESPACE']) return;
     const parent = await cache.get(configMaps, { namespace, name });
     const wanted = Number(parent?.data?.[REPLICAS] ?? 0);
     if (!parent || wanted === 0) return;
@@ -39,10 +34,5 @@ await serveFunction((environment) => {
       process.stdout.write(`${JSON.stringify({ msg: 'created', parent: name, count: at + 1 })}\n`);
       if (pauseMs > 0) await sleep(pauseMs);
     }
-  });
-  return createFunctionApp(scaler, {
-    secrets: requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/\s+/),
-    cache: redisCache(requiredVariable(environment, 'REDIS_URL')),
-    api: kubeConfigTransport(environment['KUBECONFIG'] || undefined),
-  });
-}, process.env);
+  }),
+);

@@ -1,17 +1,14 @@
-import { once } from 'node:events';
-import type { Server } from 'node:http';
-import { createAdaptorServer } from '@hono/node-server';
-import { type KubernetesObject, resource, silentLogger } from '../../src/core/index.ts';
+import { type KubernetesObject, resource } from '../../src/core/index.ts';
 import {
   type CacheLocation,
   type CacheReader,
   controller,
   type ControllerOptions,
-  createFunctionApp,
   httpCache,
 } from '../../src/function/index.ts';
-import { kubeConfigTransport, redisCache, RedisReader } from '../../src/function/node/index.ts';
+import { redisCache, RedisReader } from '../../src/function/node/index.ts';
 import type { Setting } from './levelhook.ts';
+import { ServedFunction } from './served-function.ts';
 
 export interface Secret extends KubernetesObject {
   data?: Record<string, string>;
@@ -40,7 +37,7 @@ export async function startSecretFunction(
   const openRedis = redisCache(setting.redisUrl);
   const byHttp = httpCache();
   let viaRedisCache: CacheReader | undefined;
-  const app = createFunctionApp(
+  const fn = new ServedFunction(
     controller({ name, for: secrets, timeoutSeconds: 5, ...more }).reconcile(async (request, { cache }) => {
       if (request.namespace !== namespace) return;
       const key = { namespace, name: request.name };
@@ -58,24 +55,13 @@ export async function startSecretFunction(
         location,
       });
     }),
-    {
-      secrets: [setting.secret],
-      cache: (given, run) => {
-        location = given;
-        viaRedisCache = openRedis(given, run);
-        return byHttp(given, run);
-      },
-      api: kubeConfigTransport(setting.kubeconfig),
-      logger: silentLogger,
+    setting,
+    (given, run) => {
+      location = given;
+      viaRedisCache = openRedis(given, run);
+      return byHttp(given, run);
     },
   );
-  const server = createAdaptorServer({ fetch: app.fetch }) as Server;
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  const stop = async (): Promise<void> => {
-    server.close();
-    server.closeAllConnections();
-  };
-  return { url: `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`, reads, stop };
+  await fn.open();
+  return { url: fn.url, reads, stop: () => fn.close() };
 }

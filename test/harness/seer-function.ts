@@ -1,26 +1,21 @@
-import {
-  controller,
-  controllerReference,
-  createFunctionApp,
-  type KubernetesObject,
-  resource,
-} from 'levelhook/function';
-import { kubeConfigTransport, redisCache, requiredVariable, serveFunction } from 'levelhook/function/node';
+import { controller, controllerReference, type KubernetesObject, resource } from 'levelhook/function';
+import { serveController } from 'levelhook/function/node';
 import { configMaps } from './cluster.ts';
 import { ROUNDS, SEER, type Sight } from './seer.ts';
 
 const pods = resource<KubernetesObject & { spec: object }>('v1', 'Pod');
+
+const before = new Map<string, { round: number; made: string; deleted: string | undefined }>();
 
 /**
  * The program of `startSeer`: each run of a ConfigMap with rounds to go makes one pod and deletes the one of the run
  * before, and looks first whether the cache shows what the run before did: the pod that it made, and none that it
  * deleted.
  */
-await serveFunction((environment) => {
-  const before = new Map<string, { round: number; made: string; deleted: string | undefined }>();
-  const seer = controller({ name: SEER, for: configMaps, owns: [pods], concurrency: 10, timeoutSeconds: 5 }).reconcile(
+await serveController(
+  controller({ name: SEER, for: configMaps, owns: [pods], concurrency: 10, timeoutSeconds: 5 }).reconcile(
     async ({ namespace = '', name }, { cache, api }) => {
-      if (namespace !== environment['SEER_NAMESPACE']) return;
+      if (namespace !== process.env['SEER_NAMESPACE']) return;
       const parent = await cache.get(configMaps, { namespace, name });
       const last = before.get(name);
       const round = (last?.round ?? 0) + 1;
@@ -42,10 +37,5 @@ await serveFunction((environment) => {
       before.set(name, { round, made: pod.metadata.name, deleted: last?.made });
       return { requeueAfterSeconds: 0.001 };
     },
-  );
-  return createFunctionApp(seer, {
-    secrets: requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/\s+/),
-    cache: redisCache(requiredVariable(environment, 'REDIS_URL')),
-    api: kubeConfigTransport(environment['KUBECONFIG'] || undefined),
-  });
-}, process.env);
+  ),
+);

@@ -1,5 +1,5 @@
-import type { Setting } from './levelhook.ts';
-import { type Line, TestProcess } from './process.ts';
+import { type Listening, type Setting, startFunctionProcess } from './levelhook.ts';
+import type { Line, TestProcess } from './process.ts';
 
 /** The seer's controller name. */
 export const SEER = 'seer';
@@ -17,16 +17,8 @@ export interface Sight {
   readonly undead: boolean;
 }
 
-export async function startSeer(setting: Setting, namespace: string): Promise<{ process: TestProcess; url: string }> {
-  const process = new TestProcess('test/harness/seer-function.ts', [], {
-    LEVELHOOK_SIGNING_SECRETS: setting.secret,
-    REDIS_URL: setting.redisUrl,
-    KUBECONFIG: setting.kubeconfig,
-    PORT: '0',
-    SEER_NAMESPACE: namespace,
-  });
-  const line = await process.line(({ msg }) => msg === 'listening');
-  return { process, url: String(line['url']) };
+export function startSeer(setting: Setting, namespace: string): Promise<Listening> {
+  return startFunctionProcess(setting, 'test/harness/seer-function.ts', { variables: { SEER_NAMESPACE: namespace } });
 }
 
 export function sightsOf({ lines }: TestProcess): Sight[] {

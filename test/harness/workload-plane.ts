@@ -3,8 +3,7 @@ import { type ControlPlane, type RedisServer, startControlPlane, startRedis } fr
 import { AuditLog } from './audit-log.ts';
 import { Cluster } from './cluster.ts';
 import { applyManifests, serviceAccountKubeconfig } from './identity.ts';
-import { createSetting, type Setting, startFunction, startGateway, untilReady } from './levelhook.ts';
-import type { TestProcess } from './process.ts';
+import { createSetting, type Listening, type Setting, startFunction, startGateway, untilReady } from './levelhook.ts';
 import type { Started } from './started.ts';
 
 export const WORKLOAD_FUNCTIONS = ['replicaset', 'deployment'] as const;
@@ -19,11 +18,6 @@ export interface WorkloadPlaneOptions {
   readonly gatewayVariables?: Readonly<Record<string, string>>;
 }
 
-interface Served {
-  readonly process: TestProcess;
-  readonly url: string;
-}
-
 /**
  * A control plane with simulated nodes in which functions of ours stand in for controllers of kube-controller-manager,
  * with an audit log of what ServiceAccounts did: those of the functions and of the gateway, which have the rights of
@@ -31,8 +25,8 @@ interface Served {
  * not run until `startLine`.
  */
 export class WorkloadPlane {
-  readonly functions = new Map<string, Served>();
-  gateway!: Served;
+  readonly functions = new Map<string, Listening>();
+  gateway!: Listening;
   readonly plane: ControlPlane;
   readonly redis: RedisServer;
   readonly audit: AuditLog;

@@ -1,4 +1,5 @@
 export { kubeConfigTransport, sharedConnections } from './client-node-transport.ts';
 export { redisCache, type RedisCacheOptions, RedisReader, type RedisReaderOptions } from './redis-reader.ts';
+export { serveController } from './serve-controller.ts';
 export { undiciFetch } from './undici-fetch.ts';
 export { requiredVariable, serveFunction, type ServeOptions } from './serve.ts';

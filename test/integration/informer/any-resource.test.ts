@@ -13,7 +13,7 @@ import {
   untilIdle,
   untilReady,
 } from '../../harness/levelhook.ts';
-import { type Observer, startObserver } from '../../harness/observer.ts';
+import { type Observer, startObservers } from '../../harness/observer.ts';
 import type { TestProcess } from '../../harness/process.ts';
 
 const GROUP = 'informer.levelhook.test';
@@ -50,11 +50,8 @@ describe('any resource, whenever it is defined', () => {
     setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: inject('redisUrl') });
     await cluster.createNamespace(namespace);
     const specs = { steady: configMaps, widgets, gadgets, spaces: namespacesKind, leases };
-    await Promise.all(
-      Object.entries(specs).map(async ([name, kind]) => {
-        observers.set(name, await startObserver(setting, { name, for: kind }));
-      }),
-    );
+    const declared = Object.entries(specs).map(([name, kind]) => ({ name, for: kind }));
+    for (const observer of await startObservers(setting, declared)) observers.set(observer.name, observer);
     gateway = await startGateway(
       setting,
       [...observers.values()].map(({ url }) => url),

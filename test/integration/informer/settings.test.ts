@@ -27,7 +27,7 @@ import {
   untilIdle,
   untilReady,
 } from '../../harness/levelhook.ts';
-import { type Observer, startObserver } from '../../harness/observer.ts';
+import { type Observer, startObservers } from '../../harness/observer.ts';
 import { TestProcess } from '../../harness/process.ts';
 
 const secrets = resource<KubernetesObject & { data?: Record<string, string> }>('v1', 'Secret');
@@ -62,9 +62,8 @@ describe('what is cached is a setting', () => {
   /** A gateway with these settings for one kind, and observers over it. */
   async function start(kind: CachedKind['resource'], settings: ViewSettings, count = 1): Promise<Observer[]> {
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    const observers = await Promise.all(
-      Array.from({ length: count }, (_, at) => startObserver(setting, { name: `observer-${at}`, for: kind })),
-    );
+    const specs = Array.from({ length: count }, (_, at) => ({ name: `observer-${at}`, for: kind }));
+    const observers = await startObservers(setting, specs);
     processes.push(...observers.map(({ process }) => process));
     await startWith(kind, settings, observers);
     return observers;

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { Cluster } from '../../harness/cluster.ts';
 import { formatLatency, measureLatency } from '../../harness/latency.ts';
 import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { startRecorder } from '../../harness/recorder.ts';
+import { configMapsOf, type Observer, startObserver } from '../../harness/observer.ts';
 import { Started } from '../../harness/started.ts';
 
 const PER_SECOND = 100;
@@ -11,13 +11,13 @@ describe('100 changes a second', () => {
   const namespace = uniqueName('latency');
   const started = new Started();
   let cluster: Cluster;
-  let recorder: Awaited<ReturnType<typeof startRecorder>>;
+  let observer: Observer;
 
   beforeAll(async () => {
     cluster = await started.cluster(inject('kubeconfig'), namespace);
     const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    recorder = started.keep(await startRecorder(setting, { namespace }));
-    const gateway = started.keep(await startGateway(setting, [recorder.url]));
+    observer = started.keep(await startObserver(setting, configMapsOf(namespace)));
+    const gateway = started.keep(await startGateway(setting, [observer.url]));
     await untilReady(gateway.url);
   });
 
@@ -25,7 +25,7 @@ describe('100 changes a second', () => {
 
   it('are all reconciled; the time from write to reconcile is printed, not asserted', async () => {
     const options = { objects: 200, perSecond: PER_SECOND, warmUpSeconds: 1, seconds: 5 };
-    const latency = await measureLatency(cluster, namespace, recorder.process, options);
+    const latency = await measureLatency(cluster, namespace, observer, options);
     process.stdout.write(`${formatLatency(latency, PER_SECOND)}\n`);
     expect(latency).toMatchObject({ writes: 500, missed: 0 });
   });

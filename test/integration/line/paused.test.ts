@@ -5,23 +5,21 @@ import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { RECORDER, recordsOf, startRecorder } from '../../harness/recorder.ts';
-import type { TestProcess } from '../../harness/process.ts';
+import { configMapsOf, type Observer, startObserver } from '../../harness/observer.ts';
 import { Started } from '../../harness/started.ts';
 
 const started = new Started();
 const namespace = uniqueName('paused');
 let cluster: Cluster;
-let recorder: TestProcess;
+let observer: Observer;
 let gatewayUrl: string;
 
 beforeAll(async () => {
   cluster = await started.cluster(inject('kubeconfig'), namespace);
   const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   await create('before', { 'levelhook.dev/paused': 'true' });
-  const fn = started.keep(await startRecorder(setting, { namespace }));
-  const gateway = started.keep(await startGateway(setting, [fn.url]));
-  [recorder, gatewayUrl] = [fn.process, gateway.url];
+  observer = started.keep(await startObserver(setting, configMapsOf(namespace)));
+  gatewayUrl = started.keep(await startGateway(setting, [observer.url])).url;
   await untilReady(gatewayUrl);
 });
 
@@ -29,9 +27,9 @@ afterAll(() => started.stop());
 
 const create = (name: string, annotations: Record<string, string> = {}): Promise<unknown> =>
   cluster.create(configMaps, { metadata: { namespace, name, annotations }, data: {} });
-const reconciled = (name: string): number => recordsOf(recorder).filter(({ key }) => key === name).length;
+const reconciled = (name: string): number => observer.seen({ key: `${namespace}/${name}` }).length;
 const waitsOf = async (name: string): Promise<unknown> => {
-  const answer = await fetch(`${gatewayUrl}/queues/${RECORDER}/keys/${namespace}/${name}`);
+  const answer = await fetch(`${gatewayUrl}/queues/${observer.name}/keys/${namespace}/${name}`);
   return ((await answer.json()) as { waits: unknown }).waits;
 };
 const annotate = (name: string, value: string | null): Promise<unknown> =>
@@ -71,10 +69,10 @@ it('an object that said so no longer while no gateway watched is reconciled, tho
   for (const name of ['freed', 'deleted', 'still']) {
     await watched.create(configMaps, { metadata: { namespace: own, name, annotations: paused }, data: {} });
   }
-  const fn = started.keep(await startRecorder(setting, { namespace: own }));
+  const fn = started.keep(await startObserver(setting, configMapsOf(own)));
   const first = started.keep(await startGateway(setting, [fn.url]));
   const waits = async (url: string, name: string): Promise<unknown[]> => {
-    const answer = await fetch(`${url}/queues/${RECORDER}/keys/${own}/${name}`);
+    const answer = await fetch(`${url}/queues/${observer.name}/keys/${own}/${name}`);
     return ((await answer.json()) as { waits: unknown[] }).waits;
   };
   for (const name of ['freed', 'deleted', 'still']) {
@@ -92,7 +90,7 @@ it('an object that said so no longer while no gateway watched is reconciled, tho
   await writeFile(file, `kinds: {v1/ConfigMap: {namespaces: [${own}]}}\n`);
   const second = started.keep(await startGateway(setting, [fn.url], { LEVELHOOK_CACHE_FILE: file }));
   await untilReady(second.url);
-  const seen = (name: string): number => recordsOf(fn.process).filter((record) => record.key === name).length;
+  const seen = (name: string): number => fn.seen({ key: `${own}/${name}` }).length;
   await eventually(async () => expect([seen('freed'), seen('deleted')]).not.toContain(0));
   expect(seen('still')).toBe(0);
   expect(await waits(second.url, 'still')).toEqual([{ reason: 'paused', by: `object/${own}/still` }]);

@@ -14,7 +14,7 @@ import {
 import type { ObjectKey, Resource } from '../../../src/core/index.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { createSetting, uniqueName, untilIdle } from '../../harness/levelhook.ts';
-import { type Listener, startListeners } from '../../harness/listener.ts';
+import { type Observer, startObserved } from '../../harness/observer.ts';
 import { Started } from '../../harness/started.ts';
 import { defineWebs } from '../../harness/webs.ts';
 
@@ -38,7 +38,7 @@ const PREDICATES: Readonly<Record<string, Predicate>> = {
 describe('which events of a kind count', () => {
   const started = new Started();
   const namespace = uniqueName('predicates');
-  let listeners: Map<string, Listener>;
+  let observers: ReadonlyMap<string, Observer>;
   let cluster: Cluster;
   let webs: Resource;
   let gatewayUrl: string;
@@ -56,7 +56,7 @@ describe('which events of a kind count', () => {
     const controllers = Object.entries(PREDICATES).map(
       ([name, predicate]) => [name, { for: { resource: webs, predicate } }] as const,
     );
-    ({ listeners, gatewayUrl } = await startListeners(started, setting, Object.fromEntries(controllers)));
+    ({ observers, gatewayUrl } = await startObserved(started, setting, Object.fromEntries(controllers)));
   }, 120_000);
 
   afterAll(() => started.stop());
@@ -66,7 +66,7 @@ describe('which events of a kind count', () => {
 
   it('when all keys are queued: those that would count if the object were new', () => {
     const initial = (key: string) =>
-      everyone.filter((name) => listeners.get(name)?.keys().includes(`${namespace}/${key}`)).toSorted();
+      everyone.filter((name) => observers.get(name)?.keys().includes(`${namespace}/${key}`)).toSorted();
     expect(initial('old-on')).toEqual(but('cel', 'cel-loop', 'not'));
     expect(initial('old-large')).toEqual(but('selector', 'all', 'not'));
   });
@@ -75,20 +75,20 @@ describe('which events of a kind count', () => {
 
   /** Which controllers a change of one object wakes, whether or not it is news to the others. */
   async function wokenBy(name: string, step: () => Promise<unknown>): Promise<string[]> {
-    const from = new Map([...listeners].map(([each, { count }]) => [each, count]));
+    const from = new Map([...observers].map(([each, { count }]) => [each, count]));
     await step();
     const marker = `marker-${markers}`;
     markers += 1;
     await create(marker, { size: 3, parts: ['wanted'] }, isOn);
     const patch = { metadata: { labels: { more: 'x' } } };
     await cluster.patch(webs, { namespace, name: marker }, patch);
-    for (const [each, listener] of listeners) {
+    for (const [each, observer] of observers) {
       const object = `${webs.apiVersion}/Web ${namespace}/${marker}`;
-      await listener.heardOf(object, from.get(each));
+      await observer.untilWokenBy(object, from.get(each));
     }
     await untilIdle(gatewayUrl);
     return everyone
-      .filter((each) => listeners.get(each)?.keys(from.get(each)).includes(`${namespace}/${name}`))
+      .filter((each) => observers.get(each)?.keys(from.get(each)).includes(`${namespace}/${name}`))
       .toSorted();
   }
 

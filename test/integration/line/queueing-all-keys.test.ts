@@ -4,7 +4,7 @@ import { Gateway, readConfig } from '../../../src/gateway/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { type Observer, startObserver } from '../../harness/observer.ts';
+import { type Observer, startObservers } from '../../harness/observer.ts';
 import { Started } from '../../harness/started.ts';
 
 const namespace = uniqueName('queueing');
@@ -21,10 +21,9 @@ beforeAll(async () => {
   }
   const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   const description = { for: { resource: configMaps, namespaces: [namespace] } };
-  observers = [
-    started.keep(await startObserver(setting, { name: 'first', ...description })),
-    started.keep(await startObserver(setting, { name: 'second', ...description })),
-  ];
+  const specs = ['first', 'second'].map((name) => ({ name, ...description }));
+  observers = await startObservers(setting, specs);
+  for (const observer of observers) started.keep(observer);
   const config = readConfig(
     {
       REDIS_URL: setting.redisUrl,

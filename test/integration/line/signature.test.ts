@@ -11,7 +11,7 @@ import {
   type Trigger,
 } from '../../../src/contract/index.ts';
 import { createSetting, uniqueName } from '../../harness/levelhook.ts';
-import { RECORDER, recordsOf, startRecorder } from '../../harness/recorder.ts';
+import { configMapsOf, type Observer, startObserver } from '../../harness/observer.ts';
 import { Started } from '../../harness/started.ts';
 
 const MINUTE_MS = 60_000;
@@ -21,12 +21,12 @@ describe('a function in a process of its own', () => {
   const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   const view = `{${setting.keyPrefix}}`;
   const started = new Started();
-  let recorder: Awaited<ReturnType<typeof startRecorder>>;
+  let observer: Observer;
   let key: SigningKey;
 
   beforeAll(async () => {
     key = await importSecret(setting.secret);
-    recorder = started.keep(await startRecorder(setting, { namespace }));
+    observer = started.keep(await startObserver(setting, configMapsOf(namespace)));
     // A cache that is complete, and empty.
     const redis = new Redis(setting.redisUrl);
     started.add(async () => redis.disconnect());
@@ -39,7 +39,7 @@ describe('a function in a process of its own', () => {
   function trigger(name: string): string {
     const body: Trigger = {
       version: 'v1',
-      controller: RECORDER,
+      controller: observer.name,
       deadline: new Date(Date.now() + 4000).toISOString(),
       remainingSeconds: 4,
       cache: { views: { 'v1/ConfigMap': [{ prefix: view }] } },
@@ -53,17 +53,17 @@ describe('a function in a process of its own', () => {
   }
 
   async function post(body: string, headers: SignatureHeaders | undefined): Promise<number> {
-    const response = await fetch(recorder.url, { method: 'POST', body, headers: { ...headers } });
+    const response = await fetch(observer.url, { method: 'POST', body, headers: { ...headers } });
     await response.text();
     return response.status;
   }
 
-  const reconciled = (): string[] => recordsOf(recorder.process).map((record) => record.key);
+  const reconciled = (): string[] => observer.seen().map((each) => each.key.replace(`${namespace}/`, ''));
 
   it('does what a signed trigger says', async () => {
     const body = trigger('signed');
     expect(await post(body, await signed(body))).toBe(200);
-    await recorder.process.line((line) => line['key'] === 'signed');
+    await observer.process.line((line) => line['key'] === `${namespace}/signed`);
   });
 
   it.each<{ name: string; headers: (body: string) => Promise<SignatureHeaders | undefined> }>([
@@ -85,14 +85,14 @@ describe('a function in a process of its own', () => {
     // Its records come in order: after that of a good one, none of the refused one can be under way.
     const next = trigger(`after-${name}`);
     expect(await post(next, await signed(next))).toBe(200);
-    await recorder.process.line((line) => line['key'] === `after-${name}`);
+    await observer.process.line((line) => line['key'] === `${namespace}/after-${name}`);
     expect(reconciled()).not.toContain(name);
     expect(reconciled()).not.toContain('another');
   });
 
   it('describes itself to a holder of the secret, and to no one else', async () => {
     const ask = async (headers: object): Promise<number> =>
-      (await fetch(recorder.url, { headers: { ...headers } as Record<string, string> })).status;
+      (await fetch(observer.url, { headers: { ...headers } as Record<string, string> })).status;
     expect(await ask(await signed(''))).toBe(200);
     expect(await ask({})).toBe(401);
     expect(await ask(await signed('', await importSecret(generateSecret())))).toBe(401);

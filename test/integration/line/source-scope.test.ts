@@ -10,7 +10,7 @@ import {
   untilIdle,
   untilReady,
 } from '../../harness/levelhook.ts';
-import { Listener } from '../../harness/listener.ts';
+import { type Observer, type ObserverSpec, startObserver, startObservers } from '../../harness/observer.ts';
 import { Started } from '../../harness/started.ts';
 import { defineWebs, type WebKinds } from '../../harness/webs.ts';
 
@@ -41,13 +41,14 @@ describe('the keys of a controller', () => {
     cluster.create(kinds.webs, { metadata: { namespace, name, labels: { tier } } });
   const label = (namespace: string, name: string, tier: string | null): Promise<unknown> =>
     cluster.patch(kinds.webs, { namespace, name }, { metadata: { labels: { tier } } });
-  const front = (): ControllerOptions => ({
+  const front = (): ObserverSpec => ({
     name: 'front',
+    timeoutSeconds: 5,
     for: { resource: kinds.webs, namespaces: [n], labelSelector: { matchLabels: { tier: 'front' } } },
   });
 
-  async function start(listeners: readonly Listener[], of: Setting): Promise<{ url: string; stop(): Promise<void> }> {
-    const urls = listeners.map(({ url }) => url);
+  async function start(observers: readonly Observer[], of: Setting): Promise<{ url: string; stop(): Promise<void> }> {
+    const urls = observers.map(({ url }) => url);
     const { process, url } = started.keep(await startGateway(of, urls, VARIABLES));
     await untilReady(url);
     await untilIdle(url);
@@ -66,25 +67,25 @@ describe('the keys of a controller', () => {
 
   it('are those of its namespaces and its selector, by whatever way', { timeout: 120_000 }, async () => {
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    const listener = await Listener.start(started, setting, front());
-    const gateway = await start([listener], setting);
+    const observer = started.keep(await startObserver(setting, front()));
+    const gateway = await start([observer], setting);
     const wokenBy = async (step: () => Promise<unknown>): Promise<string[]> => {
-      const from = listener.count;
+      const from = observer.count;
       await step();
       const marker = uniqueName('marker');
       await create(n, marker, 'front');
-      await listener.heardOf(`${kinds.webs.apiVersion}/Web ${n}/${marker}`, from);
+      await observer.untilWokenBy(`${kinds.webs.apiVersion}/Web ${n}/${marker}`, from);
       await untilIdle(gateway.url);
-      return listener.keys(from).filter((key) => key !== `${n}/${marker}`);
+      return observer.keys(from).filter((key) => key !== `${n}/${marker}`);
     };
     // When all are queued.
-    expect(listener.keys()).toEqual([`${n}/front`]);
+    expect(observer.keys()).toEqual([`${n}/front`]);
     // By an event: one that leaves is told once, as deleted.
     expect(await wokenBy(() => label(n, 'back', 'still-back'))).toEqual([]);
     expect(await wokenBy(() => label(m, 'front', 'front'))).toEqual([]);
     expect(await wokenBy(() => label(n, 'back', 'front'))).toEqual([`${n}/back`]);
     expect(await wokenBy(() => label(n, 'back', 'back'))).toEqual([`${n}/back`]);
-    expect(listener.runs().findLast(({ key }) => key === `${n}/back`)?.reasons).toMatchObject([{ type: 'deleted' }]);
+    expect(observer.seen().findLast(({ key }) => key === `${n}/back`)?.reasons).toMatchObject([{ type: 'deleted' }]);
     expect(await wokenBy(() => label(n, 'back', 'still-back'))).toEqual([]);
     // From outside.
     const key = (namespace: string, name: string) => ({ keys: [{ namespace, name }] });
@@ -114,12 +115,12 @@ describe('the keys of a controller', () => {
       [{ namespaces: [m], predicate: { cel: 'object.metadata.name == "back"' } }, ['back']],
     ];
     for (const [declared, names] of declarations) {
-      const options = { name: 'front', for: { resource: kinds.webs, ...declared } };
-      const listener = await Listener.start(started, again, options);
-      const gateway = await start([listener], again);
+      const spec = { name: 'front', for: { resource: kinds.webs, ...declared }, timeoutSeconds: 5 };
+      const observer = started.keep(await startObserver(again, spec));
+      const gateway = await start([observer], again);
       await create(m, uniqueName('late'), 'late');
       await untilIdle(gateway.url);
-      const initial = listener.runs().filter(({ reasons }) => reasons.some(({ type }) => type === 'initial'));
+      const initial = observer.seen().filter(({ reasons }) => reasons.some(({ type }) => type === 'initial'));
       const found = initial.map(({ key }) => key).filter((key) => !key.includes('late'));
       expect(found.toSorted(), JSON.stringify(declared)).toEqual(names.map((name) => `${m}/${name}`));
       await gateway.stop();
@@ -151,12 +152,18 @@ describe('the keys of a controller', () => {
       ];
       for (const [name, options, message] of wrong) {
         const own = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-        const bad = await Listener.start(started, own, { name, for: webs, ...options });
-        const good = await Listener.start(started, own, { name: 'good', for: { resource: webs, namespaces: [n] } });
-        const { process, url } = started.keep(await startGateway(own, [bad.url, good.url]));
+        const declared: ObserverSpec[] = [
+          { name, for: webs, ...options },
+          { name: 'good', for: { resource: webs, namespaces: [n] }, timeoutSeconds: 5 },
+        ];
+        const observers = await startObservers(own, declared);
+        for (const observer of observers) started.keep(observer);
+        const urls = observers.map((observer) => observer.url);
+        const { process, url } = started.keep(await startGateway(own, urls));
+        const [bad, good] = observers;
         await eventually(async () => expect(await (await fetch(`${url}/readyz`)).text()).toMatch(message));
-        await eventually(async () => expect(good.keys()).toContain(`${n}/front`));
-        expect(bad.count).toBe(0);
+        await eventually(async () => expect(good?.keys()).toContain(`${n}/front`));
+        expect(bad?.count).toBe(0);
         await process.kill('SIGTERM');
       }
     },

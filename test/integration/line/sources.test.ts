@@ -4,7 +4,7 @@ import type { KubernetesObject, Resource } from '../../../src/core/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, uniqueName, untilIdle } from '../../harness/levelhook.ts';
-import { type Listener, startListeners } from '../../harness/listener.ts';
+import { type Observer, startObserved } from '../../harness/observer.ts';
 import { Started } from '../../harness/started.ts';
 import { defineWebs, referencesTo } from '../../harness/webs.ts';
 
@@ -14,7 +14,7 @@ describe('where the events of a watched kind lead', () => {
   const started = new Started();
   const [n, m] = [uniqueName('sources'), uniqueName('sources')];
   const owners = new Map<string, KubernetesObject>();
-  let listeners: Map<string, Listener>;
+  let observers: ReadonlyMap<string, Observer>;
   let cluster: Cluster;
   let gatewayUrl: string;
 
@@ -83,7 +83,7 @@ describe('where the events of a watched kind lead', () => {
       });
     }
     const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    ({ listeners, gatewayUrl } = await startListeners(started, setting, controllersOf(webs, sites)));
+    ({ observers, gatewayUrl } = await startObserved(started, setting, controllersOf(webs, sites)));
   }, 120_000);
 
   afterAll(() => started.stop());
@@ -106,19 +106,19 @@ describe('where the events of a watched kind lead', () => {
       const names = { labels: { [TO]: 'marker' }, annotations: { [TO]: 'marker' }, ownerReferences };
       await cluster.create(configMaps, { metadata: { namespace, name, ...names }, data: { to: 'marker' } });
     }
-    for (const [each, listener] of listeners) {
-      await listener.heardOf(`v1/ConfigMap ${each === 'in-m' ? m : n}/${name}`, from.get(each));
+    for (const [each, observer] of observers) {
+      await observer.untilWokenBy(`v1/ConfigMap ${each === 'in-m' ? m : n}/${name}`, from.get(each));
     }
     await untilIdle(gatewayUrl);
   }
 
   /** The keys that a step wakes, by controller; those that it wakes none of are not named. */
   async function wokenBy(step: () => Promise<unknown>): Promise<Record<string, string[]>> {
-    const from = new Map([...listeners].map(([name, listener]) => [name, listener.count]));
+    const from = new Map([...observers].map(([name, observer]) => [name, observer.count]));
     await step();
     await mark(from);
-    const found = [...listeners].map(([name, listener]): [string, string[]] => {
-      const keys = listener.keys(from.get(name)).filter((key) => !/(^|[/])marker$/.test(key));
+    const found = [...observers].map(([name, observer]): [string, string[]] => {
+      const keys = observer.keys(from.get(name)).filter((key) => !/(^|[/])marker$/.test(key));
       return [name, keys.map((key) => key.replace(`${n}/`, 'n/').replace(`${m}/`, 'm/')).toSorted()];
     });
     // Those that lead to all have been woken by the marker, too.
@@ -209,13 +209,13 @@ describe('where the events of a watched kind lead', () => {
   );
 
   it('to all, from the namespaces of the source', async () => {
-    const [listener] = [listeners.get('by-all')];
-    const from = listener?.count ?? 0;
+    const observer = observers.get('by-all');
+    const from = observer?.count ?? 0;
     await cluster.create(configMaps, { metadata: { namespace: m, name: 'all' } });
-    await listener?.heardOf(`v1/ConfigMap ${m}/all`, from);
+    await observer?.untilWokenBy(`v1/ConfigMap ${m}/all`, from);
     await untilIdle(gatewayUrl);
     const all = [`${m}/a`, `${m}/marker`, ...['a', 'b', 'c', 'marker'].map((name) => `${n}/${name}`)];
-    expect(listener?.keys(from)).toEqual(all.toSorted());
+    expect(observer?.keys(from)).toEqual(all.toSorted());
   });
 });
 

@@ -163,7 +163,7 @@ test('a function that does not answer is told from its trigger or its probe', as
   await tenant.change('watched', { timeoutSeconds: 2 });
   await tenant.until('watched', 'Reachable', { status: 'False', reason: 'ConnectionRefused' });
   const again = started.keep(
-    await startObserver(setting, { name: 'watched', for: configMaps }, Number(new URL(watched.url).port)),
+    await startObserver(setting, { name: 'watched', for: configMaps }, { port: Number(new URL(watched.url).port) }),
   );
   await tenant.until('watched', 'Reachable', { status: 'True' }, 90_000);
   await sees(again, 'e');

@@ -1,0 +1,63 @@
+import { describe, expect, it } from 'vitest';
+import { generateSecret, importSecret, sign, type Trigger } from '../../contract/index.ts';
+import { resource, UserError } from '../../core/index.ts';
+import { controller } from '../controller.ts';
+import { controllerApp } from './serve-controller.ts';
+
+const secret = generateSecret();
+const environment = { LEVELHOOK_SIGNING_SECRETS: secret };
+const named = (name: string) => controller({ name, for: resource('v1', 'Pod') }).reconcile(async () => {});
+const [one, two] = [named('one'), named('two')];
+
+/** The status, and the name in the description, at a path, asked for with a signature. */
+async function ask(app: ReturnType<typeof controllerApp>, path: string, by = secret): Promise<[number, unknown]> {
+  const headers = await sign([await importSecret(by)], { id: 'id', nowMs: Date.now(), body: '' });
+  const answer = await app.request(path, { headers: { ...headers } });
+  return [answer.status, answer.ok ? ((await answer.json()) as { name: string }).name : undefined];
+}
+
+describe('serveController', () => {
+  it('serves one controller at /', async () => {
+    const app = controllerApp(one, environment);
+    expect(await ask(app, '/')).toEqual([200, 'one']);
+    expect(await ask(app, '/', generateSecret())).toEqual([401, undefined]);
+  });
+
+  it('serves each controller of a list at its name, and refuses a wrong signature at each', async () => {
+    const app = controllerApp([one, two], environment);
+    expect(await ask(app, '/one')).toEqual([200, 'one']);
+    expect(await ask(app, '/two')).toEqual([200, 'two']);
+    expect(await ask(app, '/two', generateSecret())).toEqual([401, undefined]);
+    expect(await ask(app, '/')).toEqual([404, undefined]);
+  });
+
+  it('runs a trigger at the path of its controller, and refuses that of another one there', async () => {
+    const app = controllerApp([one, two], environment);
+    const body = JSON.stringify({
+      version: 'v1',
+      controller: 'two',
+      deadline: new Date(Date.now() + 15_000).toISOString(),
+      remainingSeconds: 15,
+      cache: { views: {} },
+      requests: [{ namespace: 'a', name: 'b', attempt: 1, run: 1, reasons: [] }],
+    } satisfies Trigger);
+    const headers = await sign([await importSecret(secret)], { id: 'id', nowMs: Date.now(), body });
+    const post = (path: string) => app.request(path, { method: 'POST', body, headers: { ...headers } });
+    expect(await (await post('/two')).json()).toMatchObject({ results: [{ status: 'done' }] });
+    expect((await post('/one')).status).toBe(400);
+  });
+
+  it.each([', ', ' ', ','])('takes two secrets while one is rotated, separated by %j', async (separator) => {
+    const secrets = [generateSecret(), secret].join(separator);
+    expect(await ask(controllerApp(one, { LEVELHOOK_SIGNING_SECRETS: secrets }), '/')).toEqual([200, 'one']);
+  });
+
+  it.each<[string, () => unknown, RegExp]>([
+    ['no secret', () => controllerApp(one, {}), /LEVELHOOK_SIGNING_SECRETS is not set/],
+    ['a malformed secret', () => controllerApp(one, { LEVELHOOK_SIGNING_SECRETS: 'x' }), /secret 1 of 1 is malformed/],
+    ['two of one name', () => controllerApp([one, one], environment), /two controllers have the name one/],
+  ])('%s: one sentence', (_, make, message) => {
+    expect(make).toThrow(UserError);
+    expect(make).toThrow(message);
+  });
+});

@@ -1,0 +1,67 @@
+import { Hono } from 'hono';
+import { UserError } from '../../core/index.ts';
+import type { Controller } from '../controller.ts';
+import { createFunctionApp } from '../function-app.ts';
+import { httpCache } from '../http-reader.ts';
+import { kubeConfigTransport } from './client-node-transport.ts';
+import { redisCache } from './redis-reader.ts';
+import { requiredVariable, serveFunction } from './serve.ts';
+import { undiciFetch } from './undici-fetch.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Serves a controller until SIGTERM or SIGINT, as the main program of a Node process, with everything else from its
+ * environment:
+ *
+ * ```ts
+ * await serveController(greeting);
+ * ```
+ *
+ * - `LEVELHOOK_SIGNING_SECRETS`: required, the gateway's `whsec_...`; two, with a space or a comma, while one is
+ *   rotated.
+ * - `REDIS_URL`: `redis://host:port`, to read the cache there, as the user that the trigger names or as whom the URL
+ *   says (`redisCache`). Default: the gateway's cache API.
+ * - `KUBECONFIG`: one file that says how to reach the apiserver. Default: `~/.kube/config`, or the pod's service
+ *   account.
+ * - `HOST`, `PORT`: where to listen; 127.0.0.1 and 8080 by default, port 0 takes a free one.
+ *
+ * Redis and the apiserver are reached when a run first needs them. One controller answers at `/`, which is what
+ * `npm start -- --functions` expects; those of a list answer at `/NAME` each, and so the gateway is given one URL, or
+ * one `ReconcileFunction` with a `path`, for each of them. How it tells that it listens and how it stops is
+ * `serveFunction`'s, which also serves an app with a cache or a transport of your own. When a variable is missing or
+ * wrong, or the port is in use, it says so in one sentence on stderr, exit 1.
+ *
+ * @param environment read once. Default: the process's.
+ */
+export function serveController(
+  controllers: Controller | readonly Controller[],
+  // oxlint-disable-next-line no-restricted-properties -- it is the main program, whose settings these are
+  environment: Environment = process.env,
+): Promise<void> {
+  return serveFunction((variables) => controllerApp(controllers, variables), environment);
+}
+
+/**
+ * The app that `serveController` serves. Connects to nothing yet.
+ * @throws UserError when a variable is missing or wrong, or two controllers of a list have one name.
+ */
+export function controllerApp(controllers: Controller | readonly Controller[], environment: Environment): Hono {
+  const secrets = requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/[\s,]+/);
+  const redisUrl = environment['REDIS_URL'];
+  const api = kubeConfigTransport(environment['KUBECONFIG'] || undefined);
+  const appOf = (controller: Controller): Hono => {
+    // A connection for each controller: in Redis each may be a user of its own.
+    const cache = redisUrl ? redisCache(redisUrl, { secrets }) : httpCache({ fetch: undiciFetch });
+    return createFunctionApp(controller, { secrets, cache, api });
+  };
+  if ('name' in controllers) return appOf(controllers);
+  const app = new Hono();
+  const names = new Set<string>();
+  for (const controller of controllers) {
+    if (names.has(controller.name)) throw new UserError(`two controllers have the name ${controller.name}`);
+    names.add(controller.name);
+    app.route(`/${controller.name}`, appOf(controller));
+  }
+  return app;
+}
