@@ -80,6 +80,7 @@ export class Applier {
   #chunk: ChunkInProgress | undefined;
   /** The view's version stays where it is until this list, or a later one, is complete. */
   #frozenUntil: number | undefined;
+  #marksChanged = false;
 
   constructor(options: ApplierOptions) {
     this.#options = options;
@@ -96,6 +97,13 @@ export class Applier {
    */
   freezeUntil(list: number): void {
     this.#frozenUntil = list;
+  }
+
+  /** Whether marks of objects that are kept out may have come or gone since this was asked last. */
+  takeMarksChanged(): boolean {
+    const changed = this.#marksChanged;
+    this.#marksChanged = false;
+    return changed;
   }
 
   /**
@@ -236,7 +244,9 @@ export class Applier {
       const operations: ViewOperation[] = [];
       keys.forEach((key, at) => {
         const entry = entries[at];
-        if (entry && gone(key, entry)) operations.push({ kind: 'D', key, version: entry.resourceVersion });
+        if (!entry || !gone(key, entry)) return;
+        if (isMark(entry)) this.#marksChanged = true;
+        operations.push({ kind: 'D', key, version: entry.resourceVersion });
       });
       for (let from = 0; from < operations.length; from += DELETES) {
         const some = operations.slice(from, from + DELETES);
@@ -326,6 +336,7 @@ export class Applier {
     const key = formatObjectKey(keyOf(object));
     const before = known.get(key);
     const ahead = this.#aheadOf(before, object);
+    if (reason !== undefined || (before && isMark(before.entry))) this.#marksChanged = true;
     if (event.kind === 'deleted') {
       this.#listing?.keys.delete(key);
       // The cache holds something newer than this deletion: the object was made again.
@@ -435,6 +446,10 @@ export class Applier {
 
 function isFrame({ kind }: WatchEvent): boolean {
   return kind === 'init' || kind === 'init-done' || kind === 'gone';
+}
+
+function isMark({ indexEntries }: ObjectEntry): boolean {
+  return indexEntries.includes(KEPT_OUT_INDEX);
 }
 
 function isObjectEvent(event: WatchEvent): event is ObjectEvent {
