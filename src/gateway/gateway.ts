@@ -197,6 +197,7 @@ export class Gateway {
       onHandlerError: (id, error, object) => controllers.known().get(id)?.recordFailure(error, object),
       lookupBudget: (id) => controllers.known().get(id)?.lookupBudget,
       onUndeliverable: (id, error) => controllers.known().get(id)?.recordFailure(error),
+      onViewChanged: (ids) => ids.forEach((id) => declared?.wake(id)),
     });
     this.#lifecycle.started('informers', () => informers.stop());
 
@@ -226,6 +227,7 @@ export class Gateway {
       resyncMs: config.resyncMs,
       cpuBudgets,
       logTriggers: config.logTriggers,
+      onChanged: (id) => declared?.wake(id),
     });
     const controllers = new Controllers({
       create: (spec) => factory.create(spec),
@@ -253,6 +255,7 @@ export class Gateway {
       writerId: this.#writerId,
       onForeignWriter: (view) => void this.#checkWriter(view),
       nothingInFlight: config.nothingInFlight,
+      onWaitChanged: ({ name }) => declared?.wake(name),
     });
     const { reconcileFunctions: which } = config;
     const declared =
@@ -261,6 +264,7 @@ export class Gateway {
             ...shared,
             client,
             controllers,
+            standstill: (id) => progress.standstill(id),
             resolver: new FunctionResolver({
               client,
               cacheSettings: settings,
@@ -299,8 +303,10 @@ export class Gateway {
     const progress = new Progress({
       ...shared,
       informers: () => informers.all(),
+      controllers: () => controllers.running(),
       // Of the others their own condition tells.
-      controllers: () => controllers.running().filter(({ origin }) => origin === 'configured'),
+      isNeededForReady: (id) => controllers.countsForReady(id),
+      onStandstill: (id) => declared?.wake(id),
     });
     this.#parts = {
       progress,

@@ -9,7 +9,7 @@ import {
   type Metrics,
   type ResourceVersion,
 } from '../../core/index.ts';
-import { encodeEntry, type ObjectEntry } from '../../contract/cache-layout.ts';
+import { encodeEntry, KEPT_OUT_INDEX, type ObjectEntry } from '../../contract/cache-layout.ts';
 import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
 import { type CachedObject, changesOf, compareCached, readCached } from './cached-object.ts';
 import { type Change, mergeWakeups, type Wakeup } from './change.ts';
@@ -58,6 +58,7 @@ export class Applier {
   #chunk: ChunkInProgress | undefined;
   /** The view's version stays where it is until this list, or a later one, is complete. */
   #frozenUntil: number | undefined;
+  #marksChanged = false;
 
   constructor(options: ApplierOptions) {
     this.#options = options;
@@ -69,6 +70,13 @@ export class Applier {
    */
   freezeUntil(list: number): void {
     this.#frozenUntil = list;
+  }
+
+  /** Whether marks of objects that are kept out may have come or gone since this was asked last. */
+  takeMarksChanged(): boolean {
+    const changed = this.#marksChanged;
+    this.#marksChanged = false;
+    return changed;
   }
 
   /**
@@ -199,7 +207,9 @@ export class Applier {
       const operations: ViewOperation[] = [];
       keys.forEach((key, at) => {
         const entry = entries[at];
-        if (entry && gone(key, entry)) operations.push({ kind: 'D', key, version: entry.resourceVersion });
+        if (!entry || !gone(key, entry)) return;
+        if (isMark(entry)) this.#marksChanged = true;
+        operations.push({ kind: 'D', key, version: entry.resourceVersion });
       });
       for (let from = 0; from < operations.length; from += DELETES) {
         const some = operations.slice(from, from + DELETES);
@@ -289,6 +299,7 @@ export class Applier {
     const key = formatObjectKey(keyOf(object));
     const before = cached.get(key);
     const ahead = compareCached(before, object, this.#listing?.rewound ?? false);
+    if (reason !== undefined || (before && isMark(before.entry))) this.#marksChanged = true;
     if (event.kind === 'deleted') {
       this.#listing?.delete(key);
       // The cache holds something newer than this deletion: the object was made again.
@@ -357,6 +368,10 @@ export class Applier {
 
 function isFrame({ kind }: WatchEvent): boolean {
   return kind === 'init' || kind === 'init-done' || kind === 'gone';
+}
+
+function isMark({ indexEntries }: ObjectEntry): boolean {
+  return indexEntries.includes(KEPT_OUT_INDEX);
 }
 
 function isObjectEvent(event: WatchEvent): event is ObjectEvent {

@@ -44,6 +44,11 @@ export class ChangeHandlers {
     this.#byUser.delete(user);
   }
 
+  /** All controllers that have handlers, if only an empty list of them. */
+  get users(): readonly string[] {
+    return [...this.#byUser.keys()];
+  }
+
   /**
    * Begins a piece of changes that is applied as one.
    * @returns who hears of it, and who has missed some of it, asked at its end.
@@ -91,7 +96,7 @@ export class ChangeHandlers {
 
   /** A change that cannot be applied is missed by all. @returns who has missed it. */
   failAll(error: unknown, object: KubernetesObject): readonly string[] {
-    const users = [...this.#byUser.keys()];
+    const { users } = this;
     for (const user of users) this.#onError(user, error, object);
     return users;
   }

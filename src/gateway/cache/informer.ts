@@ -46,6 +46,8 @@ export interface InformerOptions {
   readonly onHandlerError: OnHandlerError;
   readonly lookupBudget: RelayOptions['lookupBudget'];
   readonly onUndeliverable: RelayOptions['onUndeliverable'];
+  /** `outdated` became true, or objects began or ceased to be kept out of the view, which these controllers read. */
+  readonly onViewChanged: (users: readonly string[]) => void;
 }
 
 /** Events applied by one script at most, and their size: bounds the time that a script blocks Redis. */
@@ -277,13 +279,17 @@ export class Informer {
 
   /** Until it succeeds: applying a chunk twice does no harm. What fails for its data is applied event by event. */
   async #apply(events: readonly WatchEvent[], signal: AbortSignal): Promise<void> {
-    this.#outdated ||= events.some((event) => 'object' in event && !this.#isInScope(event.object));
+    if (!this.#outdated && events.some((event) => 'object' in event && !this.#isInScope(event.object))) {
+      this.#outdated = true;
+      this.#options.onViewChanged(this.#handlers.users);
+    }
     let dataErrors = 0;
     while (!signal.aborted) {
       try {
         const each = dataErrors >= ATTEMPTS;
         const result = await (each ? this.#applier.applyEach(events) : this.#applier.apply(events));
         this.#relay.kick();
+        if (this.#applier.takeMarksChanged()) this.#options.onViewChanged(this.#handlers.users);
         if (result === 'contradiction') {
           this.#options.logger.warn(
             { resource: this.name },

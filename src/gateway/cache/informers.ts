@@ -28,6 +28,7 @@ export interface InformersOptions {
   readonly onHandlerError: InformerOptions['onHandlerError'];
   readonly lookupBudget: InformerOptions['lookupBudget'];
   readonly onUndeliverable: InformerOptions['onUndeliverable'];
+  readonly onViewChanged: InformerOptions['onViewChanged'];
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;

@@ -74,6 +74,8 @@ export interface ControllerFactoryOptions {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly checkpoint: Checkpoint;
+  /** A controller, or the pause of all its keys, has changed: see `RunningControllerOptions` and `WorkQueueOptions`. */
+  readonly onChanged: (id: string) => void;
 }
 
 /** Makes controllers of what declares them: finds the kinds, shares the informers, opens queue and endpoint. */
@@ -101,9 +103,10 @@ export class ControllerFactory {
     const { redis, keyPrefix, clusterId } = this.#options;
     const own = { redis, keyPrefix, clusterId, name: id };
     const { concurrency } = description;
+    const onChanged = (): void => this.#options.onChanged(id);
     const endpoint = new Endpoint(url, keys, { connections: concurrency, ca, clock, ...(rules ? { rules } : {}) });
     // The last that can fail has not: a queue has to be closed.
-    const queue = new BullMqWorkQueue({ ...shared, ...own, ...queueOptions(description) });
+    const queue = new BullMqWorkQueue({ ...shared, ...own, ...queueOptions(description), onPauseChanged: onChanged });
     queue.suspend();
     const views = sources.flatMap((source) => source.informers.map(({ view }) => view));
     // A token must not be sent in the open.
@@ -121,7 +124,7 @@ export class ControllerFactory {
     const callbackUrl = this.#options.callbackUrl(id);
     const budget = this.#options.cpuBudgets.of(id, tenant);
     const parts = { id, origin, budget, parsed, description, sources, queue, endpoint, cacheAccess, callbackUrl, keys };
-    return new RunningController({ ...shared, ...parts, logTriggers, resyncMs, random: Math.random });
+    return new RunningController({ ...shared, ...parts, logTriggers, resyncMs, random: Math.random, onChanged });
   }
 }
 

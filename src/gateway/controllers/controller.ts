@@ -71,6 +71,8 @@ export interface RunningControllerOptions {
   /** 0 to 1, as Math.random. */
   readonly random: () => number;
   readonly checkpoint: Checkpoint;
+  /** `openReason`, `missesEvents` or `remarks` may have changed. */
+  readonly onChanged: () => void;
 }
 
 /**
@@ -126,7 +128,10 @@ export class RunningController {
     this.#scope = new KeyScope(reconciled.resource, description.for, views);
     const failures = new HandlerFailures({ controller: id, clock, logger, metrics });
     this.#failures = failures;
-    const onFailure = ({ field, message }: ExpressionFailure): void => failures.remark(`${field} ${message}`);
+    const onFailure = ({ field, message }: ExpressionFailure): void => {
+      failures.remark(`${field} ${message}`);
+      options.onChanged();
+    };
     const expressions = new Expressions({ controller: id, budget, parsed, onFailure, clock, logger, metrics });
     this.#events = new EventSources({ ...description, name: id }, this.#scope, expressions);
     this.queue = queue;
@@ -166,6 +171,11 @@ export class RunningController {
     return this.#failures.remarks;
   }
 
+  /** When the first of `missesEvents` and `remarks` ends by itself; Infinity when neither says anything. */
+  get endsMs(): number {
+    return this.#failures.endsMs;
+  }
+
   /** For what is looked up on its behalf, after a change and before its keys are queued. */
   get lookupBudget(): LookupBudget {
     const { budget } = this.#options;
@@ -186,6 +196,7 @@ export class RunningController {
   /** Its handlers have failed at a change, or its keys could not be queued. @param object the one that changed. */
   recordFailure(error: unknown, object?: KubernetesObject): void {
     this.#failures.record(error, object && `${formatKind(object)} ${formatObjectKey(keyOf(object))}`);
+    this.#options.onChanged();
   }
 
   /** How many objects of its kinds, in the namespaces that it names, are kept out of the cache. */
@@ -291,9 +302,16 @@ export class RunningController {
     const callback = (): Promise<CallbackLocation | undefined> => this.#callback();
     const shared = { controller: this.name, clock, logger, metrics };
     const { functionName } = this;
+    // The circuit breaker pauses when it has opened, and resumes when it has closed.
     const keys: PausableKeys = {
-      pause: (untilMs) => this.queue.pause('breaker', untilMs),
-      resume: () => this.queue.resume('breaker'),
+      pause: (untilMs) => {
+        this.#options.onChanged();
+        return this.queue.pause('breaker', untilMs);
+      },
+      resume: () => {
+        this.#options.onChanged();
+        return this.queue.resume('breaker');
+      },
     };
     const { timeoutMs } = this;
     const own = { functionName, endpoint, views, cacheAccess, callback, keys, timeoutMs, logTriggers };

@@ -12,6 +12,23 @@ function create() {
 }
 
 describe('failures of handlers', () => {
+  it('say when what they show ends by itself', () => {
+    const { clock, failures } = create();
+    expect(failures.endsMs).toBe(Infinity);
+    failures.record(new HandlerError('no'));
+    clock.advance(10_000);
+    failures.remark('for.predicate failed');
+    for (const shown of [
+      ['no', 'for.predicate failed'],
+      [undefined, 'for.predicate failed'],
+      [undefined, undefined],
+    ]) {
+      expect([failures.notReady, failures.remarks]).toEqual(shown);
+      clock.advance(Math.min(failures.endsMs - clock.now(), 300_000));
+    }
+    expect(failures.endsMs).toBe(Infinity);
+  });
+
   it('delay the keys that are owed until none has come for a while, longer each time', () => {
     const { clock, failures } = create();
     expect([failures.isRecent, failures.notReady]).toEqual([false, undefined]);

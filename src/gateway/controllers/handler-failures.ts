@@ -67,8 +67,7 @@ export class HandlerFailures {
 
   /** What was remarked lately. */
   get remarks(): string | undefined {
-    if (!this.#remark || this.#options.clock.now() - this.#remark.atMs > SHOWN_MS) return undefined;
-    return this.#remark.message;
+    return this.#options.clock.now() < this.#remarkedUntilMs ? this.#remark?.message : undefined;
   }
 
   /**
@@ -87,8 +86,21 @@ export class HandlerFailures {
 
   /** What failed lately, for a condition; undefined when nothing did. */
   get notReady(): string | undefined {
-    const shownMs = Math.max(this.#waitMs, SHOWN_MS);
-    return this.#options.clock.now() - this.#atMs < shownMs ? this.#message : undefined;
+    return this.#options.clock.now() < this.#notReadyUntilMs ? this.#message : undefined;
+  }
+
+  /** When the first of `notReady` and `remarks` ends by itself; Infinity when neither says anything. */
+  get endsMs(): number {
+    const now = this.#options.clock.now();
+    return Math.min(...[this.#notReadyUntilMs, this.#remarkedUntilMs].filter((atMs) => now < atMs));
+  }
+
+  get #notReadyUntilMs(): number {
+    return this.#atMs + Math.max(this.#waitMs, SHOWN_MS);
+  }
+
+  get #remarkedUntilMs(): number {
+    return (this.#remark?.atMs ?? -Infinity) + SHOWN_MS;
   }
 }
 

@@ -6,14 +6,17 @@ import type { View } from '../cache/view.ts';
 import { Progress } from './progress.ts';
 
 /** A gateway of one view and one controller, in which each waits as long as it is told. */
-async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: number }): Promise<string | undefined> {
+async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: number }, isNeededForReady = true) {
   const view = { outbox: { ageMs: async () => waits.outboxMs } } as unknown as View;
   const stop = new AbortController();
+  const reported: string[] = [];
   const progress = new Progress({
     informers: () => [{ name: 'v1/Pod', unappliedMs: waits.unappliedMs ?? 0, view }],
     controllers: () => [
       { name: 'web', queue: { standstillMs: async () => waits.dueMs ?? 0 } as unknown as BullMqWorkQueue },
     ],
+    isNeededForReady: () => isNeededForReady,
+    onStandstill: (controller) => void reported.push(controller),
     clock: new InstantClock(),
     logger: silentLogger,
     metrics: silentMetrics,
@@ -22,7 +25,7 @@ async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: 
   await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
   stop.abort();
   await running;
-  return progress.notReady();
+  return { notReady: progress.notReady(), standstill: progress.standstill('web'), reported };
 }
 
 describe('a gateway says that it stands still', () => {
@@ -33,6 +36,15 @@ describe('a gateway says that it stands still', () => {
     [{ outboxMs: 45_000 }, 'v1/Pod: a wakeup waits for 45 s to be in a queue'],
     [{ dueMs: 45_000 }, 'web: a key is due for 45 s and does not run'],
   ])('when %j', async (waits, said) => {
-    expect(await looked(waits)).toBe(said);
+    expect((await looked(waits)).notReady).toBe(said);
+  });
+
+  it('once, of a controller that the gateway is ready without, to that controller alone', async () => {
+    expect(await looked({ dueMs: 45_000 }, false)).toEqual({
+      notReady: undefined,
+      standstill: 'a key is due for 45 s and does not run',
+      reported: ['web'],
+    });
+    expect(await looked({ dueMs: 29_000 }, false)).toMatchObject({ standstill: undefined, reported: [] });
   });
 });

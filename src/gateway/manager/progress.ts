@@ -4,8 +4,11 @@ import type { RunningController } from '../controllers/controller.ts';
 
 export interface ProgressOptions {
   readonly informers: () => readonly Pick<Informer, 'name' | 'unappliedMs' | 'view'>[];
-  /** Controllers whose keys must not stand still, or the gateway is not ready. */
   readonly controllers: () => readonly Pick<RunningController, 'name' | 'queue'>[];
+  /** Controllers whose keys must not stand still, or the gateway is not ready. */
+  readonly isNeededForReady: (controller: string) => boolean;
+  /** The keys of this controller begin or cease to stand still. */
+  readonly onStandstill: (controller: string) => void;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -40,10 +43,17 @@ export class Progress {
       const outboxMs = this.#outboxMs.get(name) ?? 0;
       if (outboxMs > STANDSTILL_MS) return `${name}: a wakeup waits for ${seconds(outboxMs)} s to be in a queue`;
     }
-    for (const [name, dueMs] of this.#dueMs) {
-      if (dueMs > STANDSTILL_MS) return `${name}: a key is due for ${seconds(dueMs)} s and does not run`;
+    for (const name of this.#dueMs.keys()) {
+      const reason = this.#options.isNeededForReady(name) ? this.standstill(name) : undefined;
+      if (reason !== undefined) return `${name}: ${reason}`;
     }
     return undefined;
+  }
+
+  /** That keys of this controller stand still, with the time as it was seen last; undefined when they do not. */
+  standstill(controller: string): string | undefined {
+    const dueMs = this.#dueMs.get(controller) ?? 0;
+    return dueMs > STANDSTILL_MS ? `a key is due for ${seconds(dueMs)} s and does not run` : undefined;
   }
 
   /** Looks every five seconds until the signal is aborted. Never rejects. */
@@ -71,7 +81,12 @@ export class Progress {
         this.#outboxMs.set(name, outboxMs);
         metrics.set('levelhook_outbox_oldest_seconds', { resource: name }, outboxMs / 1000);
       }),
-      ...watched.map(async ({ name, queue }) => void this.#dueMs.set(name, await queue.standstillMs())),
+      ...watched.map(async ({ name, queue }) => {
+        const dueMs = await queue.standstillMs();
+        const before = this.standstill(name);
+        this.#dueMs.set(name, dueMs);
+        if ((before === undefined) !== (this.standstill(name) === undefined)) this.#options.onStandstill(name);
+      }),
     ]);
     // A view or queue that cannot be looked at hides none of the others.
     for (const look of looks) if (look.status === 'rejected') throw look.reason;

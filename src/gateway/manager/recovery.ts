@@ -23,6 +23,8 @@ export interface RecoveryOptions {
    * Redis, cluster and gateway together.
    */
   readonly nothingInFlight: boolean;
+  /** `waitsFor` may have changed. */
+  readonly onWaitChanged: (controller: RunningController) => void;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -196,6 +198,7 @@ export class Recovery {
     for (const controller of inOrder) {
       // Lost while the keys were queued: its repair begins with the next check.
       if (this.#isUnderRepair(controller)) continue;
+      if (!this.#ran.has(controller)) this.#options.onWaitChanged(controller);
       this.#ran.add(controller);
       controller.queue.unsuspend();
     }
@@ -250,6 +253,7 @@ export class Recovery {
     for (const part of begun) {
       const repair = 'view' in part ? this.#repairView(part, runId, signal) : this.#repairQueue(part, runId, signal);
       this.#repairs.set(part, this.#untilRepaired(part, repair, signal));
+      this.#reportWait(part);
     }
     for (const controller of controllers) if (this.#isUnderRepair(controller)) controller.queue.suspend();
     if (begun.length > 0) {
@@ -276,6 +280,15 @@ export class Recovery {
       }
     } finally {
       this.#repairs.delete(part);
+      this.#reportWait(part);
+    }
+  }
+
+  #reportWait(part: Part): void {
+    for (const controller of this.#options.controllers()) {
+      if (part === controller || controller.informers().some((informer) => informer === part)) {
+        this.#options.onWaitChanged(controller);
+      }
     }
   }
 

@@ -48,6 +48,7 @@ async function start() {
     controllers: controllers as Controllers,
     resolver: resolver as FunctionResolver,
     writer: { write: async () => {} } as unknown as FunctionStatusWriter,
+    standstill: () => undefined,
     reviewMs: 1000,
     clock,
     logger: silentLogger,

@@ -77,6 +77,11 @@ export class DeclaredFunctions {
     return this.#served ? [...this.#functions.keys()].map((key) => key.replace('/', '.')) : undefined;
   }
 
+  /** Something that the conditions of this one tell of has changed; does nothing for any other controller. */
+  wake(id: string): void {
+    this.#functions.get(id.replace('.', '/'))?.wake();
+  }
+
   start(signal: AbortSignal): void {
     // Callers that wait for all functions need not wait any longer.
     signal.addEventListener('abort', () => this.#complete.resolve(), { once: true });

@@ -1,8 +1,10 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/harness/eventually.ts';
-import { InstantClock } from '../../../test/harness/test-clock.ts';
-import { type Condition, silentLogger, UserError } from '../../core/index.ts';
-import type { Description } from '../../contract/index.ts';
+import { InstantClock, VirtualClock } from '../../../test/harness/test-clock.ts';
+import { type Clock, type Condition, silentLogger, UserError } from '../../core/index.ts';
+import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import type { ConditionType } from './condition-type.ts';
 import type { Controllers, StartOptions } from '../controllers/controllers.ts';
 import type { ControllerSpec } from '../controllers/controller-factory.ts';
@@ -24,14 +26,20 @@ interface Spec {
 }
 
 class World {
-  readonly clock = new InstantClock();
+  readonly clock: Clock;
+  readonly #url: string;
   readonly written: ReconcileFunctionStatus[] = [];
   readonly said: string[] = [];
   paused = false;
   misses: string | undefined;
   waitsFor: string | undefined;
   keptOut = 0;
-  standstillMs = 0;
+  standstill: string | undefined;
+  openReason: string | undefined;
+  /** When the failures end that it tells of. */
+  endsMs = Infinity;
+  /** How often Redis was asked, and the apiserver. */
+  readonly asked = { redis: 0, apiserver: 0 };
   running: ControllerSpec | undefined;
   /** What looking at the object comes to, by its hash. */
   resolve: (hash: string) => string = (hash) => hash;
@@ -42,6 +50,12 @@ class World {
   #generation = 0;
   #managed: FunctionReconciler | undefined;
   readonly #specs = new Map<string, Spec>();
+
+  /** @param url of the function. Default: it does not answer. */
+  constructor(clock: Clock = new InstantClock(), url = 'http://127.0.0.1:9/') {
+    this.clock = clock;
+    this.#url = url;
+  }
 
   declare(spec: Spec): FunctionReconciler {
     this.#specs.set(spec.hash, spec);
@@ -66,10 +80,16 @@ class World {
     return eventually(async () => expect(this.condition(type)).toMatchObject(expected));
   }
 
-  /** So many looks later. */
-  async looks(count = 5): Promise<void> {
-    const end = this.clock.sleeps.length + count;
-    await eventually(async () => expect(this.clock.sleeps.length).toBeGreaterThan(end));
+  /** So many reviews later. */
+  async reviews(count = 5): Promise<void> {
+    const end = this.asked.apiserver + count;
+    await eventually(async () => expect(this.asked.apiserver).toBeGreaterThan(end));
+  }
+
+  /** Something changes that its conditions tell of. */
+  change(what: Partial<Pick<World, 'keptOut' | 'misses' | 'openReason' | 'paused' | 'standstill' | 'waitsFor'>>): void {
+    Object.assign(this, what);
+    this.#managed?.wake();
   }
 
   async end(): Promise<void> {
@@ -79,29 +99,35 @@ class World {
   #manage(object: ReconcileFunction): FunctionReconciler {
     const resolver = {
       resolve: async ({ spec }: ReconcileFunction): Promise<ResolvedFunction> => {
+        this.asked.apiserver += 1;
         const { hash: declared, paused } = spec as Spec;
         const hash = this.resolve(declared);
         const description = { name: 'web' } as Description;
-        const rules = { allow: ['http://127.0.0.1:9'], loopback: true };
-        const where = { url: 'http://127.0.0.1:9/', rules, ca: hash };
+        const rules = { allow: [new URL(this.#url).origin], loopback: true };
+        const where = { url: this.#url, rules, ca: hash };
         const controller: ControllerSpec = { id: 'shop.web', origin: 'declared', description, ...where, keys: [] };
         return { controller, paused, hash, checkRights: async () => this.rights() };
       },
     };
     const queue = {
-      pause: async () => void (this.paused = true),
-      resume: async () => void (this.paused = false),
-      standstillMs: async () => this.standstillMs,
-      pauses: async () => (this.paused ? [{ scope: 'controller', sinceMs: 0 }] : []),
+      pause: async () => this.change({ paused: true }),
+      resume: async () => this.change({ paused: false }),
+      pauses: async () => {
+        this.asked.redis += 1;
+        return this.paused ? [{ scope: 'controller', sinceMs: 0 }] : [];
+      },
     };
     const controllers = {
       get: () =>
         this.running && {
           queue,
-          openReason: undefined,
+          openReason: this.openReason,
           missesEvents: this.misses,
-
-          keptOut: async () => this.keptOut,
+          endsMs: this.endsMs,
+          keptOut: async () => {
+            this.asked.redis += 1;
+            return this.keptOut;
+          },
         },
       waitsFor: () => this.waitsFor,
       apply: async (spec: ControllerSpec, { signal, onWaiting }: StartOptions) => {
@@ -123,6 +149,7 @@ class World {
       resolver: resolver as unknown as FunctionResolver,
       controllers: controllers as unknown as Controllers,
       writer: writer as unknown as FunctionStatusWriter,
+      standstill: () => this.standstill,
       reviewMs: 10_000,
       clock: this.clock,
       logger: silentLogger,
@@ -141,10 +168,10 @@ describe('a ReconcileFunction under management', () => {
     world.declare({ hash: 'a' });
     await world.until('Synced', { status: 'True' });
     await world.until('Reachable', { status: 'False', reason: 'ConnectionRefused' });
-    await world.looks(20);
+    await world.reviews();
     expect(world.said).toEqual(['run a']);
     const count = world.written.length;
-    await world.looks(20);
+    await world.reviews();
     expect(world.written).toHaveLength(count);
   });
 
@@ -177,7 +204,7 @@ describe('a ReconcileFunction under management', () => {
     world.resolve = () => {
       throw new Error('the aggregated apiserver of one of its kinds is down');
     };
-    await world.looks(20);
+    await world.reviews();
     expect(world.said).toEqual(['run a']);
     world.rights = () => {
       throw forbidden;
@@ -206,7 +233,7 @@ describe('a ReconcileFunction under management', () => {
     world.resolve = () => {
       throw new Error('connection refused');
     };
-    await world.looks(50);
+    await world.reviews(10);
     expect(world.said).toEqual(['run a']);
     expect(world.condition('Authorized')).toMatchObject({ status: 'True' });
   });
@@ -218,7 +245,7 @@ describe('a ReconcileFunction under management', () => {
     world.declare({ hash: 'a' });
     await world.until('Ready', { status: 'False', reason: 'NotRunnable' });
     const count = world.written.length;
-    await world.looks(100);
+    await world.reviews(20);
     expect(world.written).toHaveLength(count);
   });
 });
@@ -227,11 +254,11 @@ describe('a ReconcileFunction that runs says on its object', () => {
   it('that its handlers fail, and when they no longer do', async () => {
     world.declare({ hash: 'a' });
     await world.until('EventsHandled', { status: 'True' });
-    world.misses = 'watches.0.map was cut off';
+    world.change({ misses: 'watches.0.map was cut off' });
     await world.until('EventsHandled', { status: 'False', reason: 'HandlersFail' });
     await world.until('Ready', { status: 'False', reason: 'HandlersFail' });
     expect(world.condition('EventsHandled')?.message).toContain('watches.0.map was cut off');
-    world.misses = undefined;
+    world.change({ misses: undefined });
     await world.until('EventsHandled', { status: 'True' });
   });
 
@@ -239,12 +266,12 @@ describe('a ReconcileFunction that runs says on its object', () => {
     world.waitsFor = 'reading the server again: v1/Pod';
     world.declare({ hash: 'a' });
     await world.until('Synced', { status: 'False', reason: 'Recovering' });
-    world.waitsFor = undefined;
+    world.change({ waitsFor: undefined });
     await world.until('Synced', { status: 'True', reason: 'CacheComplete' });
   });
 
   it('that a key stands still', async () => {
-    world.standstillMs = 31_000;
+    world.standstill = 'a key is due for 31 s and does not run';
     world.declare({ hash: 'a' });
     await world.until('EventsHandled', { status: 'False', reason: 'KeysStandStill' });
   });
@@ -262,7 +289,7 @@ describe('spec.paused', () => {
     await world.until('Paused', { status: 'True', reason: 'PausedBySpec' });
     expect(world.paused).toBe(true);
     // By hand, or with the rest of what Redis held.
-    world.paused = false;
+    world.change({ paused: false });
     await eventually(async () => expect(world.paused).toBe(true));
     world.declare({ hash: 'a', paused: false });
     await world.until('Paused', { status: 'False' });
@@ -284,7 +311,98 @@ describe('spec.paused', () => {
     world.paused = true;
     world.declare({ hash: 'a' });
     await world.until('Paused', { status: 'True', reason: 'PausedByHand' });
-    await world.looks(20);
+    await world.reviews();
     expect(world.paused).toBe(true);
+  });
+});
+
+/** A function that answers, and is the one that is meant. */
+async function serveFunction(): Promise<{ readonly url: string; readonly stop: () => void }> {
+  const kind = { apiVersion: 'v1', kind: 'Pod' };
+  const text = { version: CONTRACT_VERSION, name: 'web', for: kind, concurrency: 1, timeoutSeconds: 1 };
+  const body = JSON.stringify({ ...text, owns: [], watches: [], reads: [], indexes: [] });
+  const server = createServer((_, response) => response.setHeader('content-type', 'application/json').end(body));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    stop: () => void server.close(),
+  };
+}
+
+describe('a ReconcileFunction at rest', () => {
+  const MINUTE = 60_000;
+  let clock: VirtualClock;
+  let served: Awaited<ReturnType<typeof serveFunction>>;
+  beforeEach(async () => {
+    clock = new VirtualClock();
+    served = await serveFunction();
+    world = new World(clock, served.url);
+    world.declare({ hash: 'a' });
+    await world.until('Ready', { status: 'True', reason: 'Running' });
+    await pass(3000);
+  });
+  afterEach(async () => {
+    await world.end();
+    served.stop();
+  });
+
+  async function pass(ms: number): Promise<void> {
+    const endMs = clock.now() + ms;
+    while (clock.now() < endMs) {
+      clock.step(endMs);
+      for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  it('asks Redis nothing and writes nothing, and asks the apiserver once a period', async () => {
+    const { redis, apiserver } = world.asked;
+    const { length } = world.written;
+    await pass(10 * MINUTE);
+    expect(world.asked.redis).toBe(redis);
+    expect(world.written).toHaveLength(length);
+    const reviews = world.asked.apiserver - apiserver;
+    // Of 10 s each in these tests.
+    expect(reviews).toBeGreaterThan(55);
+    expect(reviews).toBeLessThanOrEqual(60);
+  });
+
+  it.each<[string, Parameters<World['change']>[0], ConditionType, string]>([
+    ['its keys are paused by hand', { paused: true }, 'Paused', 'PausedByHand'],
+    ['its handlers fail', { misses: 'for.predicate failed' }, 'EventsHandled', 'HandlersFail'],
+    ['its keys stand still', { standstill: 'a key is due' }, 'EventsHandled', 'KeysStandStill'],
+    ['its part of Redis is repaired', { waitsFor: 'reading the server again' }, 'Synced', 'Recovering'],
+    ['an object is kept out', { keptOut: 1 }, 'Synced', 'ObjectsKeptOut'],
+    ['its circuit breaker opens', { openReason: 'it does not answer' }, 'Reachable', 'CircuitBreakerOpen'],
+  ])('says at once that %s', async (_, what, type, reason) => {
+    const nowMs = clock.now();
+    world.change(what);
+    await world.until(type, { reason });
+    expect(clock.now()).toBe(nowMs);
+  });
+
+  it('looks twice where something changes time and again, and not at each change', async () => {
+    const { redis } = world.asked;
+    for (let change = 0; change < 100; change += 1) {
+      world.change({ misses: `failure ${change}` });
+      await pass(20);
+    }
+    await pass(2000);
+    // Two questions each.
+    expect(world.asked.redis - redis).toBeLessThanOrEqual(2 * 3);
+    expect(world.condition('EventsHandled')?.message).toContain('failure 99');
+  });
+
+  it('looks again when what it tells of ends by itself', async () => {
+    const { redis } = world.asked;
+    world.endsMs = clock.now() + 5000;
+    world.change({ misses: 'for.predicate failed' });
+    await world.until('EventsHandled', { reason: 'HandlersFail' });
+    world.misses = undefined;
+    await pass(4000);
+    expect(world.condition('EventsHandled')).toMatchObject({ reason: 'HandlersFail' });
+    world.endsMs = Infinity;
+    await pass(1001);
+    expect(world.condition('EventsHandled')).toMatchObject({ reason: 'Handled' });
+    expect(world.asked.redis).toBe(redis + 2);
   });
 });

@@ -13,6 +13,8 @@ export interface FunctionReconcilerOptions {
   readonly resolver: FunctionResolver;
   readonly controllers: Controllers;
   readonly writer: FunctionStatusWriter;
+  /** That keys of this controller stand still, and for how long; undefined when they do not. */
+  readonly standstill: (id: string) => string | undefined;
   /** How often rights, Secret and Service are looked at again. */
   readonly reviewMs: number;
   /** Why it must not run although nothing is wrong with it, if so: asked at each review. Default: it may. */
@@ -23,7 +25,7 @@ export interface FunctionReconcilerOptions {
   readonly logger: Logger;
 }
 
-/** How soon what is cheap to know is looked at again, and written when it has changed. */
+/** Two looks are at least this far apart, however often something changes. */
 const LOOK_MS = 2000;
 const RETRY_MS = [1000, 30_000] as const;
 
@@ -34,6 +36,10 @@ const UNKNOWN: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'No
  * the newest object and at all that it names, brings the controller to that, and says so; a change of the object ends
  * the turn under way. What is wrong stops the controller and is told on the object; an apiserver that does not answer
  * changes nothing. Nothing here throws, so nothing here can disturb another one.
+ *
+ * A review asks the apiserver, and comes with a change of the object and once a period, since no event tells of rights.
+ * Everything else that the conditions tell is looked at when `wake` says that it has changed, or at the time when it
+ * ends by itself: for an object at rest Redis is asked nothing ([ADR 0038](../../../infra/adr/0038-own-kind.md)).
  */
 export class FunctionReconciler {
   readonly #options: FunctionReconcilerOptions;
@@ -43,6 +49,10 @@ export class FunctionReconciler {
   /** Of the newest object: aborted when a newer one comes. */
   #turn = new AbortController();
   #changed = true;
+  /** What its conditions tell may have changed since it was read. */
+  #stale = true;
+  /** Ends the rest between two looks. */
+  #rest = new AbortController();
   #looked = Promise.withResolvers<void>();
   /** What the running controller was started from. */
   #started: ResolvedFunction | undefined;
@@ -108,6 +118,14 @@ export class FunctionReconciler {
     this.#turn.abort();
   }
 
+  /**
+   * What its conditions tell may have changed: it is looked at again, `LOOK_MS` after the last time at the earliest.
+   */
+  wake(): void {
+    this.#stale = true;
+    this.#rest.abort();
+  }
+
   /** Ends the loop; the controller runs on until it is stopped. */
   async end(): Promise<void> {
     this.#stopping.abort();
@@ -123,6 +141,7 @@ export class FunctionReconciler {
       const signal = AbortSignal.any([this.#turn.signal, this.#stopping.signal]);
       if (this.#changed) {
         this.#changed = false;
+        this.#stale = true;
         this.#failures = 0;
         this.#reviewAtMs = 0;
       }
@@ -136,9 +155,26 @@ export class FunctionReconciler {
         );
       }
       this.#looked.resolve();
-      if (!signal.aborted) await clock.sleep(LOOK_MS, signal);
+      await this.#untilNext(signal);
     }
     this.#looked.resolve();
+  }
+
+  /** Until there is a reason to look again. */
+  async #untilNext(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    this.#rest = new AbortController();
+    await clock.sleep(LOOK_MS, signal);
+    if (this.#stale || signal.aborted) return;
+    await clock.sleep(Math.max(0, this.#nextMs() - clock.now()), AbortSignal.any([signal, this.#rest.signal]));
+  }
+
+  /** When the next review is due, or something ends by itself. */
+  #nextMs(): number {
+    const controller = this.#options.controllers.get(this.#id);
+    if (!controller || !this.#started) return this.#reviewAtMs;
+    const askedMs = this.#reachability.dueMs(this.#started.hash, controller.openReason);
+    return Math.min(this.#reviewAtMs, controller.endsMs, askedMs);
   }
 
   /** Looks at everything, and starts, changes or stops the controller. */
@@ -152,8 +188,6 @@ export class FunctionReconciler {
       if (this.#started?.hash !== resolved.hash || !controllers.get(this.#id)) await this.#start(resolved, signal);
       this.#started = resolved;
       this.#refused = undefined;
-      // Also of one that went on because a change was taken back before it was through.
-      this.#record({ Synced: COMPLETE });
       await this.#applyPaused(resolved.paused);
       this.#failures = 0;
       this.#reviewAtMs = clock.now() + reviewMs;
@@ -183,6 +217,7 @@ export class FunctionReconciler {
 
   async #start(resolved: ResolvedFunction, signal: AbortSignal): Promise<void> {
     const { controllers } = this.#options;
+    this.#stale = true;
     this.#record({ Synced: FALSE('CacheFilling', 'Waiting until all that it reads is in the cache.') });
     const over = new AbortController();
     const both = AbortSignal.any([signal, over.signal]);
@@ -252,33 +287,36 @@ export class FunctionReconciler {
 
   /** What can change by itself, and costs little to know. */
   async #look(signal: AbortSignal): Promise<void> {
-    const { controllers } = this.#options;
+    const { controllers, standstill } = this.#options;
     const controller = controllers.get(this.#id);
     const resolved = this.#started;
-    if (!controller || !resolved) return;
-    if (controller.outdated) this.#reviewAtMs = 0;
-    try {
-      this.#record({ EventsHandled: handledBy(controller, await controller.queue.standstillMs()) });
-      this.#record({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
-      const isPaused = (await controller.queue.pauses()).some(({ scope }) => scope === 'controller');
-      // Redis has lost the pause, or a person has ended it with `levelhook queue resume`.
-      if (resolved.paused && !isPaused) await controller.queue.pause('controller');
-      this.#record({
-        Paused:
-          isPaused || resolved.paused
-            ? TRUE(
-                resolved.paused ? 'PausedBySpec' : 'PausedByHand',
-                resolved.paused ? 'spec.paused is true.' : 'levelhook queue resume ends it.',
-              )
-            : FALSE('NotPaused', 'Its keys are run as they come.'),
-      });
-    } catch {
-      // Redis is away: what was known stays.
+    if (!controller || !resolved) {
+      this.#stale = false;
+      return;
     }
+    if (controller.outdated) this.#reviewAtMs = 0;
+    this.#record({ EventsHandled: handledBy(controller, standstill(this.#id)) });
+    if (this.#stale) await this.#read(controller, resolved.paused);
     this.#record({
       Reachable: await this.#reachability.look(resolved.controller, resolved.hash, controller.openReason),
     });
     await this.#report(resolved.controller.url, undefined, signal);
+  }
+
+  /** What Redis has to be asked for. */
+  async #read(controller: RunningController, paused: boolean | undefined): Promise<void> {
+    // First: what changes meanwhile is read again.
+    this.#stale = false;
+    try {
+      this.#record({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
+      const isPaused = (await controller.queue.pauses()).some(({ scope }) => scope === 'controller');
+      // Redis has lost the pause, or a person has ended it with `levelhook queue resume`.
+      if (paused && !isPaused) await controller.queue.pause('controller');
+      this.#record({ Paused: pausedBy(paused, isPaused) });
+    } catch {
+      // Redis is away: what was known stays.
+      this.#stale = true;
+    }
   }
 
   /**
@@ -306,25 +344,27 @@ export class FunctionReconciler {
       await writer.write(this.#object, this.#status, status, signal);
       this.#status = status;
     } catch (error) {
-      // Told at the next look.
-      if (!signal.aborted)
-        logger.warn({ controller: this.#id, error: messageOf(error) }, 'a status could not be written');
+      if (signal.aborted) return;
+      // Written at the next look.
+      this.#stale = true;
+      logger.warn({ controller: this.#id, error: messageOf(error) }, 'a status could not be written');
     }
   }
 }
 
 const COMPLETE = TRUE('CacheComplete', 'All that it reads is in the cache.');
 
-/** Keys that are due and have room to run do so at once. */
-const STANDSTILL_MS = 30_000;
+function pausedBy(paused: boolean | undefined, isPaused: boolean): Finding {
+  if (paused) return TRUE('PausedBySpec', 'spec.paused is true.');
+  if (isPaused) return TRUE('PausedByHand', 'levelhook queue resume ends it.');
+  return FALSE('NotPaused', 'Its keys are run as they come.');
+}
 
-function handledBy({ missesEvents, remarks }: RunningController, standstillMs: number): Finding {
+function handledBy({ missesEvents, remarks }: RunningController, standstill: string | undefined): Finding {
   if (missesEvents !== undefined) {
     return FALSE('HandlersFail', `Events are missed, and all keys are queued once that has ended: ${missesEvents}`);
   }
-  if (standstillMs > STANDSTILL_MS) {
-    return FALSE('KeysStandStill', `A key is due for ${Math.round(standstillMs / 1000)} s and does not run.`);
-  }
+  if (standstill !== undefined) return FALSE('KeysStandStill', `Its keys stand still: ${standstill}.`);
   if (remarks !== undefined) return TRUE('ExpressionsFail', `Events pass, or lead to all keys: ${remarks}.`);
   return TRUE('Handled', 'Its predicates and maps have heard of each event.');
 }

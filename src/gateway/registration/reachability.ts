@@ -25,8 +25,7 @@ export class Reachability {
    */
   async look(spec: ControllerSpec, hash: string, openReason: string | undefined): Promise<Finding> {
     const known = this.#probe?.hash === hash ? this.#probe : undefined;
-    const isFine = known?.ok && openReason === undefined;
-    if (known && (isFine || this.#clock.now() < known.nextMs)) return known.finding;
+    if (known && this.#clock.now() < this.dueMs(hash, openReason)) return known.finding;
     const probed = await probe(spec, this.#clock);
     // It answers to this, and not to them.
     const isOpen = probed.status === 'True' && openReason !== undefined;
@@ -35,6 +34,12 @@ export class Reachability {
     const nextMs = this.#clock.now() + backoffMs(PROBE_MS, probes);
     this.#probe = { hash, ok: finding.status === 'True', finding, nextMs, probes };
     return finding;
+  }
+
+  /** When it has to be asked, by the same arguments; Infinity when its triggers will tell. */
+  dueMs(hash: string, openReason: string | undefined): number {
+    if (this.#probe?.hash !== hash) return 0;
+    return this.#probe.ok && openReason === undefined ? Infinity : this.#probe.nextMs;
   }
 
   forget(): void {

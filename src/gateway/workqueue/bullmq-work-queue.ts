@@ -11,6 +11,7 @@ import type { QueueOptions } from './queue-options.ts';
 import { RedisInspector } from './redis-inspector.ts';
 import { RedisRecords } from './redis-records.ts';
 import { Runner } from './runner.ts';
+import { type DueKeys, Standstill } from './standstill.ts';
 import { Upkeep } from './upkeep.ts';
 import type {
   Finish,
@@ -35,6 +36,8 @@ export interface WorkQueueOptions extends QueueOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  /** The pause of all keys by hand was set or ended through this gateway. Default: nothing happens. */
+  readonly onPauseChanged?: () => void;
 }
 
 /** What is kept of a queue as a whole. */
@@ -61,8 +64,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #inspector: RedisInspector;
   readonly #jobs: BullMqJobs;
   #poller: Poller | undefined;
-  /** How many runs had started when that was last seen to change. */
-  #lastStart: { readonly count: number; readonly atMs: number } | undefined;
+  readonly #standstill: Standstill;
   #runner: Runner | undefined;
   #ended = false;
   readonly #ending = new AbortController();
@@ -85,6 +87,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#records = records;
     this.#inspector = new RedisInspector(redis, keys);
     this.#jobs = jobs;
+    const { concurrency, clock } = options;
+    this.#standstill = new Standstill({ concurrency, clock, read: () => this.#dueKeys() });
     this.#adds = new GroupCommit(async (adds) => {
       const keys = adds.flat();
       // Both on one connection, the records first and so before the jobs: a job is nothing without it.
@@ -98,38 +102,40 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   async add(keys: readonly QueuedKey[]): Promise<void> {
     if (keys.length === 0) return;
     const { clock, debounce, metrics } = this.#options;
-    await this.#adds.submit(keys);
+    await this.#standstill.endRest(this.#adds.submit(keys));
     if (debounce) this.#poller?.wake(clock.now() + debounce.windowMs);
     metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
   }
 
   async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
-    await this.#records.addToBacklog(keys, this.#options.clock.now(), reason);
+    await this.#standstill.endRest(this.#records.addToBacklog(keys, this.#options.clock.now(), reason));
     this.#poller?.wake();
     this.#options.metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
   }
 
   async addAfter(key: string, ms: number): Promise<void> {
     const atMs = this.#options.clock.now() + Math.max(0, ms);
-    await this.#records.addTimer(key, atMs);
+    await this.#standstill.endRest(this.#records.addTimer(key, atMs));
     this.#poller?.wake(atMs);
   }
 
   async settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean> {
     const { clock } = this.#options;
-    if (this.#runner) return this.#runner.finish({ key, run, finish });
-    const [finished] = await this.#records.finishAll([{ key, run, finish }], clock.now());
+    if (this.#runner) return this.#standstill.endRest(this.#runner.finish({ key, run, finish }));
+    const [finished] = await this.#standstill.endRest(this.#records.finishAll([{ key, run, finish }], clock.now()));
     return finished?.current ?? false;
   }
 
   async pause(scope: PauseScope, untilMs?: number): Promise<void> {
-    await this.#records.pause(scope, this.#options.clock.now(), untilMs);
+    await this.#standstill.endRest(this.#records.pause(scope, this.#options.clock.now(), untilMs));
     if (untilMs !== undefined) this.#poller?.wake(untilMs);
+    if (scope === 'controller') this.#options.onPauseChanged?.();
   }
 
   async resume(scope: PauseScope): Promise<void> {
-    await this.#records.resume(scope);
+    await this.#standstill.endRest(this.#records.resume(scope));
     this.#poller?.wake();
+    if (scope === 'controller') this.#options.onPauseChanged?.();
   }
 
   pauses(): Promise<readonly Pause[]> {
@@ -155,28 +161,23 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async oldestDueMs(): Promise<number | undefined> {
     const now = this.#options.clock.now();
-    const sinceMs = await this.#inspector.oldestDue(now);
-    return sinceMs === undefined ? undefined : now - sinceMs;
+    const sinceMs = await this.#inspector.firstDueMs();
+    return sinceMs <= now ? now - sinceMs : undefined;
   }
 
-  async standstillMs(): Promise<number> {
-    const { clock, concurrency } = this.#options;
-    const [oldestMs = 0, running, started] = await Promise.all([
-      this.oldestDueMs(),
-      this.#records.running(),
-      this.#records.started(),
-    ]);
-    const nowMs = clock.now();
-    if (started !== this.#lastStart?.count) this.#lastStart = { count: started, atMs: nowMs };
-    return running < concurrency ? Math.min(oldestMs, nowMs - this.#lastStart.atMs) : 0;
+  standstillMs(): Promise<number> {
+    return this.#standstill.ms();
   }
 
   async start(process: Process): Promise<void> {
     if (this.#runner || this.#ended) return;
     const { name, concurrency, timeoutMs, maxBatch = 1, clock, logger, metrics } = this.#options;
     const records = this.#records;
-    const addJobs = (keys: readonly string[]): Promise<void> => this.#jobs.add(keys);
-    const missing = (keys: readonly string[]): Promise<readonly string[]> => this.#jobs.missing(keys);
+    // Both are told of keys that are due, which another gateway may have added.
+    const found = <T>(keys: readonly string[], work: Promise<T>): Promise<T> =>
+      keys.length > 0 ? this.#standstill.endRest(work) : work;
+    const addJobs = (keys: readonly string[]): Promise<void> => found(keys, this.#jobs.add(keys));
+    const missing = (keys: readonly string[]): Promise<readonly string[]> => found(keys, this.#jobs.missing(keys));
     const upkeep = new Upkeep({ name, records, process, addJobs, missing, clock, logger, metrics });
     const poller = new Poller({ records, process, addJobs, concurrency, upkeep, clock, logger });
     const gate = {
@@ -252,7 +253,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   async renew(runId: string): Promise<void> {
     // Kept by Redis, and so lost with the rest.
     await this.#jobs.shareConcurrency();
-    await this.#redis.hset(this.#keys.queue, { incarnation: randomUUID(), runId });
+    await this.#standstill.endRest(this.#redis.hset(this.#keys.queue, { incarnation: randomUUID(), runId }));
   }
 
   /** Remembers that all keys of the controller have been queued once, under this hash of what it depends on. */
@@ -262,6 +263,16 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async setResyncAt(atMs: number): Promise<void> {
     await this.#redis.hset(this.#keys.queue, 'resyncAt', atMs);
+  }
+
+  async #dueKeys(): Promise<DueKeys> {
+    const [firstDueMs, firstPauseEndMs, running, started] = await Promise.all([
+      this.#inspector.firstDueMs(),
+      this.#inspector.firstPauseEndMs(),
+      this.#records.running(),
+      this.#records.started(),
+    ]);
+    return { firstDueMs, firstPauseEndMs, running, started };
   }
 
   /** Waits while this gateway is suspended. @returns false when it has ended. */
@@ -277,7 +288,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   async #work(key: string): Promise<void> {
     // Not in flight while it waits here: a stop need not wait for it.
     const open = await this.#opened();
-    await this.#track(open ? this.#process(key) : this.#handOver(key));
+    await this.#standstill.endRest(this.#track(open ? this.#process(key) : this.#handOver(key)));
     if (this.#unended.has(key)) await new Promise(() => {});
   }
 

@@ -78,13 +78,21 @@ export class RedisInspector {
     });
   }
 
-  /** Since when the key is due that is due for longest and has not been started; undefined when there is none. */
-  async oldestDue(nowMs: number): Promise<number | undefined> {
+  /** When the first key that has not been started was or will be due; Infinity when there is none. */
+  async firstDueMs(): Promise<number> {
     const { queued, timers, backlog, debounced } = this.#keys;
-    const sets = [queued, timers, backlog, debounced];
-    const first = await Promise.all(sets.map((set) => this.#redis.zrange(set, '0', '0', 'WITHSCORES')));
-    const oldest = Math.min(...first.map(([, score = Infinity]) => Number(score)));
-    return oldest <= nowMs ? oldest : undefined;
+    const first = await Promise.all([queued, timers, backlog, debounced].map((set) => this.#lowestScore(set)));
+    return Math.min(...first);
+  }
+
+  /** When the first pause ends by itself; Infinity when none does. */
+  firstPauseEndMs(): Promise<number> {
+    return this.#lowestScore(this.#keys.pauseEnds);
+  }
+
+  async #lowestScore(set: string): Promise<number> {
+    const [, score = Infinity] = await this.#redis.zrange(set, '0', '0', 'WITHSCORES');
+    return Number(score);
   }
 
   async list(list: KeyList, { offset, limit }: { offset: number; limit: number }): Promise<KeyPage> {

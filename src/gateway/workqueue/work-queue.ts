@@ -68,7 +68,8 @@ export interface WorkQueue {
   oldestDueMs(): Promise<number | undefined>;
   /**
    * For how long no run has started although a key is due and there is room for it, in milliseconds, as far as this
-   * gateway has asked; 0 when runs start, or none need to. A queue that is merely long does not stand still.
+   * gateway has asked; 0 when runs start, or none need to. A queue that is merely long does not stand still. Redis is
+   * not asked again before a key can be due.
    */
   standstillMs(): Promise<number>;
 

@@ -119,6 +119,7 @@ export class GatewayUnderTest {
         onHandlerError: (_, error) => failed(error),
         lookupBudget: () => this.controller.lookupBudget,
         onUndeliverable: (_, error) => failed(error),
+        onViewChanged: () => {},
       });
     });
     this.controller = new RunningController({
@@ -143,6 +144,7 @@ export class GatewayUnderTest {
       logTriggers: false,
       resyncMs: 36_000_000,
       random: Math.random,
+      onChanged: () => {},
     });
     this.recovery = new Recovery({
       ...shared,
@@ -153,6 +155,7 @@ export class GatewayUnderTest {
       writerId: this.writerId,
       onForeignWriter: (foreign) => void this.#checkWriter(foreign),
       nothingInFlight: true,
+      onWaitChanged: () => {},
     });
   }
 

@@ -255,6 +255,7 @@ describe('what is cached is a setting', () => {
       onHandlerError: () => {},
       lookupBudget: () => undefined,
       onUndeliverable: () => {},
+      onViewChanged: () => {},
       clock: systemClock,
       logger: silentLogger,
       metrics: silentMetrics,

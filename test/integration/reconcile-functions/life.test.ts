@@ -145,6 +145,19 @@ test('it is paused by its spec', async () => {
   expect(watched.seen({ from }).length).toBeGreaterThan(0);
 });
 
+test('it tells of a pause by hand, and of its end', async () => {
+  const change = (verb: 'pause' | 'resume') =>
+    fetch(`${gateway.url}/queues/${namespace}.watched/${verb}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ scope: 'controller' }),
+    });
+  expect((await change('pause')).status).toBe(200);
+  await tenant.until('watched', 'Paused', { status: 'True', reason: 'PausedByHand' });
+  expect((await change('resume')).status).toBe(200);
+  await tenant.until('watched', 'Paused', { status: 'False' });
+});
+
 test('one that loses its rights stops, says so, and goes on once it has them again', async () => {
   await tenant.deny('config-maps');
   const { message } = await tenant.until('watched', 'Authorized', { status: 'False', reason: 'Forbidden' });

@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest';
+import { VirtualClock } from '../../../test/harness/test-clock.ts';
+import { type DueKeys, Standstill } from './standstill.ts';
+
+const NOTHING_DUE: DueKeys = { firstDueMs: Infinity, firstPauseEndMs: Infinity, running: 0, started: 7 };
+
+function create(first: Partial<DueKeys> = {}) {
+  const clock = new VirtualClock();
+  const world = { due: { ...NOTHING_DUE, ...first }, asked: 0 };
+  const read = async (): Promise<DueKeys> => {
+    world.asked += 1;
+    return world.due;
+  };
+  const standstill = new Standstill({ concurrency: 2, clock, read });
+  return { clock, standstill, world, pass: (ms: number) => clock.step(clock.now() + ms) };
+}
+
+describe('the standstill of a queue', () => {
+  it('is asked for once while the queue is at rest, and again after each activity', async () => {
+    const { standstill, world, pass } = create();
+    for (let look = 0; look < 100; look += 1) {
+      expect(await standstill.ms()).toBe(0);
+      pass(5000);
+    }
+    expect(world.asked).toBe(1);
+    expect(await standstill.endRest(Promise.resolve('added'))).toBe('added');
+    await standstill.ms();
+    await expect(standstill.endRest(Promise.reject(new Error('no answer')))).rejects.toThrow('no answer');
+    await standstill.ms();
+    expect(world.asked).toBe(3);
+  });
+
+  it.each(['firstDueMs', 'firstPauseEndMs'] as const)('is asked for again at the time of %s', async (name) => {
+    const { clock, standstill, world, pass } = create();
+    world.due = { ...world.due, [name]: clock.now() + 10_000 };
+    await standstill.ms();
+    pass(9999);
+    await standstill.ms();
+    expect(world.asked).toBe(1);
+    pass(1);
+    await standstill.ms();
+    expect(world.asked).toBe(2);
+  });
+
+  it('is not forgotten because of an activity between question and answer', async () => {
+    const { clock, standstill, world, pass } = create();
+    const answered = standstill.ms();
+    await standstill.endRest(Promise.resolve());
+    await answered;
+    world.due = { ...world.due, firstDueMs: clock.now() };
+    pass(31_000);
+    expect(await standstill.ms()).toBe(31_000);
+  });
+
+  it('is the age of the first key that is due, but only since a run started last, and where there is room', async () => {
+    const { clock, standstill, world, pass } = create();
+    await standstill.ms();
+    world.due = { ...world.due, firstDueMs: clock.now() };
+    await standstill.endRest(Promise.resolve());
+    pass(20_000);
+    expect(await standstill.ms()).toBe(20_000);
+    world.due = { ...world.due, started: 8 };
+    expect(await standstill.ms()).toBe(0);
+    pass(5000);
+    expect(await standstill.ms()).toBe(5000);
+    world.due = { ...world.due, running: 2 };
+    expect(await standstill.ms()).toBe(0);
+  });
+});

@@ -1,0 +1,61 @@
+import type { Clock } from '../../core/index.ts';
+
+export interface StandstillOptions {
+  readonly concurrency: number;
+  readonly clock: Pick<Clock, 'now'>;
+  /** Asks Redis. */
+  readonly read: () => Promise<DueKeys>;
+}
+
+/** How it stands with the keys of a queue that are to run. */
+export interface DueKeys {
+  /** When the first key that has not been started was or will be due; Infinity when there is none. */
+  readonly firstDueMs: number;
+  /** When the first pause ends by itself, so that keys may be due; Infinity when none does. */
+  readonly firstPauseEndMs: number;
+  /** Runs in flight. */
+  readonly running: number;
+  /** How many runs have ever been started. */
+  readonly started: number;
+}
+
+/**
+ * For how long no run of a queue has started although a key is due and there is room for it. Redis is not asked again
+ * before a key can be due: for a queue at rest it is asked nothing.
+ */
+export class Standstill {
+  readonly #options: StandstillOptions;
+  /** No key is due before this time, as far as this gateway knows; 0: it has to ask. */
+  #restsUntilMs = 0;
+  /** Counts what may have made keys due. */
+  #activity = 0;
+  /** How many runs had started when that was last seen to change. */
+  #lastStart: { readonly count: number; readonly atMs: number } | undefined;
+
+  constructor(options: StandstillOptions) {
+    this.#options = options;
+  }
+
+  /** In milliseconds, as far as this gateway has asked; 0 when runs start, or none need to. */
+  async ms(): Promise<number> {
+    const { clock, concurrency, read } = this.#options;
+    if (clock.now() < this.#restsUntilMs) return 0;
+    const activity = this.#activity;
+    const { firstDueMs, firstPauseEndMs, running, started } = await read();
+    const nowMs = clock.now();
+    if (started !== this.#lastStart?.count) this.#lastStart = { count: started, atMs: nowMs };
+    // An add may have come to Redis after the question, and before its answer.
+    if (activity === this.#activity) this.#restsUntilMs = Math.min(firstDueMs, firstPauseEndMs);
+    return running < concurrency ? Math.max(0, nowMs - Math.max(firstDueMs, this.#lastStart.atMs)) : 0;
+  }
+
+  /** Waits for work after which keys may be due, also where it fails: Redis may have done it all the same. */
+  async endRest<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work;
+    } finally {
+      this.#activity += 1;
+      this.#restsUntilMs = 0;
+    }
+  }
+}
