@@ -71,3 +71,4 @@ export {
   silentMetrics,
 } from './metrics.ts';
 export { type Checkpoint, type CheckpointName, noCheckpoint } from './checkpoint.ts';
+export type { Runtime } from './runtime.ts';

@@ -1,6 +1,5 @@
-import { randomUUID } from 'node:crypto';
 import { type Checkpoint, type Logger, messageOf, noCheckpoint, systemClock, UserError } from '../core/index.ts';
-import { gatewayKeys, isLoopback } from '../contract/index.ts';
+import { isLoopback } from '../contract/index.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity } from './apiserver/discovery.ts';
@@ -10,8 +9,9 @@ import { readCacheKeys } from './cache/cache-keys.ts';
 import { Informers } from './cache/informers.ts';
 import { ReaderUsers } from './access/reader-users.ts';
 import { connectRedis, type Redis, withoutPassword } from './redis/redis.ts';
+import { redisLocation } from './redis/redis-location.ts';
 import { refuseEviction } from './redis/redis-memory.ts';
-import type { View } from './cache/view.ts';
+import { ViewWriter } from './cache/view-writer.ts';
 import { CpuBudgets } from './cel/cpu-budget.ts';
 import type { GatewayConfig } from './config.ts';
 import { ControllerFactory } from './controllers/controller-factory.ts';
@@ -71,8 +71,6 @@ export class Gateway {
   readonly #dashboard = new Dashboard();
   readonly #server: AdminServer;
   readonly #stop = new AbortController();
-  /** Written into every view: the scripts refuse a writer with another one. */
-  readonly #writerId = randomUUID();
   #redis: Redis | undefined;
   #parts: Parts | undefined;
   #fatal: (error: unknown) => void = () => {};
@@ -174,38 +172,40 @@ export class Gateway {
 
     const { checkpoint } = this.#options;
     const { keyPrefix } = config;
-    const { registry: registryKey, views: viewsKey, tokenKeys: hash } = gatewayKeys({ keyPrefix, clusterId });
+    const location = redisLocation(redis, keyPrefix, clusterId);
+    const { registryKey } = location;
     // Before anything is timed that outlives this process.
     await this.#clock.continueFrom(redis, registryKey, this.#logger);
     const keeping = this.#clock.keep(redis, registryKey, this.#logger, signal);
     this.#lifecycle.started('clock', () => keeping);
     const shared = { redis, clock: this.#clock, logger: this.#logger, metrics: this.#metrics, checkpoint };
-    const place = { redis, keyPrefix, clusterId, registryKey, viewsKey, clock: this.#clock };
+    const runtime = { clock: this.#clock, logger: this.#logger, metrics: this.#metrics, checkpoint };
+    const writer = new ViewWriter(this.#logger, () =>
+      this.#fatal(new UserError('Another gateway has taken over this cluster: this one stops.')),
+    );
     const informers = new Informers({
-      ...shared,
+      runtime,
+      location,
       client,
-      keyPrefix,
-      clusterId,
-      viewsKey,
       settings,
       keyRing,
       compressAbove: config.cacheCompressAbove,
-      enqueue: (wakeups) => controllers.enqueue(wakeups),
-      writerId: this.#writerId,
-      onForeignWriter: (view) => void this.#checkWriter(view),
-      onHandlerError: (id, error, object) => controllers.known().get(id)?.recordFailure(error, object),
-      lookupBudget: (id) => controllers.known().get(id)?.lookupBudget,
-      onUndeliverable: (id, error) => controllers.known().get(id)?.recordFailure(error),
+      writer,
+      woken: {
+        enqueue: (wakeups) => controllers.enqueue(wakeups),
+        onHandlerError: (id, error, object) => controllers.known().get(id)?.recordFailure(error, object),
+        lookupBudget: (id) => controllers.known().get(id)?.lookupBudget,
+        onUndeliverable: (id, error) => controllers.known().get(id)?.recordFailure(error),
+      },
     });
     this.#lifecycle.started('informers', () => informers.stop());
 
     const cpuBudgets = new CpuBudgets();
-    const tokenKeys = new TokenKeys({ redis, hash, clock: this.#clock });
+    const tokenKeys = new TokenKeys({ redis, hash: location.tokenKeysKey, clock: this.#clock });
     const readerUsers = config.redisUsers
       ? new ReaderUsers({
-          ...shared,
-          keyPrefix,
-          clusterId,
+          runtime,
+          location,
           complete: () => this.#knowsAll(),
         })
       : undefined;
@@ -236,7 +236,7 @@ export class Gateway {
       waitsFor: (controller) => recovery.waitsFor(controller),
       clock: this.#clock,
       forget: async (id, endMs) => {
-        await forgetController(place, id, endMs);
+        await forgetController(location, this.#clock, id, endMs);
         await this.#metrics.forget({ controller: id });
         await this.#metrics.forget({ name: id });
       },
@@ -245,12 +245,11 @@ export class Gateway {
       logger: this.#logger,
     });
     const recovery = new Recovery({
-      ...shared,
-      registryKey,
+      runtime,
+      location,
       informers: () => informers.all(),
       controllers: () => controllers.running(),
-      writerId: this.#writerId,
-      onForeignWriter: (view) => void this.#checkWriter(view),
+      writer,
       nothingInFlight: config.nothingInFlight,
     });
     const { reconcileFunctions: which } = config;
@@ -288,13 +287,13 @@ export class Gateway {
         if (signal.aborted) return;
         const configured = new Set([...names, ...controllers.known().keys()]);
         const known = { configured, declared: declared?.ids() };
-        await collectGarbage({ ...place, informers, logger: this.#logger }, known);
+        await collectGarbage(location, runtime, informers, known);
       },
       clock: this.#clock,
       logger: this.#logger,
     });
     const progress = new Progress({
-      ...shared,
+      runtime,
       informers: () => informers.all(),
       // Of the others their own condition tells.
       controllers: () => controllers.running().filter(({ name }) => !isDeclared(name)),
@@ -313,7 +312,7 @@ export class Gateway {
     this.#lifecycle.started('recovery', () => checking);
     const watching = progress.run(signal);
     this.#lifecycle.started('progress', () => watching);
-    const sweeping = sweepRegistry({ ...place, logger: this.#logger }, signal);
+    const sweeping = sweepRegistry(location, runtime, signal);
     this.#lifecycle.started('sweep', () => sweeping);
     const updating = readerUsers?.run(signal);
     this.#lifecycle.started('redis users', async () => updating);
@@ -362,20 +361,6 @@ export class Gateway {
   #outerUrl(): string | undefined {
     if (this.#config.cacheUrl !== undefined) return this.#config.cacheUrl;
     return isLoopback(new URL(this.#server.url).hostname) ? this.#server.url + CACHE_PATH : undefined;
-  }
-
-  /**
-   * The writer ID is gone with the rest of Redis' data, which recovery mends, or another gateway has written its own.
-   */
-  async #checkWriter(view: View): Promise<void> {
-    try {
-      const { writerId } = await view.state();
-      if (writerId === undefined || writerId === this.#writerId) return;
-      this.#fatal(new UserError('Another gateway has taken over this cluster: this one stops.'));
-    } catch (error) {
-      // The next chunk that is refused asks again.
-      this.#logger.warn({ resource: view.name, error: messageOf(error) }, 'the writer of a view could not be read');
-    }
   }
 
   #readyChecks(): Map<string, HealthCheck> {

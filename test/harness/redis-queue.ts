@@ -10,7 +10,7 @@ export class RedisQueueFixture {
   readonly redis: Redis;
   readonly clock: Clock;
   readonly scope = { keyPrefix: uniqueName('test'), clusterId: 'c', name: 'controller' };
-  readonly keys: QueueKeys = queueKeys(this.scope);
+  readonly keys: QueueKeys = queueKeys(this.scope, this.scope.name);
   /** Lines of level warn and error: the queue is never in trouble unless a test makes it so. */
   readonly troubles: string[] = [];
   readonly #opened: { queue: BullMqWorkQueue; redis: Redis }[] = [];

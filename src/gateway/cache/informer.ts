@@ -1,14 +1,11 @@
 import {
-  type Checkpoint,
-  type Clock,
   compareResourceVersions,
   formatKind,
   type KubernetesObject,
-  type Logger,
   messageOf,
-  type Metrics,
   type Resource,
   type ResourceVersion,
+  type Runtime,
 } from '../../core/index.ts';
 import type { IndexSpec } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
@@ -22,28 +19,26 @@ import type { ChangeHandler } from './change.ts';
 import { ChangeHandlers, type OnHandlerError } from './change-handlers.ts';
 import { UnreadableObjectError } from '../../contract/node/codec.ts';
 import { isDataError } from '../redis/redis.ts';
-import { type Enqueue, Relay, type RelayOptions } from './relay.ts';
+import { Relay, type RelayOptions } from './relay.ts';
 import { ForeignWriterError, type View } from './view.ts';
 import { transformOf, type ViewSettings } from './view-settings.ts';
+import type { ViewWriter } from './view-writer.ts';
 
 export interface InformerOptions {
   readonly client: ApiClient;
   readonly resource: Resource;
   readonly settings: ViewSettings;
   readonly view: View;
-  readonly enqueue: Enqueue;
   readonly viewAt: (prefix: string) => View | undefined;
-  /** This gateway's: the scripts refuse to write to a view that carries another one's. */
-  readonly writerId: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-  readonly checkpoint: Checkpoint;
-  /** The view carries another gateway's writer ID: see whether this one may go on. */
-  readonly onForeignWriter: (view: View) => void;
+  /** Asked when the view carries another gateway's ID. */
+  readonly writer: Pick<ViewWriter, 'id' | 'check'>;
+  readonly woken: WokenControllers;
+  readonly runtime: Runtime;
+}
+
+/** The controllers that changes wake, and what the cache needs of them for that. */
+export interface WokenControllers extends Pick<RelayOptions, 'enqueue' | 'lookupBudget' | 'onUndeliverable'> {
   readonly onHandlerError: OnHandlerError;
-  readonly lookupBudget: RelayOptions['lookupBudget'];
-  readonly onUndeliverable: RelayOptions['onUndeliverable'];
 }
 
 /** Events applied by one script at most, and their size: bounds the time that a script holds Redis. */
@@ -86,7 +81,9 @@ export class Informer {
   #waiters: (() => void)[] = [];
 
   constructor(options: InformerOptions) {
-    const { client, resource, settings, view, clock, logger, metrics, checkpoint } = options;
+    const { client, resource, settings, view, viewAt, runtime } = options;
+    const { logger, metrics, checkpoint } = runtime;
+    const { enqueue, lookupBudget, onHandlerError, onUndeliverable } = options.woken;
     this.#options = options;
     this.view = view;
     this.#listWatch = new ListWatch(client, resource, { ...settings, namespace: view.location.namespace });
@@ -94,15 +91,14 @@ export class Informer {
       resource,
       listWatch: this.#listWatch,
       buffer: this.#buffer,
-      clock,
-      logger,
-      metrics,
+      runtime,
       random: Math.random,
       transform: transformOf(settings, formatKind(resource)),
     });
-    this.#handlers = new ChangeHandlers(options.onHandlerError);
+    this.#handlers = new ChangeHandlers(onHandlerError);
     this.#applier = new Applier({ view, handlers: this.#handlers, logger, metrics, checkpoint });
-    this.#relay = new Relay(options);
+    const wakeups = { enqueue, lookupBudget, onUndeliverable };
+    this.#relay = new Relay({ view, viewAt, ...wakeups, logger, metrics, checkpoint });
     view.onUnreadable((error) => this.#discard(error));
   }
 
@@ -161,7 +157,7 @@ export class Informer {
 
   /** Takes the view. Nothing happens to it before `begin`. */
   async start(): Promise<void> {
-    await this.view.take(this.#options.writerId);
+    await this.view.take(this.#options.writer.id);
     await this.#reencrypt();
     const { version, rewound } = await this.view.state();
     this.#filledFromNothing = version === undefined;
@@ -221,7 +217,7 @@ export class Informer {
       const { version } = await this.view.state();
       if (version !== undefined && compareResourceVersions(version, current) >= 0) return;
       this.requestProgress();
-      await this.#options.clock.sleep(CATCH_UP_LOOK_MS, signal);
+      await this.#options.runtime.clock.sleep(CATCH_UP_LOOK_MS, signal);
     }
     await this.relist(signal);
   }
@@ -277,7 +273,7 @@ export class Informer {
         const result = await (each ? this.#applier.applyEach(events) : this.#applier.apply(events));
         this.#relay.kick();
         if (result === 'contradiction') {
-          this.#options.logger.warn(
+          this.#options.runtime.logger.warn(
             { resource: this.name },
             'the apiserver has older data than the cache: listing anew',
           );
@@ -291,9 +287,12 @@ export class Informer {
         if (isDataError(error) && !(error instanceof UnreadableObjectError)) dataErrors += 1;
         if (error instanceof ForeignWriterError) await this.#onForeignWriter();
         else {
-          this.#options.logger.error({ resource: this.name, error: messageOf(error) }, 'a chunk could not be applied');
+          this.#options.runtime.logger.error(
+            { resource: this.name, error: messageOf(error) },
+            'a chunk could not be applied',
+          );
         }
-        await this.#options.clock.sleep(200, signal);
+        await this.#options.runtime.clock.sleep(200, signal);
       }
     }
   }
@@ -324,7 +323,7 @@ export class Informer {
   }
 
   async #discardNow(error: UnreadableObjectError): Promise<void> {
-    const { logger } = this.#options;
+    const { logger } = this.#options.runtime;
     logger.error({ resource: this.name, error: error.message }, 'the view cannot be read: listing it anew');
     try {
       await this.view.discard();
@@ -337,7 +336,7 @@ export class Informer {
   }
 
   async #onForeignWriter(): Promise<void> {
-    this.#options.onForeignWriter(this.view);
+    void this.#options.writer.check(this.view);
     // Lost in the middle of the first list, of which recovery knows nothing yet, or of the list for which it waits.
     if (this.#synced && this.#relists === 0) return;
     const state = await this.view.state().catch(() => undefined);
@@ -357,7 +356,7 @@ export class Informer {
   }
 
   async #fillIndexes(): Promise<void> {
-    const { clock, logger } = this.#options;
+    const { clock, logger } = this.#options.runtime;
     const { signal } = this.#stop;
     await this.#started.promise;
     const specs = [...new Set([...this.#indexes.values()].flat())].toSorted();
@@ -380,7 +379,7 @@ export class Informer {
 
   #markSynced(synced: boolean): void {
     this.#synced = synced;
-    this.#options.metrics.set('levelhook_view_synced', { resource: this.name }, synced ? 1 : 0);
+    this.#options.runtime.metrics.set('levelhook_view_synced', { resource: this.name }, synced ? 1 : 0);
     this.#wakeWaiters();
   }
 

@@ -99,9 +99,7 @@ export class DeclaredFunctions {
       resource: ReconcileFunction,
       listWatch: new ListWatch(client, ReconcileFunction, { labelSelector }),
       buffer,
-      clock,
-      logger,
-      metrics,
+      runtime: { clock, logger, metrics },
       random: Math.random,
       transform: { object: () => {}, text: (json) => json },
     });

@@ -75,7 +75,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   constructor(options: WorkQueueOptions) {
     const { redis } = options;
-    const keys = queueKeys(options);
+    const keys = queueKeys(options, options.name);
     const records = new RedisRecords(redis, keys, options);
     const jobs = new BullMqJobs({ ...options, keys });
     this.#redis = redis;
