@@ -95,11 +95,11 @@ export class ControllerFactory {
     );
     const shared = { clock, logger, metrics, checkpoint };
     const { redis, keyPrefix, clusterId } = this.#options;
-    const own = { redis, keyPrefix, clusterId, name: id };
+    const location = { redis, keyPrefix, clusterId };
     const { concurrency } = description;
     const endpoint = new Endpoint(url, keys, { connections: concurrency, ca, ...(rules ? { rules } : {}) });
     // The last that can fail has not: a queue has to be closed.
-    const queue = new BullMqWorkQueue({ ...shared, ...own, ...queueOptions(description) });
+    const queue = new BullMqWorkQueue({ name: id, behaviour: queueOptions(description), location, runtime: shared });
     queue.suspend();
     const views = sources.flatMap((source) => source.informers.map(({ view }) => view));
     // A token must not be sent in the open.
