@@ -210,39 +210,40 @@ export class Gateway {
         })
       : undefined;
     const factory = new ControllerFactory({
-      ...shared,
-      keyPrefix,
-      clusterId,
+      runtime,
+      location,
       client,
       informers,
-      cacheSettings: settings,
-      canEncrypt: keyRing !== undefined,
-      tokenKeys,
-      readerUsers,
-      cacheUrl: this.#outerUrl(),
-      callbackUrl: (id) => this.#callbackUrlFor(id),
-      cacheTokenMs: config.cacheTokenMs,
-      resyncMs: config.resyncMs,
+      wayBack: {
+        tokenKeys,
+        cacheTokenMs: config.cacheTokenMs,
+        readerUsers,
+        cacheUrl: this.#outerUrl(),
+        callbackUrl: (id) => this.#callbackUrlFor(id),
+      },
       cpuBudgets,
-      logTriggers: config.logTriggers,
+      settings: { resyncMs: config.resyncMs, logTriggers: config.logTriggers },
     });
     const controllers = new Controllers({
       create: (spec) => factory.create(spec),
       informers,
       readerUsers,
-      onRunning: ({ name, queue }) => this.#dashboard.add(name, queue.bullmq),
-      onStopped: ({ name }) => this.#dashboard.remove(name),
-      check: () => recovery.check(signal),
-      waitsFor: (controller) => recovery.waitsFor(controller),
-      clock: this.#clock,
-      forget: async (id, endMs) => {
-        await forgetController(location, this.#clock, id, endMs);
-        await this.#metrics.forget({ controller: id });
-        await this.#metrics.forget({ name: id });
+      runtime,
+      recovery: {
+        check: (ending) => recovery.check(ending),
+        waitsFor: (controller) => recovery.waitsFor(controller),
+      },
+      events: {
+        onRunning: ({ name, queue }) => this.#dashboard.add(name, queue.bullmq),
+        onStopped: ({ name }) => this.#dashboard.remove(name),
+        forget: async (id, endMs) => {
+          await forgetController(location, this.#clock, id, endMs);
+          await this.#metrics.forget({ controller: id });
+          await this.#metrics.forget({ name: id });
+        },
       },
       drainMs: config.drainMs,
       ending: signal,
-      logger: this.#logger,
     });
     const recovery = new Recovery({
       runtime,

@@ -43,6 +43,16 @@ export class Informers {
     this.#options = options;
   }
 
+  /** What of each kind is cached. */
+  get settings(): CacheSettings {
+    return this.#options.settings;
+  }
+
+  /** Whether there are keys to encrypt what must be. */
+  get canEncrypt(): boolean {
+    return this.#options.keyRing !== undefined;
+  }
+
   all(): Informer[] {
     return [...this.#running];
   }

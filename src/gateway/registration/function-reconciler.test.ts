@@ -5,7 +5,7 @@ import { silentLogger, UserError } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
 import type { FunctionCondition, ConditionType } from './condition.ts';
 import type { Controllers, StartOptions } from '../controllers/controllers.ts';
-import type { ControllerSpec } from '../controllers/controller-factory.ts';
+import type { ControllerSpec } from '../controllers/controller-spec.ts';
 import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { FunctionReconciler } from './function-reconciler.ts';

@@ -31,10 +31,9 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     timeoutMs: 15_000,
   });
   const dispatcher = new Dispatcher({
-    ...runtime,
     controller: 'bench',
-    endpoint,
-    cacheAccess,
+    target: { endpoint, cacheAccess },
+    runtime,
     views: [],
     timeoutMs: 15_000,
     logTriggers: false,

@@ -119,26 +119,25 @@ export class GatewayUnderTest {
       });
     });
     this.controller = new RunningController({
-      ...runtime,
-      id: description.name,
-      description,
-      budget: new CpuBudgets().of(description.name),
-      keys: [],
+      spec: { id: description.name, description, keys: [] },
       sources: kinds.map((resource, at) => ({ resource, informers: this.informers.slice(at, at + 1) })),
       queue: queue.forGateway(() => this.alive),
-      // Nothing is dispatched here: the recording queue looks for itself what a run would have seen.
-      endpoint: {} as Endpoint,
-      cacheAccess: new CacheAccess({
-        controller: description.name,
-        views,
-        api: undefined,
-        clock: hastyClock,
-        lifetimeMs: 0,
-        timeoutMs: 0,
-      }),
-      logTriggers: false,
-      resyncMs: 36_000_000,
+      target: {
+        // Nothing is dispatched here: the recording queue looks for itself what a run would have seen.
+        endpoint: {} as Endpoint,
+        cacheAccess: new CacheAccess({
+          controller: description.name,
+          views,
+          api: undefined,
+          clock: hastyClock,
+          lifetimeMs: 0,
+          timeoutMs: 0,
+        }),
+      },
+      budget: new CpuBudgets().of(description.name),
+      settings: { logTriggers: false, resyncMs: 36_000_000 },
       random: Math.random,
+      runtime,
     });
     this.recovery = new Recovery({
       runtime,
