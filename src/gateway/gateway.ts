@@ -81,33 +81,32 @@ export class Gateway {
     this.#logger = logger;
     this.#lifecycle = new Lifecycle(this.#clock, logger);
     this.#server = new AdminServer({
-      host: config.host,
-      allowedHosts: config.allowedHosts,
+      listen: { host: config.host, port: config.port, allowedHosts: config.allowedHosts, tls: config.tls },
       logger,
-      port: config.port,
       live: new Map([['ping', () => undefined]]),
       ready: this.#readyChecks(),
       metrics: () => this.#renderMetrics(),
-      dashboard: this.#dashboard,
-      cacheApi: () => this.#parts?.cacheApi,
-      tls: config.tls,
-      reconcile: reconcileApi({
-        tokens: config.apiTokens,
-        controller: (name) => this.#parts?.controllers.get(name),
-        healthy: () => this.#parts?.recovery.healthy ?? false,
-        // Not the gateway's: that is set once the time of the gateways before is known, which this limit must not
-        // notice.
-        clock: systemClock,
-        logger,
-      }),
-      queues: () => this.#askableQueues(),
-      callbacks: callbackApi({
-        healthy: () => this.#parts?.recovery.healthy ?? false,
-        starting: () => !this.#knowsAll(),
-        // Those that are being started, or changed, included: they ask for patience.
-        controller: (name) => this.#parts?.controllers.known().get(name),
-        logger,
-      }),
+      apis: {
+        dashboard: this.#dashboard,
+        queues: () => this.#askableQueues(),
+        cacheApi: () => this.#parts?.cacheApi,
+        reconcile: reconcileApi({
+          tokens: config.apiTokens,
+          controller: (name) => this.#parts?.controllers.get(name),
+          healthy: () => this.#parts?.recovery.healthy ?? false,
+          // Not the gateway's: that is set once the time of the gateways before is known, which this limit must not
+          // notice.
+          clock: systemClock,
+          logger,
+        }),
+        callbacks: callbackApi({
+          healthy: () => this.#parts?.recovery.healthy ?? false,
+          starting: () => !this.#knowsAll(),
+          // Those that are being started, or changed, included: they ask for patience.
+          controller: (name) => this.#parts?.controllers.known().get(name),
+          logger,
+        }),
+      },
     });
   }
 
@@ -178,7 +177,6 @@ export class Gateway {
     await this.#clock.continueFrom(redis, registryKey, this.#logger);
     const keeping = this.#clock.keep(redis, registryKey, this.#logger, signal);
     this.#lifecycle.started('clock', () => keeping);
-    const shared = { redis, clock: this.#clock, logger: this.#logger, metrics: this.#metrics, checkpoint };
     const runtime = { clock: this.#clock, logger: this.#logger, metrics: this.#metrics, checkpoint };
     const writer = new ViewWriter(this.#logger, () =>
       this.#fatal(new UserError('Another gateway has taken over this cluster: this one stops.')),
@@ -257,7 +255,7 @@ export class Gateway {
     const declared =
       which !== 'none'
         ? new DeclaredFunctions({
-            ...shared,
+            runtime,
             client,
             controllers,
             resolver: new FunctionResolver({
@@ -269,13 +267,14 @@ export class Gateway {
               clock: this.#clock,
               hasOuterUrl: this.#outerUrl() !== undefined,
             }),
-            writer: new FunctionStatusWriter({ ...shared, client }),
+            writer: new FunctionStatusWriter({ runtime, client }),
             labelSelector: which === 'all' ? undefined : which,
             reviewMs: config.reviewMs,
             maxPerNamespace: config.maxFunctionsPerNamespace,
           })
         : undefined;
     const functions = new ConfiguredFunctions({
+      runtime,
       urls: config.functionUrls,
       keys,
       ca,
@@ -290,8 +289,6 @@ export class Gateway {
         const known = { configured, declared: declared?.ids() };
         await collectGarbage(location, runtime, informers, known);
       },
-      clock: this.#clock,
-      logger: this.#logger,
     });
     const progress = new Progress({
       runtime,
@@ -340,9 +337,7 @@ export class Gateway {
       available: () => recovery.healthy,
       listLimit: this.#config.cacheListLimit,
       requestsPerSecond: this.#config.cacheRequestsPerSecond,
-      clock: this.#clock,
-      logger: this.#logger,
-      metrics: this.#metrics,
+      runtime: { clock: this.#clock, logger: this.#logger, metrics: this.#metrics },
     });
   }
 

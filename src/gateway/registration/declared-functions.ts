@@ -1,4 +1,4 @@
-import { type Clock, formatObjectKey, type Logger, keyOf, messageOf, type Metrics } from '../../core/index.ts';
+import { formatObjectKey, keyOf, messageOf, type Runtime } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { DiscoveryError, discoverResource } from '../apiserver/discovery.ts';
 import { EventBuffer } from '../reflector/event-buffer.ts';
@@ -9,15 +9,16 @@ import { FunctionReconciler, type FunctionReconcilerOptions } from './function-r
 import { ReconcileFunction } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
-export interface DeclaredFunctionsOptions extends FunctionReconcilerOptions {
+export interface DeclaredFunctionsOptions extends Pick<
+  FunctionReconcilerOptions,
+  'resolver' | 'controllers' | 'writer' | 'reviewMs'
+> {
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly client: ApiClient;
   /** Which of them. Default: all. */
   readonly labelSelector: string | undefined;
   /** So many of a namespace run, the oldest first. */
   readonly maxPerNamespace: number;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
 }
 
 /** How often a cluster without the definition is asked for it. */
@@ -77,7 +78,8 @@ export class DeclaredFunctions {
 
   /** Waits for the definition: a cluster may never have it, and then nothing else waits for it. */
   async #run(signal: AbortSignal): Promise<void> {
-    const { client, labelSelector, clock, logger, metrics } = this.#options;
+    const { client, labelSelector, runtime } = this.#options;
+    const { clock, logger } = runtime;
     let error: unknown;
     while (!signal.aborted) {
       try {
@@ -99,7 +101,7 @@ export class DeclaredFunctions {
       resource: ReconcileFunction,
       listWatch: new ListWatch(client, ReconcileFunction, { labelSelector }),
       buffer,
-      runtime: { clock, logger, metrics },
+      runtime,
       random: Math.random,
       transform: { object: () => {}, text: (json) => json },
     });
@@ -172,10 +174,11 @@ export class DeclaredFunctions {
     // Another one under the same name: nothing of the old one is for it.
     if (known) this.#drop(key, known);
     const admit = (): InvalidFunctionError | undefined => this.#refusal(key, object.metadata.namespace ?? '');
-    this.#functions.set(
-      key,
-      new FunctionReconciler(object, { ...this.#options, admit, before: this.#leaving.get(key) }),
-    );
+    const { resolver, controllers, writer, reviewMs, runtime } = this.#options;
+    const { clock, logger } = runtime;
+    const before = this.#leaving.get(key);
+    const parts = { resolver, controllers, writer, reviewMs, clock, logger };
+    this.#functions.set(key, new FunctionReconciler(object, { ...parts, admit, before }));
     return 'new';
   }
 
@@ -223,7 +226,8 @@ export class DeclaredFunctions {
 
   /** Until it has succeeded, or the gateway ends: then the next one removes what is left over. Never rejects. */
   async #removeController(id: string): Promise<void> {
-    const { clock, controllers, logger } = this.#options;
+    const { controllers, runtime } = this.#options;
+    const { clock, logger } = runtime;
     const [firstMs, mostMs] = REMOVE_AGAIN_MS;
     let known: string | undefined;
     for (let waitMs: number = firstMs; ; waitMs = Math.min(waitMs * 2, mostMs)) {
