@@ -130,7 +130,7 @@ describe('what gateway and SDK send', () => {
       connections: 1,
     });
     try {
-      const shared = { clock: systemClock, logger: silentLogger, metrics: silentMetrics };
+      const runtime = { clock: systemClock, logger: silentLogger, metrics: silentMetrics };
       const cacheAccess = new CacheAccess({
         controller: 'web',
         views: [],
@@ -140,17 +140,9 @@ describe('what gateway and SDK send', () => {
         timeoutMs: 5000,
       });
       const callback = async () => ({ url: 'https://gateway.example.com/x', token: 't', maxSeconds: 600 });
-      const options = {
-        ...shared,
-        callback,
-        controller: 'web',
-        endpoint,
-        cacheAccess,
-        views: [],
-        timeoutMs: 5000,
-        logTriggers: false,
-      };
-      const dispatcher = new Dispatcher(options);
+      const target = { endpoint, cacheAccess, callback };
+      const own = { controller: 'web', views: [], timeoutMs: 5000, logTriggers: false };
+      const dispatcher = new Dispatcher({ ...own, target, runtime });
       const reasons = [
         { type: 'manual' as const, message: 'm' },
         { type: 'updated' as const, object: 'v1/Pod a/b' },

@@ -82,3 +82,4 @@ export {
 } from './metrics.ts';
 export { TokenBucket, type TokenRate } from './token-bucket.ts';
 export { type Checkpoint, type CheckpointName, noCheckpoint } from './checkpoint.ts';
+export type { Runtime } from './runtime.ts';

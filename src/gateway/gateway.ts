@@ -1,23 +1,26 @@
-import { randomUUID } from 'node:crypto';
-import { type Checkpoint, type Logger, messageOf, noCheckpoint, systemClock, UserError } from '../core/index.ts';
-import { gatewayKeys } from '../contract/cache-layout.ts';
+import { type Checkpoint, type Logger, messageOf, noCheckpoint, type Runtime, UserError } from '../core/index.ts';
+import type { Description, SigningKey } from '../contract/index.ts';
 import { isLoopback } from '../contract/secure-url.ts';
+import type { KeyRing } from '../contract/node/key-ring.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity } from './apiserver/discovery.ts';
 import { FlowControl } from './apiserver/flow-control.ts';
+import { GatewayWriter } from './cache/gateway-writer.ts';
 import { Informers } from './cache/informers.ts';
 import { ReaderUsers } from './access/reader-users.ts';
 import { connectRedis, type Redis, withoutPassword } from './redis/redis.ts';
+import { type RedisLocation, redisLocation } from './redis/redis-location.ts';
 import { refuseEviction } from './redis/redis-memory.ts';
-import type { View } from './cache/view.ts';
 import { CpuBudgets } from './cel/cpu-budget.ts';
-import { readCacheSettings } from './config/cache-file.ts';
+import { type CacheSettings, readCacheSettings } from './config/cache-file.ts';
 import { readCacheKeys } from './config/cache-keys.ts';
 import { readCertificates } from './config/certificates.ts';
 import type { GatewayConfig } from './config/config.ts';
 import { readSigningKeys } from './config/signing-keys.ts';
+import type { RunningController } from './controllers/controller.ts';
 import { ControllerFactory } from './controllers/controller-factory.ts';
+import type { ControllerSpec } from './controllers/controller-spec.ts';
 import { Controllers } from './controllers/controllers.ts';
 import { FunctionResolver } from './registration/function-resolver.ts';
 import { ConfiguredFunctions } from './registration/configured-functions.ts';
@@ -26,36 +29,63 @@ import { DeclaredFunctions } from './registration/declared-functions.ts';
 import { checkFunctionUrls } from './endpoint/endpoint-rules.ts';
 import { TokenKeys } from './access/token-keys.ts';
 import { GatewayClock } from './manager/gateway-clock.ts';
-import type { HealthCheck } from './manager/health.ts';
 import { forgetController, collectGarbage, sweepRegistry } from './manager/garbage-collection.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
 import { PrometheusMetrics } from './manager/metrics.ts';
 import { Progress } from './manager/progress.ts';
 import { Recovery } from './manager/recovery.ts';
-import { AdminServer, CACHE_PATH, CALLBACK_PATH } from './server/admin-server.ts';
+import { type AdminServer, CACHE_PATH, CALLBACK_PATH } from './server/admin-server.ts';
 import { CacheApi } from './cache-api/cache-api.ts';
 import { Catalog } from './cache-api/catalog.ts';
-import { callbackApi } from './server/callback-api.ts';
 import { Dashboard } from './server/dashboard.ts';
-import { reconcileApi } from './server/reconcile-api.ts';
-import type { BullMqWorkQueue } from './workqueue/bullmq-work-queue.ts';
-
-/** What start-up has made, and requests and checks look into. */
-interface Parts {
-  readonly progress: Progress;
-  readonly informers: Informers;
-  readonly recovery: Recovery;
-  readonly cacheApi: CacheApi;
-  readonly controllers: Controllers;
-  readonly functions: ConfiguredFunctions;
-  /** Undefined when the settings say that there are none. */
-  readonly declared: DeclaredFunctions | undefined;
-}
+import { gatewayServer, knowsAll } from './server/gateway-server.ts';
 
 export interface GatewayOptions {
   /** For tests: called at the named points between two steps. Default: does nothing. */
   readonly checkpoint?: Checkpoint;
 }
+
+/** What the files hold that the settings name. */
+interface Files {
+  /** Sign the triggers of configured functions. */
+  readonly keys: readonly SigningKey[];
+  /** See `EndpointOptions`. */
+  readonly ca: string | undefined;
+  readonly cache: CacheSettings;
+  readonly keyRing: KeyRing | undefined;
+}
+
+/** The cluster that this gateway works for, and its place in Redis. */
+interface Connections {
+  readonly client: ApiClient;
+  readonly location: RedisLocation;
+}
+
+/** What the cluster's objects are kept in, and what lets functions read it. */
+interface Caches {
+  readonly writer: GatewayWriter;
+  readonly informers: Informers;
+  readonly tokenKeys: TokenKeys;
+  /** Undefined when functions get none. */
+  readonly readerUsers: ReaderUsers | undefined;
+}
+
+/** What runs keys, and watches over that. */
+interface Running {
+  readonly controllers: Controllers;
+  readonly recovery: Recovery;
+  readonly progress: Progress;
+  readonly cacheApi: CacheApi;
+}
+
+/** Where controllers are declared. */
+interface Functions {
+  readonly configured: ConfiguredFunctions;
+  /** Undefined when the settings say that there are none. */
+  readonly declared: DeclaredFunctions | undefined;
+}
+
+type Parts = Caches & Running & Functions;
 
 /**
  * The long-running process, wired together: this is the one place that knows all parts. Start order as
@@ -63,54 +93,30 @@ export interface GatewayOptions {
  */
 export class Gateway {
   readonly #config: GatewayConfig;
-  readonly #options: Required<GatewayOptions>;
   readonly #clock = new GatewayClock();
-  readonly #logger: Logger;
   readonly #metrics = new PrometheusMetrics();
+  readonly #runtime: Runtime;
   readonly #lifecycle: Lifecycle;
+  readonly #cpuBudgets = new CpuBudgets();
   readonly #dashboard = new Dashboard();
   readonly #server: AdminServer;
   readonly #stop = new AbortController();
-  /** Written into every view: the scripts refuse a writer with another one. */
-  readonly #writerId = randomUUID();
   #redis: Redis | undefined;
   #parts: Parts | undefined;
   #fatal: (error: unknown) => void = () => {};
 
-  constructor(config: GatewayConfig, logger: Logger, options: GatewayOptions = {}) {
+  constructor(config: GatewayConfig, logger: Logger, { checkpoint = noCheckpoint }: GatewayOptions = {}) {
     this.#config = config;
-    this.#options = { checkpoint: noCheckpoint, ...options };
-    this.#logger = logger;
+    this.#runtime = { clock: this.#clock, logger, metrics: this.#metrics, checkpoint };
     this.#lifecycle = new Lifecycle(this.#clock, logger);
-    this.#server = new AdminServer({
-      host: config.host,
-      allowedHosts: config.allowedHosts,
-      logger,
-      port: config.port,
-      live: new Map([['ping', () => undefined]]),
-      ready: this.#readyChecks(),
-      metrics: () => this.#renderMetrics(),
+    const { host, port, allowedHosts, tls, apiTokens } = config;
+    this.#server = gatewayServer({
+      listen: { host, port, allowedHosts, tls },
+      apiTokens,
       dashboard: this.#dashboard,
-      cacheApi: () => this.#parts?.cacheApi,
-      tls: config.tls,
-      reconcile: reconcileApi({
-        tokens: config.apiTokens,
-        controller: (name) => this.#parts?.controllers.get(name),
-        healthy: () => this.#parts?.recovery.healthy ?? false,
-        // Not the gateway's: that is set once the time of the gateways before is known, which this limit must not
-        // notice.
-        clock: systemClock,
-        logger,
-      }),
-      queues: () => this.#askableQueues(),
-      callbacks: callbackApi({
-        healthy: () => this.#parts?.recovery.healthy ?? false,
-        starting: () => !this.#knowsAll(),
-        // Those that are being started, or changed, included: they ask for patience.
-        controller: (name) => this.#parts?.controllers.known().get(name),
-        clock: this.#clock,
-        logger,
-      }),
+      metrics: this.#metrics,
+      runtime: this.#runtime,
+      parts: () => this.#parts,
     });
   }
 
@@ -143,200 +149,238 @@ export class Gateway {
   }
 
   async #start(): Promise<void> {
+    const files = await this.#readFiles();
+    const connections = await this.#connect();
+    // Nothing asks for a controller before `run`.
+    const caches = this.#createCaches(files, connections, () => running.controllers);
+    const running = this.#createControllers(connections, caches);
+    this.#run(files, connections, { ...caches, ...running });
+  }
+
+  /** Everything that can be wrong in the settings is told before anything is touched. */
+  async #readFiles(): Promise<Files> {
     const config = this.#config;
-    const { signal } = this.#stop;
-    // Everything that can be wrong in the settings is told before anything is touched.
     const keys = await readSigningKeys(config);
     const ca = readCertificates(config.functionCaFile);
     checkFunctionUrls(config.functionUrls);
-    const settings = readCacheSettings(config.cacheFile);
-    const keyRing = readCacheKeys(config.cacheKeys, config.cacheKeysFile);
+    const cache = readCacheSettings(config.cacheFile);
+    return { keys, ca, cache, keyRing: readCacheKeys(config.cacheKeys, config.cacheKeysFile) };
+  }
 
+  /** The server first: health tells of a start that takes long. */
+  async #connect(): Promise<Connections> {
+    const { clusterId: named, keyPrefix, kubeconfig, redisUrl, apiserverLimits } = this.#config;
+    const { logger, metrics } = this.#runtime;
+    const { signal } = this.#stop;
     await this.#server.start();
     this.#lifecycle.started('server', () => this.#server.stop());
-    this.#logger.info({ url: this.#server.url }, 'listening');
+    logger.info({ url: this.#server.url }, 'listening');
 
-    const redis = await connectRedis(config.redisUrl);
+    const redis = await connectRedis(redisUrl);
     this.#redis = redis;
     this.#lifecycle.started('redis', async () => redis.disconnect());
-    await refuseEviction(redis, config.redisUrl, this.#logger);
+    await refuseEviction(redis, redisUrl, logger);
     signal.throwIfAborted();
 
-    const credentials = await loadCredentials(config.kubeconfig);
+    const credentials = await loadCredentials(kubeconfig);
     this.#lifecycle.started('apiserver', () => credentials.close());
-    const flowControl = new FlowControl(config.apiserverLimits);
-    const client = new ApiClient(credentials, this.#metrics, flowControl);
-    const clusterId = config.clusterId ?? (await identify(client));
+    const client = new ApiClient(credentials, metrics, new FlowControl(apiserverLimits));
+    const clusterId = named ?? (await identify(client));
     signal.throwIfAborted();
-    this.#logger.info(
-      { cluster: clusterId, server: client.server, redis: withoutPassword(config.redisUrl) },
-      'connected',
-    );
+    logger.info({ cluster: clusterId, server: client.server, redis: withoutPassword(redisUrl) }, 'connected');
 
-    const { checkpoint } = this.#options;
-    const { keyPrefix } = config;
-    const { registry: registryKey, views: viewsKey, tokenKeys: hash } = gatewayKeys({ keyPrefix, clusterId });
+    const location = redisLocation(redis, keyPrefix, clusterId);
     // Before anything is timed that outlives this process.
-    await this.#clock.continueFrom(redis, registryKey, this.#logger);
-    const keeping = this.#clock.keep(redis, registryKey, this.#logger, signal);
+    await this.#clock.continueFrom(redis, location.registryKey, logger);
+    const keeping = this.#clock.keep(redis, location.registryKey, logger, signal);
     this.#lifecycle.started('clock', () => keeping);
-    const shared = { redis, clock: this.#clock, logger: this.#logger, metrics: this.#metrics, checkpoint };
-    const place = { redis, keyPrefix, clusterId, registryKey, viewsKey, clock: this.#clock };
+    return { client, location };
+  }
+
+  #createCaches(files: Files, { client, location }: Connections, controllers: () => Controllers): Caches {
+    const runtime = this.#runtime;
+    const controller = (id: string): RunningController | undefined => controllers().known().get(id);
+    const writer = new GatewayWriter(runtime.logger, () =>
+      this.#fatal(new UserError('Another gateway has taken over this cluster: this one stops.')),
+    );
     const informers = new Informers({
-      ...shared,
+      runtime,
+      location,
       client,
-      keyPrefix,
-      clusterId,
-      viewsKey,
-      settings,
-      keyRing,
-      compressAbove: config.cacheCompressAbove,
-      enqueue: (wakeups) => controllers.enqueue(wakeups),
-      writerId: this.#writerId,
-      onForeignWriter: (view) => void this.#checkWriter(view),
-      onHandlerError: (id, error, object) => controllers.known().get(id)?.recordFailure(error, object),
-      lookupBudget: (id) => controllers.known().get(id)?.lookupBudget,
-      onUndeliverable: (id, error) => controllers.known().get(id)?.recordFailure(error),
-      onViewChanged: (ids) => ids.forEach((id) => declared?.wake(id)),
+      settings: files.cache,
+      keyRing: files.keyRing,
+      compressAbove: this.#config.cacheCompressAbove,
+      writer,
+      woken: {
+        enqueue: (wakeups) => controllers().enqueue(wakeups),
+        onHandlerError: (id, error, object) => controller(id)?.recordFailure(error, object),
+        lookupBudget: (id) => controller(id)?.lookupBudget,
+        onUndeliverable: (id, error) => controller(id)?.recordFailure(error),
+        onViewChanged: (ids) => ids.forEach((id) => this.#wakeDeclared(id)),
+      },
     });
     this.#lifecycle.started('informers', () => informers.stop());
-
-    const cpuBudgets = new CpuBudgets();
-    const tokenKeys = new TokenKeys({ redis, hash, clock: this.#clock });
-    const readerUsers = config.redisUsers
-      ? new ReaderUsers({
-          ...shared,
-          keyPrefix,
-          clusterId,
-          complete: () => this.#knowsAll(),
-        })
+    const tokenKeys = new TokenKeys({ redis: location.redis, hash: location.tokenKeysKey, clock: runtime.clock });
+    const readerUsers = this.#config.redisUsers
+      ? new ReaderUsers({ runtime, location, complete: () => knowsAll(this.#parts) })
       : undefined;
-    const factory = new ControllerFactory({
-      ...shared,
-      keyPrefix,
-      clusterId,
-      client,
-      informers,
-      cacheSettings: settings,
-      canEncrypt: keyRing !== undefined,
-      tokenKeys,
-      readerUsers,
-      cacheUrl: this.#outerUrl(),
-      callbackUrl: (id) => this.#callbackUrlFor(id),
-      cacheTokenMs: config.cacheTokenMs,
-      resyncMs: config.resyncMs,
-      cpuBudgets,
-      logTriggers: config.logTriggers,
-      onChanged: (id) => declared?.wake(id),
-    });
+    return { writer, informers, tokenKeys, readerUsers };
+  }
+
+  #createControllers(connections: Connections, caches: Caches): Running {
+    const runtime = this.#runtime;
+    const { location } = connections;
+    const { informers, readerUsers, writer } = caches;
+    const { drainMs, nothingInFlight } = this.#config;
+    const factory = this.#controllerFactory(connections, caches);
     const controllers = new Controllers({
+      runtime,
       create: (spec) => factory.create(spec),
       informers,
       readerUsers,
-      onRunning: ({ name, queue }) => this.#dashboard.add(name, queue.bullmq),
-      onStopped: ({ name }) => this.#dashboard.remove(name),
-      check: () => recovery.check(signal),
-      waitsFor: (controller) => recovery.waitsFor(controller),
-      clock: this.#clock,
-      forget: async (id, endMs) => {
-        await forgetController(place, id, endMs);
-        await this.#metrics.forget({ controller: id });
-        await this.#metrics.forget({ name: id });
+      recovery: {
+        check: (signal) => recovery.check(signal),
+        waitsFor: (controller) => recovery.waitsFor(controller),
       },
-      drainMs: config.drainMs,
-      ending: signal,
-      logger: this.#logger,
+      events: {
+        onRunning: ({ name, queue }) => this.#dashboard.add(name, queue.bullmq),
+        onStopped: ({ name }) => this.#dashboard.remove(name),
+        forget: async (id, endMs) => {
+          await forgetController(location, runtime.clock, id, endMs);
+          await runtime.metrics.forget({ controller: id });
+          await runtime.metrics.forget({ name: id });
+        },
+      },
+      drainMs,
+      ending: this.#stop.signal,
     });
     const recovery = new Recovery({
-      ...shared,
-      registryKey,
+      runtime,
+      location,
       informers: () => informers.all(),
       controllers: () => controllers.running(),
-      writerId: this.#writerId,
-      onForeignWriter: (view) => void this.#checkWriter(view),
-      nothingInFlight: config.nothingInFlight,
-      onWaitChanged: ({ name }) => declared?.wake(name),
-    });
-    const { reconcileFunctions: which } = config;
-    const declared =
-      which !== 'none'
-        ? new DeclaredFunctions({
-            ...shared,
-            client,
-            controllers,
-            standstill: (id) => progress.standstill(id),
-            resolver: new FunctionResolver({
-              client,
-              cacheSettings: settings,
-              canEncrypt: keyRing !== undefined,
-              allowedEndpoints: config.allowedEndpoints,
-              cpuBudgets,
-              clock: this.#clock,
-              hasOuterUrl: this.#outerUrl() !== undefined,
-            }),
-            writer: new FunctionStatusWriter({ ...shared, client }),
-            labelSelector: which === 'all' ? undefined : which,
-            reviewMs: config.reviewMs,
-            maxPerNamespace: config.maxFunctionsPerNamespace,
-          })
-        : undefined;
-    const functions = new ConfiguredFunctions({
-      urls: config.functionUrls,
-      keys,
-      ca,
-      add: (description, url) =>
-        controllers.start({ id: description.name, origin: 'configured', description, url, keys, ca }, signal),
-      // A controller that was given up while it was being changed does not run at all.
-      outdated: ({ name }) => controllers.get(name)?.outdated ?? true,
-      change: (description, url) =>
-        controllers.apply({ id: description.name, origin: 'configured', description, url, keys, ca }, { signal }),
-      complete: async (names) => {
-        await declared?.complete;
-        if (signal.aborted) return;
-        const configured = new Set([...names, ...controllers.known().keys()]);
-        const known = { configured, declared: declared?.ids() };
-        await collectGarbage({ ...place, informers, logger: this.#logger }, known);
-      },
-      clock: this.#clock,
-      logger: this.#logger,
+      writer,
+      nothingInFlight,
+      onWaitChanged: ({ name }) => this.#wakeDeclared(name),
     });
     const progress = new Progress({
-      ...shared,
+      runtime,
       informers: () => informers.all(),
       controllers: () => controllers.running(),
       // Of the others their own condition tells.
       isNeededForReady: (id) => controllers.countsForReady(id),
-      onStandstill: (id) => declared?.wake(id),
+      onStandstill: (id) => this.#wakeDeclared(id),
     });
-    this.#parts = {
-      progress,
-      informers,
-      recovery,
-      controllers,
-      functions,
-      declared,
-      cacheApi: this.#cacheApi({ client, informers, recovery, tokenKeys, controllers }),
-    };
+    const cacheApi = this.#cacheApi(connections, caches, { controllers, recovery });
+    return { controllers, recovery, progress, cacheApi };
+  }
+
+  /** Last what declares controllers: from then on they come and go. */
+  #run(files: Files, connections: Connections, made: Caches & Running): void {
+    const { controllers, progress, readerUsers, recovery } = made;
+    const { signal } = this.#stop;
+    const declared = this.#declaredFunctions(files, connections, made);
+    const configured = this.#configuredFunctions(files, connections, { ...made, declared });
+    this.#parts = { ...made, configured, declared };
 
     const checking = recovery.run(signal);
     this.#lifecycle.started('recovery', () => checking);
     const watching = progress.run(signal);
     this.#lifecycle.started('progress', () => watching);
-    const sweeping = sweepRegistry({ ...place, logger: this.#logger }, signal);
+    const sweeping = sweepRegistry(connections.location, this.#runtime, signal);
     this.#lifecycle.started('sweep', () => sweeping);
     const updating = readerUsers?.run(signal);
     this.#lifecycle.started('redis users', async () => updating);
     this.#lifecycle.started('controllers', () => controllers.stopAll());
     declared?.start(signal);
     this.#lifecycle.started('reconcilefunctions', async () => declared?.stopped());
-    functions.start(signal);
-    this.#lifecycle.started('functions', () => functions.stopped());
+    configured.start(signal);
+    this.#lifecycle.started('functions', () => configured.stopped());
+  }
+
+  #controllerFactory(
+    { client, location }: Connections,
+    { informers, readerUsers, tokenKeys }: Caches,
+  ): ControllerFactory {
+    const { cacheTokenMs, logTriggers, resyncMs } = this.#config;
+    return new ControllerFactory({
+      runtime: this.#runtime,
+      location,
+      client,
+      informers,
+      wayBack: {
+        tokenKeys,
+        cacheTokenMs,
+        readerUsers,
+        cacheUrl: this.#outerUrl(),
+        callbackUrl: (id) => this.#callbackUrlFor(id),
+      },
+      cpuBudgets: this.#cpuBudgets,
+      settings: { resyncMs, logTriggers },
+      onChanged: (id) => this.#wakeDeclared(id),
+    });
+  }
+
+  #declaredFunctions(
+    files: Files,
+    { client }: Connections,
+    { controllers, progress }: Running,
+  ): DeclaredFunctions | undefined {
+    const { allowedEndpoints, maxFunctionsPerNamespace, reconcileFunctions: which, reviewMs } = this.#config;
+    const runtime = this.#runtime;
+    if (which === 'none') return undefined;
+    return new DeclaredFunctions({
+      runtime,
+      client,
+      controllers,
+      resolver: new FunctionResolver({
+        client,
+        cacheSettings: files.cache,
+        canEncrypt: files.keyRing !== undefined,
+        allowedEndpoints,
+        cpuBudgets: this.#cpuBudgets,
+        clock: runtime.clock,
+        hasOuterUrl: this.#outerUrl() !== undefined,
+      }),
+      writer: new FunctionStatusWriter({ runtime, client }),
+      standstill: (id) => progress.standstill(id),
+      reviewMs,
+      select: { labelSelector: which === 'all' ? undefined : which, maxPerNamespace: maxFunctionsPerNamespace },
+    });
+  }
+
+  #configuredFunctions(
+    { keys, ca }: Files,
+    { location }: Connections,
+    { controllers, declared, informers }: Pick<Parts, 'controllers' | 'declared' | 'informers'>,
+  ): ConfiguredFunctions {
+    const { signal } = this.#stop;
+    const spec = (description: Description, url: string): ControllerSpec => {
+      return { id: description.name, origin: 'configured', description, url, keys, ca };
+    };
+    return new ConfiguredFunctions({
+      runtime: this.#runtime,
+      urls: this.#config.functionUrls,
+      keys,
+      ca,
+      add: (description, url) => controllers.start(spec(description, url), signal),
+      // A controller that was given up while it was being changed does not run at all.
+      outdated: ({ name }) => controllers.get(name)?.outdated ?? true,
+      change: (description, url) => controllers.apply(spec(description, url), { signal }),
+      complete: async (names) => {
+        await declared?.complete;
+        if (signal.aborted) return;
+        const known = new Set([...names, ...controllers.known().keys()]);
+        await collectGarbage(location, this.#runtime, informers, { configured: known, declared: declared?.ids() });
+      },
+    });
   }
 
   #cacheApi(
-    parts: Pick<Parts, 'informers' | 'recovery' | 'controllers'> & { client: ApiClient; tokenKeys: TokenKeys },
+    { client }: Connections,
+    { informers, tokenKeys }: Caches,
+    { controllers, recovery }: Pick<Running, 'controllers' | 'recovery'>,
   ): CacheApi {
-    const { client, informers, recovery, tokenKeys, controllers } = parts;
     const views = () =>
       informers.all().map((informer) => ({
         view: informer.view,
@@ -344,14 +388,12 @@ export class Gateway {
         checked: () => !recovery.isRepairing(informer.view),
       }));
     return new CacheApi({
+      runtime: this.#runtime,
       catalog: new Catalog(views, client, () => this.#clock.now()),
       verify: async (token) => controllers.current(await tokenKeys.verify(token)),
       available: () => recovery.healthy,
       listLimit: this.#config.cacheListLimit,
       requestsPerSecond: this.#config.cacheRequestsPerSecond,
-      clock: this.#clock,
-      logger: this.#logger,
-      metrics: this.#metrics,
     });
   }
 
@@ -361,10 +403,9 @@ export class Gateway {
     return url === undefined ? undefined : `${url}${CALLBACK_PATH.slice(CACHE_PATH.length)}/${controller}`;
   }
 
-  /** Whether every controller that there is has been heard of: one that is not known then is no more. */
-  #knowsAll(): boolean {
-    const { functions, declared } = this.#parts ?? {};
-    return functions !== undefined && functions.notReady() === undefined && declared?.notReady() === undefined;
+  /** What the conditions of a ReconcileFunction are about has changed; does nothing for another controller. */
+  #wakeDeclared(id: string): void {
+    this.#parts?.declared?.wake(id);
   }
 
   /** Where functions reach this gateway. */
@@ -372,55 +413,6 @@ export class Gateway {
     if (this.#config.cacheUrl !== undefined) return this.#config.cacheUrl;
     return isLoopback(new URL(this.#server.url).hostname) ? this.#server.url + CACHE_PATH : undefined;
   }
-
-  /**
-   * The writer ID is gone with the rest of Redis' data, which recovery mends, or another gateway has written its own.
-   */
-  async #checkWriter(view: View): Promise<void> {
-    try {
-      const { writerId } = await view.state();
-      if (writerId === undefined || writerId === this.#writerId) return;
-      this.#fatal(new UserError('Another gateway has taken over this cluster: this one stops.'));
-    } catch (error) {
-      // The next chunk that is refused asks again.
-      this.#logger.warn({ resource: view.name, error: messageOf(error) }, 'the writer of a view could not be read');
-    }
-  }
-
-  #readyChecks(): Map<string, HealthCheck> {
-    const starting = 'still starting';
-    return new Map<string, HealthCheck>([
-      ['redis', () => (this.#parts ? this.#parts.recovery.notReady() : starting)],
-      ['informers', () => (this.#parts ? informersNotReady(this.#parts) : starting)],
-      ['functions', () => (this.#parts ? this.#parts.functions.notReady() : starting)],
-      ['progress', () => (this.#parts ? this.#parts.progress.notReady() : starting)],
-      ['controllers', () => (this.#parts ? this.#parts.controllers.notReady() : starting)],
-      ['reconcilefunctions', () => (this.#parts ? this.#parts.declared?.notReady() : starting)],
-    ]);
-  }
-
-  /** Undefined while Redis is away: a question would wait until it is back. */
-  #askableQueues(): ReadonlyMap<string, BullMqWorkQueue> | undefined {
-    if (!this.#parts?.recovery.healthy) return undefined;
-    return new Map([...this.#parts.controllers.known()].map(([name, { queue }]) => [name, queue]));
-  }
-
-  /** Depths are read when `/metrics` is scraped, not counted along. */
-  async #renderMetrics(): Promise<string> {
-    for (const [name, queue] of this.#askableQueues() ?? []) {
-      const [{ waiting, running }, oldestMs = 0] = await Promise.all([queue.counts(), queue.oldestDueMs()]);
-      // Removed meanwhile, and its series with it.
-      if (!this.#parts?.controllers.known().has(name)) continue;
-      this.#metrics.set('workqueue_depth', { name }, waiting);
-      this.#metrics.set('levelhook_queue_oldest_due_seconds', { name }, oldestMs / 1000);
-      this.#metrics.set('controller_runtime_active_workers', { controller: name }, running);
-    }
-    return this.#metrics.registry.metrics();
-  }
-}
-
-function informersNotReady({ informers, controllers }: Pick<Parts, 'informers' | 'controllers'>): string | undefined {
-  return informers.notReady((user) => controllers.countsForReady(user));
 }
 
 /** Also the first request to the apiserver, and so where wrong credentials show. */

@@ -1,5 +1,5 @@
 import { expect, inject, it } from 'vitest';
-import { resource, silentLogger, systemClock } from '../../src/core/index.ts';
+import { resource } from '../../src/core/index.ts';
 import { viewPrefix } from '../../src/contract/cache-layout.ts';
 import { generateSecret, importSecret } from '../../src/contract/index.ts';
 import { redisCache, RedisReader } from '../../src/function/node/index.ts';
@@ -9,6 +9,7 @@ import { connectRedis } from '../../src/gateway/redis/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { applierOf } from '../harness/applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
+import { quietRuntime } from '../harness/quiet-runtime.ts';
 import { cacheReaderContract } from './cache-reader-contract.ts';
 
 cacheReaderContract('RedisReader', async ({ redis, location, syncWaitMs }) => ({
@@ -20,12 +21,9 @@ cacheReaderContract('RedisReader, as the user that the gateway makes for it', as
   const { redis, views, location, syncWaitMs } = world;
   const secret = generateSecret();
   const users = new ReaderUsers({
-    redis,
-    keyPrefix: uniqueName('test'),
-    clusterId: 'c',
+    runtime: quietRuntime(),
+    location: { redis, keyPrefix: uniqueName('test'), clusterId: 'c' },
     complete: () => true,
-    clock: systemClock,
-    logger: silentLogger,
   });
   const readable = [...views, ...Object.values(location.views).flat()];
   await users.allow(

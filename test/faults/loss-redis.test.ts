@@ -107,7 +107,7 @@ describe('data in Redis is lost', () => {
 
   it('only the keys of one queue: every key is reconciled again, and nothing is read again', async () => {
     const clusterId = await clusterIdentity(cluster.client);
-    const keys = queueKeys({ keyPrefix: setting.keyPrefix, clusterId, name: observer.name });
+    const keys = queueKeys({ keyPrefix: setting.keyPrefix, clusterId }, observer.name);
     const from = observer.count;
     const lists = await listsMade();
     await removeKeys(`${keys.prefix}:`);

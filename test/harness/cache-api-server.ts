@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { createAdaptorServer } from '@hono/node-server';
-import { type Clock, type Logger, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
+import { type Clock, type Logger, systemClock } from '../../src/core/index.ts';
 import type { CacheScope } from '../../src/contract/index.ts';
 import type { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
 import type { Redis } from '../../src/gateway/redis/redis.ts';
@@ -10,6 +10,7 @@ import { TokenKeys } from '../../src/gateway/access/token-keys.ts';
 import { CacheApi } from '../../src/gateway/cache-api/cache-api.ts';
 import { Catalog } from '../../src/gateway/cache-api/catalog.ts';
 import { uniqueName } from './levelhook.ts';
+import { quietRuntime } from './quiet-runtime.ts';
 
 export interface CacheApiServerOptions {
   readonly redis: Redis;
@@ -49,9 +50,7 @@ export class CacheApiServer {
       available: options.available ?? (() => true),
       listLimit: options.listLimit ?? 50_000,
       requestsPerSecond: options.requestsPerSecond ?? 1e6,
-      clock,
-      logger: options.logger ?? silentLogger,
-      metrics: silentMetrics,
+      runtime: quietRuntime({ clock, ...(options.logger ? { logger: options.logger } : {}) }),
     });
     this.#server = createAdaptorServer({ fetch: (request) => this.api.handle(request, '/cache') }) as Server;
   }

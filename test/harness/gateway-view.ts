@@ -28,7 +28,7 @@ export async function metric(
  */
 export async function runsOnRecord(setting: Setting, cluster: Cluster, controller: string): Promise<string[]> {
   const clusterId = await clusterIdentity(cluster.client);
-  const { inFlight, recordPrefix } = queueKeys({ keyPrefix: setting.keyPrefix, clusterId, name: controller });
+  const { inFlight, recordPrefix } = queueKeys({ keyPrefix: setting.keyPrefix, clusterId }, controller);
   const redis = new Redis(setting.redisUrl);
   try {
     const found = new Set(await redis.zrange(inFlight, '0', '-1'));
@@ -46,7 +46,7 @@ export async function runsOnRecord(setting: Setting, cluster: Cluster, controlle
 /** Deletes all that Redis holds of a controller's queue, as if it had never been written. */
 export async function forgetQueue(setting: Setting, cluster: Cluster, controller: string): Promise<void> {
   const clusterId = await clusterIdentity(cluster.client);
-  const { queue } = queueKeys({ keyPrefix: setting.keyPrefix, clusterId, name: controller });
+  const { queue } = queueKeys({ keyPrefix: setting.keyPrefix, clusterId }, controller);
   const tag = queue.slice(0, queue.indexOf('}') + 1);
   const redis = new Redis(setting.redisUrl);
   try {

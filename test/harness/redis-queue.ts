@@ -1,16 +1,17 @@
-import { type Clock, type Logger, silentLogger, silentMetrics } from '../../src/core/index.ts';
+import { type Clock, type Logger, silentLogger } from '../../src/core/index.ts';
 import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
 import { BullMqWorkQueue } from '../../src/gateway/workqueue/bullmq-work-queue.ts';
 import { queueKeys, type QueueKeys } from '../../src/gateway/workqueue/queue-keys.ts';
 import type { QueueOptions } from '../../src/gateway/workqueue/work-queue.ts';
 import { uniqueName } from './levelhook.ts';
+import { quietRuntime } from './quiet-runtime.ts';
 
 /** One queue in Redis of its own, and any number of gateways on it. */
 export class RedisQueueFixture {
   readonly redis: Redis;
   readonly clock: Clock;
   readonly scope = { keyPrefix: uniqueName('test'), clusterId: 'c', name: 'controller' };
-  readonly keys: QueueKeys = queueKeys(this.scope);
+  readonly keys: QueueKeys = queueKeys(this.scope, this.scope.name);
   /** Lines of level warn and error: the queue is never in trouble unless a test makes it so. */
   readonly troubles: string[] = [];
   readonly #opened: { queue: BullMqWorkQueue; redis: Redis }[] = [];
@@ -38,16 +39,11 @@ export class RedisQueueFixture {
   async open(options: Partial<QueueOptions> = {}): Promise<BullMqWorkQueue> {
     const redis = await connectWith(this.#url, this.#scripts);
     const { clock, scope } = this;
-    const logger = noting(this.troubles);
     const queue = new BullMqWorkQueue({
-      redis,
-      ...scope,
-      concurrency: 4,
-      timeoutMs: 15_000,
-      ...options,
-      clock,
-      logger,
-      metrics: silentMetrics,
+      name: scope.name,
+      behaviour: { concurrency: 4, timeoutMs: 15_000, ...options },
+      location: { redis, ...scope },
+      runtime: quietRuntime({ clock, logger: noting(this.troubles) }),
     });
     this.#opened.push({ queue, redis });
     return queue;

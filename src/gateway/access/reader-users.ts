@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Clock, type Logger, messageOf } from '../../core/index.ts';
+import { messageOf, type Runtime } from '../../core/index.ts';
 import type { SigningKey, ViewLocation } from '../../contract/index.ts';
 import {
   READER_COMMANDS,
@@ -8,16 +8,13 @@ import {
   readerUserPrefix,
 } from '../../contract/node/reader-user.ts';
 import { variableOf } from '../config/config.ts';
-import type { Redis } from '../redis/redis.ts';
+import type { RedisLocation } from '../redis/redis-location.ts';
 
 export interface ReaderUsersOptions {
-  readonly redis: Redis;
-  readonly keyPrefix: string;
-  readonly clusterId: string;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
+  readonly location: Pick<RedisLocation, 'redis' | 'keyPrefix' | 'clusterId'>;
   /** Whether all controllers are known: before that a user without one may be that of a function which is only late. */
   readonly complete: () => boolean;
-  readonly clock: Clock;
-  readonly logger: Logger;
 }
 
 /**
@@ -42,7 +39,7 @@ export class ReaderUsers {
 
   constructor(options: ReaderUsersOptions) {
     this.#options = options;
-    this.#prefix = readerUserPrefix(options);
+    this.#prefix = readerUserPrefix(options.location);
   }
 
   /**
@@ -84,7 +81,8 @@ export class ReaderUsers {
     if (!this.#wanted.delete(user)) return;
     this.#made.delete(user);
     this.#unwanted.add(user);
-    const { logger, redis } = this.#options;
+    const { logger } = this.#options.runtime;
+    const { redis } = this.#options.location;
     if (redis.status !== 'ready') return;
     await this.#ensure().catch((error: unknown) => {
       logger.warn(
@@ -96,7 +94,8 @@ export class ReaderUsers {
 
   /** Keeps the users as they should be until the signal is aborted. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, logger, redis } = this.#options;
+    const { clock, logger } = this.#options.runtime;
+    const { redis } = this.#options.location;
     const again = (): void => {
       this.#ensure().catch((error: unknown) => {
         if (!signal.aborted)
@@ -119,7 +118,8 @@ export class ReaderUsers {
   }
 
   async #ensureNow(): Promise<void> {
-    const { redis, logger } = this.#options;
+    const { logger } = this.#options.runtime;
+    const { redis } = this.#options.location;
     try {
       for (const user of this.#unwanted) {
         await redis.call('ACL', 'DELUSER', user);
@@ -149,7 +149,8 @@ export class ReaderUsers {
 
   /** Users of controllers that are no more, of this gateway or of one before it. Redis ends their connections. */
   async #removeOthers(): Promise<void> {
-    const { redis, logger } = this.#options;
+    const { logger } = this.#options.runtime;
+    const { redis } = this.#options.location;
     const users = (await redis.call('ACL', 'USERS')) as string[];
     const others = users.filter((user) => user.startsWith(this.#prefix) && !this.#wanted.has(user));
     if (others.length === 0) return;

@@ -1,4 +1,4 @@
-import { type Clock, formatKind, type Logger, messageOf, type Metrics } from '../../core/index.ts';
+import { formatKind, messageOf, type Runtime } from '../../core/index.ts';
 import { allows, type CacheClaims, TokenError } from '../../contract/cache-token.ts';
 import { negotiate, wantsAggregated } from './accept.ts';
 import type { Catalog, ServedKind } from './catalog.ts';
@@ -22,16 +22,14 @@ import { ReaderRateLimit } from './rate-limit.ts';
 import { readList, readObject, type ReadingOptions } from './reading.ts';
 import { requestInfo, type ResourceRequest } from './request-info.ts';
 
-export interface CacheApiOptions extends ReadingOptions {
+export interface CacheApiOptions extends Pick<ReadingOptions, 'listLimit'> {
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly catalog: Catalog;
   /** Checks a token. Rejects with TokenError. */
   readonly verify: (token: string) => Promise<CacheClaims>;
   /** Whether the cache may be read: Redis is there and has lost nothing. */
   readonly available: () => boolean;
   readonly requestsPerSecond: number;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
 }
 
 /** The paths at which Kubernetes describes its types. There is no description here, and any client may ask. */
@@ -48,12 +46,12 @@ export class CacheApi {
 
   constructor(options: CacheApiOptions) {
     this.#options = options;
-    this.#limit = new ReaderRateLimit(options.requestsPerSecond, options.clock);
+    this.#limit = new ReaderRateLimit(options.requestsPerSecond, options.runtime.clock);
   }
 
   /** Never rejects. @param root the path under which the API is. */
   async handle(request: Request, root: string): Promise<Response> {
-    const { logger, metrics } = this.#options;
+    const { logger, metrics } = this.#options.runtime;
     const verb = { text: 'other' };
     let response: Response;
     try {
@@ -96,7 +94,9 @@ export class CacheApi {
     }
     const form = negotiate(request.headers.get('accept'));
     const asked = { kind, request: info, query: url.searchParams, form, catalog };
-    return info.name === undefined ? readList(asked, this.#options) : readObject(asked, this.#options);
+    const { listLimit, runtime } = this.#options;
+    const options = { listLimit, clock: runtime.clock };
+    return info.name === undefined ? readList(asked, options) : readObject(asked, options);
   }
 
   async #authenticate(header: string | null): Promise<CacheClaims> {

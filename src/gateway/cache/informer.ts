@@ -1,14 +1,11 @@
 import {
-  type Checkpoint,
-  type Clock,
   compareResourceVersions,
   formatKind,
   type KubernetesObject,
-  type Logger,
   messageOf,
-  type Metrics,
   type Resource,
   type ResourceVersion,
+  type Runtime,
 } from '../../core/index.ts';
 import type { IndexSpec } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
@@ -22,9 +19,10 @@ import type { ChangeHandler } from './change.ts';
 import { ChangeHandlers, type OnHandlerError } from './change-handlers.ts';
 import { UnreadableObjectError } from '../../contract/node/codec.ts';
 import { isDataError } from '../redis/redis.ts';
-import { type Enqueue, Relay, type RelayOptions } from './relay.ts';
+import { Relay, type RelayOptions } from './relay.ts';
 import type { View } from './view.ts';
 import { ForeignWriterError } from './view-writer.ts';
+import type { GatewayWriter } from './gateway-writer.ts';
 import type { ViewSettings } from '../config/cache-file.ts';
 import { transformOf } from './view-settings.ts';
 
@@ -33,19 +31,16 @@ export interface InformerOptions {
   readonly resource: Resource;
   readonly settings: ViewSettings;
   readonly view: View;
-  readonly enqueue: Enqueue;
   readonly viewAt: (prefix: string) => View | undefined;
-  /** This gateway's: the scripts refuse to write to a view that carries another one's. */
-  readonly writerId: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-  readonly checkpoint: Checkpoint;
-  /** The view carries another gateway's writer ID: see whether this one may go on. */
-  readonly onForeignWriter: (view: View) => void;
+  /** Asked when the view carries another gateway's ID. */
+  readonly writer: Pick<GatewayWriter, 'id' | 'check'>;
+  readonly woken: WokenControllers;
+  readonly runtime: Runtime;
+}
+
+/** The controllers that changes wake, and what the cache needs of them for that. */
+export interface WokenControllers extends Pick<RelayOptions, 'enqueue' | 'lookupBudget' | 'onUndeliverable'> {
   readonly onHandlerError: OnHandlerError;
-  readonly lookupBudget: RelayOptions['lookupBudget'];
-  readonly onUndeliverable: RelayOptions['onUndeliverable'];
   /** `outdated` became true, or objects began or ceased to be kept out of the view, which these controllers read. */
   readonly onViewChanged: (users: readonly string[]) => void;
 }
@@ -89,7 +84,9 @@ export class Informer {
   #waiters: (() => void)[] = [];
 
   constructor(options: InformerOptions) {
-    const { client, resource, settings, view, clock, logger, metrics, checkpoint } = options;
+    const { client, resource, settings, view, viewAt, runtime } = options;
+    const { clock, logger, metrics, checkpoint } = runtime;
+    const { enqueue, lookupBudget, onHandlerError, onUndeliverable } = options.woken;
     this.#options = options;
     this.view = view;
     this.#buffer = new EventBuffer(clock);
@@ -98,15 +95,14 @@ export class Informer {
       resource,
       listWatch: this.#listWatch,
       buffer: this.#buffer,
-      clock,
-      logger,
-      metrics,
+      runtime,
       random: Math.random,
       transform: transformOf(settings, formatKind(resource)),
     });
-    this.#handlers = new ChangeHandlers(options.onHandlerError);
+    this.#handlers = new ChangeHandlers(onHandlerError);
     this.#applier = new Applier({ view, handlers: this.#handlers, logger, metrics, checkpoint });
-    this.#relay = new Relay(options);
+    const wakeups = { enqueue, lookupBudget, onUndeliverable };
+    this.#relay = new Relay({ view, viewAt, ...wakeups, logger, metrics, checkpoint });
     this.#backfill = new Backfill({
       view,
       started: this.#started.promise,
@@ -139,7 +135,7 @@ export class Informer {
   /** How long the oldest event that was read waits for being in the cache, in milliseconds; 0 when none does. */
   get unappliedMs(): number {
     const sinceMs = this.#applyingSinceMs ?? this.#buffer.oldestAtMs;
-    return sinceMs === undefined ? 0 : this.#options.clock.now() - sinceMs;
+    return sinceMs === undefined ? 0 : this.#options.runtime.clock.now() - sinceMs;
   }
 
   /** The view held nothing when this informer started: everything in it was listed since. */
@@ -171,7 +167,7 @@ export class Informer {
 
   /** Takes the view. Nothing happens to it before `begin`. */
   async start(): Promise<void> {
-    await this.view.take(this.#options.writerId);
+    await this.view.take(this.#options.writer.id);
     await this.#reencrypt();
     const { version, rewound } = await this.view.state();
     this.#filledFromNothing = version === undefined;
@@ -231,7 +227,7 @@ export class Informer {
       const { version } = await this.view.state();
       if (version !== undefined && compareResourceVersions(version, current) >= 0) return;
       this.requestProgress();
-      await this.#options.clock.sleep(CATCH_UP_LOOK_MS, signal);
+      await this.#options.runtime.clock.sleep(CATCH_UP_LOOK_MS, signal);
     }
     await this.relist(signal);
   }
@@ -281,7 +277,7 @@ export class Informer {
   async #apply(events: readonly WatchEvent[], signal: AbortSignal): Promise<void> {
     if (!this.#outdated && events.some((event) => 'object' in event && !this.#isInScope(event.object))) {
       this.#outdated = true;
-      this.#options.onViewChanged(this.#handlers.users);
+      this.#options.woken.onViewChanged(this.#handlers.users);
     }
     let dataErrors = 0;
     while (!signal.aborted) {
@@ -289,9 +285,9 @@ export class Informer {
         const each = dataErrors >= ATTEMPTS;
         const result = await (each ? this.#applier.applyEach(events) : this.#applier.apply(events));
         this.#relay.kick();
-        if (this.#applier.takeMarksChanged()) this.#options.onViewChanged(this.#handlers.users);
+        if (this.#applier.takeMarksChanged()) this.#options.woken.onViewChanged(this.#handlers.users);
         if (result === 'contradiction') {
-          this.#options.logger.warn(
+          this.#options.runtime.logger.warn(
             { resource: this.name },
             'the apiserver has older data than the cache: listing anew',
           );
@@ -305,9 +301,12 @@ export class Informer {
         if (isDataError(error) && !(error instanceof UnreadableObjectError)) dataErrors += 1;
         if (error instanceof ForeignWriterError) await this.#onForeignWriter();
         else {
-          this.#options.logger.error({ resource: this.name, error: messageOf(error) }, 'a chunk could not be applied');
+          this.#options.runtime.logger.error(
+            { resource: this.name, error: messageOf(error) },
+            'a chunk could not be applied',
+          );
         }
-        await this.#options.clock.sleep(200, signal);
+        await this.#options.runtime.clock.sleep(200, signal);
       }
     }
   }
@@ -338,7 +337,7 @@ export class Informer {
   }
 
   async #discardNow(error: UnreadableObjectError): Promise<void> {
-    const { logger } = this.#options;
+    const { logger } = this.#options.runtime;
     logger.error({ resource: this.name, error: error.message }, 'the view cannot be read: listing it anew');
     try {
       await this.view.discard();
@@ -351,7 +350,7 @@ export class Informer {
   }
 
   async #onForeignWriter(): Promise<void> {
-    this.#options.onForeignWriter(this.view);
+    void this.#options.writer.check(this.view);
     // Lost in the middle of the first list, of which recovery knows nothing yet, or of the list for which it waits.
     if (this.#synced && this.#relists === 0) return;
     const state = await this.view.state().catch(() => undefined);
@@ -372,7 +371,7 @@ export class Informer {
 
   #markSynced(synced: boolean): void {
     this.#synced = synced;
-    this.#options.metrics.set('levelhook_view_synced', { resource: this.name }, synced ? 1 : 0);
+    this.#options.runtime.metrics.set('levelhook_view_synced', { resource: this.name }, synced ? 1 : 0);
     this.#wakeWaiters();
   }
 

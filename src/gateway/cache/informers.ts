@@ -1,38 +1,26 @@
-import { type Checkpoint, type Clock, formatKind, type Logger, type Metrics, type Resource } from '../../core/index.ts';
+import { formatKind, type Resource, type Runtime } from '../../core/index.ts';
 import { viewPrefix } from '../../contract/cache-layout.ts';
 import { ObjectCodec } from '../../contract/node/codec.ts';
 import type { KeyRing } from '../../contract/node/key-ring.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
-import { Informer, type InformerOptions } from './informer.ts';
-import { type Redis, unlinkAll } from '../redis/redis.ts';
-import type { Enqueue } from './relay.ts';
+import { Informer, type InformerOptions, type WokenControllers } from './informer.ts';
+import { unlinkAll } from '../redis/redis.ts';
+import type { RedisLocation } from '../redis/redis-location.ts';
 import { View } from './view.ts';
 import type { CacheSettings, ViewSettings } from '../config/cache-file.ts';
 import { isEncrypted, settingsFor, settingsHash } from './view-settings.ts';
 
 export interface InformersOptions {
   readonly client: ApiClient;
-  readonly redis: Redis;
-  readonly keyPrefix: string;
-  readonly clusterId: string;
-  /** SET of the prefixes of all views that this gateway keeps in Redis. */
-  readonly viewsKey: string;
+  readonly location: Omit<RedisLocation, 'registryKey' | 'tokenKeysKey'>;
   readonly settings: CacheSettings;
   /** What encrypted views are encrypted with; without it none is begun. */
   readonly keyRing?: KeyRing | undefined;
   /** See `ObjectCodecOptions`. */
   readonly compressAbove?: number;
-  readonly enqueue: Enqueue;
-  readonly writerId: string;
-  readonly onForeignWriter: InformerOptions['onForeignWriter'];
-  readonly onHandlerError: InformerOptions['onHandlerError'];
-  readonly lookupBudget: InformerOptions['lookupBudget'];
-  readonly onUndeliverable: InformerOptions['onUndeliverable'];
-  readonly onViewChanged: InformerOptions['onViewChanged'];
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-  readonly checkpoint: Checkpoint;
+  readonly writer: InformerOptions['writer'];
+  readonly woken: WokenControllers;
+  readonly runtime: Runtime;
 }
 
 /** The informers of one kind: one, or one for each cached namespace. */
@@ -54,6 +42,16 @@ export class Informers {
 
   constructor(options: InformersOptions) {
     this.#options = options;
+  }
+
+  /** What of each kind is cached. */
+  get settings(): CacheSettings {
+    return this.#options.settings;
+  }
+
+  /** Whether there are keys to encrypt what must be. */
+  get canEncrypt(): boolean {
+    return this.#options.keyRing !== undefined;
   }
 
   all(): Informer[] {
@@ -89,7 +87,7 @@ export class Informers {
   }
 
   async #stopAll(starting: Promise<Informer[]>): Promise<void> {
-    const { metrics } = this.#options;
+    const { metrics } = this.#options.runtime;
     for (const informer of await starting.catch(() => [])) {
       await informer.stop();
       this.#running.delete(informer);
@@ -134,7 +132,8 @@ export class Informers {
   }
 
   #create(resource: Resource, settings: ViewSettings, namespace: string | undefined): Informer {
-    const { redis, keyPrefix, clusterId, compressAbove } = this.#options;
+    const { client, compressAbove, writer, woken, runtime } = this.#options;
+    const { redis, keyPrefix, clusterId } = this.#options.location;
     const kind = formatKind(resource);
     const hash = settingsHash(settings, resource, namespace);
     const prefix = viewPrefix({ keyPrefix, clusterId, resource, settings: hash });
@@ -146,12 +145,12 @@ export class Informers {
     const viewAt = (wanted: string): View | undefined =>
       this.all().find(({ view }) => view.location.prefix === wanted)?.view;
     const view = new View(redis, resource, location, codec);
-    return new Informer({ ...this.#options, viewAt, resource, settings, view });
+    return new Informer({ client, resource, settings, view, viewAt, writer, woken, runtime });
   }
 
   /** Views of this kind under other settings, left by an earlier configuration. */
   async #removeOthers(resource: Resource, wanted: ReadonlySet<string>): Promise<void> {
-    const { redis, viewsKey, keyPrefix, clusterId } = this.#options;
+    const { redis, viewsKey, keyPrefix, clusterId } = this.#options.location;
     const ofKind = viewPrefix({ keyPrefix, clusterId, resource, settings: '' }).slice(0, -1);
     // An informer that is still used, of a definition that has come back in another form, leaves with its last user.
     const used = new Set(this.all().map(({ view }) => view.location.prefix));
@@ -164,13 +163,14 @@ export class Informers {
   /** Removes views of earlier gateways that no controller of this gateway needs. @returns their prefixes. */
   async removeUnused(): Promise<string[]> {
     const used = new Set(this.all().map(({ view }) => view.location.prefix));
-    const unused = (await this.#options.redis.smembers(this.#options.viewsKey)).filter((prefix) => !used.has(prefix));
+    const { redis, viewsKey } = this.#options.location;
+    const unused = (await redis.smembers(viewsKey)).filter((prefix) => !used.has(prefix));
     for (const prefix of unused) await this.#removeView(prefix);
     return unused;
   }
 
   async #removeView(prefix: string): Promise<void> {
-    const { redis, viewsKey } = this.#options;
+    const { redis, viewsKey } = this.#options.location;
     await unlinkAll(redis, `${prefix}:`);
     await redis.srem(viewsKey, prefix);
   }

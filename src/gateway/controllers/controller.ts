@@ -1,21 +1,17 @@
 import { createHash } from 'node:crypto';
 import {
-  type Checkpoint,
-  type Clock,
   formatKind,
   formatObjectKey,
   keyOf,
   type KubernetesObject,
-  type Logger,
-  type Metrics,
   parseObjectKey,
   type Resource,
+  type Runtime,
 } from '../../core/index.ts';
 import type {
   CacheScope,
   CallbackBody,
   CallbackLocation,
-  Description,
   IndexSpec,
   SigningKey,
   ViewLocation,
@@ -25,12 +21,9 @@ import type { Informer } from '../cache/informer.ts';
 import type { LookupBudget } from '../cache/lookup.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
 import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
-import type { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import { TimeLimitError } from '../cel/time-limit.ts';
-import type { CacheAccess } from '../access/cache-access.ts';
 import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
-import { Dispatcher } from '../dispatch/dispatcher.ts';
-import type { Endpoint } from '../endpoint/endpoint.ts';
+import { Dispatcher, type TriggerTarget } from '../dispatch/dispatcher.ts';
 import type { PausableKeys } from '../endpoint/endpoint-circuit-breaker.ts';
 import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
@@ -38,6 +31,7 @@ import { isPaused, PAUSED_INDEX } from '../handlers/paused.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { checkScopes } from '../handlers/check-sources.ts';
 import type { ControllerOrigin } from './controller-id.ts';
+import type { ControllerSpec } from './controller-spec.ts';
 import { EventSources } from './event-sources.ts';
 import { HandlerFailures } from './handler-failures.ts';
 import { keysInScope } from './keys-in-scope.ts';
@@ -45,34 +39,30 @@ import { requeue, type RequeueRequest } from './requeue.ts';
 import { ScopedProcess } from './scoped-process.ts';
 
 export interface RunningControllerOptions {
-  /** See `ControllerSpec.id`. */
-  readonly id: string;
-  readonly origin: ControllerOrigin;
-  readonly description: Description;
-  /** What its triggers and callbacks are signed with. */
-  readonly keys: readonly SigningKey[];
-  /** Of processor time, for what the description makes the gateway do. */
-  readonly budget: CpuBudget;
-  /** See `ControllerSpec.parsed`. */
-  readonly parsed?: ParsedExpressions | undefined;
+  readonly spec: Pick<ControllerSpec, 'id' | 'origin' | 'description' | 'keys' | 'parsed'>;
   /** Every kind that the description names, the one of `for` first. */
   readonly sources: readonly ControllerSource[];
   readonly queue: BullMqWorkQueue;
-  readonly endpoint: Endpoint;
-  readonly cacheAccess: CacheAccess;
-  /** Where the function may send outcomes later; undefined when it can reach no such place. */
-  readonly callbackUrl?: string | undefined;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-  readonly logTriggers: boolean;
-  /** Period of resync. */
-  readonly resyncMs: number;
-  /** 0 to 1, as Math.random. */
-  readonly random: () => number;
-  readonly checkpoint: Checkpoint;
+  readonly target: ControllerTarget;
+  /** Of processor time, for what the description makes the gateway do. */
+  readonly budget: CpuBudget;
+  readonly settings: ControllerSettings;
+  readonly runtime: Runtime;
   /** `openReason`, `missesEvents` or `remarks` may have changed. */
   readonly onChanged: () => void;
+}
+
+/** The function of a controller. */
+export interface ControllerTarget extends Omit<TriggerTarget, 'callback'> {
+  /** Where it may send outcomes later; undefined when it can reach no such place. */
+  readonly callbackUrl?: string | undefined;
+}
+
+/** The same for all controllers of a gateway. */
+export interface ControllerSettings {
+  /** Period of resync. */
+  readonly resyncMs: number;
+  readonly logTriggers: boolean;
 }
 
 /**
@@ -116,12 +106,14 @@ export class RunningController {
   #stopped = false;
 
   constructor(options: RunningControllerOptions) {
-    const { id, budget, clock, description, keys, logger, metrics, parsed, queue } = options;
+    const { budget, queue, runtime } = options;
+    const { id, origin, description, keys, parsed } = options.spec;
+    const { clock, logger, metrics } = runtime;
     const [reconciled] = options.sources;
     if (!reconciled) throw new Error(`the controller ${id} has no source`);
     this.#options = options;
     this.name = id;
-    this.origin = options.origin;
+    this.origin = origin;
     this.functionName = description.name;
     this.keys = keys;
     const views = reconciled.informers.map(({ view }) => view);
@@ -143,12 +135,12 @@ export class RunningController {
 
   /** What its function may read of the cache. */
   get scope(): CacheScope {
-    return this.#options.cacheAccess.scope;
+    return this.#options.target.cacheAccess.scope;
   }
 
   /** The views that its function may read in Redis. */
   get inRedis(): readonly ViewLocation[] {
-    return this.#options.cacheAccess.inRedis;
+    return this.#options.target.cacheAccess.inRedis;
   }
 
   /** Why no triggers are sent to its function at present, if so. */
@@ -201,7 +193,8 @@ export class RunningController {
 
   /** How many objects of its kinds, in the namespaces that it names, are kept out of the cache. */
   async keptOut(): Promise<number> {
-    const { description, sources } = this.#options;
+    const { spec, sources } = this.#options;
+    const { description } = spec;
     const { for: reconciled, owns, watches, reads } = description;
     const declared = [reconciled, ...owns, ...watches, ...reads];
     const counts = await Promise.all(
@@ -220,7 +213,8 @@ export class RunningController {
    * @throws UserError for namespaces of a kind that has none.
    */
   async addHandlers(): Promise<void> {
-    const { description, sources } = this.#options;
+    const { spec, sources } = this.#options;
+    const { description } = spec;
     checkScopes(
       description,
       sources.map(({ resource }) => resource),
@@ -238,7 +232,7 @@ export class RunningController {
 
   /** Declared by the function, or needed to find the referrers of what it watches. */
   #indexesOf(kind: string): IndexSpec[] {
-    const { description } = this.#options;
+    const { description } = this.#options.spec;
     const declared = description.indexes.filter((each) => formatKind(each) === kind).map(({ index }) => index);
     if (kind !== formatKind(description.for)) return declared;
     return [
@@ -280,7 +274,7 @@ export class RunningController {
    * controller-runtime's do (`initMetrics` of pkg/internal/controller/controller.go).
    */
   #beginSeries(): void {
-    const { metrics } = this.#options;
+    const { metrics } = this.#options.runtime;
     const [controller, name] = [this.name, this.name];
     for (const result of RECONCILE_RESULTS) {
       metrics.count('controller_runtime_reconcile_total', { controller, result }, 0);
@@ -293,15 +287,14 @@ export class RunningController {
   /** Starts to run keys. The queue may be paused; then it runs none yet. */
   async start(): Promise<void> {
     this.#beginSeries();
-    const { cacheAccess, clock, endpoint, logger, logTriggers, metrics } = this.#options;
+    const { runtime, settings } = this.#options;
+    const { cacheAccess, endpoint } = this.#options.target;
     const views = this.informers().map((informer) => ({
       view: informer.view,
       currentVersion: () => informer.currentVersion(this.name),
       requestProgress: () => informer.requestProgress(),
     }));
     const callback = (): Promise<CallbackLocation | undefined> => this.#callback();
-    const shared = { controller: this.name, clock, logger, metrics };
-    const { functionName } = this;
     // The circuit breaker pauses when it has opened, and resumes when it has closed.
     const keys: PausableKeys = {
       pause: (untilMs) => {
@@ -313,12 +306,19 @@ export class RunningController {
         return this.queue.resume('breaker');
       },
     };
-    const { timeoutMs } = this;
-    const own = { functionName, endpoint, views, cacheAccess, callback, keys, timeoutMs, logTriggers };
-    const dispatcher = new Dispatcher({ ...shared, ...own });
+    const dispatcher = new Dispatcher({
+      controller: this.name,
+      functionName: this.functionName,
+      target: { endpoint, cacheAccess, callback },
+      views,
+      keys,
+      timeoutMs: this.timeoutMs,
+      runtime,
+      logTriggers: settings.logTriggers,
+    });
     this.#dispatcher = dispatcher;
     const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;
-    this.#callbacks = new Callbacks({ ...shared, queue: this.queue, dispatcher, token });
+    this.#callbacks = new Callbacks({ controller: this.name, queue: this.queue, dispatcher, token, runtime });
     await this.queue.start(new ScopedProcess(dispatcher, this.#scope));
   }
 
@@ -330,7 +330,7 @@ export class RunningController {
 
   /** For a trigger: read from Redis, and only for functions that asked for it. */
   async #callback(): Promise<CallbackLocation | undefined> {
-    const { callbackUrl: url } = this.#options;
+    const { callbackUrl: url } = this.#options.target;
     if (url === undefined || this.callbackMs === 0) return undefined;
     const { incarnation: token } = await this.queue.state();
     return token === undefined ? undefined : { url, token, maxSeconds: this.callbackMs / 1000 };
@@ -339,14 +339,14 @@ export class RunningController {
   async stop(drainMs: number): Promise<void> {
     this.#stopped = true;
     await this.queue.stop(drainMs);
-    await this.#options.endpoint.close();
+    await this.#options.target.endpoint.close();
     // Of what is removed nothing must be written afterwards.
     if (this.#queueing) await this.#within(QUEUEING_ENDS_MS, this.#queueing);
   }
 
   async #within(ms: number, work: Promise<void>): Promise<void> {
     const over = new AbortController();
-    await Promise.race([work.catch(() => {}), this.#options.clock.sleep(ms, over.signal)]);
+    await Promise.race([work.catch(() => {}), this.#options.runtime.clock.sleep(ms, over.signal)]);
     over.abort();
   }
 
@@ -374,7 +374,7 @@ export class RunningController {
    * up here.
    */
   async #ensureInitial(): Promise<void> {
-    const { logger, checkpoint } = this.#options;
+    const { logger, checkpoint } = this.#options.runtime;
     const { incarnation, initial } = await this.queue.state();
     const views = await Promise.all(this.informers().map((informer) => informer.view.state()));
     const missed = await Promise.all(this.informers().map(({ view }) => view.missedBy(this.name)));
@@ -392,12 +392,13 @@ export class RunningController {
    * lost event or an outside cause has left undone. The next time is kept in Redis, so a restart does not put it off.
    */
   async #ensureResync(): Promise<void> {
-    const { clock, logger, random, resyncMs } = this.#options;
+    const { settings } = this.#options;
+    const { clock, logger } = this.#options.runtime;
     const now = clock.now();
     const { resyncAtMs } = await this.queue.state();
     if (resyncAtMs !== undefined && resyncAtMs > now) return;
     // Up to a tenth later, so that controllers which were started together do not stay together.
-    const next = Math.round(now + resyncMs * (1 + random() / 10));
+    const next = Math.round(now + settings.resyncMs * (1 + Math.random() / 10));
     if (resyncAtMs !== undefined) {
       const count = await this.#queueAll('resync');
       logger.info({ controller: this.name, keys: count, next: new Date(next).toISOString() }, 'resync');
@@ -434,7 +435,7 @@ export class RunningController {
       for (const key of await this.#pausedAmong(keys)) await this.queue.pause(`object/${key}`);
       await this.queue.addLow(keys, reason);
       count += keys.length;
-      await this.#options.checkpoint('initial:between-keys');
+      await this.#options.runtime.checkpoint('initial:between-keys');
     }
     return count;
   }
@@ -447,7 +448,7 @@ export class RunningController {
   /** Undefined while something it depends on has no incarnation yet. */
   #initialHash(incarnations: readonly (string | undefined)[]): string | undefined {
     if (incarnations.includes(undefined)) return undefined;
-    const { name, for: reconciled, owns, watches, reads } = this.#options.description;
+    const { name, for: reconciled, owns, watches, reads } = this.#options.spec.description;
     const text = JSON.stringify([name, reconciled, owns, watches, reads, incarnations]);
     return createHash('sha256').update(text).digest('hex').slice(0, 32);
   }

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { type Resource, resource, silentLogger, systemClock } from '../../core/index.ts';
+import { quietRuntime } from '../../../test/harness/quiet-runtime.ts';
+import { type Resource, resource } from '../../core/index.ts';
 import type { CacheScope, Description, ViewLocation } from '../../contract/index.ts';
 import type { RunningController } from './controller.ts';
-import type { ControllerSpec } from './controller-factory.ts';
 import { originOf } from './controller-id.ts';
+import type { ControllerSpec } from './controller-spec.ts';
 import { Controllers } from './controllers.ts';
 
 interface Plan {
@@ -31,8 +32,6 @@ class World {
   constructor() {
     this.controllers = new Controllers({
       create: async (spec) => this.#create(spec),
-      waitsFor: () => undefined,
-      clock: systemClock,
       informers: {
         release: async (user, kept?: ReadonlySet<string>) => {
           const keeps = (kind: string): boolean => [...(kept ?? [])].some((each) => each.startsWith(`${kind} `));
@@ -43,13 +42,15 @@ class World {
         allow: async (id, views) => void this.users.set(id, views),
         remove: async (id) => void this.users.delete(id),
       },
-      onRunning: ({ name }) => this.dashboard.add(name),
-      onStopped: ({ name }) => this.dashboard.delete(name),
-      check: async () => void this.said.push('check'),
-      forget: async (id) => void this.said.push(`forget ${id}`),
+      recovery: { check: async () => void this.said.push('check'), waitsFor: () => undefined },
+      events: {
+        onRunning: ({ name }) => this.dashboard.add(name),
+        onStopped: ({ name }) => this.dashboard.delete(name),
+        forget: async (id) => void this.said.push(`forget ${id}`),
+      },
       drainMs: 10,
       ending: this.ending.signal,
-      logger: silentLogger,
+      runtime: quietRuntime(),
     });
   }
 

@@ -1,4 +1,4 @@
-import { type Clock, formatKind, type Logger, messageOf, UserError } from '../../core/index.ts';
+import { formatKind, messageOf, type Runtime, UserError } from '../../core/index.ts';
 import { type CacheClaims, TokenError } from '../../contract/cache-token.ts';
 import type { KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
@@ -7,31 +7,40 @@ import type { ReaderUsers } from '../access/reader-users.ts';
 import type { Enqueued } from '../cache/relay.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import type { RunningController } from './controller.ts';
-import type { ControllerSpec } from './controller-factory.ts';
+import type { ControllerSpec } from './controller-spec.ts';
 import { type ControllerOrigin, originOf } from './controller-id.ts';
 
 export interface ControllersOptions {
+  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
   readonly create: (spec: ControllerSpec) => Promise<RunningController>;
   readonly informers: Pick<Informers, 'release'>;
   readonly readerUsers: Pick<ReaderUsers, 'allow' | 'remove'> | undefined;
-  /** A controller runs, or has stopped: the dashboard shows these. */
-  readonly onRunning: (controller: RunningController) => void;
-  readonly onStopped: (controller: RunningController) => void;
-  /** Looks at what has been added (recovery), and lets it run. */
-  readonly check: () => Promise<void>;
-  /** What a controller's keys wait for after a loss of data; undefined when they do not. */
-  readonly waitsFor: (controller: RunningController) => string | undefined;
-  /**
-   * Removes what Redis holds for a controller.
-   * @param endMs when its last runs are over, if this gateway has run it.
-   */
-  readonly forget: (id: string, endMs: number | undefined) => Promise<void>;
-  readonly clock: Clock;
+  readonly recovery: ControllerRecovery;
+  readonly events: ControllerEvents;
   /** How long runs in flight may take to end when their controller stops. */
   readonly drainMs: number;
   /** Aborted when the gateway ends: then nothing is removed any more for a start that is given up, or for a stop. */
   readonly ending: AbortSignal;
-  readonly logger: Logger;
+}
+
+/** What lets a controller run. */
+export interface ControllerRecovery {
+  /** Looks at what has been added, and lets it run. */
+  readonly check: (signal: AbortSignal) => Promise<void>;
+  /** What a controller's keys wait for after a loss of data; undefined when they do not. */
+  readonly waitsFor: (controller: RunningController) => string | undefined;
+}
+
+/** What others do when a controller comes and goes. */
+export interface ControllerEvents {
+  /** It runs, or has stopped: the dashboard shows those that run. */
+  readonly onRunning: (controller: RunningController) => void;
+  readonly onStopped: (controller: RunningController) => void;
+  /**
+   * It is no more: removes what Redis holds for it.
+   * @param endMs when its last runs are over, if this gateway has run it.
+   */
+  readonly forget: (id: string, endMs: number | undefined) => Promise<void>;
 }
 
 export interface StartOptions {
@@ -63,7 +72,7 @@ export class Controllers {
 
   /** What the keys of a controller wait for after a loss of data in Redis; undefined when they do not. */
   waitsFor(controller: RunningController): string | undefined {
-    return this.#options.waitsFor(controller);
+    return this.#options.recovery.waitsFor(controller);
   }
 
   /** Why the controllers of configured functions are not ready, by the first that is not; undefined when all are. */
@@ -150,7 +159,7 @@ export class Controllers {
     { signal, onWaiting = () => {} }: StartOptions,
   ): Promise<void> {
     const { id, origin, url, description } = spec;
-    const { create, onRunning, check, logger } = this.#options;
+    const { create, ending, events, recovery, runtime } = this.#options;
     this.#taken.set(id, origin);
     let controller: RunningController | undefined;
     try {
@@ -173,13 +182,13 @@ export class Controllers {
       throw error;
     }
     this.#running.set(id, controller);
-    onRunning(controller);
+    events.onRunning(controller);
     if (before) await this.#releaseUnused(before.informers(), controller);
-    logger.info(
+    runtime.logger.info(
       { controller: id, url, for: formatKind(description.for) },
       before ? 'controller changed' : 'controller started',
     );
-    await check();
+    await recovery.check(ending);
   }
 
   /** Stops a controller. What Redis holds for it stays: it may come back. Does nothing when there is none. */
@@ -192,7 +201,7 @@ export class Controllers {
       // However its runs have ended: it may be stopped because it must not read any more.
       await this.#removeUser(id, [controller]);
     }
-    this.#options.logger.info({ controller: id }, 'controller stopped');
+    this.#options.runtime.logger.info({ controller: id }, 'controller stopped');
   }
 
   /**
@@ -204,10 +213,10 @@ export class Controllers {
     // When it is called again: the stop may have failed half way.
     await this.#release(id);
     // A check that began before may still be writing what it knows of the queue.
-    await this.#options.check();
-    await this.#options.forget(id, this.#lastRunsEndMs.get(id));
+    await this.#options.recovery.check(this.#options.ending);
+    await this.#options.events.forget(id, this.#lastRunsEndMs.get(id));
     this.#lastRunsEndMs.delete(id);
-    this.#options.logger.info({ controller: id }, 'controller removed, with its data');
+    this.#options.runtime.logger.info({ controller: id }, 'controller removed, with its data');
   }
 
   /** For the end of the gateway: nothing is given up, the next one goes on. */
@@ -219,11 +228,11 @@ export class Controllers {
     try {
       await controller.stop(this.#options.drainMs);
     } finally {
-      const { clock } = this.#options;
+      const { clock } = this.#options.runtime;
       const longestMs = Math.max(controller.timeoutMs, controller.callbackMs) + RUN_MARGIN_MS;
       this.#lastRunsEndMs.set(controller.name, clock.now() + longestMs);
       this.#running.delete(controller.name);
-      this.#options.onStopped(controller);
+      this.#options.events.onStopped(controller);
     }
   }
 
@@ -233,7 +242,7 @@ export class Controllers {
     controller: RunningController | undefined,
     before: RunningController | undefined,
   ): Promise<void> {
-    const { logger } = this.#options;
+    const { logger } = this.#options.runtime;
     try {
       if (before && this.#running.has(id)) {
         this.#known.set(id, before);

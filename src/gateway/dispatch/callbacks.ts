@@ -1,4 +1,4 @@
-import { type Clock, formatObjectKey, type Logger, type Metrics } from '../../core/index.ts';
+import { formatObjectKey, type Runtime } from '../../core/index.ts';
 import type { CallbackBody } from '../../contract/index.ts';
 import type { WorkQueue } from '../workqueue/work-queue.ts';
 import type { Dispatcher } from './dispatcher.ts';
@@ -18,9 +18,7 @@ export interface CallbacksOptions {
   readonly dispatcher: Dispatcher;
   /** What the triggers' `callback.token` is now. */
   readonly token: () => Promise<string | undefined>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
 }
 
 /**
@@ -37,7 +35,8 @@ export class Callbacks {
 
   /** @throws when Redis or the apiserver does not answer: then nothing was changed, and it may be sent again. */
   async handle(body: CallbackBody): Promise<CallbackEnd> {
-    const { controller, logger, metrics } = this.#options;
+    const { controller, runtime } = this.#options;
+    const { logger, metrics } = runtime;
     const key = formatObjectKey(body);
     const end = await this.#decide(key, body);
     metrics.count('levelhook_callbacks_total', { controller, end: end.kind });
@@ -50,7 +49,7 @@ export class Callbacks {
   }
 
   async #decide(key: string, { token, run, result }: CallbackBody): Promise<CallbackEnd> {
-    const { clock, dispatcher, queue } = this.#options;
+    const { dispatcher, queue, runtime } = this.#options;
     if (token !== (await this.#options.token())) {
       return { kind: 'over', message: 'the queue has lost data since, and nothing is known of this run' };
     }
@@ -63,7 +62,9 @@ export class Callbacks {
       return { kind: 'over', message: 'runs of this controller do not go on any more' };
     }
     if (!(await queue.settle(key, run, finish))) return notInFlight(run, (await queue.status(key)).running?.run);
-    return finish.kind === 'busy' ? { kind: 'taken', withinMs: finish.untilMs - clock.now() } : { kind: 'taken' };
+    return finish.kind === 'busy'
+      ? { kind: 'taken', withinMs: finish.untilMs - runtime.clock.now() }
+      : { kind: 'taken' };
   }
 }
 

@@ -1,12 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import {
-  type Clock,
-  type Logger,
-  messageOf,
-  type Metrics,
-  parseObjectKey,
-  type ResourceVersion,
-} from '../../core/index.ts';
+import { messageOf, parseObjectKey, type ResourceVersion, type Runtime } from '../../core/index.ts';
 import {
   type CallbackLocation,
   CONTRACT_VERSION,
@@ -32,23 +25,26 @@ export interface DispatchView {
   readonly requestProgress: () => void;
 }
 
+/** A function: where its triggers go, and where they tell it to read the cache and to call back. */
+export interface TriggerTarget {
+  readonly endpoint: Endpoint;
+  readonly cacheAccess: CacheAccess;
+  /** Where outcomes may come to later. Undefined, or answering undefined: nowhere. */
+  readonly callback?: (() => Promise<CallbackLocation | undefined>) | undefined;
+}
+
 export interface DispatcherOptions {
   /** In metrics and logs. */
   readonly controller: string;
   /** What the function calls the controller. Default: the same. */
   readonly functionName?: string;
-  readonly endpoint: Endpoint;
+  readonly target: TriggerTarget;
   readonly views: readonly DispatchView[];
-  readonly cacheAccess: CacheAccess;
-  /** Where outcomes may come to later. Undefined, or answering undefined: nowhere. */
-  readonly callback?: (() => Promise<CallbackLocation | undefined>) | undefined;
   /** Paused while the circuit breaker is open. Default: each key waits in a timer of its own. */
   readonly keys?: PausableKeys;
   /** The time of a run. */
   readonly timeoutMs: number;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   /** Logs each trigger at info rather than debug. */
   readonly logTriggers: boolean;
 }
@@ -69,9 +65,15 @@ export class Dispatcher implements Process {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
+    const { controller, keys, timeoutMs, runtime } = options;
     const views = options.views.map(({ view }) => view);
-    this.#barriers = new Barriers(views, options.clock);
-    this.#circuitBreaker = new EndpointCircuitBreaker(options);
+    this.#barriers = new Barriers(views, runtime.clock);
+    this.#circuitBreaker = new EndpointCircuitBreaker({
+      controller,
+      ...(keys ? { keys } : {}),
+      timeoutMs,
+      runtime,
+    });
   }
 
   /** Why no triggers are sent at present, if so. */
@@ -85,8 +87,9 @@ export class Dispatcher implements Process {
   }
 
   async runAll(runs: readonly Run[]): Promise<readonly Finish[]> {
-    const { cacheAccess, clock, endpoint } = this.#options;
-    const [cache, callback] = await Promise.all([cacheAccess.location(), this.#options.callback?.()]);
+    const { clock } = this.#options.runtime;
+    const { cacheAccess, endpoint, callback: locate } = this.#options.target;
+    const [cache, callback] = await Promise.all([cacheAccess.location(), locate?.()]);
     const startedAt = clock.now();
     // One for all: the first of them.
     const deadlineMs = Math.min(...runs.map((run) => run.deadlineMs));
@@ -109,7 +112,8 @@ export class Dispatcher implements Process {
   }
 
   async #finish(run: Run, outcome: Outcome, trigger: { id: string; durationMs: number }): Promise<Finish> {
-    const { clock, metrics, controller } = this.#options;
+    const { controller, runtime } = this.#options;
+    const { clock, metrics } = runtime;
     const { finish, result } = decide(outcome, run.failures, clock.now());
     metrics.observe('controller_runtime_reconcile_time_seconds', { controller }, trigger.durationMs / 1000);
     this.#countResult(result);
@@ -128,7 +132,8 @@ export class Dispatcher implements Process {
    * @throws when the apiserver does not tell that
    */
   async concluded(run: Omit<Run, 'reasons' | 'deadlineMs'>, reported: RequestResult): Promise<Finish> {
-    const { callback, clock } = this.#options;
+    const { callback } = this.#options.target;
+    const { clock } = this.#options.runtime;
     const outcome = fromResult(reported, await callback?.());
     const { finish, result } = decide(outcome, run.failures, clock.now());
     const barrier = finish.kind === 'known' ? await this.#barrierOfNow() : undefined;
@@ -137,11 +142,11 @@ export class Dispatcher implements Process {
   }
 
   async lost(run: { key: string; run: number; failures: number }): Promise<Finish & { readonly kind: 'known' }> {
-    const { controller, logger } = this.#options;
+    const { controller, runtime } = this.#options;
     const barrier = await this.#barrierOfNow();
     const finish = decideLost(run.failures);
     const { againAfterMs } = finish;
-    logger.warn({ controller, ...run, againAfterMs }, 'the deadline of a run has passed without an outcome');
+    runtime.logger.warn({ controller, ...run, againAfterMs }, 'the deadline of a run has passed without an outcome');
     return { ...finish, ...(barrier === undefined ? {} : { barrier }) };
   }
 
@@ -153,7 +158,8 @@ export class Dispatcher implements Process {
   }
 
   #countResult(result: ReconcileResult | undefined): void {
-    const { controller, metrics } = this.#options;
+    const { controller, runtime } = this.#options;
+    const { metrics } = runtime;
     if (result === undefined) return;
     metrics.count('controller_runtime_reconcile_total', { controller, result });
     if (result === 'error') metrics.count('controller_runtime_reconcile_errors_total', { controller });
@@ -174,7 +180,8 @@ export class Dispatcher implements Process {
   }
 
   async #askHighWaterMark(barrier: string, { view, currentVersion, requestProgress }: DispatchView): Promise<void> {
-    const { clock, controller, logger, metrics } = this.#options;
+    const { controller, runtime } = this.#options;
+    const { clock, logger, metrics } = runtime;
     const askedAtMs = clock.now();
     // Barriers that are late together share one answer; an apiserver that is away is not asked at each tick.
     if (askedAtMs - (this.#askedAtMs.get(view) ?? 0) < ASK_EVERY_MS) return;
@@ -198,7 +205,7 @@ export class Dispatcher implements Process {
       version: CONTRACT_VERSION,
       controller: this.#options.functionName ?? this.#options.controller,
       // Compared with the function's clock, so by the wall clock here: the deadline itself is steady.
-      deadline: new Date(this.#options.clock.wallNow() + timeoutMs).toISOString(),
+      deadline: new Date(this.#options.runtime.clock.wallNow() + timeoutMs).toISOString(),
       remainingSeconds: timeoutMs / 1000,
       cache,
       requests: runs.map(({ key, failures, run, reasons }) => ({
@@ -221,9 +228,9 @@ export class Dispatcher implements Process {
   }
 
   #log(run: Run, outcome: Outcome, finish: Finish, trigger: { id: string; durationMs: number }): void {
-    const { controller, logger, logTriggers } = this.#options;
+    const { controller, logTriggers, runtime } = this.#options;
     const failed = !['accepted', 'deferred', 'done'].includes(outcome.kind);
-    logger[failed ? 'warn' : logTriggers ? 'info' : 'debug'](
+    runtime.logger[failed ? 'warn' : logTriggers ? 'info' : 'debug'](
       {
         controller,
         key: run.key,

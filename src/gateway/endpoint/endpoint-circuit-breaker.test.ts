@@ -29,17 +29,19 @@ describe('the circuit breaker of an endpoint', () => {
     paused = [];
     guard = new EndpointCircuitBreaker({
       controller: 'web',
-      clock: { now: () => nowMs },
       timeoutMs: 15_000,
       random: () => 0,
       keys: {
         pause: async (untilMs) => void paused.push(untilMs - nowMs),
         resume: async () => void paused.push(undefined),
       },
-      logger: { ...silentLogger, warn: (fields) => void warnings.push(fields) },
-      metrics: {
-        ...silentMetrics,
-        set: (_name, labels: MetricLabels, value) => (open[labels['reason'] ?? ''] = value),
+      runtime: {
+        clock: { now: () => nowMs },
+        logger: { ...silentLogger, warn: (fields) => void warnings.push(fields) },
+        metrics: {
+          ...silentMetrics,
+          set: (_name, labels: MetricLabels, value) => (open[labels['reason'] ?? ''] = value),
+        },
       },
     });
   });
@@ -140,9 +142,7 @@ describe('the circuit breaker of an endpoint', () => {
     guard = new EndpointCircuitBreaker({
       controller: 'web',
       timeoutMs: 1000,
-      clock: { now: () => nowMs },
-      logger,
-      metrics: silentMetrics,
+      runtime: { clock: { now: () => nowMs }, logger, metrics: silentMetrics },
       keys,
     });
     await sendMany(20, refused);

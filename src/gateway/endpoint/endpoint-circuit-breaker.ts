@@ -1,13 +1,10 @@
-import { type BackoffRange, type Clock, type Logger, messageOf, type Metrics, systemClock } from '../../core/index.ts';
+import { type BackoffRange, type Clock, messageOf, type Runtime } from '../../core/index.ts';
 import { CircuitBreaker, consecutiveFailures, mostlyFailures, type Trip } from './circuit-breaker.ts';
 import type { Outcome } from './outcome.ts';
 
 export interface EndpointCircuitBreakerOptions {
   readonly controller: string;
-  /** Default: the system's. */
-  readonly clock?: Pick<Clock, 'now'>;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
+  readonly runtime: Pick<Runtime, 'logger' | 'metrics'> & { readonly clock: Pick<Clock, 'now'> };
   /** Pauses the keys of the controller, in all gateways. Default: each key finds out by itself. */
   readonly keys?: PausableKeys;
   /** The longest that a trigger can take, in milliseconds: the time of a probe. */
@@ -47,7 +44,7 @@ export class EndpointCircuitBreaker {
   readonly #circuits: readonly Circuit[];
 
   constructor(options: EndpointCircuitBreakerOptions) {
-    const defaults = { clock: systemClock, random: Math.random, keys: UNPAUSABLE };
+    const defaults = { random: Math.random, keys: UNPAUSABLE };
     this.#options = { ...defaults, unreachableMs: [500, 10_000], goneMs: [10_000, 300_000], ...options };
     const { unreachableMs, goneMs } = this.#options;
     this.#circuits = [
@@ -62,11 +59,11 @@ export class EndpointCircuitBreaker {
    * call that puts a key off is counted as a trigger that was not sent.
    */
   putOff(): number | undefined {
-    const { controller, metrics, random } = this.#options;
+    const { controller, random, runtime } = this.#options;
     for (const { reason, breaker } of this.#circuits) {
       const waitMs = breaker.state === 'half-open' ? PROBE_MS : breaker.openForMs;
       if (waitMs === 0) continue;
-      metrics.count('levelhook_triggers_not_sent_total', { controller, reason });
+      runtime.metrics.count('levelhook_triggers_not_sent_total', { controller, reason });
       return Math.max(waitMs, PROBE_MS) * (1 + random() / 2);
     }
     return undefined;
@@ -94,12 +91,14 @@ export class EndpointCircuitBreaker {
 
   /** A pause saves work, and nothing depends on it. Pauses are stored in the order in which they were asked for. */
   #logFailure(paused: Promise<void>): void {
-    const { controller, logger } = this.#options;
+    const { controller, runtime } = this.#options;
+    const { logger } = runtime;
     paused.catch((error: unknown) => logger.warn({ controller, error: messageOf(error) }, 'keys could not be paused'));
   }
 
   #circuit(reason: OpenReason, counts: Circuit['counts'], trip: Trip, openMs: BackoffRange): Circuit {
-    const { clock, controller, logger, metrics, keys, timeoutMs } = this.#options;
+    const { controller, keys, timeoutMs, runtime } = this.#options;
+    const { clock, logger, metrics } = runtime;
     const show = (open: 0 | 1): void => metrics.set('levelhook_circuit_breaker_open', { controller, reason }, open);
     const breaker = new CircuitBreaker({
       clock,

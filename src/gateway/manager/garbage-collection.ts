@@ -1,25 +1,13 @@
-import { type Clock, type Logger, messageOf } from '../../core/index.ts';
+import { type Clock, messageOf, type Runtime } from '../../core/index.ts';
 import { MAX_CALLBACK_SECONDS } from '../../contract/outcome-schema.ts';
 import { forgetUsers } from '../cache/forget-users.ts';
 import type { Informers } from '../cache/informers.ts';
-import { type Redis, unlinkAll } from '../redis/redis.ts';
+import { unlinkAll } from '../redis/redis.ts';
+import type { RedisLocation } from '../redis/redis-location.ts';
 import { originOf } from '../controllers/controller-id.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import { CONTROLLER_FIELD, type Removal, removalOf, removedValue } from './registry-fields.ts';
-
-export interface GarbageCollectionOptions {
-  readonly redis: Redis;
-  readonly keyPrefix: string;
-  readonly clusterId: string;
-  /** See `RecoveryOptions`. */
-  readonly registryKey: string;
-  /** See `InformersOptions`. */
-  readonly viewsKey: string;
-  readonly clock: Clock;
-  readonly informers: Pick<Informers, 'removeUnused'>;
-  readonly logger: Logger;
-}
 
 export interface KnownControllers {
   /** Those that run, and so all of the configured functions. */
@@ -38,17 +26,22 @@ export interface KnownControllers {
  * may still be going on that no queue knows of any more, and is waited for (ADR 0006). Ending in the middle does no
  * harm: the next gateway goes on.
  */
-export async function collectGarbage(options: GarbageCollectionOptions, known: KnownControllers): Promise<void> {
-  const { redis, registryKey, informers, logger } = options;
+export async function collectGarbage(
+  location: RedisLocation,
+  { clock, logger }: Pick<Runtime, 'clock' | 'logger'>,
+  informers: Pick<Informers, 'removeUnused'>,
+  known: KnownControllers,
+): Promise<void> {
+  const { redis, registryKey } = location;
   try {
     const removed: string[] = [];
     for (const [field, value] of Object.entries(await redis.hgetall(registryKey))) {
       const name = field.startsWith(CONTROLLER_FIELD) ? field.slice(CONTROLLER_FIELD.length) : undefined;
       if (name === undefined || removalOf(value) || !isGarbage(name, known)) continue;
-      await forgetController(options, name);
+      await forgetController(location, clock, name);
       removed.push(name);
     }
-    await sweep(options);
+    await sweep(location, clock);
     const isEmpty = known.configured.size === 0 && (known.declared ?? []).length === 0;
     const views = isEmpty && removed.length === 0 ? [] : await informers.removeUnused();
     if (removed.length + views.length > 0) {
@@ -64,12 +57,13 @@ export async function collectGarbage(options: GarbageCollectionOptions, known: K
  * @param endMs when its last runs are over, if that is known.
  */
 export async function forgetController(
-  options: Omit<GarbageCollectionOptions, 'informers' | 'logger'>,
+  location: RedisLocation,
+  clock: Clock,
   name: string,
   endMs?: number,
 ): Promise<void> {
-  const { clock, redis, registryKey } = options;
-  await unlinkAll(redis, `${queueKeys({ ...options, name }).prefix}:`);
+  const { redis, registryKey } = location;
+  await unlinkAll(redis, `${queueKeys(location, name).prefix}:`);
   const known = await redis.hget(registryKey, CONTROLLER_FIELD + name);
   // A controller that has never dispatched has no run to wait for. Of one that has come back and has not run the end of
   // the runs before is known.
@@ -77,7 +71,7 @@ export async function forgetController(
     const removal: Removal = { atMs: clock.now(), ...(endMs === undefined ? {} : { endMs }) };
     await redis.hset(registryKey, CONTROLLER_FIELD + name, removedValue(removal));
   }
-  await removeMarks(options, [name]);
+  await removeMarks(location, [name]);
 }
 
 /** How soon what removed controllers have left is looked for again. */
@@ -88,14 +82,14 @@ const SWEEP_MS = 10_000;
  * Never rejects.
  */
 export async function sweepRegistry(
-  options: Omit<GarbageCollectionOptions, 'informers'>,
+  location: RedisLocation,
+  { clock, logger }: Pick<Runtime, 'clock' | 'logger'>,
   signal: AbortSignal,
 ): Promise<void> {
-  const { clock, logger } = options;
   while (!signal.aborted) {
     await clock.sleep(SWEEP_MS, signal);
     if (signal.aborted) return;
-    await sweep(options).catch((error: unknown) => {
+    await sweep(location, clock).catch((error: unknown) => {
       logger.warn(
         { error: messageOf(error) },
         'indexes and fields of removed controllers could not be removed, trying again',
@@ -111,26 +105,21 @@ const LONGEST_RUN_MS = (MAX_CALLBACK_SECONDS + 900) * 1000 + RUN_MARGIN_MS;
  * Removes what views hold of removed controllers, and the registry's fields of those whose runs are over. Of all of
  * them, each time: a wakeup that was on its way may have left a mark behind the removal.
  */
-async function sweep(
-  options: Pick<GarbageCollectionOptions, 'clock' | 'redis' | 'registryKey' | 'viewsKey'>,
-): Promise<void> {
-  const { clock, redis, registryKey } = options;
+async function sweep(location: RedisLocation, clock: Clock): Promise<void> {
+  const { redis, registryKey } = location;
   const removed: { field: string; endMs: number }[] = [];
   for (const [field, value] of Object.entries(await redis.hgetall(registryKey))) {
     const removal = field.startsWith(CONTROLLER_FIELD) ? removalOf(value) : undefined;
     if (removal) removed.push({ field, endMs: removal.endMs ?? removal.atMs + LONGEST_RUN_MS });
   }
   await removeMarks(
-    options,
+    location,
     removed.map(({ field }) => field.slice(CONTROLLER_FIELD.length)),
   );
   for (const { field, endMs } of removed) if (endMs <= clock.now()) await redis.hdel(registryKey, field);
 }
 
-async function removeMarks(
-  { redis, viewsKey }: Pick<GarbageCollectionOptions, 'redis' | 'viewsKey'>,
-  names: readonly string[],
-): Promise<void> {
+async function removeMarks({ redis, viewsKey }: RedisLocation, names: readonly string[]): Promise<void> {
   if (names.length === 0) return;
   for (const prefix of await redis.smembers(viewsKey)) await forgetUsers(redis, prefix, names);
 }

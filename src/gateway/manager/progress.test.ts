@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { InstantClock } from '../../../test/harness/test-clock.ts';
-import { silentLogger, silentMetrics } from '../../core/index.ts';
+import { quietRuntime } from '../../../test/harness/quiet-runtime.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import type { View } from '../cache/view.ts';
 import { Progress } from './progress.ts';
@@ -17,9 +17,7 @@ async function looked(waits: { unappliedMs?: number; outboxMs?: number; dueMs?: 
     ],
     isNeededForReady: () => isNeededForReady,
     onStandstill: (controller) => void reported.push(controller),
-    clock: new InstantClock(),
-    logger: silentLogger,
-    metrics: silentMetrics,
+    runtime: quietRuntime({ clock: new InstantClock() }),
   });
   const running = progress.run(stop.signal);
   await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));

@@ -1,4 +1,4 @@
-import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
+import { messageOf, type Runtime } from '../../core/index.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { RunningController } from '../controllers/controller.ts';
 
@@ -9,9 +9,7 @@ export interface ProgressOptions {
   readonly isNeededForReady: (controller: string) => boolean;
   /** The keys of this controller begin or cease to stand still. */
   readonly onStandstill: (controller: string) => void;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
 }
 
 /** What waits longer than this stands still. */
@@ -58,7 +56,7 @@ export class Progress {
 
   /** Looks every five seconds until the signal is aborted. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, logger } = this.#options;
+    const { clock, logger } = this.#options.runtime;
     while (!signal.aborted) {
       await this.#look().catch((error: unknown) => {
         logger.warn({ error: messageOf(error) }, 'the outboxes and queues could not be read, trying again');
@@ -68,7 +66,8 @@ export class Progress {
   }
 
   async #look(): Promise<void> {
-    const { controllers, informers, metrics } = this.#options;
+    const { controllers, informers } = this.#options;
+    const { metrics } = this.#options.runtime;
     const [current, watched] = [informers(), controllers()];
     keepOnly(this.#outboxMs, current);
     keepOnly(this.#dueMs, watched);

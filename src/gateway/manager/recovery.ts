@@ -1,23 +1,21 @@
-import { type Checkpoint, type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
+import { messageOf, type Runtime } from '../../core/index.ts';
 import { redisRunId } from '../cache/incarnation.ts';
 import type { Informer } from '../cache/informer.ts';
-import type { Redis } from '../redis/redis.ts';
+import type { RedisLocation } from '../redis/redis-location.ts';
 import { redisNotReady } from '../redis/redis-memory.ts';
 import type { View } from '../cache/view.ts';
+import type { GatewayWriter } from '../cache/gateway-writer.ts';
 import type { RunningController } from '../controllers/controller.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import { CONTROLLER_FIELD, removalOf } from './registry-fields.ts';
 
 export interface RecoveryOptions {
-  readonly redis: Redis;
-  /** HASH that remembers the Redis process and the controllers which have dispatched through it. */
-  readonly registryKey: string;
+  readonly runtime: Runtime;
+  readonly location: Pick<RedisLocation, 'redis' | 'registryKey'>;
   readonly informers: () => readonly Informer[];
   readonly controllers: () => readonly RunningController[];
-  /** What this gateway writes into its views. */
-  readonly writerId: string;
-  /** A view carries another gateway's writer ID: this one must not go on. */
-  readonly onForeignWriter: (view: View) => void;
+  /** Asked when a view carries another gateway's ID. */
+  readonly writer: Pick<GatewayWriter, 'id' | 'check'>;
   /**
    * Nothing can be in flight from before this gateway's start, whatever Redis says: true only for a caller that started
    * Redis, cluster and gateway together.
@@ -25,10 +23,6 @@ export interface RecoveryOptions {
   readonly nothingInFlight: boolean;
   /** `waitsFor` may have changed. */
   readonly onWaitChanged: (controller: RunningController) => void;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-  readonly checkpoint: Checkpoint;
 }
 
 /** What is repaired: an informer's view, or a controller's queue. */
@@ -72,6 +66,8 @@ const PATIENCE_MS = 1000;
  */
 export class Recovery {
   readonly #options: RecoveryOptions;
+  readonly #runtime: Runtime;
+  readonly #location: RecoveryOptions['location'];
   /** Runs that started before this are not on record. */
   #unknownBefore = 0;
   #looked = false;
@@ -92,6 +88,8 @@ export class Recovery {
 
   constructor(options: RecoveryOptions) {
     this.#options = options;
+    this.#runtime = options.runtime;
+    this.#location = options.location;
   }
 
   /** Whether the last check has seen what Redis holds. Parts may still be repaired: see `isRepairing`. */
@@ -129,7 +127,8 @@ export class Recovery {
 
   /** Checks every second and after each lost connection, until `signal` is aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    const { redis, clock } = this.#options;
+    const { clock } = this.#runtime;
+    const { redis } = this.#location;
     const lost = (): void => {
       this.#losses += 1;
       this.#suspendAll({ kind: 'away' });
@@ -164,22 +163,22 @@ export class Recovery {
       await this.#check(signal);
     } catch (error) {
       if (this.#state.kind === 'checked') this.#state = { kind: 'unchecked' };
-      this.#options.logger.warn({ error: messageOf(error) }, 'check of Redis failed, trying again');
+      this.#runtime.logger.warn({ error: messageOf(error) }, 'check of Redis failed, trying again');
     }
   }
 
   async #check(signal: AbortSignal): Promise<void> {
-    const { logger, metrics } = this.#options;
+    const { logger, metrics } = this.#runtime;
     // As they are now: one that is added meanwhile has not been looked at, and must not be resumed.
     const controllers = [...this.#options.controllers()];
     const informers = [...this.#options.informers()];
     const losses = this.#losses;
-    const reason = await redisNotReady(this.#options.redis, logger);
+    const reason = await redisNotReady(this.#location.redis, logger);
     // What it was about may be another process than the one that answers now. The next check decides.
     if (losses !== this.#losses) return;
     if (reason !== undefined) return this.#suspendAll({ kind: 'unusable', reason });
     if (this.#state.kind === 'unusable') this.#state = { kind: 'unchecked' };
-    const runId = await redisRunId(this.#options.redis);
+    const runId = await redisRunId(this.#location.redis);
     await this.#noteProcess(runId);
     const lost = await this.#findLost(informers, controllers, runId);
     if (!lost) return;
@@ -213,12 +212,12 @@ export class Recovery {
     controllers: readonly RunningController[],
     runId: string,
   ): Promise<Part[] | undefined> {
-    const { onForeignWriter, writerId } = this.#options;
+    const { writer } = this.#options;
     const views = await Promise.all(informers.map((informer) => informer.view.state()));
     const queues = await Promise.all(controllers.map(({ queue }) => queue.state()));
-    const taken = informers.find((_, at) => (views[at]?.writerId ?? writerId) !== writerId);
+    const taken = informers.find((_, at) => (views[at]?.writerId ?? writer.id) !== writer.id);
     if (taken && this.#isCurrent(taken)) {
-      onForeignWriter(taken.view);
+      void writer.check(taken.view);
       return undefined;
     }
     const isLost = (state: { incarnation: string | undefined; runId: string | undefined } | undefined): boolean =>
@@ -248,7 +247,7 @@ export class Recovery {
     runId: string,
     signal: AbortSignal,
   ): Promise<void>[] {
-    const { logger, metrics } = this.#options;
+    const { logger, metrics } = this.#runtime;
     const begun = lost.filter((part) => !this.#repairs.has(part));
     for (const part of begun) {
       const repair = 'view' in part ? this.#repairView(part, runId, signal) : this.#repairQueue(part, runId, signal);
@@ -267,7 +266,7 @@ export class Recovery {
   }
 
   async #untilRepaired(part: Part, repair: Promise<void>, signal: AbortSignal): Promise<void> {
-    const { logger } = this.#options;
+    const { logger } = this.#runtime;
     try {
       await repair;
     } catch (error) {
@@ -294,13 +293,13 @@ export class Recovery {
 
   async #waitFor(repairs: readonly Promise<void>[], signal: AbortSignal): Promise<void> {
     const over = new AbortController();
-    const patience = this.#options.clock.sleep(PATIENCE_MS, AbortSignal.any([signal, over.signal]));
+    const patience = this.#runtime.clock.sleep(PATIENCE_MS, AbortSignal.any([signal, over.signal]));
     await Promise.race([Promise.all(repairs), patience]);
     over.abort();
   }
 
   async #repairView(informer: Informer, runId: string, signal: AbortSignal): Promise<void> {
-    const { checkpoint } = this.#options;
+    const { checkpoint } = this.#runtime;
     await checkpoint('recovery:before-relist');
     if (!(await this.#justFilled(informer))) await informer.relist(signal);
     await checkpoint('recovery:before-renew');
@@ -309,7 +308,7 @@ export class Recovery {
 
   /** Waits until every run that is not on record has ended, and what it wrote is in the cache. */
   async #repairQueue(controller: RunningController, runId: string, signal: AbortSignal): Promise<void> {
-    const { clock, logger } = this.#options;
+    const { clock, logger } = this.#runtime;
     const unknown = this.#unknownRuns.get(controller) ?? (await this.#runsOffRecord(controller));
     // Should this fail, the next attempt waits no longer.
     this.#unknownRuns.set(controller, unknown);
@@ -337,7 +336,8 @@ export class Recovery {
    * it can have been given.
    */
   async #runsOffRecord({ name, queue, timeoutMs, callbackMs }: RunningController): Promise<UnknownRuns> {
-    const { clock, redis, registryKey } = this.#options;
+    const { clock } = this.#runtime;
+    const { redis, registryKey } = this.#location;
     const dispatched = await redis.hget(registryKey, CONTROLLER_FIELD + name);
     const { incarnation } = await queue.state();
     // Its queue is gone though it has dispatched on this Redis before: only its part was lost, at some time until now.
@@ -366,13 +366,13 @@ export class Recovery {
 
   /** Another Redis process than the registry's: whatever ran through the old one may be unknown to the new one. */
   async #noteProcess(runId: string): Promise<void> {
-    const { redis, registryKey, clock, nothingInFlight } = this.#options;
+    const { redis, registryKey } = this.#location;
     const known = await redis.hget(registryKey, 'runId');
     const first = !this.#looked;
     this.#looked = true;
     if (known === runId || this.#noticed === runId) return;
     // A registry that was there at an earlier look and is gone now was flushed, whatever was promised for the start.
-    if (!(first && known === null && nothingInFlight)) this.#unknownBefore = clock.now();
+    if (!(first && known === null && this.#options.nothingInFlight)) this.#unknownBefore = this.#runtime.clock.now();
     // Into the registry only once all queues are repaired: a gateway that starts before must notice it too.
     this.#noticed = runId;
   }
@@ -388,7 +388,7 @@ export class Recovery {
   }
 
   async #register(runId: string, controllers: readonly RunningController[]): Promise<void> {
-    const { redis, registryKey } = this.#options;
+    const { redis, registryKey } = this.#location;
     const isRepaired = ![...this.#repairs.keys()].some((part) => !('view' in part));
     const fields = [
       ...(isRepaired ? [['runId', runId]] : []),
@@ -400,7 +400,7 @@ export class Recovery {
 
   #suspendAll(state: State & { kind: 'unusable' | 'away' }): void {
     this.#state = state;
-    this.#options.metrics.set('levelhook_gateway_suspended', {}, 1);
+    this.#runtime.metrics.set('levelhook_gateway_suspended', {}, 1);
     for (const { queue } of this.#options.controllers()) queue.suspend();
   }
 }

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type KubernetesObject, type LogFields, resource, silentLogger, silentMetrics } from '../../core/index.ts';
+import { type KubernetesObject, type LogFields, resource, silentLogger } from '../../core/index.ts';
 import { eventually } from '../../../test/harness/eventually.ts';
+import { quietRuntime } from '../../../test/harness/quiet-runtime.ts';
 import { type Exchange, ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
 import { InstantClock } from '../../../test/harness/test-clock.ts';
 import { EventBuffer } from './event-buffer.ts';
@@ -68,9 +69,7 @@ function create(options: Partial<ReflectorOptions> = {}): Reflector {
     resource: pods,
     listWatch: new ListWatch(server.client, pods),
     buffer,
-    clock,
-    logger: { ...silentLogger, warn: (fields) => warnings.push(fields) },
-    metrics: silentMetrics,
+    runtime: quietRuntime({ clock, logger: { ...silentLogger, warn: (fields) => warnings.push(fields) } }),
     random: () => 0.5,
     transform: {
       object: ({ metadata }) => delete metadata.managedFields,

@@ -1,17 +1,15 @@
 import {
   ApiError,
-  type Clock,
   compareResourceVersions,
   formatKind,
   isConnectionRefused,
   isExpired,
   isTooLargeResourceVersion,
   type KubernetesObject,
-  type Logger,
   messageOf,
-  type Metrics,
   type Resource,
   type ResourceVersion,
+  type Runtime,
 } from '../../core/index.ts';
 import { TimeSlice } from '../time-slice.ts';
 import { RemovedResource } from './removed-resource.ts';
@@ -26,9 +24,7 @@ export interface ReflectorOptions {
   readonly resource: Resource;
   readonly listWatch: ListWatch;
   readonly buffer: EventBuffer;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   /** 0 to 1, as Math.random: jitter of backoff and of the server's timeout. */
   readonly random: () => number;
   /** What of each object is left out before it is buffered. */
@@ -99,10 +95,10 @@ export class Reflector {
   constructor(options: ReflectorOptions) {
     this.#options = options;
     this.#name = formatKind(options.resource);
-    this.#backoff = new Backoff(options.clock, options.random);
-    const { listWatch, logger } = options;
+    this.#backoff = new Backoff(options.runtime.clock, options.random);
+    const { listWatch, runtime } = options;
     const versionsServed = (signal: AbortSignal): Promise<string[]> => listWatch.versionsServed(signal);
-    this.#removedResource = new RemovedResource(versionsServed, logger.child({ resource: this.#name }));
+    this.#removedResource = new RemovedResource(versionsServed, runtime.logger.child({ resource: this.#name }));
   }
 
   /**
@@ -159,7 +155,7 @@ export class Reflector {
    * none comes).
    */
   requestProgress(): void {
-    const now = this.#options.clock.now();
+    const now = this.#options.runtime.clock.now();
     if (this.#state.kind === 'listing' || now - this.#progressAt < PROGRESS_EVERY_MS) return;
     this.#progressAt = now;
     this.#progressWanted = true;
@@ -192,7 +188,8 @@ export class Reflector {
   }
 
   async #afterWatch(end: WatchEnd, signal: AbortSignal): Promise<void> {
-    const { buffer, clock, metrics } = this.#options;
+    const { buffer, runtime } = this.#options;
+    const { clock, metrics } = runtime;
     metrics.count('levelhook_reflector_watch_ends_total', { resource: this.#name, reason: end.kind });
     switch (end.kind) {
       case 'closed':
@@ -227,7 +224,7 @@ export class Reflector {
     // What is gone stays so, perhaps for good: said once, not every few seconds.
     const level = this.#removedResource.isLasting ? 'debug' : 'warn';
     this.#log(level, { error: messageOf(error), waitMs: wait }, 'list or watch failed, trying again');
-    await this.#options.clock.sleep(wait, signal);
+    await this.#options.runtime.clock.sleep(wait, signal);
   }
 
   /** Streams the list when the server can, and in the same round by pages when it refuses or the stream breaks off. */
@@ -246,7 +243,8 @@ export class Reflector {
   }
 
   async #listByPages(listing: Listing, signal: AbortSignal): Promise<void> {
-    const { buffer, listWatch, metrics } = this.#options;
+    const { buffer, listWatch } = this.#options;
+    const { metrics } = this.#options.runtime;
     metrics.count('levelhook_reflector_lists_total', { resource: this.#name, form: 'paged' });
     // "0" is any data the server has cached, which may be older than ours: only for a view that has nothing.
     const from = listing.newest || listing.rewound ? '' : (this.#version ?? '0');
@@ -276,7 +274,8 @@ export class Reflector {
    * @throws when a streaming list could not be opened, or broke off before it was complete.
    */
   async #watch(signal: AbortSignal, list?: Listing): Promise<WatchEnd> {
-    const { clock, listWatch, metrics, random, silenceMs = 150_000 } = this.#options;
+    const { listWatch, random, silenceMs = 150_000 } = this.#options;
+    const { clock, metrics } = this.#options.runtime;
     const abort = new AbortController();
     const stop = (): void => abort.abort();
     signal.addEventListener('abort', stop, { once: true });
@@ -397,7 +396,7 @@ export class Reflector {
   }
 
   #log(level: 'debug' | 'info' | 'warn', fields: Record<string, unknown>, message: string): void {
-    this.#options.logger[level]({ resource: this.#name, ...fields }, message);
+    this.#options.runtime.logger[level]({ resource: this.#name, ...fields }, message);
   }
 }
 

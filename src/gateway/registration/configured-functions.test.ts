@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/harness/eventually.ts';
+import { quietRuntime } from '../../../test/harness/quiet-runtime.ts';
 import { RawFunction } from '../../../test/harness/raw-function.ts';
 import { InstantClock } from '../../../test/harness/test-clock.ts';
-import { silentLogger } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
 import { ConfiguredFunctions } from './configured-functions.ts';
 
@@ -43,8 +43,7 @@ class World {
         this.outdated.delete(name);
       },
       complete: async (names) => void (this.completed = names),
-      clock: new InstantClock(),
-      logger: silentLogger,
+      runtime: quietRuntime({ clock: new InstantClock() }),
     });
     functions.start(this.#ending.signal);
     return functions;

@@ -1,9 +1,10 @@
-import { backoffMs, type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
+import { backoffMs, messageOf, type Runtime, UserError } from '../../core/index.ts';
 import type { Description, SigningKey } from '../../contract/index.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import { describeFunction } from '../endpoint/describe.ts';
 
 export interface ConfiguredFunctionsOptions {
+  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
   readonly urls: readonly string[];
   readonly keys: readonly SigningKey[];
   /** See `EndpointOptions`. */
@@ -16,8 +17,6 @@ export interface ConfiguredFunctionsOptions {
   readonly change: (description: Description, url: string) => Promise<void>;
   /** Every function has had its controller. @param names of all of them, also of one that does not run just now. */
   readonly complete: (names: ReadonlySet<string>) => Promise<void>;
-  readonly clock: Clock;
-  readonly logger: Logger;
 }
 
 /**
@@ -70,11 +69,11 @@ export class ConfiguredFunctions {
    * behind.
    */
   async #keepUp(url: string, signal: AbortSignal): Promise<void> {
-    const { clock, outdated } = this.#options;
+    const { outdated, runtime } = this.#options;
     const description = this.#described.get(url);
     if (!description) return;
     for (;;) {
-      await clock.sleep(KEEP_UP_MS, signal);
+      await runtime.clock.sleep(KEEP_UP_MS, signal);
       if (signal.aborted) return;
       // Also when what made it outdated was taken back.
       if (!outdated(description) || (await this.#change(url, description, signal))) this.#awaited.delete(url);
@@ -83,7 +82,8 @@ export class ConfiguredFunctions {
 
   /** @returns whether the controller has been started anew. */
   async #change(url: string, description: Description, signal: AbortSignal): Promise<boolean> {
-    const { change, logger } = this.#options;
+    const { change, runtime } = this.#options;
+    const { logger } = runtime;
     const about = { url, controller: description.name };
     const known = this.#awaited.get(url);
     if (known === undefined) {
@@ -103,7 +103,8 @@ export class ConfiguredFunctions {
   }
 
   async #ask(url: string, signal: AbortSignal): Promise<void> {
-    const { add, ca, clock, keys, logger } = this.#options;
+    const { add, ca, keys, runtime } = this.#options;
+    const { clock, logger } = runtime;
     for (let failures = 1; !signal.aborted; failures += 1) {
       // The controller gets an endpoint of its own, with as many connections as it may use.
       const endpoint = new Endpoint(url, keys, { connections: 1, ca, clock });

@@ -1,8 +1,9 @@
 import { expect, it } from 'vitest';
 import { eventually } from '../../../test/harness/eventually.ts';
+import { quietRuntime } from '../../../test/harness/quiet-runtime.ts';
 import { ScriptedApiserver } from '../../../test/harness/scripted-apiserver.ts';
 import { InstantClock } from '../../../test/harness/test-clock.ts';
-import { type KubernetesObject, silentLogger, silentMetrics } from '../../core/index.ts';
+import type { KubernetesObject } from '../../core/index.ts';
 import type { Controllers } from '../controllers/controllers.ts';
 import type { FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
@@ -43,16 +44,13 @@ async function start() {
   };
   const functions = new DeclaredFunctions({
     client: server.client,
-    labelSelector: undefined,
-    maxPerNamespace: 10,
+    select: { labelSelector: undefined, maxPerNamespace: 10 },
     controllers: controllers as Controllers,
     resolver: resolver as FunctionResolver,
     writer: { write: async () => {} } as unknown as FunctionStatusWriter,
     standstill: () => undefined,
     reviewMs: 1000,
-    clock,
-    logger: silentLogger,
-    metrics: silentMetrics,
+    runtime: quietRuntime({ clock }),
   });
   functions.start(ending.signal);
   (await server.next()).object(served);

@@ -1,12 +1,4 @@
-import {
-  backoffMs,
-  type Clock,
-  formatObjectKey,
-  type Logger,
-  keyOf,
-  messageOf,
-  type Metrics,
-} from '../../core/index.ts';
+import { backoffMs, formatObjectKey, keyOf, messageOf, type Runtime } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { DiscoveryError, discoverResource } from '../apiserver/discovery.ts';
 import { variableOf } from '../config/config.ts';
@@ -18,15 +10,14 @@ import { FunctionReconciler, type FunctionReconcilerOptions } from './function-r
 import { ReconcileFunction } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
-export interface DeclaredFunctionsOptions extends FunctionReconcilerOptions {
+export interface DeclaredFunctionsOptions extends Pick<
+  FunctionReconcilerOptions,
+  'resolver' | 'controllers' | 'writer' | 'standstill' | 'reviewMs'
+> {
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly client: ApiClient;
-  /** Which of them. Default: all. */
-  readonly labelSelector: string | undefined;
-  /** So many of a namespace run, the oldest first. */
-  readonly maxPerNamespace: number;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
+  /** Which of them run: all, or those of a label selector; of each namespace so many, the oldest first. */
+  readonly select: { readonly labelSelector: string | undefined; readonly maxPerNamespace: number };
 }
 
 /** How often a cluster without the definition is asked for it. */
@@ -91,7 +82,8 @@ export class DeclaredFunctions {
 
   /** Waits for the definition: a cluster may never have it, and then nothing else waits for it. */
   async #run(signal: AbortSignal): Promise<void> {
-    const { client, labelSelector, clock, logger, metrics } = this.#options;
+    const { client, select, runtime } = this.#options;
+    const { clock, logger } = runtime;
     let error: unknown;
     while (!signal.aborted) {
       try {
@@ -111,11 +103,9 @@ export class DeclaredFunctions {
     const buffer = new EventBuffer(clock);
     const reflector = new Reflector({
       resource: ReconcileFunction,
-      listWatch: new ListWatch(client, ReconcileFunction, { labelSelector }),
+      listWatch: new ListWatch(client, ReconcileFunction, { labelSelector: select.labelSelector }),
       buffer,
-      clock,
-      logger,
-      metrics,
+      runtime,
       random: Math.random,
       transform: { object: () => {}, text: (json) => json },
     });
@@ -188,10 +178,10 @@ export class DeclaredFunctions {
     // Another one under the same name: nothing of the old one is for it.
     if (known) this.#drop(key, known);
     const admit = (): InvalidFunctionError | undefined => this.#refusal(key, object.metadata.namespace ?? '');
-    this.#functions.set(
-      key,
-      new FunctionReconciler(object, { ...this.#options, admit, before: this.#leaving.get(key) }),
-    );
+    const { resolver, controllers, writer, standstill, reviewMs, runtime } = this.#options;
+    const before = this.#leaving.get(key);
+    const parts = { resolver, controllers, writer, standstill, reviewMs, runtime };
+    this.#functions.set(key, new FunctionReconciler(object, { ...parts, admit, before }));
     return 'new';
   }
 
@@ -210,7 +200,7 @@ export class DeclaredFunctions {
     const now = new Set(
       all
         .toSorted(([, a], [, b]) => compareAges(a, b))
-        .slice(0, this.#options.maxPerNamespace)
+        .slice(0, this.#options.select.maxPerNamespace)
         .map(([key]) => key),
     );
     if (now.size > 0) this.#admitted.set(namespace, now);
@@ -220,7 +210,7 @@ export class DeclaredFunctions {
 
   #refusal(key: string, namespace: string): InvalidFunctionError | undefined {
     if (this.#admitted.get(namespace)?.has(key)) return undefined;
-    const { maxPerNamespace } = this.#options;
+    const { maxPerNamespace } = this.#options.select;
     const message = `this gateway runs ${maxPerNamespace} ReconcileFunctions of a namespace, the oldest ones (${variableOf('maxFunctionsPerNamespace')}): it waits for one of them to be deleted.`;
     return new InvalidFunctionError('Ready', 'TooManyFunctions', message);
   }
@@ -239,7 +229,8 @@ export class DeclaredFunctions {
 
   /** Until it has succeeded, or the gateway ends: then the next one removes what is left over. Never rejects. */
   async #removeController(id: string): Promise<void> {
-    const { clock, controllers, logger } = this.#options;
+    const { controllers, runtime } = this.#options;
+    const { clock, logger } = runtime;
     let known: string | undefined;
     for (let failures = 1; ; failures += 1) {
       try {

@@ -7,7 +7,7 @@ import { type Clock, type Condition, silentLogger, UserError } from '../../core/
 import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import type { ConditionType } from './condition-type.ts';
 import type { Controllers, StartOptions } from '../controllers/controllers.ts';
-import type { ControllerSpec } from '../controllers/controller-factory.ts';
+import type { ControllerSpec } from '../controllers/controller-spec.ts';
 import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { FunctionReconciler } from './function-reconciler.ts';
@@ -151,8 +151,7 @@ class World {
       writer: writer as unknown as FunctionStatusWriter,
       standstill: () => this.standstill,
       reviewMs: 10_000,
-      clock: this.clock,
-      logger: silentLogger,
+      runtime: { clock: this.clock, logger: silentLogger },
     });
   }
 }

@@ -1,4 +1,4 @@
-import { backoffMs, type Clock, type Logger, messageOf, UserError } from '../../core/index.ts';
+import { backoffMs, messageOf, type Runtime, UserError } from '../../core/index.ts';
 import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
 import type { RunningController } from '../controllers/controller.ts';
 import type { Controllers } from '../controllers/controllers.ts';
@@ -21,8 +21,7 @@ export interface FunctionReconcilerOptions {
   readonly admit?: (() => InvalidFunctionError | undefined) | undefined;
   /** What must have ended first: the removal of another object of the same name. */
   readonly before?: Promise<void> | undefined;
-  readonly clock: Clock;
-  readonly logger: Logger;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
 }
 
 /** Two looks are at least this far apart, however often something changes. */
@@ -77,7 +76,7 @@ export class FunctionReconciler {
     this.#id = idOf(object);
     this.#object = object;
     this.#status = object.status;
-    this.#reachability = new Reachability(options.clock);
+    this.#reachability = new Reachability(options.runtime.clock);
     this.#ended = this.#run();
   }
 
@@ -134,7 +133,8 @@ export class FunctionReconciler {
   }
 
   async #run(): Promise<void> {
-    const { before, clock, logger } = this.#options;
+    const { before, runtime } = this.#options;
+    const { clock, logger } = runtime;
     await before;
     while (!this.#stopping.signal.aborted) {
       this.#turn = new AbortController();
@@ -162,7 +162,7 @@ export class FunctionReconciler {
 
   /** Until there is a reason to look again. */
   async #untilNext(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
+    const { clock } = this.#options.runtime;
     this.#rest = new AbortController();
     await clock.sleep(LOOK_MS, signal);
     if (this.#stale || signal.aborted) return;
@@ -179,7 +179,8 @@ export class FunctionReconciler {
 
   /** Looks at everything, and starts, changes or stops the controller. */
   async #review(signal: AbortSignal): Promise<void> {
-    const { clock, controllers, logger, resolver, reviewMs } = this.#options;
+    const { controllers, resolver, reviewMs, runtime } = this.#options;
+    const { clock, logger } = runtime;
     try {
       const refused = this.#options.admit?.();
       if (refused) throw refused;
@@ -251,7 +252,8 @@ export class FunctionReconciler {
    * @returns why it resolves to something else now; undefined when the signal was aborted.
    */
   async #untilOtherwise(resolved: ResolvedFunction, signal: AbortSignal): Promise<Error | undefined> {
-    const { clock, resolver, reviewMs } = this.#options;
+    const { resolver, reviewMs, runtime } = this.#options;
+    const { clock } = runtime;
     for (;;) {
       await clock.sleep(reviewMs, signal);
       if (signal.aborted) return undefined;
@@ -267,7 +269,8 @@ export class FunctionReconciler {
 
   /** What must not run does not: it was changed, or has lost its rights. */
   async #refuse({ condition, reason, message }: InvalidFunctionError, signal: AbortSignal): Promise<void> {
-    const { controllers, logger } = this.#options;
+    const { controllers, runtime } = this.#options;
+    const { logger } = runtime;
     this.#started = undefined;
     this.#reachability.forget();
     // Once, however often it is looked at again.
@@ -336,7 +339,8 @@ export class FunctionReconciler {
   }
 
   async #report(url: string | undefined, failure: Finding | undefined, signal: AbortSignal): Promise<void> {
-    const { clock, logger, writer } = this.#options;
+    const { runtime, writer } = this.#options;
+    const { clock, logger } = runtime;
     const { generation } = this.#object.metadata;
     const status = statusOf(this.#status, this.#findings, { generation, url, failure, nowMs: clock.wallNow() });
     if (status === this.#status) return;

@@ -22,7 +22,7 @@ import { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import { reviewAccess, type WantedAccess } from './access-review.ts';
 import { idOf, tenantOf } from '../controllers/controller-id.ts';
 import { checkBounds, checkScopes, checkSources, expressionsOf, SourceError } from '../handlers/check-sources.ts';
-import type { ControllerSpec } from '../controllers/controller-factory.ts';
+import type { ControllerSpec } from '../controllers/controller-spec.ts';
 import { functionEndpoint } from './function-endpoint.ts';
 import { decodeSpec, type ReconcileFunction, type ReconcileFunctionSpec } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';

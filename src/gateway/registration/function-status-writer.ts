@@ -2,12 +2,11 @@ import { randomUUID } from 'node:crypto';
 import {
   ApiError,
   boundedText,
-  type Clock,
-  type Logger,
   messageOf,
   orUndefined,
   resource,
   resourcePath,
+  type Runtime,
 } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { idOf } from '../controllers/controller-id.ts';
@@ -17,8 +16,7 @@ const EVENT = resource('events.k8s.io/v1', 'Event');
 
 export interface FunctionStatusWriterOptions {
   readonly client: ApiClient;
-  readonly clock: Clock;
-  readonly logger: Logger;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
 }
 
 /** Writes what has become of a ReconcileFunction: its status, and an Event when it begins or ceases to be ready. */
@@ -78,7 +76,8 @@ export class FunctionStatusWriter {
     if (!ready || (old?.status === ready.status && old.reason === ready.reason)) return;
     // Every start fills the cache: that is no news.
     if (ready.reason === 'CacheFilling') return;
-    const { client, clock, logger } = this.#options;
+    const { client, runtime } = this.#options;
+    const { clock, logger } = runtime;
     const { namespace, name, uid, resourceVersion } = object.metadata;
     const at = new Date(clock.wallNow()).toISOString();
     const { apiVersion, kind } = ReconcileFunction;

@@ -1,7 +1,7 @@
 import { backoffMs, type Clock, messageOf } from '../../core/index.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import { FALSE, type Finding, TRUE } from './conditions.ts';
-import type { ControllerSpec } from '../controllers/controller-factory.ts';
+import type { ControllerSpec } from '../controllers/controller-spec.ts';
 import { DescribeError, describeFunction } from '../endpoint/describe.ts';
 
 /** How soon a function that does not answer is asked again: at first, and at most, doubling. */

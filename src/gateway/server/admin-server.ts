@@ -16,30 +16,39 @@ import { queueApi, type Queues } from './queue-api.ts';
 import { readTls, type TlsFiles, watchTls } from './tls.ts';
 
 export interface AdminServerOptions {
-  readonly host: string;
-  /**
-   * Names beside that of the host and those of the cluster under which it may be asked, see `hostCheck`. Default: none.
-   */
-  readonly allowedHosts?: readonly string[];
-  /** 0 for any free one. */
-  readonly port: number;
+  readonly listen: ListenOptions;
   /** Alive: the process does its work. Only what a restart would mend belongs here. */
   readonly live: ReadonlyMap<string, HealthCheck>;
   /** Ready: controllers' keys are being run. */
   readonly ready: ReadonlyMap<string, HealthCheck>;
   /** The metrics in Prometheus' text form. */
   readonly metrics: () => Promise<string>;
-  readonly dashboard: Dashboard;
-  /** Undefined while the gateway is starting. Default: there is none. */
-  readonly cacheApi?: () => CacheApi | undefined;
+  readonly apis: MountedApis;
+  readonly logger: Logger;
+}
+
+export interface ListenOptions {
+  readonly host: string;
+  /** 0 for any free one. */
+  readonly port: number;
+  /**
+   * Names beside that of the host and those of the cluster under which it may be asked, see `hostCheck`. Default: none.
+   */
+  readonly allowedHosts?: readonly string[];
   /** Serves https. Default: http. */
   readonly tls?: TlsFiles | undefined;
+}
+
+/** What it serves beside health and metrics. */
+export interface MountedApis {
+  readonly dashboard: Dashboard;
+  readonly queues: Queues;
   /** Mounted at `/reconcile`: see `reconcileApi`. */
   readonly reconcile: Hono;
-  readonly queues: Queues;
+  /** Undefined while the gateway is starting. Default: there is none. */
+  readonly cacheApi?: () => CacheApi | undefined;
   /** Mounted at `CALLBACK_PATH`: see `callbackApi`. Default: there is none. */
   readonly callbacks?: Hono;
-  readonly logger: Logger;
 }
 
 /** Where the cache API is. */
@@ -76,7 +85,7 @@ export class AdminServer {
 
   /** @throws UserError when the port is taken, the address is not this machine's, or the certificate cannot be used. */
   async start(): Promise<void> {
-    const { host, port, tls } = this.#options;
+    const { host, port, tls } = this.#options.listen;
     const { fetch } = adminApp(this.#options);
     const limits = { requestTimeout: RECEIVE_MS, headersTimeout: RECEIVE_MS, connectionsCheckingInterval: LOOK_MS };
     const server = createAdaptorServer(
@@ -110,12 +119,12 @@ export class AdminServer {
   }
 }
 
-function adminApp(options: AdminServerOptions): Hono {
+function adminApp({ listen, live, ready, metrics, apis, logger }: AdminServerOptions): Hono {
   const app = new Hono();
   app.onError((error, context) => {
     // Its body did not come: the client has hung up, or was too slow, and no answer reaches it.
     if (context.req.raw.signal.aborted) return context.text('the request did not come whole\n', 408);
-    options.logger.error({ path: context.req.path, error: messageOf(error) }, 'a request failed');
+    logger.error({ path: context.req.path, error: messageOf(error) }, 'a request failed');
     return context.text('internal error\n', 500);
   });
   const health = (checks: ReadonlyMap<string, HealthCheck>) => (context: Context) => {
@@ -123,15 +132,15 @@ function adminApp(options: AdminServerOptions): Hono {
     const verbose = !healthy || context.req.query('verbose') !== undefined;
     return context.text(verbose ? `${lines.join('\n')}\n` : 'ok', healthy ? 200 : 503);
   };
-  if (options.callbacks) app.route(CALLBACK_PATH, options.callbacks);
-  const { cacheApi } = options;
+  if (apis.callbacks) app.route(CALLBACK_PATH, apis.callbacks);
+  const { cacheApi } = apis;
   if (cacheApi) {
     const answer = async ({ req: { raw } }: Context): Promise<Response> =>
       (await cacheApi()?.handle(raw, CACHE_PATH)) ?? statusResponse(unavailable('the gateway is starting').status);
     app.all(CACHE_PATH, answer).all(`${CACHE_PATH}/*`, answer);
   }
   // What is mounted before this needs a token or a signature.
-  const isOurs = hostCheck(options.host, options.allowedHosts ?? []);
+  const isOurs = hostCheck(listen.host, listen.allowedHosts ?? []);
   app.use(async (context, next) => {
     if (isOurs(context.req.header('host') ?? '')) return next();
     return context.text(`this gateway has no such name: see ${variableOf('allowedHosts')}\n`, 403);
@@ -139,12 +148,12 @@ function adminApp(options: AdminServerOptions): Hono {
   app.on(['POST', 'PUT', 'PATCH', 'DELETE'], ['/', '/livez', '/readyz', '/metrics'], (context) =>
     context.text('GET only\n', 405, { allow: 'GET, HEAD' }),
   );
-  app.get('/livez', health(options.live));
-  app.get('/readyz', health(options.ready));
-  app.get('/metrics', async (context) => context.text(await options.metrics()));
-  app.route('/reconcile', options.reconcile);
-  if (isLoopback(options.host)) {
-    const { dashboard } = options;
+  app.get('/livez', health(live));
+  app.get('/readyz', health(ready));
+  app.get('/metrics', async (context) => context.text(await metrics()));
+  app.route('/reconcile', apis.reconcile);
+  if (isLoopback(listen.host)) {
+    const { dashboard } = apis;
     app.get('/', (context) => context.redirect(dashboard.path));
     // Until there is a login: on loopback only, under its own names, whatever else is allowed.
     const onLoopback: MiddlewareHandler = async (context, next) => {
@@ -160,7 +169,7 @@ function adminApp(options: AdminServerOptions): Hono {
       return next();
     });
     app.use('/queues/*', onLoopback);
-    app.route('/queues', queueApi(options.queues));
+    app.route('/queues', queueApi(apis.queues));
     app.route(dashboard.path, dashboard.app);
   }
   return app;

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Queue } from 'bullmq';
-import { type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
+import { messageOf, type Runtime } from '../../core/index.ts';
 import type { Incarnated } from '../cache/incarnation.ts';
 import { type Redis, unlinkAll } from '../redis/redis.ts';
+import type { RedisLocation } from '../redis/redis-location.ts';
 import { BullMqJobs } from './bullmq-jobs.ts';
 import { GroupCommit } from './group-commit.ts';
 import { Poller } from './poller.ts';
@@ -26,16 +27,13 @@ import type {
   WorkQueue,
 } from './work-queue.ts';
 
-export interface WorkQueueOptions extends QueueOptions {
+export interface WorkQueueOptions {
   /** The controller's name. */
   readonly name: string;
-  /** For commands; the Worker opens a second connection for its blocking read. */
-  readonly redis: Redis;
-  readonly keyPrefix: string;
-  readonly clusterId: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
+  readonly behaviour: QueueOptions;
+  /** Its connection is for commands; the Worker opens a second one for its blocking read. */
+  readonly location: Pick<RedisLocation, 'redis' | 'keyPrefix' | 'clusterId'>;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   /** The pause of all keys by hand was set or ended through this gateway. Default: nothing happens. */
   readonly onPauseChanged?: () => void;
 }
@@ -57,7 +55,9 @@ export interface QueueState {
  */
 export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly name: string;
-  readonly #options: WorkQueueOptions;
+  readonly #behaviour: QueueOptions;
+  readonly #runtime: WorkQueueOptions['runtime'];
+  readonly #onPauseChanged: () => void;
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
   readonly #records: RedisRecords;
@@ -75,25 +75,28 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   /** Present while suspended: runs wait here before their start. */
   #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
 
-  constructor(options: WorkQueueOptions) {
-    const { redis } = options;
-    const keys = queueKeys(options);
-    const records = new RedisRecords(redis, keys, options);
-    const jobs = new BullMqJobs({ ...options, keys });
+  constructor({ name, behaviour, location, runtime, onPauseChanged = () => {} }: WorkQueueOptions) {
+    const { redis } = location;
+    const { clock, logger } = runtime;
+    const { concurrency, timeoutMs } = behaviour;
+    const keys = queueKeys(location, name);
+    const records = new RedisRecords(redis, keys, behaviour);
+    const jobs = new BullMqJobs({ redis, keys, name, concurrency, timeoutMs, clock, logger });
     this.#redis = redis;
     this.#keys = keys;
-    this.name = options.name;
-    this.#options = options;
+    this.name = name;
+    this.#behaviour = behaviour;
+    this.#runtime = runtime;
+    this.#onPauseChanged = onPauseChanged;
     this.#records = records;
     this.#inspector = new RedisInspector(redis, keys);
     this.#jobs = jobs;
-    const { concurrency, clock } = options;
     this.#standstill = new Standstill({ concurrency, clock, read: () => this.#dueKeys() });
     this.#adds = new GroupCommit(async (adds) => {
       const keys = adds.flat();
       // Both on one connection, the records first and so before the jobs: a job is nothing without it.
-      const recorded = records.recordAdds(keys, options.clock.now());
-      const added = options.debounce ? undefined : jobs.add([...new Set(keys.map(({ key }) => key))]);
+      const recorded = records.recordAdds(keys, clock.now());
+      const added = behaviour.debounce ? undefined : jobs.add([...new Set(keys.map(({ key }) => key))]);
       await Promise.all([recorded, added]);
       return adds.map(() => undefined);
     });
@@ -101,41 +104,42 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async add(keys: readonly QueuedKey[]): Promise<void> {
     if (keys.length === 0) return;
-    const { clock, debounce, metrics } = this.#options;
+    const { clock, metrics } = this.#runtime;
+    const { debounce } = this.#behaviour;
     await this.#standstill.endRest(this.#adds.submit(keys));
     if (debounce) this.#poller?.wake(clock.now() + debounce.windowMs);
     metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
   }
 
   async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
-    await this.#standstill.endRest(this.#records.addToBacklog(keys, this.#options.clock.now(), reason));
+    await this.#standstill.endRest(this.#records.addToBacklog(keys, this.#runtime.clock.now(), reason));
     this.#poller?.wake();
-    this.#options.metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
+    this.#runtime.metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
   }
 
   async addAfter(key: string, ms: number): Promise<void> {
-    const atMs = this.#options.clock.now() + Math.max(0, ms);
+    const atMs = this.#runtime.clock.now() + Math.max(0, ms);
     await this.#standstill.endRest(this.#records.addTimer(key, atMs));
     this.#poller?.wake(atMs);
   }
 
   async settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean> {
-    const { clock } = this.#options;
+    const { clock } = this.#runtime;
     if (this.#runner) return this.#standstill.endRest(this.#runner.finish({ key, run, finish }));
     const [finished] = await this.#standstill.endRest(this.#records.finishAll([{ key, run, finish }], clock.now()));
     return finished?.current ?? false;
   }
 
   async pause(scope: PauseScope, untilMs?: number): Promise<void> {
-    await this.#standstill.endRest(this.#records.pause(scope, this.#options.clock.now(), untilMs));
+    await this.#standstill.endRest(this.#records.pause(scope, this.#runtime.clock.now(), untilMs));
     if (untilMs !== undefined) this.#poller?.wake(untilMs);
-    if (scope === 'controller') this.#options.onPauseChanged?.();
+    if (scope === 'controller') this.#onPauseChanged();
   }
 
   async resume(scope: PauseScope): Promise<void> {
     await this.#standstill.endRest(this.#records.resume(scope));
     this.#poller?.wake();
-    if (scope === 'controller') this.#options.onPauseChanged?.();
+    if (scope === 'controller') this.#onPauseChanged();
   }
 
   pauses(): Promise<readonly Pause[]> {
@@ -151,7 +155,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   drop(keys: readonly string[]): Promise<number> {
-    return this.#records.drop(keys, this.#options.clock.now());
+    return this.#records.drop(keys, this.#runtime.clock.now());
   }
 
   async counts(): Promise<{ waiting: number; running: number }> {
@@ -160,7 +164,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async oldestDueMs(): Promise<number | undefined> {
-    const now = this.#options.clock.now();
+    const now = this.#runtime.clock.now();
     const sinceMs = await this.#inspector.firstDueMs();
     return sinceMs <= now ? now - sinceMs : undefined;
   }
@@ -171,7 +175,10 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async start(process: Process): Promise<void> {
     if (this.#runner || this.#ended) return;
-    const { name, concurrency, timeoutMs, maxBatch = 1, clock, logger, metrics } = this.#options;
+    const { name } = this;
+    const { concurrency, timeoutMs, maxBatch = 1 } = this.#behaviour;
+    const runtime = this.#runtime;
+    const { clock, logger, metrics } = runtime;
     const records = this.#records;
     // Both are told of keys that are due, which another gateway may have added.
     const found = <T>(keys: readonly string[], work: Promise<T>): Promise<T> =>
@@ -187,8 +194,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     };
     const track = (work: Promise<unknown>): void => void this.#track(work);
     const wake = (atMs: number): void => poller.wake(atMs);
-    const ports = { clock, logger, metrics };
-    this.#runner = new Runner({ name, records, process, timeoutMs, maxBatch, ...ports, ...gate, track, wake });
+    const limits = { timeoutMs, maxBatch };
+    this.#runner = new Runner({ name, records, process, limits, runtime, gate, track, wake });
     this.#poller = poller;
     if (this.#gate) this.#jobs.suspend();
     await this.#jobs.start((key) => this.#work(key));
@@ -215,7 +222,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async stop(drainMs: number): Promise<void> {
-    const { clock } = this.#options;
+    const { clock } = this.#runtime;
     const wasSuspended = this.#gate !== undefined;
     this.#ended = true;
     // From here on no run starts, whatever is still handed out.
@@ -303,7 +310,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
    */
   async #handOver(key: string): Promise<void> {
     try {
-      await this.#records.addTimer(key, this.#options.clock.now());
+      await this.#records.addTimer(key, this.#runtime.clock.now());
     } catch (error) {
       this.#unended.add(key);
       throw error;
@@ -327,7 +334,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   #warn(error: unknown, part: string): void {
-    this.#options.logger.warn(
+    this.#runtime.logger.warn(
       { controller: this.name, part, error: messageOf(error) },
       'a part of the work queue failed',
     );

@@ -44,8 +44,8 @@ export interface QueueKeys {
   readonly recordPrefix: string;
 }
 
-export function queueKeys(scope: { keyPrefix: string; clusterId: string; name: string }): QueueKeys {
-  const prefix = `{${scope.keyPrefix}:v1:${scope.clusterId}:queue:${scope.name}}`;
+export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, name: string): QueueKeys {
+  const prefix = `{${cluster.keyPrefix}:v1:${cluster.clusterId}:queue:${name}}`;
   return {
     prefix,
     queue: `${prefix}:queue`,
@@ -62,9 +62,9 @@ export function queueKeys(scope: { keyPrefix: string; clusterId: string; name: s
     pausedPrefix: `${prefix}:paused:`,
     dead: `${prefix}:dead`,
     historyPrefix: `${prefix}:history:`,
-    bullmqPrefix: `${prefix}:${scope.name}:`,
-    waiting: `${prefix}:${scope.name}:wait`,
-    active: `${prefix}:${scope.name}:active`,
+    bullmqPrefix: `${prefix}:${name}:`,
+    waiting: `${prefix}:${name}:wait`,
+    active: `${prefix}:${name}:active`,
     recordPrefix: `${prefix}:key:`,
   };
 }

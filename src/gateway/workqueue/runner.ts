@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { backoffMs, type Clock, type Logger, messageOf, type Metrics } from '../../core/index.ts';
+import { backoffMs, messageOf, type Runtime } from '../../core/index.ts';
 import { isAboutOneCommand } from '../redis/redis.ts';
 import { GroupCommit } from './group-commit.ts';
 import { RUN_MARGIN_MS } from './queue-options.ts';
@@ -11,21 +11,23 @@ export interface RunnerOptions {
   readonly name: string;
   readonly records: RedisRecords;
   readonly process: Process;
-  readonly timeoutMs: number;
-  readonly maxBatch: number;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
+  readonly limits: { readonly timeoutMs: number; readonly maxBatch: number };
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
+  readonly gate: RunGate;
+  /** Something goes on that a stop waits for, and whose failure is worth a warning. */
+  readonly track: (work: Promise<unknown>) => void;
+  /** A timer was set: something is due then. */
+  readonly wake: (atMs: number) => void;
+}
+
+/** Whether runs may begin in this gateway. */
+export interface RunGate {
   /** Aborted when this gateway starts no more runs. */
   readonly ending: AbortSignal;
   /** Waits until runs may begin here. @returns false when none will any more. */
   readonly opened: () => Promise<boolean>;
   /** Whether no run may begin here just now. */
   readonly closed: () => boolean;
-  /** Something goes on that a stop waits for, and whose failure is worth a warning. */
-  readonly track: (work: Promise<unknown>) => void;
-  /** A timer was set: something is due then. */
-  readonly wake: (atMs: number) => void;
 }
 
 /** How soon a start that Redis refused is tried again. */
@@ -55,7 +57,9 @@ export class Runner {
   #failing = false;
 
   constructor(options: RunnerOptions) {
-    const { records, clock, process, timeoutMs, maxBatch } = options;
+    const { records, process, limits, runtime } = options;
+    const { clock } = runtime;
+    const { timeoutMs, maxBatch } = limits;
     this.#options = options;
     // One key's record may be such that a script cannot work on it.
     const alone = { isAboutOneItem: isAboutOneCommand };
@@ -92,7 +96,8 @@ export class Runner {
    * without a job.
    */
   async #start(request: StartRequest): Promise<Started | 'ended' | 'refused'> {
-    const { clock, ending, opened, name, logger, metrics } = this.#options;
+    const { name, gate, runtime } = this.#options;
+    const { clock, logger, metrics } = runtime;
     for (let failures = 1; ; failures += 1) {
       try {
         const started = await this.#starts.submit(request);
@@ -111,13 +116,14 @@ export class Runner {
           this.#failing = true;
         }
       }
-      await clock.sleep(backoffMs(START_AGAIN_MS, failures), ending);
-      if (!(await opened())) return 'ended';
+      await clock.sleep(backoffMs(START_AGAIN_MS, failures), gate.ending);
+      if (!(await gate.opened())) return 'ended';
     }
   }
 
   async #follow(key: string, { start, nowMs, deadlineMs }: Started): Promise<void> {
-    const { process, wake, clock, name, metrics } = this.#options;
+    const { process, wake, name, runtime } = this.#options;
+    const { clock, metrics } = runtime;
     switch (start.kind) {
       case 'idle':
       case 'busy':
@@ -141,7 +147,8 @@ export class Runner {
 
   /** @returns whether the run was the one in flight; if not, nothing was changed. */
   async finish(request: FinishRequest): Promise<boolean> {
-    const { name, metrics, wake } = this.#options;
+    const { name, wake } = this.#options;
+    const { metrics } = this.#options.runtime;
     const { current, dead, timerMs } = await this.#finishes.submit(request);
     if (!current) metrics.count('levelhook_stale_outcomes_total', { controller: name });
     if (dead) metrics.count('levelhook_dead_letters_total', { controller: name });
@@ -154,8 +161,9 @@ export class Runner {
     { run, failures, reasons, queuedAtMs }: Start & { kind: 'go' },
     { nowMs, deadlineMs }: Omit<Started, 'start'>,
   ): Promise<void> {
-    const { name, metrics, clock, process, closed, wake } = this.#options;
-    if (closed()) {
+    const { name, process, gate, wake, runtime } = this.#options;
+    const { clock, metrics } = runtime;
+    if (gate.closed()) {
       // Trap: the connection broke during the script, and it was sent again to a Redis that recovery has not checked
       // yet.
       await this.finish({ key, run, finish: { kind: 'known', failures: 'keep', againAfterMs: 0 } });

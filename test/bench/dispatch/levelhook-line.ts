@@ -1,4 +1,4 @@
-import { silentLogger, silentMetrics, systemClock } from '../../../src/core/index.ts';
+import { systemClock } from '../../../src/core/index.ts';
 import { importSecret } from '../../../src/contract/index.ts';
 import { connectRedis } from '../../../src/gateway/redis/redis.ts';
 import { CacheAccess } from '../../../src/gateway/access/cache-access.ts';
@@ -7,22 +7,19 @@ import { Endpoint } from '../../../src/gateway/endpoint/endpoint.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
 import type { Finish, Process, Run } from '../../../src/gateway/workqueue/work-queue.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
+import { quietRuntime } from '../../harness/quiet-runtime.ts';
 import type { Line, LineOptions } from './line.ts';
 
 /** The gateway's own half from the queue on, as `Controller` puts it together; without views, so without barriers. */
 export async function levelhookLine(options: LineOptions): Promise<Line> {
   const { redisUrl, functionUrl, secret, concurrency, maxBatch = 1, onDone } = options;
   const redis = await connectRedis(redisUrl);
-  const shared = { clock: systemClock, logger: silentLogger, metrics: silentMetrics };
+  const runtime = quietRuntime();
   const queue = new BullMqWorkQueue({
-    ...shared,
-    redis,
-    keyPrefix: uniqueName('bench'),
-    clusterId: 'bench',
     name: 'bench',
-    concurrency,
-    maxBatch,
-    timeoutMs: 15_000,
+    behaviour: { concurrency, maxBatch, timeoutMs: 15_000 },
+    location: { redis, keyPrefix: uniqueName('bench'), clusterId: 'bench' },
+    runtime,
   });
   const endpoint = new Endpoint(functionUrl, [await importSecret(secret)], { connections: concurrency });
   const cacheAccess = new CacheAccess({
@@ -34,10 +31,9 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     timeoutMs: 15_000,
   });
   const dispatcher = new Dispatcher({
-    ...shared,
     controller: 'bench',
-    endpoint,
-    cacheAccess,
+    target: { endpoint, cacheAccess },
+    runtime,
     views: [],
     timeoutMs: 15_000,
     logTriggers: false,

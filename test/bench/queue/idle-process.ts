@@ -1,23 +1,19 @@
-import { silentLogger, silentMetrics, systemClock } from '../../../src/core/index.ts';
 import { connectRedis } from '../../../src/gateway/redis/redis.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
+import { quietRuntime } from '../../harness/quiet-runtime.ts';
 
 /**
  * The queues of a gateway. Arguments: Redis URL, key prefix, how many. Tells the CPU time it has used, every second.
  */
 const [url = '', keyPrefix = '', count = '1'] = process.argv.slice(2);
-const ports = { clock: systemClock, logger: silentLogger, metrics: silentMetrics };
 const redis = await connectRedis(url);
 for (let at = 0; at < Number(count); at += 1) {
   const queue = new BullMqWorkQueue({
-    ...ports,
-    redis,
-    keyPrefix,
-    clusterId: 'c',
     name: `controller-${at}`,
-    concurrency: 10,
-    timeoutMs: 15_000,
+    behaviour: { concurrency: 10, timeoutMs: 15_000 },
+    location: { redis, keyPrefix, clusterId: 'c' },
+    runtime: quietRuntime(),
   });
   await queue.start({
     run: async () => ({ kind: 'known', failures: 'forget' }),

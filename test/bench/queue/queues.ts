@@ -1,8 +1,8 @@
 import { Queue, Worker } from 'bullmq';
-import { silentLogger, silentMetrics, systemClock } from '../../../src/core/index.ts';
 import { connectRedis, unlinkAll } from '../../../src/gateway/redis/redis.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
+import { quietRuntime } from '../../harness/quiet-runtime.ts';
 
 /** What is measured of a queue: both sides do the same work for it. */
 export interface BenchQueue {
@@ -54,15 +54,10 @@ export const bareBullMq: MakeQueue = async (redisUrl, { concurrency }) => {
 export const ours: MakeQueue = async (redisUrl, { concurrency }) => {
   const redis = await connectRedis(redisUrl);
   const queue = new BullMqWorkQueue({
-    redis,
-    keyPrefix: uniqueName('ours'),
-    clusterId: 'c',
     name: 'bench',
-    concurrency,
-    timeoutMs: 15_000,
-    clock: systemClock,
-    logger: silentLogger,
-    metrics: silentMetrics,
+    behaviour: { concurrency, timeoutMs: 15_000 },
+    location: { redis, keyPrefix: uniqueName('ours'), clusterId: 'c' },
+    runtime: quietRuntime(),
   });
   return {
     // As the relay adds them: with a reason.

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import {
   type Checkpoint,
@@ -16,8 +15,10 @@ import { ApiClient } from '../../../src/gateway/apiserver/api-client.ts';
 import { type Credentials, loadCredentials } from '../../../src/gateway/apiserver/credentials.ts';
 import { Informer } from '../../../src/gateway/cache/informer.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { redisLocation } from '../../../src/gateway/redis/redis-location.ts';
 import type { Enqueue } from '../../../src/gateway/cache/relay.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
+import { GatewayWriter } from '../../../src/gateway/cache/gateway-writer.ts';
 import { CpuBudgets } from '../../../src/gateway/cel/cpu-budget.ts';
 import { RunningController } from '../../../src/gateway/controllers/controller.ts';
 import { CacheAccess } from '../../../src/gateway/access/cache-access.ts';
@@ -69,7 +70,7 @@ export class GatewayUnderTest {
   readonly informers: readonly Informer[];
   readonly controller: RunningController;
   readonly recovery: Recovery;
-  readonly writerId = randomUUID();
+  readonly #writer = new GatewayWriter(silentLogger, () => this.kill());
   alive = true;
   /** Handlers that failed, and wakeups that could not be delivered: in these histories there are none. */
   readonly failures: string[] = [];
@@ -93,12 +94,7 @@ export class GatewayUnderTest {
     const enqueue: Enqueue = async (wakeups) => {
       await queue.add(wakeups, () => this.alive);
     };
-    const shared = {
-      clock: hastyClock,
-      logger: setup.logger ?? silentLogger,
-      metrics: silentMetrics,
-      checkpoint,
-    };
+    const runtime = { clock: hastyClock, logger: setup.logger ?? silentLogger, metrics: silentMetrics, checkpoint };
     const failed = (error: unknown): void => void this.failures.push(messageOf(error));
     const client = new ApiClient(credentials);
     this.informers = kinds.map((resource) => {
@@ -107,53 +103,49 @@ export class GatewayUnderTest {
         makeView?.({ redis, resource, prefix, checkpoint, viewAt, enqueue }) ?? new View(redis, resource, { prefix });
       views.push(view);
       return new Informer({
-        ...shared,
         client,
         resource,
         settings: {},
         view,
-        enqueue,
         viewAt,
-        writerId: this.writerId,
-        onForeignWriter: (foreign) => void this.#checkWriter(foreign),
-        onHandlerError: (_, error) => failed(error),
-        lookupBudget: () => this.controller.lookupBudget,
-        onUndeliverable: (_, error) => failed(error),
-        onViewChanged: () => {},
+        writer: this.#writer,
+        woken: {
+          enqueue,
+          onHandlerError: (_, error) => failed(error),
+          lookupBudget: () => this.controller.lookupBudget,
+          onUndeliverable: (_, error) => failed(error),
+          onViewChanged: () => {},
+        },
+        runtime,
       });
     });
     this.controller = new RunningController({
-      ...shared,
-      id: description.name,
-      origin: 'configured',
-      description,
-      budget: new CpuBudgets().of(description.name),
-      keys: [],
+      spec: { id: description.name, origin: 'configured', description, keys: [] },
       sources: kinds.map((resource, at) => ({ resource, informers: this.informers.slice(at, at + 1) })),
       queue: queue.forGateway(() => this.alive),
-      // Nothing is dispatched here: the recording queue looks for itself what a run would have seen.
-      endpoint: {} as Endpoint,
-      cacheAccess: new CacheAccess({
-        controller: description.name,
-        views,
-        api: undefined,
-        clock: hastyClock,
-        lifetimeMs: 0,
-        timeoutMs: 0,
-      }),
-      logTriggers: false,
-      resyncMs: 36_000_000,
-      random: Math.random,
+      target: {
+        // Nothing is dispatched here: the recording queue looks for itself what a run would have seen.
+        endpoint: {} as Endpoint,
+        cacheAccess: new CacheAccess({
+          controller: description.name,
+          views,
+          api: undefined,
+          clock: hastyClock,
+          lifetimeMs: 0,
+          timeoutMs: 0,
+        }),
+      },
+      budget: new CpuBudgets().of(description.name),
+      settings: { logTriggers: false, resyncMs: 36_000_000 },
+      runtime,
       onChanged: () => {},
     });
     this.recovery = new Recovery({
-      ...shared,
-      redis,
-      registryKey: `{${keyPrefix}:v1:model}:gateway`,
+      runtime,
+      location: redisLocation(redis, keyPrefix, 'model'),
       informers: () => this.informers,
       controllers: () => (this.ready ? [this.controller] : []),
-      writerId: this.writerId,
-      onForeignWriter: (foreign) => void this.#checkWriter(foreign),
+      writer: this.#writer,
       nothingInFlight: true,
       onWaitChanged: () => {},
     });
@@ -220,11 +212,6 @@ export class GatewayUnderTest {
     if (!this.alive) return new Promise(() => {});
     await this.#setup.checkpoint(point);
     if (!this.alive) return new Promise(() => {});
-  }
-
-  async #checkWriter(view: View): Promise<void> {
-    const state = await view.state().catch(() => undefined);
-    if (state?.writerId !== undefined && state.writerId !== this.writerId) this.kill();
   }
 }
 

@@ -1,14 +1,7 @@
 import { once } from 'node:events';
 import { Redis } from 'ioredis';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import {
-  type KubernetesObject,
-  type Logger,
-  type ObjectKey,
-  resource,
-  silentLogger,
-  systemClock,
-} from '../../../src/core/index.ts';
+import { type KubernetesObject, type Logger, type ObjectKey, resource, silentLogger } from '../../../src/core/index.ts';
 import { viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { generateSecret, importSecret, type ViewLocation } from '../../../src/contract/index.ts';
 import type { ListOptions } from '../../../src/function/index.ts';
@@ -20,6 +13,7 @@ import { View } from '../../../src/gateway/cache/view.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { applierOf } from '../../harness/applier.ts';
 import { eventually } from '../../harness/eventually.ts';
+import { quietRuntime } from '../../harness/quiet-runtime.ts';
 
 const pods = resource('v1', 'Pod');
 const configMaps = resource('v1', 'ConfigMap');
@@ -68,8 +62,8 @@ describe('the Redis users of functions', () => {
   async function usersOf(secrets: readonly string[], options: { of?: Redis; complete?: boolean } = {}) {
     const { of = redis, complete = true } = options;
     const keys = await Promise.all(secrets.map(importSecret));
-    const rest = { complete: () => complete, clock: systemClock, logger };
-    const users = new ReaderUsers({ redis: of, ...scope, ...rest });
+    const location = { redis: of, ...scope };
+    const users = new ReaderUsers({ runtime: quietRuntime({ logger }), location, complete: () => complete });
     void users.run(stop.signal);
     return {
       allow: (controller: string, views: readonly ViewLocation[]) => users.allow(controller, views, keys),

@@ -249,7 +249,7 @@ describe('events of real objects', () => {
     await untilIdle(gateway.url);
     await gateway.process.kill('SIGKILL');
     const clusterId = await clusterIdentity(cluster.client);
-    const { queue } = queueKeys({ keyPrefix: setting.keyPrefix, clusterId, name: 'resync' });
+    const { queue } = queueKeys({ keyPrefix: setting.keyPrefix, clusterId }, 'resync');
     const planned = Number(await redis.hget(queue, 'resyncAt'));
     expect(planned).toBeGreaterThan(0);
     // A gateway with a long period keeps to the time that was planned, and plans the next by its own.

@@ -3,18 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
-import {
-  type KubernetesObject,
-  noCheckpoint,
-  resource,
-  silentLogger,
-  silentMetrics,
-  systemClock,
-} from '../../../src/core/index.ts';
+import { type KubernetesObject, resource, silentLogger } from '../../../src/core/index.ts';
 import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
+import { GatewayWriter } from '../../../src/gateway/cache/gateway-writer.ts';
 import { Informers } from '../../../src/gateway/cache/informers.ts';
 import type { ViewSettings } from '../../../src/gateway/config/cache-file.ts';
+import { redisLocation } from '../../../src/gateway/redis/redis-location.ts';
 import { RedisReader } from '../../../src/function/node/redis-reader.ts';
 import { type CachedKind, untilCacheEqualsServer, viewsOf } from '../../harness/cache-equals-server.ts';
 import { Cluster, configMaps, pods, replicaSet } from '../../harness/cluster.ts';
@@ -28,6 +23,7 @@ import {
   untilReady,
 } from '../../harness/levelhook.ts';
 import { type Observer, startObservers } from '../../harness/observer.ts';
+import { quietRuntime } from '../../harness/quiet-runtime.ts';
 import { TestProcess } from '../../harness/process.ts';
 
 const secrets = resource<KubernetesObject & { data?: Record<string, string> }>('v1', 'Secret');
@@ -244,22 +240,17 @@ describe('what is cached is a setting', () => {
     const { keyPrefix } = setting;
     const informers = new Informers({
       client: cluster.client,
-      redis,
-      keyPrefix,
-      clusterId,
-      viewsKey: `{${keyPrefix}:v1:${clusterId}}:views`,
+      location: redisLocation(redis, keyPrefix, clusterId),
       settings: { defaults: { namespaces: [one, two] }, kinds: {} },
-      enqueue: async () => {},
-      writerId: 'writer',
-      onForeignWriter: () => {},
-      onHandlerError: () => {},
-      lookupBudget: () => undefined,
-      onUndeliverable: () => {},
-      onViewChanged: () => {},
-      clock: systemClock,
-      logger: silentLogger,
-      metrics: silentMetrics,
-      checkpoint: noCheckpoint,
+      writer: new GatewayWriter(silentLogger, () => {}),
+      woken: {
+        enqueue: async () => {},
+        onHandlerError: () => {},
+        lookupBudget: () => undefined,
+        onUndeliverable: () => {},
+        onViewChanged: () => {},
+      },
+      runtime: quietRuntime(),
     });
     const kind = { resource: configMaps, settings: { namespaces: [one, two] } };
     const ensure = async (user: string) => {

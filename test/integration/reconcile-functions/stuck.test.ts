@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { resource, silentLogger, systemClock } from '../../../src/core/index.ts';
+import { resource } from '../../../src/core/index.ts';
 import { FunctionStatusWriter } from '../../../src/gateway/registration/function-status-writer.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { quietRuntime } from '../../harness/quiet-runtime.ts';
 import { type Observer, startObserver } from '../../harness/observer.ts';
 import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, ReconcileFunction, settingsFor, Tenant } from '../../harness/tenant.ts';
@@ -98,7 +99,7 @@ test('one that waits for ever can be removed', async () => {
 
 test('a status is that of the object for which it was found, never of one that has taken its name', async () => {
   const object = await tenant.declare('twice', { endpoint: { url: fine.url }, ...forConfigMaps }, { other: 'gateway' });
-  const writer = new FunctionStatusWriter({ client: cluster.client, clock: systemClock, logger: silentLogger });
+  const writer = new FunctionStatusWriter({ client: cluster.client, runtime: quietRuntime() });
   const url = 'http://of.another/';
   const { signal } = new AbortController();
   const other = { ...object, metadata: { ...object.metadata, uid: 'another' } };

@@ -16,15 +16,12 @@ async function withServer(
   use: (url: string) => Promise<void>,
 ): Promise<void> {
   const server = new AdminServer({
-    host: options.host ?? '127.0.0.1',
-    port: 0,
+    listen: { host: options.host ?? '127.0.0.1', port: 0 },
     live: new Map(options.live ?? [['ping', ok]]),
     ready: new Map(options.ready ?? [['redis', ok]]),
     metrics: async () => '',
-    dashboard: new Dashboard(),
-    reconcile: new Hono(),
+    apis: { dashboard: new Dashboard(), reconcile: new Hono(), queues: () => new Map() },
     logger: silentLogger,
-    queues: () => new Map(),
   });
   await server.start();
   try {

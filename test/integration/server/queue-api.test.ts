@@ -21,15 +21,16 @@ beforeEach(async () => {
   process = new RecordingProcess();
   redisIsThere = true;
   server = new AdminServer({
-    host: '127.0.0.1',
-    port: 0,
+    listen: { host: '127.0.0.1', port: 0 },
     live: new Map(),
     ready: new Map(),
     metrics: async () => '',
-    dashboard: new Dashboard(),
-    reconcile: new Hono(),
+    apis: {
+      dashboard: new Dashboard(),
+      reconcile: new Hono(),
+      queues: () => (redisIsThere ? new Map([['controller', queue]]) : undefined),
+    },
     logger: silentLogger,
-    queues: () => (redisIsThere ? new Map([['controller', queue]]) : undefined),
   });
   await server.start();
   process.onRun = () => ({ kind: 'known', failures: 'keep', dead: true, error: 'quota exceeded' });

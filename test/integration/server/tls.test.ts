@@ -28,16 +28,12 @@ describe('a gateway with a certificate', () => {
   }
   const serverOf = () =>
     new AdminServer({
-      host: '127.0.0.1',
-      port: 0,
+      listen: { host: '127.0.0.1', port: 0, tls: files() },
       live: new Map([['ping', () => undefined]]),
       ready: new Map(),
       metrics: async () => '',
-      dashboard: new Dashboard(),
-      reconcile: new Hono(),
+      apis: { dashboard: new Dashboard(), reconcile: new Hono(), queues: () => new Map() },
       logger: silentLogger,
-      queues: () => new Map(),
-      tls: files(),
     });
 
   /** Over a new connection, so with the certificate of now. */

@@ -1,5 +1,5 @@
 import { randomOf } from '../../harness/random.ts';
-import { silentLogger, silentMetrics, systemClock } from '../../../src/core/index.ts';
+import { quietRuntime } from '../../harness/quiet-runtime.ts';
 import { connectRedis } from '../../../src/gateway/redis/redis.ts';
 import { BullMqWorkQueue } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
 import { HistoryProcess } from './history-process.ts';
@@ -12,14 +12,12 @@ const [url = '', scope = '', given = ''] = process.argv.slice(2);
 const options = JSON.parse(given) as { seed: number; concurrency: number; timeoutMs: number; mode: 'history' | 'hang' };
 const { concurrency, timeoutMs } = options;
 const redis = await connectRedis(url);
+const { name, ...cluster } = JSON.parse(scope) as { keyPrefix: string; clusterId: string; name: string };
 const queue = new BullMqWorkQueue({
-  redis,
-  ...(JSON.parse(scope) as { keyPrefix: string; clusterId: string; name: string }),
-  concurrency,
-  timeoutMs,
-  clock: systemClock,
-  logger: silentLogger,
-  metrics: silentMetrics,
+  name,
+  behaviour: { concurrency, timeoutMs },
+  location: { redis, ...cluster },
+  runtime: quietRuntime(),
 });
 const line = (fields: object): boolean => process.stdout.write(`${JSON.stringify(fields)}\n`);
 if (options.mode === 'history') {

@@ -1,0 +1,13 @@
+import type { Checkpoint } from './checkpoint.ts';
+import type { Clock } from './clock.ts';
+import type { Logger } from './logger.ts';
+import type { Metrics } from './metrics.ts';
+
+/** What the parts of a gateway have in common. Passed on whole; a part that needs less asks for a `Pick` of it. */
+export interface Runtime {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Called at the named points between two steps. */
+  readonly checkpoint: Checkpoint;
+}

@@ -1,0 +1,34 @@
+import type { CacheScope, Description, SigningKey } from '../../contract/index.ts';
+import type { ParsedExpressions } from '../cel/parsed-expressions.ts';
+import type { EndpointRules } from '../endpoint/endpoint-rules.ts';
+import type { ControllerOrigin } from './controller-id.ts';
+
+/** What it takes to run a controller, wherever it was declared. */
+export interface ControllerSpec {
+  /**
+   * Names its queue, its metrics and its tokens, in the whole cluster: the function's own name when the operator has
+   * configured its URL, `namespace.name` of a ReconcileFunction. A name has no dot, so neither can be taken for the
+   * other.
+   */
+  readonly id: string;
+  readonly origin: ControllerOrigin;
+  /** Whose share of processor time it draws on. Default: one of its own. */
+  readonly tenant?: string;
+  readonly description: Description;
+  readonly url: string;
+  /** Where its triggers may be sent. Default: see `EndpointOptions`. */
+  readonly rules?: EndpointRules;
+  /** What its triggers are signed with. */
+  readonly keys: readonly SigningKey[];
+  /** See `EndpointOptions`. */
+  readonly ca?: string | undefined;
+  /** What of its kinds its function may read. Default: all that is cached of them. */
+  readonly scope?: CacheScope;
+  /**
+   * The description's expressions, as far as they have been parsed. Default: they are parsed when the controller is
+   * made.
+   */
+  readonly parsed?: ParsedExpressions;
+  /** Pauses its keys before the first of them runs. Default: its queue is left as it is, paused or not. */
+  readonly paused?: boolean;
+}

@@ -1,0 +1,21 @@
+import { gatewayKeys } from '../../contract/cache-layout.ts';
+import type { Redis } from './redis.ts';
+
+/** Where the data of this gateway's cluster stands in Redis: the connection, and what names the keys there. */
+export interface RedisLocation {
+  readonly redis: Redis;
+  /** Begins every key. */
+  readonly keyPrefix: string;
+  readonly clusterId: string;
+  /** HASH: the Redis process, the controllers that have dispatched through it, and the time. */
+  readonly registryKey: string;
+  /** SET of the prefixes of all views that this gateway keeps. */
+  readonly viewsKey: string;
+  /** HASH: what the cache API's tokens are signed with. */
+  readonly tokenKeysKey: string;
+}
+
+export function redisLocation(redis: Redis, keyPrefix: string, clusterId: string): RedisLocation {
+  const { registry, views, tokenKeys } = gatewayKeys({ keyPrefix, clusterId });
+  return { redis, keyPrefix, clusterId, registryKey: registry, viewsKey: views, tokenKeysKey: tokenKeys };
+}

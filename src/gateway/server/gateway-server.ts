@@ -1,0 +1,114 @@
+import { type Runtime, systemClock } from '../../core/index.ts';
+import type { CacheApi } from '../cache-api/cache-api.ts';
+import type { Informers } from '../cache/informers.ts';
+import type { Controllers } from '../controllers/controllers.ts';
+import type { HealthCheck } from '../manager/health.ts';
+import type { PrometheusMetrics } from '../manager/metrics.ts';
+import type { Progress } from '../manager/progress.ts';
+import type { Recovery } from '../manager/recovery.ts';
+import type { ConfiguredFunctions } from '../registration/configured-functions.ts';
+import type { DeclaredFunctions } from '../registration/declared-functions.ts';
+import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
+import { AdminServer, type ListenOptions } from './admin-server.ts';
+import { callbackApi } from './callback-api.ts';
+import type { Dashboard } from './dashboard.ts';
+import { reconcileApi, type ReconcileApiOptions } from './reconcile-api.ts';
+
+/** What requests and checks look into. */
+export interface ServedParts {
+  readonly informers: Informers;
+  readonly recovery: Recovery;
+  readonly progress: Progress;
+  readonly controllers: Controllers;
+  readonly cacheApi: CacheApi;
+  readonly configured: ConfiguredFunctions;
+  /** Undefined when the settings say that there are none. */
+  readonly declared: DeclaredFunctions | undefined;
+}
+
+export interface GatewayServerOptions {
+  readonly listen: ListenOptions;
+  readonly apiTokens: ReconcileApiOptions['tokens'];
+  readonly dashboard: Dashboard;
+  readonly metrics: PrometheusMetrics;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
+  /** Undefined while the gateway is starting. */
+  readonly parts: () => ServedParts | undefined;
+}
+
+/** The server of a gateway. It is up before the parts that it asks. */
+export function gatewayServer(options: GatewayServerOptions): AdminServer {
+  const { listen, apiTokens, dashboard, metrics, runtime, parts } = options;
+  const { clock, logger } = runtime;
+  const healthy = (): boolean => parts()?.recovery.healthy ?? false;
+  return new AdminServer({
+    listen,
+    live: new Map([['ping', () => undefined]]),
+    ready: readyChecks(parts),
+    metrics: () => renderMetrics(metrics, parts),
+    apis: {
+      dashboard,
+      queues: () => askableQueues(parts()),
+      cacheApi: () => parts()?.cacheApi,
+      reconcile: reconcileApi({
+        tokens: apiTokens,
+        controller: (name) => parts()?.controllers.get(name),
+        healthy,
+        // Not the gateway's: that is set once the time of the gateways before is known, which this limit must not
+        // notice.
+        clock: systemClock,
+        logger,
+      }),
+      callbacks: callbackApi({
+        healthy,
+        starting: () => !knowsAll(parts()),
+        // Those that are being started, or changed, included: they ask for patience.
+        controller: (name) => parts()?.controllers.known().get(name),
+        clock,
+        logger,
+      }),
+    },
+    logger,
+  });
+}
+
+/** Whether every controller that there is has been heard of: one that is not known then is no more. */
+export function knowsAll(parts: Pick<ServedParts, 'configured' | 'declared'> | undefined): boolean {
+  return parts !== undefined && parts.configured.notReady() === undefined && parts.declared?.notReady() === undefined;
+}
+
+function readyChecks(parts: () => ServedParts | undefined): Map<string, HealthCheck> {
+  const check = (ask: (made: ServedParts) => string | undefined): HealthCheck => {
+    return () => {
+      const made = parts();
+      return made ? ask(made) : 'still starting';
+    };
+  };
+  return new Map<string, HealthCheck>([
+    ['redis', check(({ recovery }) => recovery.notReady())],
+    ['informers', check(({ informers, controllers }) => informers.notReady((id) => controllers.countsForReady(id)))],
+    ['functions', check(({ configured }) => configured.notReady())],
+    ['progress', check(({ progress }) => progress.notReady())],
+    ['controllers', check(({ controllers }) => controllers.notReady())],
+    ['reconcilefunctions', check(({ declared }) => declared?.notReady())],
+  ]);
+}
+
+/** Undefined while Redis is away: a question would wait until it is back. */
+function askableQueues(parts: ServedParts | undefined): ReadonlyMap<string, BullMqWorkQueue> | undefined {
+  if (!parts?.recovery.healthy) return undefined;
+  return new Map([...parts.controllers.known()].map(([name, { queue }]) => [name, queue]));
+}
+
+/** Depths are read when `/metrics` is scraped, not counted along. */
+async function renderMetrics(metrics: PrometheusMetrics, parts: () => ServedParts | undefined): Promise<string> {
+  for (const [name, queue] of askableQueues(parts()) ?? []) {
+    const [{ waiting, running }, oldestMs = 0] = await Promise.all([queue.counts(), queue.oldestDueMs()]);
+    // Removed meanwhile, and its series with it.
+    if (!parts()?.controllers.known().has(name)) continue;
+    metrics.set('workqueue_depth', { name }, waiting);
+    metrics.set('levelhook_queue_oldest_due_seconds', { name }, oldestMs / 1000);
+    metrics.set('controller_runtime_active_workers', { controller: name }, running);
+  }
+  return metrics.registry.metrics();
+}
