@@ -78,8 +78,8 @@ describe('health', () => {
 });
 
 it('there is no dashboard on an address that is not loopback', async () => {
-  // It is loopback really, but none of the names that count as it: nothing else may be bound in a test.
-  await withServer({ host: '127.0.0.2' }, async (url) => {
+  // It is loopback really, but in a spelling that does not count as it: nothing else may be bound in a test.
+  await withServer({ host: '::ffff:127.0.0.2' }, async (url) => {
     for (const path of ['/', '/dashboard', '/dashboard/', '/dashboard/api/queues', '/queues']) {
       expect((await get(url + path))[0], path).toBe(404);
     }
