@@ -55,6 +55,7 @@ describe('serveController', () => {
   it.each<[string, () => unknown, RegExp]>([
     ['no secret', () => controllerApp(one, {}), /LEVELHOOK_SIGNING_SECRETS is not set/],
     ['a malformed secret', () => controllerApp(one, { LEVELHOOK_SIGNING_SECRETS: 'x' }), /secret 1 of 1 is malformed/],
+    ['no controller', () => controllerApp([], environment), /was given no controller/],
     ['two of one name', () => controllerApp([one, one], environment), /two controllers have the name one/],
   ])('%s: one sentence', (_, make, message) => {
     expect(make).toThrow(UserError);

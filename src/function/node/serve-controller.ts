@@ -44,10 +44,12 @@ export function serveController(
 
 /**
  * The app that `serveController` serves. Connects to nothing yet.
- * @throws UserError when a variable is missing or wrong, or two controllers of a list have one name.
+ * @throws UserError when a variable is missing or wrong, the list is empty, or two of its controllers have one name.
  */
 export function controllerApp(controllers: Controller | readonly Controller[], environment: Environment): Hono {
-  const secrets = requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS').split(/[\s,]+/);
+  const secrets = requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS')
+    .split(/[\s,]+/)
+    .filter((word) => word !== '');
   const redisUrl = environment['REDIS_URL'];
   const api = kubeConfigTransport(environment['KUBECONFIG'] || undefined);
   const appOf = (controller: Controller): Hono => {
@@ -56,6 +58,7 @@ export function controllerApp(controllers: Controller | readonly Controller[], e
     return createFunctionApp(controller, { secrets, cache, api });
   };
   if ('name' in controllers) return appOf(controllers);
+  if (controllers.length === 0) throw new UserError('serveController was given no controller');
   const app = new Hono();
   const names = new Set<string>();
   for (const controller of controllers) {

@@ -49,6 +49,7 @@ class World {
   start: () => void = () => {};
   #generation = 0;
   #managed: FunctionReconciler | undefined;
+  #object: ReconcileFunction | undefined;
   readonly #specs = new Map<string, Spec>();
 
   /** @param url of the function. Default: it does not answer. */
@@ -67,9 +68,15 @@ class World {
       metadata,
       spec,
     };
+    this.#object = object;
     if (this.#managed) this.#managed.update(object);
     else this.#managed = this.#manage(object);
     return this.#managed;
+  }
+
+  /** The object comes back with these conditions, by whomever. */
+  observe(conditions: readonly Condition[]): void {
+    if (this.#object) this.#managed?.update({ ...this.#object, status: { conditions } });
   }
 
   condition(type: ConditionType): Condition | undefined {
@@ -123,7 +130,8 @@ class World {
           queue,
           openReason: this.openReason,
           missesEvents: this.misses,
-          endsMs: this.endsMs,
+          // As HandlerFailures has it: what has ended is not told any more.
+          endsMs: this.clock.now() < this.endsMs ? this.endsMs : Infinity,
           keptOut: async () => {
             this.asked.redis += 1;
             return this.keptOut;
@@ -399,9 +407,36 @@ describe('a ReconcileFunction at rest', () => {
     world.misses = undefined;
     await pass(4000);
     expect(world.condition('EventsHandled')).toMatchObject({ reason: 'HandlersFail' });
-    world.endsMs = Infinity;
     await pass(1001);
     expect(world.condition('EventsHandled')).toMatchObject({ reason: 'Handled' });
     expect(world.asked.redis).toBe(redis + 2);
+  });
+
+  it('looks again when what it tells of ends just after a look', async () => {
+    world.endsMs = clock.now() + 5000;
+    world.change({ misses: 'for.predicate failed' });
+    await world.until('EventsHandled', { reason: 'HandlersFail' });
+    await pass(4000);
+    world.change({ paused: true });
+    await world.until('Paused', { status: 'True' });
+    world.misses = undefined;
+    // After the rest between two looks, and before the next review.
+    await pass(2001);
+    expect(world.condition('EventsHandled')).toMatchObject({ reason: 'Handled' });
+  });
+
+  it('leaves conditions of others as they are now, and writes nothing for their sake', async () => {
+    const foreign = (status: 'True' | 'False') =>
+      ({ type: 'Audited', status, reason: 'Asked', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' }) as const;
+    const { length } = world.written;
+    const conditions = world.written.at(-1)?.conditions ?? [];
+    world.observe([...conditions, foreign('False')]);
+    await pass(1000);
+    world.observe([...conditions, foreign('True')]);
+    await pass(2500);
+    expect(world.written).toHaveLength(length);
+    world.change({ paused: true });
+    await world.until('Paused', { status: 'True' });
+    expect(world.written.at(-1)?.conditions?.filter(({ type }) => type === 'Audited')).toEqual([foreign('True')]);
   });
 });

@@ -1,4 +1,4 @@
-import { backoffMs, messageOf, type Runtime, UserError } from '../../core/index.ts';
+import { backoffMs, type Condition, messageOf, type Runtime, UserError } from '../../core/index.ts';
 import { FALSE, type Finding, type Findings, statusOf, TRUE } from './conditions.ts';
 import type { RunningController } from '../controllers/controller.ts';
 import type { Controllers } from '../controllers/controllers.ts';
@@ -69,6 +69,8 @@ export class FunctionReconciler {
   /** Why it did not run when it was looked at last, as the log has it. */
   #refused: string | undefined;
   #reviewAtMs = 0;
+  /** When something that the last look has told ends by itself; Infinity: nothing does. */
+  #endsMs = Infinity;
   readonly #ended: Promise<void>;
 
   constructor(object: ReconcileFunction, options: FunctionReconcilerOptions) {
@@ -174,7 +176,7 @@ export class FunctionReconciler {
     const controller = this.#options.controllers.get(this.#id);
     if (!controller || !this.#started) return this.#reviewAtMs;
     const askedMs = this.#reachability.dueMs(this.#started.hash, controller.openReason);
-    return Math.min(this.#reviewAtMs, controller.endsMs, askedMs);
+    return Math.min(this.#reviewAtMs, this.#endsMs, askedMs);
   }
 
   /** Looks at everything, and starts, changes or stops the controller. */
@@ -298,6 +300,7 @@ export class FunctionReconciler {
       return;
     }
     if (controller.outdated) this.#reviewAtMs = 0;
+    this.#endsMs = controller.endsMs;
     this.#record({ EventsHandled: handledBy(controller, standstill(this.#id)) });
     if (this.#stale) await this.#read(controller, resolved.paused);
     this.#record({
@@ -338,12 +341,22 @@ export class FunctionReconciler {
     this.#findings = { ...this.#findings, ...found };
   }
 
+  /** The status with our conditions as they were written last, and those of others as the object has them now. */
+  #statusNow(): ReconcileFunctionStatus | undefined {
+    const isOurs = ({ type }: Condition): boolean => type === 'Ready' || type in this.#findings;
+    const ours = (this.#status?.conditions ?? []).filter(isOurs);
+    const others = (this.#object.status?.conditions ?? []).filter((each) => !isOurs(each));
+    if (!this.#status && others.length === 0) return undefined;
+    return { ...this.#status, conditions: [...ours, ...others] };
+  }
+
   async #report(url: string | undefined, failure: Finding | undefined, signal: AbortSignal): Promise<void> {
     const { runtime, writer } = this.#options;
     const { clock, logger } = runtime;
     const { generation } = this.#object.metadata;
-    const status = statusOf(this.#status, this.#findings, { generation, url, failure, nowMs: clock.wallNow() });
-    if (status === this.#status) return;
+    const before = this.#statusNow();
+    const status = statusOf(before, this.#findings, { generation, url, failure, nowMs: clock.wallNow() });
+    if (status === before) return;
     try {
       await writer.write(this.#object, this.#status, status, signal);
       this.#status = status;
