@@ -57,7 +57,7 @@ export async function createCacheToken({ id, key }: TokenKey, claims: CacheClaim
 export function tokenKeyId(token: string): string {
   const header = partsOf(token).header;
   // The algorithm is ours, never the token's choice: that is how other implementations were fooled.
-  if (header['alg'] !== 'HS256') throw new TokenError('the token is signed in another way than ours');
+  if (header['alg'] !== 'HS256') throw new TokenError('the token has another signature algorithm');
   if (typeof header['kid'] !== 'string') throw new TokenError('the token names no key');
   return header['kid'];
 }
@@ -95,7 +95,7 @@ interface TokenParts {
 function partsOf(token: string): TokenParts {
   if (token.length > MAX_LENGTH) throw new TokenError('the token is too long');
   const [header = '', payload = '', signature = '', ...more] = token.split('.');
-  if (more.length > 0 || !signature) throw new TokenError('this is no token of ours');
+  if (more.length > 0 || !signature) throw new TokenError('this is not a token of a gateway');
   return {
     content: `${header}.${payload}`,
     header: decodePart(header),

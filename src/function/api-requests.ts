@@ -113,7 +113,7 @@ export class ApiRequests {
     remainingMs: number,
   ): Promise<unknown> {
     const isWrite = method !== 'GET';
-    const what = `${method} ${path} may have been done`;
+    const what = `${method} ${path} may have taken effect`;
     const open: UnansweredWrite = { apiVersion, kind, message: `${what}: the run ended before the answer came` };
     if (isWrite) this.#open.add(open);
     const doubt = (error: unknown): void => {

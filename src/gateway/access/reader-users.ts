@@ -88,7 +88,7 @@ export class ReaderUsers {
     await this.#ensure().catch((error: unknown) => {
       logger.warn(
         { controller, error: messageOf(error) },
-        'the Redis user of a controller is still there, trying again',
+        'the Redis user of a controller could not be removed, trying again',
       );
     });
   }
@@ -130,7 +130,7 @@ export class ReaderUsers {
         if (this.#wanted.get(user) === rules) this.#made.add(user);
       }
       if (this.#options.complete()) await this.#removeOthers();
-      if (this.#refusal !== undefined) logger.info({}, 'the Redis users of functions were made again');
+      if (this.#refusal !== undefined) logger.info({}, 'created the Redis users of functions again');
       this.#refusal = undefined;
     } catch (error) {
       if (!isRefusal(error)) throw error;
@@ -139,7 +139,7 @@ export class ReaderUsers {
       if (this.#refusal !== message) {
         logger.warn(
           { error: message },
-          'Redis does not let the gateway make users for functions (LEVELHOOK_REDIS_USERS): they read as the user of their own REDIS_URL. It takes Redis 7 or Valkey, and the rights +acl|setuser +acl|deluser +acl|users',
+          'Redis refuses to create users for functions (LEVELHOOK_REDIS_USERS), so they read as the user of their own REDIS_URL: the gateway needs Redis 7 or Valkey and the rights +acl|setuser +acl|deluser +acl|users',
         );
       }
       this.#refusal = message;

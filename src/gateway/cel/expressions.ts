@@ -27,9 +27,9 @@ const QUIET_MS = 60_000;
 
 /** What becomes of it. */
 const CONSEQUENCES = {
-  passes: 'what it would decide passes',
-  all: 'it leads to all keys',
-  missed: 'the controller misses a change, and gets all its keys later',
+  passes: 'the event passes',
+  all: 'all keys are queued',
+  missed: 'the controller misses a change, and all its keys are queued later',
 } as const;
 
 /**

@@ -60,7 +60,7 @@ export function checkSources(sources: Sources, parsed = new ParsedExpressions())
   if (reconciled.labelSelector) checkSelector(reconciled.labelSelector, 'for.labelSelector');
   for (const [field, source] of eventSources({ for: reconciled, owns, watches })) checkPredicate(source, field);
   for (const { field, text, variables } of expressionsOf(sources)) {
-    check('ExpressionInvalid', `${field} is no expression that can be used: it`, () => parsed.parse(text, variables));
+    check('ExpressionInvalid', `${field} is not a valid expression: it`, () => parsed.parse(text, variables));
   }
 }
 
@@ -163,7 +163,7 @@ function checkPredicate({ predicate }: SourceDescription, field: string): void {
 }
 
 function checkSelector(selector: LabelSelector, field: string): void {
-  check('SelectorInvalid', `${field} is no label selector:`, () => requirementsOf(selector));
+  check('SelectorInvalid', `${field} is not a label selector:`, () => requirementsOf(selector));
 }
 
 function check(reason: SourceError['reason'], what: string, parse: () => unknown): void {

@@ -61,14 +61,14 @@ export class GatewayClock implements Clock {
     const [own, redisMs] = [this.#system.now(), await timeOf(redis)];
     const continued = continuedTime(parseRecord(text), { nowMs: own, wallMs: this.#system.wallNow(), redisMs });
     if (continued === undefined) {
-      logger.error({ record: text }, 'the record of time in Redis is damaged: this gateway goes by its own clock');
+      logger.error({ record: text }, 'the record of time in Redis is damaged, using the clock of this machine');
       return;
     }
     this.#offsetMs = continued - own;
     if (Math.abs(this.#offsetMs) < TOLD_MS) return;
     logger.warn(
       { aheadSeconds: Math.round(this.#offsetMs / 1000) },
-      "this machine's clock differs from the time of the gateways before: due times go on by theirs",
+      'the clock of this machine differs from the time of earlier gateways, continuing their time',
     );
   }
 

@@ -36,10 +36,11 @@ export class Lifecycle {
     const limit = new AbortController();
     const late = async (): Promise<void> => {
       await this.#clock.sleep(limitMs, limit.signal);
-      if (!limit.signal.aborted) this.#logger.warn({ part: name, limitMs }, 'did not stop in time, going on');
+      if (!limit.signal.aborted)
+        this.#logger.warn({ part: name, limitMs }, 'a part did not stop in time, stopping the next part');
     };
     const stopped = stop().catch((error: unknown) => {
-      this.#logger.warn({ part: name, error: messageOf(error) }, 'did not stop in order');
+      this.#logger.warn({ part: name, error: messageOf(error) }, 'a part failed to stop');
     });
     await Promise.race([stopped, late()]);
     limit.abort();

@@ -99,10 +99,10 @@ export class Recovery {
   /** What a controller waits for before its keys are run; undefined when it waits for nothing. */
   waitsFor(controller: RunningController): string | undefined {
     if (!this.#ran.has(controller) && !this.#repairs.has(controller))
-      return 'its part of Redis is being checked, or its keys are being queued';
+      return 'its view and queue are being checked, or its keys are being queued';
     const views = controller.informers().filter((informer) => this.#repairs.has(informer));
     if (views.length > 0) return `reading the server again: ${views.map(({ name }) => name).join(', ')}`;
-    return this.#repairs.has(controller) ? 'runs of which nothing is known may go on' : undefined;
+    return this.#repairs.has(controller) ? 'unrecorded runs may be in flight' : undefined;
   }
 
   /** Checks every second and after each lost connection, until `signal` is aborted. */
@@ -234,7 +234,7 @@ export class Recovery {
     if (begun.length > 0) {
       logger.info(
         { parts: begun.map(({ name }) => name) },
-        'views and queues are filled again: they are new, or may have lost data',
+        'filling views and queues that are new or may have lost data',
       );
       metrics.count('levelhook_recoveries_total', { reason: begun.some((part) => 'view' in part) ? 'view' : 'queue' });
     }
@@ -291,7 +291,10 @@ export class Recovery {
     if (unknown.callbackEndMs > clock.now()) {
       await controller.queue.pause('recovery', unknown.callbackEndMs);
       const until = new Date(unknown.callbackEndMs).toISOString();
-      logger.warn({ controller: controller.name, until }, 'keys wait until runs that are not on record are over');
+      logger.warn(
+        { controller: controller.name, until },
+        'the keys of a controller wait, because unrecorded runs may be in flight',
+      );
     }
     await controller.queue.renew(runId);
     this.#unknownRuns.delete(controller);
