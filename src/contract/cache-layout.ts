@@ -16,10 +16,10 @@ import {
  */
 export interface ViewKeys {
   /**
-   * HASH: `version` (up to which the view is complete), `writerId`, `incarnation`, `runId`, and `indexes`, the declared
-   * indexes that are complete (JSON): readers filter by the others. `filling`: those that objects may stand in though
-   * they are not complete (JSON, or empty): being filled, or withdrawn. `encryptedBy`: the only key with which the
-   * objects of an encrypted view can be read.
+   * HASH: `version` (up to which the view is complete), `writerId`, `incarnation`, `runId`, and `indexes`: the complete
+   * declared indexes (JSON); for any other index, readers filter objects. `filling`: the incomplete indexes that may
+   * have entries (JSON, or empty), because they are being filled or were withdrawn. `encryptedBy`: the only key with
+   * which the objects of an encrypted view can be read.
    */
   readonly view: string;
   /** HASH: object key -> encoded object (`node/codec`). */

@@ -50,8 +50,8 @@ const MAX_BODY_BYTES = 4 * 1024 * 1024;
 const HEADERS = { [LEVELHOOK_HEADER]: CONTRACT_VERSION };
 
 /**
- * The HTTP handler of one controller: `POST /` runs a trigger, `GET /` describes the controller. Both must be signed;
- * nothing is parsed before the signature of the raw body is found right, and there is no option to skip that. A trigger
+ * The HTTP handler of one controller: `POST /` runs a trigger, `GET /` describes the controller. Both must be signed.
+ * The handler verifies the signature of the raw body before it parses it, and has no option to skip that. A trigger
  * that comes a second time in the same process, or after its deadline, is answered with 409 and not run.
  * @throws UserError when a secret of the list is malformed, or there is none.
  */

@@ -55,7 +55,7 @@ export interface ObjectCodecOptions {
  * - `x`: a mark (JSON behind the `x`): the object is kept out of the cache.
  * - `e`: encrypted, see `KeyRing`; inside is one of the others.
  *
- * A reader of before a format refuses it by that byte.
+ * An older reader refuses a newer format by that byte.
  */
 export class ObjectCodec {
   readonly #prefix: string;

@@ -60,8 +60,9 @@ export interface SelectOptions {
 
 /**
  * Reads one view in Redis, for the gateway and for functions close to Redis. Every object is at least as new as the
- * version read before it. What is found is no snapshot: objects may be of different moments. One that no longer belongs
- * to the selection when it is read is left out, and each that belonged to it throughout is found exactly once.
+ * version read before it. A list is not a snapshot: its objects may be from different moments. It omits an object that
+ * no longer belongs to the selection at the time of the read, and has each object that belonged to it throughout
+ * exactly once.
  */
 export class ViewReader {
   readonly #redis: ViewCommands;

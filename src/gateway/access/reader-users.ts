@@ -20,13 +20,13 @@ export interface ReaderUsersOptions {
 }
 
 /**
- * The Redis users of functions: one for each controller, that may read the keys of its views by the commands of reading
- * and nothing else. Redis keeps users in memory: they are gone with its process and unknown to a replica that takes
- * over, so they are made again at each new connection, and every few seconds in case a person or another tool has
- * removed them. Making one that is there changes nothing and breaks no connection of it.
+ * Creates the Redis users of functions: one for each controller, which may use the reading commands on the keys of its
+ * views and nothing else. Redis keeps users in memory, so they are lost with its process and missing on a replica that
+ * takes over. The gateway therefore creates them again at each new connection, and every few seconds in case they were
+ * removed. Creating an existing user changes nothing and breaks none of its connections.
  *
- * Where Redis does not let the gateway make users (no right, no ACL, Redis before 7), that is logged once, triggers
- * name no user, and functions read as whom their own URL says.
+ * If Redis refuses (no right, no ACL, Redis before 7), the gateway logs this once and triggers name no user, so
+ * functions read as the user in their own URL.
  */
 export class ReaderUsers {
   readonly #options: ReaderUsersOptions;

@@ -125,11 +125,11 @@ export class Controllers {
   }
 
   /**
-   * Starts a controller, or changes the one that runs under this id: then the old one's runs in flight end first, and
-   * nothing is lost in between. Resolves when its keys are being run.
-   * @param options.signal gives up; what ran before goes on.
-   * @param options.onWaiting the informers that it needs are there, and it waits for them to be complete.
-   * @throws UserError for what cannot be run. What ran before under this id goes on.
+   * Starts a controller, or replaces the controller that runs under this id: then the old controller's runs in flight
+   * end first, and no event is lost in between. Resolves when its keys are being run.
+   * @param options.signal cancels the start; the old controller goes on.
+   * @param options.onWaiting called when the controller has its informers and waits for them to be complete.
+   * @throws UserError for a description that cannot run. The old controller goes on.
    */
   async apply(spec: ControllerSpec, options: StartOptions): Promise<void> {
     await this.#start(spec, this.#running.get(spec.id), options);
@@ -201,7 +201,7 @@ export class Controllers {
     this.#options.logger.info({ controller: id }, 'controller removed, with its data');
   }
 
-  /** For the end of the gateway: nothing is given up, the next one goes on. */
+  /** Stops all controllers at the end of the gateway. Their data stays for the next gateway. */
   async stopAll(): Promise<void> {
     await Promise.all(this.running().map((each) => each.stop(this.#options.drainMs)));
   }

@@ -45,14 +45,14 @@ interface UnknownRuns {
 const PATIENCE_MS = 1000;
 
 /**
- * The one path by which everything lost is repaired. Each view and each queue carries an incarnation and the run_id of
- * the Redis process it was written on. Where one is missing, or written on another process, data may be gone: runs in
- * flight that no record tells of, events applied and forgotten. So: wait until every such run is over, read the views
- * again as a diff, begin new incarnations; controllers whose incarnations changed get all their keys.
+ * Repairs views and queues after Redis has lost data. Each view and each queue has an incarnation and the run_id of the
+ * Redis process on which it was written. If one of them is missing or names another process, data may be lost: records
+ * of runs in flight, or applied changes. Then recovery waits until every unrecorded run must be over, lists the views
+ * again as a diff, and writes new incarnations. A controller whose incarnations have changed gets all its keys.
  *
- * Nothing is dispatched before a controller's first check, nor from a lost connection to the check after it. Each part
- * is repaired for itself: a controller runs as soon as its own queue and views are in order, so a list that never ends,
- * or runs that may take long, hold back the controllers that depend on them and no other.
+ * The gateway sends no trigger before a controller's first check, nor between the loss of the connection and the next
+ * check. Each view and queue is repaired separately: a controller runs as soon as its own queue and views are repaired.
+ * So a list that never ends, or runs that may take long, delay only the controllers that depend on them.
  */
 export class Recovery {
   readonly #options: RecoveryOptions;

@@ -57,11 +57,12 @@ const GONE_WAIT_MS = 5000;
 
 /**
  * Turns one resource of the apiserver into an ordered stream of events: client-go's Reflector
- * (tools/cache/reflector.go) on raw JSON. Lists by stream where the server can, else by pages; resumes from the last
- * version after every end that permits it; lists again when the version has expired or when the server's data turns out
- * to be older than ours.
+ * (tools/cache/reflector.go) on raw JSON. It lists by stream if the server supports that, otherwise by pages. After a
+ * watch ends it resumes from the last version if possible. It lists again when the version has expired or when the
+ * server's data is older than the cache.
  *
- * It owns no state but the version it has read up to. What has been *applied* up to is the view's version.
+ * Its only lasting state is the version up to which it has *read*; the view has the version up to which changes are
+ * *applied*.
  */
 export class Reflector {
   readonly #options: ReflectorOptions;

@@ -33,9 +33,10 @@ export interface Known {
 export type Finish =
   | Known
   /**
-   * The run goes on without us (a 202): its slot is free, its key blocked until `WorkQueue.settle` brings the outcome.
-   * After `untilMs` (since the epoch) the outcome is unknown. Never sooner than was said before; and refused when the
-   * deadline and its margin have passed, since another gateway may be settling the run as lost.
+   * The run goes on after its answer (a 202). Its slot is free, and its key is blocked until `WorkQueue.settle` brings
+   * the outcome. After `untilMs` (since the epoch) the outcome is unknown. A later call never shortens the time. The
+   * queue refuses it once the deadline and its margin have passed, because another gateway may be settling the run as
+   * lost.
    */
   | { readonly kind: 'busy'; readonly untilMs: number }
   /**
