@@ -2,14 +2,16 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
-/** A line that a child wrote: a JSON log line, or whatever else it said. */
+/** A line that a child wrote: a JSON log line, or plain text. */
 export type ChildLine = { readonly json: Readonly<Record<string, unknown>> } | { readonly text: string };
 
 /** How a child ended. */
 export interface ChildEnd {
   /** Exit code, or the name of the signal that ended it. */
   readonly code: number | string;
-  /** What it said as plain text and was not shown, because it was not up yet: mostly why it could not start. */
+  /**
+   * Plain text that the child wrote before it was up, and that was not shown; mostly the reason why it could not start.
+   */
   readonly held: readonly string[];
 }
 

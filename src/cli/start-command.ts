@@ -94,7 +94,7 @@ async function bringUp(
       ...env,
       LEVELHOOK_FUNCTIONS: urls.join(' '),
       LEVELHOOK_LOG_TRIGGERS: 'true',
-      // What it says at info is how we know that it listens and what it does.
+      // The log lines at level info show that it listens and what it does.
       LEVELHOOK_LOG_LEVEL: 'info',
       LEVELHOOK_NOTHING_IN_FLIGHT: nothingInFlight,
     },

@@ -119,7 +119,7 @@ function scalars(values: readonly unknown[]): string[] {
   return [...new Set(found.map(String))];
 }
 
-/** What is at a path in an object: of a list on the way, or at its end, what each of its items has there. */
+/** The values at a path in an object. A list on the way, or at the end, contributes the values of all its items. */
 export function valuesAt(object: unknown, path: string): unknown[] {
   let values = itemsOf([object]);
   for (const name of path.split('.')) {
@@ -158,7 +158,7 @@ export function indexEntriesOf(object: KubernetesObject, declared: readonly Inde
   return entries;
 }
 
-/** What the applier needs to know of a cached object without decoding it. */
+/** The data of a cached object that the applier needs without decoding the object. */
 export interface ObjectEntry {
   readonly resourceVersion: string;
   readonly uid: string;

@@ -7,7 +7,7 @@ import { isFormattedKind, isNamespace, ownValue } from '../core/index.ts';
  */
 
 /**
- * What a token allows to read: kinds, each in all namespaces or in those named. Nothing else, and nothing but reading.
+ * The kinds that a token allows to read, each in all namespaces or in the named ones. It allows no writes.
  */
 export interface CacheScope {
   /** By `apiVersion/Kind`: the namespaces, or `*` for all and for cluster-scoped kinds. */
@@ -62,7 +62,7 @@ export function tokenKeyId(token: string): string {
   return header['kid'];
 }
 
-/** What a token allows, when it was signed with this key and has not expired. @throws TokenError */
+/** Returns the grant of a token that was signed with this key and has not expired. @throws TokenError */
 export async function verifyCacheToken({ key }: TokenKey, token: string, nowMs: number): Promise<CacheClaims> {
   const { content, signature, payload } = partsOf(token);
   // Compares in constant time.

@@ -3,7 +3,7 @@ import type { IndexSpec } from './cache-layout.ts';
 import type { OwnedDescription, ReadDescription, ReconciledDescription, WatchedDescription } from './source.ts';
 import type { CONTRACT_VERSION } from './trigger.ts';
 
-/** What a function says about its controller in answer to a signed `GET /`. */
+/** A function's description of its controller, the answer to a signed `GET /`. */
 export interface Description {
   readonly version: typeof CONTRACT_VERSION;
   /** A DNS label: names the queue, the metrics' label and the log field. */

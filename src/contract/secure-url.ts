@@ -1,4 +1,4 @@
-/** Whether a host name of a URL is this machine: no one on the network can read the traffic. */
+/** Whether a host name of a URL is this machine, so that the traffic does not pass the network. */
 export function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127(\.[0-9]+){3}$/.test(hostname);
 }

@@ -44,13 +44,13 @@ export class ApiWriter {
     this.#requests = new ApiRequests(transport, run);
   }
 
-  /** What was acknowledged so far. */
+  /** The writes that the apiserver has acknowledged so far. */
   get writes(): readonly Write[] {
     return this.#writes;
   }
 
   /**
-   * Writes that may have been done though no answer came, whatever became of the error that told the author:
+   * Writes that may have taken effect although no answer came, even if the author's code caught the error:
    * no answer came, or one from which that cannot be told. With one of a kind that is cached, the outcome of the run is
    * unknown.
    */

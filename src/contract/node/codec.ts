@@ -118,7 +118,7 @@ export class ObjectCodec {
     return packed.length + 1 < Buffer.byteLength(json) ? Buffer.concat([Z, packed]) : json;
   }
 
-  /** What the ciphertext belongs to: moved to another key or view it is refused. */
+  /** The place of the ciphertext, authenticated with it: decryption fails for another key or view. */
   #binding(key: string): Buffer {
     return Buffer.from(`${this.#prefix}\n${key}`);
   }

@@ -15,7 +15,7 @@ export interface ViewCommands {
   multi(commands: string[][]): { exec(): Promise<[Error | null, unknown][] | null> };
 }
 
-/** What a view says of itself. */
+/** The state of a view. */
 export interface ReadableState {
   /** Up to which the view is complete. */
   readonly version: ResourceVersion;
@@ -80,7 +80,7 @@ export class ViewReader {
   }
 
   /**
-   * What the view says of itself, undefined until it is complete for the first time and while it is a mixture of two
+   * The state of the view, undefined until it is complete for the first time and while it is a mixture of two
    * pasts; and in the same trip the keys that belong to a selection, when there is an index for it.
    */
   async state(selection: Selection = {}): Promise<ReadableState | undefined> {

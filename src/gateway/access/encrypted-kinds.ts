@@ -52,7 +52,7 @@ export function checkEncryptedKinds(description: Description, settings: CacheSet
   );
 }
 
-/** What a map finds in an encrypted object becomes the name of a key. */
+/** A map that reads an encrypted object would put its contents into the name of a key. */
 function checkMaps({ name, watches }: Description, encrypted: (kind: GroupVersionKind) => boolean): void {
   const at = watches.findIndex((each) => encrypted(each) && ['annotation', 'field', 'cel'].includes(each.map.by));
   const watched = watches[at];

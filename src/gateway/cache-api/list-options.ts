@@ -3,7 +3,7 @@ import { checkFields, decodeSelection, type Selection } from '../../contract/ind
 import { type ContinueToken, decodeContinue } from './continue-token.ts';
 import { badRequest, expired, invalidListOptions } from './kubernetes-status.ts';
 
-/** What a list asks for, understood and found right. */
+/** The decoded and validated options of a list. */
 export interface ListRequest {
   readonly selection: Selection;
   /** Objects in one answer; undefined: all. */

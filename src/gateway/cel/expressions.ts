@@ -3,7 +3,7 @@ import type { CpuBudget } from './cpu-budget.ts';
 import { createExpression, type Expression, type ExpressionOptions, type EvaluationError } from './expression.ts';
 import { ParsedExpressions } from './parsed-expressions.ts';
 
-/** What a controller's declaration could not answer. */
+/** The failures of a controller's expressions. */
 export interface ExpressionFailure extends EvaluationError {
   /** Where it stands in the controller's description: `watches.0.map.expression`. */
   readonly field: string;

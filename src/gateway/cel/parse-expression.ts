@@ -96,7 +96,7 @@ export function parseExpression(
         if (name === 'matches') seen.matches = true;
         const appended = name === '_+_' && isResult(args[0]) ? args[1] : undefined;
         if (appended?.exprKind.case === 'listExpr') {
-          // What the macros map and filter are made of.
+          // The operations to which the macros map and filter expand.
           for (const each of appended.exprKind.value.elements) walk(each, local, depth);
           return;
         }
@@ -139,7 +139,7 @@ export function parseExpression(
   return { ...found, bounded, evaluate: plan(environment, ast), placeOf };
 }
 
-/** What a macro gathers its result in; no name that can be written. */
+/** The variable in which a macro gathers its result; expressions cannot contain this name. */
 function isResult(expr: Expr | undefined): boolean {
   return expr?.exprKind.case === 'identExpr' && expr.exprKind.value.name === '@result';
 }

@@ -45,7 +45,7 @@ export interface StartOptions {
  */
 export class Controllers {
   readonly #options: ControllersOptions;
-  /** Those that may be woken: the ones that are being started included. */
+  /** The controllers that may be woken, including those that are being started. */
   readonly #known = new Map<string, RunningController>();
   readonly #running = new Map<string, RunningController>();
   readonly #taken = new Set<string>();
@@ -60,7 +60,7 @@ export class Controllers {
     return this.#running.get(id);
   }
 
-  /** What the keys of a controller wait for after a loss of data in Redis; undefined when they do not. */
+  /** The reason for which a controller's keys wait after a loss of data in Redis; undefined when they do not wait. */
   waitsFor(controller: RunningController): string | undefined {
     return this.#options.waitsFor(controller);
   }
@@ -75,12 +75,12 @@ export class Controllers {
     return undefined;
   }
 
-  /** Those that run keys. */
+  /** The controllers that run keys. */
   running(): RunningController[] {
     return [...this.#running.values()];
   }
 
-  /** Those that have a queue, by id: the ones that are being started included. */
+  /** The controllers that have a queue, by id, including those that are being started. */
   known(): ReadonlyMap<string, RunningController> {
     return this.#known;
   }

@@ -23,7 +23,8 @@ import { visitLeaves } from './predicate.ts';
 type Sources = Pick<Description, 'for' | 'owns' | 'watches' | 'reads'>;
 
 /**
- * What is wrong with the sources, in one word. The message begins with the field: `watches.0.predicate.all.1.cel ...`.
+ * The kind of a mistake in the sources, in one word. The message begins with the field: `watches.0.predicate.all.1.cel
+ * ...`.
  */
 export class SourceError extends UserError {
   readonly reason:
@@ -49,7 +50,8 @@ export interface DeclaredExpression {
 }
 
 /**
- * What of a description's sources the schema cannot tell: how large they are together, selectors, expressions.
+ * Checks the rules of a description's sources that the schema cannot express: their size together, selectors,
+ * expressions.
  * @param parsed keeps the expressions. They must have been parsed before where the thread is shared: here that takes as
  *   long as it takes.
  * @throws SourceError
@@ -134,7 +136,7 @@ function eventSources({ for: reconciled, owns, watches }: Omit<Sources, 'reads'>
 }
 
 /**
- * What of the sources only the cluster can tell: a kind without namespaces has none to choose from.
+ * Checks the rules of the sources that need discovery: a cluster-scoped kind must not have `namespaces`.
  * @throws SourceError
  */
 export function checkScopes(sources: Sources, resources: readonly Resource[]): void {

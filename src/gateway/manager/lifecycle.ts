@@ -1,7 +1,7 @@
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
 
 /**
- * What was started, to be stopped in reverse: controller-runtime's runnable groups (pkg/manager/runnable_group.go),
+ * Stops the started parts in reverse order: controller-runtime's runnable groups (pkg/manager/runnable_group.go),
  * without the groups. Stopping twice is stopping once.
  */
 export class Lifecycle {

@@ -29,7 +29,7 @@ export interface RecoveryOptions {
   readonly checkpoint: Checkpoint;
 }
 
-/** What is repaired: an informer's view, or a controller's queue. */
+/** A part of Redis that recovery repairs: an informer's view, or a controller's queue. */
 type Part = Informer | RunningController;
 
 /** Until when runs may go on that are not on record: with an answer, and with a callback (0: none does). */
@@ -96,7 +96,7 @@ export class Recovery {
     return [...this.#repairs.keys()].some((part) => 'view' in part && part.view === view);
   }
 
-  /** What a controller waits for before its keys are run; undefined when it waits for nothing. */
+  /** The reason for which a controller's keys do not run yet; undefined when there is none. */
   waitsFor(controller: RunningController): string | undefined {
     if (!this.#ran.has(controller) && !this.#repairs.has(controller))
       return 'its view and queue are being checked, or its keys are being queued';
@@ -203,7 +203,7 @@ export class Recovery {
       ...informers.filter((informer, at) => informer.synced && isLost(views[at])),
       ...controllers.filter((_, at) => isLost(queues[at])),
     ];
-    // What has been removed since is gone for good, and not lost.
+    // A part that has been removed since does not count as lost.
     return lost.filter((part) => this.#isCurrent(part));
   }
 
@@ -333,7 +333,7 @@ export class Recovery {
     return controllers.filter((controller) => done.has(controller));
   }
 
-  /** Another Redis process than the registry's: whatever ran through the old one may be unknown to the new one. */
+  /** Another Redis process than the registry's: the new one may have no record of runs from the old one. */
   async #noteProcess(runId: string): Promise<void> {
     const { redis, registryKey, clock, nothingInFlight } = this.#options;
     const known = await redis.hget(registryKey, 'runId');

@@ -12,7 +12,7 @@ import {
 import { AnswerTooLargeError, type ApiClient, type ApiRequest, type Query } from '../apiserver/api-client.ts';
 import { versionsOf } from '../apiserver/discovery.ts';
 
-/** What of a resource is listed and watched. */
+/** The part of a resource that is listed and watched. */
 export interface Scope {
   /** One namespace; all when absent. */
   readonly namespace?: string | undefined;
@@ -25,7 +25,7 @@ export interface Scope {
 export interface Page {
   readonly items: KubernetesObject[];
   readonly version: ResourceVersion;
-  /** What the page had on the wire. */
+  /** The bytes of the page on the wire. */
   readonly bytes: number;
 }
 

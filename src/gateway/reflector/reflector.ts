@@ -43,7 +43,7 @@ interface WantedList {
   readonly list: number;
 }
 
-/** What a stream is being read for. */
+/** The purpose of a stream. */
 interface Reading {
   /** The list that it still has to complete; undefined as soon as, and as long as, it is a watch. */
   listing: WantedList | undefined;
@@ -107,7 +107,7 @@ export class Reflector {
     if (stored === undefined) this.#want(false);
     while (!signal.aborted) {
       try {
-        // What a list is to be compared with depends on the answer. A watch is opened first.
+        // A list is compared after its answer; a watch is opened before the comparison.
         if (this.#wanted) await this.#checkTime(signal);
         const end = this.#wanted ? await this.#list(this.#wanted, signal) : await this.#watch(signal);
         if (signal.aborted) return;
@@ -166,7 +166,7 @@ export class Reflector {
       : { version: await listWatch.currentVersion(signal), history: 'same' };
     this.#knownObject = undefined;
     this.#mustLook = false;
-    // In doubt a list as a diff mends whatever there is; a contradiction in it tells the rest.
+    // In doubt a list as a diff repairs the view; a contradiction in the list shows a restore.
     if (history === 'unknown') this.#want(false);
     if (this.#version === undefined) return;
     if (history !== 'other' && compareResourceVersions(current, this.#version) >= 0) return;
@@ -208,7 +208,7 @@ export class Reflector {
     const waitMs = this.#backoff.next();
     const named = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
     const wait = Math.round(Math.max(presence === 'found' ? waitMs : Math.min(waitMs, GONE_WAIT_MS), named));
-    // What is gone stays so, perhaps for good: said once, not every few seconds.
+    // A removed resource may never come back, so this is logged once and not every few seconds.
     const level = this.#removedResource.isLasting ? 'debug' : 'warn';
     this.#log(level, { error: messageOf(error), waitMs: wait }, 'list or watch failed, trying again');
     await this.#options.clock.sleep(wait, signal);

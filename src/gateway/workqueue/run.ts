@@ -12,7 +12,7 @@ export interface Run {
   readonly deadlineMs: number;
 }
 
-/** What the views must have passed before the key's next run may start; kept as text, see `dispatch/barrier`. */
+/** The barrier that the views must have passed before the key's next run; stored as text, see `dispatch/barrier`. */
 export type BarrierText = string;
 
 /** The end of a run that is known. */
@@ -25,7 +25,7 @@ export interface Known {
   readonly barrier?: BarrierText;
   /** What went wrong, for people: kept in the key's history, at most 1 KiB of it. */
   readonly error?: string;
-  /** No attempt of ours will help: the key becomes a dead letter, whatever `againAfterMs` says. */
+  /** A retry will not help: the key becomes a dead letter, and `againAfterMs` is ignored. */
   readonly dead?: boolean;
 }
 
@@ -46,7 +46,7 @@ export type Finish =
   | { readonly kind: 'unknown'; readonly error?: string };
 
 /**
- * What the queue asks of the code that runs its keys. `run` does not throw; what the others throw is tried again later.
+ * Runs the keys of a queue. `run` does not throw; if another method throws, the queue calls it again later.
  */
 export interface Process {
   run(run: Run): Promise<Finish>;
