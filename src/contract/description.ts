@@ -14,7 +14,7 @@ export interface Description {
   readonly owns: readonly OwnedDescription[];
   /** Kinds whose events queue the objects of kind `for` to which `map` leads. A kind may stand here more than once. */
   readonly watches: readonly WatchedDescription[];
-  /** Kinds that are cached to be read, and queue nothing. */
+  /** Kinds that the function reads from the cache and whose events queue no key. */
   readonly reads: readonly ReadDescription[];
   /** Indexes beside those by namespace and controller, for lists of the named kinds. */
   readonly indexes: readonly (GroupVersionKind & { readonly index: IndexSpec })[];

@@ -71,7 +71,7 @@ export interface ControllerOptions {
   readonly indexes?: readonly { readonly resource: Resource; readonly index: IndexSpec }[];
   /** Keys at a time. Default 1. */
   readonly concurrency?: number;
-  /** The time a run may take. Default 15. */
+  /** The most seconds that a run may take. Default 15. */
   readonly timeoutSeconds?: number;
   /**
    * Keys in one trigger, at most 100: they run at the same time, and count towards `concurrency`, which must allow as
