@@ -5,7 +5,9 @@ import { type OutputLine, OwnedProcess } from '../testing/process/owned-process.
 export interface ChildEnd {
   /** Exit code, or the name of the signal that ended it. */
   readonly code: number | string;
-  /** What it said as plain text and was not shown, because it was not up yet: mostly why it could not start. */
+  /**
+   * Plain text that the child wrote before it was up, and that was not shown; mostly the reason why it could not start.
+   */
   readonly buffered: readonly string[];
 }
 

@@ -22,16 +22,16 @@ export async function main(argv: readonly string[]): Promise<void> {
   program
     .command('start')
     .description(
-      'bring up all that is missing (control plane, Redis), the gateway and functions, and show what happens',
+      'start the missing parts (control plane, Redis), the gateway and the functions, and print each trigger',
     )
     .option('--kubeconfig <file>', 'use this cluster (default: $KUBECONFIG, else a control plane of its own)')
     .option(
       '--functions <names>',
-      'which of the functions in functions/ to run, such as replicaset,examples/01-minimal',
+      'the functions in functions/ to run, such as replicaset,examples/01-minimal',
       names,
       ['replicaset'],
     )
-    .option('--no-sample', 'do not create the sample object, and do not ask')
+    .option('--no-sample', 'do not create the sample object and do not ask about it')
     .option('--port <number>', 'port of health, metrics and dashboard; 0 for any', port, 8787)
     .action(async (options: StartFlags) => (await import('./start-command.ts')).startCommand(options));
   program
@@ -47,19 +47,21 @@ export async function main(argv: readonly string[]): Promise<void> {
     )
     .argument('[files...]', 'YAML or JSON files with CustomResourceDefinitions')
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
-    .option('--only <names>', 'of these definitions alone, such as widgets.example.com', names, [])
-    .option('--out <folder>', 'where the modules go', 'types')
+    .option('--only <names>', 'only for these definitions, such as widgets.example.com', names, [])
+    .option('--out <folder>', 'folder for the modules', 'types')
     .action(async (files: string[], options: TypesOptions) => {
       await (await import('./types-command.ts')).typesCommand(files, options);
     });
   program
     .command('manifest')
-    .description('print what it takes to run a function in a cluster: its rights and its ReconcileFunction')
-    .argument('<url>', 'where the function runs now; it is asked what it declares')
-    .requiredOption('--namespace <name>', 'where it will be')
-    .option('--service <name:port>', 'call it as this Service there (default: at the URL)')
-    .option('--service-account <name>', 'whose rights decide what it may read (default: its name)')
-    .option('--secret <name>', 'the Secret with its signing secrets (default: its name and -signing)')
+    .description(
+      'print the manifests that run a function in a cluster: its ServiceAccount, rights and ReconcileFunction',
+    )
+    .argument('<url>', 'URL of the running function, which is asked for its description')
+    .requiredOption('--namespace <name>', 'namespace of the function in the cluster')
+    .option('--service <name:port>', 'call it through this Service in the cluster (default: at the URL)')
+    .option('--service-account <name>', 'ServiceAccount whose rights limit what it may read (default: its name)')
+    .option('--secret <name>', 'Secret with its signing secrets (default: its name and -signing)')
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
     .action(async (url: string, options: ManifestCommandOptions) => {
       await (await import('./manifest-command.ts')).manifestCommand(url, options);
@@ -68,12 +70,12 @@ export async function main(argv: readonly string[]): Promise<void> {
   program
     .command('token')
     .description(
-      'print a token for reading the cache with kubectl or anything else; takes the variables of the gateway',
+      'print a token with which kubectl or another client reads the cache; uses the environment variables of the gateway',
     )
-    .requiredOption('--kinds <kinds>', 'what may be read, such as v1/Pod,apps/v1/Deployment', names)
-    .option('--namespaces <names>', 'in these alone (default: in all)', names, [])
-    .option('--minutes <number>', 'for how long, 1440 at most', minutes, 60)
-    .option('--name <name>', 'who reads: in refusals, and for the limit of requests', 'person')
+    .requiredOption('--kinds <kinds>', 'kinds that may be read, such as v1/Pod,apps/v1/Deployment', names)
+    .option('--namespaces <names>', 'namespaces that may be read (default: all)', names, [])
+    .option('--minutes <number>', 'validity, at most 1440', minutes, 60)
+    .option('--name <name>', 'name of the reader, for refusals and for the limit of requests', 'person')
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
     .action(async (options: TokenOptions) => (await import('./token-command.ts')).tokenCommand(options));
   try {
@@ -99,7 +101,7 @@ function textOf(error: unknown): string {
   if (error instanceof CommanderError) {
     // `error: unknown option '--prot'`, and on a second line `(Did you mean --port?)`.
     const sentence = error.message.replace(/^error: /, '').replaceAll(/\s*\n\s*/g, ' ');
-    return `${sentence.replace(/[.]$/, '')}; levelhook --help tells what there is.`;
+    return `${sentence.replace(/[.]$/, '')}; levelhook --help shows the usage.`;
   }
   if (error instanceof UserError) return error.message.replace(/(?<![.!?])$/, '.');
   return (error instanceof Error ? error.stack : undefined) ?? messageOf(error);

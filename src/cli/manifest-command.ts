@@ -23,14 +23,14 @@ export interface ManifestCommandOptions {
 
 /**
  * Asks a function, wherever it runs now, what it declares, and prints what it takes to run it in a cluster, for
- * `kubectl apply`. Takes the gateway's signing secrets from the environment, since a function answers signed questions
+ * `kubectl apply`. Takes the gateway's signing secrets from the environment, since a function answers signed requests
  * only.
  */
 export async function manifestCommand(url: string, options: ManifestCommandOptions): Promise<void> {
   const { kubeconfig, namespace, service } = options;
   const { signingSecrets } = readConfig(process.env);
   const keys = await readSigningKeys({ functionUrls: [url], signingSecrets });
-  if (!URL.canParse(url)) throw new UserError(`"${url}" is no URL of a function.`);
+  if (!URL.canParse(url)) throw new UserError(`"${url}" is not the URL of a function.`);
   checkName('--namespace', namespace, isNamespace);
   checkName('--service-account', options.serviceAccount, isDnsSubdomain);
   checkName('--secret', options.secret, isDnsSubdomain);
@@ -39,14 +39,14 @@ export async function manifestCommand(url: string, options: ManifestCommandOptio
   const { serviceAccount = description.name, secret = `${description.name}-signing` } = options;
   const endpoint = service === undefined ? { url } : { service: serviceOf(service) };
   const manifests = manifestsOf(description, resources, { namespace, serviceAccount, secret, endpoint });
-  process.stdout.write(`# The secret that the function has is to be in the cluster, too:
+  process.stdout.write(`# The cluster also needs the function's signing secret:
 #   kubectl -n ${namespace} create secret generic ${secret} --from-literal=secrets="$${variableOf('signingSecrets')}"
 ${manifests.map((each) => stringify(each)).join('---\n')}`);
 }
 
 function checkName(option: string, text: string | undefined, is: (text: unknown) => boolean): void {
   if (text === undefined || is(text)) return;
-  throw new UserError(`${option}: ${shown(text)} is no name that it can have.`);
+  throw new UserError(`${option}: ${shown(text)} is not a valid name for it.`);
 }
 
 async function described(url: string, keys: readonly SigningKey[]) {
@@ -54,7 +54,7 @@ async function described(url: string, keys: readonly SigningKey[]) {
   try {
     return await describeFunction(endpoint);
   } catch (error) {
-    throw new UserError(`The function cannot be asked (${messageOf(error)}).`);
+    throw new UserError(`The function did not describe itself (${messageOf(error)}).`);
   } finally {
     await endpoint.close();
   }

@@ -17,9 +17,9 @@ const RBAC = 'rbac.authorization.k8s.io';
 const VERBS = ['get', 'list', 'watch'];
 
 /**
- * What it takes to run a function in a cluster: its ServiceAccount with the right to read what the function says it
- * reads, and nothing else, and the ReconcileFunction. What the function writes it writes with rights of its own, which
- * only its author knows.
+ * The manifests that run a function in a cluster: a ServiceAccount with the right to read the declared kinds and
+ * nothing else, and the ReconcileFunction. They grant no rights to write, because only the author of the function knows
+ * those.
  * @param resources of all kinds that the description names, as the cluster has them.
  */
 export function manifestsOf(

@@ -6,6 +6,6 @@ export function packageRoot(): URL {
     const file = new URL('package.json', at);
     if (existsSync(file) && (JSON.parse(readFileSync(file, 'utf8')) as { name?: string }).name === 'levelhook')
       return at;
-    if (at.pathname === '/') throw new Error('levelhook lies outside its package');
+    if (at.pathname === '/') throw new Error('the levelhook command is not inside its package');
   }
 }

@@ -3,7 +3,9 @@ import type { GatewayAddress, DeadLetterFlags } from './queue-command.ts';
 
 /** `levelhook queue …`: what the queues of a running gateway know, and what a person may do with them. */
 export function queueCommands(): Command {
-  const queue = new Command('queue').description('look into the queues of a running gateway, and mend what got stuck');
+  const queue = new Command('queue').description(
+    'inspect the queues of a running gateway, pause them, and replay or drop dead letters',
+  );
   const load = () => import('./queue-command.ts');
   const verb = (usage: string, description: string): Command =>
     queue
@@ -19,8 +21,8 @@ export function queueCommands(): Command {
 
   verb('list [controller]', 'every queue, or a list of one controller’s keys')
     .addOption(new Option('--list <name>', 'which keys').choices(LISTS).default('dead'))
-    .option('--offset <number>', 'how many to leave out', count, 0)
-    .option('--limit <number>', 'how many to show', count, 100)
+    .option('--offset <number>', 'how many keys to skip', count, 0)
+    .option('--limit <number>', 'how many keys to show', count, 100)
     .action(
       async (
         controller: string | undefined,
@@ -34,8 +36,8 @@ export function queueCommands(): Command {
   for (const name of ['replay', 'drop'] as const) {
     const what = name === 'replay' ? 'run dead letters again' : 'forget dead letters; the next event runs them';
     verb(`${name} <controller> [keys...]`, what)
-      .option('--namespace <name>', 'those of a namespace')
-      .option('--all', 'all of them')
+      .option('--namespace <name>', 'all dead letters of a namespace')
+      .option('--all', 'all dead letters')
       .action(async (controller: string, keys: string[], options: DeadLetterFlags) =>
         (await load()).deadLettersCommand(name, controller, keys, options),
       );
@@ -43,10 +45,10 @@ export function queueCommands(): Command {
   for (const name of ['pause', 'resume'] as const) {
     const what =
       name === 'pause'
-        ? 'start no runs until resume; one object: annotate it levelhook.dev/paused=true'
+        ? 'start no runs until resume; to pause one object, annotate it levelhook.dev/paused=true'
         : 'end a pause';
     verb(`${name} <controller>`, what)
-      .option('--namespace <name>', 'only its keys of this namespace')
+      .option('--namespace <name>', 'only the keys of this namespace')
       .action(async (controller: string, options: GatewayAddress & { namespace?: string }) =>
         (await load()).pauseCommand(name, controller, options),
       );

@@ -61,13 +61,13 @@ function describeWait(wait: Wait): string {
     case 'breaker':
       return `the function to be reachable${wait.untilMs === undefined ? '' : `, tried again at ${time(wait.untilMs)}`}`;
     case 'recovery':
-      return `runs that are no longer on record to be over${wait.untilMs === undefined ? '' : `, ${time(wait.untilMs)}`}`;
+      return `unrecorded runs to end${wait.untilMs === undefined ? '' : `, ${time(wait.untilMs)}`}`;
     case 'paused':
       return `the end of a pause: ${wait.by}`;
     case 'rate-limit':
       return `its turn under the rate limit, ${time(wait.untilMs)}`;
     case 'debounce':
-      return `its adds to pause, until ${time(wait.untilMs)}`;
+      return `the end of its debounce, ${time(wait.untilMs)}`;
   }
 }
 

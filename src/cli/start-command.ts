@@ -100,7 +100,7 @@ async function bringUp(
       ...env,
       [variableOf('functionUrls')]: urls.join(' '),
       [variableOf('logTriggers')]: 'true',
-      // What it says at info is how we know that it listens and what it does.
+      // The log lines at level info show that it listens and what it does.
       [variableOf('logLevel')]: 'info',
       [variableOf('nothingInFlight')]: nothingInFlight,
     },

@@ -1,8 +1,9 @@
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**
- * Aborted when it is time to stop: at SIGINT, SIGTERM or SIGHUP, when the reader of our output is gone, and when npm,
- * if it runs us, is gone. npm passes a SIGTERM on to the shell between us, which dies of it without a word to us.
+ * Aborted when the process must stop: at SIGINT, SIGTERM or SIGHUP, when the reader of its output has closed, and when
+ * npm, if it started this process, has ended. npm passes a SIGTERM to the shell in between, which ends without passing
+ * it on.
  *
  * Later signals do nothing: a Ctrl-C under npm arrives twice, from the terminal and from npm, and an ordered stop has
  * limits of its own.

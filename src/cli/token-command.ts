@@ -50,7 +50,7 @@ export async function tokenCommand({ kubeconfig, kinds, namespaces, minutes, nam
     const token = await tokenKeys.sign(name, scope, expiresAtMs);
     const where = namespaces.length > 0 ? namespaces.join(', ') : 'all namespaces';
     const until = new Date(clock.wallNow() + minutes * 60_000).toISOString().replace(/[.].*/, 'Z');
-    process.stderr.write(`reads ${kinds.join(', ')} in ${where} until ${until}, and cannot be called back\n`);
+    process.stderr.write(`reads ${kinds.join(', ')} in ${where} until ${until}, and cannot be revoked\n`);
     process.stdout.write(`${token}\n`);
   } finally {
     redis.disconnect();
@@ -75,7 +75,7 @@ async function checkCached(redis: Redis, viewsKey: string, kinds: readonly strin
   if (unknown === undefined) return;
   throw new UserError(
     cached.length > 0
-      ? `${unknown} is not cached: what is cached is ${cached.join(', ')}.`
+      ? `${unknown} is not cached: the cached kinds are ${cached.join(', ')}.`
       : `There is no cache of this cluster in Redis: ${variableOf('redisUrl')}, ${variableOf('keyPrefix')} and the kubeconfig must be those of the gateway.`,
   );
 }

@@ -26,7 +26,7 @@ export function whatNext(at: {
       ...(sample ? ['  kubectl scale replicaset hello --replicas=10', '  kubectl delete pod -l app=hello'] : []),
       ...(kubectl ? ['This cluster has no nodes: pods are made and deleted, and stay Pending.'] : []),
     ],
-    ['Every trigger is shown below: time, controller, key, why, how long, what came of it. Ctrl-C stops everything.'],
+    ['Every trigger is shown below: time, controller, key, reason, duration, result. Ctrl-C stops everything.'],
   ];
   return `\n${paragraphs.map((lines) => lines.map((line) => `  ${line}\n`).join('')).join('\n')}\n`;
 }

@@ -16,10 +16,10 @@ import {
  */
 export interface ViewKeys {
   /**
-   * HASH: `version` (up to which the view is complete), `writerId`, `incarnation`, `runId`, and `indexes`, the declared
-   * indexes that are complete (JSON): readers filter by the others. `filling`: those that objects may stand in though
-   * they are not complete (JSON, or empty): being filled, or withdrawn. `encryptedBy`: the only key with which the
-   * objects of an encrypted view can be read.
+   * HASH: `version` (up to which the view is complete), `writerId`, `incarnation`, `runId`, and `indexes`: the complete
+   * declared indexes (JSON); for any other index, readers filter objects. `filling`: the incomplete indexes that may
+   * have entries (JSON, or empty), because they are being filled or were withdrawn. `encryptedBy`: the only key with
+   * which the objects of an encrypted view can be read.
    */
   readonly view: string;
   /** HASH: object key -> encoded object (`node/codec`). */
@@ -119,7 +119,7 @@ function scalars(values: readonly unknown[]): string[] {
   return [...new Set(found.map(String))];
 }
 
-/** What is at a path in an object: of a list on the way, or at its end, what each of its items has there. */
+/** The values at a path in an object. A list on the way, or at the end, contributes the values of all its items. */
 export function valuesAt(object: unknown, path: string): unknown[] {
   let values = itemsOf([object]);
   for (const name of path.split('.')) {
@@ -158,7 +158,7 @@ export function indexEntriesOf(object: KubernetesObject, declared: readonly Inde
   return entries;
 }
 
-/** What the applier needs to know of a cached object without decoding it. */
+/** The data of a cached object that the applier needs without decoding the object. */
 export interface ObjectEntry {
   readonly resourceVersion: string;
   readonly uid: string;

@@ -7,7 +7,7 @@ import { isFormattedKind, isNamespace, ownValue } from '../core/index.ts';
  */
 
 /**
- * What a token allows to read: kinds, each in all namespaces or in those named. Nothing else, and nothing but reading.
+ * The kinds that a token allows to read, each in all namespaces or in the named ones. It allows no writes.
  */
 export interface CacheScope {
   /** By `apiVersion/Kind`: the namespaces, or `*` for all and for cluster-scoped kinds. */
@@ -57,12 +57,12 @@ export async function createCacheToken({ id, key }: TokenKey, claims: CacheClaim
 export function tokenKeyId(token: string): string {
   const header = partsOf(token).header;
   // The algorithm is ours, never the token's choice: that is how other implementations were fooled.
-  if (header['alg'] !== 'HS256') throw new TokenError('the token is signed in another way than ours');
+  if (header['alg'] !== 'HS256') throw new TokenError('the token has another signature algorithm');
   if (typeof header['kid'] !== 'string') throw new TokenError('the token names no key');
   return header['kid'];
 }
 
-/** What a token allows, when it was signed with this key and has not expired. @throws TokenError */
+/** Returns the grant of a token that was signed with this key and has not expired. @throws TokenError */
 export async function verifyCacheToken({ key }: TokenKey, token: string, nowMs: number): Promise<CacheClaims> {
   const { content, signature, payload } = partsOf(token);
   // Compares in constant time.
@@ -95,7 +95,7 @@ interface TokenParts {
 function partsOf(token: string): TokenParts {
   if (token.length > MAX_LENGTH) throw new TokenError('the token is too long');
   const [header = '', payload = '', signature = '', ...more] = token.split('.');
-  if (more.length > 0 || !signature) throw new TokenError('this is no token of ours');
+  if (more.length > 0 || !signature) throw new TokenError('this is not a token of a gateway');
   return {
     content: `${header}.${payload}`,
     header: decodePart(header),

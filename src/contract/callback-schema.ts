@@ -12,9 +12,9 @@ export const callbackSchema: z.ZodType<CallbackBody> = z
     token: z.string().describe("As in the trigger's `callback`."),
     namespace: namespace.exactOptional().describe('As in the request; absent when it was.'),
     name: objectName.describe('As in the request.'),
-    run: z.int().min(1).describe('As in the request: the run that this is the outcome of.'),
+    run: z.int().min(1).describe('As in the request: the number of the run that has this outcome.'),
     result: resultSchema.describe(
-      'What became of it; or `accepted`: it still goes on, for `withinSeconds` from now. `writes` may be left out: the ' +
+      'The outcome of the run; or `accepted` to extend its time: it goes on for `withinSeconds` from now. `writes` may be left out: the ' +
         "key's next run waits for a cache that shows everything from before the callback.",
     ),
   })

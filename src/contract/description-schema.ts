@@ -44,30 +44,30 @@ export const descriptionShape = {
     .array(read)
     .max(MAX_SOURCES - 1)
     .default([])
-    .describe('Kinds that are cached to be read, and queue nothing.'),
+    .describe('Kinds that the function reads from the cache and whose events queue no key.'),
   indexes: z
     .array(groupVersionKind.extend({ index: indexSpec }))
     .max(MAX_INDEXES)
     .default([])
-    .describe('Indexes beside those by namespace and controller, for lists.'),
-  concurrency: z.int().min(1).max(1000).default(1).describe('Keys at a time, over all gateways.'),
-  timeoutSeconds: z.number().min(1).max(900).default(15).describe('The time a run may take.'),
+    .describe('Indexes for lists, in addition to those by namespace and controller.'),
+  concurrency: z.int().min(1).max(1000).default(1).describe('The most keys that run at a time, over all gateways.'),
+  timeoutSeconds: z.number().min(1).max(900).default(15).describe('The most seconds that a run may take.'),
   maxBatch: z
     .int()
     .min(1)
     .max(MAX_BATCH)
     .exactOptional()
-    .describe('Requests in one trigger, at most; each counts towards `concurrency`. One when absent.'),
+    .describe('The most requests in one trigger; each counts towards `concurrency`. Absent: one.'),
   callbackSeconds: z
     .number()
     .min(1)
     .max(MAX_CALLBACK_SECONDS)
     .exactOptional()
     .describe(
-      'A run may be answered with 202 and go on, for this long at most without a word. Triggers name a callback then. ' +
-        'After Redis has lost data the keys wait for as long.',
+      'A run may be answered with 202 and go on, for at most this time without contact. Triggers then name a callback. ' +
+        'After Redis has lost data the keys wait for this time.',
     ),
-  queue: queue.exactOptional().describe('Limits of the queue; none when absent.'),
+  queue: queue.exactOptional().describe('Limits of the queue. Absent: no limits.'),
 };
 
 /** Decodes a function's description on the gateway's side. A separate file: zod is no part of a function's bundle. */
@@ -77,4 +77,4 @@ export const descriptionSchema: z.ZodType<Description> = z
     name: dnsLabel.describe('A DNS label: names the queue, the label of metrics and the field of the log.'),
     ...descriptionShape,
   })
-  .describe('What a function says of its controller, in answer to a signed GET.');
+  .describe('The description of a controller by its function, the answer to a signed GET.');

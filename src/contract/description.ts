@@ -3,7 +3,7 @@ import type { IndexSpec } from './cache-layout.ts';
 import type { OwnedDescription, ReadDescription, ReconciledDescription, WatchedDescription } from './source.ts';
 import type { CONTRACT_VERSION } from './trigger.ts';
 
-/** What a function says about its controller in answer to a signed `GET /`. */
+/** A function's description of its controller, the answer to a signed `GET /`. */
 export interface Description {
   readonly version: typeof CONTRACT_VERSION;
   /** A DNS label: names the queue, the metrics' label and the log field. */
@@ -14,7 +14,7 @@ export interface Description {
   readonly owns: readonly OwnedDescription[];
   /** Kinds whose events queue the objects of kind `for` to which `map` leads. A kind may stand here more than once. */
   readonly watches: readonly WatchedDescription[];
-  /** Kinds that are cached to be read, and queue nothing. */
+  /** Kinds that the function reads from the cache and whose events queue no key. */
   readonly reads: readonly ReadDescription[];
   /** Indexes beside those by namespace and controller, for lists of the named kinds. */
   readonly indexes: readonly (GroupVersionKind & { readonly index: IndexSpec })[];

@@ -48,16 +48,16 @@ export const resultSchema: z.ZodType<RequestResult> = z.discriminatedUnion('stat
     .object({
       status: z.literal('done'),
       requeueAfterSeconds: seconds.describe(
-        'Run again after this time; 0 asks for nothing. Replaces an earlier such wish.',
+        'Run again after this time; 0 does not requeue. Replaces the time of an earlier run.',
       ),
       writes,
     })
-    .describe('All is as it should be, or on its way there.'),
+    .describe('The run succeeded.'),
   z
     .object({
       status: z.literal('error'),
       message,
-      retryAfterSeconds: seconds.describe("Instead of the backoff's time; 0: the backoff's."),
+      retryAfterSeconds: seconds.describe('Time until the retry instead of the backoff; 0: the backoff.'),
       writes,
     })
     .describe('Try again, after a backoff.'),
@@ -67,7 +67,7 @@ export const resultSchema: z.ZodType<RequestResult> = z.discriminatedUnion('stat
   z
     .object({ status: z.literal('unknown'), message })
     .describe(
-      'The function cannot tell what was done: no answer to a write came, or a 5xx; or a run of a batch did not end. ' +
+      'The function cannot know which writes took effect: a write got no answer or a 5xx, or a run of a batch did not end. ' +
         'The key waits for its deadline.',
     ),
   z

@@ -1,6 +1,6 @@
 /**
- * Whether a host, as a URL or a setting names it, is this machine: the traffic does not reach the network. It knows the
- * usual spellings alone; the gateway checks the addresses to which a name resolves in `endpoint-rules`.
+ * Whether a host in a URL or a setting is this machine, so that the traffic does not pass the network. It knows the
+ * usual spellings only; the gateway checks the addresses to which a name resolves in `endpoint-rules`.
  */
 export function isLoopback(host: string): boolean {
   return ['localhost', '::1', '[::1]'].includes(host) || /^127(\.[0-9]+){3}$/.test(host);

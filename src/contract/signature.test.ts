@@ -103,7 +103,7 @@ describe('verify', () => {
     [TOLERANCE_SECONDS, undefined],
     [TOLERANCE_SECONDS + 1, 'the message is too old'],
     [-TOLERANCE_SECONDS, undefined],
-    [-TOLERANCE_SECONDS - 1, 'the message comes from the future'],
+    [-TOLERANCE_SECONDS - 1, 'the message has a timestamp in the future'],
   ])('at %d s after the timestamp: %s', async (seconds, refusal) => {
     const checked = check({}, (AT_SECONDS + seconds) * 1000);
     await (refusal === undefined ? checked : expect(checked).rejects.toThrow(refusal));

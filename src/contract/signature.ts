@@ -80,7 +80,7 @@ export async function verify(
   if (!/^[0-9]{1,12}$/.test(timestamp)) throw new SignatureError('webhook-timestamp is not a number of seconds');
   const age = Math.floor(message.nowMs / 1000) - Number(timestamp);
   if (age > TOLERANCE_SECONDS) throw new SignatureError('the message is too old');
-  if (age < -TOLERANCE_SECONDS) throw new SignatureError('the message comes from the future');
+  if (age < -TOLERANCE_SECONDS) throw new SignatureError('the message has a timestamp in the future');
   const content = encode(`${id}.${timestamp}.${message.body}`);
   for (const candidate of signatures.split(' ')) {
     const [version, text] = candidate.split(',', 2);

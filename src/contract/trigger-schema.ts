@@ -13,8 +13,8 @@ const reason = z.object({
       'added, updated or deleted: an event of `object`. initial, resync: all keys are queued. requeue, retry: the ' +
         'last outcome asked for it. manual: a person or a program asked for it. Later gateways may send others.',
     ),
-  object: z.string().exactOptional().describe('Whose event it was: `apiVersion/Kind namespace/name`.'),
-  resourceVersion: z.string().exactOptional().describe('Of that object at that event.'),
+  object: z.string().exactOptional().describe('The object of the event: `apiVersion/Kind namespace/name`.'),
+  resourceVersion: z.string().exactOptional().describe('The resourceVersion of that object at that event.'),
   message: z
     .string()
     .max(MAX_REASON_MESSAGE)
@@ -30,7 +30,9 @@ const request = z.object({
     .min(1)
     .describe('1 for the first run since the key last succeeded, one more for each failure since.'),
   run: z.int().min(1).describe('The fencing number: grows with every run of this controller.'),
-  reasons: z.array(reason).describe('Why the key runs. For people: a function looks at how things are.'),
+  reasons: z
+    .array(reason)
+    .describe('The reasons why the key runs, for people. A function must decide by the state of the objects.'),
 });
 
 const view = z.object({
@@ -81,7 +83,7 @@ export const triggerSchema = z
               '`*`, or the cached namespaces. They are not among `views`.',
           ),
       })
-      .describe("Where the gateway's cache is."),
+      .describe("How to read the gateway's cache."),
     callback: z
       .object({
         url: z.string().min(1).describe('Takes a signed POST with the body of `callback.schema.json`.'),

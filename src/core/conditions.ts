@@ -24,9 +24,9 @@ export type NewCondition = Omit<Condition, 'lastTransitionTime' | 'message'> & {
 type Conditions = readonly Condition[] | undefined;
 
 /**
- * The conditions with one set, as apimachinery's `meta.SetStatusCondition` does: `lastTransitionTime` moves only when
- * the status does. Returns the very same array when nothing changes, so that it can be told whether there is anything
- * to write:
+ * Returns the conditions with one added or updated, as apimachinery's `meta.SetStatusCondition` does:
+ * `lastTransitionTime` changes only with the status. Returns the same array when nothing changes, so that the caller
+ * knows whether to write:
  *
  * ```ts
  * const conditions = setStatusCondition(site.status?.conditions, { type: 'Ready', status: 'True', reason: 'Deployed', observedGeneration });

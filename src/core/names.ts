@@ -1,8 +1,7 @@
 /**
- * What Kubernetes takes for a name. Whatever comes from an object, a declaration, a request or a command line is text
- * until one of these has said otherwise, and nothing else decides it. The patterns stand in the published schemas, too:
- * they are whole, and mean the same to JavaScript and to Go. A pattern without a length of its own has a `MAX_` beside
- * it.
+ * The rules of Kubernetes for names. All text from an object, a declaration, a request or a command line is checked
+ * here before it is used as a name. The published schemas contain the same patterns, so the patterns are anchored and
+ * mean the same in JavaScript and in Go. A pattern without a length of its own has a `MAX_` beside it.
  */
 
 /** apimachinery's `dns1123SubdomainFmt` (pkg/util/validation/validation.go). */

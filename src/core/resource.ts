@@ -68,11 +68,11 @@ export function groupPath(group: string): string {
 }
 
 /**
- * The URL path of a resource, of a namespace of it, or of one object: `/apis/apps/v1/namespaces/x/replicasets/y`. It
- * leads nowhere else, whatever the parts are, and is one of an object whenever a name is given; without a name and a
- * namespace it is that of all namespaces.
- * @throws TypeError for a part that is no name of what it stands for: `..`, an empty name, a name that is undefined, or
- *   the namespace of an object that is.
+ * The URL path of a resource, of a namespace of it, or of one object: `/apis/apps/v1/namespaces/x/replicasets/y`. No
+ * part can change the structure of the path. With a name it is the path of an object; without a name and a namespace it
+ * is that of all namespaces.
+ * @throws TypeError for an invalid part: `..`, an empty or undefined name, or an undefined namespace of a namespaced
+ *   object.
  */
 export function resourcePath(
   { apiVersion, namespaced, plural }: Resource,

@@ -10,7 +10,7 @@ import {
 import type { ApiTransport, ApiTransportRequest } from './api-transport.ts';
 import { DeadlineError } from './errors.ts';
 
-/** A write that may have been done. */
+/** A write that may have taken effect. */
 export interface UnansweredWrite {
   readonly apiVersion: string;
   readonly kind: string;
@@ -113,7 +113,7 @@ export class ApiRequests {
     remainingMs: number,
   ): Promise<unknown> {
     const isWrite = method !== 'GET';
-    const what = `${method} ${path} may have been done`;
+    const what = `${method} ${path} may have taken effect`;
     const open: UnansweredWrite = { apiVersion, kind, message: `${what}: the run ended before the answer came` };
     if (isWrite) this.#open.add(open);
     const doubt = (error: unknown): void => {
@@ -147,9 +147,9 @@ const OVER = 'the run is over: nothing more may be sent';
 const MIN_RETRY_MS = 100;
 
 /**
- * A 5xx does not say that a write was not done: the apiserver answers 504 at its `timeout` while etcd may still take
- * it, 500 for etcd's own timeouts, and a proxy in between 502 for an answer that it lost. These two were refused before
- * etcd: by an admission webhook that could not be called, and by an apiserver that is not ready.
+ * After a 5xx a write may have taken effect: the apiserver answers 504 at its `timeout` while etcd may still apply the
+ * write, and 500 for etcd's own timeouts, and a proxy answers 502 if it lost the answer. Two answers are exceptions,
+ * because they are given before etcd: an admission webhook could not be called, or the apiserver is not ready.
  */
 export function isUncertain({ code, reason, message }: ApiError): boolean {
   if (code < 500 || reason === 'ServiceUnavailable') return false;

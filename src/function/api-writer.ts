@@ -33,8 +33,8 @@ import { DisruptionBudgetError } from './errors.ts';
  * the run's deadline or its end, and the apiserver is told to give up at the deadline too (`?timeout=`).
  *
  * Every method throws ApiError for an answer other than 2xx, DeadlineError when the run is over, and the transport's
- * own error when there was no answer. What the apiserver puts off (429 with a time) is waited for and sent again, when
- * there is time for it.
+ * own error when there was no answer. After a 429 with Retry-After the request is sent again, if the time of the run
+ * allows it.
  */
 export class ApiWriter {
   readonly #requests: ApiRequests;
@@ -44,13 +44,13 @@ export class ApiWriter {
     this.#requests = new ApiRequests(transport, run);
   }
 
-  /** What was acknowledged so far. */
+  /** The writes that the apiserver has acknowledged so far. */
   get writes(): readonly Write[] {
     return this.#writes;
   }
 
   /**
-   * Writes that may have been done though no answer came, whatever became of the error that told the author:
+   * Writes that may have taken effect although no answer came, even if the author's code caught the error:
    * no answer came, or one from which that cannot be told. With one of a kind that is cached, the outcome of the run is
    * unknown.
    */
@@ -81,7 +81,7 @@ export class ApiWriter {
   /**
    * A live list, past the cache, by pages: a snapshot at `version`, in the apiserver's order. When it changes so long
    * that it cannot be continued it is read anew in one piece, as client-go's pager does.
-   * @throws SelectorError for a label selector that cannot be understood; nothing was sent then
+   * @throws SelectorError for an invalid label selector; then nothing was sent
    */
   async list<T extends KubernetesObject>(
     resource: Resource<T>,
@@ -196,10 +196,10 @@ export class ApiWriter {
   }
 
   /**
-   * Deletes all objects of a kind that are selected, in one request, and returns how many there were. The apiserver
-   * tells which: the key's next run sees each of them deleted or being deleted. It is not one transaction: an object
-   * made meanwhile may be left, and after an error some may be gone, so that the outcome of the run is then unknown.
-   * @throws SelectorError for a label selector that cannot be understood; nothing was sent then
+   * Deletes all selected objects of a kind in one request and returns their number. The apiserver's answer lists them,
+   * so the key's next run sees each of them deleted or being deleted. The request is no transaction: an object that is
+   * created meanwhile may stay. After an error some objects may be deleted, so the outcome of the run is unknown.
+   * @throws SelectorError for an invalid label selector; then nothing was sent
    */
   async deleteCollection(resource: Resource, options: DeleteCollectionOptions): Promise<number> {
     const { namespace, labelSelector, fieldSelector, ...rest } = options;

@@ -41,14 +41,15 @@ export interface KeptOut {
 /**
  * Reads the gateway's cache. Objects are the reader's own copies.
  *
- * Every object is at least as new as everything that the key's previous run wrote, and in a list as the version that
- * comes with it. A list is not a snapshot: its objects may be of different moments. An object that no longer belongs to
- * the list when it is read is left out; each that belonged to it throughout is there exactly once.
+ * A read returns objects that are at least as new as the writes of the key's previous run; objects of a list are also
+ * at least as new as the list's version. A list is not a snapshot: its objects may be from different moments. It omits
+ * an object that no longer belongs to it at the time of the read, and has each object that belonged to it throughout
+ * exactly once.
  *
  * While the cache is being filled for the first time a read waits, for five seconds unless set otherwise, and then
- * fails rather than answer with half of it. An object that the gateway cannot handle is kept out of the cache: `get`
- * throws an error that says so, and a list names it in `keptOut`. Kinds that the controller did not declare (`for`,
- * `owns`, `watches`, `reads`) are not there: a TypeError. A selector that cannot be understood is a SelectorError.
+ * fails. An object that the gateway cannot handle is kept out of the cache: `get` throws an error that says so, and a
+ * list names it in `keptOut`. A read of a kind that the controller did not declare (`for`, `owns`, `watches`, `reads`)
+ * throws a TypeError. An invalid selector throws a SelectorError.
  */
 export interface CacheReader {
   /** Undefined when the cache has no such object. */

@@ -12,7 +12,7 @@ export interface ReconcileRequest extends ObjectKey {
   readonly reasons: readonly Reason[];
 }
 
-/** What a run is given. Nothing of it outlives the run. */
+/** The context of a run. It must not be used after the run. */
 export interface Context {
   /** The gateway's cache, at least as new as everything this key's previous run wrote. */
   readonly cache: CacheReader;
@@ -32,7 +32,7 @@ export interface Context {
   readonly runToken?: RunToken;
 }
 
-/** What a run asks for. Nothing, for most: whatever changes next wakes the key. */
+/** The result of a run. Most runs return none, because the next change wakes the key. */
 export interface Result {
   /** Run again after this time at the latest; 0 asks for nothing. Replaces an earlier such wish. */
   readonly requeueAfterSeconds?: number;
@@ -71,7 +71,7 @@ export interface ControllerOptions {
   readonly indexes?: readonly { readonly resource: Resource; readonly index: IndexSpec }[];
   /** Keys at a time. Default 1. */
   readonly concurrency?: number;
-  /** The time a run may take. Default 15. */
+  /** The most seconds that a run may take. Default 15. */
   readonly timeoutSeconds?: number;
   /**
    * Keys in one trigger, at most 100: they run at the same time, and count towards `concurrency`, which must allow as

@@ -19,11 +19,11 @@ export interface ObjectEvents {
 }
 
 /**
- * Records Events (core `v1`) as client-go's recorder does (tools/record): the same one again raises `count`; of more
- * than ten similar ones within ten minutes (same object, type and reason) one combined Event is kept; and beyond 25 of
- * a type about one object no more than one in five minutes is written. What it remembers for that lives in the process,
- * and is bounded: make one recorder for a module, not one for a run. On a platform that keeps no process it forgets,
- * and Events are repeated rather than counted.
+ * Records Events (core `v1`) as client-go's recorder does (tools/record). A repeated Event raises `count`. More than
+ * ten similar Events within ten minutes (same object, type and reason) are combined into one Event. Beyond 25 Events of
+ * a type about one object, at most one in five minutes is written. The recorder keeps the counts in the memory of the
+ * process, within a bound, so make one recorder for a module, not one for a run. On a platform that keeps no process,
+ * Events are repeated and not counted.
  *
  * ```ts
  * const recorder = new EventRecorder({ component: 'site-controller' });
@@ -31,8 +31,8 @@ export interface ObjectEvents {
  * recorder.about(Site, site, context).normal('Deployed', `Deployed version ${version}`);
  * ```
  *
- * Events are written beside the run, which does not fail for them; its outcome waits for those under way, a second at
- * most. An Event that could not be written is a warning in the log. Needs the right to `create` and `patch` events.
+ * A failed write of an Event does not fail the run. The outcome waits for writes in progress, at most a second. The
+ * recorder logs a warning for an Event that it could not write. It needs the right to `create` and `patch` events.
  */
 export class EventRecorder {
   readonly #options: EventRecorderOptions;

@@ -2,10 +2,10 @@ import { ApiError, type KubernetesObject, keyOf, type Resource } from '../core/i
 import type { ApiWriter } from './api-writer.ts';
 
 /**
- * Makes sure that an object carries a finalizer, and returns it as it then is: until the finalizer is removed, a delete
- * only marks the object, so that what it stands for can be cleaned up. To be called before anything is made that needs
- * cleaning up. No request when it is there already. Nothing of a concurrent change is lost: it is seen as a conflict,
- * and the live object is changed.
+ * Adds a finalizer to an object, unless it is there already, and returns the updated object. Until the finalizer is
+ * removed, a delete only marks the object, so that the controller can clean up first. Call this before you create
+ * anything that needs cleanup. A concurrent change is not lost: it causes a conflict, and the finalizer is then added
+ * to the live object.
  *
  * @throws ApiError 404 when the object is gone or another one of its name is there, 422 when it is being deleted
  */

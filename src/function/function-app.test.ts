@@ -442,7 +442,7 @@ describe('a write without an acknowledgement', () => {
     answer = given;
     expect(await resultOf(create)).toEqual({
       status: 'unknown',
-      message: expect.stringMatching(/^POST \/api\/v1\/pods\S* may have been done: /),
+      message: expect.stringMatching(/^POST \/api\/v1\/pods\S* may have taken effect: /),
     });
     expect(
       await resultOf(async (...args) => {

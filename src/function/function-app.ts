@@ -50,8 +50,8 @@ const MAX_BODY_BYTES = 4 * 1024 * 1024;
 const HEADERS = { [LEVELHOOK_HEADER]: CONTRACT_VERSION };
 
 /**
- * The HTTP handler of one controller: `POST /` runs a trigger, `GET /` describes the controller. Both must be signed;
- * nothing is parsed before the signature of the raw body is found right, and there is no option to skip that. A trigger
+ * The HTTP handler of one controller: `POST /` runs a trigger, `GET /` describes the controller. Both must be signed.
+ * The handler verifies the signature of the raw body before it parses it, and has no option to skip that. A trigger
  * that comes a second time in the same process, or after its deadline, is answered with 409 and not run.
  * @throws UserError when a secret of the list is malformed, or there is none.
  */
@@ -98,11 +98,11 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
     const known = seen.add(id, leftMs, systemClock.now());
     if (known === 'seen') {
       log.warn({ reconcileID: id }, 'a trigger came a second time, and was not run again');
-      return refuse(context, 409, 'the trigger has been here already');
+      return refuse(context, 409, 'the trigger was received before');
     }
     if (known === 'full') {
       context.header('retry-after', '1');
-      return refuse(context, 503, 'too many triggers: none of them could be told from a repeated one');
+      return refuse(context, 503, 'too many triggers: no room to remember another id');
     }
     const results = await runTrigger(controller, trigger, {
       cache: (signal) => cache(trigger.cache, { signal }),
@@ -120,7 +120,7 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
   app.onError((error, context) => {
     if (error instanceof ContractError) return context.json({ error: error.message }, 400, HEADERS);
     // Its body did not come: the client has hung up, or was too slow, and no answer reaches it.
-    if (context.req.raw.signal.aborted) return refuse(context, 408, 'the request did not come whole');
+    if (context.req.raw.signal.aborted) return refuse(context, 408, 'the request is incomplete');
     log.error({ error: messageOf(error) }, 'a request failed');
     // The caller may not have signed: the reason is for the log.
     return context.json({ error: 'internal error' }, 500, HEADERS);

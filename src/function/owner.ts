@@ -21,13 +21,14 @@ export class OwnerError extends Error {
 }
 
 /**
- * Makes `owner` the controller owner of `object`, in place, and returns it: events of the one wake the other (`owns`),
- * and the garbage collector deletes it with its owner. Replaces a reference to an object of the same group, kind and
- * name; other owners stay. As controller-runtime's `SetControllerReference` (pkg/controller/controllerutil).
+ * Makes `owner` the controller owner of `object`, in place, and returns `object`. Events of `object` then wake the key
+ * of `owner` (`owns`), and the garbage collector deletes `object` with its owner. Replaces a reference to an object of
+ * the same group, kind and name; other owners stay. As controller-runtime's `SetControllerReference`
+ * (pkg/controller/controllerutil).
  *
- * @throws OwnerError when another one controls it already, and for an owner that Kubernetes does not allow: one of
- *   another namespace, or a namespaced one of a cluster-scoped object. The garbage collector would delete the object
- *   for such an owner.
+ * @throws OwnerError when another owner controls it already, and for an owner that Kubernetes does not allow: an owner
+ *   in another namespace, or a namespaced owner of a cluster-scoped object. The garbage collector would delete an
+ *   object with such an owner.
  */
 export function setControllerReference<T extends { metadata: Partial<ObjectMeta> }>(
   resource: Resource,

@@ -46,7 +46,7 @@ export async function runTrigger(
   }
 }
 
-/** What is left of a batch's time for its answer, at most: a tenth of a shorter one. */
+/** The time before the deadline in which a batch is answered, or a tenth of the time if that is less. */
 const ANSWER_MS = 500;
 
 /** The run may still be doing things that cannot be stopped; it sends no write any more. */
@@ -71,7 +71,8 @@ async function runRequest(
   const runToken = callback && { ...callback, controller: controller.name, ...key, run };
   const result = await resultOf(controller, request, api, runToken, options);
   await api.finish();
-  // What is not cached the next run cannot miss there: an Event that may or may not exist delays nothing.
+  // A write of a kind that is not cached, such as an Event, does not make the outcome unknown: the next run does not
+  // read it from the cache.
   const doubt = api.unanswered.find((write) => isCached(location, write));
   return doubt ? { status: 'unknown', message: doubt.message } : result;
 }

@@ -8,10 +8,11 @@ const LONG_MS = 12;
 const LONGEST_REST_MS = 250;
 
 /**
- * Divides long work of one thread: health checks, answers of functions and other views go on between its slices. After
- * a long slice its work rests for as long as it took, and the rests of a whole process follow one another. So large
- * objects, however many read them at once, take about half of the thread, and a wakeup, which needs a dozen turns, does
- * not wait for one of them at each turn. It is no bound: work that begins does not wait for the rest of another.
+ * Divides long work of the thread into slices, so that health checks, answers of functions and other views continue in
+ * between. After a long slice the work pauses for the time that the slice took, and the pauses of all work in the
+ * process follow one another. So large objects take about half of the thread, however many are read at once, and a
+ * wakeup, which needs a dozen turns of the event loop, does not wait for a large object at each turn. Half of the
+ * thread is no strict limit, because work that starts anew does not wait for the pause of other work.
  */
 export class TimeSlice {
   /** Resolves when the last of those that took long has rested. */

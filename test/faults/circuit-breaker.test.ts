@@ -107,7 +107,7 @@ describe.each([3600, -3600])('a function whose clock is %d s off', (clockOffsetS
     await clock.set(clockOffsetSeconds * 1000);
     const wrong = started.keep(await startObserver(setting, spec, { port, variables: clock.variables }));
     await cluster.create(configMaps, { metadata: { namespace, name: 'cm' } });
-    const reason = clockOffsetSeconds > 0 ? 'the message is too old' : 'the message comes from the future';
+    const reason = clockOffsetSeconds > 0 ? 'the message is too old' : 'the message has a timestamp in the future';
     // Of whatever key: with many of them failing, the breaker lets few through.
     const line = await gateway.process.line(({ error }) => String(error).includes('401'));
     const error = `the function answered 401: ${reason}`;

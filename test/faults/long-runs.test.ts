@@ -132,7 +132,7 @@ describe('a run that goes on after its 202', () => {
     expect(await first.again()).toBe(410);
     expect(await post(token, { body: { result: { status: 'error', message: 'late' } } })).toMatchObject({
       status: 410,
-      error: expect.stringContaining('not in flight any more'),
+      error: expect.stringContaining('is no longer in flight'),
     });
     await expect(heartbeat(token, { ...options(), withinSeconds: 30, api: api() })).rejects.toThrow(RunOverError);
     expect(await queue.status(`${namespace}/${name}`)).toMatchObject({ failures: 0, history: [], waits: [] });
@@ -176,7 +176,7 @@ describe('a run that goes on after its 202', () => {
       [401, /no signature matches/, [token, { secret: generateSecret() }]],
       [401, /no signature matches/, [token, { secret: generateSecret(), text: 'garbage' }]],
       [401, /too old/, [token, { nowMs: Date.now() - 400_000 }]],
-      [401, /from the future/, [token, { nowMs: Date.now() + 400_000 }]],
+      [401, /in the future/, [token, { nowMs: Date.now() + 400_000 }]],
       [400, /the callback is wrong/, [token, { text: 'garbage' }]],
       [400, /the callback is wrong at result/, [token, { body: { result: { status: 'fine' } as never } }]],
       [400, /the callback is for elsewhere/, [token, { body: { controller: 'elsewhere' } }]],
@@ -186,9 +186,9 @@ describe('a run that goes on after its 202', () => {
         [{ ...token, url: token.url.replace(LONG_RUNNER, 'nobody'), controller: 'nobody' }],
       ],
       [410, /has lost data/, [token, { body: { token: 'another' } }]],
-      [410, /not in flight/, [token, { body: { run: other.run + 1000 } }]],
+      [410, /no longer in flight/, [token, { body: { run: other.run + 1000 } }]],
       [409, /is under way/, [{ ...token, run: token.run - 1 }]],
-      [410, /not in flight/, [token, { body: { name: 'no-such' } }]],
+      [410, /no longer in flight/, [token, { body: { name: 'no-such' } }]],
     ];
     for (const [status, error, given] of cases) {
       const answer = await post(...given);
@@ -240,7 +240,7 @@ describe('a run that goes on after its 202', () => {
     const forgottenAt = Date.now();
     await forgetQueue(setting, cluster, LONG_RUNNER);
     await gateway.process.line(
-      ({ msg, controller }) => String(msg).startsWith('keys wait until runs') && controller === LONG_RUNNER,
+      ({ msg, controller }) => String(msg).startsWith('the keys of a controller wait') && controller === LONG_RUNNER,
     );
     await untilReady(gateway.url);
     await eventually(async () => {

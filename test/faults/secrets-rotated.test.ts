@@ -64,8 +64,10 @@ describe('a signing secret rotated while objects change', () => {
       await startGateway({ ...setting, keyPrefix: uniqueName('stale'), secret: old }, [`http://127.0.0.1:${port}`]),
     );
     const line = await stale.process.line(({ msg }) => String(msg).includes('did not describe itself'));
-    expect(line['error']).toContain('refuses our signature: do gateway and function have the same secret?');
-    expect(await (await fetch(`${stale.url}/readyz`)).text()).toContain('refuses our signature');
+    expect(line['error']).toContain(
+      'refuses the signature: check that gateway and function have the same signing secret',
+    );
+    expect(await (await fetch(`${stale.url}/readyz`)).text()).toContain('refuses the signature');
     expect(stale.process.output).not.toContain(old);
   });
 

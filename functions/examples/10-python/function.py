@@ -174,11 +174,11 @@ class SeenTriggers:
         now = time.monotonic()
         with self.lock:
             if self.until.get(message_id, 0) > now:
-                raise Refused(409, "the trigger has been here already")
+                raise Refused(409, "the trigger was received before")
             if len(self.until) >= MAX_SEEN:
                 self.until = {known: until for known, until in self.until.items() if until > now}
             if len(self.until) >= MAX_SEEN:
-                raise Refused(503, "too many triggers: none of them could be told from a repeated one")
+                raise Refused(503, "too many triggers: no room to remember another id")
             self.until[message_id] = now + min(seconds, 2 * TOLERANCE_SECONDS)
 
 

@@ -55,7 +55,7 @@ export interface ObjectCodecOptions {
  * - `x`: a mark (JSON behind the `x`): the object is kept out of the cache.
  * - `e`: encrypted, see `KeyRing`; inside is one of the others.
  *
- * A reader of before a format refuses it by that byte.
+ * An older reader refuses a newer format by that byte.
  */
 export class ObjectCodec {
   readonly #prefix: string;
@@ -118,7 +118,7 @@ export class ObjectCodec {
     return packed.length + 1 < Buffer.byteLength(json) ? Buffer.concat([Z, packed]) : json;
   }
 
-  /** What the ciphertext belongs to: moved to another key or view it is refused. */
+  /** The place of the ciphertext, authenticated with it: decryption fails for another key or view. */
   #binding(key: string): Buffer {
     return Buffer.from(`${this.#prefix}\n${key}`);
   }

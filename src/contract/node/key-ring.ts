@@ -17,11 +17,12 @@ export interface CacheKey {
 }
 
 /**
- * The keys of encrypted views, AES-256-GCM. The first one writes, all of them read: a new key is put before the old
- * one, and the old one is taken away once a gateway has started with both, or at once, at the price of a new list.
+ * The keys of encrypted views, AES-256-GCM. The first key encrypts, all keys decrypt. To rotate, put a new key before
+ * the old one, and remove the old one once a gateway has started with both. If you remove it at once, the gateway lists
+ * the resource again.
  *
  * An encrypted object: `e`, the length of the key's id (one byte), the id, 12 random bytes (nonce), 16 bytes (tag),
- * ciphertext. Authenticated with it are all before the nonce, and what the caller binds it to.
+ * ciphertext. The bytes before the nonce, and the additional data of the caller, are authenticated with it.
  */
 export class KeyRing {
   readonly #keys: ReadonlyMap<string, Uint8Array>;

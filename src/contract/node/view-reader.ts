@@ -15,7 +15,7 @@ export interface ViewCommands {
   multi(commands: string[][]): { exec(): Promise<[Error | null, unknown][] | null> };
 }
 
-/** What a view says of itself. */
+/** The state of a view. */
 export interface ReadableState {
   /** Up to which the view is complete. */
   readonly version: ResourceVersion;
@@ -60,8 +60,9 @@ export interface SelectOptions {
 
 /**
  * Reads one view in Redis, for the gateway and for functions close to Redis. Every object is at least as new as the
- * version read before it. What is found is no snapshot: objects may be of different moments. One that no longer belongs
- * to the selection when it is read is left out, and each that belonged to it throughout is found exactly once.
+ * version read before it. A list is not a snapshot: its objects may be from different moments. It omits an object that
+ * no longer belongs to the selection at the time of the read, and has each object that belonged to it throughout
+ * exactly once.
  */
 export class ViewReader {
   readonly #redis: ViewCommands;
@@ -79,7 +80,7 @@ export class ViewReader {
   }
 
   /**
-   * What the view says of itself, undefined until it is complete for the first time and while it is a mixture of two
+   * The state of the view, undefined until it is complete for the first time and while it is a mixture of two
    * pasts; and in the same trip the keys that belong to a selection, when there is an index for it.
    */
   async state(selection: Selection = {}): Promise<ReadableState | undefined> {

@@ -75,10 +75,10 @@ interface WithDispatcher {
 }
 
 /**
- * The dispatcher that client-node would make, but for HTTP/1.1. In HTTP/2, undici's default, a request that is given up
- * in a bad moment leaves a stream behind whose error is unhandled when the connection has been idle for four seconds,
- * and Node ends the process (undici 8.12, "socket idle timeout"; found by killing gateways while the function wrote, 1
- * of 5).
+ * The dispatcher that client-node would make, but for HTTP/1.1. In HTTP/2, undici's default, a request that is aborted
+ * at the wrong moment leaves a stream whose error is unhandled once the connection has been idle for four seconds, and
+ * Node ends the process (undici 8.12, "socket idle timeout"; found by killing gateways while the function wrote, 1 of
+ * 5).
  * @returns nothing for a SOCKS proxy: client-node's own connections to it speak HTTP/1.1 anyway.
  */
 function http1(options: DispatcherOptions): Dispatcher | undefined {

@@ -46,8 +46,9 @@ export interface RedisCacheOptions {
  * seconds, and the key is retried. Kinds that are encrypted in Redis (Secrets) are read through the cache API, with the
  * token of the trigger.
  *
- * With `secrets` the URL needs no password: where the gateway's settings let it make Redis users for functions, it
- * reads as the controller's own, which may read the controller's views and nothing else. Credentials in the URL win.
+ * With `secrets` the URL needs no password if the gateway's settings let it make Redis users for functions:
+ * the reader logs in as the controller's user, which may read the controller's views and nothing else. Credentials in
+ * the URL take precedence.
  *
  * @param url `redis://host:port`, or a function that gives it at the first read.
  */

@@ -44,10 +44,10 @@ export async function serveFunction(
 }
 
 /**
- * How long an idle connection stays open; its clients are told. Longer than a client keeps it (the gateway 30 s, an AWS
- * load balancer 60 s), so that it is the client who closes it. A server that closes first may do so while a
- * request is on its way: the client gets ECONNRESET and cannot know whether the request was executed. Node's own
- * default of 5 s meets such a request as soon as one of the two processes stands still for two seconds.
+ * How long an idle connection stays open; the server sends this time to its clients. It is longer than clients keep a
+ * connection (the gateway 30 s, an AWS load balancer 60 s), so that the client closes first. A server that closes first
+ * may do so while a request is on its way; then the client gets ECONNRESET and cannot know whether the request was
+ * executed. With Node's default of 5 s this happens as soon as one of the two processes stops for two seconds.
  */
 const KEEP_ALIVE_MS = 75_000;
 

@@ -20,7 +20,7 @@ export interface CacheAccessOptions {
 }
 
 /**
- * What a controller's triggers say of the cache: its views, and the cache API's address with a token for them. A token
+ * The cache part of a controller's triggers: its views, and the cache API's address with a token for them. A token
  * is used for several triggers, and is valid until after the deadline of each of them.
  */
 export class CacheAccess {
@@ -74,7 +74,7 @@ function locationsOf(views: readonly View[]): CacheLocation['views'] {
   return Object.fromEntries([...kinds].map(([kind, each]) => [kind, each.map(({ location }) => location)]));
 }
 
-/** What the gateway caches of these views, as far as it is allowed. A kind of which nothing is allowed is not there. */
+/** The cached namespaces of these views that the function may read. A kind without any is omitted. */
 function scopeOf(views: readonly View[], allowed: CacheScope | undefined): CacheScope {
   const kinds = Map.groupBy(views, (view) => formatKind(view.resource));
   const entries = [...kinds].map(([kind, each]): [string, '*' | readonly string[]] => {

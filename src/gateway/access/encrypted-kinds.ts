@@ -50,11 +50,11 @@ export function checkEncryptedKinds(description: Description, settings: CacheSet
   throw new EncryptedKindError(
     'IndexNotEncrypted',
     'indexes',
-    `the controller "${name}" declares the index ${open} of ${kind}, whose values would stand in Redis in the open: index it by label, or list without an index`,
+    `the controller "${name}" declares the index ${open} of ${kind}, whose values would be unencrypted in Redis: index it by label, or list without an index`,
   );
 }
 
-/** What a map finds in an encrypted object becomes the name of a key. */
+/** A map that reads an encrypted object would put its contents into the name of a key. */
 function checkMaps({ name, watches }: Description, encrypted: (kind: GroupVersionKind) => boolean): void {
   const at = watches.findIndex((each) => encrypted(each) && ['annotation', 'field', 'cel'].includes(each.map.by));
   const watched = watches[at];
@@ -62,7 +62,7 @@ function checkMaps({ name, watches }: Description, encrypted: (kind: GroupVersio
   throw new EncryptedKindError(
     'MapNotEncrypted',
     `watches.${at}.map`,
-    `the controller "${name}" maps ${formatKind(watched)} by ${watched.map.by} (watches.${at}.map), and what it finds would stand in Redis in the open as a key: map it by label, owner or index, or to all`,
+    `the controller "${name}" maps ${formatKind(watched)} by ${watched.map.by} (watches.${at}.map), and the resulting keys would be unencrypted in Redis: map it by label, owner or index, or to all`,
   );
 }
 

@@ -18,13 +18,13 @@ export interface ReaderUsersOptions {
 }
 
 /**
- * The Redis users of functions: one for each controller, that may read the keys of its views by the commands of reading
- * and nothing else. Redis keeps users in memory: they are gone with its process and unknown to a replica that takes
- * over, so they are made again at each new connection, and every few seconds in case a person or another tool has
- * removed them. Making one that is there changes nothing and breaks no connection of it.
+ * Creates the Redis users of functions: one for each controller, which may use the reading commands on the keys of its
+ * views and nothing else. Redis keeps users in memory, so they are lost with its process and missing on a replica that
+ * takes over. The gateway therefore creates them again at each new connection, and every few seconds in case they were
+ * removed. Creating an existing user changes nothing and breaks none of its connections.
  *
- * Where Redis does not let the gateway make users (no right, no ACL, Redis before 7), that is logged once, triggers
- * name no user, and functions read as whom their own URL says.
+ * If Redis refuses (no right, no ACL, Redis before 7), the gateway logs this once and triggers name no user, so
+ * functions read as the user in their own URL.
  */
 export class ReaderUsers {
   readonly #options: ReaderUsersOptions;
@@ -87,7 +87,7 @@ export class ReaderUsers {
     await this.#ensure().catch((error: unknown) => {
       logger.warn(
         { controller, error: messageOf(error) },
-        'the Redis user of a controller is still there, trying again',
+        'the Redis user of a controller could not be removed, trying again',
       );
     });
   }
@@ -131,7 +131,7 @@ export class ReaderUsers {
         if (this.#wanted.get(user) === rules) this.#made.add(user);
       }
       if (this.#options.complete()) await this.#removeOthers();
-      if (this.#refusal !== undefined) logger.info({}, 'the Redis users of functions were made again');
+      if (this.#refusal !== undefined) logger.info({}, 'created the Redis users of functions again');
       this.#refusal = undefined;
     } catch (error) {
       if (!isRefusal(error)) throw error;
@@ -140,7 +140,7 @@ export class ReaderUsers {
       if (this.#refusal !== message) {
         logger.warn(
           { error: message },
-          `Redis does not let the gateway make users for functions (${variableOf('redisUsers')}): they read as the user of their own ${variableOf('redisUrl')}. It takes Redis 7 or Valkey, and the rights +acl|setuser +acl|deluser +acl|users`,
+          `Redis refuses to create users for functions (${variableOf('redisUsers')}), so they read as the user of their own ${variableOf('redisUrl')}: the gateway needs Redis 7 or Valkey and the rights +acl|setuser +acl|deluser +acl|users`,
         );
       }
       this.#refusal = message;

@@ -27,9 +27,9 @@ interface StoredKey extends TokenKey {
 
 /**
  * The keys that sign the cache API's tokens, in Redis, so that every replica of the gateway can check what another has
- * signed. The newest signs until it is a day old; a token of a key that this process has not seen makes it look again.
- * Lost with the rest of Redis' data, they are made anew, and tokens from before are refused: the runs that have them
- * are retried.
+ * signed. The newest key signs until it is a day old. If a token names a key that this process does not know, it reads
+ * the keys again. If Redis loses the keys, the gateway makes new ones and refuses older tokens, and the runs with such
+ * tokens are retried.
  */
 export class TokenKeys {
   readonly #options: Required<TokenKeysOptions>;

@@ -67,9 +67,10 @@ export class Credentials {
 }
 
 /**
- * A watch may be silent for a long time: the reflector has a silence limit of its own. HTTP/1.1, a connection for each
- * watch: in one HTTP/2 connection a view that is read slowly delays the others, and a request whose connection is
- * reset just then never ends (undici 8.12; found by starting gateways behind a proxy that cuts, 2 of 13).
+ * A watch may be silent for a long time: the reflector has a silence limit of its own. The agent uses HTTP/1.1 with a
+ * connection for each watch: in one HTTP/2 connection a view that is read slowly delays the others, and a request whose
+ * connection is reset at that moment never ends (undici 8.12; found by starting gateways behind a proxy that cuts, 2 of
+ * 13).
  */
 const LIMITS = { allowH2: false, bodyTimeout: 0, headersTimeout: 60_000, keepAliveTimeout: 30_000 };
 

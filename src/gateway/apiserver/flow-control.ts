@@ -10,9 +10,9 @@ export interface FlowControlOptions {
 
 /**
  * Client-side flow control towards one apiserver, as client-go's rate limiter, but for many controllers that share a
- * process: each request waits for a token of its flow and one of all. Where the total is what is short, the flows that
- * wait take turns, one request each: a controller that asks for much delays itself. Requests of one flow go in the
- * order in which they came.
+ * process. Each request waits for a token of its flow and a token of the total. When the total is used up, the waiting
+ * flows take turns, one request each, so a controller with many requests delays only itself. Requests of one flow are
+ * sent in their order.
  */
 export class FlowControl {
   readonly #options: FlowControlOptions;

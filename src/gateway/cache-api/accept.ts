@@ -35,7 +35,7 @@ interface Clause {
   readonly version: string | undefined;
 }
 
-/** What a client accepts of JSON, in its order. */
+/** The JSON forms that a client accepts, in its order. */
 function clausesOf(accept: string): Clause[] {
   return accept.split(',').flatMap((clause) => {
     const [type = '', ...parameters] = clause.split(';').map((part) => part.trim());

@@ -5,7 +5,7 @@ import { checkFields } from '../../contract/selection.ts';
 import { type ContinueToken, decodeContinue } from './continue-token.ts';
 import { badRequest, expired, invalidListOptions } from './kubernetes-status.ts';
 
-/** What a list asks for, understood and found right. */
+/** The decoded and validated options of a list. */
 export interface ListRequest {
   readonly selection: Selection;
   /** Objects in one answer; undefined: all. */

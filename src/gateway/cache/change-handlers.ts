@@ -3,32 +3,32 @@ import type { ObjectEntry } from '../../contract/cache-layout.ts';
 import type { Change, ChangeHandler, Wakeup } from './change.ts';
 import { TimeSlice } from '../time-slice.ts';
 
-/** Told when a handler has thrown: the change that its controller has missed. */
+/** Called when a handler has thrown, with the change that its controller has missed. */
 export type OnHandlerError = (user: string, error: unknown, change: KubernetesObject) => void;
 
-/** Controllers that hear of a piece of changes. */
+/** The controllers whose handlers were called with some changes. */
 export interface Hearing {
   /** All of them, in order. */
   readonly users: readonly string[];
-  /** Those whose handlers have failed. */
+  /** The controllers whose handlers have failed. */
   readonly failed: readonly string[];
 }
 
 /**
- * One change wakes no more keys of a controller than this: a controller that it would wake more of misses it, and gets
- * all its keys instead.
+ * The most keys of a controller that one change wakes. A controller with more keys misses the change and gets all its
+ * keys instead.
  */
 const MOST_WAKEUPS = 10_000;
 
 /**
- * Everything that hears of a view's changes, by the controller on whose behalf. What one controller's handlers do wrong
- * costs that controller alone: it misses the change, the view counts that with the very script that applies the change,
- * and the controller gets all its keys later (`Controller.ensureKeys`).
+ * Calls the handlers of a view's changes, separately for each controller. If a handler of a controller throws, only
+ * that controller misses the change: the script that applies the change counts this in the view, and the controller
+ * gets all its keys later (`Controller.ensureKeys`).
  */
 export class ChangeHandlers {
   readonly #byUser = new Map<string, readonly ChangeHandler[]>();
   readonly #onError: OnHandlerError;
-  /** As they were when the piece under way began. */
+  /** The handlers at the start of the current piece of changes. */
   #hearing: readonly (readonly [user: string, handlers: readonly ChangeHandler[]])[] = [];
   #failed = new Set<string>();
 

@@ -2,7 +2,7 @@ import type { Redis } from '../redis/redis.ts';
 
 /**
  * The identity of the Redis process. Another one may have come up without the last writes (append-only file synced once
- * a second), from an older snapshot, or empty: whatever was written on the old process may be lost. The same process is
+ * a second), from an older snapshot, or empty: data written on the old process may be lost. The same process is
  * another one for this purpose when it has evicted keys since.
  */
 export async function redisRunId(redis: Redis): Promise<string> {

@@ -54,10 +54,10 @@ interface Share {
 }
 
 /**
- * The processor time that all controllers have together for what their declarations make the gateway do: expressions,
- * predicates and mappers. A controller's own budget bounds it, so that many expressions buy no more than one; the
- * common one bounds the sum. Once that is used up, each tenant still has an even share of a guaranteed part, for small
- * evaluations: a tenant that asks for little is served whatever the others do, and however many controllers they have.
+ * Limits the processor time of expressions, predicates and mappers. The budget of a controller limits that controller,
+ * whatever the number of its expressions; the common budget limits all controllers together. When the common budget is
+ * used up, each tenant still has an even share of a guaranteed part, for small evaluations, so that a tenant that uses
+ * little is served whatever the others do and however many controllers they have.
  */
 export class CpuBudgets {
   readonly now: () => number;

@@ -90,8 +90,8 @@ describe('an expression', () => {
       'error',
       "found no matching overload for '_+_' applied to '(string, int)' at line 1, column 22",
     ],
-    ['object.spec.replicas', 'type', 'gives something else than true or false'],
-    ['"true"', 'type', 'gives something else than true or false'],
+    ['object.spec.replicas', 'type', 'does not evaluate to true or false'],
+    ['"true"', 'type', 'does not evaluate to true or false'],
     ['1 / 0 == 1', 'error', 'int divide by zero'],
     ['int(object.data.password) == 1', 'error', 'failed at line 1, column 1'],
     ['object.metadata.labels[object.data.password] == ""', 'error', 'field not found at line 1, column 1'],
@@ -106,7 +106,7 @@ describe('an expression', () => {
   it.each(['["x", 1]', 'true', 'object.metadata', 'null'])('%s is no name', (text) => {
     const { value, errors } = ask(text, { result: 'names' });
     expect(value).toBeUndefined();
-    expect(errors).toEqual([{ reason: 'type', message: 'gives something else than a string or a list of strings' }]);
+    expect(errors).toEqual([{ reason: 'type', message: 'does not evaluate to a string or a list of strings' }]);
   });
 });
 
@@ -158,15 +158,15 @@ describe('an expression that cannot be used', () => {
     ['object.spec ==', 'end of input'],
     ['object.spec.size = 3', 'found = but expecting end of input at line 1, column 18'],
     ['true &&\n  object.?a', 'at line 2, column 9'],
-    ['objct.a == 1', 'knows no "objct" (it has object and oldObject) at line 1, column 1'],
-    ['object.a == self.b', 'knows no "self" (it has object and oldObject) at line 1, column 13'],
-    ['object.l.all(x, x > 1) && x', 'knows no "x"'],
-    ['object.a.lowerAscii() == "a"', 'calls "lowerAscii", which is no function or macro of CEL\'s standard'],
+    ['objct.a == 1', 'uses the unknown name "objct" (known: object and oldObject) at line 1, column 1'],
+    ['object.a == self.b', 'uses the unknown name "self" (known: object and oldObject) at line 1, column 13'],
+    ['object.l.all(x, x > 1) && x', 'uses the unknown name "x"'],
+    ['object.a.lowerAscii() == "a"', 'calls "lowerAscii", which is not a standard function or macro of CEL'],
     ['quantity(object.a) == 1', 'calls "quantity"'],
     ['object.l.all(x)', 'calls "all"'],
-    ['google.protobuf.Duration{seconds: 1} == null', 'makes a message'],
-    [nested(4), 'has more than 3 loops in one another'],
-    ['('.repeat(33) + '1' + ')'.repeat(33), 'has more than 32 brackets in one another'],
+    ['google.protobuf.Duration{seconds: 1} == null', 'constructs a message'],
+    [nested(4), 'has more than 3 nested loops'],
+    ['('.repeat(33) + '1' + ')'.repeat(33), 'has more than 32 nested brackets'],
     [Array.from({ length: 300 }, () => '1').join('+'), 'has more than 500 operations'],
     ['', 'end of input'],
     ["'", 'at line 1'],

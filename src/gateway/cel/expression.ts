@@ -82,7 +82,7 @@ function answerOf(
     if (isCelError(value)) return { error: errorOf(value, parsed) };
     if (value !== undefined) return { value: value as boolean | string | string[] };
     const wanted = result === 'bool' ? 'true or false' : 'a string or a list of strings';
-    return { error: { reason: 'type', message: `gives something else than ${wanted}` } };
+    return { error: { reason: 'type', message: `does not evaluate to ${wanted}` } };
   } catch (error) {
     if (error instanceof TimeLimitError) return { error: { reason: 'time', message: error.message } };
     return { error: { reason: 'error', message: 'failed' } };

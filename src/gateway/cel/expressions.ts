@@ -3,7 +3,7 @@ import type { CpuBudget } from './cpu-budget.ts';
 import { createExpression, type Expression, type ExpressionOptions, type EvaluationError } from './expression.ts';
 import { ParsedExpressions } from './parsed-expressions.ts';
 
-/** What a controller's declaration could not answer. */
+/** The failures of a controller's expressions. */
 export interface ExpressionFailure extends EvaluationError {
   /** Where it stands in the controller's description: `watches.0.map.expression`. */
   readonly field: string;
@@ -27,9 +27,9 @@ const QUIET_MS = 60_000;
 
 /** What becomes of it. */
 const CONSEQUENCES = {
-  passes: 'what it would decide passes',
-  all: 'it leads to all keys',
-  missed: 'the controller misses a change, and gets all its keys later',
+  passes: 'the event passes',
+  all: 'all keys are queued',
+  missed: 'the controller misses a change, and all its keys are queued later',
 } as const;
 
 /**

@@ -55,7 +55,7 @@ export function parseExpression(
   variables: readonly string[],
   limitMs: number = PARSE_LIMIT_MS,
 ): ParsedExpression {
-  if (nestingOf(text) > MAX_NESTING) throw new ExpressionError(`has more than ${MAX_NESTING} brackets in one another`);
+  if (nestingOf(text) > MAX_NESTING) throw new ExpressionError(`has more than ${MAX_NESTING} nested brackets`);
   const ast = parsed(text, limitMs);
   const placeOf = (part: bigint | undefined): string | undefined => {
     const offset = part === undefined ? undefined : ast.sourceInfo?.positions[String(part)];
@@ -77,7 +77,8 @@ export function parseExpression(
       case 'identExpr': {
         const { name } = exprKind.value;
         if (local.has(name) || TYPES.has(name)) return;
-        if (!variables.includes(name)) throw wrong(`knows no "${name}" (it has ${variables.join(' and ')})`, expr);
+        if (!variables.includes(name))
+          throw wrong(`uses the unknown name "${name}" (known: ${variables.join(' and ')})`, expr);
         found.variables.add(name);
         return;
       }
@@ -87,12 +88,15 @@ export function parseExpression(
       case 'callExpr': {
         const { function: name, target, args } = exprKind.value;
         if (/^[A-Za-z]\w*$/.test(name) && !environment.funcs.find(name)) {
-          throw wrong(`calls "${name}", which is no function or macro of CEL's standard with so many arguments`, expr);
+          throw wrong(
+            `calls "${name}", which is not a standard function or macro of CEL with this number of arguments`,
+            expr,
+          );
         }
         if (name === 'matches') seen.matches = true;
         const appended = name === '_+_' && isResult(args[0]) ? args[1] : undefined;
         if (appended?.exprKind.case === 'listExpr') {
-          // What the macros map and filter are made of.
+          // The operations to which the macros map and filter expand.
           for (const each of appended.exprKind.value.elements) walk(each, local, depth);
           return;
         }
@@ -109,7 +113,7 @@ export function parseExpression(
         return;
       case 'structExpr':
         seen.joins = true;
-        if (exprKind.value.messageName !== '') throw wrong('makes a message, of which there are none', expr);
+        if (exprKind.value.messageName !== '') throw wrong('constructs a message, which is not supported', expr);
         for (const { keyKind, value } of exprKind.value.entries) {
           if (keyKind.case === 'mapKey') walk(keyKind.value, local, depth);
           walk(value, local, depth);
@@ -117,7 +121,7 @@ export function parseExpression(
         return;
       case 'comprehensionExpr': {
         const loop = exprKind.value;
-        if (depth >= MAX_LOOPS) throw wrong(`has more than ${MAX_LOOPS} loops in one another`, expr);
+        if (depth >= MAX_LOOPS) throw wrong(`has more than ${MAX_LOOPS} nested loops`, expr);
         found.loops += 1;
         walk(loop.iterRange, local, depth);
         walk(loop.accuInit, local, depth);
@@ -135,7 +139,7 @@ export function parseExpression(
   return { ...found, bounded, evaluate: plan(environment, ast), placeOf };
 }
 
-/** What a macro gathers its result in; no name that can be written. */
+/** The variable in which a macro gathers its result; expressions cannot contain this name. */
 function isResult(expr: Expr | undefined): boolean {
   return expr?.exprKind.case === 'identExpr' && expr.exprKind.value.name === '@result';
 }

@@ -15,10 +15,9 @@ const script = new Script('work()');
 let context: object | undefined;
 
 /**
- * Runs synchronous work that ends by itself or after `limitMs` of processor time, in whatever it is: Node's watchdog
- * for `vm` ends all of the thread's JavaScript, regular expressions and functions from outside included, and runs no
- * `finally` on the way. Each call costs a thread, 0.1 ms or more. What is ended may be run again from the start, and
- * does not nest.
+ * Runs synchronous work, and ends it after `limitMs` of processor time. Node's watchdog for `vm` ends all of the
+ * thread's JavaScript, including regular expressions and functions from outside, and runs no `finally`. Each call
+ * starts a thread, which takes 0.1 ms or more. The work may be run again from its start, and calls do not nest.
  * @throws TimeLimitError, or what the work throws.
  */
 export function withinTime<T>(limitMs: number, work: () => T): T {

@@ -54,7 +54,7 @@ export interface StartOptions {
  */
 export class Controllers {
   readonly #options: ControllersOptions;
-  /** Those that may be woken: the ones that are being started included. */
+  /** The controllers that may be woken, including those that are being started. */
   readonly #known = new Map<string, RunningController>();
   readonly #running = new Map<string, RunningController>();
   /** Ids of those that run, are being started, or are not wholly stopped. */
@@ -70,7 +70,7 @@ export class Controllers {
     return this.#running.get(id);
   }
 
-  /** What the keys of a controller wait for after a loss of data in Redis; undefined when they do not. */
+  /** The reason for which a controller's keys wait after a loss of data in Redis; undefined when they do not wait. */
   waitsFor(controller: RunningController): string | undefined {
     return this.#options.recovery.waitsFor(controller);
   }
@@ -86,19 +86,19 @@ export class Controllers {
   }
 
   /**
-   * Whether the views that this controller needs count for readiness. Those that only declared ones need do not: any
-   * tenant may declare one for a kind whose list never comes to an end. Their condition Synced tells.
+   * Whether the views that this controller needs count for readiness. Views that only ReconcileFunctions need do not
+   * count, because any tenant may declare a kind whose list never ends; the condition Synced shows them.
    */
   countsForReady(id: string): boolean {
     return this.#taken.get(id) === 'configured';
   }
 
-  /** Those that run keys. */
+  /** The controllers that run keys. */
   running(): RunningController[] {
     return [...this.#running.values()];
   }
 
-  /** Those that have a queue, by id: the ones that are being started included. */
+  /** The controllers that have a queue, by id, including those that are being started. */
   known(): ReadonlyMap<string, RunningController> {
     return this.#known;
   }
@@ -143,11 +143,11 @@ export class Controllers {
   }
 
   /**
-   * Starts a controller, or changes the one that runs under this id: then the old one's runs in flight end first, and
-   * nothing is lost in between. Resolves when its keys are being run.
-   * @param options.signal gives up; what ran before goes on.
-   * @param options.onWaiting the informers that it needs are there, and it waits for them to be complete.
-   * @throws UserError for what cannot be run. What ran before under this id goes on.
+   * Starts a controller, or replaces the controller that runs under this id: then the old controller's runs in flight
+   * end first, and no event is lost in between. Resolves when its keys are being run.
+   * @param options.signal cancels the start; the old controller goes on.
+   * @param options.onWaiting called when the controller has its informers and waits for them to be complete.
+   * @throws UserError for a description that cannot run. The old controller goes on.
    */
   async apply(spec: ControllerSpec, options: StartOptions): Promise<void> {
     await this.#start(spec, this.#running.get(spec.id), options);
@@ -219,7 +219,7 @@ export class Controllers {
     this.#options.runtime.logger.info({ controller: id }, 'controller removed, with its data');
   }
 
-  /** For the end of the gateway: nothing is given up, the next one goes on. */
+  /** Stops all controllers at the end of the gateway. Their data stays for the next gateway. */
   async stopAll(): Promise<void> {
     await Promise.all(this.running().map((each) => each.stop(this.#options.drainMs)));
   }

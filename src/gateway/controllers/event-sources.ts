@@ -30,7 +30,7 @@ interface Handler {
   readonly report: ReturnType<Expressions['reporter']>;
 }
 
-/** What a controller hears of: its sources, each with its predicate and where its events lead. */
+/** The event handlers of a controller: its sources, each with its predicate and mapper. */
 export class EventSources {
   /** The kind `for`. */
   readonly reconciled: EventSource;

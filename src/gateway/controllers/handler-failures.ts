@@ -52,7 +52,7 @@ export class HandlerFailures {
     this.#toldAtMs = now;
     logger.warn(
       { controller, reason: this.#message, waitMs: this.#waitMs },
-      'events are missed, since the handlers of a controller fail: it gets all its keys once they work',
+      'the handlers of a controller failed: it misses events, and all its keys are queued once the handlers work',
     );
   }
 

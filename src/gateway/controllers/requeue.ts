@@ -23,7 +23,7 @@ export interface RequeueRequest {
   readonly priority: 'high' | 'low';
 }
 
-/** What of a controller can be queued from outside, and how. */
+/** The keys of a controller to queue from outside, and their priority. */
 export interface RequeueTarget {
   readonly scope: KeyScope;
   readonly queue: WorkQueue;

@@ -1,13 +1,13 @@
 import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
 import type { KeyScope } from '../handlers/key-scope.ts';
 
-/** Nothing is to be done for it, now or later. */
+/** The finish of a dropped key: it does not run again. */
 const DROPPED: Finish = { kind: 'known', failures: 'forget' };
 
 /**
- * Runs the keys of a controller, and drops those that are none of its keys any more: an earlier declaration, of more
- * namespaces, has left them in the queue, timers included. Its function may not read their objects, and would take that
- * for their absence.
+ * Runs the keys of a controller and drops keys outside its namespaces, which an earlier declaration with more
+ * namespaces has left in the queue or its timers. The function may not read the objects of such keys and would treat
+ * them as deleted.
  */
 export class ScopedProcess implements Process {
   readonly #inner: Required<Process>;

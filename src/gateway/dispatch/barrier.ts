@@ -28,7 +28,7 @@ interface ViewBarrier {
 /** `gone`: one that is being deleted is not enough, since it was that before. */
 type Deleted = readonly [key: string, uid: string, gone?: 'gone'];
 
-/** What the server had at a moment: every write that had ended before is at or below it. */
+/** The server's version at a moment: every write that had ended before is at or below it. */
 export interface HighWaterMark {
   readonly version: ResourceVersion;
   /** Before the server was asked. */

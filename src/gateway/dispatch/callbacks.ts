@@ -7,7 +7,7 @@ import type { Dispatcher } from './dispatcher.ts';
 export type CallbackEnd =
   /** `withinMs`: the run goes on for this long. Undefined: it is over. */
   | { readonly kind: 'taken'; readonly withinMs?: number }
-  /** The run is not in flight any more: its outcome has come, or its time was up. */
+  /** The run is no longer in flight: its outcome was recorded, or its time was over. */
   | { readonly kind: 'over'; readonly message: string }
   /** The same, and the key's next run is under way. */
   | { readonly kind: 'superseded'; readonly message: string };
@@ -51,7 +51,7 @@ export class Callbacks {
   async #decide(key: string, { token, run, result }: CallbackBody): Promise<CallbackEnd> {
     const { dispatcher, queue, runtime } = this.#options;
     if (token !== (await this.#options.token())) {
-      return { kind: 'over', message: 'the queue has lost data since, and nothing is known of this run' };
+      return { kind: 'over', message: 'the queue has lost data since and does not know this run' };
     }
     const { running, failures } = await queue.status(key);
     if (running?.run !== run) return notInFlight(run, running?.run);
@@ -59,7 +59,7 @@ export class Callbacks {
     if (finish.kind === 'unknown') {
       // Its run stays on record, and is settled at its deadline.
       if (result.status !== 'accepted') return { kind: 'taken' };
-      return { kind: 'over', message: 'runs of this controller do not go on any more' };
+      return { kind: 'over', message: 'this controller no longer accepts callbacks' };
     }
     if (!(await queue.settle(key, run, finish))) return notInFlight(run, (await queue.status(key)).running?.run);
     return finish.kind === 'busy'
@@ -72,5 +72,5 @@ function notInFlight(run: number, current: number | undefined): CallbackEnd {
   if (current !== undefined && current > run) {
     return { kind: 'superseded', message: `run ${run} is over, and run ${current} of this key is under way` };
   }
-  return { kind: 'over', message: `run ${run} is not in flight any more: its outcome has come, or its time was up` };
+  return { kind: 'over', message: `run ${run} is no longer in flight: its outcome was recorded, or its time was over` };
 }

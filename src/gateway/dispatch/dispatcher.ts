@@ -222,7 +222,7 @@ export class Dispatcher implements Process {
     const barrier = await this.#barriers.afterWrites(writes);
     if (barrier === undefined) return finish;
     if (barrier.length <= LONGEST_BARRIER) return { ...finish, barrier };
-    // What the server has now comes after all of them, and says so in a line.
+    // The server's current version is after all of these writes, and is one line.
     const later = await this.#barrierOfNow().catch(() => undefined);
     return { ...finish, barrier: later ?? barrier };
   }

@@ -13,10 +13,9 @@ export interface Decision {
 }
 
 /**
- * What becomes of a key: the one place that decides it, from the outcome and the failures so far. As
- * controller-runtime's reconcileHandler (pkg/internal/controller/controller.go): an error wins over a wish to be
- * requeued, a wish to be requeued forgets the failures, a terminal error is neither retried nor forgotten: the key
- * becomes a dead letter.
+ * Decides from the outcome and the failures so far when a key runs again; no other place decides this. As in
+ * controller-runtime's reconcileHandler (pkg/internal/controller/controller.go), an error takes precedence over a
+ * requeue, and a requeue resets the failures. After a terminal error the key is not retried and becomes a dead letter.
  */
 export function decide(outcome: Outcome, failures: number, nowMs: number): Decision {
   switch (outcome.kind) {

@@ -23,7 +23,7 @@ describe('a description whose sources are wrong', () => {
     [{ for: { ...pods, labelSelector: { app: 'web' } } }, 'is wrong at for.labelSelector: Unrecognized key: "app"'],
     [
       { for: { ...pods, labelSelector: { matchLabels: { app: 'a b' } } } },
-      'is wrong: for.labelSelector is no label selector: ',
+      'is wrong: for.labelSelector is not a label selector: ',
     ],
     [
       { for: { ...pods, labelSelector: { matchExpressions: [{ key: 'a', operator: 'In' }] } } },
@@ -40,17 +40,20 @@ describe('a description whose sources are wrong', () => {
     ],
     [
       filtered({ any: [{ changed: 'labels' }, { not: { cel: 'object.a ==' } }] }),
-      'is wrong: for.predicate.any.1.not.cel is no expression that can be used: it ',
+      'is wrong: for.predicate.any.1.not.cel is not a valid expression: it ',
     ],
-    [filtered({ labelSelector: { matchLabels: { '-': '' } } }), 'for.predicate.labelSelector is no label selector: '],
-    [{ owns: [{ ...pods, predicate: { cel: 'self' } }] }, 'owns.0.predicate.cel is no expression that can be used'],
+    [
+      filtered({ labelSelector: { matchLabels: { '-': '' } } }),
+      'for.predicate.labelSelector is not a label selector: ',
+    ],
+    [{ owns: [{ ...pods, predicate: { cel: 'self' } }] }, 'owns.0.predicate.cel is not a valid expression'],
     [mapped(undefined), 'is wrong at watches.0.map: must be an object whose `by` is index, selector, owner,'],
     [mapped({ by: 'magic' }), 'is wrong at watches.0.map.by: must be an object whose `by` is index,'],
     [mapped({ by: 'label' }), 'is wrong at watches.0.map.label: '],
     [mapped({ by: 'field', path: '' }), 'is wrong at watches.0.map.path: '],
     [
       mapped({ by: 'cel', expression: 'oldObject.metadata.name' }),
-      'is wrong: watches.0.map.expression is no expression that can be used: it knows no "oldObject" (it has object) at line 1, column 1.',
+      'is wrong: watches.0.map.expression is not a valid expression: it uses the unknown name "oldObject" (known: object) at line 1, column 1.',
     ],
   ])('%j is told by one sentence that names the field', (rest, message) => {
     expect(() => decode(rest)).toThrow(`the description of http://f ${message.startsWith('is wrong') ? message : ''}`);

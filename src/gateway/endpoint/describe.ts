@@ -42,7 +42,7 @@ export async function describeFunction(endpoint: Endpoint): Promise<Description>
   if (answer.status === 401) {
     throw new DescribeError(
       'SignatureRefused',
-      `${endpoint.url} refuses our signature: do gateway and function have the same secret?`,
+      `${endpoint.url} refuses the signature: check that gateway and function have the same signing secret`,
     );
   }
   if (answer.status !== 200)

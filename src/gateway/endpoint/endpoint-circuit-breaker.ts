@@ -29,8 +29,8 @@ const UNPAUSABLE: PausableKeys = { pause: async () => {}, resume: async () => {}
 type OpenReason = 'unreachable' | 'gone';
 
 /**
- * Sends no triggers to an endpoint that cannot use them, so that no key spends attempts on it and an overloaded
- * function recovers. Two circuits open:
+ * Stops sending triggers to an endpoint that does not answer, so that keys spend no attempts on it and an overloaded
+ * function can recover. It has two circuits:
  *
  * - `unreachable`: in the last ten seconds at least twenty triggers ended, and more than half of them without a
  *   connection or without a valid answer. One key that always fails does not open it beside others that succeed.

@@ -35,9 +35,9 @@ describe('checkEndpoint', () => {
     ['http://fn', /not on the operator's list/],
     ['http://10.0.0.8', /not on the operator's list/],
     ['http://user:password@fn:8080', /no user or password/],
-    ['ftp://fn:8080', /no http/],
-    ['fn:8080', /no http/],
-    ['', /no http/],
+    ['ftp://fn:8080', /not an http/],
+    ['fn:8080', /not an http/],
+    ['', /not an http/],
   ])('refuses %s', (url, reason) => {
     expect(() => checkEndpoint(url, outside)).toThrow(UserError);
     expect(() => checkEndpoint(url, outside)).toThrow(reason);

@@ -46,7 +46,7 @@ export class EndpointError extends UserError {
 export function checkEndpoint(text: string, rules: EndpointRules): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
-    throw new EndpointError('EndpointInvalid', `the endpoint "${text}" is no http:// or https:// URL`);
+    throw new EndpointError('EndpointInvalid', `the endpoint "${text}" is not an http:// or https:// URL`);
   }
   if (url.username || url.password) {
     throw new EndpointError('EndpointHasPassword', 'an endpoint must have no user or password');

@@ -39,11 +39,11 @@ export interface EndpointOptions {
 const MAX_ANSWER_BYTES = 1024 * 1024;
 
 /**
- * An idle connection is closed by us, before the function would: a trigger that is written while the other side closes
- * ends as ECONNRESET, an unknown outcome, and its key waits for the deadline. undici takes what the server says
- * (`Keep-Alive: timeout=N`) less `keepAliveTimeoutThreshold`, at most `keepAliveMaxTimeout`, and `keepAliveTimeout`
- * where it says nothing. Its timers do not count the time in which this process stands still, hence the distance to the
- * 75 s that `serveFunction` offers.
+ * The gateway closes an idle connection before the function does. If the function closed it while a trigger is being
+ * written, the trigger would end as ECONNRESET, an unknown outcome, and its key would wait for the deadline. undici
+ * uses the server's `Keep-Alive: timeout=N` less `keepAliveTimeoutThreshold`, at most `keepAliveMaxTimeout`, and
+ * `keepAliveTimeout` if the server names none. Its timers do not count time in which this process is stopped, so the
+ * limit is well below the 75 s of `serveFunction`.
  */
 const KEEP_ALIVE = { keepAliveTimeout: 4000, keepAliveMaxTimeout: 30_000, keepAliveTimeoutThreshold: 2000 };
 

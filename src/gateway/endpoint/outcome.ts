@@ -48,7 +48,7 @@ const MIN_DEFER_MS = 100;
 /** Longer than this is a mistake: such a function is paused, not asked to be patient. */
 const MAX_DEFER_MS = 3_600_000;
 
-/** What a trigger asked for: so many results, and whether it named a callback. */
+/** The number of results that a trigger asked for, and whether it named a callback. */
 export interface SentTrigger {
   readonly requests: number;
   readonly callback?: CallbackLocation | undefined;

@@ -21,7 +21,8 @@ import { visitLeaves } from './predicate.ts';
 type Sources = Pick<Description, 'for' | 'owns' | 'watches' | 'reads'>;
 
 /**
- * What is wrong with the sources, in one word. The message begins with the field: `watches.0.predicate.all.1.cel ...`.
+ * The kind of a mistake in the sources, in one word. The message begins with the field: `watches.0.predicate.all.1.cel
+ * ...`.
  */
 export class SourceError extends UserError {
   readonly reason:
@@ -47,7 +48,8 @@ export interface DeclaredExpression {
 }
 
 /**
- * What of a description's sources the schema cannot tell: how large they are together, selectors, expressions.
+ * Checks the rules of a description's sources that the schema cannot express: their size together, selectors,
+ * expressions.
  * @param parsed keeps the expressions. They must have been parsed before where the thread is shared: here that takes as
  *   long as it takes.
  * @throws SourceError
@@ -58,7 +60,7 @@ export function checkSources(sources: Sources, parsed = new ParsedExpressions())
   if (reconciled.labelSelector) checkSelector(reconciled.labelSelector, 'for.labelSelector');
   for (const [field, source] of eventSources({ for: reconciled, owns, watches })) checkPredicate(source, field);
   for (const { field, text, variables } of expressionsOf(sources)) {
-    check('ExpressionInvalid', `${field} is no expression that can be used: it`, () => parsed.parse(text, variables));
+    check('ExpressionInvalid', `${field} is not a valid expression: it`, () => parsed.parse(text, variables));
   }
 }
 
@@ -132,7 +134,7 @@ function eventSources({ for: reconciled, owns, watches }: Omit<Sources, 'reads'>
 }
 
 /**
- * What of the sources only the cluster can tell: a kind without namespaces has none to choose from.
+ * Checks the rules of the sources that need discovery: a cluster-scoped kind must not have `namespaces`.
  * @throws SourceError
  */
 export function checkScopes(sources: Sources, resources: readonly Resource[]): void {
@@ -161,7 +163,7 @@ function checkPredicate({ predicate }: SourceDescription, field: string): void {
 }
 
 function checkSelector(selector: LabelSelector, field: string): void {
-  check('SelectorInvalid', `${field} is no label selector:`, () => requirementsOf(selector));
+  check('SelectorInvalid', `${field} is not a label selector:`, () => requirementsOf(selector));
 }
 
 function check(reason: SourceError['reason'], what: string, parse: () => unknown): void {

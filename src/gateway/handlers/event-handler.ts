@@ -42,7 +42,7 @@ export function enqueueObject(controller: string, source: EventSource, scope: Ke
   return {
     needsOld(object, old) {
       if (!source.covers(object)) return false;
-      // One that is not selected is of interest only if it was.
+      // An object that is not selected counts only if its old version was.
       if (!scope.selects(object) || source.needsOld(object)) return true;
       return source.predicate !== undefined && pausedDiffers(object, old);
     },

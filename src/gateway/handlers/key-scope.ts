@@ -13,25 +13,25 @@ import type { ReconciledDescription } from '../../contract/index.ts';
 import type { Lookup } from '../cache/change.ts';
 import type { View } from '../cache/view.ts';
 
-/** A key to wake, or the keys that are found in the cache once the change is in it. */
+/** A key to wake, or a lookup of keys in the cache after the change is applied. */
 export type Target = { readonly key: string } | { readonly lookup: Lookup };
 
-/** Names have no bound; what an object refers to by a longer one is not woken. */
+/** Kubernetes does not limit the length of names. A reference by a longer name wakes no key. */
 const MAX_NAME = 1024;
 
-/** A part of a view in which a controller has keys: all of it, or one namespace. */
+/** A part of a view in which a controller has keys: the whole view, or one namespace. */
 export interface Place {
   readonly view: View;
   readonly namespace?: string;
 }
 
 /**
- * Which keys a controller has: those of kind `for`, as far as the gateway caches it, in the declared namespaces, of
- * objects that the declared selector selects. Every part that queues keys asks here first.
+ * Decides which keys a controller reconciles: the keys of kind `for` in the declared namespaces, as far as the gateway
+ * caches them, whose objects match the declared label selector. Every part that queues keys checks them here first.
  */
 export class KeyScope {
   readonly resource: Resource;
-  /** Of objects; a key whose object is not there is in the scope. */
+  /** Selects objects. A key whose object does not exist is in the scope. */
   readonly labelSelector: LabelSelector | undefined;
   readonly #namespaces: ReadonlySet<string> | undefined;
   readonly #views: readonly View[];
@@ -48,14 +48,14 @@ export class KeyScope {
     this.#views = views;
   }
 
-  /** Whether keys of this namespace belong to it; undefined: keys without one. */
+  /** Whether keys in this namespace belong to the scope; undefined for cluster-scoped keys. */
   contains(namespace: string | undefined): boolean {
     if (this.resource.namespaced !== (namespace !== undefined)) return false;
     if (namespace !== undefined && this.#namespaces?.has(namespace) === false) return false;
     return this.#views.some((view) => view.contains(namespace));
   }
 
-  /** Whether a key, as a queue or an outbox has it, belongs to it. Text that is no key does not. */
+  /** Whether a key, in the text form of queues and outboxes, belongs to the scope. Invalid text does not. */
   containsKey(text: string): boolean {
     const key = decodeObjectKey(text);
     return key !== undefined && this.contains(key.namespace);

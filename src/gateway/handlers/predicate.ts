@@ -10,7 +10,7 @@ type Leaf = Exclude<Predicate, { all: unknown } | { any: unknown } | { not: unkn
 type Answer = boolean | undefined;
 
 /**
- * A predicate, ready to be asked. What cannot be decided passes: a leaf that fails lets pass whatever depends on it,
+ * A compiled predicate. An undecided event passes: a leaf that fails lets pass all events that depend on it,
  * and nothing else.
  */
 export class EventPredicate {

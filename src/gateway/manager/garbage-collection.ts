@@ -17,14 +17,14 @@ export interface KnownControllers {
 }
 
 /**
- * Removes what gateways before this one have kept in Redis for controllers that are no more: their queues, and the
- * views that only they had. Asked for once all functions have said what their controllers are, since one that is merely
- * down has a queue to come back to; a gateway without any configured function removes nothing of theirs, for that is
- * more likely a mistake than a wish.
+ * Deletes the queues and views that earlier gateways have left in Redis for controllers that no longer exist. It runs
+ * once all functions have described their controllers, because a function that is only down still needs its queue. A
+ * gateway without any configured function deletes no data of configured functions, because the missing setting is more
+ * likely a mistake.
  *
- * What stays is one field of the registry, until the controller's last runs are over: should it come back before, a run
- * may still be going on that no queue knows of any more, and is waited for (ADR 0006). Ending in the middle does no
- * harm: the next gateway goes on.
+ * One field of the registry stays until the controller's last runs must be over. If the controller comes back before
+ * that, the gateway waits for them, because no queue has a record of these runs any more (ADR 0006). If the gateway
+ * ends in the middle, the next gateway continues.
  */
 export async function collectGarbage(
   location: RedisLocation,

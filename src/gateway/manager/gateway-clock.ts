@@ -24,11 +24,11 @@ const DAMAGED_MS = 20 * 365 * 86_400_000;
 const RECORD_MS = 1000;
 
 /**
- * The gateways' time: steady within a process, and continued from one process to the next. Redis holds due times and
- * the deadlines of runs in flight as milliseconds of this clock; a gateway that starts with a clock set back or ahead
- * must neither let them stand still nor take them for past. So each gateway writes down its time every second, with the
- * wall clocks of its machine and of Redis, and the next one goes on from there. infra/adr/0036 has the reasons and the
- * limits.
+ * The time that all gateways of a cluster share: steady within a process, and continued by the next process. Redis
+ * holds due times and the deadlines of runs in flight as milliseconds of this clock. A gateway whose machine's clock
+ * was set back or ahead must not delay them or treat them as past. So each gateway records its time every second, with
+ * the wall clocks of its machine and of Redis, and the next gateway continues from this record. infra/adr/0036 has the
+ * reasons and the limits.
  */
 export class GatewayClock implements Clock {
   readonly #system: Clock;
@@ -61,14 +61,14 @@ export class GatewayClock implements Clock {
     const [own, redisMs] = [this.#system.now(), await timeOf(redis)];
     const continued = continuedTime(parseRecord(text), { nowMs: own, wallMs: this.#system.wallNow(), redisMs });
     if (continued === undefined) {
-      logger.error({ record: text }, 'the record of time in Redis is damaged: this gateway goes by its own clock');
+      logger.error({ record: text }, 'the record of time in Redis is damaged, using the clock of this machine');
       return;
     }
     this.#offsetMs = continued - own;
     if (Math.abs(this.#offsetMs) < TOLD_MS) return;
     logger.warn(
       { aheadSeconds: Math.round(this.#offsetMs / 1000) },
-      "this machine's clock differs from the time of the gateways before: due times go on by theirs",
+      'the clock of this machine differs from the time of earlier gateways, continuing their time',
     );
   }
 
@@ -96,9 +96,9 @@ export class GatewayClock implements Clock {
 }
 
 /**
- * The gateways' time at a start: the record's and what has passed since, which is the smaller of what two clocks say; a
- * clock that has run backwards since says nothing. Setting one clock ahead makes no deadline pass, setting one back
- * keeps none waiting.
+ * The gateways' time at a start: the recorded time plus the time since, which is the smaller of the differences that
+ * the two wall clocks show. A clock that has run backwards since does not count. So setting one clock ahead makes no
+ * deadline pass, and setting one back delays none.
  * @param start the same three, at the start: `nowMs` is what the gateway would take without a record.
  * @returns undefined when the record is damaged.
  */

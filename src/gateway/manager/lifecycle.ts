@@ -1,7 +1,7 @@
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
 
 /**
- * What was started, to be stopped in reverse: controller-runtime's runnable groups (pkg/manager/runnable_group.go),
+ * Stops the started parts in reverse order: controller-runtime's runnable groups (pkg/manager/runnable_group.go),
  * without the groups. Stopping twice is stopping once.
  */
 export class Lifecycle {
@@ -36,10 +36,11 @@ export class Lifecycle {
     const limit = new AbortController();
     const late = async (): Promise<void> => {
       await this.#clock.sleep(limitMs, limit.signal);
-      if (!limit.signal.aborted) this.#logger.warn({ part: name, limitMs }, 'did not stop in time, going on');
+      if (!limit.signal.aborted)
+        this.#logger.warn({ part: name, limitMs }, 'a part did not stop in time, stopping the next part');
     };
     const stopped = stop().catch((error: unknown) => {
-      this.#logger.warn({ part: name, error: messageOf(error) }, 'did not stop in order');
+      this.#logger.warn({ part: name, error: messageOf(error) }, 'a part failed to stop');
     });
     await Promise.race([stopped, late()]);
     limit.abort();

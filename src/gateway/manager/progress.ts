@@ -17,10 +17,10 @@ const STANDSTILL_MS = 30_000;
 const LOOK_MS = 5000;
 
 /**
- * Watches whether changes get through: how old are, of each view, the oldest event that is not in the cache yet and the
- * oldest wakeup that is in no queue yet, and of each controller the oldest key that is due though there is room to run
- * it. Views are shared by all controllers, and nothing in them may wait for long whatever a controller or an object
- * does; so a gateway in which something does says so.
+ * Measures how long changes wait: for each view, the age of the oldest event that is not in the cache yet and of the
+ * oldest wakeup that is in no queue yet, and for each controller, the age of the oldest due key that has a free slot.
+ * All controllers share the views, so nothing in them should wait for long whatever a controller or an object does. The
+ * gateway reports it at `/readyz` and in metrics if something does.
  */
 export class Progress {
   readonly #options: ProgressOptions;

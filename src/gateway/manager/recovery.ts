@@ -25,7 +25,7 @@ export interface RecoveryOptions {
   readonly onWaitChanged: (controller: RunningController) => void;
 }
 
-/** What is repaired: an informer's view, or a controller's queue. */
+/** A part of Redis that recovery repairs: an informer's view, or a controller's queue. */
 type Part = Informer | RunningController;
 
 /** Until when runs may go on that are not on record: with an answer, and with a callback (0: none does). */
@@ -48,14 +48,14 @@ type State =
 const PATIENCE_MS = 1000;
 
 /**
- * The one path by which everything lost is repaired. Each view and each queue carries an incarnation and the run_id of
- * the Redis process it was written on. Where one is missing, or written on another process, data may be gone: runs in
- * flight that no record tells of, events applied and forgotten. So: wait until every such run is over, read the views
- * again as a diff, begin new incarnations; controllers whose incarnations changed get all their keys.
+ * Repairs views and queues after Redis has lost data. Each view and each queue has an incarnation and the run_id of the
+ * Redis process on which it was written. If one of them is missing or names another process, data may be lost: records
+ * of runs in flight, or applied changes. Then recovery waits until every unrecorded run must be over, lists the views
+ * again as a diff, and writes new incarnations. A controller whose incarnations have changed gets all its keys.
  *
- * Nothing is dispatched before a controller's first check, nor from a lost connection to the check after it. Each part
- * is repaired for itself: a controller runs as soon as its own queue and views are in order, so a list that never ends,
- * or runs that may take long, suspend the controllers that depend on them and no other.
+ * The gateway sends no trigger before a controller's first check, nor between the loss of the connection and the next
+ * check. Each view and queue is repaired separately: a controller runs as soon as its own queue and views are repaired.
+ * So a list that never ends, or runs that may take long, delay only the controllers that depend on them.
  *
  * States of the whole:
  *
@@ -116,13 +116,13 @@ export class Recovery {
     return [...this.#repairs.keys()].some((part) => 'view' in part && part.view === view);
   }
 
-  /** What a controller waits for before its keys are run; undefined when it waits for nothing. */
+  /** The reason for which a controller's keys do not run yet; undefined when there is none. */
   waitsFor(controller: RunningController): string | undefined {
     if (!this.#ran.has(controller) && !this.#repairs.has(controller))
-      return 'its part of Redis is being checked, or its keys are being queued';
+      return 'its view and queue are being checked, or its keys are being queued';
     const views = controller.informers().filter((informer) => this.#repairs.has(informer));
     if (views.length > 0) return `reading the server again: ${views.map(({ name }) => name).join(', ')}`;
-    return this.#repairs.has(controller) ? 'runs of which nothing is known may go on' : undefined;
+    return this.#repairs.has(controller) ? 'unrecorded runs may be in flight' : undefined;
   }
 
   /** Checks every second and after each lost connection, until `signal` is aborted. */
@@ -226,7 +226,7 @@ export class Recovery {
       ...informers.filter((informer, at) => informer.synced && isLost(views[at])),
       ...controllers.filter((_, at) => isLost(queues[at])),
     ];
-    // What has been removed since is gone for good, and not lost.
+    // A part that has been removed since does not count as lost.
     return lost.filter((part) => this.#isCurrent(part));
   }
 
@@ -258,7 +258,7 @@ export class Recovery {
     if (begun.length > 0) {
       logger.info(
         { parts: begun.map(({ name }) => name) },
-        'views and queues are filled again: they are new, or may have lost data',
+        'filling views and queues that are new or may have lost data',
       );
       metrics.count('levelhook_recoveries_total', { reason: begun.some((part) => 'view' in part) ? 'view' : 'queue' });
     }
@@ -324,7 +324,10 @@ export class Recovery {
     if (unknown.callbackEndMs > clock.now()) {
       await controller.queue.pause('recovery', unknown.callbackEndMs);
       const until = new Date(unknown.callbackEndMs).toISOString();
-      logger.warn({ controller: controller.name, until }, 'keys wait until runs that are not on record are over');
+      logger.warn(
+        { controller: controller.name, until },
+        'the keys of a controller wait, because unrecorded runs may be in flight',
+      );
     }
     await controller.queue.renew(runId);
     this.#unknownRuns.delete(controller);
@@ -364,7 +367,7 @@ export class Recovery {
     return controllers.filter((controller) => done.has(controller));
   }
 
-  /** Another Redis process than the registry's: whatever ran through the old one may be unknown to the new one. */
+  /** Another Redis process than the registry's: the new one may have no record of runs from the old one. */
   async #noteProcess(runId: string): Promise<void> {
     const { redis, registryKey } = this.#location;
     const known = await redis.hget(registryKey, 'runId');

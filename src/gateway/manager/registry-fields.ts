@@ -1,7 +1,7 @@
 /** A controller's field in the registry: this and its name. The value is `1`, or tells that it was removed. */
 export const CONTROLLER_FIELD = 'controller:';
 
-/** What is known of the last runs of a removed controller. */
+/** The registry's record of the last runs of a removed controller. */
 export interface Removal {
   /** None of its runs began later. */
   readonly atMs: number;

@@ -58,9 +58,9 @@ async function askPolicy(redis: Redis, logger: Logger): Promise<string | undefin
   try {
     const [, policy] = await redis.config('GET', 'maxmemory-policy');
     if (policy !== undefined) return policy;
-    logger.warn({}, 'Redis does not tell its maxmemory-policy: it must be noeviction');
+    logger.warn({}, 'the maxmemory-policy of Redis is unknown: it must be noeviction');
   } catch (error) {
-    logger.warn({ error: messageOf(error) }, 'Redis does not tell its maxmemory-policy: it must be noeviction');
+    logger.warn({ error: messageOf(error) }, 'the maxmemory-policy of Redis is unknown: it must be noeviction');
   }
   told.add(redis);
   return undefined;

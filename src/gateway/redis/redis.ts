@@ -5,9 +5,9 @@ import { messageOf, UserError } from '../../core/index.ts';
 export type { Redis } from 'ioredis';
 
 /**
- * A connection that waits for Redis to come back: commands given meanwhile are kept and sent in order, so callers pause
- * rather than fail. A command that was under way when the connection broke is sent again; every script of ours is
- * written so that a second run does no harm.
+ * Opens a connection that waits for Redis to come back. Commands given meanwhile are kept and sent in order, so callers
+ * wait and do not fail. A command that was in progress when the connection broke is sent again, so every script must be
+ * harmless when it runs twice.
  * @throws UserError when Redis does not answer the first time.
  */
 export async function connectRedis(url: string): Promise<Redis> {
@@ -39,9 +39,9 @@ export function withoutPassword(url: string): string {
 }
 
 /**
- * Whether a command was refused for what it is or what it works on, such as a key of another type. Else Redis as a
- * whole cannot do it just now (out of memory, loading, read-only), or did not answer: another command would fare no
- * better.
+ * Whether Redis refused the command itself, such as for a key of another type. Otherwise Redis as a whole cannot
+ * execute commands at the moment (out of memory, loading, read-only) or did not answer, so another command would fail
+ * too.
  */
 export function isAboutOneCommand(error: unknown): boolean {
   if (!(error instanceof Error) || error.name !== 'ReplyError') return false;
@@ -52,7 +52,7 @@ export function isAboutOneCommand(error: unknown): boolean {
 }
 
 /**
- * Whether an operation failed for what it was given, in Redis or in code of ours: it would fail again in the same way.
+ * Whether an operation failed because of its data, in Redis or in this program, and so would fail again.
  */
 export function isDataError(error: unknown): boolean {
   if (error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError) return true;

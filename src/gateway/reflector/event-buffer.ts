@@ -2,9 +2,9 @@ import type { Clock } from '../../core/index.ts';
 import type { WatchEvent } from './watch-event.ts';
 
 /**
- * The bounded, ordered buffer between the read loop of a watch and the applier. The read loop never waits: it pushes,
- * and when the buffer says that it is full, it ends the watch itself and resumes once the buffer is drained. Waiting
- * inside the loop instead makes the apiserver end the watch of a slow reader, in the middle of anything.
+ * The bounded, ordered buffer between the read loop of a watch and the applier. The read loop never waits: when the
+ * buffer is full, the loop ends the watch itself and resumes it once the buffer is drained. If the loop waited, the
+ * apiserver would end the watch of a slow reader at any event.
  *
  * One producer, one consumer. Nothing is coalesced.
  */

@@ -5,9 +5,9 @@ const OPEN_BRACE = 123;
 
 /**
  * The text of a JSON object without the member at `path`, everything else as it was, byte by byte; the same text when
- * there is no such member. Made for objects that are stored as the server sent them: to leave out one member of a
- * parsed object is cheap, to write the whole of it as text again costs as much as parsing it.
- * @param text a JSON object that has been parsed before: what is not valid is not noticed here.
+ * there is no such member. The cache stores objects as the server sent them. Serializing a parsed object again would
+ * take as long as parsing it.
+ * @param text a JSON object that has been parsed before; this function does not notice invalid JSON.
  */
 export function withoutMember(text: string, path: readonly string[]): string {
   let open = skipSpace(text, 0);

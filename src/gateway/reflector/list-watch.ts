@@ -12,7 +12,7 @@ import {
 import { AnswerTooLargeError, type ApiClient, type ApiRequest, type Query } from '../apiserver/api-client.ts';
 import { versionsOf } from '../apiserver/discovery.ts';
 
-/** What of a resource is listed and watched. */
+/** The part of a resource that is listed and watched. */
 export interface Scope {
   /** One namespace; all when absent. */
   readonly namespace?: string | undefined;
@@ -25,7 +25,7 @@ export interface Scope {
 export interface Page {
   readonly items: KubernetesObject[];
   readonly version: ResourceVersion;
-  /** What the page had on the wire. */
+  /** The bytes of the page on the wire. */
   readonly bytes: number;
 }
 
@@ -62,10 +62,10 @@ export class ListWatch {
   }
 
   /**
-   * All objects, in pages of 500, or of fewer while they are large, so that a page has 8 MiB at most unless one object
-   * alone has more. Each page carries the version of the whole list, which is the first page's.
-   * @throws ApiError 410 when a continue token has expired: the pages so far are no list. client-go's pager then asks
-   *   for all objects at once (tools/pager/pager.go), which may be more than this process can hold.
+   * Lists all objects in pages of 500, or fewer while objects are large, so that a page has at most 8 MiB unless a
+   * single object is larger. Each page carries the version of the whole list, which is the first page's.
+   * @throws ApiError 410 when a continue token has expired; the pages so far are then an incomplete list. client-go's
+   *   pager then asks for all objects at once (tools/pager/pager.go), which may be more than this process can hold.
    */
   async *pages(resourceVersion: string, signal: AbortSignal): AsyncGenerator<Page> {
     let query: Query = { resourceVersion };

@@ -45,7 +45,7 @@ interface Listing {
   readonly newest: boolean;
 }
 
-/** What a stream is being read for. */
+/** The purpose of a stream. */
 interface Reading {
   /** The list that it still has to complete; undefined as soon as, and as long as, it is a watch. */
   listing: Listing | undefined;
@@ -59,9 +59,9 @@ const GONE_WAIT_MS = 5000;
 
 /**
  * Turns one resource of the apiserver into an ordered stream of events: client-go's Reflector
- * (tools/cache/reflector.go) on raw JSON. Lists by stream where the server can, else by pages; resumes from the last
- * version after every end that permits it; lists again when the version has expired or when the server's data turns out
- * to be older than ours.
+ * (tools/cache/reflector.go) on raw JSON. It lists by stream if the server supports that, otherwise by pages. After a
+ * watch ends it resumes from the last version if possible. It lists again when the version has expired or when the
+ * server's data is older than the cache.
  *
  * States:
  *
@@ -70,8 +70,8 @@ const GONE_WAIT_MS = 5000;
  * - `watching`, from the last version, until that has expired, the resource is gone, the server's history is another
  *   one than ours, or `relist` asks for a list.
  *
- * Lost connections and errors change no state: the same is tried again after a wait. The version is the one *read* up
- * to; the view's version is the one *applied* up to.
+ * Lost connections and errors change no state: the same is tried again after a wait. The reflector has the version up
+ * to which it has *read*; the view has the version up to which changes are *applied*.
  */
 export class Reflector {
   readonly #options: ReflectorOptions;
@@ -112,7 +112,7 @@ export class Reflector {
     else this.#unverified = knownObject ?? 'version';
     while (!signal.aborted) {
       try {
-        // What a list is to be compared with depends on the answer. A watch is opened first.
+        // A list is compared after its answer; a watch is opened before the comparison.
         if (this.#state.kind === 'listing') await this.#checkTime(signal);
         const state = this.#state;
         const end = state.kind === 'listing' ? await this.#list(state, signal) : await this.#watch(signal);
@@ -178,7 +178,7 @@ export class Reflector {
         ? { version: await listWatch.currentVersion(signal), history: 'same' }
         : await listWatch.checkHistory(unverified, signal);
     this.#unverified = undefined;
-    // In doubt a list as a diff mends whatever there is; a contradiction in it tells the rest.
+    // In doubt a list as a diff repairs the view; a contradiction in the list shows a restore.
     if (history === 'unknown') this.#listAgain();
     if (this.#version === undefined) return;
     if (history !== 'other' && compareResourceVersions(current, this.#version) >= 0) return;
@@ -221,7 +221,7 @@ export class Reflector {
     const waitMs = this.#backoff.next();
     const named = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
     const wait = Math.round(Math.max(presence === 'found' ? waitMs : Math.min(waitMs, GONE_WAIT_MS), named));
-    // What is gone stays so, perhaps for good: said once, not every few seconds.
+    // A removed resource may never come back, so this is logged once and not every few seconds.
     const level = this.#removedResource.isLasting ? 'debug' : 'warn';
     this.#log(level, { error: messageOf(error), waitMs: wait }, 'list or watch failed, trying again');
     await this.#options.runtime.clock.sleep(wait, signal);

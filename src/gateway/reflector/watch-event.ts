@@ -7,7 +7,7 @@ export interface SentObject {
   readonly json?: string | undefined;
 }
 
-/** What is left out of each object, by its parsed form and by its text alike. Idempotent. */
+/** Removes the dropped fields of an object, from its parsed form and from its text alike. Idempotent. */
 export interface Transform {
   /** In place. */
   readonly object: (object: KubernetesObject) => void;
@@ -15,9 +15,9 @@ export interface Transform {
 }
 
 /**
- * What a reflector tells, in order. A list is framed by `init` and `init-done`; between them come the objects that the
- * server has (`listed`), and whatever changes meanwhile. Everything else is the watch. (kube-rs models it the same way:
- * `kube-runtime/src/watcher.rs`.)
+ * The events of a reflector, in order. A list is framed by `init` and `init-done`; between them come the objects that
+ * the server has (`listed`), and whatever changes meanwhile. Everything else is the watch. (kube-rs models it the same
+ * way: `kube-runtime/src/watcher.rs`.)
  */
 export type WatchEvent =
   | {

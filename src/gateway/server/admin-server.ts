@@ -123,7 +123,7 @@ function adminApp({ listen, live, ready, metrics, apis, logger }: AdminServerOpt
   const app = new Hono();
   app.onError((error, context) => {
     // Its body did not come: the client has hung up, or was too slow, and no answer reaches it.
-    if (context.req.raw.signal.aborted) return context.text('the request did not come whole\n', 408);
+    if (context.req.raw.signal.aborted) return context.text('the request is incomplete\n', 408);
     logger.error({ path: context.req.path, error: messageOf(error) }, 'a request failed');
     return context.text('internal error\n', 500);
   });

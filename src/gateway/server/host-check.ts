@@ -2,9 +2,10 @@ import { isIP } from 'node:net';
 import { isLoopback } from '../../contract/secure-url.ts';
 
 /**
- * Whether a request may be answered to the name in its Host header. A page elsewhere can let its own name resolve to an
- * address of the gateway (DNS rebinding), and then a browser inside the network reads for it whatever needs no token.
- * Its name gives it away: no such page has an IP address, or a name that only this machine or this cluster resolves.
+ * Whether the gateway answers a request with this Host header. A web page can let its own name resolve to an address of
+ * the gateway (DNS rebinding), and a browser inside the network would then read paths without a token for that page.
+ * The Host header shows this: the name of such a page is neither an IP address nor a name that only this machine or
+ * this cluster resolves.
  * @param listening the address that the server was told to listen on. On loopback only names of loopback count beside
  *   `allowed`.
  * @param allowed other names of this gateway, without ports.

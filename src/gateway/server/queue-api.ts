@@ -32,7 +32,7 @@ const pausable = z.strictObject({
 });
 
 /**
- * What the queues know, and what a person may do with them:
+ * Serves the state of the queues and the operations on them:
  *
  * - `GET /queues`: every queue with the sizes of its lists and its pauses
  * - `GET /queues/<controller>/keys?list=dead&offset=0&limit=100`: a list, page by page
@@ -40,8 +40,8 @@ const pausable = z.strictObject({
  * - `POST /queues/<controller>/replay` and `/drop`: dead letters, by `{keys}`, `{namespace}` or `{all: true}`
  * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`
  *
- * JSON throughout; a mistake is answered as `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503 while Redis
- * is away.
+ * All bodies are JSON. The answer to a wrong request is `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503
+ * while Redis is away.
  */
 export function queueApi(queues: Queues): Hono {
   const app = new Hono();

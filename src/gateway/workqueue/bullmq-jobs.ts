@@ -17,11 +17,11 @@ export interface BullMqJobsOptions {
 type KeyJob = { key: string };
 
 /**
- * What is to run now: gives each key that was added to one of the queue's gateways, as many at a time as the queue's
- * concurrency allows. A key that waits is given once; one that is added while it is out is given once more.
+ * The keys that can run now. Gives each added key to one of the gateways, as many at a time as the queue's concurrency
+ * allows. A waiting key is given once; a key that is added while its job is active is given once more.
  *
- * BullMQ as far as it can be trusted with a key: `keepLastIfActive` is client-go's dirty set. Never a delay, a
- * priority, an attempt or a job id of our own: each of them loses wakeups (ADR 0002).
+ * The deduplication option `keepLastIfActive` is client-go's dirty set. Do not use BullMQ's delays, priorities,
+ * attempts or custom job ids, because each of them loses wakeups (ADR 0002).
  */
 export class BullMqJobs {
   readonly #options: BullMqJobsOptions;

@@ -38,7 +38,7 @@ export interface WorkQueueOptions {
   readonly onPauseChanged?: () => void;
 }
 
-/** What is kept of a queue as a whole. */
+/** The fields of a queue as a whole. */
 export interface QueueState {
   readonly incarnation: string | undefined;
   readonly runId: string | undefined;
@@ -207,7 +207,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     let open = (): void => {};
     const opened = new Promise<void>((resolve) => (open = resolve));
     this.#gate = { opened, open };
-    // Redis may be away, so nothing here waits for it. The gate stops whatever is still handed out.
+    // Redis may be away, so nothing here waits for it. The gate stops jobs that BullMQ still hands out.
     this.#poller?.stop().catch((error: unknown) => this.#warn(error, 'poller'));
     this.#jobs.suspend();
   }
@@ -225,7 +225,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const { clock } = this.#runtime;
     const wasSuspended = this.#gate !== undefined;
     this.#ended = true;
-    // From here on no run starts, whatever is still handed out.
+    // From here on no run starts, even if BullMQ still hands out jobs.
     this.suspend();
     this.#gate?.open();
     this.#ending.abort();

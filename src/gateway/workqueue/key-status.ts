@@ -1,9 +1,9 @@
 import type { Reason } from '../../contract/index.ts';
 
 /**
- * What is paused: all keys of the controller, those of one namespace, or one object. All keys, by the gateway
- * itself: `breaker`, because the function cannot be reached; `recovery`, because runs that are no longer on record may
- * go on.
+ * The keys that a pause covers: all keys of the controller, those of one namespace, or one object. All keys, by the
+ * gateway itself: `breaker`, because the function cannot be reached; `recovery`, because runs that are no longer on
+ * record may go on.
  */
 export type PauseScope = 'controller' | 'breaker' | 'recovery' | `namespace/${string}` | `object/${string}`;
 
@@ -76,7 +76,7 @@ export interface KeyPage {
   readonly keys: readonly { readonly key: string; readonly atMs?: number }[];
 }
 
-/** What a key waits for that a pause covers. */
+/** The reason for which a paused key waits. */
 export function waitFor({ scope, untilMs }: Pause): Wait {
   if (scope !== 'breaker' && scope !== 'recovery') return { reason: 'paused', by: scope };
   return { reason: scope, ...(untilMs === undefined ? {} : { untilMs }) };

@@ -33,9 +33,10 @@ const ADD_AGAIN_MS = 30_000;
 const SETTLE_AGAIN_MS = 5000;
 
 /**
- * Turns time into jobs: due timers whose barrier has passed, keys whose adds have paused, runs past their deadline, and
- * keys of the backlog when there is room. It sleeps until the next of them is due; a caller that sets an earlier time
- * in this process wakes it. Any number of pollers may work on one queue: what two of them add, BullMQ merges.
+ * Adds jobs for keys whose time has come: due timers whose barrier has passed, debounced keys, runs past their
+ * deadline, and keys of the backlog when there is room. It sleeps until the next of them is due; a caller in this
+ * process that sets an earlier time wakes it. Any number of pollers may work on one queue, because BullMQ merges the
+ * jobs of a key.
  */
 export class Poller {
   readonly #options: PollerOptions;

@@ -28,7 +28,7 @@ export type Start =
   | { readonly kind: 'paused' }
   /** A run's deadline has passed without an outcome: settle it. */
   | { readonly kind: 'lost'; readonly run: number; readonly failures: number; readonly error: string | undefined }
-  /** What the last run wrote is not in the cache yet; a timer is set. */
+  /** The cache does not show the writes of the last run yet; a timer is set. */
   | { readonly kind: 'barrier'; readonly barrier: BarrierText }
   /** Its token comes then; a timer is set. */
   | { readonly kind: 'limited'; readonly untilMs: number };
@@ -60,7 +60,7 @@ export interface DueTimer extends Scored {
   readonly barrierAtMs: number;
 }
 
-/** What the poller has to look at. */
+/** The keys for which the poller must act. */
 export interface Due {
   readonly timers: readonly DueTimer[];
   readonly debounced: readonly Scored[];

@@ -28,7 +28,7 @@ const SCRIPTS = ['add', 'start', 'finish', 'due', 'postpone', 'resume', 'drop', 
 type Scripts = Record<(typeof SCRIPTS)[number], Script>;
 
 /**
- * What is known of the keys of one queue, shared by its gateways, in Redis. Each method is one atomic step (a script,
+ * The records of the keys of one queue in Redis, shared by its gateways. Each method is one atomic step (a script,
  * mostly) and may be taken twice. The Lua files say exactly what each does.
  */
 export class RedisRecords {

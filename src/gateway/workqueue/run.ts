@@ -12,7 +12,7 @@ export interface Run {
   readonly deadlineMs: number;
 }
 
-/** What the views must have passed before the key's next run may start; kept as text, see `dispatch/barrier`. */
+/** The barrier that the views must have passed before the key's next run; stored as text, see `dispatch/barrier`. */
 export type BarrierText = string;
 
 /** The end of a run that is known. */
@@ -25,7 +25,7 @@ export interface Known {
   readonly barrier?: BarrierText;
   /** What went wrong, for people: kept in the key's history, at most 1 KiB of it. */
   readonly error?: string;
-  /** No attempt of ours will help: the key becomes a dead letter, whatever `againAfterMs` says. */
+  /** A retry will not help: the key becomes a dead letter, and `againAfterMs` is ignored. */
   readonly dead?: boolean;
 }
 
@@ -33,9 +33,10 @@ export interface Known {
 export type Finish =
   | Known
   /**
-   * The run goes on without us (a 202): its slot is free, its key blocked until `WorkQueue.settle` brings the outcome.
-   * After `untilMs` (since the epoch) the outcome is unknown. Never sooner than was said before; and refused when the
-   * deadline and its margin have passed, since another gateway may be settling the run as lost.
+   * The run goes on after its answer (a 202). Its slot is free, and its key is blocked until `WorkQueue.settle` brings
+   * the outcome. After `untilMs` (since the epoch) the outcome is unknown. A later call never shortens the time. The
+   * queue refuses it once the deadline and its margin have passed, because another gateway may be settling the run as
+   * lost.
    */
   | { readonly kind: 'busy'; readonly untilMs: number }
   /**
@@ -45,7 +46,7 @@ export type Finish =
   | { readonly kind: 'unknown'; readonly error?: string };
 
 /**
- * What the queue asks of the code that runs its keys. `run` does not throw; what the others throw is tried again later.
+ * Runs the keys of a queue. `run` does not throw; if another method throws, the queue calls it again later.
  */
 export interface Process {
   run(run: Run): Promise<Finish>;

@@ -101,7 +101,7 @@ export class Runner {
     for (let failures = 1; ; failures += 1) {
       try {
         const started = await this.#starts.submit(request);
-        if (this.#failing) logger.info({ controller: name }, 'runs start again');
+        if (this.#failing) logger.info({ controller: name }, 'runs can be started again');
         this.#failing = false;
         return started;
       } catch (error) {
@@ -112,7 +112,7 @@ export class Runner {
           return 'refused';
         }
         if (!this.#failing && !isAboutOneCommand(error)) {
-          logger.warn(fields, 'runs cannot be started, trying until they can');
+          logger.warn(fields, 'runs could not be started, trying again');
           this.#failing = true;
         }
       }

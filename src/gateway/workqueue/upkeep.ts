@@ -29,7 +29,7 @@ const PART = 500;
 export const REST_MS = 60_000;
 
 /**
- * What a queue looks after in its own time, in pieces: keys on record as queued whose job is gone, whatever took it,
+ * Repairs a queue in the background, in pieces: keys that are recorded as queued but have lost their job,
  * are given a new one; and of keys at rest whose barrier has passed nothing is kept.
  */
 export class Upkeep {

@@ -20,15 +20,15 @@ export interface QueuedKey {
 export type LowReason = Extract<Reason['type'], 'initial' | 'resync' | 'manual'>;
 
 /**
- * client-go's workqueue (util/workqueue), shared and durable: its promises, for each queue.
+ * client-go's workqueue (util/workqueue), shared by several gateways and durable. Each queue guarantees:
  *
  * - A key added many times while it waits runs once.
  * - A key added while it runs runs once more afterwards.
  * - A key never runs twice at a time: a run is over when it is finished, or when its deadline and a margin have passed.
- * - `addAfter` keeps the earliest time; a run ends the wait.
- * - Whatever was added runs, through crashes of the gateway, a Redis that is full or away, and a restart of it that
- *   lost nothing. A key whose job is gone is queued again within a minute.
- * - A key that may not run yet (see `Wait`) takes no slot, and is not forgotten.
+ * - `addAfter` keeps the earliest time; the start of a run ends the wait.
+ * - Every added key runs, also after a crash of the gateway, while Redis was full or away, and after a restart of Redis
+ *   that lost no data. A key whose job is lost is queued again within a minute.
+ * - A key that may not run yet (see `Wait`) takes no slot and runs when its wait ends.
  * - A dead letter stays until it is added again, by an event, a resync or a person, or dropped.
  */
 export interface WorkQueue {

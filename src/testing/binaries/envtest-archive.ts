@@ -16,11 +16,10 @@ import type { ResolveBinaryOptions } from './binary-options.ts';
 const unreachable = new Set<string>();
 
 /**
- * Puts the programs of the published envtest archive into `cache`. Returns false if `name` cannot be had that way: no
- * index is wanted, it cannot be reached, or it has nothing for this machine.
+ * Puts the programs of the published envtest archive into `cache`. Returns false if the archive cannot provide `name`:
+ * no index is configured, the index cannot be reached, or it has no archive for this machine.
  *
- * Throws `UserError` when the archive is not the one that the index describes. That is no reason to try the next way:
- * the user ought to know.
+ * Throws `UserError` when the hash of the archive differs from the index, because the user must know this.
  */
 export async function installFromEnvtest(
   name: BinaryName,

@@ -13,10 +13,10 @@ import { targetPlatform } from './platform.ts';
 import { kubernetesVersion } from './versions.ts';
 
 /**
- * The path of a program of the control plane, looked for in this order, each program by itself: the directory
- * KUBEBUILDER_ASSETS, the cache directory (LEVELHOOK_ASSETS, else `~/.cache/levelhook/assets/VERSION-OS-ARCH`), the
- * published envtest archive (etcd, kube-apiserver and kubectl only), and a build with Go from the module in
- * infra/control-plane, once, into the cache directory.
+ * Finds a program of the control plane and returns its path. It looks in this order, for each program separately: the
+ * directory KUBEBUILDER_ASSETS, the cache directory (LEVELHOOK_ASSETS, else
+ * `~/.cache/levelhook/assets/VERSION-OS-ARCH`), the published envtest archive (etcd, kube-apiserver and kubectl only),
+ * and a build with Go from the module in infra/control-plane, once, into the cache directory.
  *
  * Throws `UserError` when an archive has another hash than its index says, when there is no Go, or when a build fails.
  */

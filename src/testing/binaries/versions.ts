@@ -1,5 +1,6 @@
 /**
- * What the control plane is made of. The Go modules in infra/control-plane pin the same versions; a test compares them.
+ * The versions of the control plane's programs. The Go modules in infra/control-plane pin the same versions; a test
+ * compares them.
  */
 export const kubernetesVersion = '1.36.3';
 export const etcdVersion = '3.7.3';

@@ -24,12 +24,12 @@ import { PlaneProcesses } from './plane-processes.ts';
 import { createNodes } from './simulated-nodes.ts';
 
 /**
- * Starts a real etcd and kube-apiserver on loopback, and what else `options` asks for, with certificates, tokens and
- * ports of their own and RBAC on. Resolves when all of it is ready, three to five seconds later once the programs are
- * on the machine (see `resolveBinary`).
+ * Starts a real etcd and kube-apiserver on loopback, and the further programs in `options`, with new certificates,
+ * tokens and ports, and with RBAC. Resolves when all programs are ready, which takes three to five seconds once they
+ * are on the machine (see `resolveBinary`).
  *
- * Throws `UserError` when a program cannot be had, or a part ends or is not ready in time; what had been started is
- * stopped again, and the directory is left for its logs to be read. Rejects with the reason of `options.signal`.
+ * Throws `UserError` when a program cannot be found or built, or ends, or is not ready in time. Then the programs that
+ * were started are stopped, and the directory with their logs stays. Rejects with the reason of `options.signal`.
  *
  *     const plane = await startControlPlane({ kubeControllerManager: true });
  *     try { ... plane.kubeconfig ... } finally { await plane.stop(); }

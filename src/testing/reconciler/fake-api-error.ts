@@ -1,4 +1,4 @@
-/** What the apiserver answers to a request that it does not carry out. */
+/** The apiserver's answer to a request that it refuses. */
 export interface FakeApiFailure {
   readonly code: number;
   /** Default: the one that Kubernetes has for the code. */

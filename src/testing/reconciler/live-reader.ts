@@ -14,9 +14,9 @@ import type { CacheReader, ListOptions, ListResult } from '../../function/cache-
 import { canExist, namespacesOf } from '../../function/cache-views.ts';
 
 /**
- * What a reconciler under test reads as its cache: the apiserver as it is, by the rules of the cache. Only kinds that
+ * The cache of a reconciler under test: reads the apiserver directly, by the rules of the cache. Only kinds that
  * the controller declares are there, indexes and selectors mean the same, and objects come without managedFields.
- * Unlike a gateway's cache it is never behind, so that it cannot show that a controller copes with that.
+ * Unlike a gateway's cache it is never behind, so it cannot show how a controller handles an old state.
  */
 export class LiveReader implements CacheReader {
   readonly #api: Pick<ApiWriter, 'get' | 'list'>;

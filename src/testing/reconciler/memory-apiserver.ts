@@ -58,7 +58,7 @@ export interface MemoryApiserverOptions {
  *
  * It is no cluster: nothing is validated or defaulted, no controller runs beside yours (no garbage collector, so what
  * your object owns stays), admission lets all pass, and every user may do everything. Custom resources' lists are
- * atomic in an apply. What depends on any of that belongs in a test on a real apiserver (`RealApiserver`).
+ * atomic in an apply. Test such behaviour on a real apiserver (`RealApiserver`).
  */
 export class MemoryApiserver extends TestApiserver {
   readonly #options: MemoryApiserverOptions;

@@ -31,7 +31,7 @@ export interface ReconcilerRun {
    * one, or unknown.
    */
   readonly outcome: RequestResult;
-  /** What the reconciler threw. Undefined when it did not. */
+  /** The error that the reconciler threw; undefined if it threw none. */
   readonly error: unknown;
   /** The requests of this run that change something, in their order, the refused ones included. */
   readonly writes: readonly RecordedRequest[];

@@ -17,7 +17,7 @@ export interface TestContextOptions {
   readonly logger?: Logger;
 }
 
-/** What a run is given, for a test of a part of a reconciler. For all of it see `runReconciler`. */
+/** Makes the context of a run, for a test of a part of a reconciler. To test a whole run see `runReconciler`. */
 export function testContext({
   apiserver,
   cached = [],

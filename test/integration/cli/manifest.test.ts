@@ -126,13 +126,13 @@ describe('levelhook manifest', () => {
       'with another secret',
       'URL --namespace shop',
       { LEVELHOOK_SIGNING_SECRETS: `whsec_${Buffer.alloc(32).toString('base64')}` },
-      'refuses our signature',
+      'refuses the signature',
     ],
     ['at an address without a server', 'http://127.0.0.1:9 --namespace shop', {}, 'connection refused'],
-    ['at no URL', 'greeting --namespace shop', {}, 'is no URL'],
+    ['at no URL', 'greeting --namespace shop', {}, 'is not the URL'],
     ['without a namespace', 'URL', {}, '--namespace'],
-    ['with a namespace that is none', 'URL --namespace ../shop', {}, '--namespace: "../shop" is no name'],
-    ['with a Secret that is none', 'URL --namespace shop --secret a/b', {}, '--secret: "a/b" is no name'],
+    ['with a namespace that is none', 'URL --namespace ../shop', {}, '--namespace: "../shop" is not a valid name'],
+    ['with a Secret that is none', 'URL --namespace shop --secret a/b', {}, '--secret: "a/b" is not a valid name'],
     ['with a Service without a port', 'URL --namespace shop --service greeting', {}, '--service greeting must be'],
   ])('%s says what is wrong in one sentence', async (_what, args, env, message) => {
     const { code, stderr } = await shell(`npm run -s levelhook manifest -- ${args.replace('URL', observer.url)}`, env);

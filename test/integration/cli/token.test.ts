@@ -70,7 +70,7 @@ describe('levelhook token', () => {
   });
 
   it.each([
-    [['--kinds', 'v1/Pod'], /v1\/Pod is not cached: what is cached is v1\/ConfigMap\.$/],
+    [['--kinds', 'v1/Pod'], /v1\/Pod is not cached: the cached kinds are v1\/ConfigMap\.$/],
     [['--kinds', 'v1/../ConfigMap'], /--kinds: "v1\/\.\.\/ConfigMap" is no kind/],
     [['--kinds', 'v1/ConfigMap', '--namespaces', '..'], /--namespaces: "\.\." is not the name of a namespace/],
     [['--kinds', 'v1/ConfigMap', '--minutes', '1441'], /1 to 1440 minutes/],

@@ -52,7 +52,7 @@ describe('a start that Redis refuses', () => {
     await fixture.redis.del(REFUSE);
     await atRest();
     expect(process.keys().toSorted()).toEqual(['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']);
-    expect(fixture.troubles).toEqual([expect.stringContaining('runs cannot be started')]);
+    expect(fixture.troubles).toEqual([expect.stringContaining('runs could not be started')]);
   });
 
   it('leaves the job to the next gateway when this one ends meanwhile', async () => {

@@ -1,4 +1,4 @@
--- Applies one chunk of changes to a view: objects, indexes, wakeups and version move together or not at all.
+-- Applies one chunk of changes to a view: writes objects, indexes, wakeups and version together or not at all.
 --
 -- KEYS[1] view     HASH   version, writerId, incarnation, rewound, users, missed:<user>
 -- KEYS[2] objects  HASH   key -> encoded object
@@ -10,8 +10,8 @@
 -- ARGV[3] the view's new version, or '' to leave it (inside a list)
 -- ARGV[4] '1' when versions cannot be compared with those stored (the server's data went back in time)
 -- ARGV[5] a new incarnation, when this ends a list of data that went back in time; else ''
--- ARGV[6] the users whose handlers have heard of these operations, a line each
--- ARGV[7] the users among them whose handlers have failed, a line each: they have missed something
+-- ARGV[6] the users whose handlers were called with these operations, a line each
+-- ARGV[7] those of them whose handlers have failed, a line each: they have missed a change
 -- ARGV[8] number of operations, then four each: 'S' key entry object | 'D' key version ''
 -- then    number of wakeups, then four each: controller, key or '', lookup (JSON) or '', reasons (JSON)
 --

@@ -1,4 +1,4 @@
--- Writes objects of an encrypted view anew, under another key. What they are does not change.
+-- Writes the objects of an encrypted view again, encrypted with another key. Their contents do not change.
 --
 -- KEYS[1] view    HASH  encryptedBy: the key that all of it was written with
 -- KEYS[2] objects HASH  key -> encoded object
@@ -6,8 +6,7 @@
 -- ARGV[2] the key that all of it is written with now, or '' while it is not
 -- then    two each: key, encoded object
 --
--- Answer: number of objects written, or -1 when the writer is another and nothing was done. Only the writer changes
--- objects, and it does nothing else meanwhile: what is there is what was read.
+-- Answer: number of objects written, or -1 when the writer is another and nothing was done. The script compares nothing, because only the writer changes objects, and it makes no other change meanwhile.
 
 if redis.call('HGET', KEYS[1], 'writerId') ~= ARGV[1] then
   return -1

@@ -1,5 +1,4 @@
--- Notes on the records of some keys that they were added, when and why, before their jobs are added. What starts a key
--- later asks the record whether there is anything to do (start.lua), so this must come first.
+-- Writes to the records of the given keys that they were added, when and why, before their jobs are added. The record must come first, because start.lua reads from it whether the key has anything to do.
 --
 -- KEYS[1] what a key is appended to, to name its record HASH (same hash tag)
 -- KEYS[2] debounced ZSET

@@ -1,4 +1,4 @@
--- Forgets dead letters. A key that has been added meanwhile is to be run and keeps that; its failures are forgotten.
+-- Deletes dead letters. A key that has been added meanwhile still runs; only its failures are deleted.
 --
 -- KEYS[1] dead ZSET
 -- KEYS[2] what a key is appended to, to name its record HASH

@@ -1,4 +1,4 @@
--- What the poller has to look at: due timers, debounced keys and pauses, runs past their deadline, and low-priority keys
+-- Reads the keys for which the poller must act: due timers, debounced keys and pauses, runs past their deadline, and low-priority keys
 -- when there is room.
 --
 -- KEYS[1] timers ZSET
@@ -16,8 +16,7 @@
 --
 -- Answer: {timers, debounced, inFlight, backlog, pauses, when the next of all these is due or '', whether low-priority keys
 -- were left for want of room as 1 or 0}; timers as key, score, barrier or '', barrierAt or '' for each, the others as key,
--- score. Low-priority keys that a pause covers are moved to where they wait for its end, up to 1000 of them: a job for
--- each would stand in the way of live keys and find no more than that.
+-- score. The script moves up to 1000 paused low-priority keys to the set of their pause, because a job for each would delay live keys and start no run.
 
 local now, limit, room = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local next_at = ''

@@ -1,4 +1,4 @@
--- Ends some runs: takes each run off its key's record and stores what becomes of the key.
+-- Ends the given runs: removes each run from its key's record and stores when the key runs again.
 --
 -- KEYS[1] what a key is appended to, to name its record HASH
 -- KEYS[2] timers ZSET
@@ -23,8 +23,7 @@
 --         what went wrong, or ''
 --         '1' for a dead letter, else ''
 --
--- Answer, for each run: {code, when the key's timer is due or ''}; code 0: another run is in flight or none, the outcome
--- came too late and changed nothing; 1: done; 2: the key is a dead letter now.
+-- Answer, for each run: {code, when the key's timer is due or ''}; code 0: the outcome came too late (no run or another one is in flight) and changed nothing; 1: done; 2: the key is a dead letter now.
 
 local now, margin, max_failures = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local timers, in_flight = KEYS[2], KEYS[3]

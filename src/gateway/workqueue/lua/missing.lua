@@ -1,12 +1,11 @@
--- Which of some keys BullMQ has no job for: it was deleted or evicted, or never added because the gateway ended before.
+-- Returns the given keys for which BullMQ has no job, because it was deleted, evicted, or never added by a gateway that ended.
 --
 -- KEYS[1] what BullMQ's own names are appended to
 -- KEYS[2] BullMQ's list of waiting jobs
 -- KEYS[3] BullMQ's list of active jobs
 -- ARGV    keys
 --
--- Answer: keys without a job. Where a job's data is there but in neither list, the data and its mark of the key are
--- deleted: an add would be taken for a repetition of that job.
+-- Answer: keys without a job. If BullMQ has data of a job that is in neither list, the script deletes the data and its deduplication key, because BullMQ would take an add for a duplicate of that job.
 
 -- Longer lists are not read: their order tells enough.
 local LONGEST = 10000

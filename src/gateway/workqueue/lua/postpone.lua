@@ -1,6 +1,4 @@
--- Moves scores that the poller has acted on, each only if it has not changed meanwhile. The key is not removed: a job
--- that gets lost between here and its start is added again when the new score is due. (Removing it instead lost 48 of
--- 500 requeues: the key's run may have ended, and asked for another time, between the add and the removal.)
+-- Moves the scores of keys for which the poller has added jobs, each only if it has not changed meanwhile. The keys stay in the set, so that a lost job is added again when the new score is due. (Removing the keys lost 48 of 500 requeues: between the add and the removal a run may have ended and set a new time.)
 --
 -- KEYS[1] ZSET
 -- KEYS[2] what a key is appended to, to name its record HASH, when jobs were added for these keys: the record says so, and

@@ -1,4 +1,4 @@
--- Ends a pause: what waited for it joins the backlog, in the order in which it came.
+-- Ends a pause: the keys that waited for its end join the backlog, in the order in which they came.
 --
 -- KEYS[1] pauses HASH
 -- KEYS[2] pause ends ZSET

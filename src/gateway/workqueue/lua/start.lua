@@ -1,5 +1,4 @@
--- Decides for each of some keys whether it may run now, and if so puts the run on record. Guards every run: overlap is
--- prevented here and not by BullMQ's lock.
+-- Decides for each given key whether it may run now, and if so records the run. This script, not BullMQ's lock, prevents a second run of a key at the same time.
 --
 -- KEYS[1]  what a key is appended to, to name its record HASH: run, deadline, nonce, busy, dirty, barrier, barrierAt,
 --          error, failures, dead, reasons, queuedAt, tokenAt
@@ -26,7 +25,7 @@
 --
 -- Answer, for each key:
 --   {'go', run, failures, reasons, queuedAt, reason of the backlog if the key stood there, else ''}
---   {'idle'}                  nothing to do: the run that this job was for has been
+--   {'idle'}                  nothing to do: an earlier run has handled the add of this job
 --   {'busy'}                  a run is in flight; the key is marked dirty, its finish queues it again
 --   {'lost', run, failures, error}   a run's deadline has passed without an outcome: settle it
 --   {'paused'}                a pause covers it; its end queues it again
