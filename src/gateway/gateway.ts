@@ -127,7 +127,7 @@ export class Gateway {
 
   /**
    * Starts everything that can be started now; functions that do not answer yet are asked again until they do.
-   * @param fatal told when the gateway cannot go on: another one has taken over its views.
+   * @param fatal called when another gateway has taken over the views, so that this one must stop.
    * @throws UserError when Redis or the apiserver does not answer, or the port is taken; then nothing is left running.
    */
   async start(fatal: (error: unknown) => void = () => {}): Promise<void> {
@@ -157,7 +157,7 @@ export class Gateway {
     this.#run(files, connections, { ...caches, ...running });
   }
 
-  /** Everything that can be wrong in the settings is told before anything is touched. */
+  /** All settings are validated before anything is started. */
   async #readFiles(): Promise<Files> {
     const config = this.#config;
     const keys = await readSigningKeys(config);

@@ -80,10 +80,10 @@ export class Applier {
   }
 
   /**
-   * Applies events in their order. Called again with the same events after a failure, it goes on where it failed: what
-   * stood before a list's frame must not be taken for a part of that list.
-   * @returns `contradiction` when a list named an object older than the cache has it, although the list is newer than
-   *   that: the server's data went back in time, and has to be listed again as such.
+   * Applies events in their order. Called again with the same events after a failure, it continues at the failed event,
+   * because events before the start of a list must not count as a part of the list.
+   * @returns `contradiction` when a list has an older version of an object than the cache, although the list is newer
+   *   than the cached version: the server's data was rewound and must be listed again as such.
    * @throws ForeignWriterError when another gateway has taken the view.
    */
   async apply(events: readonly WatchEvent[]): Promise<'applied' | 'contradiction'> {
@@ -331,7 +331,7 @@ export class Applier {
   async #wake(change: Change, slice: TimeSlice): Promise<readonly Wakeup[]> {
     const { handlers, metrics } = this.#options;
     metrics.count('levelhook_cache_changes_total', { resource: formatKind(change.object), type: change.type });
-    // What is gone is no longer among all the keys that follow the list, and may have been queued before it.
+    // The keys that are queued after the list do not include deleted objects, which may have had work before it.
     return this.#listing?.silent && change.type !== 'deleted' ? [] : handlers.handle(change, slice);
   }
 

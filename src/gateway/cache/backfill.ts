@@ -58,9 +58,9 @@ export class Backfill {
     const specs = [...new Set([...this.#specs.values()].flat())].toSorted();
     while (!signal.aborted) {
       try {
-        // What readers still take for complete is kept up until it is withdrawn.
+        // Readers go on to use the indexes that are recorded as complete, so the applier maintains them until then.
         indexer.maintain([...new Set([...(await indexer.complete()), ...specs])]);
-        // What is being applied still goes by the indexes of before.
+        // The chunk that is being applied still has the former list of indexes.
         await applied();
         await backfill(view, specs, signal);
         indexer.maintain(specs);

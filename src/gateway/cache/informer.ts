@@ -125,8 +125,8 @@ export class Informer {
   }
 
   /**
-   * The server's objects are of another scope than those that this informer was made for: the definition of the kind
-   * was replaced.
+   * Whether the server's objects have another scope (namespaced or cluster-scoped) than this informer's resource,
+   * because the definition of the kind was replaced.
    */
   get outdated(): boolean {
     return this.#outdated;
@@ -144,8 +144,8 @@ export class Informer {
   }
 
   /**
-   * From now on these, and no longer those set before, hear of each change on behalf of `user`. Resolves when the
-   * changes of which they have not heard are in the cache.
+   * Replaces the handlers of `user`; all later changes call the new ones. Resolves when the changes that did not call
+   * them are in the cache.
    */
   async setHandlers(user: string, handlers: readonly ChangeHandler[]): Promise<void> {
     this.#handlers.set(user, handlers);
@@ -273,7 +273,10 @@ export class Informer {
     }
   }
 
-  /** Until it succeeds: applying a chunk twice does no harm. What fails for its data is applied event by event. */
+  /**
+   * Applies a chunk, and retries until it succeeds; applying a chunk twice is harmless. A chunk that fails because of
+   * its data is applied event by event.
+   */
   async #apply(events: readonly WatchEvent[], signal: AbortSignal): Promise<void> {
     if (!this.#outdated && events.some((event) => 'object' in event && !this.#isInScope(event.object))) {
       this.#outdated = true;
@@ -297,7 +300,7 @@ export class Informer {
         return;
       } catch (error) {
         if (signal.aborted) return;
-        // What is stored and cannot be read is not the events' fault: the view is thrown away and listed anew.
+        // A stored object that cannot be read is no fault of the events: the view is discarded and listed again.
         if (isDataError(error) && !(error instanceof UnreadableObjectError)) dataErrors += 1;
         if (error instanceof ForeignWriterError) await this.#onForeignWriter();
         else {
@@ -363,7 +366,7 @@ export class Informer {
       if (event.kind !== 'init-done' && event.kind !== 'gone') continue;
       this.#listApplied = Math.max(this.#listApplied, event.list);
       this.#markSynced(true);
-      // What was known of them may have been lost with the rest.
+      // The entries of indexes may have been lost with the other data.
       this.#backfill.start();
     }
     this.#wakeWaiters();

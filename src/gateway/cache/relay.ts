@@ -49,12 +49,12 @@ const AT_ONCE = 2;
  * Moves wakeups from a view's outbox to the queues: add first, delete after, so that a crash in between queues a key
  * twice (where the queue merges it) and never loses one.
  *
- * Each controller has a lane of its own, in which its wakeups are moved in their order: a controller with many of them,
- * or with a slow queue, keeps no other waiting.
+ * Each controller has its own lane, in which its wakeups are moved in order. So a controller with many wakeups, or with
+ * a slow queue, does not delay others.
  *
- * A wakeup that cannot be delivered for what it says is taken out and counted, and its controller is owed all its keys.
- * Wakeups of a controller whose queue cannot take them now stay in the outbox until the next `kick` of a relay at rest,
- * or the next `retry`.
+ * The relay removes and counts a wakeup that it cannot deliver because of its data, and the controller gets all its
+ * keys. If a queue cannot accept keys now, its wakeups stay in the outbox until the next `kick` of an idle relay, or
+ * the next `retry`.
  */
 export class Relay {
   readonly #options: RelayOptions;
@@ -131,7 +131,7 @@ export class Relay {
       }
     } catch (error) {
       this.#isMore = false;
-      // What was not read stays in the outbox; the next kick reads it, at the latest recovery's next check.
+      // Unread entries stay in the outbox; the next kick reads them, at the latest that of recovery's next check.
       logger.error({ resource: view.name, error: messageOf(error) }, 'the outbox could not be read, trying again');
     }
   }

@@ -183,7 +183,8 @@ export class View {
   }
 
   /**
-   * Objects of these keys, in their order; undefined where the view has none. Of one that is kept out, its metadata.
+   * The objects of these keys, in their order; undefined where the view has no object. For an object that is kept out,
+   * its metadata.
    */
   async objects(keys: readonly string[]): Promise<(KubernetesObject | undefined)[]> {
     const objects: (KubernetesObject | undefined)[] = [];
@@ -248,9 +249,9 @@ export class View {
   }
 
   /**
-   * Encrypts with the writing key whatever another one has encrypted; afterwards the others are not needed. Nothing to
-   * do for a view that has been through this with the same key, or is not encrypted. Once taken, and before anything is
-   * applied.
+   * Encrypts objects again that another key than the writing key has encrypted; afterwards the other keys are not
+   * needed. Does nothing for an unencrypted view, or if the view names the writing key. Call it after the view is taken
+   * and before anything is applied.
    * @throws UnreadableObjectError, ForeignWriterError
    */
   async reencrypt(): Promise<void> {

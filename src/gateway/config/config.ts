@@ -190,7 +190,7 @@ const schema = z.object({
     flag.prefault('false'),
     'make a read-only Redis user for each controller, see below',
   ),
-  // It is told, with a token, to functions that are called by https or on loopback.
+  // Triggers to functions at https or loopback URLs contain it, with a token.
   cacheUrl: setting(
     'LEVELHOOK_CACHE_URL',
     z

@@ -15,20 +15,23 @@ export interface ConfiguredFunctionsOptions {
   readonly outdated: (description: Description) => boolean;
   /** Starts it anew. Rejecting means: try again later. */
   readonly change: (description: Description, url: string) => Promise<void>;
-  /** Every function has had its controller. @param names of all of them, also of one that does not run just now. */
+  /**
+   * Called when every function has had its controller.
+   * @param names of all controllers, also of those that do not run now.
+   */
   readonly complete: (names: ReadonlySet<string>) => Promise<void>;
 }
 
 /**
- * Asks each function what its controller is until it answers, and from then on keeps that controller running as its
- * kinds are served. Each function is looked after by itself: one that is down, or describes something the cluster does
- * not have, or whose kinds are never listed to the end, keeps no other waiting.
+ * Asks each function for its description until it answers, then starts its controller, and restarts it when the scope
+ * of a kind changes. Functions are independent: a function that is down, that names a kind which the cluster does not
+ * have, or whose kinds are never listed completely, delays no other.
  */
 export class ConfiguredFunctions {
   readonly #options: ConfiguredFunctionsOptions;
   /** Functions without a controller yet, or whose controller could not be started anew, and why. */
   readonly #awaited: Map<string, string>;
-  /** What those have said that have had a controller once, by URL: their names are theirs for good. */
+  /** The descriptions of the functions that have had a controller, by URL; they keep their names. */
   readonly #described = new Map<string, Description>();
   #asking: Promise<unknown> = Promise.resolve();
 
@@ -87,7 +90,7 @@ export class ConfiguredFunctions {
     const about = { url, controller: description.name };
     const known = this.#awaited.get(url);
     if (known === undefined) {
-      logger.info(about, 'a controller is started again: a kind is served in another scope, or it did not run');
+      logger.info(about, 'restarting a controller, because it did not run or a kind has another scope');
     }
     try {
       await change(description, url);

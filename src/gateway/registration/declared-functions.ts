@@ -58,9 +58,9 @@ export class DeclaredFunctions {
     return this.#complete.promise;
   }
 
-  /** Undefined when each has been looked at once, else what is waited for. */
+  /** Undefined once each ReconcileFunction has been reconciled once, otherwise the reason for the wait. */
   notReady(): string | undefined {
-    return this.#isComplete ? undefined : 'the ReconcileFunctions have not all been looked at';
+    return this.#isComplete ? undefined : 'not all ReconcileFunctions have been reconciled yet';
   }
 
   /** Of all that there are, whether or not they run; undefined while the cluster does not have the definition. */
@@ -193,7 +193,7 @@ export class DeclaredFunctions {
     this.#admitTo(known.namespace);
   }
 
-  /** Says anew which of a namespace run, and tells those for which that has changed. */
+  /** Decides again which ReconcileFunctions of a namespace run, and triggers those for which this has changed. */
   #admitTo(namespace: string): void {
     const all = [...this.#functions].filter(([, each]) => each.namespace === namespace);
     const before = this.#admitted.get(namespace) ?? new Set();
@@ -227,7 +227,10 @@ export class DeclaredFunctions {
     this.#leaving.set(key, leaving);
   }
 
-  /** Until it has succeeded, or the gateway ends: then the next one removes what is left over. Never rejects. */
+  /**
+   * Removes a controller's data, and retries until it succeeds or the gateway ends; then the next gateway removes the
+   * rest. Never rejects.
+   */
   async #removeController(id: string): Promise<void> {
     const { controllers, runtime } = this.#options;
     const { clock, logger } = runtime;

@@ -17,9 +17,12 @@ export interface FunctionReconcilerOptions {
   readonly standstill: (id: string) => string | undefined;
   /** How often rights, Secret and Service are looked at again. */
   readonly reviewMs: number;
-  /** Why it must not run although nothing is wrong with it, if so: asked at each review. Default: it may. */
+  /**
+   * The reason why a valid object must not run, such as the limit of its namespace; called at each review. Default: it
+   * may run.
+   */
   readonly admit?: (() => InvalidFunctionError | undefined) | undefined;
-  /** What must have ended first: the removal of another object of the same name. */
+  /** Resolves when the removal of an earlier object of the same name has ended; the reconciler waits for it. */
   readonly before?: Promise<void> | undefined;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
 }
@@ -31,10 +34,10 @@ const RETRY_MS = [1000, 30_000] as const;
 const UNKNOWN: Finding = { status: 'Unknown', reason: 'NotChecked', message: 'Not checked yet.' };
 
 /**
- * One ReconcileFunction, from its object to a running controller and back to its status. Level-based: a turn looks at
- * the newest object and at all that it names, brings the controller to that, and says so; a change of the object ends
- * the turn under way. What is wrong stops the controller and is told on the object; an apiserver that does not answer
- * changes nothing. Nothing here throws, so nothing here can disturb another one.
+ * Reconciles one ReconcileFunction: starts, updates and stops its controller to match the object and reports the state
+ * in `status`. It is level-based: each pass reads the newest object and everything that it names; a change of the
+ * object ends the current pass. An invalid object stops the controller, and the conditions say why; an apiserver that
+ * does not answer changes nothing. No method throws, so one object cannot disturb another.
  *
  * A review asks the apiserver, and comes with a change of the object and once a period, since no event tells of rights.
  * Everything else that the conditions tell is looked at when `wake` says that it has changed, or at the time when it
@@ -104,7 +107,7 @@ export class FunctionReconciler {
     return this.#looked.promise;
   }
 
-  /** A newer state of the object. What was going on for the older one ends. */
+  /** Replaces the object by a newer state, and ends the pass for the older one. */
   update(object: ReconcileFunction): void {
     const same = object.metadata.generation === this.#object.metadata.generation;
     // The resolver knows a spec that it has resolved before.
@@ -269,7 +272,7 @@ export class FunctionReconciler {
     }
   }
 
-  /** What must not run does not: it was changed, or has lost its rights. */
+  /** Stops the controller of an object that must not run, because it was changed or has lost its rights. */
   async #refuse({ condition, reason, message }: InvalidFunctionError, signal: AbortSignal): Promise<void> {
     const { controllers, runtime } = this.#options;
     const { logger } = runtime;
@@ -281,7 +284,7 @@ export class FunctionReconciler {
     }
     this.#refused = message;
     await controllers.stop(this.#id).catch((error: unknown) => {
-      logger.warn({ controller: this.#id, error: messageOf(error) }, 'a controller did not stop in order');
+      logger.warn({ controller: this.#id, error: messageOf(error) }, 'a controller failed to stop');
     });
     const stopped = FALSE('NotRunning', 'Nothing is read for it: see the condition Ready.');
     this.#record({ Authorized: UNKNOWN, Synced: stopped, EventsHandled: UNKNOWN, Reachable: UNKNOWN });
@@ -290,7 +293,7 @@ export class FunctionReconciler {
     await this.#report(undefined, finding, signal);
   }
 
-  /** What can change by itself, and costs little to know. */
+  /** Reports the state that can change without the object and is cheap to read. */
   async #look(signal: AbortSignal): Promise<void> {
     const { controllers, standstill } = this.#options;
     const controller = controllers.get(this.#id);

@@ -42,7 +42,7 @@ export interface FunctionResolverOptions {
   readonly clock: Clock;
 }
 
-/** What can be told of a spec without the cluster. */
+/** The parts of a spec that are checked without the cluster. */
 interface Declaration {
   readonly spec: ReconcileFunctionSpec;
   readonly parsed: ParsedExpressions;
@@ -51,7 +51,7 @@ interface Declaration {
 /** How often it is asked whether there is processor time again. */
 const BUDGET_EVERY_MS = 200;
 
-/** What a ReconcileFunction comes to, once everything that it names has been looked at. */
+/** A ReconcileFunction with everything that it names looked up. */
 export interface ResolvedFunction {
   readonly controller: ControllerSpec;
   readonly paused: boolean | undefined;
@@ -80,9 +80,9 @@ export class FunctionResolver {
   }
 
   /**
-   * @param onWaiting it waits for processor time, which its own earlier declarations have used up.
-   * @throws InvalidFunctionError for what is wrong with the object or with what it names; whatever the apiserver's
-   *   requests throw.
+   * @param onWaiting called when it waits for processor time that its earlier declarations have used up.
+   * @throws InvalidFunctionError if the object, or something that it names, is invalid; and the errors of requests to
+   *   the apiserver.
    */
   async resolve(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<ResolvedFunction> {
     const { allowedEndpoints } = this.#options;

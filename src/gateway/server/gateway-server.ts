@@ -14,7 +14,7 @@ import { callbackApi } from './callback-api.ts';
 import type { Dashboard } from './dashboard.ts';
 import { reconcileApi, type ReconcileApiOptions } from './reconcile-api.ts';
 
-/** What requests and checks look into. */
+/** The parts of a gateway that requests and checks ask. */
 export interface ServedParts {
   readonly informers: Informers;
   readonly recovery: Recovery;
@@ -72,7 +72,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
   });
 }
 
-/** Whether every controller that there is has been heard of: one that is not known then is no more. */
+/** Whether every function has described its controller: data of an unknown controller is then data of a removed one. */
 export function knowsAll(parts: Pick<ServedParts, 'configured' | 'declared'> | undefined): boolean {
   return parts !== undefined && parts.configured.notReady() === undefined && parts.declared?.notReady() === undefined;
 }
