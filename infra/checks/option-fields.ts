@@ -23,7 +23,7 @@ interface Parent {
 
 /**
  * The fields of each options object: of the interfaces (and aliases of object types) that are called `...Options`, and
- * of those that a constructor takes; those that they extend included.
+ * of the interfaces that a constructor takes. Fields of the interfaces that these extend count, too.
  */
 export function optionFields(paths: readonly string[]): Map<string, readonly string[]> {
   const shapes = new Map<string, Shape>();

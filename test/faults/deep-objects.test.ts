@@ -5,10 +5,11 @@ import { controller, type FunctionAppOptions, type Resource } from 'levelhook/fu
 import { redisCache } from 'levelhook/function/node';
 import { messageOf, resourcePath } from '../../src/core/index.ts';
 import { type Credentials, loadCredentials } from '../../src/gateway/apiserver/credentials.ts';
-import { type RedisServer, startControlPlane, startRedis } from '../../src/testing/index.ts';
-import { Cluster, configMaps } from '../harness/cluster.ts';
+import type { RedisServer } from '../../src/testing/index.ts';
+import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createSetting, type Setting, startGateway, untilReady } from '../harness/levelhook.ts';
+import { LIST_FORMS, startListingPlane } from '../harness/listing-plane.ts';
 import { startObserver, type Observer } from '../harness/observer.ts';
 import type { TestProcess } from '../harness/process.ts';
 import { ServedFunction } from '../harness/served-function.ts';
@@ -29,7 +30,7 @@ function nested(form: 'object' | 'list', levels: number): string {
   return `${open.repeat(levels)}"x"${close.repeat(levels)}`;
 }
 
-describe.each(['stream', 'pages'])('objects nested thousands of levels deep, listed by %s', (by) => {
+describe.each(LIST_FORMS)('objects nested thousands of levels deep, listed by %s', (by) => {
   const started = new Started();
   /** What the last run was told of its object, by function and name. */
   const told = new Map<string, string>();
@@ -43,14 +44,9 @@ describe.each(['stream', 'pages'])('objects nested thousands of levels deep, lis
   let other: Observer;
 
   beforeAll(async () => {
-    redis = await startRedis({ ignoreEnvironment: true });
-    started.add(() => redis.stop());
-    // Without streaming lists the apiserver refuses them, and a list comes in pages.
-    const gates = by === 'pages' ? { apiserverArguments: ['--feature-gates=WatchList=false'] } : {};
-    const plane = await startControlPlane(gates);
-    started.add(() => plane.stop());
-    cluster = await Cluster.connect(plane.kubeconfig);
-    started.add(() => cluster.close());
+    const made = await startListingPlane(started, by);
+    ({ redis, cluster } = made);
+    const { plane } = made;
     credentials = await loadCredentials(plane.kubeconfig);
     started.add(() => credentials.close());
     await cluster.createNamespace(namespace);

@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseObjectKey } from '../../src/core/index.ts';
-import { type RedisServer, startControlPlane, startRedis } from '../../src/testing/index.ts';
-import { Cluster, configMaps } from '../harness/cluster.ts';
+import type { RedisServer } from '../../src/testing/index.ts';
+import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { createSetting, type Setting, startGateway, untilReady } from '../harness/levelhook.ts';
+import { LIST_FORMS, startListingPlane } from '../harness/listing-plane.ts';
 import { startObserver, type Observer } from '../harness/observer.ts';
 import { Started } from '../harness/started.ts';
 
@@ -17,7 +18,7 @@ const FROZEN_MS = 10_000;
 const namespace = 'large';
 const keys = Array.from({ length: COUNT }, (_, at) => `${namespace}/large-${at}`);
 
-describe.each(['stream', 'pages'])('large objects of a first list, which comes by %s', (by) => {
+describe.each(LIST_FORMS)('large objects of a first list, which comes by %s', (by) => {
   const started = new Started();
   let redis: RedisServer;
   let cluster: Cluster;
@@ -25,13 +26,9 @@ describe.each(['stream', 'pages'])('large objects of a first list, which comes b
   let observer: Observer;
 
   beforeAll(async () => {
-    redis = await startRedis({ ignoreEnvironment: true });
-    started.add(() => redis.stop());
-    const gates = by === 'pages' ? { apiserverArguments: ['--feature-gates=WatchList=false'] } : {};
-    const plane = await startControlPlane(gates);
-    started.add(() => plane.stop());
-    cluster = await Cluster.connect(plane.kubeconfig);
-    started.add(() => cluster.close());
+    const made = await startListingPlane(started, by);
+    ({ redis, cluster } = made);
+    const { plane } = made;
     await cluster.createNamespace(namespace);
     const text = 'x'.repeat(LENGTH);
     for (const key of keys) await cluster.create(configMaps, { metadata: { ...parseObjectKey(key) }, data: { text } });

@@ -346,7 +346,7 @@ export class FunctionReconciler {
 
   /** The status with our conditions as they were written last, and those of others as the object has them now. */
   #statusNow(): ReconcileFunctionStatus | undefined {
-    const isOurs = ({ type }: Condition): boolean => type === 'Ready' || type in this.#findings;
+    const isOurs = ({ type }: Condition): boolean => type === 'Ready' || Object.hasOwn(this.#findings, type);
     const ours = (this.#status?.conditions ?? []).filter(isOurs);
     const others = (this.#object.status?.conditions ?? []).filter((each) => !isOurs(each));
     if (!this.#status && others.length === 0) return undefined;

@@ -1,0 +1,21 @@
+import { type ControlPlane, type RedisServer, startControlPlane, startRedis } from '../../src/testing/index.ts';
+import { Cluster } from './cluster.ts';
+import type { Started } from './started.ts';
+
+/** How an apiserver gives a first list: without streaming lists it refuses them, and a list comes in pages. */
+export const LIST_FORMS = ['stream', 'pages'] as const;
+
+/** A control plane of the test's own that lists in this form, and a Redis of its own. */
+export async function startListingPlane(
+  started: Started,
+  by: (typeof LIST_FORMS)[number],
+): Promise<{ redis: RedisServer; plane: ControlPlane; cluster: Cluster }> {
+  const redis = await startRedis({ ignoreEnvironment: true });
+  started.add(() => redis.stop());
+  const gates = by === 'pages' ? { apiserverArguments: ['--feature-gates=WatchList=false'] } : {};
+  const plane = await startControlPlane(gates);
+  started.add(() => plane.stop());
+  const cluster = await Cluster.connect(plane.kubeconfig);
+  started.add(() => cluster.close());
+  return { redis, plane, cluster };
+}
