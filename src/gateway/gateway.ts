@@ -211,7 +211,7 @@ export class Gateway {
       keyRing: files.keyRing,
       compressAbove: this.#config.cacheCompressAbove,
       writer,
-      woken: {
+      listeners: {
         enqueue: (wakeups) => controllers().enqueue(wakeups),
         onHandlerError: (id, error, object) => controller(id)?.recordFailure(error, object),
         lookupBudget: (id) => controller(id)?.lookupBudget,

@@ -20,7 +20,7 @@ let keyPrefix: string;
 async function filled(of: typeof pods): Promise<View> {
   const prefix = viewPrefix({ keyPrefix, clusterId: 'c', resource: of, settings: 's' });
   const view = new View(redis, of, { prefix });
-  await view.take('writer');
+  await view.claim('writer');
   const applier = applierOf(view);
   const object = (namespace: string) => ({
     apiVersion: 'v1',

@@ -66,7 +66,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
   async function newView(of: typeof pods, settings: string, namespace?: string): Promise<View> {
     const prefix = viewPrefix({ keyPrefix: scope, clusterId: 'c', resource: of, settings });
     const made = new View(redis, of, { prefix, ...(namespace === undefined ? {} : { namespace }) });
-    await made.take('writer');
+    await made.claim('writer');
     return made;
   }
   const newApplier = (of: View): Applier => applierOf(of);

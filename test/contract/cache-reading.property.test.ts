@@ -111,7 +111,7 @@ class World {
   }
 
   async fill(): Promise<void> {
-    await this.view.take('writer');
+    await this.view.claim('writer');
     for (let at = 0; at < NAMES; at += 1) this.#change();
     await this.#relist();
   }

@@ -48,7 +48,7 @@ it('opens one connection for all triggers, at the first read', async () => {
   const pods = resource('v1', 'Pod');
   const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: pods, settings: 's' });
   const view = new View(redis, pods, { prefix });
-  await view.take('writer');
+  await view.claim('writer');
   const metadata = { namespace: 'a', name: 'b', uid: 'u', resourceVersion: '1' };
   const applier = applierOf(view);
   await applier.apply([

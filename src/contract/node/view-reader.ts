@@ -115,7 +115,7 @@ export class ViewReader {
     selection: Selection,
     { state, after = '', first = BATCH, verbatim = false, onKeptOut }: SelectOptions,
   ): AsyncGenerator<Found[]> {
-    if (onKeptOut) await this.#tellKeptOut(onMetadata(selection), after, onKeptOut);
+    if (onKeptOut) await this.#reportKeptOut(onMetadata(selection), after, onKeptOut);
     for await (const candidates of this.#candidates(selection, state, after, first)) {
       const keys = candidates.filter((key) => isKeySelected(key, selection));
       if (keys.length === 0) continue;
@@ -131,7 +131,11 @@ export class ViewReader {
     }
   }
 
-  async #tellKeptOut(selection: Selection, after: string, tell: (error: ObjectKeptOutError) => void): Promise<void> {
+  async #reportKeptOut(
+    selection: Selection,
+    after: string,
+    report: (error: ObjectKeptOutError) => void,
+  ): Promise<void> {
     const marked = await this.#redis.smembers(this.#keys.indexPrefix + KEPT_OUT_INDEX);
     const keys = marked.filter((key) => key > after && isKeySelected(key, selection)).toSorted();
     if (keys.length === 0) return;
@@ -139,7 +143,7 @@ export class ViewReader {
     for (const [at, key] of keys.entries()) {
       const bytes = stored[at];
       const object = bytes && this.#decode(key, bytes);
-      if (object instanceof ObjectKeptOutError && isSelected(object.metadataOnly, selection)) tell(object);
+      if (object instanceof ObjectKeptOutError && isSelected(object.metadataOnly, selection)) report(object);
     }
   }
 

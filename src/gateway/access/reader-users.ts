@@ -34,7 +34,7 @@ export class ReaderUsers {
   readonly #made = new Set<string>();
   /** Those to be taken away, which Redis may still have. */
   readonly #unwanted = new Set<string>();
-  #refusal: string | undefined;
+  #lastError: string | undefined;
   #ensuring: Promise<void> = Promise.resolve();
 
   constructor(options: ReaderUsersOptions) {
@@ -131,19 +131,19 @@ export class ReaderUsers {
         if (this.#wanted.get(user) === rules) this.#made.add(user);
       }
       if (this.#options.complete()) await this.#removeOthers();
-      if (this.#refusal !== undefined) logger.info({}, 'created the Redis users of functions again');
-      this.#refusal = undefined;
+      if (this.#lastError !== undefined) logger.info({}, 'created the Redis users of functions again');
+      this.#lastError = undefined;
     } catch (error) {
       if (!isRefusal(error)) throw error;
       this.#made.clear();
       const message = messageOf(error);
-      if (this.#refusal !== message) {
+      if (this.#lastError !== message) {
         logger.warn(
           { error: message },
           `Redis refuses to create users for functions (${variableOf('redisUsers')}), so they read as the user of their own ${variableOf('redisUrl')}: the gateway needs Redis 7 or Valkey and the rights +acl|setuser +acl|deluser +acl|users`,
         );
       }
-      this.#refusal = message;
+      this.#lastError = message;
     }
   }
 

@@ -41,18 +41,18 @@ export class FlowControl {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const flow = this.#flow(name);
     const onAbort = (): void => {
-      flow.requests.delete(admit);
+      flow.requests.delete(grant);
       if (flow.requests.size === 0) this.#waiting.delete(flow);
       reject(signal?.reason as Error);
     };
-    const admit = (): void => {
+    const grant = (): void => {
       signal?.removeEventListener('abort', onAbort);
       resolve();
     };
-    flow.requests.add(admit);
+    flow.requests.add(grant);
     this.#waiting.add(flow);
     signal?.addEventListener('abort', onAbort, { once: true });
-    this.#admitAll();
+    this.#grantAll();
     await promise;
     return this.#clock.now() - askedAtMs;
   }
@@ -71,7 +71,7 @@ export class FlowControl {
   }
 
   /** All that may go now; then again when the next one may. */
-  #admitAll(): void {
+  #grantAll(): void {
     this.#timer.abort();
     for (;;) {
       const totalMs = this.#total.waitMs;
@@ -85,24 +85,24 @@ export class FlowControl {
         break;
       }
       if (!next) {
-        if (soonestMs < Infinity) void this.#admitAfter(soonestMs);
+        if (soonestMs < Infinity) void this.#grantAfter(soonestMs);
         return;
       }
       this.#total.take();
       next.bucket?.take();
-      const [admit] = next.requests;
-      if (admit) next.requests.delete(admit);
+      const [grant] = next.requests;
+      if (grant) next.requests.delete(grant);
       this.#waiting.delete(next);
       if (next.requests.size > 0) this.#waiting.add(next);
-      admit?.();
+      grant?.();
     }
   }
 
-  async #admitAfter(ms: number): Promise<void> {
+  async #grantAfter(ms: number): Promise<void> {
     const timer = new AbortController();
     this.#timer = timer;
     await this.#clock.sleep(Math.ceil(ms), timer.signal);
-    if (!timer.signal.aborted) this.#admitAll();
+    if (!timer.signal.aborted) this.#grantAll();
   }
 }
 

@@ -73,7 +73,7 @@ export class Applier {
   }
 
   /** Whether marks of objects that are kept out may have come or gone since this was asked last. */
-  takeMarksChanged(): boolean {
+  resetMarksChanged(): boolean {
     const changed = this.#marksChanged;
     this.#marksChanged = false;
     return changed;
@@ -149,7 +149,7 @@ export class Applier {
           { resource: view.name, key, error: messageOf(reason) },
           'an event is left out: the cache lacks it',
         );
-        for (const user of handlers.failAll(reason, event.object)) await view.noteMissed(user);
+        for (const user of handlers.failAll(reason, event.object)) await view.recordMissed(user);
       }
     }
   }

@@ -34,12 +34,12 @@ export interface InformerOptions {
   readonly viewAt: (prefix: string) => View | undefined;
   /** Asked when the view carries another gateway's ID. */
   readonly writer: Pick<GatewayWriter, 'id' | 'check'>;
-  readonly woken: WokenControllers;
+  readonly listeners: CacheListeners;
   readonly runtime: Runtime;
 }
 
 /** The controllers that changes wake, and what the cache needs of them for that. */
-export interface WokenControllers extends Pick<RelayOptions, 'enqueue' | 'lookupBudget' | 'onUndeliverable'> {
+export interface CacheListeners extends Pick<RelayOptions, 'enqueue' | 'lookupBudget' | 'onUndeliverable'> {
   readonly onHandlerError: OnHandlerError;
   /** `outdated` became true, or objects began or ceased to be kept out of the view, which these controllers read. */
   readonly onViewChanged: (users: readonly string[]) => void;
@@ -86,7 +86,7 @@ export class Informer {
   constructor(options: InformerOptions) {
     const { client, resource, settings, view, viewAt, runtime } = options;
     const { clock, logger, metrics, checkpoint } = runtime;
-    const { enqueue, lookupBudget, onHandlerError, onUndeliverable } = options.woken;
+    const { enqueue, lookupBudget, onHandlerError, onUndeliverable } = options.listeners;
     this.#options = options;
     this.view = view;
     this.#buffer = new EventBuffer(clock);
@@ -167,7 +167,7 @@ export class Informer {
 
   /** Takes the view. Nothing happens to it before `begin`. */
   async start(): Promise<void> {
-    await this.view.take(this.#options.writer.id);
+    await this.view.claim(this.#options.writer.id);
     await this.#reencrypt();
     const { version, rewound } = await this.view.state();
     this.#filledFromNothing = version === undefined;
@@ -208,7 +208,7 @@ export class Informer {
   async relist(signal: AbortSignal): Promise<void> {
     this.#relists += 1;
     try {
-      const list = await this.#retake();
+      const list = await this.#reclaim();
       await this.#until(() => this.#listApplied >= list, signal);
     } finally {
       this.#relists -= 1;
@@ -232,7 +232,7 @@ export class Informer {
     await this.relist(signal);
   }
 
-  async #retake(): Promise<number> {
+  async #reclaim(): Promise<number> {
     const { version, rewound } = await this.view.state();
     // Redis may have come back with what it held before the server's data was restored. An event that was applied to it
     // since has set the view's version, but not those of the other objects.
@@ -243,7 +243,7 @@ export class Informer {
     const list = this.#reflector.relist(rewound || isAhead);
     this.#stop.signal.throwIfAborted();
     this.#applier.freezeUntil(list);
-    await this.view.retake();
+    await this.view.reclaim();
     return list;
   }
 
@@ -280,7 +280,7 @@ export class Informer {
   async #apply(events: readonly WatchEvent[], signal: AbortSignal): Promise<void> {
     if (!this.#outdated && events.some((event) => 'object' in event && !this.#isInScope(event.object))) {
       this.#outdated = true;
-      this.#options.woken.onViewChanged(this.#handlers.users);
+      this.#options.listeners.onViewChanged(this.#handlers.users);
     }
     let dataErrors = 0;
     while (!signal.aborted) {
@@ -288,7 +288,7 @@ export class Informer {
         const each = dataErrors >= ATTEMPTS;
         const result = await (each ? this.#applier.applyEach(events) : this.#applier.apply(events));
         this.#relay.kick();
-        if (this.#applier.takeMarksChanged()) this.#options.woken.onViewChanged(this.#handlers.users);
+        if (this.#applier.resetMarksChanged()) this.#options.listeners.onViewChanged(this.#handlers.users);
         if (result === 'contradiction') {
           this.#options.runtime.logger.warn(
             { resource: this.name },
@@ -296,7 +296,7 @@ export class Informer {
           );
           this.#reflector.relist(true);
         }
-        this.#noteLists(events);
+        this.#recordLists(events);
         return;
       } catch (error) {
         if (signal.aborted) return;
@@ -326,7 +326,7 @@ export class Informer {
       if (!(error instanceof UnreadableObjectError)) throw error;
       // The listener has seen to it.
       await this.#discarding;
-      await this.view.retake();
+      await this.view.reclaim();
       await this.view.reencrypt();
     }
   }
@@ -357,10 +357,10 @@ export class Informer {
     // Lost in the middle of the first list, of which recovery knows nothing yet, or of the list for which it waits.
     if (this.#synced && this.#relists === 0) return;
     const state = await this.view.state().catch(() => undefined);
-    if (state && state.writerId === undefined) await this.#retake().catch(() => {});
+    if (state && state.writerId === undefined) await this.#reclaim().catch(() => {});
   }
 
-  #noteLists(events: readonly WatchEvent[]): void {
+  #recordLists(events: readonly WatchEvent[]): void {
     for (const event of events) {
       // A resource that is no longer served has no objects: that, too, answers a caller that waits for a list.
       if (event.kind !== 'init-done' && event.kind !== 'gone') continue;

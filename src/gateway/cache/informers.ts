@@ -3,7 +3,7 @@ import { viewPrefix } from '../../contract/cache-layout.ts';
 import { ObjectCodec } from '../../contract/node/codec.ts';
 import type { KeyRing } from '../../contract/node/key-ring.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
-import { Informer, type InformerOptions, type WokenControllers } from './informer.ts';
+import { Informer, type InformerOptions, type CacheListeners } from './informer.ts';
 import { unlinkAll } from '../redis/redis.ts';
 import type { RedisLocation } from '../redis/redis-location.ts';
 import { View } from './view.ts';
@@ -19,7 +19,7 @@ export interface InformersOptions {
   /** See `ObjectCodecOptions`. */
   readonly compressAbove?: number;
   readonly writer: InformerOptions['writer'];
-  readonly woken: WokenControllers;
+  readonly listeners: CacheListeners;
   readonly runtime: Runtime;
 }
 
@@ -132,7 +132,7 @@ export class Informers {
   }
 
   #create(resource: Resource, settings: ViewSettings, namespace: string | undefined): Informer {
-    const { client, compressAbove, writer, woken, runtime } = this.#options;
+    const { client, compressAbove, writer, listeners, runtime } = this.#options;
     const { redis, keyPrefix, clusterId } = this.#options.location;
     const kind = formatKind(resource);
     const hash = settingsHash(settings, resource, namespace);
@@ -145,7 +145,7 @@ export class Informers {
     const viewAt = (wanted: string): View | undefined =>
       this.all().find(({ view }) => view.location.prefix === wanted)?.view;
     const view = new View(redis, resource, location, codec);
-    return new Informer({ client, resource, settings, view, viewAt, writer, woken, runtime });
+    return new Informer({ client, resource, settings, view, viewAt, writer, listeners, runtime });
   }
 
   /** Views of this kind under other settings, left by an earlier configuration. */

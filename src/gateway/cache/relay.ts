@@ -197,7 +197,7 @@ export class Relay {
     else if (failure !== undefined) throw new Error(messageOf(failure), { cause: failure });
     const isAbsent = absent.includes(controller) || (!budget && wakeups.some((wakeup) => 'lookup' in wakeup));
     // It gets all its keys when it is back, or mended.
-    if (isAbsent || undeliverable !== undefined) await view.noteMissed(controller);
+    if (isAbsent || undeliverable !== undefined) await view.recordMissed(controller);
     await checkpoint('relay:after-add');
     await view.outbox.acknowledge(entries.map(({ id }) => id));
     await checkpoint('relay:after-delete');

@@ -8,7 +8,7 @@ export class ForeignWriterError extends Error {
 /**
  * The right to write to one view: the ID that the view's HASH carries. Every write is a script that compares the ID
  * first and changes nothing when another one stands there; then each method here throws ForeignWriterError. Where Redis
- * has lost the ID, writes are refused as well, until `retake`.
+ * has lost the ID, writes are refused as well, until `reclaim`.
  */
 export class ViewWriter {
   readonly #redis: Redis;
@@ -29,13 +29,13 @@ export class ViewWriter {
   }
 
   /** Becomes the writer in place of any other. */
-  async take(id: string): Promise<void> {
+  async claim(id: string): Promise<void> {
     this.#id = id;
     await this.#redis.hset(this.#viewKey, 'writerId', id);
   }
 
   /** Becomes the writer again where Redis has lost its ID. @throws ForeignWriterError */
-  async retake(): Promise<void> {
+  async reclaim(): Promise<void> {
     if ((await this.#redis.hsetnx(this.#viewKey, 'writerId', this.#id)) === 1) return;
     if ((await this.#redis.hget(this.#viewKey, 'writerId')) !== this.#id) throw this.#foreign();
   }

@@ -128,16 +128,16 @@ export class View {
   }
 
   /** Becomes the writer in place of any other: from now on the scripts refuse every other writer ID. */
-  take(writerId: string): Promise<void> {
-    return this.#writer.take(writerId);
+  claim(writerId: string): Promise<void> {
+    return this.#writer.claim(writerId);
   }
 
   /**
    * Becomes the writer again where Redis has lost its ID.
    * @throws ForeignWriterError when another gateway has taken the view.
    */
-  retake(): Promise<void> {
-    return this.#writer.retake();
+  reclaim(): Promise<void> {
+    return this.#writer.reclaim();
   }
 
   async state(): Promise<ViewState> {
@@ -171,7 +171,7 @@ export class View {
   }
 
   /** @throws ForeignWriterError */
-  async noteMissed(user: string): Promise<void> {
+  async recordMissed(user: string): Promise<void> {
     await this.#writer.increment(missedField(user));
   }
 

@@ -179,7 +179,7 @@ export class Recovery {
     if (reason !== undefined) return this.#suspendAll({ kind: 'unusable', reason });
     if (this.#state.kind === 'unusable') this.#state = { kind: 'unchecked' };
     const runId = await redisRunId(this.#location.redis);
-    await this.#noteProcess(runId);
+    await this.#recordProcess(runId);
     const lost = await this.#findLost(informers, controllers, runId);
     if (!lost) return;
     const begun = this.#beginRepairs(lost, controllers, runId, signal);
@@ -368,7 +368,7 @@ export class Recovery {
   }
 
   /** Another Redis process than the registry's: the new one may have no record of runs from the old one. */
-  async #noteProcess(runId: string): Promise<void> {
+  async #recordProcess(runId: string): Promise<void> {
     const { redis, registryKey } = this.#location;
     const known = await redis.hget(registryKey, 'runId');
     const first = !this.#looked;

@@ -35,7 +35,7 @@ export class DeclaredFunctions {
   /** By `namespace/name`. */
   readonly #functions = new Map<string, FunctionReconciler>();
   /** By namespace, as they were admitted last: the keys of those that run. */
-  readonly #admitted = new Map<string, ReadonlySet<string>>();
+  readonly #allowed = new Map<string, ReadonlySet<string>>();
   /** Those of the list under way; undefined outside one. */
   #listed: Map<string, ReconcileFunction> | undefined;
   readonly #complete = Promise.withResolvers<void>();
@@ -154,7 +154,7 @@ export class DeclaredFunctions {
     for (const [key, managed] of this.#functions) if (!objects.has(key)) this.#drop(key, managed);
     for (const object of objects.values()) this.#manage(object);
     const namespaces = [...this.#functions.values()].map(({ namespace }) => namespace);
-    for (const namespace of new Set([...this.#admitted.keys(), ...namespaces])) this.#admitTo(namespace);
+    for (const namespace of new Set([...this.#allowed.keys(), ...namespaces])) this.#applyLimit(namespace);
     await Promise.all([...this.#functions.values()].map(({ looked }) => looked));
     this.#markComplete();
   }
@@ -165,7 +165,7 @@ export class DeclaredFunctions {
   }
 
   #apply(object: ReconcileFunction): void {
-    if (this.#manage(object) === 'new') this.#admitTo(object.metadata.namespace ?? '');
+    if (this.#manage(object) === 'new') this.#applyLimit(object.metadata.namespace ?? '');
   }
 
   #manage(object: ReconcileFunction): 'new' | 'known' {
@@ -177,11 +177,11 @@ export class DeclaredFunctions {
     }
     // Another one under the same name: nothing of the old one is for it.
     if (known) this.#drop(key, known);
-    const admit = (): InvalidFunctionError | undefined => this.#refusal(key, object.metadata.namespace ?? '');
+    const check = (): InvalidFunctionError | undefined => this.#checkLimit(key, object.metadata.namespace ?? '');
     const { resolver, controllers, writer, standstill, reviewMs, runtime } = this.#options;
     const before = this.#leaving.get(key);
     const parts = { resolver, controllers, writer, standstill, reviewMs, runtime };
-    this.#functions.set(key, new FunctionReconciler(object, { ...parts, admit, before }));
+    this.#functions.set(key, new FunctionReconciler(object, { ...parts, check, before }));
     return 'new';
   }
 
@@ -190,26 +190,26 @@ export class DeclaredFunctions {
     const known = this.#functions.get(key);
     if (!known) return;
     this.#drop(key, known);
-    this.#admitTo(known.namespace);
+    this.#applyLimit(known.namespace);
   }
 
   /** Decides again which ReconcileFunctions of a namespace run, and triggers those for which this has changed. */
-  #admitTo(namespace: string): void {
+  #applyLimit(namespace: string): void {
     const all = [...this.#functions].filter(([, each]) => each.namespace === namespace);
-    const before = this.#admitted.get(namespace) ?? new Set();
+    const before = this.#allowed.get(namespace) ?? new Set();
     const now = new Set(
       all
         .toSorted(([, a], [, b]) => compareAges(a, b))
         .slice(0, this.#options.select.maxPerNamespace)
         .map(([key]) => key),
     );
-    if (now.size > 0) this.#admitted.set(namespace, now);
-    else this.#admitted.delete(namespace);
+    if (now.size > 0) this.#allowed.set(namespace, now);
+    else this.#allowed.delete(namespace);
     for (const [key, managed] of all) if (now.has(key) !== before.has(key)) managed.reconsider();
   }
 
-  #refusal(key: string, namespace: string): InvalidFunctionError | undefined {
-    if (this.#admitted.get(namespace)?.has(key)) return undefined;
+  #checkLimit(key: string, namespace: string): InvalidFunctionError | undefined {
+    if (this.#allowed.get(namespace)?.has(key)) return undefined;
     const { maxPerNamespace } = this.#options.select;
     const message = `this gateway runs ${maxPerNamespace} ReconcileFunctions of a namespace, the oldest ones (${variableOf('maxFunctionsPerNamespace')}): it waits for one of them to be deleted.`;
     return new InvalidFunctionError('Ready', 'TooManyFunctions', message);

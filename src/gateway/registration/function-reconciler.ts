@@ -21,7 +21,7 @@ export interface FunctionReconcilerOptions {
    * The reason why a valid object must not run, such as the limit of its namespace; called at each review. Default: it
    * may run.
    */
-  readonly admit?: (() => InvalidFunctionError | undefined) | undefined;
+  readonly check?: (() => InvalidFunctionError | undefined) | undefined;
   /** Resolves when the removal of an earlier object of the same name has ended; the reconciler waits for it. */
   readonly before?: Promise<void> | undefined;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
@@ -187,7 +187,7 @@ export class FunctionReconciler {
     const { controllers, resolver, reviewMs, runtime } = this.#options;
     const { clock, logger } = runtime;
     try {
-      const refused = this.#options.admit?.();
+      const refused = this.#options.check?.();
       if (refused) throw refused;
       const resolved = await resolver.resolve(this.#object, signal, () => this.#looked.resolve());
       this.#record({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });

@@ -109,7 +109,7 @@ export class GatewayUnderTest {
         view,
         viewAt,
         writer: this.#writer,
-        woken: {
+        listeners: {
           enqueue,
           onHandlerError: (_, error) => failed(error),
           lookupBudget: () => this.controller.lookupBudget,

@@ -158,7 +158,7 @@ describe('a watch', () => {
   });
 
   it('is refused to another gateway, and nothing is changed', async () => {
-    await new View(redis, pods, world.view.location).take('another');
+    await new View(redis, pods, world.view.location).claim('another');
     const before = await world.dump();
     const apply = {
       version: '99',
@@ -170,7 +170,7 @@ describe('a watch', () => {
       'taken by another gateway',
     );
     expect(await world.dump()).toEqual(before);
-    await world.view.take('writer');
+    await world.view.claim('writer');
   });
 });
 

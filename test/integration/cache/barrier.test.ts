@@ -28,7 +28,7 @@ beforeEach(async () => {
   [podView, nodeView] = [pods, nodes].map(
     (resource) => new View(redis, resource, { prefix: viewPrefix({ ...scope, resource }) }),
   ) as [View, View];
-  await Promise.all([podView, nodeView].map((view) => view.take('writer')));
+  await Promise.all([podView, nodeView].map((view) => view.claim('writer')));
   applier = applierOf(podView);
   barriers = new Barriers([podView, nodeView]);
 });
@@ -108,7 +108,7 @@ describe('the barrier of a write', () => {
     const barrier = await after(wrote('100'));
     await redis.del(`${podView.location.prefix}:view`);
     expect(await barriers.passed(barrier)).toBe(false);
-    await podView.take('writer');
+    await podView.claim('writer');
     // Begins a new incarnation. Filled by a list that began after the loss was noticed, and so after the write.
     await list(podView, '50');
     expect(await barriers.passed(barrier)).toBe(true);

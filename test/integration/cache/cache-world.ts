@@ -187,7 +187,7 @@ export class CacheWorld {
   }
 
   async start(): Promise<this> {
-    await this.view.take('writer');
+    await this.view.claim('writer');
     return this;
   }
 

@@ -38,7 +38,7 @@ describe('an encrypted view', () => {
   /** The view as a gateway with these keys opens it. */
   async function open(...keys: readonly CacheKey[]): Promise<View> {
     const view = new View(redis, secrets, { prefix }, new ObjectCodec({ prefix, keyRing: new KeyRing(keys) }));
-    await view.take('writer');
+    await view.claim('writer');
     return view;
   }
 
@@ -105,7 +105,7 @@ describe('an encrypted view', () => {
   it('is not rotated by a gateway that has been replaced', async () => {
     await fill(await open(first), 3);
     const late = await open(second, first);
-    await new View(redis, secrets, { prefix }).take('another');
+    await new View(redis, secrets, { prefix }).claim('another');
     await expect(late.reencrypt()).rejects.toThrow(ForeignWriterError);
     expect(await storedIds()).toEqual(new Set(['first']));
   });

@@ -211,7 +211,7 @@ class History {
   async #foreign(): Promise<void> {
     const { view } = this.#world;
     const other = new View(redis, pods, view.location);
-    await other.take('another');
+    await other.claim('another');
     const before = await this.#world.dump();
     const object = {
       apiVersion: 'v1',
@@ -227,7 +227,7 @@ class History {
       view.apply({ version: '999999', incomparable: false, operations, users: [], failed: [], wakeups }),
     ).rejects.toThrow(ForeignWriterError);
     expect(await this.#world.dump()).toEqual(before);
-    await view.take('writer');
+    await view.claim('writer');
   }
 }
 

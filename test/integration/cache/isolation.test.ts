@@ -65,7 +65,7 @@ describe('a view that several controllers share', () => {
   async function open(codec?: (prefix: string) => ObjectCodec): Promise<void> {
     const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: things, settings: 's' });
     view = new View(redis, things, { prefix }, codec?.(prefix));
-    await view.take('writer');
+    await view.claim('writer');
     failures = [];
     lists = 0;
     handlers = new ChangeHandlers((user, _, { metadata }) => void failures.push({ user, name: metadata.name }));
@@ -245,7 +245,7 @@ describe('a view that several controllers share', () => {
         { prefix },
         new ObjectCodec({ prefix, keyRing: new KeyRing([fresh, old]) }),
       );
-      await again.take('writer');
+      await again.claim('writer');
       await again.reencrypt();
       expect(await again.objects(['a/deep'])).toMatchObject([{ metadata: { name: 'deep', uid: 'u-deep' } }]);
       const [stored] = Object.values(await redis.hgetallBuffer(viewKeys(prefix).objects));
@@ -393,21 +393,21 @@ describe('a view that several controllers share', () => {
   it('is changed in no way by a gateway that it no longer belongs to', async () => {
     const keys = viewKeys(view.location.prefix);
     const other = new View(redis, things, view.location);
-    await other.take('another');
+    await other.claim('another');
     const before = await redis.hgetall(keys.view);
     const writes = [
       () => view.indexer.record(['label:app']),
       () => view.renew('run'),
-      () => view.noteMissed('user'),
+      () => view.recordMissed('user'),
       () => view.markRewound(),
-      () => view.retake(),
+      () => view.reclaim(),
       () => applier.apply(changed(thing('x', 11))),
     ];
     for (const write of writes) await expect(write()).rejects.toThrow(ForeignWriterError);
     expect(await redis.hgetall(keys.view)).toEqual(before);
     // A writer ID that is lost with all else is written again, and only by its last writer.
     await redis.hdel(keys.view, 'writerId');
-    await view.retake();
+    await view.reclaim();
     expect((await view.state()).writerId).toBe('writer');
   });
 });

@@ -76,7 +76,7 @@ describe('the Redis users of functions', () => {
   async function filled(kind: typeof pods): Promise<View> {
     const prefix = viewPrefix({ ...scope, resource: kind, settings: 's' });
     const view = new View(redis, kind, { prefix });
-    await view.take('writer');
+    await view.claim('writer');
     const metadata = { ...KEY, uid: 'u', resourceVersion: '1' };
     const object: KubernetesObject = { apiVersion: kind.apiVersion, kind: kind.kind, metadata };
     await applierOf(view).apply([

@@ -243,7 +243,7 @@ describe('what is cached is a setting', () => {
       location: redisLocation(redis, keyPrefix, clusterId),
       settings: { defaults: { namespaces: [one, two] }, kinds: {} },
       writer: new GatewayWriter(silentLogger, () => {}),
-      woken: {
+      listeners: {
         enqueue: async () => {},
         onHandlerError: () => {},
         lookupBudget: () => undefined,
