@@ -30,7 +30,8 @@ export class SignatureError extends Error {
  */
 export async function importSecret(secret: string): Promise<SigningKey> {
   const bytes = decodeSecret(secret);
-  return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']);
+  // Extractable, so that the gateway can sign with node:crypto, in a tenth of the time.
+  return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, true, ['sign', 'verify']);
 }
 
 /** A secret's bytes; `importSecret` is not to be had at start, since it is asynchronous. @throws TypeError as there. */

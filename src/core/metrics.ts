@@ -59,6 +59,10 @@ export const METRICS = {
       help: 'Outcomes that report a version which the apiserver does not have.',
       labels: ['controller'],
     },
+    levelhook_ignored_result_lines_total: {
+      help: 'Lines of streamed answers that named no run of their trigger.',
+      labels: ['controller'],
+    },
     levelhook_stale_outcomes_total: { help: 'Outcomes refused by their run number.', labels: ['controller'] },
     levelhook_dead_letters_total: { help: 'Keys that became dead letters.', labels: ['controller'] },
     levelhook_lost_jobs_total: { help: 'Queued keys whose job was gone, and was added again.', labels: ['controller'] },

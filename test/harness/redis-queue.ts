@@ -16,7 +16,7 @@ export class RedisQueueFixture {
   readonly troubles: string[] = [];
   readonly #opened: { queue: BullMqWorkQueue; redis: Redis }[] = [];
   readonly #url: string;
-
+  #concurrency = 0;
   readonly #scripts: Readonly<Record<string, string>>;
 
   private constructor(url: string, redis: Redis, clock: Clock, scripts: Readonly<Record<string, string>>) {
@@ -39,9 +39,11 @@ export class RedisQueueFixture {
   async open(options: Partial<QueueOptions> = {}): Promise<BullMqWorkQueue> {
     const redis = await connectWith(this.#url, this.#scripts);
     const { clock, scope } = this;
+    const behaviour = { concurrency: 4, timeoutMs: 15_000, ...options };
+    this.#concurrency = behaviour.concurrency;
     const queue = new BullMqWorkQueue({
       name: scope.name,
-      behaviour: { concurrency: 4, timeoutMs: 15_000, ...options },
+      behaviour,
       location: { redis, ...scope },
       runtime: quietRuntime({ clock, logger: noting(this.troubles) }),
     });
@@ -51,38 +53,36 @@ export class RedisQueueFixture {
 
   /** What is to run, now or ever. */
   async pending(): Promise<number> {
-    const { timers, debounced, inFlight, backlog, pausedPrefix } = this.keys;
+    const { timers, debounced, inFlight, backlog, queued, pausedPrefix } = this.keys;
     const paused = (await this.names())
       .filter((name) => name.startsWith('paused:'))
       .map((name) => pausedPrefix + name.slice('paused:'.length));
     const [jobs, ...counts] = await Promise.all([
       this.#jobs(),
-      ...[timers, debounced, inFlight, backlog, ...paused].map((set) => this.redis.zcard(set)),
+      ...[timers, debounced, inFlight, backlog, queued, ...paused].map((set) => this.redis.zcard(set)),
     ]);
-    return jobs.waiting + jobs.active + counts.reduce((sum, count) => sum + count, 0);
+    return jobs + counts.reduce((sum, count) => sum + count, 0);
   }
 
   /** Whether anything still happens for which no time need pass, while `running` runs are in the middle. */
   async unsettled(running: number, lateMs: number): Promise<boolean> {
     if (this.#talking()) return true;
-    const { timers, debounced, inFlight } = this.keys;
+    const { timers, debounced, inFlight, slots } = this.keys;
     const due = await Promise.all(
       [timers, debounced, inFlight].map((set) => this.redis.zcount(set, '-inf', this.clock.now() - lateMs)),
     );
-    const { waiting, active, concurrency } = await this.#jobs();
-    const idle = active <= running && (waiting === 0 || active >= concurrency);
-    return !idle || due.some((count) => count > 0) || this.#talking();
+    if (due.some((count) => count > 0)) return true;
+    const [held, jobs] = await Promise.all([this.redis.zcard(slots), this.#jobs()]);
+    // A job waits only while there is no slot for its keys, and each slot has its run until the finish is sent.
+    const isIdle = held <= running && (held >= this.#concurrency || jobs === 0);
+    return !isIdle || this.#talking();
   }
 
-  /** Deletes all jobs that wait, with their marks. */
+  /** Deletes all jobs that wait. */
   async loseJobs(): Promise<void> {
     const { redis, keys } = this;
     for (const id of await redis.lrange(keys.waiting, '0', '-1')) await redis.del(keys.bullmqPrefix + id);
     await redis.del(keys.waiting);
-    const bullmq = `${this.scope.name}:`;
-    for (const name of await this.names()) {
-      if (name.startsWith(`${bullmq}dn:`)) await redis.del(`${keys.prefix}:${name}`);
-    }
   }
 
   /** Of how many keys anything is on record. */
@@ -98,16 +98,16 @@ export class RedisQueueFixture {
     });
   }
 
-  async #jobs(): Promise<{ waiting: number; active: number; concurrency: number }> {
-    const { bullmqPrefix: bullmq } = this.keys;
-    const [waiting, delayed, prioritized, active, concurrency] = await Promise.all([
-      this.redis.llen(this.keys.waiting),
+  /** Jobs that wait, or that a gateway has. */
+  async #jobs(): Promise<number> {
+    const { bullmqPrefix: bullmq, waiting, active } = this.keys;
+    const counts = await Promise.all([
+      this.redis.llen(waiting),
       this.redis.zcard(`${bullmq}delayed`),
       this.redis.zcard(`${bullmq}prioritized`),
-      this.redis.llen(this.keys.active),
-      this.redis.hget(`${bullmq}meta`, 'concurrency'),
+      this.redis.llen(active),
     ]);
-    return { waiting: waiting + delayed + prioritized, active, concurrency: Number(concurrency) };
+    return counts.reduce((sum, count) => sum + count, 0);
   }
 
   /** The names of this queue's keys in Redis, without the common prefix, in order. */

@@ -13,7 +13,7 @@ it('keys of namespaces that are no longer declared are dropped, and the others g
   const ran: string[] = [];
   const inner: Required<Process> = {
     run: async ({ key }) => (ran.push(key), again(key)),
-    runAll: async (runs) => runs.map(({ key }) => (ran.push(key), again(key))),
+    runAll: (runs) => runs.map(async ({ key }) => (ran.push(key), again(key))),
     lost: async () => ({ kind: 'known', failures: 'count' }),
     passed: async () => true,
     late: () => {},
@@ -23,12 +23,12 @@ it('keys of namespaces that are no longer declared are dropped, and the others g
   const process = new ScopedProcess(inner, scope);
   expect(await process.run(run('b/x'))).toEqual(dropped);
   expect(await process.run(run('a/x'))).toEqual(again('a/x'));
-  expect(await process.runAll(['b/1', 'a/1', 'b/2', 'a/2'].map(run))).toEqual([
+  expect(await Promise.all(process.runAll(['b/1', 'a/1', 'b/2', 'a/2'].map(run)))).toEqual([
     dropped,
     again('a/1'),
     dropped,
     again('a/2'),
   ]);
-  expect(await process.runAll([run('b/1')])).toEqual([dropped]);
+  expect(await Promise.all(process.runAll([run('b/1')]))).toEqual([dropped]);
   expect(ran).toEqual(['a/x', 'a/1', 'a/2']);
 });

@@ -22,10 +22,10 @@ export class ScopedProcess implements Process {
     return this.#contains(run) ? this.#inner.run(run) : DROPPED;
   }
 
-  async runAll(runs: readonly Run[]): Promise<readonly Finish[]> {
+  runAll(runs: readonly Run[]): readonly Promise<Finish>[] {
     const own = runs.filter((run) => this.#contains(run));
-    const finishes = own.length > 0 ? await this.#inner.runAll(own) : [];
-    return runs.map((run) => (this.#contains(run) ? (finishes[own.indexOf(run)] ?? { kind: 'unknown' }) : DROPPED));
+    const finishes = own.length > 0 ? this.#inner.runAll(own) : [];
+    return runs.map((run) => finishes[own.indexOf(run)] ?? Promise.resolve(DROPPED));
   }
 
   lost(run: Parameters<Process['lost']>[0]): ReturnType<Process['lost']> {

@@ -13,7 +13,7 @@ import { Barriers } from './barrier.ts';
 import type { CacheAccess } from '../access/cache-access.ts';
 import type { Endpoint } from '../endpoint/endpoint.ts';
 import { EndpointCircuitBreaker, type PausableKeys } from '../endpoint/endpoint-circuit-breaker.ts';
-import { decodeOutcomes, fromResult, type Outcome } from '../endpoint/outcome.ts';
+import { decodeLine, decodeOutcomes, fromResult, type Outcome } from '../endpoint/outcome.ts';
 import { decide, decideLost, type ReconcileResult } from './requeue-policy.ts';
 
 /** A view that the dispatcher's controller reads, and what can be asked of the apiserver about it. */
@@ -81,12 +81,21 @@ export class Dispatcher implements Process {
     return this.#circuitBreaker.openReason;
   }
 
-  async run(run: Run): Promise<Finish> {
-    const [finish = { kind: 'unknown' as const }] = await this.runAll([run]);
-    return finish;
+  run(run: Run): Promise<Finish> {
+    return this.runAll([run])[0] as Promise<Finish>;
   }
 
-  async runAll(runs: readonly Run[]): Promise<readonly Finish[]> {
+  runAll(runs: readonly Run[]): readonly Promise<Finish>[] {
+    const ends = runs.map(() => Promise.withResolvers<Finish>());
+    this.#send(runs, (at, finish) => ends[at]?.resolve(finish)).catch((error: unknown) => {
+      // It may have been sent.
+      for (const { resolve } of ends) resolve({ kind: 'unknown', error: messageOf(error) });
+    });
+    return ends.map(({ promise }) => promise);
+  }
+
+  /** Sends one trigger for all. `end` is called with each outcome as it comes, and once for each run. */
+  async #send(runs: readonly Run[], end: (at: number, finish: Finish | Promise<Finish>) => void): Promise<void> {
     const { clock } = this.#options.runtime;
     const { cacheAccess, endpoint, callback: locate } = this.#options.target;
     const [cache, callback] = await Promise.all([cacheAccess.location(), locate?.()]);
@@ -99,16 +108,38 @@ export class Dispatcher implements Process {
     // Of keys that had started when a circuit opened: nothing was tried, so nothing has failed.
     const putOffMs = runs.map(() => this.#circuitBreaker.putOff());
     if (putOffMs.some((each) => each !== undefined)) {
-      return putOffMs.map((againAfterMs = 0) => ({ kind: 'known', failures: 'keep', againAfterMs }));
+      putOffMs.forEach((againAfterMs = 0, at) => end(at, { kind: 'known', failures: 'keep', againAfterMs }));
+      return;
     }
-    const outcomes = await this.#circuitBreaker.run(async () => {
+    const outcomes = new Array<Outcome | undefined>(runs.length);
+    const take = (at: number, outcome: Outcome): void => {
+      const run = runs[at];
+      // The first that is told of a run counts.
+      if (!run || outcomes[at]) return;
+      outcomes[at] = outcome;
+      end(at, this.#finish(run, outcome, { id, durationMs: clock.now() - startedAt }));
+    };
+    const onLine = (text: string): void => {
+      const line = decodeLine(text, callback);
+      const at = line ? runs.findIndex(({ run }) => run === line.run) : -1;
+      if (line && at >= 0) take(at, line.outcome);
+      else this.#ignoreLine();
+    };
+    await this.#circuitBreaker.run(async () => {
       const trigger = { ...this.#trigger(runs, timeoutMs, cache), ...(callback ? { callback } : {}) };
       const body = JSON.stringify(trigger);
-      const answer = await endpoint.send({ method: 'POST', body, id, timeoutMs });
-      return decodeOutcomes(answer, { requests: runs.length, callback }, clock.wallNow());
+      const streamed = runs.length > 1 ? onLine : undefined;
+      const answer = await endpoint.send({ method: 'POST', body, id, timeoutMs, onLine: streamed });
+      const decoded = decodeOutcomes(answer, { requests: runs.length, callback }, clock.wallNow());
+      runs.forEach((_, at) => take(at, decoded[at] ?? NO_OUTCOME));
+      return outcomes.map((outcome) => outcome ?? NO_OUTCOME);
     });
-    const durationMs = clock.now() - startedAt;
-    return Promise.all(runs.map((run, at) => this.#finish(run, outcomes[at] ?? NO_OUTCOME, { id, durationMs })));
+  }
+
+  #ignoreLine(): void {
+    const { controller, runtime } = this.#options;
+    runtime.metrics.count('levelhook_ignored_result_lines_total', { controller });
+    runtime.logger.debug({ controller }, 'a line of a streamed answer names no run of its trigger');
   }
 
   async #finish(run: Run, outcome: Outcome, trigger: { id: string; durationMs: number }): Promise<Finish> {

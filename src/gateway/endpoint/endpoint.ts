@@ -1,4 +1,5 @@
-import { Pool } from 'undici';
+import { createHmac, KeyObject } from 'node:crypto';
+import { type Dispatcher, Pool } from 'undici';
 import { type Clock, isConnectionRefused, messageOf, systemClock } from '../../core/index.ts';
 import {
   AddressRefusedError,
@@ -7,7 +8,7 @@ import {
   guardedLookup,
   rulesForConfigured,
 } from './endpoint-rules.ts';
-import { sign, type SigningKey } from '../../contract/index.ts';
+import { LEVELHOOK_HEADER, RESULT_STREAM, type SigningKey } from '../../contract/index.ts';
 
 /** What came back for one signed request. */
 export type Answer =
@@ -15,7 +16,9 @@ export type Answer =
       readonly kind: 'answered';
       readonly status: number;
       readonly headers: Record<string, string>;
+      /** Empty when the body was a stream of results, whose lines `onLine` has got. */
       readonly body: string;
+      readonly isStream: boolean;
     }
   /** The connection was refused: the request was not delivered. */
   | { readonly kind: 'refused'; readonly message: string }
@@ -37,6 +40,8 @@ export interface EndpointOptions {
 
 /** An answer is small; more than this is a fault of the function and is not read to its end. */
 const MAX_ANSWER_BYTES = 1024 * 1024;
+/** The same of a stream of results, of which each line has the limit of an answer. */
+const MAX_STREAM_BYTES = 16 * MAX_ANSWER_BYTES;
 
 /**
  * The gateway closes an idle connection before the function does. If the function closed it while a trigger is being
@@ -47,15 +52,25 @@ const MAX_ANSWER_BYTES = 1024 * 1024;
  */
 const KEEP_ALIVE = { keepAliveTimeout: 4000, keepAliveMaxTimeout: 30_000, keepAliveTimeoutThreshold: 2000 };
 
+/** One signed request. */
+export interface SignedRequest {
+  readonly method: 'GET' | 'POST';
+  readonly body: string;
+  readonly id: string;
+  readonly timeoutMs: number;
+  /** Asks for a stream of results, and gets each of its lines as it comes. */
+  readonly onLine?: ((line: string) => void) | undefined;
+}
+
 /**
  * A function's address, the keys that sign what is sent there, and the connections kept open to it. On undici's Pool:
- * measured 2.2 to 2.8 times as fast as fetch.
+ * measured 2.2 to 2.8 times as fast as fetch, and its handlers twice as fast as its `request`.
  */
 export class Endpoint {
   readonly url: string;
   readonly #pool: Pool;
   readonly #path: string;
-  readonly #keys: readonly SigningKey[];
+  readonly #keys: readonly KeyObject[];
   readonly #clock: Pick<Clock, 'wallNow'>;
 
   /** @throws UserError when the rules do not allow the URL. */
@@ -67,7 +82,7 @@ export class Endpoint {
     const connect = { lookup: guardedLookup(rules), ...(ca === undefined ? {} : { ca }) };
     this.#pool = new Pool(origin, { connections, pipelining: 1, allowH2: false, connect, ...KEEP_ALIVE });
     this.#path = pathname + search;
-    this.#keys = keys;
+    this.#keys = keys.map((key) => KeyObject.from(key));
     this.#clock = clock;
   }
 
@@ -76,40 +91,19 @@ export class Endpoint {
    * and without pipelining there is no other on it. Functions refuse an id that comes again. Redirects are not
    * followed: they are answers like any other.
    */
-  async send(request: { method: 'GET' | 'POST'; body: string; id: string; timeoutMs: number }): Promise<Answer> {
-    const { method, body, id, timeoutMs } = request;
+  async send(request: SignedRequest): Promise<Answer> {
+    const { method, body, onLine } = request;
+    const accept = onLine ? `${RESULT_STREAM}, application/json` : 'application/json';
     try {
-      const headers = await sign(this.#keys, { id, nowMs: this.#clock.wallNow(), body });
-      const response = await this.#pool.request({
-        method,
-        path: this.#path,
-        headers: { ...headers, accept: 'application/json', ...(body ? { 'content-type': 'application/json' } : {}) },
-        body: body || null,
-        signal: AbortSignal.timeout(Math.max(1, timeoutMs)),
-        headersTimeout: 0,
-        bodyTimeout: 0,
+      return await new Promise<Answer>((resolve, reject) => {
+        const headers = { ...this.#sign(request), accept, ...(body ? { 'content-type': 'application/json' } : {}) };
+        const options = { method, path: this.#path, headers, body: body || null, headersTimeout: 0, bodyTimeout: 0 };
+        this.#pool.dispatch(options, new AnswerHandler(request, { resolve, reject }));
       });
-      const chunks: Buffer[] = [];
-      let size = 0;
-      for await (const chunk of response.body as AsyncIterable<Buffer>) {
-        size += chunk.length;
-        // Leaving the loop destroys the body, and with it the connection.
-        if (size > MAX_ANSWER_BYTES)
-          return { kind: 'failed', reason: 'too-large', message: 'the answer is larger than 1 MiB' };
-        chunks.push(chunk);
-      }
-      return {
-        kind: 'answered',
-        status: response.statusCode,
-        headers: response.headers as Record<string, string>,
-        body: Buffer.concat(chunks).toString('utf8'),
-      };
     } catch (error) {
       // As certain as a refused connection: none was opened.
       if (error instanceof AddressRefusedError) return { kind: 'refused', message: error.message };
       if (isConnectionRefused(error)) return { kind: 'refused', message: `connection refused by ${this.url}` };
-      const timedOut = error instanceof Error && error.name === 'TimeoutError';
-      if (timedOut) return { kind: 'failed', reason: 'timeout', message: 'no answer before the deadline' };
       return { kind: 'failed', reason: 'connection', message: messageOf(error) };
     }
   }
@@ -117,4 +111,95 @@ export class Endpoint {
   async close(): Promise<void> {
     await this.#pool.destroy();
   }
+
+  /** As `sign` of the contract, in a tenth of WebCrypto's time. */
+  #sign({ id, body }: SignedRequest): Record<string, string> {
+    const timestamp = String(Math.floor(this.#clock.wallNow() / 1000));
+    const content = `${id}.${timestamp}.${body}`;
+    const signatures = this.#keys.map((key) => `v1,${createHmac('sha256', key).update(content).digest('base64')}`);
+    return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
+  }
 }
+
+interface AnswerEnds {
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Collects one answer, or hands on the lines of a stream, until the request's time is over. */
+class AnswerHandler implements Dispatcher.DispatchHandler {
+  readonly #onLine: SignedRequest['onLine'];
+  readonly #ends: AnswerEnds;
+  readonly #timer: NodeJS.Timeout;
+  #controller: Dispatcher.DispatchController | undefined;
+  #status = 0;
+  #headers: Record<string, string> = {};
+  #isStream = false;
+  #size = 0;
+  /** Of a line that has begun. */
+  #lineSize = 0;
+  #chunks: Buffer[] = [];
+
+  constructor({ timeoutMs, onLine }: SignedRequest, ends: AnswerEnds) {
+    this.#onLine = onLine;
+    this.#ends = ends;
+    this.#timer = setTimeout(() => this.#fail('timeout', 'no answer before the deadline'), Math.max(1, timeoutMs));
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Record<string, string>): void {
+    this.#controller = controller;
+    this.#status = status;
+    this.#headers = headers;
+    const isOurs = status === 200 && headers[LEVELHOOK_HEADER] !== undefined;
+    this.#isStream = !!this.#onLine && isOurs && !!headers['content-type']?.startsWith(RESULT_STREAM);
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#size += chunk.length;
+    this.#chunks.push(chunk);
+    if (!this.#isStream) {
+      if (this.#size > MAX_ANSWER_BYTES) this.#fail('too-large', 'the answer is larger than 1 MiB');
+      return;
+    }
+    const last = chunk.lastIndexOf(LINE_FEED);
+    this.#lineSize = last < 0 ? this.#lineSize + chunk.length : chunk.length - last - 1;
+    if (this.#size > MAX_STREAM_BYTES) this.#fail('too-large', 'the results are larger than 16 MiB');
+    else if (this.#lineSize > MAX_ANSWER_BYTES) this.#fail('too-large', 'a result is larger than 1 MiB');
+    else if (last >= 0) {
+      const whole = Buffer.concat(this.#chunks);
+      const text = whole.toString('utf8', 0, whole.length - this.#lineSize);
+      this.#chunks = this.#lineSize > 0 ? [chunk.subarray(last + 1)] : [];
+      for (const line of text.split('\n')) if (line !== '') this.#onLine?.(line);
+    }
+  }
+
+  onResponseEnd(): void {
+    clearTimeout(this.#timer);
+    const body = this.#isStream ? '' : Buffer.concat(this.#chunks).toString('utf8');
+    this.#ends.resolve({
+      kind: 'answered',
+      status: this.#status,
+      headers: this.#headers,
+      body,
+      isStream: this.#isStream,
+    });
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    clearTimeout(this.#timer);
+    this.#ends.reject(error);
+  }
+
+  /** The answer is not read to its end, and its connection is not used again. */
+  #fail(reason: FailureReason, message: string): void {
+    clearTimeout(this.#timer);
+    this.#ends.resolve({ kind: 'failed', reason, message });
+    this.#controller?.abort(new Error(message));
+  }
+}
+
+const LINE_FEED = 10;

@@ -9,7 +9,8 @@ import { decodeOutcomes, type Outcome } from './outcome.ts';
 const write = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'b', uid: 'u', resourceVersion: '5' };
 
 function answered(status: number, body: unknown, headers: Record<string, string> = {}): Answer {
-  return { kind: 'answered', status, headers, body: typeof body === 'string' ? body : JSON.stringify(body) };
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return { kind: 'answered', status, headers, body: text, isStream: false };
 }
 const ok = (...results: unknown[]): Answer => answered(200, { version: 'v1', results });
 const callback = { url: 'https://gateway.example.com/cache/callbacks/web', token: 't', maxSeconds: 600 };

@@ -1,6 +1,6 @@
 import { boundedText, messageOf, parseRetryAfter } from '../../core/index.ts';
 import { type CallbackLocation, LEVELHOOK_HEADER, type RequestResult, type Write } from '../../contract/index.ts';
-import { decodeResults } from '../../contract/outcome-schema.ts';
+import { decodeResultLine, decodeResults } from '../../contract/outcome-schema.ts';
 import type { Answer } from './endpoint.ts';
 
 /**
@@ -70,10 +70,12 @@ function withoutAnswer(answer: Exclude<Answer, { kind: 'answered' }>): Outcome {
 }
 
 function decodeAnswer(
-  { status, headers, body }: Answer & { kind: 'answered' },
+  { status, headers, body, isStream }: Answer & { kind: 'answered' },
   { requests, callback }: SentTrigger,
   wallMs: number,
 ): Outcome | readonly Outcome[] {
+  // The lines have told the outcomes that there are.
+  if (isStream) return unreadable('the answer has no result for this request');
   // Without the header a 429 or 503 is a proxy's, which may have passed the trigger on.
   if ((status === 429 || status === 503) && headers[LEVELHOOK_HEADER] !== undefined) {
     const named = parseRetryAfter(headers['retry-after'], wallMs) ?? DEFAULT_DEFER_MS;
@@ -107,6 +109,21 @@ function decodeAnswer(
   } catch (error) {
     return unreadable(`the answer is not an outcome: ${messageOf(error)}`);
   }
+}
+
+/**
+ * Decodes one line of a stream of results.
+ * @returns undefined for a line that names no run, and so says nothing about any key.
+ */
+export function decodeLine(
+  text: string,
+  callback: CallbackLocation | undefined,
+): { run: number; outcome: Outcome } | undefined {
+  const line = decodeResultLine(text);
+  if (!line) return undefined;
+  const { run, result } = line;
+  if (!(result instanceof TypeError)) return { run, outcome: fromResult(result, callback) };
+  return { run, outcome: unreadable(`the line is not an outcome: ${result.message}`) };
 }
 
 function unreadable(message: string): Outcome {

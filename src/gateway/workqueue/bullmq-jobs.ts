@@ -1,33 +1,35 @@
 import { Queue, Worker } from 'bullmq';
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
-import { loadScript, type Redis, type Script } from '../redis/redis.ts';
+import type { Redis } from '../redis/redis.ts';
 import type { QueueKeys } from './queue-keys.ts';
-import { RUN_MARGIN_MS } from './queue-options.ts';
 
 export interface BullMqJobsOptions {
   readonly redis: Redis;
   readonly keys: QueueKeys;
   readonly name: string;
   readonly concurrency: number;
-  readonly timeoutMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-type KeyJob = { key: string };
+type KeysJob = { keys: readonly string[] };
+
+/** Keys in one job: a job costs as much as ten keys, and a gateway takes few jobs ahead. */
+const JOB_KEYS = 25;
+/** More jobs than these are not read: `keysOfJobs`. */
+const READABLE_JOBS = 10_000;
 
 /**
- * The keys that can run now. Gives each added key to one of the gateways, as many at a time as the queue's concurrency
- * allows. A waiting key is given once; a key that is added while its job is active is given once more.
+ * The keys that are ready to run and wait for a slot. Gives each job to one of the gateways. A job only carries its
+ * keys: their records decide what may be done with them, so a lost job delays its keys and a repeated one does nothing.
  *
- * The deduplication option `keepLastIfActive` is client-go's dirty set. Do not use BullMQ's delays, priorities,
- * attempts or custom job ids, because each of them loses wakeups (ADR 0002).
+ * Do not use BullMQ's deduplication, delays, priorities, attempts or custom job ids: each of them loses wakeups, or
+ * costs more than the job (ADR 0002).
  */
 export class BullMqJobs {
   readonly #options: BullMqJobsOptions;
-  readonly #queue: Queue<KeyJob>;
-  #worker: Worker<KeyJob> | undefined;
-  readonly #missing: Script;
+  readonly #queue: Queue<KeysJob>;
+  #worker: Worker<KeysJob> | undefined;
   /** When an error was last logged, by its text. */
   readonly #logged = new Map<string, number>();
   #suspended = false;
@@ -35,8 +37,7 @@ export class BullMqJobs {
   constructor(options: BullMqJobsOptions) {
     const { name, keys, redis } = options;
     this.#options = options;
-    this.#missing = loadScript(redis, import.meta.url, 'missing');
-    this.#queue = new Queue<KeyJob>(name, {
+    this.#queue = new Queue<KeysJob>(name, {
       connection: redis,
       prefix: keys.prefix,
       // Each add writes the events stream. The gateway does not read it, and BullMQ has no switch to turn it off.
@@ -49,34 +50,49 @@ export class BullMqJobs {
     return this.#queue;
   }
 
-  /** Resolves when they cannot be lost any more. */
   async add(keys: readonly string[]): Promise<void> {
-    const [first, ...others] = keys;
-    if (first === undefined) return;
-    if (others.length === 0) await this.#queue.add('reconcile', { key: first }, jobOptions(first));
-    else await this.#queue.addBulk(keys.map((key) => ({ name: 'reconcile', data: { key }, opts: jobOptions(key) })));
-  }
-
-  /** Which of these keys it neither has nor has given out, so that an add is due. */
-  async missing(keys: readonly string[]): Promise<readonly string[]> {
-    if (keys.length === 0) return [];
-    const { bullmqPrefix, waiting, active } = this.#options.keys;
-    return (await this.#missing([bullmqPrefix, waiting, active], keys)) as string[];
+    const jobs: { name: string; data: KeysJob; opts: typeof JOB_OPTIONS }[] = [];
+    for (let at = 0; at < keys.length; at += JOB_KEYS) {
+      jobs.push({ name: 'keys', data: { keys: keys.slice(at, at + JOB_KEYS) }, opts: JOB_OPTIONS });
+    }
+    const [first, ...others] = jobs;
+    if (others.length > 0) await this.#queue.addBulk(jobs);
+    else if (first) await this.#queue.add(first.name, first.data, first.opts);
   }
 
   /**
-   * Begins to give keys to `work`, which does not throw. A key is out until its promise ends: one that never does is
-   * given to another gateway after a `close` by force.
+   * The keys of all jobs that wait or that a gateway has. Undefined when so many jobs wait that reading them would cost
+   * more than it helps: a key without a job would run late in any case.
    */
-  async start(work: (key: string) => Promise<void>): Promise<void> {
-    const { redis, keys, name, concurrency, timeoutMs } = this.#options;
-    await this.shareConcurrency();
-    this.#worker = new Worker<KeyJob>(name, (job) => work(job.data.key), {
+  async keysOfJobs(): Promise<ReadonlySet<string> | undefined> {
+    const { redis, keys } = this.#options;
+    if ((await redis.llen(keys.waiting)) > READABLE_JOBS) return undefined;
+    // Waiting jobs first: one that a gateway takes meanwhile is found among those that it has.
+    const waiting = await redis.lrange(keys.waiting, 0, -1);
+    const ids = [...waiting, ...(await redis.lrange(keys.active, 0, -1))];
+    const found = new Set<string>();
+    for (let at = 0; at < ids.length; at += 500) {
+      const part = ids.slice(at, at + 500);
+      const data = await Promise.all(part.map((id) => redis.hget(keys.bullmqPrefix + id, 'data')));
+      for (const text of data) for (const key of keysIn(text)) found.add(key);
+    }
+    return found;
+  }
+
+  /**
+   * Begins to give the keys of jobs to `work`, which does not throw. A job is out until its promise ends: one that
+   * never does is given to another gateway after a `close` by force.
+   */
+  async start(work: (keys: readonly string[]) => Promise<void>): Promise<void> {
+    const { redis, keys, name, concurrency } = this.#options;
+    this.#worker = new Worker<KeysJob>(name, (job) => work(keysOf(job.data)), {
       connection: redis,
       prefix: keys.prefix,
-      concurrency,
-      lockDuration: lockMs(timeoutMs),
-      stalledInterval: stalledMs(timeoutMs),
+      // As many keys as there are slots, and one job more.
+      concurrency: Math.ceil(concurrency / JOB_KEYS) + 1,
+      // A job ends when its keys have started. It is given to another gateway when this one has gone silent.
+      lockDuration: 8000,
+      stalledInterval: 4000,
       // How long one blocking read waits; an add ends it. The longest that BullMQ takes, for the sake of idle queues.
       drainDelay: 10,
       // A job whose gateway died is taken up again however often that happens; our records decide what it may do.
@@ -84,11 +100,6 @@ export class BullMqJobs {
     });
     this.#worker.on('error', (error) => this.#warn(error, 'worker'));
     if (this.#suspended) await this.#worker.pause(true);
-  }
-
-  /** The concurrency over all gateways is kept by Redis, and so lost with the rest. */
-  async shareConcurrency(): Promise<void> {
-    await this.#queue.setGlobalConcurrency(this.#options.concurrency);
   }
 
   /** Gives nothing to this gateway until `unsuspend`; one or two may still come. Does not wait for anything. */
@@ -109,11 +120,6 @@ export class BullMqJobs {
     this.#worker = undefined;
   }
 
-  /** Keys that wait to be given. */
-  waiting(): Promise<number> {
-    return this.#options.redis.llen(this.#options.keys.waiting);
-  }
-
   #warn(error: unknown, part: string): void {
     const { logger, name, clock } = this.#options;
     const text = messageOf(error);
@@ -128,21 +134,18 @@ export class BullMqJobs {
 /** The same error is logged again after this. */
 const LOG_AGAIN_MS = 10_000;
 
-function jobOptions(key: string) {
-  const deduplication = { id: key, keepLastIfActive: true };
-  return { removeOnComplete: true, removeOnFail: true, attempts: 1, deduplication };
+const JOB_OPTIONS = { removeOnComplete: true, removeOnFail: true, attempts: 1 } as const;
+
+/** The keys of a job: none of one that was not added here. */
+function keysOf(data: unknown): readonly string[] {
+  const { keys } = (data ?? {}) as { keys?: unknown };
+  return Array.isArray(keys) ? keys.filter((key) => typeof key === 'string') : [];
 }
 
-/**
- * How long BullMQ leaves a job to a gateway that has gone silent: it takes two looks to find it. Over by the time that
- * its runs are, so that a killed gateway's slots are free when its keys may run again. A lock lost too early costs one
- * idle job and nothing else.
- */
-function lockMs(timeoutMs: number): number {
-  return Math.min(Math.max(timeoutMs + RUN_MARGIN_MS - 2 * stalledMs(timeoutMs), 2000), 10_000);
-}
-
-/** How often a gateway looks for such jobs: rarely, since at rest this is most of what a queue costs. */
-function stalledMs(timeoutMs: number): number {
-  return Math.min(Math.max(timeoutMs / 4, 1000), 4000);
+function keysIn(text: string | null): readonly string[] {
+  try {
+    return text === null ? [] : keysOf(JSON.parse(text));
+  } catch {
+    return [];
+  }
 }

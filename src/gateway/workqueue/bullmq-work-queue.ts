@@ -49,9 +49,10 @@ export interface QueueState {
 }
 
 /**
- * The work queue in Redis, made of two halves. BullMQ has the jobs, which are what is to run now, and gives them to one
- * of the gateways. The records have everything that has a time (requeue, backoff, deadline) and everything that must be
- * true of a key (one run at a time, failures, barrier, pauses); our scripts guard them.
+ * The work queue in Redis, made of two halves. The records have everything that must be true of a key (one run at a
+ * time, failures, barrier, pauses, slots) and everything that has a time (requeue, backoff, deadline); our scripts
+ * guard them. A key that becomes ready is started here when there is a slot. Else it waits in a job of BullMQ, which
+ * gives the job to one of the gateways.
  */
 export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly name: string;
@@ -68,9 +69,12 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   #runner: Runner | undefined;
   #ended = false;
   readonly #ending = new AbortController();
-  /** Keys whose jobs must not end here, since it is not on record what becomes of them. */
-  readonly #unended = new Set<string>();
-  readonly #adds: GroupCommit<readonly QueuedKey[], undefined>;
+  /** A job must not end here, since it is not on record what becomes of its keys. */
+  #isUnended = false;
+  /** Keys that are ready and whose jobs could not be added. */
+  readonly #jobless = new Set<string>();
+  readonly #adds: GroupCommit<readonly QueuedKey[], void>;
+  #upkeep: Upkeep | undefined;
   readonly #inFlight = new Set<Promise<void>>();
   /** Present while suspended: runs wait here before their start. */
   #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
@@ -78,10 +82,10 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   constructor({ name, behaviour, location, runtime, onPauseChanged = () => {} }: WorkQueueOptions) {
     const { redis } = location;
     const { clock, logger } = runtime;
-    const { concurrency, timeoutMs } = behaviour;
+    const { concurrency } = behaviour;
     const keys = queueKeys(location, name);
     const records = new RedisRecords(redis, keys, behaviour);
-    const jobs = new BullMqJobs({ redis, keys, name, concurrency, timeoutMs, clock, logger });
+    const jobs = new BullMqJobs({ redis, keys, name, concurrency, clock, logger });
     this.#redis = redis;
     this.#keys = keys;
     this.name = name;
@@ -93,12 +97,10 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#jobs = jobs;
     this.#standstill = new Standstill({ concurrency, clock, read: () => this.#dueKeys() });
     this.#adds = new GroupCommit(async (adds) => {
-      const keys = adds.flat();
-      // Both on one connection, the records first and so before the jobs: a job is nothing without it.
-      const recorded = records.recordAdds(keys, clock.now());
-      const added = behaviour.debounce ? undefined : jobs.add([...new Set(keys.map(({ key }) => key))]);
-      await Promise.all([recorded, added]);
-      return adds.map(() => undefined);
+      const ready = await records.recordAdds(adds.flat(), clock.now());
+      // The next adds are recorded meanwhile.
+      const handed = this.#hand(ready);
+      return adds.map(() => handed as unknown as void);
     });
   }
 
@@ -113,7 +115,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
     await this.#standstill.endRest(this.#records.addToBacklog(keys, this.#runtime.clock.now(), reason));
-    this.#poller?.wake();
+    this.#runner?.starter.enterLow();
     this.#runtime.metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
   }
 
@@ -138,7 +140,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async resume(scope: PauseScope): Promise<void> {
     await this.#standstill.endRest(this.#records.resume(scope));
-    this.#poller?.wake();
+    this.#runner?.starter.enterLow();
     if (scope === 'controller') this.#onPauseChanged();
   }
 
@@ -159,7 +161,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async counts(): Promise<{ waiting: number; running: number }> {
-    const [waiting, running] = await Promise.all([this.#jobs.waiting(), this.#records.running()]);
+    const [waiting, running] = await Promise.all([this.#records.waiting(), this.#records.running()]);
     return { waiting, running };
   }
 
@@ -180,25 +182,34 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const runtime = this.#runtime;
     const { clock, logger, metrics } = runtime;
     const records = this.#records;
-    // Both are told of keys that are due, which another gateway may have added.
-    const found = <T>(keys: readonly string[], work: Promise<T>): Promise<T> =>
-      keys.length > 0 ? this.#standstill.endRest(work) : work;
-    const addJobs = (keys: readonly string[]): Promise<void> => found(keys, this.#jobs.add(keys));
-    const missing = (keys: readonly string[]): Promise<readonly string[]> => found(keys, this.#jobs.missing(keys));
-    const upkeep = new Upkeep({ name, records, process, addJobs, missing, clock, logger, metrics });
-    const poller = new Poller({ records, process, addJobs, concurrency, upkeep, clock, logger });
+    const hand = (keys: readonly string[]): Promise<void> => this.#hand([...this.#jobless, ...keys]);
+    const keysOfJobs = (): ReturnType<BullMqJobs['keysOfJobs']> => this.#jobs.keysOfJobs();
+    const upkeep = new Upkeep({ name, records, process, hand, keysOfJobs, clock, logger, metrics });
+    const poller = new Poller({
+      records,
+      process,
+      hand,
+      onLow: () => this.#runner?.starter.enterLow(),
+      upkeep,
+      clock,
+      logger,
+    });
     const gate = {
       ending: this.#ending.signal,
       opened: (): Promise<boolean> => this.#opened(),
       closed: (): boolean => this.#gate !== undefined,
     };
-    const track = (work: Promise<unknown>): void => void this.#track(work);
-    const wake = (atMs: number): void => poller.wake(atMs);
-    const limits = { timeoutMs, maxBatch };
-    this.#runner = new Runner({ name, records, process, limits, runtime, gate, track, wake });
+    const on = {
+      work: (work: Promise<unknown>): void => void this.#track(work),
+      due: (atMs: number): void => poller.wake(atMs),
+      ready: (keys: readonly string[]): void => void this.#track(this.#hand(keys)),
+    };
+    const limits = { timeoutMs, concurrency, maxBatch };
+    this.#runner = new Runner({ name, records, process, limits, runtime, gate, on });
     this.#poller = poller;
+    this.#upkeep = upkeep;
     if (this.#gate) this.#jobs.suspend();
-    await this.#jobs.start((key) => this.#work(key));
+    await this.#jobs.start((keys) => this.#work(keys));
     if (!this.#gate) this.#poller.start();
   }
 
@@ -218,6 +229,9 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#gate.open();
     this.#gate = undefined;
     this.#jobs.unsuspend();
+    // Ready keys that this gateway was told of by an answer that it never got have no job.
+    this.#upkeep?.lookSoon(this.#runtime.clock.now());
+    this.#runner?.starter.resume();
     this.#poller?.start();
   }
 
@@ -233,8 +247,9 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const end = clock.sleep(drainMs, limit.signal);
     await Promise.race([this.#drained(), end]);
     limit.abort();
+    this.#runner?.starter.close();
     // A run that is still in flight is cut off: it stays on record, and another gateway settles it.
-    await this.#jobs.close(wasSuspended || this.#inFlight.size > 0 || this.#unended.size > 0);
+    await this.#jobs.close(wasSuspended || this.#inFlight.size > 0 || this.#isUnended);
   }
 
   /** For the dashboard, which shows BullMQ's own view of the jobs. */
@@ -258,8 +273,6 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async renew(runId: string): Promise<void> {
-    // Kept by Redis, and so lost with the rest.
-    await this.#jobs.shareConcurrency();
     await this.#standstill.endRest(this.#redis.hset(this.#keys.queue, { incarnation: randomUUID(), runId }));
   }
 
@@ -289,37 +302,49 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   /**
-   * Never throws for what a run may do wrong. Ends with the job only if what becomes of the key is on record: a job
-   * that has not ended is given to another gateway.
+   * Has ready keys started: here when there is a slot, else by a job. A key whose job cannot be added is tried again by
+   * the poller, or found by `Upkeep`.
    */
-  async #work(key: string): Promise<void> {
-    // Not in flight while it waits here: a stop need not wait for it.
-    const open = await this.#opened();
-    await this.#standstill.endRest(this.#track(open ? this.#process(key) : this.#handOver(key)));
-    if (this.#unended.has(key)) await new Promise(() => {});
+  async #hand(keys: readonly string[]): Promise<void> {
+    if (keys.length === 0) return;
+    const { starter } = this.#runner ?? {};
+    const here = keys.slice(0, starter?.room ?? 0);
+    if (starter && here.length > 0) void this.#track(this.#enter(here));
+    const others = keys.slice(here.length);
+    for (const key of others) this.#jobless.add(key);
+    await this.#standstill.endRest(this.#jobs.add(others));
+    for (const key of others) this.#jobless.delete(key);
   }
 
-  async #process(key: string): Promise<void> {
-    // Recorded while this is in flight still, so that a stop knows.
-    if (this.#runner && !(await this.#runner.process(key))) this.#unended.add(key);
+  async #enter(keys: readonly string[]): Promise<void> {
+    await this.#handOver((await this.#runner?.starter.enter(keys, false)) ?? []);
   }
 
-  /**
-   * Handed out when this gateway was about to end. As a timer it is due for the gateways that are left, and the job may
-   * end.
-   */
-  async #handOver(key: string): Promise<void> {
-    try {
-      await this.#records.addTimer(key, this.#runtime.clock.now());
-    } catch (error) {
-      this.#unended.add(key);
-      throw error;
-    }
+  /** The keys of a job. A job that does not end is given to another gateway. */
+  async #work(keys: readonly string[]): Promise<void> {
+    const { starter } = this.#runner ?? {};
+    let isOver = true;
+    const decided = async (): Promise<void> => {
+      try {
+        await this.#handOver((await starter?.enter(keys, true)) ?? keys);
+      } catch (error) {
+        isOver = false;
+        this.#isUnended = true;
+        throw error;
+      }
+    };
+    await this.#track(decided());
+    if (!isOver) await new Promise(() => {});
+  }
+
+  /** This gateway ends: others start these keys. */
+  async #handOver(keys: readonly string[]): Promise<void> {
+    if (keys.length > 0) await this.#jobs.add(keys);
   }
 
   /** Redis or the apiserver may fail in the middle: a run in flight is on record and is settled at its deadline. */
   async #track(work: Promise<unknown>): Promise<void> {
-    const run = work.then(
+    const run = this.#standstill.endRest(work).then(
       () => undefined,
       (error: unknown) => this.#warn(error, 'run'),
     );

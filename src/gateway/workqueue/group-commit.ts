@@ -9,13 +9,14 @@ export interface GroupCommitOptions {
 }
 
 /**
- * Collects what is submitted in one turn of the event loop and commits it as one: answers of Redis come many at a time,
- * and what they set off is sent in one trip. A lone item does not wait.
+ * Commits what is submitted in groups, one call at a time and in order: what is submitted while a call is under way
+ * goes with the next one. So a lone item does not wait, and the more there is to do, the larger the groups are.
  */
 export class GroupCommit<Item, Answer> {
   readonly #commit: (items: readonly Item[]) => Promise<readonly Answer[]>;
   readonly #options: GroupCommitOptions;
-  #waiting: Submitted<Item, Answer>[] = [];
+  readonly #waiting: Submitted<Item, Answer>[] = [];
+  #running = false;
 
   /** @param commit answers for each item, in order. */
   constructor(commit: (items: readonly Item[]) => Promise<readonly Answer[]>, options: GroupCommitOptions = {}) {
@@ -27,15 +28,17 @@ export class GroupCommit<Item, Answer> {
   submit(item: Item): Promise<Answer> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, resolve, reject });
-      if (this.#waiting.length === 1) queueMicrotask(() => this.#commitAll());
+      if (this.#running) return;
+      this.#running = true;
+      // What the same turn of the event loop submits goes along.
+      queueMicrotask(() => void this.#commitAll());
     });
   }
 
-  #commitAll(): void {
+  async #commitAll(): Promise<void> {
     const { limit = 200 } = this.#options;
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (let at = 0; at < waiting.length; at += limit) void this.#run(waiting.slice(at, at + limit));
+    while (this.#waiting.length > 0) await this.#run(this.#waiting.splice(0, limit));
+    this.#running = false;
   }
 
   async #run(batch: readonly Submitted<Item, Answer>[]): Promise<void> {
@@ -43,7 +46,8 @@ export class GroupCommit<Item, Answer> {
       const answers = await this.#commit(batch.map(({ item }) => item));
       batch.forEach(({ resolve }, at) => resolve(answers[at] as Answer));
     } catch (error) {
-      if (batch.length > 1 && this.#options.isAboutOneItem?.(error)) for (const each of batch) void this.#run([each]);
+      const isAboutOne = batch.length > 1 && this.#options.isAboutOneItem?.(error);
+      if (isAboutOne) for (const each of batch) await this.#run([each]);
       else for (const { reject } of batch) reject(error);
     }
   }

@@ -39,7 +39,7 @@ export interface PastOutcome {
 /** Everything that is known of one key. */
 export interface KeyStatus {
   readonly key: string;
-  /** Handed out to be run as soon as a slot is free. */
+  /** Ready to run as soon as a slot is free. */
   readonly queued: boolean;
   /** The run in flight. */
   readonly running?: { readonly run: number; readonly deadlineMs: number };
@@ -70,10 +70,10 @@ export interface KeyPage {
   /** How many keys the list has. */
   readonly total: number;
   /**
-   * From `offset` on, in order of time. `atMs`: when it became dead, began to wait or was added to the backlog, when
-   * its timer or its deadline comes; undefined for a key that is queued.
+   * From `offset` on, in order of time. `atMs`: when it became ready or dead, began to wait or was added to the
+   * backlog, when its timer or its deadline comes.
    */
-  readonly keys: readonly { readonly key: string; readonly atMs?: number }[];
+  readonly keys: readonly { readonly key: string; readonly atMs: number }[];
 }
 
 /** The reason for which a paused key waits. */

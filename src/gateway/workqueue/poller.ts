@@ -1,16 +1,17 @@
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
 import type { DueTimer } from './records.ts';
 import type { RedisRecords } from './redis-records.ts';
-import { BARRIER_AGAIN_MS, BARRIER_LATE_MS, backlogRoom } from './queue-options.ts';
+import { BARRIER_AGAIN_MS, BARRIER_LATE_MS } from './queue-options.ts';
 import type { Process } from './run.ts';
 import type { Upkeep } from './upkeep.ts';
 
 export interface PollerOptions {
   readonly records: RedisRecords;
   readonly process: Process;
-  /** Adds jobs for these keys. */
-  readonly addJobs: (keys: readonly string[]) => Promise<void>;
-  readonly concurrency: number;
+  /** Has these keys started: they are ready to run, or their runs are lost. */
+  readonly hand: (keys: readonly string[]) => Promise<void>;
+  /** The backlog has keys. */
+  readonly onLow: () => void;
   /** Looked after between two looks. Default: nothing is. */
   readonly upkeep?: Pick<Upkeep, 'look'>;
   readonly clock: Clock;
@@ -19,24 +20,21 @@ export interface PollerOptions {
 
 /** Two looks are at least this far apart: what is due in between is due together. */
 export const LEAST_MS = 5;
-/** While keys of the backlog wait for room. */
-const BACKLOG_MS = 20;
 /**
  * Another gateway may have set a timer, and died: at rest this is all that happens, and for all queues of a process at
  * the same moment, since it is waking up that costs.
  */
 export const IDLE_MS = 5000;
 const LIMIT = 500;
-/** A key that was added and not started within this time is added again. */
-const ADD_AGAIN_MS = 30_000;
+/** A key whose time has come and that was not started within this time is handed out again. */
+const AGAIN_MS = 30_000;
 /** The same for a run that is to be settled: until it is, its key stands still. */
 const SETTLE_AGAIN_MS = 5000;
 
 /**
- * Adds jobs for keys whose time has come: due timers whose barrier has passed, debounced keys, runs past their
- * deadline, and keys of the backlog when there is room. It sleeps until the next of them is due; a caller in this
- * process that sets an earlier time wakes it. Any number of pollers may work on one queue, because BullMQ merges the
- * jobs of a key.
+ * Finds keys whose time has come: due timers whose barrier has passed, debounced keys, runs past their deadline, and
+ * keys of the backlog. It sleeps until the next of them is due; a caller in this process that sets an earlier time
+ * wakes it. Any number of pollers may work on one queue: each key is handed out by the one that moves its time ahead.
  */
 export class Poller {
   readonly #options: PollerOptions;
@@ -97,10 +95,9 @@ export class Poller {
 
   /** One look. @returns when the next is due, as far as this one has seen. */
   async tick(): Promise<number> {
-    const { records, addJobs, clock, concurrency, upkeep } = this.#options;
+    const { records, hand, onLow, clock, upkeep } = this.#options;
     const now = clock.now();
-    const due = await records.due(now, LIMIT, backlogRoom(concurrency));
-    const { timers, debounced, inFlight, backlog, pauseEnds } = due;
+    const { timers, debounced, inFlight, backlog, pauseEnds, nextMs = Infinity } = await records.due(now, LIMIT);
     const ready: DueTimer[] = [];
     const waiting: DueTimer[] = [];
     if (timers.length > 0) {
@@ -108,24 +105,21 @@ export class Poller {
       const passed = await Promise.all(timers.map((timer) => this.#passed(timer.barrier, timer.barrierAtMs, now)));
       timers.forEach((timer, at) => (passed[at] ? ready : waiting).push(timer));
     }
-    await addJobs([...ready, ...debounced, ...inFlight, ...backlog].map(({ key }) => key));
-    const again = now + ADD_AGAIN_MS;
-    await records.postpone('timers', again, ready, true);
-    await records.postpone('debounced', again, debounced, true);
-    await records.postpone('inFlight', now + SETTLE_AGAIN_MS, inFlight);
-    await records.postpone('backlog', again, backlog, true);
-    // Out of the way of keys that can run, and looked at again soon.
-    await records.postpone('timers', now + BARRIER_AGAIN_MS, waiting);
+    const again = now + AGAIN_MS;
+    const handed = await Promise.all([
+      records.wake('timers', again, ready),
+      records.wake('debounced', again, debounced),
+      records.postpone('inFlight', now + SETTLE_AGAIN_MS, inFlight),
+      // Out of the way of keys that can run, and looked at again soon.
+      records.postpone('timers', now + BARRIER_AGAIN_MS, waiting).then(() => []),
+    ]);
+    await hand(handed.flat());
     for (const { key: scope, score } of pauseEnds) await records.resume(scope, score);
+    if (backlog > 0) onLow();
     const upkeepMs = (await upkeep?.look(now)) ?? Infinity;
     const more = [timers, debounced, inFlight].some(({ length }) => length === LIMIT) || pauseEnds.length > 0;
     if (more) return now;
-    return Math.min(
-      due.nextMs ?? Infinity,
-      due.backlogLeft ? now + BACKLOG_MS : Infinity,
-      waiting.length > 0 ? now + BARRIER_AGAIN_MS : Infinity,
-      upkeepMs,
-    );
+    return Math.min(nextMs, waiting.length > 0 ? now + BARRIER_AGAIN_MS : Infinity, upkeepMs);
   }
 
   async #passed(barrier: string | undefined, sinceMs: number, now: number): Promise<boolean> {

@@ -15,9 +15,14 @@ export interface QueueKeys {
   /** ZSET key -> time of its add: low-priority keys, and those whose pause has ended. */
   readonly backlog: string;
   /**
-   * ZSET key -> since when it is due: keys that were given to BullMQ, or were about to be, and have not been started.
+   * ZSET key -> since when it is due: keys that are ready to run and have not been started. Each has a job, or a
+   * gateway is about to start it.
    */
   readonly queued: string;
+  /** ZSET key of a run that holds a slot -> until when, unless its gateway prolongs it. */
+  readonly slots: string;
+  /** What a gateway's id is appended to: the low-priority keys that its last call has taken (STRING). */
+  readonly takenPrefix: string;
   /** ZSET key -> time of its last run: keys with nothing to do whose record holds a barrier. */
   readonly resting: string;
   /** Counter of runs: the source of fencing numbers. */
@@ -54,6 +59,8 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
     inFlight: `${prefix}:in-flight`,
     backlog: `${prefix}:backlog`,
     queued: `${prefix}:queued`,
+    slots: `${prefix}:slots`,
+    takenPrefix: `${prefix}:taken:`,
     resting: `${prefix}:resting`,
     runs: `${prefix}:runs`,
     bucket: `${prefix}:bucket`,

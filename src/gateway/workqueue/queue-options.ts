@@ -41,8 +41,3 @@ export const HISTORY_LENGTH = 10;
 export const HISTORY_MS = 3_600_000;
 /** Of an error's text this much is kept. */
 export const ERROR_LENGTH = 1024;
-
-/** How many keys may wait to run before low ones stay in the backlog. */
-export function backlogRoom(concurrency: number): number {
-  return Math.max(200, 4 * concurrency);
-}

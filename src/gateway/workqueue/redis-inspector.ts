@@ -12,7 +12,7 @@ import {
 } from './key-status.ts';
 import { type QueueKeys, scopesOf } from './queue-keys.ts';
 
-/** Reads the records in Redis, and BullMQ's own keys where they alone tell whether a key is queued. */
+/** Reads the records in Redis. */
 export class RedisInspector {
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
@@ -23,16 +23,16 @@ export class RedisInspector {
   }
 
   async status(key: string): Promise<KeyStatus> {
-    const { recordPrefix, timers, backlog, debounced, historyPrefix, pausedPrefix } = this.#keys;
+    const { recordPrefix, timers, backlog, debounced, queued, historyPrefix, pausedPrefix } = this.#keys;
     const scopes = scopesOf(key);
-    const [record, timer, low, added, history, pauses, queued, ...paused] = await Promise.all([
+    const [record, timer, low, added, history, pauses, ready, ...paused] = await Promise.all([
       this.#redis.hgetall(recordPrefix + key),
       this.#redis.zscore(timers, key),
       this.#redis.zscore(backlog, key),
       this.#redis.zscore(debounced, key),
       this.#redis.lrange(historyPrefix + key, 0, -1),
       this.pauses(),
-      this.#queued(key),
+      this.#redis.zscore(queued, key),
       ...scopes.map((scope) => this.#redis.zscore(pausedPrefix + scope, key)),
     ]);
     const { run, deadline, busy, dirty, failures, dead, queuedAt, reasons = '', barrier, barrierAt, tokenAt } = record;
@@ -41,7 +41,8 @@ export class RedisInspector {
     if (running && busy) waits.push({ reason: 'busy', untilMs: running.deadlineMs });
     scopes.forEach((scope, at) => {
       const pause = pauses.find((each) => each.scope === scope);
-      if (pause && paused[at]) waits.push(waitFor(pause));
+      // Keys of the backlog stay there while all keys are paused.
+      if (pause && (paused[at] ?? low)) waits.push(waitFor(pause));
     });
     // A barrier is there as long as the key rests after its writes; it is waited for only when there is something to
     // run.
@@ -52,7 +53,8 @@ export class RedisInspector {
     if (added !== null) waits.push({ reason: 'debounce', untilMs: Number(added) });
     return {
       key,
-      queued,
+      // A key that was touched while it runs is ready when its run ends.
+      queued: ready !== null || (running !== undefined && queuedAt !== undefined && added === null),
       ...(running ? { running } : {}),
       dirty: dirty !== undefined,
       backlog: low !== null,
@@ -80,9 +82,14 @@ export class RedisInspector {
 
   /** When the first key that has not been started was or will be due; Infinity when there is none. */
   async firstDueMs(): Promise<number> {
-    const { queued, timers, backlog, debounced } = this.#keys;
-    const first = await Promise.all([queued, timers, backlog, debounced].map((set) => this.#lowestScore(set)));
-    return Math.min(...first);
+    const { queued, timers, backlog, debounced, pauses } = this.#keys;
+    const [isPaused, low, ...others] = await Promise.all([
+      this.#redis.hmget(pauses, 'controller', 'breaker', 'recovery'),
+      this.#lowestScore(backlog),
+      ...[queued, timers, debounced].map((set) => this.#lowestScore(set)),
+    ]);
+    // While all keys are paused, those of the backlog stay there.
+    return Math.min(isPaused.some((since) => since !== null) ? Infinity : low, ...others);
   }
 
   /** When the first pause ends by itself; Infinity when none does. */
@@ -96,10 +103,10 @@ export class RedisInspector {
   }
 
   async list(list: KeyList, { offset, limit }: { offset: number; limit: number }): Promise<KeyPage> {
-    const { timers, inFlight, backlog, dead } = this.#keys;
+    const { queued, timers, inFlight, backlog, dead } = this.#keys;
     switch (list) {
       case 'queued':
-        return this.#waiting(offset, limit);
+        return this.#sorted([queued], offset, limit);
       case 'running':
         return this.#sorted([inFlight], offset, limit);
       case 'timers':
@@ -131,29 +138,5 @@ export class RedisInspector {
       }
     }
     return { total, keys };
-  }
-
-  async #waiting(offset: number, limit: number): Promise<KeyPage> {
-    const total = await this.#redis.llen(this.#keys.waiting);
-    // BullMQ takes from the right.
-    const ids = (await this.#redis.lrange(this.#keys.waiting, -offset - limit, -offset - 1)).toReversed();
-    const jobs = await Promise.all(ids.map((id) => this.#redis.hget(`${this.#keys.bullmqPrefix}${id}`, 'data')));
-    const keys = jobs.flatMap((data) => (data === null ? [] : [{ key: (JSON.parse(data) as { key: string }).key }]));
-    return { total, keys };
-  }
-
-  /** Whether a job of the key waits: one that is not active, or the next one, kept while one is. */
-  async #queued(key: string): Promise<boolean> {
-    const [id, next] = await Promise.all([
-      this.#redis.get(`${this.#keys.bullmqPrefix}de:${key}`),
-      this.#redis.exists(`${this.#keys.bullmqPrefix}dn:${key}`),
-    ]);
-    if (next > 0) return true;
-    if (id === null) return false;
-    const [active, exists] = await Promise.all([
-      this.#redis.lpos(this.#keys.active, id),
-      this.#redis.exists(`${this.#keys.bullmqPrefix}${id}`),
-    ]);
-    return active === null && exists > 0;
   }
 }

@@ -15,16 +15,19 @@ import {
   type DueTimer,
   type Finished,
   type FinishRequest,
+  type LowRequest,
   type PostponedSet,
   reasonsOr,
   type Resting,
   type Scored,
   type Start,
   type StartRequest,
+  type Starts,
+  type StartTimes,
 } from './records.ts';
 import type { PauseScope, LowReason, QueuedKey } from './work-queue.ts';
 
-const SCRIPTS = ['add', 'start', 'finish', 'due', 'postpone', 'resume', 'drop', 'forget'] as const;
+const SCRIPTS = ['add', 'start', 'finish', 'due', 'wake', 'postpone', 'resume', 'drop', 'forget'] as const;
 type Scripts = Record<(typeof SCRIPTS)[number], Script>;
 
 /**
@@ -36,82 +39,85 @@ export class RedisRecords {
   readonly #keys: QueueKeys;
   readonly #debounce: Debounce | undefined;
   readonly #limits: readonly [msPerToken: number, burst: number, maxAttempts: number];
+  readonly #concurrency: number;
   readonly #scripts: Scripts;
 
   constructor(
     redis: Redis,
     keys: QueueKeys,
-    options: Pick<QueueOptions, 'debounce' | 'rateLimit' | 'maxAttempts'> = {},
+    options: Pick<QueueOptions, 'concurrency' | 'debounce' | 'rateLimit' | 'maxAttempts'>,
   ) {
     this.#redis = redis;
     this.#keys = keys;
     this.#debounce = options.debounce;
+    this.#concurrency = options.concurrency;
     const { rateLimit, maxAttempts = 0 } = options;
     this.#limits = [rateLimit ? 1000 / rateLimit.perSecond : 0, rateLimit?.burst ?? 0, maxAttempts];
     const load = (name: string): Script => loadScript(redis, import.meta.url, name);
     this.#scripts = Object.fromEntries(SCRIPTS.map((name) => [name, load(name)])) as Scripts;
   }
 
-  /** Keys were added: when, and why. Comes before their jobs. */
-  async recordAdds(keys: readonly QueuedKey[], nowMs: number): Promise<void> {
+  /** Keys were added: when, and why. @returns those that became ready to run, which else wait or run already. */
+  async recordAdds(keys: readonly QueuedKey[], nowMs: number): Promise<string[]> {
     const { recordPrefix, debounced, pauses, pausedPrefix, queued } = this.#keys;
     const args: (string | number)[] = [nowMs, this.#debounce?.windowMs ?? 0, this.#debounce?.maxMs ?? 0];
     for (const { key, reasons, paused } of keys) {
       args.push(key, reasons.map((reason) => JSON.stringify(reason)).join('\n'));
       args.push(paused === undefined ? '' : paused ? '1' : '0');
     }
-    await this.#scripts.add([recordPrefix, debounced, pauses, pausedPrefix, queued], args);
+    const ready = (await this.#scripts.add([recordPrefix, debounced, pauses, pausedPrefix, queued], args)) as number[];
+    return ready.map((at) => keys[at]?.key ?? '');
   }
 
-  async startAll(
-    requests: readonly StartRequest[],
-    at: { readonly nowMs: number; readonly deadlineMs: number },
-  ): Promise<Start[]> {
+  async startAll(requests: readonly StartRequest[], at: StartTimes, lows?: LowRequest): Promise<Starts> {
     const { recordPrefix, timers, inFlight, backlog, debounced, runs, queue, pauses, pausedPrefix } = this.#keys;
-    const { bucket, dead, queued, resting } = this.#keys;
+    const { bucket, dead, queued, resting, slots, takenPrefix } = this.#keys;
     const [msPerToken, burst] = this.#limits;
-    const each = requests.flatMap(({ key, nonce, passedBarrier = '' }) => [key, nonce, passedBarrier]);
+    const { count = 0, first = 0, nonce = '', gateway = '' } = lows ?? {};
+    const args: (string | number)[] = [at.nowMs, at.deadlineMs, RUN_MARGIN_MS, BARRIER_AGAIN_MS, msPerToken, burst];
+    args.push(this.#concurrency, at.slotMs, count, first, nonce);
+    for (const request of requests) args.push(request.key, request.nonce, request.passedBarrier ?? '');
     const waits = [recordPrefix, timers, inFlight, backlog, debounced, runs, queue, pauses, pausedPrefix];
-    const answers = (await this.#scripts.start(
-      [...waits, bucket, dead, queued, resting],
-      [at.nowMs, at.deadlineMs, RUN_MARGIN_MS, BARRIER_AGAIN_MS, msPerToken, burst, ...each],
-    )) as StartAnswer[];
-    return answers.map(decodeStart);
+    const [answers, taken, lowLeft] = (await this.#scripts.start(
+      [...waits, bucket, dead, queued, resting, slots, takenPrefix + gateway],
+      args,
+    )) as [StartAnswer[], (string | StartAnswer)[], number];
+    const low: { key: string; start: Start }[] = [];
+    for (let each = 0; each < taken.length; each += 2) {
+      low.push({ key: taken[each] as string, start: decodeStart(taken[each + 1] as StartAnswer) });
+    }
+    return { starts: answers.map(decodeStart), low, lowLeft: lowLeft === 1 };
+  }
+
+  /** The runs of these keys go on and hold their slots. */
+  async prolongSlots(slots: readonly { key: string; untilMs: number }[]): Promise<void> {
+    if (slots.length === 0) return;
+    await this.#redis.zadd(this.#keys.slots, 'XX', ...slots.flatMap(({ key, untilMs }) => [untilMs, key]));
   }
 
   async finishAll(requests: readonly FinishRequest[], nowMs: number): Promise<Finished[]> {
-    const { recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced } = this.#keys;
+    const { recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots } = this.#keys;
     const each = requests.flatMap(({ key, run, finish }) => [key, run, ...finishArguments(finish, nowMs)]);
     const answers = (await this.#scripts.finish(
-      [recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced],
+      [recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots],
       [nowMs, RUN_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, ...each],
-    )) as [number, string][];
-    return answers.map(([code, timer]) => ({
+    )) as [number, string, number][];
+    return answers.map(([code, timer, ready]) => ({
       current: code > 0,
       dead: code === 2,
       timerMs: timer ? Number(timer) : undefined,
+      ready: ready === 1,
     }));
   }
 
-  /**
-   * Low keys that a pause covers wait for its end from now on, and are not among the answers.
-   * @param limit of each but the backlog. @param room how many jobs may wait before low keys stay in the backlog.
-   */
-  async due(nowMs: number, limit: number, room: number): Promise<Due> {
-    const { timers, debounced, inFlight, backlog, pauseEnds, waiting, recordPrefix, pauses, pausedPrefix } = this.#keys;
+  /** @param limit of each. */
+  async due(nowMs: number, limit: number): Promise<Due> {
+    const { timers, debounced, inFlight, backlog, pauseEnds, recordPrefix } = this.#keys;
     const answer = await this.#scripts.due(
-      [timers, debounced, inFlight, backlog, pauseEnds, waiting, recordPrefix, pauses, pausedPrefix],
-      [nowMs, limit, room],
+      [timers, debounced, inFlight, backlog, pauseEnds, recordPrefix],
+      [nowMs, limit],
     );
-    const [due, added, expired, low, ends, next, left] = answer as [
-      string[],
-      string[],
-      string[],
-      string[],
-      string[],
-      string,
-      number,
-    ];
+    const [due, added, expired, ends, next, low] = answer as [string[], string[], string[], string[], string, number];
     const dueTimers: DueTimer[] = [];
     for (let at = 0; at < due.length; at += 4) {
       const [key = '', score = '', barrier = '', barrierAt = ''] = due.slice(at, at + 4);
@@ -121,23 +127,40 @@ export class RedisRecords {
       timers: dueTimers,
       debounced: pairs(added),
       inFlight: pairs(expired),
-      backlog: pairs(low),
+      backlog: low,
       pauseEnds: pairs(ends),
       nextMs: next ? Number(next) : undefined,
-      backlogLeft: left === 1,
     };
   }
 
-  /** Moves scores that are still as they were read. @param added jobs were added for these keys, which are to run. */
-  async postpone(set: PostponedSet, toMs: number, entries: readonly Scored[], added = false): Promise<void> {
-    if (entries.length === 0) return;
-    const args = entries.flatMap(({ key, score }) => [key, score]);
+  /**
+   * Their time has come, unless it has changed since it was read; it stays on record as `againMs` until they start.
+   * @returns the keys that became ready to run, which else wait or run already.
+   */
+  async wake(set: 'timers' | 'debounced', againMs: number, entries: readonly Scored[]): Promise<string[]> {
+    if (entries.length === 0) return [];
     const { recordPrefix, queued } = this.#keys;
-    await this.#scripts.postpone([this.#keys[set], added ? recordPrefix : '', queued], [toMs, ...args]);
+    return this.#move(this.#scripts.wake, [this.#keys[set], recordPrefix, queued], { toMs: againMs, entries });
+  }
+
+  /** Moves scores that are still as they were read. @returns the keys of those. */
+  async postpone(set: PostponedSet, toMs: number, entries: readonly Scored[]): Promise<string[]> {
+    if (entries.length === 0) return [];
+    return this.#move(this.#scripts.postpone, [this.#keys[set]], { toMs, entries });
+  }
+
+  async #move(
+    script: Script,
+    keys: readonly string[],
+    { toMs, entries }: { toMs: number; entries: readonly Scored[] },
+  ): Promise<string[]> {
+    const args = entries.flatMap(({ key, score }) => [key, score]);
+    const places = (await script(keys, [toMs, ...args])) as number[];
+    return places.map((at) => entries[at]?.key ?? '');
   }
 
   /**
-   * A part of the keys that were due before `atMs` and have not been started, though jobs were to be added for them.
+   * A part of the keys that were ready before `atMs` and have not been started.
    * From cursor '0' on until '0' comes back, every key that was there all the while has been in one part.
    */
   async queuedBefore(atMs: number, cursor: string, limit: number): Promise<{ keys: string[]; cursor: string }> {
@@ -204,6 +227,11 @@ export class RedisRecords {
     return Number((await this.#redis.get(this.#keys.runs)) ?? 0);
   }
 
+  /** Keys that are ready and have not been started. */
+  waiting(): Promise<number> {
+    return this.#redis.zcard(this.#keys.queued);
+  }
+
   /** Runs in flight. */
   running(): Promise<number> {
     return this.#redis.zcard(this.#keys.inFlight);
@@ -235,6 +263,7 @@ function decodeStart(answer: StartAnswer): Start {
       return { kind, untilMs: Number(first) };
     case 'paused':
     case 'idle':
+    case 'full':
       return { kind };
     default:
       return { kind: 'busy' };

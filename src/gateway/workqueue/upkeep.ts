@@ -7,16 +7,18 @@ export interface UpkeepOptions {
   readonly name: string;
   readonly records: RedisRecords;
   readonly process: Process;
-  readonly addJobs: (keys: readonly string[]) => Promise<void>;
-  /** Which of these keys have no job. */
-  readonly missing: (keys: readonly string[]) => Promise<readonly string[]>;
+  readonly hand: (keys: readonly string[]) => Promise<void>;
+  /** The keys of all jobs; undefined when there are too many jobs to read. */
+  readonly keysOfJobs: () => Promise<ReadonlySet<string> | undefined>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
 }
 
-/** A key that was to have a job and has not been started for this long is looked for: most are started at once. */
+/** A key that is ready and has not been started for this long is looked for: most are started at once. */
 export const MISSED_AFTER_MS = 30_000;
+/** The same after this gateway was suspended: an answer that told it of ready keys may have been lost. */
+const MISSED_SOON_MS = 1000;
 /** From one look at all such keys to the next, and at keys at rest: a little less than a number of idle looks. */
 const LOOK_AGAIN_MS = 9000;
 const REST_AGAIN_MS = 29_000;
@@ -38,9 +40,19 @@ export class Upkeep {
   #cursor = '0';
   #nextLookMs = 0;
   #nextRestMs = 0;
+  #missedAfterMs = MISSED_SOON_MS;
+  /** As read for the look that has begun. */
+  #jobs: ReadonlySet<string> | undefined;
 
   constructor(options: UpkeepOptions) {
     this.#options = options;
+  }
+
+  /** The next look begins in a second, and looks at all keys. */
+  lookSoon(nowMs: number): void {
+    this.#cursor = '0';
+    this.#missedAfterMs = MISSED_SOON_MS;
+    this.#nextLookMs = nowMs + MISSED_SOON_MS;
   }
 
   /**
@@ -70,16 +82,29 @@ export class Upkeep {
 
   /** @returns whether there is more to look at. */
   async #addMissing(nowMs: number): Promise<boolean> {
-    const { name, records, addJobs, missing, logger, metrics } = this.#options;
-    const { keys, cursor } = await records.queuedBefore(nowMs - MISSED_AFTER_MS, this.#cursor, PART);
+    const { name, records, hand, keysOfJobs, logger, metrics } = this.#options;
+    const from = this.#cursor;
+    const read = (): ReturnType<RedisRecords['queuedBefore']> =>
+      records.queuedBefore(nowMs - this.#missedAfterMs, from, PART);
+    if (from === '0') this.#jobs = undefined;
+    let { keys, cursor } = await read();
+    if (keys.length > 0 && !this.#jobs) {
+      this.#jobs = await keysOfJobs();
+      // Jobs before keys: a key whose job has ended meanwhile has started.
+      ({ keys, cursor } = await read());
+    }
+    const jobs = this.#jobs;
+    const lost = jobs ? keys.filter((key) => !jobs.has(key)) : [];
     this.#cursor = cursor;
-    const lost = await missing(keys);
     if (lost.length > 0) {
       logger.warn({ controller: name, keys: lost.length }, 'queued keys had lost their jobs, adding them again');
       metrics.count('levelhook_lost_jobs_total', { controller: name }, lost.length);
-      await addJobs(lost);
+      await hand(lost);
     }
-    return cursor !== '0';
+    if (cursor !== '0') return true;
+    this.#missedAfterMs = MISSED_AFTER_MS;
+    this.#jobs = undefined;
+    return false;
   }
 
   async #forgetPassed(nowMs: number): Promise<boolean> {

@@ -39,17 +39,17 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     logTriggers: false,
   });
   let triggers = 0;
-  const runAll = async (runs: readonly Run[]): Promise<readonly Finish[]> => {
+  const runAll = (runs: readonly Run[]): readonly Promise<Finish>[] => {
     triggers += 1;
-    const finishes = await dispatcher.runAll(runs);
-    for (const [at, finish] of finishes.entries()) {
+    return dispatcher.runAll(runs).map(async (ending, at) => {
+      const finish = await ending;
       if (finish.kind !== 'known' || finish.failures !== 'forget') throw new Error(`a run ended as ${finish.kind}`);
       onDone(runs[at]?.key ?? '');
-    }
-    return finishes;
+      return finish;
+    });
   };
   const process: Process = {
-    run: async (run) => (await runAll([run]))[0] ?? { kind: 'unknown' },
+    run: (run) => runAll([run])[0] as Promise<Finish>,
     runAll,
     lost: (run) => dispatcher.lost(run),
     passed: (barrier) => dispatcher.passed(barrier),

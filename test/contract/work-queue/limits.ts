@@ -30,10 +30,10 @@ export function limitsContract(create: CreateFixture): void {
     it('delays no timer and no low key, and a run ends the wait', async () => {
       const { process } = setting();
       const queue = await setting().open({ debounce: { windowMs: 60_000, maxMs: 60_000 } });
-      await queue.start(process);
       await queue.addAfter('timer', 10);
       await queue.addLow(['low'], 'initial');
       await queue.add(plain('timer', 'low'));
+      await queue.start(process);
       await setting().pass(100);
       expect(process.keys().toSorted()).toEqual(['low', 'timer']);
       await setting().pass(61_000);

@@ -1,9 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
-import { silentLogger } from '../../../src/core/index.ts';
 import { RedisRecords } from '../../../src/gateway/workqueue/redis-records.ts';
 import type { Known } from '../../../src/gateway/workqueue/work-queue.ts';
-import { Poller } from '../../../src/gateway/workqueue/poller.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { TestProcess } from '../../harness/process.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
@@ -52,7 +50,11 @@ describe('the queue in Redis', () => {
     await atRest();
     await queue.stop(1000);
     const names = await fixture.names();
-    expect(names.filter((name) => !name.startsWith('controller:'))).toEqual(['history:fails', 'queue', 'runs']);
+    const own = names.filter((name) => !/^(controller|taken):/.test(name));
+    expect(own).toEqual(['history:fails', 'queue', 'runs']);
+    // What a gateway has taken of the backlog is remembered until the runs are over.
+    const [taken = ''] = names.filter((name) => name.startsWith('taken:'));
+    expect(await fixture.redis.pttl(`${fixture.keys.prefix}:${taken}`)).toBeGreaterThan(0);
     // A bad time is remembered for a while.
     expect(await fixture.redis.pttl(`${fixture.keys.historyPrefix}fails`)).toBeGreaterThan(0);
     const bullmq = names.filter((name) => name.startsWith('controller:')).map((name) => name.slice(11));
@@ -144,12 +146,12 @@ describe('the scripts on the records of keys', () => {
   const forget = { kind: 'known', failures: 'forget' } as const;
 
   beforeEach(() => {
-    records = new RedisRecords(fixture.redis, fixture.keys);
+    records = new RedisRecords(fixture.redis, fixture.keys, { concurrency: 4 });
   });
 
   const startOne = async (key: string, { nowMs, deadlineMs, ...request }: Started) => {
-    const [start] = await records.startAll([{ key, ...request }], { nowMs, deadlineMs });
-    return start;
+    const { starts } = await records.startAll([{ key, ...request }], { nowMs, deadlineMs, slotMs: deadlineMs });
+    return starts[0];
   };
   const finishOne = async (key: string, run: number, finish: Known, nowMs: number) => {
     const [finished] = await records.finishAll([{ key, run, finish }], nowMs);
@@ -203,21 +205,48 @@ describe('the scripts on the records of keys', () => {
     expect(await start('k', at(9000, 'c'))).toEqual({ kind: 'lost', run: 1, failures: 0 });
   });
 
-  it('queue a key again that was touched while it ran', async () => {
+  it('make a key ready again that was touched while it ran, and once', async () => {
     await start('k', at(1000));
-    await start('k', at(1010, 'other'));
-    await finishOne('k', 1, { ...forget, againAfterMs: 60_000 }, 1050);
-    expect(await score('timers', 'k')).toBe('1050');
-    expect(await start('k', at(1060))).toMatchObject({ kind: 'go' });
+    expect(await records.recordAdds(plain('k'), 1005)).toEqual([]);
+    await startOne('k', at(1010, 'other'));
+    const [finished] = await records.finishAll(
+      [{ key: 'k', run: 1, finish: { ...forget, againAfterMs: 60_000 } }],
+      1050,
+    );
+    expect(finished).toMatchObject({ current: true, ready: true });
+    expect(await records.recordAdds(plain('k'), 1055)).toEqual([]);
+    expect(await startOne('k', at(1060))).toMatchObject({ kind: 'go' });
     expect(await score('timers', 'k')).toBeNull();
     await finishOne('k', 2, forget, 1070);
     expect(await record('k')).toEqual({});
   });
 
+  it('tell of an added key that it is ready, unless it waits or runs already', async () => {
+    expect(await records.recordAdds(plain('a', 'b', 'a'), 1000)).toEqual(['a', 'b']);
+    expect(await records.recordAdds(plain('a', 'c'), 1001)).toEqual(['c']);
+    await startOne('a', at(1002));
+    expect(await records.recordAdds(plain('a'), 1003)).toEqual([]);
+    // Its time comes while it runs: it runs once more.
+    await records.addTimer('a', 1004);
+    const { timers } = await records.due(1010, 10);
+    expect(await records.wake('timers', 31_000, timers)).toEqual([]);
+    const [finished] = await records.finishAll([{ key: 'a', run: 1, finish: forget }], 1020);
+    expect(finished?.ready).toBe(true);
+    expect(await score('timers', 'a')).toBeNull();
+  });
+
+  it('give a due timer to one of two pollers', async () => {
+    await records.addTimer('k', 500);
+    const { timers } = await records.due(1000, 10);
+    expect(await records.wake('timers', 31_000, timers)).toEqual(['k']);
+    expect(await records.wake('timers', 31_000, timers)).toEqual([]);
+    expect(await score('timers', 'k')).toBe('31000');
+  });
+
   it('postpone a score only if it is as it was read, and never remove it', async () => {
     await records.addTimer('same', 500);
     await records.addTimer('moved', 500);
-    const { timers } = await records.due(1000, 10, 10);
+    const { timers } = await records.due(1000, 10);
     expect(timers.map(({ key, score }) => `${key} ${score}`).toSorted()).toEqual(['moved 500', 'same 500']);
     // Meanwhile a run of it has ended and asked for another time.
     await start('moved', at(1000));
@@ -231,28 +260,14 @@ describe('the scripts on the records of keys', () => {
     expect(await score('timers', 'same')).toBeNull();
   });
 
-  it('keep the time that a run asked for between the add of its key by the poller and the end of its look', async () => {
-    const addJobs = async (keys: readonly string[]): Promise<void> => {
-      for (const key of keys) {
-        await start(key, at(1000));
-        await finishOne(key, 1, { ...forget, againAfterMs: 70 }, 1010);
-      }
-    };
-    const stopped = { now: () => 1000, wallNow: () => 1000, sleep: async () => {} };
-    const poller = new Poller({ records, process, addJobs, concurrency: 1, clock: stopped, logger: silentLogger });
-    await records.addTimer('k', 500);
-    await poller.tick();
-    expect(await score('timers', 'k')).toBe('1080');
-  });
-
   it('let the poller look at a barrier again though it has just read the same timer', async () => {
     await start('k', at(1000));
     await records.addTimer('k', 1005);
-    const { timers } = await records.due(1010, 10, 10);
+    const { timers } = await records.due(1010, 10);
     await finishOne('k', 1, { ...forget, barrier: 'b' }, 1011);
     expect(await start('k', at(1012))).toEqual({ kind: 'barrier', barrier: 'b' });
     await records.postpone('timers', 31_010, timers);
-    const again = await records.due(1040, 10, 10);
+    const again = await records.due(1040, 10);
     expect(again.timers).toMatchObject([{ key: 'k', barrier: 'b', barrierAtMs: 1011 }]);
   });
 
@@ -265,13 +280,56 @@ describe('the scripts on the records of keys', () => {
     expect(await record('k')).toEqual({});
   });
 
-  it('take from the backlog what there is room for, one at least', async () => {
-    await records.addToBacklog(['a', 'b', 'c'], 1000, 'initial');
-    expect((await records.due(1000, 10, 2)).backlog).toHaveLength(2);
-    await fixture.redis.lpush(fixture.keys.waiting, '1', '2', '3', '4', '5');
-    expect((await records.due(1000, 10, 2)).backlog).toHaveLength(1);
-    expect((await records.due(999, 10, 2)).backlog).toHaveLength(0);
-    await fixture.redis.del(fixture.keys.waiting);
+  it('start as many keys as there are slots, and leave the others as they are', async () => {
+    await records.recordAdds(plain(...'abcdef'), 1000);
+    const requests = [...'abcdef'].map((key) => ({ key, nonce: key }));
+    const times = { nowMs: 1000, deadlineMs: 1100, slotMs: 5000 };
+    const kinds = async () => (await records.startAll(requests, times)).starts.map(({ kind }) => kind);
+    expect(await kinds()).toEqual(['go', 'go', 'go', 'go', 'full', 'full']);
+    // The same call again, and another gateway's.
+    expect(await kinds()).toEqual(['go', 'go', 'go', 'go', 'full', 'full']);
+    expect(await startOne('e', at(1001))).toEqual({ kind: 'full' });
+    await finishOne('a', 1, forget, 1002);
+    expect(await startOne('e', at(1003))).toMatchObject({ kind: 'go', run: 5 });
+    // Neither a run that goes on elsewhere nor one of unknown outcome holds a slot.
+    await records.finishAll([{ key: 'b', run: 2, finish: { kind: 'busy', untilMs: 9000 } }], 1004);
+    await records.finishAll([{ key: 'c', run: 3, finish: { kind: 'unknown' } }], 1004);
+    expect(await startOne('f', at(1005))).toMatchObject({ kind: 'go', run: 6 });
+    // A gateway that was not heard of for long does not either.
+    await records.prolongSlots([{ key: 'd', untilMs: 7000 }]);
+    expect(await fixture.redis.zcount(fixture.keys.slots, 5001, '+inf')).toBe(1);
+    await records.recordAdds(plain('g'), 6000);
+    expect(await startOne('g', at(6000))).toMatchObject({ kind: 'go' });
+    expect(await fixture.redis.zrange(fixture.keys.slots, '0', '-1')).toEqual(['g', 'd']);
+  });
+
+  it('take of the backlog what slots are left, behind keys that wait, and the same for the same call', async () => {
+    const times = { nowMs: 2000, deadlineMs: 3000, slotMs: 5000 };
+    const take = async (count: number, first: number, nonce: string) => {
+      const { low, lowLeft } = await records.startAll([], times, { count, first, nonce, gateway: 'g' });
+      return { keys: low.map(({ key }) => key), lowLeft };
+    };
+    await records.addToBacklog([...'abcdef'], 1000, 'initial');
+    expect(await take(2, 0, 'n1')).toEqual({ keys: ['a', 'b'], lowLeft: true });
+    expect(await take(2, 0, 'n1')).toEqual({ keys: ['a', 'b'], lowLeft: true });
+    // Two keys wait for the two slots that are left.
+    await records.recordAdds(plain('x', 'y'), 1500);
+    expect(await take(2, 0, 'n2')).toEqual({ keys: [], lowLeft: true });
+    expect(await take(2, 1, 'n3')).toEqual({ keys: ['c'], lowLeft: true });
+    const { starts } = await records.startAll(
+      ['x', 'y'].map((key) => ({ key, nonce: key })),
+      times,
+      { count: 1, first: 1, nonce: 'n4', gateway: 'g' },
+    );
+    expect(starts.map(({ kind }) => kind)).toEqual(['full', 'full']);
+    // While all keys are paused they stay where they are.
+    await finishOne('a', 1, forget, 2000);
+    await records.pause('recovery', 2000, undefined);
+    expect(await take(4, 1, 'n5')).toEqual({ keys: [], lowLeft: false });
+    await records.resume('recovery');
+    await finishOne('b', 2, forget, 2000);
+    await fixture.redis.del(fixture.keys.queued);
+    expect(await take(4, 0, 'n6')).toEqual({ keys: ['e', 'f'], lowLeft: false });
   });
 
   it('know a low key by its start, and when a key was added first', async () => {
@@ -280,9 +338,6 @@ describe('the scripts on the records of keys', () => {
     await records.recordAdds(plain('k'), 1500);
     const low = { reasons: [{ type: 'initial' }], queuedAtMs: 1000 };
     expect(await startOne('low', at(2000))).toMatchObject(low);
-    // The poller has moved its score ahead.
-    const { backlog } = await records.due(2000, 10, 10);
-    await records.postpone('backlog', 32_000, backlog, true);
     expect(await startOne('moved', at(2000))).toMatchObject(low);
     expect(await startOne('k', at(2000))).toMatchObject({ reasons: [{ type: 'requeue' }], queuedAtMs: 1000 });
     await finishOne('k', 3, { kind: 'known', failures: 'count' }, 2010);
@@ -295,15 +350,16 @@ describe('a timer whose add got lost', () => {
     const queue = await fixture.open();
     await queue.addAfter('k', 0);
     // A poller that dies after its look: the score is ahead, and no job was added.
-    const records = new RedisRecords(fixture.redis, fixture.keys);
+    const records = new RedisRecords(fixture.redis, fixture.keys, { concurrency: 4 });
     const now = clock.now() + 10;
-    const { timers } = await records.due(now, 10, 10);
-    await records.postpone('timers', now + 30_000, timers);
+    const { timers } = await records.due(now, 10);
+    expect(await records.wake('timers', now + 30_000, timers)).toEqual(['k']);
     await queue.start(process);
     await sleep(200);
     expect(process.runs).toEqual([]);
     clock.advance(31_000);
     await eventually(async () => expect(process.keys()).toEqual(['k']), 5000, 20);
     await atRest();
+    expect(fixture.troubles.splice(0)).toEqual([expect.stringContaining('queued keys had lost their jobs')]);
   });
 });

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, inject, it } from 'vitest';
 import { RedisQueueFixture } from '../../harness/redis-queue.ts';
 import { Setting } from '../../contract/work-queue/setting.ts';
-import { busyKeyRests, keysThatAskAgain, liveBeforeLow, timerSurvivesTheLook } from './scenarios.ts';
+import { busyKeyRests, keysThatAskAgain, slotsAreCounted, timerSurvivesTheLook } from './scenarios.ts';
 
 /** How long keys ask again in `npm test`; a minute in the long variant. Milliseconds of the queue's clock. */
 const ASK_AGAIN_MS = Number(process.env['QUEUE_ASK_AGAIN_MS'] ?? 8000);
@@ -20,7 +20,7 @@ const rules: [
     'a score is moved only if it is unchanged',
     (_, fixture) => timerSurvivesTheLook(fixture),
     {
-      script: 'postpone',
+      script: 'wake',
       from: 'if score and tonumber(score) == tonumber(ARGV[at + 1]) then',
       to: 'if score then',
     },
@@ -31,9 +31,9 @@ const rules: [
     { script: 'start', from: '  if run then\n    redis.call', to: '  if false then\n    redis.call' },
   ],
   [
-    'the backlog waits for room',
-    liveBeforeLow,
-    { script: 'due', from: 'math.min(room, 1000) - redis.call', to: '1000000 - redis.call' },
+    'the slots of all gateways are counted',
+    slotsAreCounted,
+    { script: 'start', from: "  if free <= kept then return { 'full' } end\n", to: '' },
   ],
 ];
 

@@ -1,9 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { silentLogger } from '../../../src/core/index.ts';
-import { Poller } from '../../../src/gateway/workqueue/poller.ts';
 import { RedisRecords } from '../../../src/gateway/workqueue/redis-records.ts';
-import { done, RecordingProcess } from '../../harness/recording-process.ts';
+import { done } from '../../harness/recording-process.ts';
 import type { RedisQueueFixture } from '../../harness/redis-queue.ts';
 import { numbered, plain, type Setting } from '../../contract/work-queue/setting.ts';
 
@@ -36,16 +34,12 @@ export async function keysThatAskAgain(setting: Setting, forMs: number): Promise
 
 /** A run that ends while the poller is in the middle of its look keeps the time that it asked for. */
 export async function timerSurvivesTheLook({ redis, keys }: RedisQueueFixture): Promise<void> {
-  const records = new RedisRecords(redis, keys);
-  const process = new RecordingProcess();
-  const addJobs = async ([key = '']: readonly string[]): Promise<void> => {
-    await records.startAll([{ key, nonce: 'n' }], { nowMs: 1000, deadlineMs: 2000 });
-    await records.finishAll([{ key, run: 1, finish: { ...done, againAfterMs: 50 } }], 1010);
-  };
-  const clock = { now: () => 1000, wallNow: () => 1000, sleep: async () => {} };
-  const poller = new Poller({ records, process, addJobs, concurrency: 1, clock, logger: silentLogger });
+  const records = new RedisRecords(redis, keys, { concurrency: 1 });
   await records.addTimer('k', 500);
-  await poller.tick();
+  const { timers } = await records.due(1000, 10);
+  await records.startAll([{ key: 'k', nonce: 'n' }], { nowMs: 1000, deadlineMs: 2000, slotMs: 2000 });
+  await records.finishAll([{ key: 'k', run: 1, finish: { ...done, againAfterMs: 50 } }], 1010);
+  expect(await records.wake('timers', 31_000, timers)).toEqual([]);
   expect(Math.floor(Number(await redis.zscore(keys.timers, 'k')))).toBe(1060);
 }
 
@@ -63,19 +57,18 @@ export async function busyKeyRests(setting: Setting): Promise<void> {
   expect(process.runs).toHaveLength(1);
 }
 
-/** A live key waits behind one batch of low ones at most. */
-export async function liveBeforeLow(setting: Setting): Promise<void> {
+/** Two gateways run no more keys at a time than one may. */
+export async function slotsAreCounted(setting: Setting): Promise<void> {
   const { process, clock } = setting;
-  const queue = await setting.open({ concurrency: 1 });
+  const gateways = [await setting.open({ concurrency: 2 }), await setting.open({ concurrency: 2 })];
+  let most = 0;
   process.onRun = async () => {
-    await clock.sleep(1);
+    most = Math.max(most, process.inFlight.length);
+    await clock.sleep(5);
     return done;
   };
-  await queue.addLow(numbered('low', 900), 'initial');
-  await queue.start(process);
-  await setting.until(() => process.runs.length > 20, 'low keys running');
-  const before = process.runs.length;
-  await queue.add(plain('live'));
-  await setting.ran('live');
-  expect(process.keys().indexOf('live') - before).toBeLessThanOrEqual(200);
+  for (const gateway of gateways) await gateway.start(process);
+  await Promise.all(gateways.map((gateway, at) => gateway.add(plain(...numbered(`${at}/`, 20)))));
+  await setting.atRest();
+  expect(most).toBe(2);
 }

@@ -1,4 +1,4 @@
--- Writes to the records of the given keys that they were added, when and why, before their jobs are added. The record must come first, because start.lua reads from it whether the key has anything to do.
+-- Writes to the records of the given keys that they were added, when and why, and tells which of them became ready to run.
 --
 -- KEYS[1] what a key is appended to, to name its record HASH (same hash tag)
 -- KEYS[2] debounced ZSET
@@ -10,38 +10,34 @@
 -- ARGV[3] debounce: longest wait in ms
 -- then    three each: key, reasons (JSON objects joined by newlines, or ''), paused ('1', '0', or '' for unknown)
 --
--- Answer: nothing. Reasons beyond 2 KiB are dropped; the time of the first add stays.
+-- Answer: the places of the keys that became ready, from 0. A key that waits or runs already is not among them: its start or its finish sees the record. Reasons beyond 2 KiB are dropped; the time of the first add stays.
 
 local now, window, longest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local pausing = redis.call('EXISTS', KEYS[3]) == 1
+local ready = {}
 
 for at = 4, #ARGV, 3 do
   local key, reasons, paused = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   local record = KEYS[1] .. key
-  local known = redis.call('HMGET', record, 'queuedAt', 'reasons', 'barrier', 'run')
+  local known = redis.call('HMGET', record, 'queuedAt', 'reasons', 'run')
   local first = tonumber(known[1])
-  local fields = {}
+  local noted = reasons ~= '' and (not known[2] or #known[2] + #reasons < 2048)
+  if noted and known[2] then reasons = known[2] .. '\n' .. reasons end
   if not first then
     first = now
-    fields = { 'queuedAt', ARGV[1] }
-  end
-  if reasons ~= '' then
-    if not known[2] then
-      fields[#fields + 1] = 'reasons'
-      fields[#fields + 1] = reasons
-    elseif #known[2] + #reasons < 2048 then
-      fields[#fields + 1] = 'reasons'
-      fields[#fields + 1] = known[2] .. '\n' .. reasons
+    if noted then
+      redis.call('HSET', record, 'queuedAt', ARGV[1], 'reasons', reasons)
+    else
+      redis.call('HSET', record, 'queuedAt', ARGV[1])
     end
+  elseif noted then
+    redis.call('HSET', record, 'reasons', reasons)
   end
-  if #fields > 0 then redis.call('HSET', record, unpack(fields)) end
-  -- A gateway of an earlier version let a record with nothing but a barrier expire.
-  if known[3] then redis.call('PERSIST', record) end
   if window > 0 then
     redis.call('ZADD', KEYS[2], math.min(now + window, first + longest), key)
-  elseif not known[4] then
-    -- A key that runs is due when its run has ended (finish.lua).
-    redis.call('ZADD', KEYS[5], 'NX', now, key)
+  elseif not known[3] and redis.call('ZADD', KEYS[5], 'NX', now, key) == 1 then
+    -- A key that runs is ready when its run has ended (finish.lua).
+    ready[#ready + 1] = (at - 4) / 3
   end
   if paused == '1' then
     redis.call('HSETNX', KEYS[3], 'object/' .. key, ARGV[1])
@@ -51,3 +47,4 @@ for at = 4, #ARGV, 3 do
     redis.call('UNLINK', KEYS[4] .. 'object/' .. key)
   end
 end
+return ready

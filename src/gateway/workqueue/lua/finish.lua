@@ -8,6 +8,7 @@
 -- KEYS[6] queued ZSET
 -- KEYS[7] resting ZSET
 -- KEYS[8] debounced ZSET
+-- KEYS[9] slots ZSET
 -- ARGV[1] now
 -- ARGV[2] margin, see start.lua
 -- ARGV[3] failures after which a key is a dead letter, 0 for never
@@ -23,7 +24,8 @@
 --         what went wrong, or ''
 --         '1' for a dead letter, else ''
 --
--- Answer, for each run: {code, when the key's timer is due or ''}; code 0: the outcome came too late (no run or another one is in flight) and changed nothing; 1: done; 2: the key is a dead letter now.
+-- Answer, for each run: {code, when the key's timer is due or '', whether the key is ready to run again as 1 or 0};
+-- code 0: the outcome came too late (no run or another one is in flight) and changed nothing; 1: done; 2: the key is a dead letter now.
 
 local now, margin, max_failures = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local timers, in_flight = KEYS[2], KEYS[3]
@@ -40,20 +42,23 @@ end
 local function finish(key, run, mode, again, barrier, error, dead)
   local record = KEYS[1] .. key
   local r = redis.call('HMGET', record, 'run', 'dirty', 'failures', 'deadline', 'queuedAt')
-  if r[1] ~= run then return { 0, '' } end
+  if r[1] ~= run then return { 0, '', 0 } end
   if mode == 'busy' then
-    if tonumber(r[4]) + margin <= tonumber(now) then return { 0, '' } end
+    if tonumber(r[4]) + margin <= tonumber(now) then return { 0, '', 0 } end
     if tonumber(again) < tonumber(r[4]) then again = r[4] end
     redis.call('HSET', record, 'deadline', again, 'busy', '1')
     redis.call('ZADD', in_flight, tonumber(again) + margin, key)
-    return { 1, '' }
+    redis.call('ZREM', KEYS[9], key)
+    return { 1, '', 0 }
   end
   if mode == 'unknown' then
-    redis.call('HSET', record, 'error', error)
-    return { 1, '' }
+    if error ~= '' then redis.call('HSET', record, 'error', error) end
+    redis.call('ZREM', KEYS[9], key)
+    return { 1, '', 0 }
   end
   redis.call('HDEL', record, 'run', 'deadline', 'nonce', 'busy', 'dirty', 'error', mode == 'forget' and 'failures' or 'busy')
   redis.call('ZREM', in_flight, key)
+  redis.call('ZREM', KEYS[9], key)
   local failures = tonumber(r[3] or 0)
   if mode == 'count' then
     failures = redis.call('HINCRBY', record, 'failures', 1)
@@ -71,21 +76,20 @@ local function finish(key, run, mode, again, barrier, error, dead)
   -- A poller may have read a timer of this key and be about to move it ahead if it is unchanged. The run's own fraction
   -- of a millisecond makes a timer that is set in that very millisecond another one.
   local fraction = (tonumber(run) % 1000) / 1024
-  local due = ''
-  if r[2] then due = now end
-  if again ~= '' and (due == '' or tonumber(again) < tonumber(due)) then due = again end
-  if due ~= '' then redis.call('ZADD', timers, 'LT', due + fraction, key) end
+  if again ~= '' then redis.call('ZADD', timers, 'LT', again + fraction, key) end
   if barrier ~= '' then
     redis.call('HSET', record, 'barrier', barrier, 'barrierAt', now)
     -- Nothing may ever wake this key again: once every view has passed the barrier, its record need not stay (forget.lua).
     if mode == 'forget' and dead ~= '1' and not r[5] then redis.call('ZADD', KEYS[7], now, key) end
   end
-  -- Added while it ran: due from now on, and its job is looked for like any other. A debounced key is not due and has no
-  -- job before its window ends; the poller then puts it here (postpone.lua).
-  if r[5] and not redis.call('ZSCORE', KEYS[8], key) then
-    redis.call('ZADD', KEYS[6], 'NX', now, key)
+  -- Added while it ran: it runs once more, as does a key whose time came meanwhile. A debounced key does so when its
+  -- window ends (wake.lua).
+  local ready = 0
+  if r[2] or (r[5] and not redis.call('ZSCORE', KEYS[8], key)) then
+    if not r[5] then redis.call('HSET', record, 'queuedAt', now) end
+    ready = redis.call('ZADD', KEYS[6], 'NX', now, key)
   end
-  return { dead == '1' and 2 or 1, due }
+  return { dead == '1' and 2 or 1, again, ready }
 end
 
 local answers = {}

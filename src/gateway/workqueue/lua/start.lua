@@ -1,4 +1,4 @@
--- Decides for each given key whether it may run now, and if so records the run. This script, not BullMQ's lock, prevents a second run of a key at the same time.
+-- Decides for each given key whether it may run now, and if so records the run; takes low-priority keys from the backlog for the slots that are left. This script prevents a second run of a key at the same time, and counts the runs of all gateways.
 --
 -- KEYS[1]  what a key is appended to, to name its record HASH: run, deadline, nonce, busy, dirty, barrier, barrierAt,
 --          error, failures, dead, reasons, queuedAt, tokenAt
@@ -14,31 +14,46 @@
 -- KEYS[11] dead ZSET
 -- KEYS[12] queued ZSET
 -- KEYS[13] resting ZSET
+-- KEYS[14] slots ZSET: key of a run that holds a slot -> until when, unless its gateway prolongs it
+-- KEYS[15] STRING: the low-priority keys that this gateway's last call has taken
 -- ARGV[1]  now
 -- ARGV[2]  deadline of the runs that start
 -- ARGV[3]  margin: how long after its deadline a run in flight still blocks the key
 -- ARGV[4]  after how long a barrier is looked at again
 -- ARGV[5]  rate limit: ms for one token, 0 for no limit
 -- ARGV[6]  rate limit: burst
--- then     three each: key, nonce of the call (the same call sent twice, after a broken connection, gets the same answer),
+-- ARGV[7]  how many runs there may be at a time
+-- ARGV[8]  until when a run that starts holds its slot
+-- ARGV[9]  how many low-priority keys to take at most
+-- ARGV[10] how many of them go before the given keys
+-- ARGV[11] nonce of the call, for the keys that it takes
+-- then     three each: key, nonce (a key that is asked for twice, after a broken connection, gets the same answer),
 --          and the barrier that the caller has found passed, or ''
 --
--- Answer, for each key:
+-- Answer: {an answer for each given key, an answer for each low-priority key preceded by the key, whether low-priority
+-- keys are left as 1 or 0}. An answer is one of
 --   {'go', run, failures, reasons, queuedAt, reason of the backlog if the key stood there, else ''}
---   {'idle'}                  nothing to do: an earlier run has handled the add of this job
---   {'busy'}                  a run is in flight; the key is marked dirty, its finish queues it again
+--   {'idle'}                  nothing to do: an earlier run has handled what the key was queued for
+--   {'busy'}                  a run is in flight; the key is marked dirty, its finish makes it ready again
 --   {'lost', run, failures, error}   a run's deadline has passed without an outcome: settle it
 --   {'paused'}                a pause covers it; its end queues it again
 --   {'barrier', barrier}      writes of the last run are not in the cache yet; a timer is set
+--   {'full'}                  every slot is taken; nothing has changed
 --   {'limited', when}         its token comes then; a timer is set
 
 local now, deadline, margin = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local per_token, burst = tonumber(ARGV[5]), tonumber(ARGV[6])
 local timers, in_flight, backlog, debounced, pauses = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[8]
-local queued, resting = KEYS[12], KEYS[13]
+local queued, resting, slots = KEYS[12], KEYS[13], KEYS[14]
 -- Sets that are not there are asked once for all keys: at rest there are none.
 local has = {}
-for _, set in ipairs({ timers, backlog, debounced, pauses, queued, resting }) do has[set] = redis.call('EXISTS', set) == 1 end
+for _, set in ipairs({ timers, backlog, debounced, pauses, resting }) do has[set] = redis.call('EXISTS', set) == 1 end
+
+redis.call('ZREMRANGEBYSCORE', slots, '-inf', now)
+local free = tonumber(ARGV[7]) - redis.call('ZCARD', slots)
+-- Slots that the given keys leave to low-priority ones.
+local kept = 0
+local flights, held, ended = {}, {}, {}
 
 local function score(set, key)
   return has[set] and redis.call('ZSCORE', set, key)
@@ -46,6 +61,14 @@ end
 
 local function remove(set, key)
   if has[set] then redis.call('ZREM', set, key) end
+end
+
+local function flies(key, takes_slot)
+  flights[#flights + 1] = deadline + margin
+  flights[#flights + 1] = key
+  held[#held + 1] = ARGV[8]
+  held[#held + 1] = key
+  if takes_slot then free = free - 1 end
 end
 
 -- The first of the pauses that cover a key.
@@ -73,13 +96,13 @@ end
 
 local function start(key, nonce, seen)
   local record = KEYS[1] .. key
-  local r = redis.call('HMGET', record, 'run', 'deadline', 'nonce', 'barrier', 'failures', 'reasons', 'queuedAt', 'dead', 'tokenAt', 'error')
+  local r = redis.call('HMGET', record, 'run', 'deadline', 'nonce', 'barrier', 'failures', 'reasons', 'queuedAt', 'dead', 'tokenAt', 'error', 'dirty')
   local run, barrier, failures = r[1], r[4], tonumber(r[5] or 0)
   local reasons, queued_at, dead = r[6] or '', r[7] or '', r[8]
   if run and r[3] == nonce then
     -- The caller never got the answer. It counts the deadline from this call on, and the run has not begun.
     redis.call('HSET', record, 'deadline', deadline)
-    redis.call('ZADD', in_flight, deadline + margin, key)
+    flies(key, not redis.call('ZSCORE', slots, key))
     return { 'go', tonumber(run), failures, reasons, queued_at, '' }
   end
 
@@ -91,7 +114,10 @@ local function start(key, nonce, seen)
     if wanted then redis.call('HSET', record, 'dirty', '1') end
     return { 'lost', tonumber(run), failures, r[10] or '' }
   end
-  if not wanted then return { 'idle' } end
+  if not wanted then
+    if not run then redis.call('ZREM', in_flight, key) end
+    return { 'idle' }
+  end
   if run then
     redis.call('HSET', record, 'dirty', '1')
     remove(backlog, key)
@@ -110,7 +136,7 @@ local function start(key, nonce, seen)
   end
 
   if barrier and barrier ~= seen then
-    -- A little ahead: the caller asks first whether it has passed, and the poller would add the key a second time. And
+    -- A little ahead: the caller asks first whether it has passed, and the poller would find the key a second time. And
     -- without LT: a timer that is due already changes too, so that a poller which has read it leaves this one alone.
     redis.call('ZADD', timers, now + tonumber(ARGV[4]), key)
     has[timers] = true
@@ -118,6 +144,8 @@ local function start(key, nonce, seen)
     remove(debounced, key)
     return { 'barrier', barrier }
   end
+
+  if free <= kept then return { 'full' } end
 
   if per_token > 0 then
     local at = token_at(record, r[9])
@@ -139,26 +167,99 @@ local function start(key, nonce, seen)
   end
   if timer then redis.call('ZREM', timers, key) end
   if waited then redis.call('ZREM', debounced, key) end
-  redis.call('HDEL', record, 'queuedAt', 'reasons', 'dirty', 'barrier', 'barrierAt', 'tokenAt')
+  redis.call('HSET', record, 'run', run, 'deadline', deadline, 'nonce', nonce)
+  if r[7] or r[11] or barrier or r[9] then
+    redis.call('HDEL', record, 'queuedAt', 'reasons', 'dirty', 'barrier', 'barrierAt', 'tokenAt')
+  end
   if dead then
     redis.call('HDEL', record, 'dead', 'failures')
     redis.call('ZREM', KEYS[11], key)
     failures = 0
   end
-  redis.call('HSET', record, 'run', run, 'deadline', deadline, 'nonce', nonce)
-  if barrier then
-    -- A gateway of an earlier version let a record with nothing but a barrier expire.
-    redis.call('PERSIST', record)
-    remove(resting, key)
-  end
-  redis.call('ZADD', in_flight, deadline + margin, key)
+  if barrier then remove(resting, key) end
+  flies(key, true)
   return { 'go', run, failures, reasons, queued_at, low_reason }
 end
 
-local answers = {}
-for at = 7, #ARGV, 3 do
-  answers[#answers + 1] = start(ARGV[at], ARGV[at + 1], ARGV[at + 2])
-  -- Last: a key whose start fails half-way stays where the gateway looks for keys without a job.
-  remove(queued, ARGV[at])
+local taken = {}
+
+-- Takes so many of the backlog: keys at its head, but not one for which a pause keeps all keys where they are.
+local function take(count)
+  local looked = 0
+  while count > 0 and free > 0 do
+    local keys = redis.call('ZRANGEBYSCORE', backlog, '-inf', now, 'LIMIT', 0, count)
+    if #keys == 0 then return end
+    for _, key in ipairs(keys) do
+      local is_read, answer = pcall(start, key, ARGV[11], '')
+      if not is_read then
+        -- A record that cannot be read is no reason to leave the others. The gateway finds the key without a job.
+        redis.call('ZADD', queued, 'NX', now, key)
+        answer = { 'idle' }
+      else
+        ended[#ended + 1] = key
+      end
+      -- What is not to run has left the backlog: the key waits elsewhere.
+      if answer[1] == 'go' then
+        count = count - 1
+      else
+        redis.call('ZREM', backlog, key)
+      end
+      if answer[1] ~= 'paused' then
+        taken[#taken + 1] = key
+        taken[#taken + 1] = answer
+      end
+    end
+    -- Paused keys make way for those behind them, in parts.
+    looked = looked + #keys
+    if looked >= 1000 then return end
+  end
 end
-return answers
+
+local low_count, first = tonumber(ARGV[9]), tonumber(ARGV[10])
+local pauses_all = false
+if low_count > 0 and has[pauses] then
+  for _, found in ipairs(redis.call('HMGET', pauses, 'controller', 'breaker', 'recovery')) do
+    if found then pauses_all = true end
+  end
+end
+
+local again
+if low_count > 0 then
+  again = redis.call('GET', KEYS[15])
+  if again then again = cjson.decode(again) end
+  if again and again[1] ~= ARGV[11] then again = nil end
+  -- The caller never got the answer: these are the keys that it was given.
+  for at = 2, again and #again or 1 do
+    taken[#taken + 1] = again[at]
+    taken[#taken + 1] = start(again[at], ARGV[11], '')
+  end
+end
+local takes = low_count > 0 and not again and not pauses_all and has[backlog]
+if takes then kept = math.min(first, redis.call('ZCARD', backlog)) end
+
+local answers = {}
+for at = 12, #ARGV, 3 do
+  local answer = start(ARGV[at], ARGV[at + 1], ARGV[at + 2])
+  answers[#answers + 1] = answer
+  if answer[1] ~= 'full' then ended[#ended + 1] = ARGV[at] end
+end
+if takes then
+  -- Keys that were added go first, also those that other gateways are about to start.
+  local waiting = redis.call('ZCARD', queued) - #ended
+  local room = math.max(kept, math.min(low_count, free - math.max(0, waiting)))
+  kept = 0
+  take(room)
+  if #taken > 0 then
+    local names = { ARGV[11] }
+    for at = 1, #taken, 2 do names[#names + 1] = taken[at] end
+    redis.call('SET', KEYS[15], cjson.encode(names), 'PX', math.ceil(deadline - now + margin))
+  end
+end
+
+if #flights > 0 then
+  redis.call('ZADD', in_flight, unpack(flights))
+  redis.call('ZADD', slots, unpack(held))
+end
+-- Last: a key whose start fails half-way stays where the gateway looks for keys without a job.
+if #ended > 0 then redis.call('ZREM', queued, unpack(ended)) end
+return { answers, taken, (has[backlog] and not pauses_all and redis.call('EXISTS', backlog) == 1) and 1 or 0 }

@@ -1,0 +1,333 @@
+import { randomUUID } from 'node:crypto';
+import { backoffMs, messageOf, type Runtime } from '../../core/index.ts';
+import { isAboutOneCommand } from '../redis/redis.ts';
+import { RUN_MARGIN_MS } from './queue-options.ts';
+import type { LowRequest, Start, StartRequest, StartTimes } from './records.ts';
+import type { RedisRecords } from './redis-records.ts';
+
+/** What was decided of a key. */
+export interface Decided {
+  readonly request: StartRequest;
+  readonly start: Start;
+}
+
+export interface StarterOptions {
+  readonly name: string;
+  readonly records: RedisRecords;
+  /** `concurrency`: runs at a time, over all gateways. */
+  readonly limits: { readonly timeoutMs: number; readonly concurrency: number };
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
+  readonly gate: RunGate;
+  /** What one call decided of keys that did not find every slot taken. */
+  readonly onDecided: (decided: readonly Decided[], times: StartTimes) => void;
+  /** Keys without a job found every slot taken. */
+  readonly onFull: (keys: readonly string[]) => void;
+}
+
+/** Whether runs may begin in this gateway. */
+export interface RunGate {
+  /** Aborted when this gateway starts no more runs. */
+  readonly ending: AbortSignal;
+  /** Waits until runs may begin here. @returns false when none will any more. */
+  readonly opened: () => Promise<boolean>;
+  /** Whether no run may begin here just now. */
+  readonly closed: () => boolean;
+}
+
+/** How soon starts that Redis refused are tried again. */
+const START_AGAIN_MS = [20, 1000] as const;
+/** A start that is refused this often for what its key's own record holds is given up for a while. */
+const OWN_FAILURES = 3;
+/** Keys in one call. */
+const MOST = 200;
+/**
+ * Keys that found every slot taken by other gateways are asked for again after this, and a low-priority key goes first
+ * as often.
+ */
+const FULL_AGAIN_MS = 20;
+/** A run holds its slot for so long after its gateway was last heard of. */
+const SLOT_MS = 12_000;
+const PROLONG_MS = 4000;
+
+/** Tells the gateways of a queue apart, and the calls of a process. */
+let calls = 0;
+
+/**
+ * Starts keys in the order in which they come, when there is a slot for them, and keys of the backlog when there are
+ * slots left. One call at a time: what comes while a call is under way goes with the next one.
+ *
+ * A key leaves the line when a call has decided about it, or this gateway ends. Slots are counted in Redis over all
+ * gateways. A slot is free when the finish of its run has been sent, or its gateway was not heard of for 12 s.
+ */
+export class Starter {
+  readonly #options: StarterOptions;
+  readonly #id = randomUUID();
+  #waiting: Waiting[] = [];
+  /** Keys of runs that hold a slot, and until when they may hold it at most. */
+  readonly #held = new Map<string, number>();
+  /** Keys of the call that is under way. */
+  #asked = 0;
+  #asking = false;
+  /** The backlog may have keys that can run. */
+  #hasLow = false;
+  #lowNonce: string | undefined;
+  #lastLowMs = 0;
+  /**
+   * The last call found every slot taken, or no room for keys of the backlog: until a slot is free, or a while later.
+   */
+  #isFull = false;
+  #isLowFull = false;
+  #retrying = false;
+  #prolonging = false;
+  readonly #closing = new AbortController();
+  /** Starts have failed since one last succeeded: it is logged once. */
+  #failing = false;
+
+  constructor(options: StarterOptions) {
+    this.#options = options;
+    options.gate.ending.addEventListener('abort', () => this.#end());
+  }
+
+  /** For how many keys there may be a slot now. */
+  get room(): number {
+    const { gate, limits } = this.#options;
+    if (this.#waiting.length > 0 || this.#isFull || gate.closed()) return 0;
+    return Math.max(0, limits.concurrency - this.#held.size - this.#asked);
+  }
+
+  /**
+   * Puts keys into the line. @returns those about which nothing was decided when this gateway ended.
+   * @param hasJob `false`: a key that finds every slot taken is given to `onFull`. `true`: it waits here.
+   */
+  enter(keys: readonly string[], hasJob: boolean): Promise<readonly string[]> {
+    return new Promise((resolve) => {
+      const entry = { left: keys.length, undecided: [], resolve };
+      if (keys.length === 0) return resolve([]);
+      for (const key of keys)
+        this.#waiting.push({ request: { key, nonce: this.#nonce() }, hasJob, entry, failures: 0 });
+      if (this.#options.gate.ending.aborted) this.#end();
+      else this.#pump();
+    });
+  }
+
+  /** Asks again for a key whose barrier has passed. Should every slot be taken, its timer brings it back. */
+  enterAgain(request: StartRequest): void {
+    this.#waiting.unshift({ request, hasJob: undefined, entry: undefined, failures: 0 });
+    this.#pump();
+  }
+
+  /** There are keys in the backlog. */
+  enterLow(): void {
+    this.#hasLow = true;
+    this.#pump();
+  }
+
+  /** The finish of this key's run has been sent. */
+  release(key: string): void {
+    if (this.#held.delete(key)) this.resume();
+  }
+
+  /** There may be a slot, or runs may begin here again. */
+  resume(): void {
+    this.#isFull = false;
+    this.#isLowFull = false;
+    this.#pump();
+  }
+
+  /** Holds no slot any more. */
+  close(): void {
+    this.#closing.abort();
+  }
+
+  #pump(): void {
+    if (this.#asking || this.#isFull || this.#options.gate.closed()) return;
+    const room = Math.min(this.#options.limits.concurrency - this.#held.size, MOST);
+    if (room <= 0) return;
+    const asked = this.#waiting.splice(0, room);
+    const low = this.#lowRequest(room - asked.length);
+    if (asked.length === 0 && !low) return;
+    this.#asking = true;
+    this.#asked = asked.length + (low?.count ?? 0);
+    void this.#ask(asked, low).finally(() => {
+      this.#asking = false;
+      this.#asked = 0;
+      if (this.#options.gate.ending.aborted) this.#end();
+      this.#pump();
+    });
+  }
+
+  #lowRequest(spare: number): LowRequest | undefined {
+    if (!this.#hasLow || this.#isLowFull) return undefined;
+    const first = this.#options.runtime.clock.now() - this.#lastLowMs >= FULL_AGAIN_MS ? 1 : 0;
+    const count = Math.max(spare, first);
+    if (count === 0) return undefined;
+    this.#lowNonce ??= this.#nonce();
+    return { count, first, nonce: this.#lowNonce, gateway: this.#id };
+  }
+
+  async #ask(asked: readonly Waiting[], low: LowRequest | undefined): Promise<void> {
+    const { records, limits, runtime, gate } = this.#options;
+    const { clock, logger } = runtime;
+    const { name } = this.#options;
+    for (let failures = 1; ; failures += 1) {
+      const nowMs = clock.now();
+      const times = {
+        nowMs,
+        deadlineMs: nowMs + limits.timeoutMs,
+        slotMs: nowMs + Math.min(SLOT_MS, limits.timeoutMs + RUN_MARGIN_MS),
+      };
+      try {
+        const requests = asked.map(({ request }) => request);
+        const { starts, low: taken, lowLeft } = await records.startAll(requests, times, low);
+        if (this.#failing) logger.info({ controller: name }, 'runs can be started again');
+        this.#failing = false;
+        if (low) this.#lowAnswered(taken.length, lowLeft);
+        const lows = taken.map(({ key, start }) => ({ request: { key, nonce: low?.nonce ?? '' }, start }));
+        this.#decide(asked, starts, { lows, times });
+        return;
+      } catch (error) {
+        // One key's record may be such that the script cannot work on it.
+        if (isAboutOneCommand(error)) return this.#askAlone(asked, error);
+        if (!this.#failing) {
+          logger.warn({ controller: name, error: messageOf(error) }, 'runs could not be started, trying again');
+          this.#failing = true;
+        }
+      }
+      await clock.sleep(backoffMs(START_AGAIN_MS, failures), gate.ending);
+      if (!(await gate.opened())) {
+        this.#waiting.unshift(...asked);
+        return;
+      }
+    }
+  }
+
+  /** The keys of a call that was refused for what one of them holds, each in a call of its own. */
+  async #askAlone(asked: readonly Waiting[], error: unknown): Promise<void> {
+    const [only, ...others] = asked;
+    if (only === undefined) {
+      const { name, runtime } = this.#options;
+      runtime.logger.error({ controller: name, error: messageOf(error) }, 'Redis refuses to start low-priority keys');
+      this.#hasLow = false;
+      return;
+    }
+    if (others.length > 0) {
+      for (const each of asked) await this.#ask([each], undefined);
+      return;
+    }
+    only.failures += 1;
+    if (only.failures < OWN_FAILURES) return this.#ask(asked, undefined);
+    this.#refuse(only, error);
+  }
+
+  /**
+   * Its own record is in the way. It is still on record as queued or due, and comes back when the gateway looks for
+   * keys without a job.
+   */
+  #refuse(refused: Waiting, error: unknown): void {
+    const { name, runtime } = this.#options;
+    const fields = { controller: name, key: refused.request.key, error: messageOf(error) };
+    runtime.logger.error(fields, 'Redis refuses to start a key because of its record');
+    runtime.metrics.count('levelhook_refused_starts_total', { controller: name });
+    leave(refused);
+  }
+
+  #lowAnswered(taken: number, left: boolean): void {
+    this.#lowNonce = undefined;
+    this.#hasLow = left;
+    if (taken > 0) this.#lastLowMs = this.#options.runtime.clock.now();
+    else if (left) {
+      this.#isLowFull = true;
+      void this.#retry();
+    }
+  }
+
+  #decide(
+    asked: readonly Waiting[],
+    starts: readonly Start[],
+    { lows, times }: { lows: readonly Decided[]; times: StartTimes },
+  ): void {
+    const { onDecided, onFull } = this.#options;
+    const decided: Decided[] = [];
+    const full: Waiting[] = [];
+    asked.forEach((each, at) => {
+      const start = starts[at];
+      if (!start || start.kind === 'full') full.push(each);
+      else {
+        decided.push({ request: each.request, start });
+        leave(each);
+      }
+    });
+    decided.push(...lows);
+    for (const { request, start } of decided) {
+      if (start.kind === 'go') this.#held.set(request.key, times.deadlineMs + RUN_MARGIN_MS);
+    }
+    if (this.#held.size > 0) void this.#prolong();
+    const jobless = full.filter(({ hasJob }) => hasJob === false);
+    for (const each of jobless) leave(each);
+    this.#waiting.unshift(...full.filter(({ hasJob }) => hasJob));
+    if (full.length > 0) {
+      this.#isFull = true;
+      void this.#retry();
+    }
+    if (decided.length > 0) onDecided(decided, times);
+    if (jobless.length > 0) onFull(jobless.map(({ request }) => request.key));
+  }
+
+  /** Slots that other gateways give back are found by asking. */
+  async #retry(): Promise<void> {
+    if (this.#retrying) return;
+    this.#retrying = true;
+    const { gate, runtime } = this.#options;
+    await runtime.clock.sleep(FULL_AGAIN_MS, gate.ending);
+    this.#retrying = false;
+    this.resume();
+  }
+
+  /** As long as runs go on, this gateway holds their slots. */
+  async #prolong(): Promise<void> {
+    if (this.#prolonging) return;
+    this.#prolonging = true;
+    const { gate, records, runtime } = this.#options;
+    const { signal } = this.#closing;
+    while (this.#held.size > 0 && !signal.aborted) {
+      await runtime.clock.sleep(PROLONG_MS, signal);
+      if (gate.closed() && !gate.ending.aborted) continue;
+      // A slot that could not be prolonged is given to another run some seconds early.
+      const untilMs = runtime.clock.now() + SLOT_MS;
+      const slots = [...this.#held].map(([key, endMs]) => ({ key, untilMs: Math.min(untilMs, endMs) }));
+      await records.prolongSlots(slots).catch(() => {});
+    }
+    this.#prolonging = false;
+  }
+
+  #end(): void {
+    if (this.#asking) return;
+    for (const waiting of this.#waiting.splice(0)) leave(waiting, waiting.request.key);
+  }
+
+  #nonce(): string {
+    return `${this.#id}/${(calls += 1)}`;
+  }
+}
+
+interface Waiting {
+  readonly request: StartRequest;
+  /** Undefined: a timer brings it back. */
+  readonly hasJob: boolean | undefined;
+  readonly entry: Entry | undefined;
+  failures: number;
+}
+
+/** Keys that entered the line together. */
+interface Entry {
+  left: number;
+  readonly undecided: string[];
+  readonly resolve: (undecided: readonly string[]) => void;
+}
+
+function leave({ entry }: Waiting, undecided?: string): void {
+  if (!entry) return;
+  if (undecided !== undefined) entry.undecided.push(undecided);
+  entry.left -= 1;
+  if (entry.left === 0) entry.resolve(entry.undecided);
+}
