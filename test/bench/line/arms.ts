@@ -4,6 +4,7 @@ import { createSetting, startFunctionProcess, startGateway } from '../../harness
 import { machineMs } from '../../harness/machine-clock.ts';
 import { TestProcess } from '../../harness/process.ts';
 import type { Started } from '../../harness/started.ts';
+import { buildOperator } from './controller-runtime/build.ts';
 
 /** What an arm's reconcilers are told. */
 export interface ArmLoad {
@@ -33,7 +34,12 @@ export type ArmName = keyof typeof arms;
 /** Starts the processes of an arm, each with a Redis of its own if it needs one. `started` stops them. */
 export type StartArm = (started: Started, load: ArmLoad) => Promise<RunningArm>;
 
-export const arms = { prototype, levelhook } satisfies Readonly<Record<string, StartArm>>;
+export const arms = {
+  prototype,
+  'controller-runtime': controllerRuntime,
+  informer,
+  levelhook,
+} satisfies Readonly<Record<string, StartArm>>;
 
 async function prototype(started: Started, load: ArmLoad): Promise<RunningArm> {
   const redis = await startArmRedis(started);
@@ -75,9 +81,30 @@ async function levelhook(started: Started, load: ArmLoad): Promise<RunningArm> {
   return { startedAtMs, pids, redisUrl: redis.url, reporter: fn.process };
 }
 
+async function controllerRuntime(started: Started, load: ArmLoad): Promise<RunningArm> {
+  const program = await buildOperator(say);
+  const startedAtMs = machineMs();
+  // Its first argument is where another program has its script.
+  const operator = new TestProcess(load.kubeconfig, [], variablesOf(load), [program]);
+  started.keep({ process: operator });
+  await operator.line(({ msg }) => msg === 'listening');
+  return { startedAtMs, pids: { operator: operator.pid }, reporter: operator };
+}
+
+async function informer(started: Started, load: ArmLoad): Promise<RunningArm> {
+  const startedAtMs = machineMs();
+  const operator = new TestProcess('test/bench/line/informer/operator.ts', [load.kubeconfig], variablesOf(load));
+  started.keep({ process: operator });
+  await operator.line(({ msg }) => msg === 'listening');
+  return { startedAtMs, pids: { operator: operator.pid }, reporter: operator };
+}
+
+function say(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
+
 async function startArmRedis(started: Started): Promise<{ url: string; pid: number }> {
-  const onProgress = (line: string): boolean => process.stderr.write(`${line}\n`);
-  const redis = await startRedis({ onProgress, ignoreEnvironment: true });
+  const redis = await startRedis({ onProgress: say, ignoreEnvironment: true });
   started.add(() => redis.stop());
   return { url: redis.url, pid: redis.pid ?? 0 };
 }
