@@ -1,95 +1,159 @@
-import { startControlPlane, startRedis } from '../../src/testing/index.ts';
-import { Cluster, configMaps } from '../harness/cluster.ts';
-import { formatLatency, measureLatency } from '../harness/latency.ts';
-import {
-  createSetting,
-  startFunctionProcess,
-  startGateway,
-  uniqueName,
-  untilIdle,
-  untilReady,
-} from '../harness/levelhook.ts';
-import { machineMs } from '../harness/machine-clock.ts';
-import { configMapsOf, startObserver } from '../harness/observer.ts';
+import { startControlPlane } from '../../src/testing/index.ts';
+import { Cluster } from '../harness/cluster.ts';
+import { uniqueName } from '../harness/levelhook.ts';
 import { Started } from '../harness/started.ts';
+import { type ArmName, arms } from './line/arms.ts';
+import {
+  createObjects,
+  deleteObjects,
+  measureBurst,
+  measureFirst,
+  measureIdle,
+  measureRate,
+  measureWrites,
+} from './line/parts.ts';
+import { cellsOf, lineRows } from './line/rows.ts';
+import type { Figures } from './line/usage.ts';
+import { formatLoad } from './machine-load.ts';
+import { median } from './median.ts';
+import { markdownTable } from './table.ts';
 
 /**
- * The whole line, with everything on this machine: 10,000 ConfigMaps of 2 KB
- * reconciled once after a start, then the time from write to reconcile at 100 changes a second, then 10,000 changes
- * with a write each. `npm run bench line`; `BENCH_OBJECTS` makes it smaller, `BENCH_BATCH` lets the function take so
- * many keys at a time.
+ * The whole line beside other ways to write the same controller, in turn in one run, with everything on this machine:
+ * `npm run bench line`. `BENCH_OBJECTS`, `BENCH_ROUNDS` and `BENCH_SECONDS` make it smaller, `BENCH_ARMS` and
+ * `BENCH_PARTS` choose, `BENCH_CONCURRENCY` is that of all arms, `BENCH_BATCH` lets levelhook's function take so many
+ * keys at a time.
  */
 const OBJECTS = Number(process.env['BENCH_OBJECTS'] ?? 10_000);
-const WRITERS = 32;
-const PAYLOAD = 'x'.repeat(1800);
+const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 5);
+const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 10);
+const CONCURRENCY = Number(process.env['BENCH_CONCURRENCY'] ?? 50);
+const START_OBJECTS = 100;
+const PARTS = ['start', 'burst', 'rate', 'write'] as const;
+type Part = (typeof PARTS)[number];
 
+const armNames = chosen('BENCH_ARMS', Object.keys(arms) as ArmName[]);
+const parts = chosen('BENCH_PARTS', PARTS);
+const rounds: Record<string, Figures[]> = {};
+
+const say = (line: string): boolean => process.stderr.write(`${line}\n`);
 const started = new Started();
 try {
-  const onProgress = (line: string): boolean => process.stderr.write(`${line}\n`);
-  const redis = await startRedis({ onProgress, ignoreEnvironment: true });
-  started.add(() => redis.stop());
-  const plane = await startControlPlane({ onProgress });
+  const plane = await startControlPlane({ onProgress: say });
   started.add(() => plane.stop());
   const cluster = await Cluster.connect(plane.kubeconfig);
   started.add(() => cluster.close());
-  const namespace = uniqueName('line');
-  await cluster.createNamespace(namespace);
-  const name = (at: number): string => `object-${at}`;
-  await inParallel((at) =>
-    cluster.create(configMaps, { metadata: { namespace, name: name(at) }, data: { payload: PAYLOAD } }),
-  );
-
-  // As it is deployed: without a log line for each trigger.
-  const variables = { LEVELHOOK_LOG_TRIGGERS: 'false' };
-  const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: redis.url });
-  const stamper = started.keep(
-    await startFunctionProcess(setting, 'test/bench/line/stamper-function.ts', {
-      variables: {
-        BENCH_NAMESPACE: namespace,
-        BENCH_OBJECTS: `${OBJECTS}`,
-        BENCH_BATCH: process.env['BENCH_BATCH'] ?? '1',
-      },
-    }),
-  );
-  const startedAtMs = machineMs();
-  const gateway = started.keep(await startGateway(setting, [stamper.url], variables));
-  console.log(
-    `reconciled ${OBJECTS} objects ${await secondsUntil('seen all', startedAtMs)} s after the gateway's start`,
-  );
-
-  const changedFromMs = machineMs();
-  await inParallel((at) => cluster.patch(configMaps, { namespace, name: name(at) }, { data: { change: '1' } }));
-  const writtenMs = machineMs() - changedFromMs;
-  console.log(
-    `${OBJECTS} changes with a write each: converged after ${await secondsUntil('stamped all', changedFromMs)} s ` +
-      `(the changes themselves took ${(writtenMs / 1000).toFixed(2)} s)`,
-  );
-  await gateway.process.kill('SIGTERM');
-
-  // Another queue beside the same 10,000 objects.
-  const other = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: redis.url });
-  const quiet = uniqueName('latency');
-  await cluster.createNamespace(quiet);
-  const observer = started.keep(await startObserver(other, configMapsOf(quiet)));
-  const second = started.keep(await startGateway(other, [observer.url], variables));
-  await untilReady(second.url);
-  // Its first runs, of all objects, are not what is measured.
-  await untilIdle(second.url, 300_000);
-  const options = { objects: 200, perSecond: 100, warmUpSeconds: 5, seconds: 10 };
-  console.log(formatLatency(await measureLatency(cluster, quiet, observer, options), options.perSecond));
-
-  async function secondsUntil(msg: string, sinceMs: number): Promise<string> {
-    const line = await stamper.process.line((each) => each['msg'] === msg);
-    return ((Number(line['atMs']) - sinceMs) / 1000).toFixed(2);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (let at = 0; at < armNames.length; at += 1) {
+      const name = armNames[(at + round) % armNames.length];
+      if (!name) continue;
+      const figures: Record<string, number> = {};
+      const add = (part: Part, found: Figures): void => {
+        for (const [key, value] of Object.entries(found)) figures[`${part}.${key}`] = value;
+        say(`round ${round + 1}, ${name}, ${part}: ${summary(found)}`);
+      };
+      if (parts.includes('start')) await measureStart(name, plane.kubeconfig, cluster, add);
+      await measureLoad(name, plane.kubeconfig, cluster, add);
+      (rounds[name] ??= []).push(figures);
+    }
   }
 } finally {
   await started.stop();
 }
+console.log(
+  `${OBJECTS} ConfigMaps of 2 KB, ${CONCURRENCY} runs at a time, medians of ${ROUNDS} rounds; ${formatMachine()}\n`,
+);
+console.log(formatTable());
 
-async function inParallel(write: (at: number) => Promise<unknown>): Promise<void> {
-  let next = 0;
-  const work = async (): Promise<void> => {
-    for (let at = next++; at < OBJECTS; at = next++) await write(at);
+function formatTable(): string {
+  const found = new Map(armNames.map((name) => [name, rounds[name] ?? []]));
+  const to = ['prototype', 'controller-runtime'].filter((name) => found.has(name as ArmName));
+  const rows = lineRows(OBJECTS.toLocaleString('en')).flatMap((row) => {
+    const cells = cellsOf(row, found, to);
+    return cells ? [cells] : [];
+  });
+  return markdownTable(['', ...armNames, ...to.map((name) => `to ${name}`)], rows);
+}
+
+/** Of all arms, rounds and parts: the median and the most. */
+function formatMachine(): string {
+  const of = (name: string): string => {
+    const all = Object.values(rounds).flatMap((each) =>
+      each.flatMap((figures) => Object.entries(figures).flatMap(([key, value]) => (key.endsWith(name) ? [value] : []))),
+    );
+    return `${median(all).toFixed(0)} % (at most ${Math.max(...all).toFixed(0)} %)`;
   };
-  await Promise.all(Array.from({ length: WRITERS }, work));
+  return `steal ${of('.stolen')}, foreign CPU ${of('.foreign')}`;
+}
+
+/** Two starts on a cluster of 100 objects: the second one as the first ever on this Redis. */
+async function measureStart(
+  name: ArmName,
+  kubeconfig: string,
+  cluster: Cluster,
+  add: (part: Part, found: Figures) => void,
+): Promise<void> {
+  const objects = { cluster, namespace: uniqueName('start'), count: START_OBJECTS };
+  await cluster.createNamespace(objects.namespace);
+  await createObjects(objects);
+  const load = { kubeconfig, namespace: objects.namespace, objects: START_OBJECTS, concurrency: CONCURRENCY };
+  await withProcesses(async (processes) => {
+    const arm = await arms[name](processes, load);
+    add('start', { ...(await measureFirst(arm)), ...(await measureIdle(arm)) });
+  });
+  if (name === 'levelhook') {
+    await withProcesses(async (processes) => {
+      const { first = Number.NaN } = await measureFirst(await arms[name](processes, { ...load, asDeployed: true }));
+      add('start', { freshRedis: first });
+    });
+  }
+  await deleteObjects(objects);
+}
+
+async function measureLoad(
+  name: ArmName,
+  kubeconfig: string,
+  cluster: Cluster,
+  add: (part: Part, found: Figures) => void,
+): Promise<void> {
+  if (!parts.some((part) => part !== 'start')) return;
+  const objects = { cluster, namespace: uniqueName('line'), count: OBJECTS };
+  await cluster.createNamespace(objects.namespace);
+  await createObjects(objects);
+  await withProcesses(async (processes) => {
+    const load = { kubeconfig, namespace: objects.namespace, objects: OBJECTS, concurrency: CONCURRENCY };
+    const arm = await arms[name](processes, load);
+    // The other parts begin with it, so it is always there.
+    add('burst', await measureBurst(arm, OBJECTS));
+    if (parts.includes('rate')) {
+      add('rate', await measureRate(arm, objects, { perSecond: 100, warmUpSeconds: SECONDS / 2, seconds: SECONDS }));
+    }
+    if (parts.includes('write')) add('write', await measureWrites(arm, objects));
+  });
+  await deleteObjects(objects);
+}
+
+/** Every process that `work` starts has ended when this returns, however it does. */
+async function withProcesses(work: (processes: Started) => Promise<void>): Promise<void> {
+  const processes = new Started();
+  started.add(() => processes.stop());
+  try {
+    await work(processes);
+  } finally {
+    await processes.stop();
+  }
+}
+
+function summary({ stolen, foreign, ...found }: Figures): string {
+  const words = Object.entries(found).map(([name, value]) => `${name} ${value.toFixed(2)}`);
+  if (stolen !== undefined && foreign !== undefined) words.push(formatLoad({ stolen, foreign }));
+  return words.join(', ');
+}
+
+/** What a variable chooses, with commas between; all when it is not set. */
+function chosen<T extends string>(variable: string, all: readonly T[]): readonly T[] {
+  const words = process.env[variable]?.split(',') ?? all;
+  const unknown = words.filter((word) => !(all as readonly string[]).includes(word));
+  if (unknown.length > 0) throw new Error(`${variable}: ${unknown.join(', ')} is none of ${all.join(', ')}`);
+  return all.filter((each) => words.includes(each));
 }

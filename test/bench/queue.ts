@@ -2,7 +2,7 @@ import { startRedis } from '../../src/testing/index.ts';
 import { idleGateway } from './queue/idle.ts';
 import { bareBullMq, type BenchQueue, ours } from './queue/queues.ts';
 import { bytesPerWaitingKey, latencyAt, type Percentiles, runRate, addRate } from './queue/measure.ts';
-import { median } from './queue/median.ts';
+import { median } from './median.ts';
 
 /**
  * The work queue beside bare BullMQ with the same job options, in one sitting: `npm run bench queue`. Arguments: keys

@@ -1,5 +1,5 @@
 import { type ArmName, type Figures, type Load, runArm } from './rollout/arm.ts';
-import { median } from './queue/median.ts';
+import { median } from './median.ts';
 
 /**
  * 100 Deployments of 20 replicas created at once on 50 simulated nodes, until all pods are available, and then scaled

@@ -2,7 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { compareResourceVersions } from '../../src/core/index.ts';
 import { type Cluster, configMaps } from './cluster.ts';
 import { machineMs } from './machine-clock.ts';
-import type { Observer } from './observer.ts';
+import type { Observation } from './observer.ts';
+
+/** Tells of the runs that there were: an `Observer`, or another one of the same kind. */
+export interface LatencyObserver {
+  seen(): readonly Pick<Observation, 'key' | 'resourceVersion' | 'startedAtMachineMs'>[];
+}
 
 export interface LatencyOptions {
   /** ConfigMaps that are written to in turn. */
@@ -11,6 +16,8 @@ export interface LatencyOptions {
   /** How long is written before anything counts. */
   readonly warmUpSeconds: number;
   readonly seconds: number;
+  /** Called when the writes that count begin. Default: nothing. */
+  readonly onWarm?: () => void;
 }
 
 export interface Latency {
@@ -37,8 +44,8 @@ interface Write {
 export async function measureLatency(
   cluster: Cluster,
   namespace: string,
-  observer: Observer,
-  { objects, perSecond, warmUpSeconds, seconds }: LatencyOptions,
+  observer: LatencyObserver,
+  { objects, perSecond, warmUpSeconds, seconds, onWarm }: LatencyOptions,
 ): Promise<Latency> {
   const names = Array.from({ length: objects }, (_, at) => `cm-${at}`);
   await Promise.all(names.map((name) => cluster.create(configMaps, { metadata: { namespace, name } })));
@@ -48,6 +55,7 @@ export async function measureLatency(
   for (let at = 0; at < count; at += 1) {
     const wait = startedAtMs + (at * 1000) / perSecond - machineMs();
     if (wait > 0) await sleep(wait);
+    if (at === warmUpSeconds * perSecond) onWarm?.();
     writes.push(write(cluster, namespace, names[at % objects] ?? '', at));
   }
   const measured = (await Promise.all(writes)).slice(warmUpSeconds * perSecond);
@@ -79,7 +87,7 @@ async function write(cluster: Cluster, namespace: string, name: string, at: numb
   return { key: `${namespace}/${name}`, resourceVersion: metadata.resourceVersion, acknowledgedAtMs: machineMs() };
 }
 
-function latenciesOf(writes: readonly Write[], observer: Observer): number[] {
+function latenciesOf(writes: readonly Write[], observer: LatencyObserver): number[] {
   const byKey = Map.groupBy(observer.seen(), ({ key }) => key);
   return writes.flatMap(({ key, resourceVersion, acknowledgedAtMs }) => {
     const seen = byKey

@@ -7,7 +7,7 @@ import { machineMs } from '../../harness/machine-clock.ts';
 import { ChangeWatch } from '../../harness/change-watch.ts';
 import { Started } from '../../harness/started.ts';
 import { WORKLOAD_FUNCTIONS, WorkloadPlane } from '../../harness/workload-plane.ts';
-import { cpuSeconds, peakMemory } from './process-figures.ts';
+import { cpuSeconds, peakMemory } from '../process-figures.ts';
 
 export type ArmName = 'kube-controller-manager' | 'levelhook';
 
