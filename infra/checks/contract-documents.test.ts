@@ -10,7 +10,14 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { resource, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
-import { decodeTrigger, generateSecret, importSecret, LEVELHOOK_HEADER, verify } from '../../src/contract/index.ts';
+import {
+  decodeTrigger,
+  generateSecret,
+  importExtractableSecret,
+  importSecret,
+  LEVELHOOK_HEADER,
+  verify,
+} from '../../src/contract/index.ts';
 import { descriptionSchema } from '../../src/contract/description-schema.ts';
 import { callbackSchema } from '../../src/contract/callback-schema.ts';
 import { decodeResultLine, outcomeSchema } from '../../src/contract/outcome-schema.ts';
@@ -116,7 +123,7 @@ describe('what gateway and SDK send', () => {
 
   it('is what is published, and no field more', async () => {
     const secret = generateSecret();
-    const keys = [await importSecret(secret)];
+    const keys = [await importExtractableSecret(secret)];
     const pods = resource('v1', 'Pod');
     const tokens: RunToken[] = [];
     const declared = { name: 'web', for: pods, timeoutSeconds: 5, maxBatch: 10, callbackSeconds: 600 };
@@ -165,7 +172,7 @@ describe('what gateway and SDK send', () => {
         { type: 'updated' as const, object: 'v1/Pod a/b' },
       ];
       const run = { key: 'a/b', run: 7, failures: 2, reasons, deadlineMs: Date.now() + 5000 };
-      const finishes = await dispatcher.runAll([run, { ...run, key: 'a/c', run: 8 }]);
+      const finishes = await Promise.all(dispatcher.runAll([run, { ...run, key: 'a/c', run: 8 }]));
       expect(finishes).toMatchObject([{ kind: 'known', againAfterMs: 5000 }, { kind: 'busy' }]);
       expect(await describeFunction(endpoint)).toMatchObject({ name: 'web' });
     } finally {

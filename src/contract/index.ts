@@ -20,6 +20,7 @@ export {
 export { type Selection } from './selection.ts';
 export {
   generateSecret,
+  importExtractableSecret,
   importSecret,
   sign,
   SignatureError,

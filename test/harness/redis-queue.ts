@@ -72,9 +72,14 @@ export class RedisQueueFixture {
       [timers, debounced, inFlight].map((set) => this.redis.zcount(set, '-inf', this.clock.now() - lateMs)),
     );
     if (due.some((count) => count > 0)) return true;
-    const [held, jobs] = await Promise.all([this.redis.zcard(slots), this.#jobs()]);
-    // A job waits only while there is no slot for its keys, and each slot has its run until the finish is sent.
-    const isIdle = held <= running && (held >= this.#concurrency || jobs === 0);
+    const [held, waiting, active] = await Promise.all([
+      this.redis.zcard(slots),
+      this.redis.llen(this.keys.waiting),
+      this.redis.llen(this.keys.active),
+    ]);
+    // A job waits only while there is no slot for its keys, or a gateway waits a while before it asks for one again.
+    // And each slot has its run until the finish is sent.
+    const isIdle = held <= running && (held >= this.#concurrency || active > 0 || waiting === 0);
     return !isIdle || this.#talking();
   }
 

@@ -1,5 +1,5 @@
 import { messageOf, UserError } from '../../core/index.ts';
-import { importSecret, type SigningKey } from '../../contract/index.ts';
+import { importExtractableSecret, type SigningKey } from '../../contract/index.ts';
 import { variableOf } from './config.ts';
 
 /** What triggers of the configured functions are signed with. @throws UserError, without showing a secret. */
@@ -12,7 +12,7 @@ export async function readSigningKeys(config: {
     throw new UserError(`${variableOf('signingSecrets')} is not set: functions accept signed triggers only.`);
   }
   try {
-    return await Promise.all(signingSecrets.map(importSecret));
+    return await Promise.all(signingSecrets.map(importExtractableSecret));
   } catch (error) {
     throw new UserError(`${variableOf('signingSecrets')} is wrong: ${messageOf(error)}.`);
   }

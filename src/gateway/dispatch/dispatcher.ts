@@ -111,7 +111,7 @@ export class Dispatcher implements Process {
       putOffMs.forEach((againAfterMs = 0, at) => end(at, { kind: 'known', failures: 'keep', againAfterMs }));
       return;
     }
-    const outcomes = new Array<Outcome | undefined>(runs.length);
+    const outcomes: (Outcome | undefined)[] = runs.map(() => undefined);
     const take = (at: number, outcome: Outcome): void => {
       const run = runs[at];
       // The first that is told of a run counts.

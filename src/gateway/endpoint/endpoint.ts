@@ -73,7 +73,10 @@ export class Endpoint {
   readonly #keys: readonly KeyObject[];
   readonly #clock: Pick<Clock, 'wallNow'>;
 
-  /** @throws UserError when the rules do not allow the URL. */
+  /**
+   * @param keys extractable ones.
+   * @throws UserError when the rules do not allow the URL.
+   */
   constructor(url: string, keys: readonly SigningKey[], options: EndpointOptions) {
     const { connections, ca, rules = rulesForConfigured(url), clock = systemClock } = options;
     const { origin, pathname, search } = checkEndpoint(url, rules);

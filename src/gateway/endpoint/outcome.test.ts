@@ -2,7 +2,13 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { generateSecret, importSecret, LEVELHOOK_HEADER, verify } from '../../contract/index.ts';
+import {
+  generateSecret,
+  importExtractableSecret,
+  importSecret,
+  LEVELHOOK_HEADER,
+  verify,
+} from '../../contract/index.ts';
 import { type Answer, Endpoint } from './endpoint.ts';
 import { decodeOutcomes, type Outcome } from './outcome.ts';
 
@@ -226,7 +232,9 @@ describe('an Endpoint', () => {
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
-    endpoint = new Endpoint(`http://127.0.0.1:${port}${path}`, [await importSecret(secret)], { connections: 4 });
+    endpoint = new Endpoint(`http://127.0.0.1:${port}${path}`, [await importExtractableSecret(secret)], {
+      connections: 4,
+    });
     return endpoint;
   }
   const send = (to: Endpoint, timeoutMs = 5000) => to.send({ method: 'POST', body: '{"ä":1}', id: 'msg', timeoutMs });
@@ -303,7 +311,9 @@ describe('an Endpoint', () => {
     server?.close();
     await once(server as Server, 'close');
     expect(await send(gone)).toMatchObject({ kind: 'refused' });
-    const byName = new Endpoint(`http://localhost:${port}/`, [await importSecret(secret)], { connections: 1 });
+    const byName = new Endpoint(`http://localhost:${port}/`, [await importExtractableSecret(secret)], {
+      connections: 1,
+    });
     expect(await send(byName)).toMatchObject({ kind: 'refused' });
     await byName.close();
   });

@@ -1,5 +1,5 @@
 import { type KubernetesObject, messageOf, orUndefined, ownValue, resource, resourcePath } from '../../core/index.ts';
-import { importSecret, type SigningKey } from '../../contract/index.ts';
+import { importExtractableSecret, type SigningKey } from '../../contract/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
@@ -58,7 +58,7 @@ export async function readSigningSecret(
   const keys: SigningKey[] = [];
   for (const [at, word] of words.entries()) {
     try {
-      keys.push(await importSecret(word));
+      keys.push(await importExtractableSecret(word));
     } catch (error) {
       // Of a Secret that is none for signing not even how many words it has; behind a good one a number helps.
       const which = at > 0 ? ` ${at + 1}` : '';

@@ -91,7 +91,7 @@ export class BullMqJobs {
       // As many keys as there are slots, and one job more.
       concurrency: Math.ceil(concurrency / JOB_KEYS) + 1,
       // A job ends when its keys have started. It is given to another gateway when this one has gone silent.
-      lockDuration: 8000,
+      lockDuration: 4000,
       stalledInterval: 4000,
       // How long one blocking read waits; an add ends it. The longest that BullMQ takes, for the sake of idle queues.
       drainDelay: 10,

@@ -48,6 +48,9 @@ export interface QueueState {
   readonly resyncAtMs: number | undefined;
 }
 
+/** How long a gateway that ends tries to hand over the keys that have not started. */
+const HAND_OVER_MS = 1000;
+
 /**
  * The work queue in Redis, made of two halves. The records have everything that must be true of a key (one run at a
  * time, failures, barrier, pauses, slots) and everything that has a time (requeue, backoff, deadline); our scripts
@@ -76,6 +79,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #adds: GroupCommit<readonly QueuedKey[], void>;
   #upkeep: Upkeep | undefined;
   readonly #inFlight = new Set<Promise<void>>();
+  /** The jobs that this gateway has, until their keys have started. */
+  readonly #taken = new Set<Promise<void>>();
   /** Present while suspended: runs wait here before their start. */
   #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
 
@@ -246,10 +251,13 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const limit = new AbortController();
     const end = clock.sleep(drainMs, limit.signal);
     await Promise.race([this.#drained(), end]);
+    // A run that is still in flight is cut off: it stays on record, and another gateway settles it. The jobs end, since
+    // their keys are handed over.
+    const taken = Promise.all(this.#taken).then(() => true);
+    const areOver = await Promise.race([taken, clock.sleep(HAND_OVER_MS, limit.signal).then(() => false)]);
     limit.abort();
     this.#runner?.starter.close();
-    // A run that is still in flight is cut off: it stays on record, and another gateway settles it.
-    await this.#jobs.close(wasSuspended || this.#inFlight.size > 0 || this.#isUnended);
+    await this.#jobs.close(wasSuspended || !areOver || this.#isUnended);
   }
 
   /** For the dashboard, which shows BullMQ's own view of the jobs. */
@@ -333,7 +341,10 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
         throw error;
       }
     };
-    await this.#track(decided());
+    const work = this.#standstill.endRest(decided()).catch((error: unknown) => this.#warn(error, 'job'));
+    this.#taken.add(work);
+    await work;
+    this.#taken.delete(work);
     if (!isOver) await new Promise(() => {});
   }
 

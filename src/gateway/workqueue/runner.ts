@@ -134,9 +134,8 @@ export class Runner {
       metrics.observe('workqueue_queue_duration_seconds', { name }, Math.max(0, nowMs - queuedAtMs) / 1000);
     }
     const runs = started.map(({ run }) => run);
-    const { runAll } = process;
-    const isBatch = runs.length > 1 && runAll;
-    const finishes = isBatch ? runAll.call(process, runs) : runs.map((run) => process.run(run));
+    const together = runs.length > 1 ? process.runAll?.(runs) : undefined;
+    const finishes = together ?? runs.map((run) => process.run(run));
     runs.forEach((run, at) => on.work(this.#end(run, finishes[at] ?? NO_FINISH, nowMs)));
   }
 

@@ -1,5 +1,5 @@
 import { systemClock } from '../../../src/core/index.ts';
-import { importSecret } from '../../../src/contract/index.ts';
+import { importExtractableSecret } from '../../../src/contract/index.ts';
 import { connectRedis } from '../../../src/gateway/redis/redis.ts';
 import { CacheAccess } from '../../../src/gateway/access/cache-access.ts';
 import { Dispatcher } from '../../../src/gateway/dispatch/dispatcher.ts';
@@ -21,7 +21,7 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     location: { redis, keyPrefix: uniqueName('bench'), clusterId: 'bench' },
     runtime,
   });
-  const endpoint = new Endpoint(functionUrl, [await importSecret(secret)], { connections: concurrency });
+  const endpoint = new Endpoint(functionUrl, [await importExtractableSecret(secret)], { connections: concurrency });
   const cacheAccess = new CacheAccess({
     controller: 'bench',
     views: [],

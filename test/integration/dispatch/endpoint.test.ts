@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { generateSecret, importSecret, type SigningKey } from '../../../src/contract/index.ts';
+import { generateSecret, importExtractableSecret, type SigningKey } from '../../../src/contract/index.ts';
 import { readCertificates } from '../../../src/gateway/config/certificates.ts';
 import { Endpoint, type EndpointOptions } from '../../../src/gateway/endpoint/endpoint.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
@@ -28,7 +28,7 @@ describe('an https endpoint', () => {
     });
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
-    keys = [await importSecret(generateSecret())];
+    keys = [await importExtractableSecret(generateSecret())];
   });
 
   afterAll(async () => {

@@ -281,8 +281,8 @@ describe('the scripts on the records of keys', () => {
   });
 
   it('start as many keys as there are slots, and leave the others as they are', async () => {
-    await records.recordAdds(plain(...'abcdef'), 1000);
-    const requests = [...'abcdef'].map((key) => ({ key, nonce: key }));
+    await records.recordAdds(plain('a', 'b', 'c', 'd', 'e', 'f'), 1000);
+    const requests = ['a', 'b', 'c', 'd', 'e', 'f'].map((key) => ({ key, nonce: key }));
     const times = { nowMs: 1000, deadlineMs: 1100, slotMs: 5000 };
     const kinds = async () => (await records.startAll(requests, times)).starts.map(({ kind }) => kind);
     expect(await kinds()).toEqual(['go', 'go', 'go', 'go', 'full', 'full']);
@@ -309,7 +309,7 @@ describe('the scripts on the records of keys', () => {
       const { low, lowLeft } = await records.startAll([], times, { count, first, nonce, gateway: 'g' });
       return { keys: low.map(({ key }) => key), lowLeft };
     };
-    await records.addToBacklog([...'abcdef'], 1000, 'initial');
+    await records.addToBacklog(['a', 'b', 'c', 'd', 'e', 'f'], 1000, 'initial');
     expect(await take(2, 0, 'n1')).toEqual({ keys: ['a', 'b'], lowLeft: true });
     expect(await take(2, 0, 'n1')).toEqual({ keys: ['a', 'b'], lowLeft: true });
     // Two keys wait for the two slots that are left.

@@ -74,11 +74,12 @@ describe('a start that Redis refuses', () => {
   it('is not run twice when its answer got lost, and has its whole time', async () => {
     // The script does its work, and the answer is an error.
     const lua = START.replace(
-      /\nreturn answers\n$/,
-      `\nif redis.call('DEL', '${REFUSE}') == 1 then
+      /\nreturn (\{ answers, .*)\n$/,
+      `\nlocal all = $1
+if redis.call('DEL', '${REFUSE}') == 1 then
   return redis.error_reply("LOADING no answer")
 end
-return answers\n`,
+return all\n`,
     );
     expect(lua).not.toBe(START);
     const own = await RedisQueueFixture.create(redis.url, clock, { start: lua });
@@ -197,8 +198,8 @@ it('a paused namespace with 100,000 low keys costs no job and no start', async (
     60_000,
   );
   expect(process.keys().toSorted()).toEqual(['live/a', 'live/b']);
-  // BullMQ counts its jobs, and a start would have put the key on record.
-  expect(await fixture.redis.get(`${fixture.keys.bullmqPrefix}id`)).toBe('2');
+  // BullMQ counts its jobs, and a start would have put the key on record: both live keys found a slot at once.
+  expect(await fixture.redis.get(`${fixture.keys.bullmqPrefix}id`)).toBeNull();
   expect(await fixture.records()).toBe(0);
   await queue.obliterate();
 }, 120_000);
