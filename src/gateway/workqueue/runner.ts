@@ -31,6 +31,8 @@ export class Runner {
   readonly #options: RunnerOptions;
   readonly starter: Starter;
   readonly #finishes: GroupCommit<FinishRequest, Finished>;
+  /** The barriers of keys that ended here last, and have not been started here since. */
+  readonly #barriers = new Map<string, string>();
 
   constructor(options: RunnerOptions) {
     const { name, records, limits, runtime, gate, on } = options;
@@ -41,6 +43,7 @@ export class Runner {
       limits,
       runtime,
       gate,
+      passedBarrier: (key) => this.#passedBarrier(key),
       onDecided: (decided, times) => this.#follow(decided, times),
       onFull: on.ready,
     });
@@ -61,12 +64,32 @@ export class Runner {
   async #finishAll(requests: readonly FinishRequest[]): Promise<Finished[]> {
     const { records, runtime, on } = this.#options;
     const answer = records.finishAll(requests, runtime.clock.now());
-    // What is started now is sent after the finish, on the same connection.
-    for (const { key } of requests) this.starter.release(key);
+    for (const { key, finish } of requests) {
+      if (finish.kind === 'known' && finish.barrier !== undefined) this.#remember(key, finish.barrier);
+      // What is started now is sent after the finish, on the same connection.
+      this.starter.release(key);
+    }
     const finished = await answer;
     const ready = requests.flatMap(({ key }, at) => (finished[at]?.ready ? [key] : []));
     if (ready.length > 0) on.ready(ready);
     return finished;
+  }
+
+  #remember(key: string, barrier: string): void {
+    this.#barriers.set(key, barrier);
+    const [oldest] = this.#barriers.keys();
+    if (this.#barriers.size > MOST_BARRIERS && oldest !== undefined) this.#barriers.delete(oldest);
+  }
+
+  #passedBarrier(key: string): Promise<string | undefined> | undefined {
+    const barrier = this.#barriers.get(key);
+    if (barrier === undefined) return undefined;
+    // If it cannot be checked, the key waits for it, and the poller checks it.
+    const check = async (): Promise<string | undefined> => {
+      const hasPassed = await this.#options.process.passed(barrier).catch(() => false);
+      return hasPassed ? barrier : undefined;
+    };
+    return check();
   }
 
   #follow(decided: readonly Decided[], times: StartTimes): void {
@@ -74,6 +97,7 @@ export class Runner {
     const together: Started[] = [];
     for (const { request, start } of decided) {
       const { key } = request;
+      if (start.kind === 'go') this.#barriers.delete(key);
       switch (start.kind) {
         case 'barrier':
           on.work(this.#askAgain(request, start.barrier));
@@ -159,5 +183,8 @@ interface Started {
   readonly run: Run;
   readonly queuedAtMs: number | undefined;
 }
+
+/** So many are remembered, for want of which a start is asked for twice. */
+const MOST_BARRIERS = 10_000;
 
 const NO_FINISH: Promise<Finish> = Promise.resolve({ kind: 'unknown' });

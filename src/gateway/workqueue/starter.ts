@@ -18,6 +18,8 @@ export interface StarterOptions {
   readonly limits: { readonly timeoutMs: number; readonly concurrency: number };
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly gate: RunGate;
+  /** The barrier of this key's last run, when this gateway knows it and has found that it has passed. */
+  readonly passedBarrier: (key: string) => Promise<string | undefined> | undefined;
   /** What one call decided of keys that did not find every slot taken. */
   readonly onDecided: (decided: readonly Decided[], times: StartTimes) => void;
   /** Keys without a job found every slot taken. */
@@ -169,6 +171,7 @@ export class Starter {
     const { records, limits, runtime, gate } = this.#options;
     const { clock, logger } = runtime;
     const { name } = this.#options;
+    const requests = await this.#requests(asked);
     for (let failures = 1; ; failures += 1) {
       const nowMs = clock.now();
       const times = {
@@ -177,7 +180,6 @@ export class Starter {
         slotMs: nowMs + Math.min(SLOT_MS, limits.timeoutMs + RUN_MARGIN_MS),
       };
       try {
-        const requests = asked.map(({ request }) => request);
         const { starts, low: taken, lowLeft } = await records.startAll(requests, times, low);
         if (this.#failing) logger.info({ controller: name }, 'runs can be started again');
         this.#failing = false;
@@ -199,6 +201,17 @@ export class Starter {
         return;
       }
     }
+  }
+
+  /** With the barriers that are known here to have passed, so that the call need not be made again for them. */
+  async #requests(asked: readonly Waiting[]): Promise<readonly StartRequest[]> {
+    const requests: StartRequest[] = [];
+    for (const { request } of asked) {
+      const known = request.passedBarrier === undefined ? this.#options.passedBarrier(request.key) : undefined;
+      const passedBarrier = known && (await known);
+      requests.push(passedBarrier === undefined ? request : { ...request, passedBarrier });
+    }
+    return requests;
   }
 
   /** The keys of a call that was refused for what one of them holds, each in a call of its own. */

@@ -1,0 +1,158 @@
+import { once } from 'node:events';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { silentLogger, silentMetrics, systemClock } from '../../core/index.ts';
+import {
+  generateSecret,
+  importExtractableSecret,
+  LEVELHOOK_HEADER,
+  RESULT_STREAM,
+  type Trigger,
+} from '../../contract/index.ts';
+import { CacheAccess } from '../access/cache-access.ts';
+import { Endpoint } from '../endpoint/endpoint.ts';
+import type { Finish, Run } from '../workqueue/work-queue.ts';
+import { Dispatcher } from './dispatcher.ts';
+
+let answer: (response: ServerResponse, trigger: Trigger) => void | Promise<void>;
+let accepted: string | undefined;
+let server: Server;
+let endpoint: Endpoint;
+let dispatcher: Dispatcher;
+
+beforeEach(async () => {
+  server = createServer((request, response) => {
+    void (async () => {
+      accepted = request.headers.accept;
+      await answer(response, JSON.parse(await text(request)) as Trigger);
+    })();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  endpoint = new Endpoint(url, [await importExtractableSecret(generateSecret())], { connections: 2 });
+  const cacheAccess = new CacheAccess({
+    controller: 'c',
+    views: [],
+    api: undefined,
+    clock: systemClock,
+    lifetimeMs: 60_000,
+    timeoutMs: 60_000,
+  });
+  dispatcher = new Dispatcher({
+    controller: 'c',
+    views: [],
+    timeoutMs: 60_000,
+    logTriggers: false,
+    target: { endpoint, cacheAccess },
+    runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },
+  });
+});
+
+afterEach(async () => {
+  await endpoint.close();
+  server.closeAllConnections();
+  server.close();
+});
+
+const run = (number: number, inMs = 60_000): Run => ({
+  key: `a/${number}`,
+  run: number,
+  failures: 0,
+  reasons: [],
+  deadlineMs: systemClock.now() + inMs,
+});
+const line = (number: number, result: unknown = { status: 'done' }): string =>
+  `${JSON.stringify({ run: number, result })}\n`;
+const begin = (response: ServerResponse, type: string = RESULT_STREAM): ServerResponse =>
+  response.writeHead(200, { 'content-type': type, [LEVELHOOK_HEADER]: '1' });
+const kinds = async (finishes: readonly Promise<Finish>[]): Promise<string[]> =>
+  (await Promise.all(finishes)).map((finish) => ('error' in finish && finish.error ? finish.error : finish.kind));
+
+const MISSING = 'the answer has no result for this request';
+
+describe('the results of a batch', () => {
+  it('end each key as its line comes, whatever their order, and are asked for with several keys only', async () => {
+    const held = Promise.withResolvers<void>();
+    answer = async (response) => {
+      begin(response).write(line(3));
+      await held.promise;
+      response.end(line(1) + line(2, { status: 'error', message: 'no' }));
+    };
+    const [first, second, third] = dispatcher.runAll([run(1), run(2), run(3)]);
+    expect(await third).toMatchObject({ kind: 'known', failures: 'forget' });
+    held.resolve();
+    expect(await first).toMatchObject({ kind: 'known', failures: 'forget' });
+    expect(await second).toMatchObject({ kind: 'known', failures: 'count', error: 'no' });
+    expect(accepted).toBe(`${RESULT_STREAM}, application/json`);
+    answer = (response) =>
+      void begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results: [{ status: 'done' }] }));
+    expect(await dispatcher.run(run(4))).toMatchObject({ kind: 'known' });
+    expect(accepted).toBe('application/json');
+  });
+
+  it('come in pieces of any size', async () => {
+    answer = async (response) => {
+      begin(response);
+      const bytes = Buffer.from(line(1, { status: 'error', message: 'ä€😀' }) + line(2));
+      for (const byte of bytes) {
+        response.write(Buffer.of(byte));
+        await sleep(0);
+      }
+      response.end();
+    };
+    expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['ä€😀', 'known']);
+  });
+
+  it('count the first line of a run, and leave out lines that name no run of the trigger', async () => {
+    answer = (response) =>
+      void begin(response).end(
+        line(9) + line(1) + line(1, { status: 'error', message: 'again' }) + '{"run":\n\n[]\nnull\n' + line(2),
+      );
+    expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['known', 'known']);
+  });
+
+  it('leave in doubt a key without a line, or with one that is no outcome, and no other', async () => {
+    answer = (response) => void begin(response).end(line(2) + line(3, { status: 'finished' }));
+    const [first, second, third] = await kinds(dispatcher.runAll([run(1), run(2), run(3)]));
+    expect([first, second]).toEqual([MISSING, 'known']);
+    expect(third).toMatch(/^the line is not an outcome/);
+  });
+
+  it('that are cut off leave in doubt the keys without a whole line', async () => {
+    answer = async (response) => {
+      begin(response).write(line(2) + line(1).slice(0, -2));
+      await sleep(50);
+      response.destroy();
+    };
+    const finishes = await Promise.all(dispatcher.runAll([run(1), run(2)]));
+    expect(finishes[1]).toMatchObject({ kind: 'known' });
+    expect(finishes[0]?.kind).toBe('unknown');
+  });
+
+  it('that do not end before the deadline leave in doubt the keys without a line', async () => {
+    answer = (response) => void begin(response).write(line(1));
+    const finishes = await Promise.all(dispatcher.runAll([run(1, 300), run(2, 300)]));
+    expect(finishes).toMatchObject([{ kind: 'known' }, { kind: 'unknown', error: 'no answer before the deadline' }]);
+  });
+
+  it('are not read to their end when a line is larger than an answer may be', async () => {
+    answer = (response) => void begin(response).end(line(2) + 'x'.repeat(1024 * 1024 + 1));
+    expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['a result is larger than 1 MiB', 'known']);
+  });
+
+  it('may come whole, and of a stranger they are not taken', async () => {
+    const results = [{ status: 'done' }, { status: 'terminal', message: 'never' }];
+    answer = (response) => void begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results }));
+    expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['known', 'never']);
+    // Without the header of a function it is the answer of something in between.
+    answer = (response) => void response.writeHead(200, { 'content-type': RESULT_STREAM }).end(line(1) + line(2));
+    expect((await Promise.all(dispatcher.runAll([run(1), run(2)]))).map(({ kind }) => kind)).toEqual([
+      'unknown',
+      'unknown',
+    ]);
+  });
+});
