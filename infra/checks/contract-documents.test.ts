@@ -13,7 +13,7 @@ import { resource, silentLogger, silentMetrics, systemClock } from '../../src/co
 import { decodeTrigger, generateSecret, importSecret, LEVELHOOK_HEADER, verify } from '../../src/contract/index.ts';
 import { descriptionSchema } from '../../src/contract/description-schema.ts';
 import { callbackSchema } from '../../src/contract/callback-schema.ts';
-import { outcomeSchema } from '../../src/contract/outcome-schema.ts';
+import { decodeResultLine, outcomeSchema } from '../../src/contract/outcome-schema.ts';
 import { complete, heartbeat, type RunToken } from '../../src/function/callback.ts';
 import { controller, createFunctionApp } from '../../src/function/index.ts';
 import { describeFunction } from '../../src/gateway/endpoint/describe.ts';
@@ -43,6 +43,10 @@ const code: Record<DocumentName, (value: unknown) => boolean> = {
     }
   },
   outcome: (value) => outcomeSchema.safeParse(value).success,
+  line: (value) => {
+    const line = decodeResultLine(JSON.stringify(value));
+    return line !== undefined && !(line.result instanceof TypeError);
+  },
   description: (value) => descriptionSchema.safeParse(value).success,
   callback: (value) => callbackSchema.safeParse(value).success,
 };
@@ -50,6 +54,7 @@ const code: Record<DocumentName, (value: unknown) => boolean> = {
 const published: Record<DocumentName, ValidateFunction> = {
   trigger: ajv.compile(jsonSchema('trigger')),
   outcome: ajv.compile(jsonSchema('outcome')),
+  line: ajv.compile(jsonSchema('line')),
   description: ajv.compile(jsonSchema('description')),
   callback: ajv.compile(jsonSchema('callback')),
 };
@@ -74,6 +79,18 @@ describe('the published contract', () => {
     published[kind](value);
     expect(published[kind].errors ?? []).toEqual([]);
     expect(code[kind](value)).toBe(true);
+  });
+
+  it('lines-batch.ndjson has a line for each request of trigger-batch.json', () => {
+    const { requests } = decodeTrigger(readFileSync(join(folder, 'examples/trigger-batch.json'), 'utf8'));
+    const lines = readFileSync(join(folder, 'examples/lines-batch.ndjson'), 'utf8').split('\n');
+    expect(lines.pop()).toBe('');
+    for (const line of lines) {
+      expect(published.line(JSON.parse(line)), line).toBe(true);
+      expect(decodeResultLine(line), line).toEqual(JSON.parse(line));
+    }
+    const runs = lines.map((line) => decodeResultLine(line)?.run ?? 0);
+    expect(runs.toSorted((a, b) => a - b)).toEqual(requests.map(({ run }) => run));
   });
 
   it('has a signed request that verifies with each of its secrets', async () => {

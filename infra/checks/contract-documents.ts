@@ -5,8 +5,8 @@
 import { z } from 'zod';
 import { callbackSchema } from '../../src/contract/callback-schema.ts';
 import { descriptionSchema } from '../../src/contract/description-schema.ts';
-import { LEVELHOOK_HEADER } from '../../src/contract/outcome.ts';
-import { outcomeSchema } from '../../src/contract/outcome-schema.ts';
+import { LEVELHOOK_HEADER, RESULT_STREAM } from '../../src/contract/outcome.ts';
+import { outcomeSchema, resultLineSchema } from '../../src/contract/outcome-schema.ts';
 import { CONTRACT_VERSION } from '../../src/contract/trigger.ts';
 import { triggerSchema } from '../../src/contract/trigger-schema.ts';
 
@@ -15,6 +15,7 @@ type Json = { [name: string]: unknown };
 const SCHEMAS = {
   trigger: triggerSchema,
   outcome: outcomeSchema,
+  line: resultLineSchema,
   description: descriptionSchema,
   callback: callbackSchema,
 };
@@ -77,6 +78,17 @@ function openApi(): Json {
         post: {
           operationId: 'reconcile',
           summary: 'Reconcile some keys before a deadline.',
+          parameters: [
+            {
+              name: 'accept',
+              in: 'header',
+              required: false,
+              description:
+                `\`${RESULT_STREAM}, application/json\` when the trigger has several requests: the function may answer ` +
+                'with a line for each. It may always answer whole.',
+              schema: { type: 'string' },
+            },
+          ],
           requestBody: {
             required: true,
             content: json('trigger', ['trigger-first-run', 'trigger-retry', 'trigger-batch', 'trigger-callback']),
@@ -84,13 +96,16 @@ function openApi(): Json {
           responses: {
             200: {
               description: 'What became of each key.',
-              content: json('outcome', [
-                'outcome-done',
-                'outcome-error',
-                'outcome-terminal',
-                'outcome-unknown',
-                'outcome-batch',
-              ]),
+              content: {
+                ...json('outcome', [
+                  'outcome-done',
+                  'outcome-error',
+                  'outcome-terminal',
+                  'outcome-unknown',
+                  'outcome-batch',
+                ]),
+                ...lines(),
+              },
             },
             202: {
               description:
@@ -216,6 +231,17 @@ function json(schema: DocumentName, examples: readonly string[]): Json {
       examples: Object.fromEntries(named) as Json,
     },
   };
+}
+
+/** OpenAPI 3.1 has no schema for each of a body's lines: the text names it. */
+function lines(): Json {
+  const description =
+    'Only when `accept` names it and with the header ' +
+    `${LEVELHOOK_HEADER}. One line for each request, in any order; each is JSON as \`#/components/schemas/line\` ` +
+    'says, followed by a line feed, and sent when its run has ended. A request without a line at the end of the body ' +
+    'has an unknown outcome.';
+  const example = { externalValue: './examples/lines-batch.ndjson' };
+  return { [RESULT_STREAM]: { schema: { type: 'string', description }, examples: { 'lines-batch': example } } };
 }
 
 function header(name: string, description: string): Json {

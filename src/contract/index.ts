@@ -9,7 +9,14 @@ export { encodeSelection } from './cache-query.ts';
 export { type CacheScope } from './cache-token.ts';
 export type { CallbackBody } from './callback.ts';
 export type { Description, QueueDescription } from './description.ts';
-export { LEVELHOOK_HEADER, type OutcomeBody, type RequestResult, type Write } from './outcome.ts';
+export {
+  LEVELHOOK_HEADER,
+  type OutcomeBody,
+  type RequestResult,
+  RESULT_STREAM,
+  type ResultLine,
+  type Write,
+} from './outcome.ts';
 export { type Selection } from './selection.ts';
 export {
   generateSecret,

@@ -1,6 +1,7 @@
+import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { OutcomeBody } from './outcome.ts';
-import { outcomeSchema } from './outcome-schema.ts';
+import { decodeResultLine, decodeResults, outcomeSchema, resultSchema } from './outcome-schema.ts';
 
 const write = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'b', uid: 'u', resourceVersion: '5' };
 const ok = (result: unknown, version: unknown = 'v1') =>
@@ -52,5 +53,83 @@ describe('outcomeSchema', () => {
     expect(ok({ status: 'done' }, 'v2')).toBe(false);
     expect(outcomeSchema.safeParse({ version: 'v1' }).success).toBe(false);
     expect(outcomeSchema.safeParse(undefined).success).toBe(false);
+  });
+});
+
+describe('decodeResultLine', () => {
+  it('gives the run and its result, without fields of later versions', () => {
+    const line = { run: 7, later: 1, result: { status: 'done', writes: [write], later: 2 } };
+    expect(decodeResultLine(JSON.stringify(line))).toEqual({ run: 7, result: { status: 'done', writes: [write] } });
+  });
+
+  it.each<[string, string]>([
+    ['is not JSON', '{"run":7,'],
+    ['is empty', ''],
+    ['is no object', 'null'],
+    ['is a number', '7'],
+    ['has no run', '{"result":{"status":"done"}}'],
+    ['has a run that is text', '{"run":"7","result":{"status":"done"}}'],
+    ['has a run that is no whole number', '{"run":7.5,"result":{"status":"done"}}'],
+    ['has the run 0', '{"run":0,"result":{"status":"done"}}'],
+    ['has a run that no number can be', '{"run":9007199254740993,"result":{"status":"done"}}'],
+  ])('names no run when the line %s', (_what, text) => expect(decodeResultLine(text)).toBeUndefined());
+
+  it.each(['{"run":7}', '{"run":7,"result":null}', '{"run":7,"result":{"status":"fine"}}', '{"run":7,"result":[]}'])(
+    'names a run without a result in %s',
+    (text) => expect(decodeResultLine(text)).toEqual({ run: 7, result: expect.any(TypeError) }),
+  );
+});
+
+describe('results', () => {
+  /** Near the border: values that are right for one of the fields, at the place of any. */
+  const field = fc.oneof(
+    fc.constantFrom<unknown>('done', 'error', 'terminal', 'unknown', 'accepted', 'v1', 'apps/v1', 'Pod', 'a', 'a-b'),
+    fc.constantFrom<unknown>('', '..', '.', 'a/b', 'a%b', '\ud800', 'a\n', '5', '05', 0, -0, -1, 0.5, 31_536_000),
+    fc.constantFrom<unknown>(31_536_001, 1e300, null, true, false, [], {}, [{}], 'x'.repeat(64), 'x'.repeat(400)),
+    fc.jsonValue(),
+  );
+  const names = ['status', 'requeueAfterSeconds', 'writes', 'message', 'retryAfterSeconds', 'withinSeconds'];
+  const writeNames = [...Object.keys(write), 'deleted', 'gone'];
+  const others = ['later', '__proto__', 'constructor', 'toString'];
+  const changed = <T>(base: fc.Arbitrary<T>, fields: readonly string[]): fc.Arbitrary<unknown> =>
+    fc
+      .tuple(base, fc.array(fc.tuple(fc.constantFrom(...fields, ...others), fc.option(field)), { maxLength: 2 }))
+      .map(([value, changes]) => {
+        // As text, so that `__proto__` is a name like any other.
+        const changedNames = new Map<string, unknown>(Object.entries(value as object));
+        for (const [name, to] of changes) changedNames.set(name, to);
+        const pairs = [...changedNames].map(([name, each]) => `${JSON.stringify(name)}:${JSON.stringify(each)}`);
+        return JSON.parse(`{${pairs.join(',')}}`) as unknown;
+      });
+  const writes = fc.array(
+    changed(fc.constantFrom<object>(write, { ...write, deleted: true, gone: true }), writeNames),
+    {
+      maxLength: 2,
+    },
+  );
+  const done = fc.record(
+    { status: fc.constant('done'), requeueAfterSeconds: fc.double(), writes },
+    { requiredKeys: [] },
+  );
+  const failed = fc.record({ status: fc.constantFrom('error', 'terminal', 'unknown'), message: fc.string(), writes });
+  const result = fc.oneof(changed(done, names), changed(failed, names), field);
+
+  it('are judged without the schema as the schema judges them', () => {
+    let passed = 0;
+    // A failure prints its seed and path; give them to `fc.assert` to see it again.
+    fc.assert(
+      fc.property(result, (value) => {
+        const travelled = JSON.parse(JSON.stringify(value)) as unknown;
+        const [decoded] = decodeResults({ version: 'v1', results: [travelled] });
+        const parsed = resultSchema.safeParse(travelled);
+        if (parsed.success) expect(decoded).toEqual(parsed.data);
+        else expect(decoded).toBeInstanceOf(TypeError);
+        const line = decodeResultLine(JSON.stringify({ run: 1, result: travelled }));
+        expect(line).toEqual({ run: 1, result: parsed.success ? decoded : expect.any(TypeError) });
+        passed += Number(parsed.success);
+      }),
+      { numRuns: 5000 },
+    );
+    expect(passed).toBeGreaterThan(500);
   });
 });

@@ -1,6 +1,7 @@
 import { z } from 'zod';
+import { isApiVersion, isKind, isName, isNamespace, isResourceVersion, isUid } from '../core/index.ts';
 import { apiVersion, kind, namespace, objectName, uid } from './name-schema.ts';
-import type { OutcomeBody, RequestResult } from './outcome.ts';
+import type { OutcomeBody, RequestResult, ResultLine } from './outcome.ts';
 import { CONTRACT_VERSION } from './trigger.ts';
 
 const writes = z
@@ -30,11 +31,10 @@ const writes = z
   .exactOptional()
   .describe("Every write that the apiserver acknowledged: the key's next run starts only when the cache shows them.");
 
-const seconds = z
-  .number()
-  .min(0)
-  .max(365 * 86_400)
-  .exactOptional();
+/** A year. */
+const MAX_SECONDS = 365 * 86_400;
+
+const seconds = z.number().min(0).max(MAX_SECONDS).exactOptional();
 
 const message = z
   .string()
@@ -76,8 +76,8 @@ export const resultSchema: z.ZodType<RequestResult> = z.discriminatedUnion('stat
       withinSeconds: z.number().min(1).max(MAX_CALLBACK_SECONDS).describe("At most the callback's `maxSeconds`."),
     })
     .describe(
-      "The run goes on, and its outcome comes to the trigger's callback within this time. In an answer of 202, and only " +
-        'to a trigger that names a callback.',
+      "The run goes on, and its outcome comes to the trigger's callback within this time. In an answer of 202 or in a " +
+        'line of a streamed answer, and only to a trigger that names a callback.',
     ),
 ]);
 
@@ -89,23 +89,96 @@ export const outcomeSchema: z.ZodType<OutcomeBody> = z
   })
   .describe('The body of the 200 answer to a trigger; of the 202 answer when a result is `accepted`.');
 
-const results = z.object({ version: z.literal(CONTRACT_VERSION), results: z.array(z.unknown()) });
+/** What the published documents say of a line of a streamed answer; `decodeResultLine` decodes it. */
+export const resultLineSchema: z.ZodType<ResultLine> = z
+  .object({
+    run: z.int().min(1).describe('The `run` of the request.'),
+    result: resultSchema,
+  })
+  .describe(
+    'One line of the streamed 200 answer to a trigger of several requests (`application/x-ndjson`): JSON without a ' +
+      'line break, followed by one. The function writes it when the run has ended.',
+  );
 
 /**
  * The results of an answer, each by itself: one that cannot be read says nothing about the others.
  * @throws TypeError when the answer is no list of results.
  */
 export function decodeResults(value: unknown): readonly (RequestResult | TypeError)[] {
-  return decoded(results, value).results.map((each, at) => {
-    const parsed = resultSchema.safeParse(each);
-    return parsed.success ? parsed.data : issueOf(parsed.error, ['results', at]);
-  });
+  const { version, results } = isRecord(value) ? value : {};
+  if (version !== CONTRACT_VERSION) throw new TypeError(`version: must be ${CONTRACT_VERSION}`);
+  if (!Array.isArray(results)) throw new TypeError('results: must be a list');
+  return results.map((each: unknown, at) => decodeResult(each, ['results', at]));
 }
 
-function decoded<T>(schema: z.ZodType<T>, value: unknown): T {
-  const parsed = schema.safeParse(value);
-  if (!parsed.success) throw issueOf(parsed.error);
-  return parsed.data;
+/**
+ * One line of a streamed answer: the run that it names, and its result, or why that cannot be read.
+ * @returns undefined for text that names no run: it says nothing about any key.
+ */
+export function decodeResultLine(text: string): { run: number; result: RequestResult | TypeError } | undefined {
+  let line: { run?: unknown; result?: unknown } | null;
+  try {
+    line = JSON.parse(text) as typeof line;
+  } catch {
+    return undefined;
+  }
+  const run = line?.run;
+  if (typeof run !== 'number' || !Number.isSafeInteger(run) || run < 1) return undefined;
+  return { run, result: decodeResult(line?.result, ['result']) };
+}
+
+function decodeResult(value: unknown, at: readonly PropertyKey[]): RequestResult | TypeError {
+  if (isPlainSuccess(value)) return value;
+  const parsed = resultSchema.safeParse(value);
+  return parsed.success ? parsed.data : issueOf(parsed.error, at);
+}
+
+/**
+ * Whether the schema passes a value as it is, asked without the schema: for nearly all results, the successful ones
+ * with the fields that are known today. It takes 4 us for each of the first thousand results, where the schema takes
+ * 33, and half of the schema's time later. False says nothing.
+ */
+function isPlainSuccess(value: unknown): value is RequestResult {
+  if (!isRecord(value) || value['status'] !== 'done') return false;
+  for (const name in value) if (!DONE_FIELDS.has(name)) return false;
+  const { requeueAfterSeconds: after, writes: written } = value;
+  return (
+    (after === undefined || (typeof after === 'number' && after >= 0 && after <= MAX_SECONDS)) &&
+    (written === undefined || (Array.isArray(written) && written.every(isPlainWrite)))
+  );
+}
+
+const DONE_FIELDS: ReadonlySet<string> = new Set(['status', 'requeueAfterSeconds', 'writes']);
+
+function isPlainWrite(value: unknown): boolean {
+  if (!isRecord(value)) return false;
+  for (const name in value) if (!WRITE_FIELDS.has(name)) return false;
+  const { namespace: space, resourceVersion, deleted, gone } = value;
+  return (
+    isApiVersion(value['apiVersion']) &&
+    isKind(value['kind']) &&
+    isName(value['name']) &&
+    isUid(value['uid']) &&
+    (space === undefined || isNamespace(space)) &&
+    (resourceVersion === undefined || isResourceVersion(resourceVersion)) &&
+    (deleted === undefined || deleted === true) &&
+    (gone === undefined || gone === true)
+  );
+}
+
+const WRITE_FIELDS: ReadonlySet<string> = new Set([
+  'apiVersion',
+  'kind',
+  'namespace',
+  'name',
+  'uid',
+  'resourceVersion',
+  'deleted',
+  'gone',
+]);
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function issueOf(error: z.ZodError, at: readonly PropertyKey[] = []): TypeError {

@@ -54,7 +54,8 @@ export type RequestResult =
       readonly status: 'accepted';
       /**
        * The run goes on; its outcome comes to the callback that the trigger named, within this time. In an answer of
-       * 202 only, never in one of 200. In a callback: it still goes on, for so long from now.
+       * 202 or in a line of a streamed answer, never in a whole answer of 200. In a callback: it still goes on, for so
+       * long from now.
        */
       readonly withinSeconds: number;
     };
@@ -63,6 +64,19 @@ export type RequestResult =
 export interface OutcomeBody {
   readonly version: typeof CONTRACT_VERSION;
   readonly results: readonly RequestResult[];
+}
+
+/**
+ * The media type of a streamed answer to a trigger of several requests: one `ResultLine` for each, as its run ends.
+ * Asked for by the gateway in `accept`, told by the function in `content-type`.
+ */
+export const RESULT_STREAM = 'application/x-ndjson';
+
+/** One line of a streamed answer, in JSON and followed by a line feed. The lines may come in any order. */
+export interface ResultLine {
+  /** The `run` of the request. */
+  readonly run: number;
+  readonly result: RequestResult;
 }
 
 /** Carried by a 429, 503 or 410 that the SDK itself sent, so that a proxy's is not taken for it. */
