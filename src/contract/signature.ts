@@ -73,30 +73,27 @@ export async function sign(
   return { 'webhook-id': message.id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
 }
 
+/** A message as it was received. */
+export interface SignedMessage {
+  readonly headers: { get(name: string): string | null };
+  /** The receiver's clock. */
+  readonly nowMs: number;
+  /** As it came, before anything has parsed it. */
+  readonly body: string;
+}
+
 /**
  * Verifies the raw body before anything parses it: some signature must match some key, and the timestamp must lie
  * within `TOLERANCE_SECONDS` of `nowMs`. `crypto.subtle.verify` compares in constant time.
  * @throws SignatureError
  */
-export async function verify(
-  keys: readonly SigningKey[],
-  message: { headers: { get(name: string): string | null }; nowMs: number; body: string },
-): Promise<void> {
-  const id = message.headers.get('webhook-id');
-  const timestamp = message.headers.get('webhook-timestamp');
-  const signatures = message.headers.get('webhook-signature');
-  if (!id || !timestamp || !signatures) throw new SignatureError('the signature headers are missing');
-  if (!/^[0-9]{1,12}$/.test(timestamp)) throw new SignatureError('webhook-timestamp is not a number of seconds');
-  const age = Math.floor(message.nowMs / 1000) - Number(timestamp);
-  if (age > TOLERANCE_SECONDS) throw new SignatureError('the message is too old');
-  if (age < -TOLERANCE_SECONDS) throw new SignatureError('the message has a timestamp in the future');
-  const content = encode(`${id}.${timestamp}.${message.body}`);
-  for (const candidate of signatures.split(' ')) {
-    const [version, text] = candidate.split(',', 2);
-    if (version !== 'v1' || !text) continue;
+export async function verify(keys: readonly SigningKey[], message: SignedMessage): Promise<void> {
+  const { content: text, signatures } = signedParts(message);
+  const content = encode(text);
+  for (const signature of signatures) {
     let bytes: Uint8Array<ArrayBuffer>;
     try {
-      bytes = fromBase64(text);
+      bytes = fromBase64(signature);
     } catch {
       continue;
     }
@@ -104,7 +101,30 @@ export async function verify(
       if (await crypto.subtle.verify('HMAC', key, bytes, content)) return;
     }
   }
-  throw new SignatureError('no signature matches');
+  throw new SignatureError(NO_MATCH);
+}
+
+export const NO_MATCH = 'no signature matches';
+
+/**
+ * The text that is signed, and the signatures of this version, in base64: for a verifier of any kind.
+ * @throws SignatureError for a message that is too old or from the future, or whose headers are missing.
+ */
+export function signedParts(message: SignedMessage): { content: string; signatures: readonly string[] } {
+  const id = message.headers.get('webhook-id');
+  const timestamp = message.headers.get('webhook-timestamp');
+  const signed = message.headers.get('webhook-signature');
+  if (!id || !timestamp || !signed) throw new SignatureError('the signature headers are missing');
+  if (!/^[0-9]{1,12}$/.test(timestamp)) throw new SignatureError('webhook-timestamp is not a number of seconds');
+  const age = Math.floor(message.nowMs / 1000) - Number(timestamp);
+  if (age > TOLERANCE_SECONDS) throw new SignatureError('the message is too old');
+  if (age < -TOLERANCE_SECONDS) throw new SignatureError('the message has a timestamp in the future');
+  const signatures: string[] = [];
+  for (const candidate of signed.split(' ')) {
+    const [version, text] = candidate.split(',', 2);
+    if (version === 'v1' && text) signatures.push(text);
+  }
+  return { content: `${id}.${timestamp}.${message.body}`, signatures };
 }
 
 const encoder = new TextEncoder();

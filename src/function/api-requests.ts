@@ -23,6 +23,7 @@ export interface UnansweredWrite {
  * sets it.
  */
 export interface ApiRun {
+  /** Asked for when something is sent. */
   readonly signal: AbortSignal;
   readonly deadlineMs: number;
   readonly now?: () => number;
@@ -50,14 +51,14 @@ export class ApiRequests {
   /** Writes on their way. */
   readonly #open = new Set<UnansweredWrite>();
   readonly #awaited = new Set<Promise<unknown>>();
-  readonly #end = new AbortController();
-  readonly #signal: AbortSignal;
+  #ended = false;
+  /** Made when something waits for the end. */
+  #end: AbortController | undefined;
 
   constructor(transport: ApiTransport, run: ApiRun) {
     this.#transport = transport;
     this.#run = run;
     this.#now = run.now ?? (() => systemClock.now());
-    this.#signal = AbortSignal.any([run.signal, this.#end.signal]);
   }
 
   get unanswered(): readonly UnansweredWrite[] {
@@ -74,7 +75,7 @@ export class ApiRequests {
     // Most runs wait for nothing, and timers and signals are a good part of what such a run costs.
     if (this.#awaited.size > 0) {
       const over = new AbortController();
-      const limit = systemClock.sleep(limitMs, AbortSignal.any([this.#signal, over.signal]));
+      const limit = systemClock.sleep(limitMs, AbortSignal.any([this.#signal(), over.signal]));
       await Promise.race([Promise.allSettled(this.#awaited), limit]);
       over.abort();
     }
@@ -88,7 +89,14 @@ export class ApiRequests {
   end(): void {
     this.#unanswered.push(...this.#open);
     this.#open.clear();
-    this.#end.abort(new DeadlineError(OVER));
+    this.#ended = true;
+    this.#end?.abort(new DeadlineError(OVER));
+  }
+
+  /** Aborted with the run's, and at the end. */
+  #signal(): AbortSignal {
+    this.#end ??= new AbortController();
+    return AbortSignal.any([this.#run.signal, this.#end.signal]);
   }
 
   /**
@@ -97,13 +105,13 @@ export class ApiRequests {
   async send(kind: GroupVersionKind, request: WriteRequest): Promise<unknown> {
     for (;;) {
       const remainingMs = this.#run.deadlineMs - this.#now();
-      if (this.#signal.aborted || remainingMs <= 0) throw new DeadlineError(OVER);
+      if (this.#ended || remainingMs <= 0 || this.#run.signal.aborted) throw new DeadlineError(OVER);
       const answer = await this.#once(kind, request, remainingMs);
       if (!(answer instanceof ApiError)) return answer;
       const { code, retryAfterMs } = answer;
       const waits = code === 429 && retryAfterMs !== undefined && retryAfterMs < remainingMs;
       if (!waits || request.mayRepeat?.(answer) === false) throw answer;
-      await systemClock.sleep(Math.max(retryAfterMs, MIN_RETRY_MS), this.#signal);
+      await systemClock.sleep(Math.max(retryAfterMs, MIN_RETRY_MS), this.#signal());
     }
   }
 

@@ -74,8 +74,8 @@ export interface ControllerOptions {
   /** The most seconds that a run may take. Default 15. */
   readonly timeoutSeconds?: number;
   /**
-   * Keys in one trigger, at most 100: they run at the same time, and count towards `concurrency`, which must allow as
-   * many. Worth it for short runs of many keys. Default 1.
+   * Keys in one trigger, at most 100: those that start at the same time, which run at the same time, and count towards
+   * `concurrency`, which must allow as many. 1: each key comes alone. Default: 10, or `concurrency` if that is less.
    */
   readonly maxBatch?: number;
   /**

@@ -31,7 +31,7 @@ export interface HttpReaderOptions {
   readonly syncWaitMs?: number;
   /** Ends requests and waiting. Default: never. */
   readonly signal?: AbortSignal;
-  /** Default: the platform's. On Node `undiciFetch` of `levelhook/function/node` takes less time. */
+  /** Default: the platform's; in an app that `serveFunction` or `serveController` serves, `undiciFetch`. */
   readonly fetch?: CacheFetch;
 }
 

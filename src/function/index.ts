@@ -60,7 +60,7 @@ export { DeadlineError, DisruptionBudgetError, RetryAfterError, TerminalError } 
 export { EventRecorder, type EventRecorderOptions, type ObjectEvents } from './event-recorder.ts';
 export { ensureFinalizer, removeFinalizer } from './finalizers.ts';
 export { fetchTransport, type FetchTransportOptions } from './fetch-transport.ts';
-export { createFunctionApp, type FunctionAppOptions } from './function-app.ts';
+export { createFunctionApp, type FunctionApp, type FunctionAppOptions } from './function-app.ts';
 export { type CacheFetch, httpCache, HttpReader, type HttpReaderOptions } from './http-reader.ts';
 export { controllerReference, OwnerError, setControllerReference } from './owner.ts';
 export type { RunToken } from './run-token.ts';

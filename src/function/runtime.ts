@@ -4,68 +4,89 @@ import type { ApiTransport } from './api-transport.ts';
 import { ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
 import { isCached } from './cache-views.ts';
-import type { Controller } from './controller.ts';
+import type { Context, Controller } from './controller.ts';
 import { RetryAfterError, TerminalError } from './errors.ts';
+import { type HangUp, RunScope } from './run-scope.ts';
 import type { RunToken } from './run-token.ts';
 
 export interface RunOptions {
-  readonly cache: (signal: AbortSignal) => CacheReader;
+  /** Opens the cache. The signal of `run` is made when it is asked for. */
+  readonly cache: (run: { readonly signal: AbortSignal }) => CacheReader;
   readonly api: ApiTransport;
   readonly log: Logger;
   /** Of the trigger, and on every line of the log: the gateway's lines carry the same. */
   readonly reconcileId: string;
-  /** Aborted when the caller hangs up. */
-  readonly hangUp: AbortSignal;
+  readonly hangUp: HangUp;
   /** What the deadline of a trigger is compared with when it arrives. */
   readonly wallNow: () => number;
 }
 
-/** Runs the requests of one trigger, all at the same time, until its deadline. One result each; never rejects. */
-export async function runTrigger(
-  controller: Controller,
-  trigger: Trigger,
-  options: RunOptions,
-): Promise<RequestResult[]> {
+/** Takes the result of the request at a place in the trigger. */
+export type OnResult = (result: RequestResult, at: number) => void;
+
+/** Begins the runs. Calls `onResult` once for each request, and not before it has returned. */
+export type StartRuns = (onResult: OnResult) => void;
+
+/** All results, in the order of the requests. */
+export function allResults({ requests }: Trigger, start: StartRuns): Promise<RequestResult[]> {
+  return new Promise((resolve) => {
+    const results: RequestResult[] = [];
+    let left = requests.length;
+    start((result, at) => {
+      results[at] = result;
+      left -= 1;
+      if (left === 0) resolve(results);
+    });
+  });
+}
+
+/**
+ * The runs of one trigger, all at the same time, until its deadline. One result each, as it comes. The time of the
+ * trigger counts from here.
+ */
+export function prepareTrigger(controller: Controller, trigger: Trigger, options: RunOptions): StartRuns {
   // The earlier of the two: this machine's clock and the gateway's may differ. From here on it is a duration, on a
   // clock that nothing sets: no write leaves after it, whatever becomes of the machine's clock.
   const remainingMs = Math.min(Date.parse(trigger.deadline) - options.wallNow(), trigger.remainingSeconds * 1000);
-  const now = systemClock.now();
-  const triggerMs = now + remainingMs;
-  const isBatch = trigger.requests.length > 1;
-  // A run that does not end must not take the others' results with it: the answer leaves before the deadline.
-  const deadlineMs = isBatch ? triggerMs - Math.min(ANSWER_MS, (triggerMs - now) / 10) : triggerMs;
-  const deadline = new AbortController();
-  const timer = setTimeout(() => deadline.abort(new Error('the deadline has passed')), Math.max(0, deadlineMs - now));
-  const signal = AbortSignal.any([deadline.signal, options.hangUp]);
-  try {
-    const given = { ...options, cache: options.cache(signal), signal, deadlineMs };
-    const runs = trigger.requests.map((request) => runRequest(controller, trigger, request, given));
-    return await Promise.all(isBatch ? runs.map((run) => Promise.race([run, cutOff(signal)])) : runs);
-  } finally {
-    clearTimeout(timer);
-  }
+  const { requests } = trigger;
+  const isBatch = requests.length > 1;
+  // A run that does not end must not take the others' results with it: the answer ends before the deadline.
+  const runMs = isBatch ? remainingMs - Math.min(ANSWER_MS, remainingMs / 10) : remainingMs;
+  const scope = new RunScope(systemClock.now() + runMs, options.hangUp);
+  const given = { ...options, cache: options.cache(scope), scope };
+  return (onResult) => {
+    const open = new Set(requests.keys());
+    const settle: OnResult = (result, at) => {
+      if (!open.delete(at)) return;
+      if (open.size === 0) scope.close();
+      onResult(result, at);
+    };
+    for (const [at, request] of requests.entries()) {
+      void runRequest(controller, trigger, request, given).then((result) => settle(result, at));
+    }
+    // A run that is cut off may still be doing things that cannot be stopped; it sends no write any more.
+    const cutOff = (): void => [...open].forEach((at) => settle(CUT_OFF, at));
+    if (isBatch) scope.onOver(() => queueMicrotask(cutOff));
+  };
 }
 
 /** The time before the deadline in which a batch is answered, or a tenth of the time if that is less. */
 const ANSWER_MS = 500;
 
-/** The run may still be doing things that cannot be stopped; it sends no write any more. */
-function cutOff(signal: AbortSignal): Promise<RequestResult> {
-  return new Promise((resolve) => {
-    const over = (): void => resolve({ status: 'unknown', message: 'the run did not end before the deadline' });
-    if (signal.aborted) return over();
-    signal.addEventListener('abort', over, { once: true });
-  });
+const CUT_OFF: RequestResult = { status: 'unknown', message: 'the run did not end before the deadline' };
+
+interface GivenRun extends Omit<RunOptions, 'cache'> {
+  readonly cache: CacheReader;
+  readonly scope: RunScope;
 }
 
 async function runRequest(
   controller: Controller,
   { cache: location, callback }: Trigger,
   request: TriggerRequest,
-  options: Omit<RunOptions, 'cache'> & { cache: CacheReader; signal: AbortSignal; deadlineMs: number },
+  options: GivenRun,
 ): Promise<RequestResult> {
-  const { signal, deadlineMs } = options;
-  const api = new ApiWriter(options.api, { signal, deadlineMs });
+  const api = new ApiWriter(options.api, options.scope);
   const { namespace, name, run } = request;
   const key = namespace === undefined ? { name } : { namespace, name };
   const runToken = callback && { ...callback, controller: controller.name, ...key, run };
@@ -82,16 +103,28 @@ async function resultOf(
   request: TriggerRequest,
   api: ApiWriter,
   runToken: RunToken | undefined,
-  options: Omit<RunOptions, 'cache'> & { cache: CacheReader; signal: AbortSignal },
+  { cache, scope, reconcileId, ...options }: GivenRun,
 ): Promise<RequestResult> {
-  const { signal } = options;
-  const { reconcileId } = options;
-  // controller-runtime's name for it.
-  const log = options.log.child({ key: formatObjectKey(request), run: request.run, reconcileID: reconcileId });
   const { namespace, name, attempt, reasons } = request;
-  const given = { ...(namespace === undefined ? {} : { namespace }), name, attempt, reasons };
+  const given = namespace === undefined ? { name, attempt, reasons } : { namespace, name, attempt, reasons };
+  let log: Logger | undefined;
+  // `reconcileID` is controller-runtime's name for it.
+  const logOf = (): Logger =>
+    (log ??= options.log.child({ key: formatObjectKey(request), run: request.run, reconcileID: reconcileId }));
+  // A run that asks for neither makes neither.
+  const context: Context = {
+    cache,
+    api,
+    get log() {
+      return logOf();
+    },
+    get signal() {
+      return scope.signal;
+    },
+    reconcileId,
+    ...(runToken ? { runToken } : {}),
+  };
   try {
-    const context = { cache: options.cache, api, log, signal, reconcileId, ...(runToken ? { runToken } : {}) };
     const result = await controller.run(given, context);
     const within = result?.completesWithinSeconds;
     if (within !== undefined) {
@@ -111,7 +144,7 @@ async function resultOf(
     // More than the gateway keeps; an answer of over 1 MiB would be none.
     const message = messageOf(error).slice(0, 4096);
     const status = error instanceof TerminalError ? 'terminal' : 'error';
-    log.error({ error: message, ...(status === 'error' ? { stack: stackOf(error) } : {}) }, 'reconcile failed');
+    logOf().error({ error: message, ...(status === 'error' ? { stack: stackOf(error) } : {}) }, 'reconcile failed');
     const retry =
       error instanceof RetryAfterError && isDuration(error.retryAfterSeconds)
         ? { retryAfterSeconds: error.retryAfterSeconds }

@@ -28,9 +28,14 @@ export class ServedFunction {
     });
     const fetch = async (request: Request): Promise<Response> => {
       if (request.method !== 'POST') return app.fetch(request);
-      const trigger = (await request.clone().json()) as Trigger;
+      const given = await request.text();
+      const trigger = JSON.parse(given) as Trigger;
       this.triggers.push(trigger);
-      const { status, headers, body } = await app.fetch(request);
+      // An answer that can be changed as a whole.
+      const asked = new Headers(request.headers);
+      asked.set('accept', 'application/json');
+      const whole = new Request(request.url, { method: 'POST', headers: asked, body: given, signal: request.signal });
+      const { status, headers, body } = await app.fetch(whole);
       const outcome = (await new Response(body).json()) as OutcomeBody;
       return new Response(JSON.stringify(await this.onAnswer(outcome, trigger)), { status, headers });
     };

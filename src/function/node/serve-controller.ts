@@ -1,12 +1,11 @@
 import { Hono } from 'hono';
 import { UserError } from '../../core/index.ts';
 import type { Controller } from '../controller.ts';
-import { createFunctionApp } from '../function-app.ts';
-import { httpCache } from '../http-reader.ts';
+import { createFunctionApp, type FunctionApp } from '../function-app.ts';
+import type { TriggerHandler } from '../trigger-handler.ts';
 import { kubeConfigTransport } from './client-node-transport.ts';
 import { redisCache } from './redis-reader.ts';
 import { requiredVariable, serveFunction } from './serve.ts';
-import { undiciFetch } from './undici-fetch.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -46,25 +45,27 @@ export function serveController(
  * The app that `serveController` serves. Connects to nothing yet.
  * @throws UserError when a variable is missing or wrong, the list is empty, or two of its controllers have one name.
  */
-export function controllerApp(controllers: Controller | readonly Controller[], environment: Environment): Hono {
+export function controllerApp(controllers: Controller | readonly Controller[], environment: Environment): FunctionApp {
   const secrets = requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS')
     .split(/[\s,]+/)
     .filter((word) => word !== '');
   const redisUrl = environment['REDIS_URL'];
   const api = kubeConfigTransport(environment['KUBECONFIG'] || undefined);
-  const appOf = (controller: Controller): Hono => {
+  const appOf = (controller: Controller): FunctionApp => {
     // A connection for each controller: in Redis each may be a user of its own.
-    const cache = redisUrl ? redisCache(redisUrl, { secrets }) : httpCache({ fetch: undiciFetch });
-    return createFunctionApp(controller, { secrets, cache, api });
+    const cache = redisUrl ? { cache: redisCache(redisUrl, { secrets }) } : {};
+    return createFunctionApp(controller, { secrets, ...cache, api });
   };
   if ('name' in controllers) return appOf(controllers);
   if (controllers.length === 0) throw new UserError('serveController was given no controller');
   const app = new Hono();
-  const names = new Set<string>();
+  const triggerHandlers = new Map<string, TriggerHandler>();
   for (const controller of controllers) {
-    if (names.has(controller.name)) throw new UserError(`two controllers have the name ${controller.name}`);
-    names.add(controller.name);
-    app.route(`/${controller.name}`, appOf(controller));
+    const path = `/${controller.name}`;
+    if (triggerHandlers.has(path)) throw new UserError(`two controllers have the name ${controller.name}`);
+    const own = appOf(controller);
+    app.route(path, own);
+    for (const handler of own.triggerHandlers.values()) triggerHandlers.set(path, handler);
   }
-  return app;
+  return Object.assign(app, { triggerHandlers });
 }

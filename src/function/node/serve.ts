@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
-import { createAdaptorServer } from '@hono/node-server';
 import type { Hono } from 'hono';
 import { messageOf, UserError } from '../../core/index.ts';
+import { createTriggerServer } from './trigger-server.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -29,7 +29,7 @@ export async function serveFunction(
 ): Promise<void> {
   try {
     const app = createApp(environment);
-    const server = createAdaptorServer({ fetch: app.fetch, serverOptions: RECEIVE }) as Server;
+    const server = createTriggerServer(app, RECEIVE);
     server.keepAliveTimeout = KEEP_ALIVE_MS;
     const url = await listen(server, environment['HOST'] || '127.0.0.1', readPort(environment['PORT']));
     process.stdout.write(`${JSON.stringify({ msg: 'listening', url })}\n`);

@@ -2,8 +2,8 @@ import { Agent, request } from 'undici';
 import type { CacheFetch } from '../http-reader.ts';
 
 /**
- * What a reader of the cache API needs of `fetch`, over undici's own client, which takes some three fifths of its time:
- * a function on Node reads with `httpCache({ fetch: undiciFetch })`. Connections are kept and shared by all readers of
+ * What a reader of the cache API needs of `fetch`, over undici's own client, which takes some three fifths of its time.
+ * `serveFunction` and `serveController` read with it. Connections are kept and shared by all readers of
  * the process. Follows no redirect.
  */
 export const undiciFetch: CacheFetch = async (url, { headers, signal }) => {

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { type Logger, type ObjectKey, type Resource, silentLogger, systemClock } from '../../core/index.ts';
-import { CONTRACT_VERSION, type Reason, type RequestResult } from '../../contract/index.ts';
+import { CONTRACT_VERSION, type Reason, type RequestResult, type Trigger } from '../../contract/index.ts';
 import type { CacheReader } from '../../function/cache-reader.ts';
 import type { Controller } from '../../function/controller.ts';
-import { runTrigger } from '../../function/runtime.ts';
+import { hangUpOf } from '../../function/run-scope.ts';
+import { allResults, prepareTrigger } from '../../function/runtime.ts';
 import type { RecordedRequest, TestApiserver } from './test-apiserver.ts';
 import { everythingOf, liveCache } from './test-context.ts';
 
@@ -54,7 +55,7 @@ export async function runReconciler(
   options: RunReconcilerOptions,
 ): Promise<ReconcilerRun> {
   const { apiserver, attempt = 1, reasons = [], logger = silentLogger } = options;
-  const { timeoutSeconds = controller.timeoutSeconds ?? 15, signal: hangUp = new AbortController().signal } = options;
+  const { timeoutSeconds = controller.timeoutSeconds ?? 15, signal } = options;
   const { namespace, name } = key;
   const before = apiserver.requests.length;
   let thrown: unknown;
@@ -71,25 +72,23 @@ export async function runReconciler(
   };
   const location = everythingOf(declaredBy(controller));
   const deadlineMs = systemClock.now() + timeoutSeconds * 1000;
-  const [outcome] = await runTrigger(
-    observed,
-    {
-      version: CONTRACT_VERSION,
-      controller: controller.name,
-      deadline: new Date(systemClock.wallNow() + timeoutSeconds * 1000).toISOString(),
-      remainingSeconds: timeoutSeconds,
-      cache: location,
-      requests: [{ ...(namespace === undefined ? {} : { namespace }), name, attempt, run: 1, reasons }],
-    },
-    {
-      cache: (signal) => options.cache ?? liveCache(apiserver, location, { signal, deadlineMs }),
-      api: apiserver.transport,
-      log: logger,
-      reconcileId: randomUUID(),
-      hangUp,
-      wallNow: () => systemClock.wallNow(),
-    },
-  );
+  const trigger: Trigger = {
+    version: CONTRACT_VERSION,
+    controller: controller.name,
+    deadline: new Date(systemClock.wallNow() + timeoutSeconds * 1000).toISOString(),
+    remainingSeconds: timeoutSeconds,
+    cache: location,
+    requests: [{ ...(namespace === undefined ? {} : { namespace }), name, attempt, run: 1, reasons }],
+  };
+  const start = prepareTrigger(observed, trigger, {
+    cache: (run) => options.cache ?? liveCache(apiserver, location, { signal: run.signal, deadlineMs }),
+    api: apiserver.transport,
+    log: logger,
+    reconcileId: randomUUID(),
+    hangUp: signal ? hangUpOf(signal) : () => {},
+    wallNow: () => systemClock.wallNow(),
+  });
+  const [outcome] = await allResults(trigger, start);
   if (!outcome) throw new Error('the runtime gave no result');
   const writes = apiserver.requests.slice(before).filter(({ verb }) => verb !== 'get' && verb !== 'list');
   // Detached from the run, which may have left work behind.

@@ -1,0 +1,26 @@
+import { CONTRACT_VERSION, type Description } from '../contract/index.ts';
+import type { Controller } from './controller.ts';
+import { describeSource } from './source.ts';
+
+/** Keys in one trigger unless a controller says otherwise, and as far as its `concurrency` allows. */
+export const DEFAULT_MAX_BATCH = 10;
+
+/** What a function answers when it is asked what controller it is. */
+export function describe(controller: Controller): Description {
+  const { concurrency = 1, callbackSeconds } = controller;
+  const maxBatch = controller.maxBatch ?? Math.min(DEFAULT_MAX_BATCH, concurrency);
+  return {
+    version: CONTRACT_VERSION,
+    name: controller.name,
+    for: describeSource(controller.for),
+    owns: (controller.owns ?? []).map(describeSource),
+    watches: (controller.watches ?? []).map(describeSource),
+    reads: (controller.reads ?? []).map(describeSource),
+    indexes: (controller.indexes ?? []).map(describeSource),
+    concurrency,
+    timeoutSeconds: controller.timeoutSeconds ?? 15,
+    ...(maxBatch === 1 ? {} : { maxBatch }),
+    ...(callbackSeconds === undefined ? {} : { callbackSeconds }),
+    ...(controller.queue ? { queue: controller.queue } : {}),
+  };
+}

@@ -1,0 +1,93 @@
+import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
+import { getRequestListener } from '@hono/node-server';
+import type { Hono } from 'hono';
+import { CONTRACT_VERSION, LEVELHOOK_HEADER } from '../../contract/index.ts';
+import { importSecretSync, verifySync } from '../../contract/node/signature.ts';
+import { type FunctionApp, MAX_BODY_BYTES, TOO_LARGE } from '../function-app.ts';
+import type { LineSink, Platform, TriggerHandler } from '../trigger-handler.ts';
+import { undiciFetch } from './undici-fetch.ts';
+
+/** What Node has better than every platform has. */
+const NODE: Platform = {
+  createVerifier(secrets) {
+    const keys = secrets.map(importSecretSync);
+    return (message) => verifySync(keys, message);
+  },
+  fetch: undiciFetch,
+  // Behind the input that has arrived: results that it brings about leave together.
+  defer: (callback) => void setImmediate(callback),
+};
+
+/**
+ * A server of an app. The triggers of a function app go to its handlers without a `Request`, a `Response` or a web
+ * stream, which take a third of a trigger's time; all else goes to the app.
+ */
+export function createTriggerServer(app: Hono | FunctionApp, options: ServerOptions = {}): Server {
+  const handlers: ReadonlyMap<string, TriggerHandler> = 'triggerHandlers' in app ? app.triggerHandlers : new Map();
+  for (const handler of handlers.values()) handler.runOn(NODE);
+  const other = getRequestListener(app.fetch);
+  return createServer(options, (incoming, outgoing) => {
+    const handler = incoming.method === 'POST' ? handlers.get(incoming.url ?? '') : undefined;
+    if (handler) readBody(incoming, (body) => void answer(handler, body, incoming, outgoing));
+    else void other(incoming, outgoing);
+  });
+}
+
+/** Calls back with the body, or with undefined when it is too large, or never when it does not come whole. */
+function readBody(incoming: IncomingMessage, whole: (body: string | undefined) => void): void {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  incoming.on('data', (chunk: Buffer) => {
+    size += chunk.length;
+    if (size <= MAX_BODY_BYTES) chunks.push(chunk);
+    else chunks.length = 0;
+  });
+  incoming.on('end', () => whole(size > MAX_BODY_BYTES ? undefined : Buffer.concat(chunks).toString('utf8')));
+  // The connection broke, or the sender was too slow: there is nobody to answer.
+  incoming.on('error', () => {});
+}
+
+async function answer(
+  handler: TriggerHandler,
+  body: string | undefined,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): Promise<void> {
+  if (body === undefined) {
+    const headers = { 'content-type': 'application/json', [LEVELHOOK_HEADER]: CONTRACT_VERSION };
+    return send(outgoing, 413, headers, JSON.stringify({ error: TOO_LARGE }));
+  }
+  const answered = await handler.answer({
+    method: 'POST',
+    headers: { get: (name) => incoming.headers[name]?.toString() ?? null },
+    body,
+    // It closes after a whole answer, too: then no run is left.
+    hangUp: (listener) => {
+      if (outgoing.destroyed) listener();
+      else outgoing.once('close', listener);
+    },
+  });
+  const { status, headers } = answered;
+  if (typeof answered.body === 'string') send(outgoing, status, headers, answered.body);
+  else answered.body(sinkOf(outgoing, headers));
+}
+
+/** Lines that are all there at once leave as one body. */
+function sinkOf(outgoing: ServerResponse, headers: Readonly<Record<string, string>>): LineSink {
+  return {
+    write(lines) {
+      if (outgoing.destroyed) return;
+      if (!outgoing.headersSent) outgoing.writeHead(200, headers);
+      outgoing.write(lines);
+    },
+    end(lines) {
+      if (outgoing.headersSent) outgoing.end(lines);
+      else send(outgoing, 200, headers, lines);
+    },
+  };
+}
+
+function send(outgoing: ServerResponse, status: number, headers: Readonly<Record<string, string>>, body: string): void {
+  if (outgoing.destroyed) return;
+  outgoing.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body);
+}
