@@ -247,7 +247,7 @@ const schema = z.object({
 
 /** All settings of a gateway, checked once. */
 export interface GatewayConfig extends Readonly<ReturnType<typeof joined>> {
-  /** Undefined: what client-node finds by itself (KUBECONFIG, ~/.kube/config, in-cluster). */
+  /** Undefined: KUBECONFIG, ~/.kube/config, or the pod's service account. */
   readonly kubeconfig: string | undefined;
 }
 
