@@ -93,7 +93,10 @@ async function readKubeconfig(path: string): Promise<Kubeconfig | undefined> {
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return undefined;
+    if (code === 'EISDIR')
+      throw new UserError(`The path ${path} is not a kubeconfig (${messageOf(error)}): check the path.`);
     throw new UserError(`The kubeconfig ${path} cannot be read (${messageOf(error)}): check the path.`);
   }
   try {
@@ -195,7 +198,8 @@ function absolute(config: Kubeconfig, directory: string): Kubeconfig {
 function loginOf({ currentContext, clusters, users, contexts }: Kubeconfig, path: string): Login {
   const context = contexts.get(currentContext);
   const cluster = clusters.get(context?.cluster ?? '');
-  if (!cluster?.server) throw new UserError('The kubeconfig names no current cluster: set current-context in it.');
+  if (!cluster) throw new UserError('The kubeconfig names no current cluster: set current-context in it.');
+  if (!cluster.server) throw new UserError(`In the kubeconfig ${path} the cluster's server is missing: add it.`);
   const user = context?.user ? users.get(context.user) : {};
   if (!user) throw new UserError(`The kubeconfig ${path} has no user ${context?.user}: check its contents.`);
   return { cluster, user };
