@@ -27,6 +27,7 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     queue: bench('test/bench/queue.ts'),
     cache: bench('test/bench/cache-fill.ts'),
     rollout: bench('test/bench/rollout.ts'),
+    start: bench('test/bench/start.ts'),
   },
   soak: {
     rollouts: tests({ ROLLOUTS_SECONDS: '600' }, 'test/faults/rollouts.test.ts'),

@@ -39,7 +39,7 @@ const HOMES = {
     'src/testing/',
   ],
   bullmq: ['src/gateway/workqueue/bullmq-[a-z-]+[.]ts$', 'src/gateway/server/dashboard[.]ts$'],
-  '@kubernetes/client-node': ['src/gateway/apiserver/credentials[.]ts$', 'src/function/node/'],
+  '@kubernetes/client-node': ['src/kubeconfig/cluster-access[.]ts$', 'src/function/node/'],
   'prom-client': ['src/gateway/manager/metrics[.]ts$'],
   '@bufbuild': ['src/gateway/cel/'],
   commander: ['src/cli/'],
@@ -95,8 +95,21 @@ const layers = [
     to: { path: ['^src/function/node/', '^src/contract/node/'] },
   },
   {
+    name: 'kubeconfig-imports-core',
+    from: { path: '^src/kubeconfig/', pathNot: TESTS },
+    to: { path: '^src/', pathNot: '^src/(core|kubeconfig)/' },
+  },
+  {
+    name: 'home-of-kubeconfig',
+    from: {
+      path: '^src/(core|contract|gateway|function)/',
+      pathNot: ['^src/gateway/apiserver/', '^src/function/node/'],
+    },
+    to: { path: '^src/kubeconfig/' },
+  },
+  {
     name: 'testing-and-cli-on-top',
-    from: { path: '^src/(core|contract|gateway|function)/' },
+    from: { path: '^src/(core|contract|kubeconfig|gateway|function)/' },
     to: { path: '^src/(testing|cli)/' },
   },
   {

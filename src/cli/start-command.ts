@@ -62,10 +62,6 @@ async function bringUp(
   const plane = given === undefined ? await ownControlPlane(options.functions, signal, started) : undefined;
   const kubeconfig = given ?? plane?.kubeconfig ?? '';
 
-  // With a Redis and a cluster that began a moment ago no run can be in flight.
-  const nothingInFlight = process.env[variableOf('nothingInFlight')] || String(plane !== undefined && redis.managed);
-  if (nothingInFlight === 'false')
-    say('a gateway may have run here before: waiting until its last runs must have ended');
   const env = {
     ...process.env,
     KUBECONFIG: kubeconfig,
@@ -102,7 +98,6 @@ async function bringUp(
       [variableOf('logTriggers')]: 'true',
       // The log lines at level info show that it listens and what it does.
       [variableOf('logLevel')]: 'info',
-      [variableOf('nothingInFlight')]: nothingInFlight,
     },
     onLine: (line) => {
       if ('json' in line && line.json['msg'] === 'listening') gatewayUrl.resolve(String(line.json['url']));

@@ -28,6 +28,7 @@ import { FunctionStatusWriter } from './registration/function-status-writer.ts';
 import { DeclaredFunctions } from './registration/declared-functions.ts';
 import { checkFunctionUrls } from './endpoint/endpoint-rules.ts';
 import { TokenKeys } from './access/token-keys.ts';
+import { DispatchLease } from './manager/dispatch-lease.ts';
 import { GatewayClock } from './manager/gateway-clock.ts';
 import { forgetController, collectGarbage, sweepRegistry } from './manager/garbage-collection.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
@@ -163,7 +164,7 @@ export class Gateway {
     const keys = await readSigningKeys(config);
     const ca = readCertificates(config.functionCaFile);
     checkFunctionUrls(config.functionUrls);
-    const cache = readCacheSettings(config.cacheFile);
+    const cache = await readCacheSettings(config.cacheFile);
     return { keys, ca, cache, keyRing: readCacheKeys(config.cacheKeys, config.cacheKeysFile) };
   }
 
@@ -229,9 +230,9 @@ export class Gateway {
 
   #createControllers(connections: Connections, caches: Caches): Running {
     const runtime = this.#runtime;
-    const { location } = connections;
+    const { client, location } = connections;
     const { informers, readerUsers, writer } = caches;
-    const { drainMs, nothingInFlight } = this.#config;
+    const { clusterId, drainMs } = this.#config;
     const factory = this.#controllerFactory(connections, caches);
     const controllers = new Controllers({
       runtime,
@@ -260,7 +261,7 @@ export class Gateway {
       informers: () => informers.all(),
       controllers: () => controllers.running(),
       writer,
-      nothingInFlight,
+      lease: new DispatchLease({ runtime, client, location, clusterId }),
       onWaitChanged: ({ name }) => this.#wakeDeclared(name),
     });
     const progress = new Progress({
@@ -291,7 +292,10 @@ export class Gateway {
     this.#lifecycle.started('sweep', () => sweeping);
     const updating = readerUsers?.run(signal);
     this.#lifecycle.started('redis users', async () => updating);
-    this.#lifecycle.started('controllers', () => controllers.stopAll());
+    this.#lifecycle.started('controllers', async () => {
+      await controllers.stopAll();
+      await recovery.release();
+    });
     declared?.start(signal);
     this.#lifecycle.started('reconcilefunctions', async () => declared?.stopped());
     configured.start(signal);

@@ -32,7 +32,7 @@ class Scene {
     this.#cluster = await this.started.cluster(inject('kubeconfig'), this.namespace);
     await this.fn.open();
     this.started.add(() => this.fn.close());
-    this.#gateway = await this.#startGateway('true');
+    this.#gateway = await this.#startGateway();
     const queue = new QueueClient(this.#gateway.url, BATCHER);
     await queue.pause();
     for (const name of NAMES) {
@@ -59,14 +59,12 @@ class Scene {
 
   async replaceGateway(): Promise<void> {
     await this.#gateway.process.kill('SIGKILL');
-    // What was in flight must be on record: nothing is promised about it.
-    this.#gateway = await this.#startGateway('false');
+    this.#gateway = await this.#startGateway();
   }
 
-  async #startGateway(nothingInFlight: 'true' | 'false') {
-    const variables = { LEVELHOOK_NOTHING_IN_FLIGHT: nothingInFlight };
+  async #startGateway() {
     const setting = { ...this.#setting, kubeconfig: this.#gatewayKubeconfig };
-    const gateway = this.started.keep(await startGateway(setting, [this.fn.url], variables));
+    const gateway = this.started.keep(await startGateway(setting, [this.fn.url]));
     await untilReady(gateway.url);
     return gateway;
   }

@@ -83,8 +83,8 @@ describe('a gateway killed with SIGKILL at random moments of a scale-up', () => 
         await gateway.process.kill('SIGKILL');
         const left = await runsOnRecord(setting, cluster, 'replicaset');
         kills.push(`${when} (${left.length} in flight, then ${(await observe(name)).active} pods)`);
-        // Restarted at once, and not told that nothing can be in flight.
-        gateway = started.keep(await startGateway(setting, [fn.url], { LEVELHOOK_NOTHING_IN_FLIGHT: 'false' }));
+        // Restarted at once.
+        gateway = started.keep(await startGateway(setting, [fn.url]));
       };
       const first = random.below(PODS);
       await untilPods(name, first);

@@ -53,7 +53,7 @@ describe('a gateway stopped with SIGTERM during runs', () => {
     expect(begun.length).toBeLessThan(NAMES.length);
     expect(recorded.toSorted()).toEqual(begun.toSorted());
 
-    const next = await start({ LEVELHOOK_NOTHING_IN_FLIGHT: 'false' });
+    const next = await start();
     await eventually(async () => {
       expect(observer.keys()).toEqual(keys.toSorted());
       expect(await runsOnRecord(setting, cluster, observer.name)).toEqual([]);

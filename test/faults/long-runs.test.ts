@@ -37,8 +37,7 @@ describe('a run that goes on after its 202', () => {
   afterAll(() => started.stop());
 
   async function openGateway(): Promise<void> {
-    // Whatever is in flight is on record: nothing is promised about it.
-    gateway = started.keep(await startGateway(setting, [fn.url], { LEVELHOOK_NOTHING_IN_FLIGHT: String(!gateway) }));
+    gateway = started.keep(await startGateway(setting, [fn.url]));
     await untilReady(gateway.url);
     queue = new QueueClient(gateway.url, LONG_RUNNER);
   }

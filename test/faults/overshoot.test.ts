@@ -63,14 +63,14 @@ class Scene {
     this.setting = { ...this.setting, kubeconfig: await lag.kubeconfig(kubeconfig, join(this.directory, 'lagging')) };
     // Of other namespaces nothing: a proxy that answers 502 would open the breaker for other tests' objects.
     await writeFile(this.#cacheFile, JSON.stringify({ defaults: { namespaces: [this.namespace] } }));
-    await this.startGateway('true');
+    await this.startGateway();
     await untilReady(this.gateway.url);
     this.watch = await PodWatch.start(this.cluster, this.namespace, this.parent);
     started.add(() => this.watch.stop());
   }
 
-  async startGateway(nothingInFlight: 'true' | 'false'): Promise<void> {
-    const variables = { LEVELHOOK_NOTHING_IN_FLIGHT: nothingInFlight, LEVELHOOK_CACHE_FILE: this.#cacheFile };
+  async startGateway(): Promise<void> {
+    const variables = { LEVELHOOK_CACHE_FILE: this.#cacheFile };
     this.gateway = this.#started.keep(await startGateway(this.setting, [this.proxy.url], variables));
   }
 
@@ -135,7 +135,7 @@ const FAULTS: Record<
   'the gateway is killed with SIGKILL, and another takes over': {
     fault: async (scene) => {
       await scene.gateway.process.kill('SIGKILL');
-      await scene.startGateway('false');
+      await scene.startGateway();
     },
   },
   'the connection is cut': {

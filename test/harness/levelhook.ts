@@ -77,9 +77,6 @@ export async function startGateway(
       LEVELHOOK_LOG_TRIGGERS: 'true',
       // The cluster is shared, and so would be those of other tests.
       LEVELHOOK_RECONCILE_FUNCTIONS: 'none',
-      // The prefix is the test's own, so no other gateway can have a run in flight. Leave it out after a restart of
-      // Redis.
-      LEVELHOOK_NOTHING_IN_FLIGHT: 'true',
       ...variables,
     },
   );

@@ -1,10 +1,9 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { KubeConfig } from '@kubernetes/client-node';
 import type { ApiStatus, KubernetesObject } from '../../src/core/index.ts';
 import { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
-import { Credentials } from '../../src/gateway/apiserver/credentials.ts';
+import { Credentials } from '../../src/kubeconfig/credentials.ts';
 
 /**
  * An apiserver that says what the test says, for what a real one does not do on demand. Requests are answered in the
@@ -21,13 +20,11 @@ export class ScriptedApiserver implements AsyncDisposable {
 
   private constructor(server: Server) {
     const { port } = server.address() as AddressInfo;
-    const config = new KubeConfig();
-    config.loadFromClusterAndUser(
-      { name: 'scripted', server: `http://127.0.0.1:${port}`, skipTLSVerify: true },
-      { name: 'test' },
-    );
     this.#server = server;
-    this.#credentials = new Credentials(config);
+    this.#credentials = new Credentials({
+      server: `http://127.0.0.1:${port}`,
+      read: async () => ({ tls: {}, headers: {} }),
+    });
     this.client = new ApiClient(this.#credentials);
     server.on('request', (request, response) => {
       this.asked += 1;

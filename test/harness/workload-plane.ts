@@ -53,7 +53,9 @@ export class WorkloadPlane {
     this.#options = from.options;
     this.#started = from.started;
     this.#kubeconfigs = from.kubeconfigs;
-    this.#setting = createSetting({ kubeconfig: from.plane.kubeconfig, redisUrl: from.redis.url });
+    // The manifests name the Lease that goes with the default prefix.
+    const keyPrefix = 'levelhook';
+    this.#setting = { ...createSetting({ kubeconfig: from.plane.kubeconfig, redisUrl: from.redis.url }), keyPrefix };
   }
 
   static async start(started: Started, given: WorkloadPlaneOptions): Promise<WorkloadPlane> {
@@ -84,8 +86,7 @@ export class WorkloadPlane {
   /** Starts the functions and the gateway, and waits until it is ready. */
   async startLine(): Promise<void> {
     for (const name of this.#options.functions) await this.startFunction(name);
-    // No gateway has been here before.
-    await this.startGateway({ LEVELHOOK_NOTHING_IN_FLIGHT: 'true' });
+    await this.startGateway();
     await untilReady(this.gateway.url);
   }
 
@@ -97,10 +98,10 @@ export class WorkloadPlane {
     this.functions.set(name, served);
   }
 
-  /** Starts a gateway, which assumes nothing of what another one has left. Does not wait until it is ready. */
+  /** Starts a gateway. Does not wait until it is ready. */
   async startGateway(variables: Readonly<Record<string, string>> = {}): Promise<void> {
     const urls = [...this.functions.values()].map(({ url }) => url);
-    const all = { LEVELHOOK_NOTHING_IN_FLIGHT: 'false', ...this.#options.gatewayVariables, ...variables };
+    const all = { ...this.#options.gatewayVariables, ...variables };
     this.gateway = this.#started.keep(await startGateway(this.#settingOf('gateway'), urls, all));
   }
 

@@ -1,32 +1,37 @@
-import { KubeConfig, RequestContext } from '@kubernetes/client-node';
+import type { KubeConfig } from '@kubernetes/client-node';
 import { Agent, type buildConnector, type Dispatcher, ProxyAgent, request } from 'undici';
+import { type Credentials, openCredentials } from '../../kubeconfig/credentials.ts';
 import type { ApiTransport } from '../api-transport.ts';
 
 /**
- * Reaches the apiserver with client-node's credentials (kubeconfig file, in-cluster, exec plugin, OIDC, token file), as
- * the option `api` of `createFunctionApp`. Nothing is read before the first request.
+ * Reaches the apiserver as the user of a kubeconfig or of the pod (client certificate, token, token file; exec plugin
+ * and OIDC by client-node), as the option `api` of `createFunctionApp`. Nothing is read before the first request.
  *
  * @param path a kubeconfig file. Default: KUBECONFIG, ~/.kube/config, or the pod's service account.
  */
 export function kubeConfigTransport(path?: string): ApiTransport {
-  let config: KubeConfig | undefined;
+  let credentials: Promise<Credentials> | undefined;
   return async ({ method, path: url, contentType, body, signal }) => {
-    config ??= sharedConnections(readConfig(path));
-    const context = new RequestContext(config.getCurrentCluster()?.server ?? '', method);
-    await config.applySecurityAuthentication(context);
-    const dispatcher = context.getDispatcher();
-    const response = await request(context.getUrl().replace(/\/+$/, '') + url, {
+    credentials ??= openCredentials(path, CONNECTIONS).catch((error: unknown) => {
+      // The next request reads it again.
+      credentials = undefined;
+      throw error;
+    });
+    const opened = await credentials;
+    const { server, dispatcher, headers } = await opened.access();
+    const response = await request(server + url, {
       method,
       signal,
       headers: {
-        ...context.getHeaders(),
+        ...headers,
         accept: 'application/json',
         'user-agent': 'levelhook-function',
         ...(contentType ? { 'content-type': contentType } : {}),
       },
       body: body ?? null,
-      ...(dispatcher ? { dispatcher } : {}),
+      dispatcher,
     });
+    if (response.statusCode === 401) opened.refresh();
     const retryAfter = response.headers['retry-after'];
     return {
       status: response.statusCode,
@@ -34,13 +39,6 @@ export function kubeConfigTransport(path?: string): ApiTransport {
       retryAfter: (Array.isArray(retryAfter) ? retryAfter[0] : retryAfter) ?? null,
     };
   };
-}
-
-function readConfig(path: string | undefined): KubeConfig {
-  const config = new KubeConfig();
-  if (path === undefined) config.loadFromDefault();
-  else config.loadFromFile(path);
-  return config;
 }
 
 /**
@@ -67,7 +65,8 @@ export function sharedConnections(config: KubeConfig): KubeConfig {
  * warm, and one for each request takes 0.9 s cold. More requests wait their turn. A watch would hold one for as long as
  * it lasts, but a function has no business with watches.
  */
-const HTTP1 = { allowH2: false, connections: 32 };
+const CONNECTIONS = { connections: 32 };
+const HTTP1 = { allowH2: false, ...CONNECTIONS };
 
 type DispatcherOptions = ReturnType<KubeConfig['createDispatcherOptions']>;
 interface WithDispatcher {

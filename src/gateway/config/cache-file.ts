@@ -1,5 +1,4 @@
-import { readFileSync } from 'node:fs';
-import { parse } from 'yaml';
+import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { isFormattedKind, messageOf, UserError } from '../../core/index.ts';
 import { fieldPath, namespace } from '../../contract/name-schema.ts';
@@ -76,11 +75,12 @@ const schema = z.strictObject({
  *
  * @throws UserError naming the file and the first wrong field.
  */
-export function readCacheSettings(path: string | undefined): CacheSettings {
+export async function readCacheSettings(path: string | undefined): Promise<CacheSettings> {
   if (path === undefined) return { defaults: {}, kinds: {} };
   let value: unknown;
   try {
-    value = parse(readFileSync(path, 'utf8'));
+    const { parse } = await import('yaml');
+    value = parse(await readFile(path, 'utf8'));
   } catch (error) {
     throw new UserError(`${variableOf('cacheFile')} ${path} cannot be read (${messageOf(error).split('\n', 1)[0]}).`);
   }

@@ -238,16 +238,11 @@ const schema = z.object({
     number.int().min(1).prefault('30'),
     'so many at once after a pause',
   ),
-  nothingInFlight: setting(
-    'LEVELHOOK_NOTHING_IN_FLIGHT',
-    flag.prefault('false'),
-    'no gateway has dispatched on this cluster lately, whatever Redis says; only `levelhook start` sets it',
-  ),
 });
 
 /** All settings of a gateway, checked once. */
 export interface GatewayConfig extends Readonly<ReturnType<typeof joined>> {
-  /** Undefined: what client-node finds by itself (KUBECONFIG, ~/.kube/config, in-cluster). */
+  /** Undefined: KUBECONFIG, ~/.kube/config, or the pod's service account. */
   readonly kubeconfig: string | undefined;
 }
 

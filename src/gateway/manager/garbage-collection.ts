@@ -99,7 +99,7 @@ export async function sweepRegistry(
 }
 
 /** The longest time for which a run can go on: a day by callbacks, and the 15 minutes of the run before. */
-const LONGEST_RUN_MS = (MAX_CALLBACK_SECONDS + 900) * 1000 + RUN_MARGIN_MS;
+export const LONGEST_RUN_MS = (MAX_CALLBACK_SECONDS + 900) * 1000 + RUN_MARGIN_MS;
 
 /**
  * Removes what views hold of removed controllers, and the registry's fields of those whose runs are over. Of all of

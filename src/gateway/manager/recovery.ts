@@ -6,21 +6,19 @@ import { redisNotReady } from '../redis/redis-memory.ts';
 import type { View } from '../cache/view.ts';
 import type { GatewayWriter } from '../cache/gateway-writer.ts';
 import type { RunningController } from '../controllers/controller.ts';
+import { queueKeys } from '../workqueue/queue-keys.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
-import { CONTROLLER_FIELD, removalOf } from './registry-fields.ts';
+import type { DispatchLease } from './dispatch-lease.ts';
+import { CONTROLLER_FIELD, LOST_FIELD, removalOf } from './registry-fields.ts';
 
 export interface RecoveryOptions {
   readonly runtime: Runtime;
-  readonly location: Pick<RedisLocation, 'redis' | 'registryKey'>;
+  readonly location: RedisLocation;
   readonly informers: () => readonly Informer[];
   readonly controllers: () => readonly RunningController[];
   /** Asked when a view carries another gateway's ID. */
   readonly writer: Pick<GatewayWriter, 'id' | 'check'>;
-  /**
-   * Nothing can be in flight from before this gateway's start, whatever Redis says: true only for a caller that started
-   * Redis, cluster and gateway together.
-   */
-  readonly nothingInFlight: boolean;
+  readonly lease: Pick<DispatchLease, 'take' | 'release'>;
   /** `waitsFor` may have changed. */
   readonly onWaitChanged: (controller: RunningController) => void;
 }
@@ -68,11 +66,10 @@ export class Recovery {
   readonly #options: RecoveryOptions;
   readonly #runtime: Runtime;
   readonly #location: RecoveryOptions['location'];
-  /** Runs that started before this are not on record. */
+  /** Of runs that started before this some may not be on record. */
   #unknownBefore = 0;
-  #looked = false;
-  /** A Redis process that was noticed and is not yet in the registry: what it may have lost is being repaired. */
-  #noticed: string | undefined;
+  /** The Redis process that was looked at last. */
+  #runId: string | undefined;
   /** Informers whose view has been found or left in order by this gateway: what is missing there later was lost. */
   readonly #settled = new WeakSet<Informer>();
   /** Controllers that have been found in order and let run. */
@@ -188,7 +185,7 @@ export class Recovery {
     const sound = controllers.filter((each) => this.#isCurrent(each) && !this.#isUnderRepair(each));
     const inOrder = await this.#ensureKeys(sound, signal);
     for (const informer of informers) informer.drainOutbox();
-    await this.#register(runId, inOrder);
+    await this.#register(inOrder);
     // The connection broke meanwhile: what was found may be about another process. The next check decides.
     if (signal.aborted || this.#state.kind === 'away' || losses !== this.#losses) return;
     this.#state = { kind: 'checked' };
@@ -367,17 +364,54 @@ export class Recovery {
     return controllers.filter((controller) => done.has(controller));
   }
 
-  /** Another Redis process than the registry's: the new one may have no record of runs from the old one. */
+  /**
+   * Before anything is dispatched through a Redis process: takes the Lease for it. Another process than the registry's
+   * may have no record of runs from the one before, as the Lease tells. The registry keeps the answer, for gateways
+   * that start before these runs are over.
+   */
   async #recordProcess(runId: string): Promise<void> {
+    const { lease, location } = this.#options;
+    const { clock, logger } = this.#runtime;
+    const { redis, registryKey } = location;
+    const [known, lostAt] = await redis.hmget(registryKey, 'runId', LOST_FIELD);
+    if (known === runId && this.#runId === runId) return;
+    const beforeMs = await lease.take(runId);
+    this.#unknownBefore = known === runId ? Number(lostAt) : beforeMs;
+    if (known !== runId) {
+      await redis.hset(registryKey, { runId, [LOST_FIELD]: beforeMs });
+      if (beforeMs > 0) {
+        const seconds = Math.round((clock.now() - beforeMs) / 1000);
+        logger.warn(
+          { seconds },
+          'unrecorded runs that started so long ago may be in flight, each controller waits for its own',
+        );
+      }
+    }
+    this.#runId = runId;
+  }
+
+  /** Releases the Lease. Call it when no run of this gateway can start any more. Never rejects. */
+  async release(): Promise<void> {
+    const { clock } = this.#runtime;
+    const isOver = await this.#isEveryRunOver().catch(() => false);
+    await this.#options.lease.release(isOver ? this.#unknownBefore : clock.now());
+  }
+
+  /** Whether Redis has all records of this gateway's runs, and none of a run that may still be in flight. */
+  async #isEveryRunOver(): Promise<boolean> {
     const { redis, registryKey } = this.#location;
-    const known = await redis.hget(registryKey, 'runId');
-    const first = !this.#looked;
-    this.#looked = true;
-    if (known === runId || this.#noticed === runId) return;
-    // A registry that was there at an earlier look and is gone now was flushed, whatever was promised for the start.
-    if (!(first && known === null && this.#options.nothingInFlight)) this.#unknownBefore = this.#runtime.clock.now();
-    // Into the registry only once all queues are repaired: a gateway that starts before must notice it too.
-    this.#noticed = runId;
+    const nowMs = this.#runtime.clock.now();
+    const registry = await redis.hgetall(registryKey);
+    if (registry['runId'] !== this.#runId) return false;
+    for (const [field, value] of Object.entries(registry)) {
+      if (!field.startsWith(CONTROLLER_FIELD)) continue;
+      const removal = removalOf(value);
+      if (removal && (removal.endMs ?? Infinity) > nowMs) return false;
+      const { inFlight } = queueKeys(this.#location, field.slice(CONTROLLER_FIELD.length));
+      if ((await redis.zcount(inFlight, nowMs, '+inf')) > 0) return false;
+    }
+    // Last: then one process has answered all of this.
+    return (await redisRunId(redis)) === this.#runId;
   }
 
   /**
@@ -390,15 +424,10 @@ export class Recovery {
     return version !== undefined && incarnation === undefined;
   }
 
-  async #register(runId: string, controllers: readonly RunningController[]): Promise<void> {
+  async #register(controllers: readonly RunningController[]): Promise<void> {
     const { redis, registryKey } = this.#location;
-    const isRepaired = ![...this.#repairs.keys()].some((part) => !('view' in part));
-    const fields = [
-      ...(isRepaired ? [['runId', runId]] : []),
-      ...controllers.map(({ name }) => [CONTROLLER_FIELD + name, '1']),
-    ];
+    const fields = controllers.map(({ name }) => [CONTROLLER_FIELD + name, '1']);
     if (fields.length > 0) await redis.hset(registryKey, Object.fromEntries(fields));
-    if (isRepaired) this.#noticed = undefined;
   }
 
   #suspendAll(state: State & { kind: 'unusable' | 'away' }): void {

@@ -1,3 +1,9 @@
+/**
+ * The registry's field beside `runId`: of runs that started before this time some may be on record in no Redis process,
+ * or in an earlier one. Milliseconds of the gateways' clock; 0: none.
+ */
+export const LOST_FIELD = 'lostAt';
+
 /** A controller's field in the registry: this and its name. The value is `1`, or tells that it was removed. */
 export const CONTROLLER_FIELD = 'controller:';
 

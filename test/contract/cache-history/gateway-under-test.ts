@@ -146,7 +146,8 @@ export class GatewayUnderTest {
       informers: () => this.informers,
       controllers: () => (this.ready ? [this.controller] : []),
       writer: this.#writer,
-      nothingInFlight: true,
+      // The cluster knows of no runs.
+      lease: { take: async () => 0, release: async () => {} },
       onWaitChanged: () => {},
     });
   }

@@ -213,7 +213,7 @@ describe('levelhook start', () => {
     const args = ['--conditions=levelhook-source', 'src/cli/levelhook.js', 'start', '--functions', 'broken'];
     const run = (code: string): void => {
       writeFileSync(join(copy, 'functions/broken/node.ts'), code);
-      const env = { KUBECONFIG: inject('kubeconfig'), LEVELHOOK_NOTHING_IN_FLIGHT: 'true' };
+      const env = { KUBECONFIG: inject('kubeconfig') };
       command = new UserCommand(process.execPath, [...args, '--port', '0'], { cwd: copy, env });
     };
 

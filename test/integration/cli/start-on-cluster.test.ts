@@ -29,9 +29,7 @@ async function expectOrderedEnd(): Promise<void> {
 
 it('the form for scripts never asks, not even with a closed stdin, and creates no sample', async () => {
   const script = 'exec npm start -- --kubeconfig "$1" --functions replicaset --no-sample --port 0 <&-';
-  // Otherwise it would wait until the last runs of a gateway before it must have ended.
-  const env = { LEVELHOOK_NOTHING_IN_FLIGHT: 'true' };
-  command = new UserCommand('sh', ['-c', script, 'sh', plane.kubeconfig], { env });
+  command = new UserCommand('sh', ['-c', script, 'sh', plane.kubeconfig]);
   await command.line(/^levelhook ready$/);
   expect(command.output).not.toContain('[y/N]');
   await cluster.create(replicaSets, replicaSet({ namespace: 'default', name: 'web' }, 2));
@@ -46,7 +44,6 @@ it('without --no-sample and without a terminal it does not ask either, and creat
     KUBECONFIG: plane.kubeconfig,
     REDIS_URL: inject('redisUrl'),
     LEVELHOOK_KEY_PREFIX: `cli-${process.pid}`,
-    LEVELHOOK_NOTHING_IN_FLIGHT: 'true',
     // What the gateway says at info is not shown, so this must not matter.
     LEVELHOOK_LOG_LEVEL: 'error',
   });
@@ -65,7 +62,7 @@ describe('when a process of it ends by itself', () => {
     ['levelhook.js gateway', 'the gateway ended (SIGKILL).'],
   ])('%s: it stops the others and says so', async (which, sentence) => {
     const args = ['--kubeconfig', plane.kubeconfig, '--functions', 'examples/01-minimal', '--port', '0'];
-    command = levelhook(['start', ...args], { LEVELHOOK_NOTHING_IN_FLIGHT: 'true' });
+    command = levelhook(['start', ...args]);
     await command.line(/^levelhook ready$/);
     const victim = command.running().find((each) => each.command.includes(which));
     process.kill(victim?.pid ?? 0, 'SIGKILL');

@@ -31,7 +31,6 @@ beforeAll(async () => {
       LEVELHOOK_SIGNING_SECRETS: setting.secret,
       LEVELHOOK_FUNCTIONS: observers.map(({ url }) => url).join(' '),
       LEVELHOOK_RECONCILE_FUNCTIONS: 'none',
-      LEVELHOOK_NOTHING_IN_FLIGHT: 'true',
     },
     { kubeconfig: setting.kubeconfig, port: 0 },
   );

@@ -1,0 +1,217 @@
+import { readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
+import { messageOf, UserError } from '../core/index.ts';
+
+/** The fields of a kubeconfig's cluster that are used. Names of files are absolute. */
+export interface ClusterEntry {
+  readonly server?: string;
+  readonly 'certificate-authority'?: string;
+  readonly 'certificate-authority-data'?: string;
+  readonly 'insecure-skip-tls-verify'?: boolean;
+  readonly 'tls-server-name'?: string;
+  readonly 'proxy-url'?: string;
+}
+
+/** The fields of a kubeconfig's user that are used. Names of files are absolute. */
+export interface UserEntry {
+  readonly 'client-certificate'?: string;
+  readonly 'client-certificate-data'?: string;
+  readonly 'client-key'?: string;
+  readonly 'client-key-data'?: string;
+  readonly token?: string;
+  readonly tokenFile?: string;
+  /** client-node's name of `tokenFile`. */
+  readonly 'token-file'?: string;
+  readonly username?: string;
+  readonly password?: string;
+  readonly as?: string;
+  readonly 'as-uid'?: string;
+  readonly 'as-groups'?: readonly string[];
+  readonly 'as-user-extra'?: Readonly<Record<string, readonly string[]>>;
+  readonly exec?: { readonly command?: string };
+  readonly 'auth-provider'?: object;
+}
+
+/** The cluster and the user of the current context. */
+export interface Login {
+  readonly cluster: ClusterEntry;
+  readonly user: UserEntry;
+}
+
+interface ContextEntry {
+  readonly cluster?: string;
+  readonly user?: string;
+}
+
+/** One kubeconfig file, or several that were merged. */
+interface Kubeconfig {
+  readonly currentContext: string;
+  readonly clusters: ReadonlyMap<string, ClusterEntry>;
+  readonly users: ReadonlyMap<string, UserEntry>;
+  readonly contexts: ReadonlyMap<string, ContextEntry>;
+}
+
+/**
+ * Reads one kubeconfig.
+ * @throws UserError when the file is missing or is no kubeconfig.
+ */
+export async function readLogin(path: string): Promise<Login> {
+  const config = await readKubeconfig(path);
+  if (!config) throw new UserError(`The kubeconfig ${path} cannot be read (no such file): check the path.`);
+  return loginOf(config, path);
+}
+
+/**
+ * Reads the files that kubectl would read: those that KUBECONFIG names, or else `~/.kube/config`. Files that do not
+ * exist are left out.
+ * @returns undefined when none of them exists.
+ */
+export async function readDefaultLogin(
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<Login | undefined> {
+  const named = (environment['KUBECONFIG'] ?? '').split(delimiter).filter((path) => path !== '');
+  const paths = named.length > 0 ? [...new Set(named)] : [join(environment['HOME'] || homedir(), '.kube', 'config')];
+  const configs = (await Promise.all(paths.map(readKubeconfig))).filter((config) => config !== undefined);
+  return configs.length === 0 ? undefined : loginOf(merge(configs), paths.join(delimiter));
+}
+
+/** The first file that has a value or a name wins, and its whole entry counts. */
+function merge(configs: readonly Kubeconfig[]): Kubeconfig {
+  const all = <T>(entriesOf: (config: Kubeconfig) => ReadonlyMap<string, T>): Map<string, T> =>
+    new Map(configs.toReversed().flatMap((config) => [...entriesOf(config)]));
+  return {
+    currentContext: configs.find(({ currentContext }) => currentContext !== '')?.currentContext ?? '',
+    clusters: all(({ clusters }) => clusters),
+    users: all(({ users }) => users),
+    contexts: all(({ contexts }) => contexts),
+  };
+}
+
+async function readKubeconfig(path: string): Promise<Kubeconfig | undefined> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return undefined;
+    if (code === 'EISDIR')
+      throw new UserError(`The path ${path} is not a kubeconfig (${messageOf(error)}): check the path.`);
+    throw new UserError(`The kubeconfig ${path} cannot be read (${messageOf(error)}): check the path.`);
+  }
+  try {
+    return absolute(parseKubeconfig(await parseYaml(text)), dirname(resolve(path)));
+  } catch (error) {
+    const [reason] = messageOf(error).split('\n', 1);
+    throw new UserError(`The file ${path} is not a kubeconfig (${reason}): check its contents.`);
+  }
+}
+
+/** JSON is YAML too, and needs no parser that must be loaded first. */
+async function parseYaml(text: string): Promise<unknown> {
+  if (text.trimStart().startsWith('{')) {
+    try {
+      return JSON.parse(text) as unknown;
+    } catch {
+      // YAML in braces.
+    }
+  }
+  return (await import('yaml')).parse(text, { merge: true }) as unknown;
+}
+
+function parseKubeconfig(value: unknown): Kubeconfig {
+  if (!isObject(value)) throw new TypeError('it holds no object');
+  return {
+    currentContext: textOf(value, 'current-context') ?? '',
+    clusters: named<ClusterEntry>(value, 'clusters', 'cluster', CLUSTER_TEXTS),
+    users: named<UserEntry>(value, 'users', 'user', USER_TEXTS),
+    contexts: named<ContextEntry>(value, 'contexts', 'context', ['cluster', 'user']),
+  };
+}
+
+/** The entries of a list by their names; of several with one name the first one counts. */
+function named<T>(
+  config: Readonly<Record<string, unknown>>,
+  list: string,
+  field: string,
+  texts: readonly string[],
+): Map<string, T> {
+  const entries = config[list] ?? [];
+  if (!Array.isArray(entries)) throw new TypeError(`${list} is no list`);
+  const found = new Map<string, T>();
+  for (const [at, entry] of (entries as unknown[]).entries()) {
+    const place = `${list}[${at}]`;
+    const name = isObject(entry) ? entry['name'] : undefined;
+    if (!isObject(entry) || typeof name !== 'string') throw new TypeError(`${place}.name is missing`);
+    const value = entry[field] ?? {};
+    if (!isObject(value)) throw new TypeError(`${place}.${field} is no object`);
+    const kept = Object.fromEntries(Object.entries(value).filter(([, each]) => each !== null && each !== ''));
+    for (const text of texts) textOf(kept, text, `${place}.${field}.${text}`);
+    if (!found.has(name)) found.set(name, kept as T);
+  }
+  return found;
+}
+
+const CLUSTER_TEXTS = [
+  'server',
+  'certificate-authority',
+  'certificate-authority-data',
+  'tls-server-name',
+  'proxy-url',
+] as const satisfies (keyof ClusterEntry)[];
+const USER_TEXTS = [
+  'client-certificate',
+  'client-certificate-data',
+  'client-key',
+  'client-key-data',
+  'token',
+  'tokenFile',
+  'token-file',
+  'username',
+  'password',
+  'as',
+  'as-uid',
+] as const satisfies (keyof UserEntry)[];
+
+/** File names are relative to the kubeconfig that has them. */
+function absolute(config: Kubeconfig, directory: string): Kubeconfig {
+  const of = (path: string): string => (isAbsolute(path) ? path : join(directory, path));
+  const withPaths = <T extends object>(entry: T, fields: readonly (keyof T)[]): T => {
+    const paths = fields.filter((field) => entry[field] !== undefined);
+    return { ...entry, ...Object.fromEntries(paths.map((field) => [field, of(String(entry[field]))])) };
+  };
+  const clusters = [...config.clusters].map(
+    ([name, cluster]) => [name, withPaths(cluster, ['certificate-authority'])] as const,
+  );
+  const users = [...config.users].map(([name, user]) => {
+    const command = user.exec?.command;
+    // Without a slash it is looked for on the PATH.
+    const exec = command?.includes('/') ? { exec: { ...user.exec, command: of(command) } } : {};
+    return [
+      name,
+      { ...withPaths(user, ['client-certificate', 'client-key', 'tokenFile', 'token-file']), ...exec },
+    ] as const;
+  });
+  return { ...config, clusters: new Map(clusters), users: new Map(users) };
+}
+
+function loginOf({ currentContext, clusters, users, contexts }: Kubeconfig, path: string): Login {
+  const context = contexts.get(currentContext);
+  const cluster = clusters.get(context?.cluster ?? '');
+  if (!cluster) throw new UserError('The kubeconfig names no current cluster: set current-context in it.');
+  if (!cluster.server) throw new UserError(`In the kubeconfig ${path} the cluster's server is missing: add it.`);
+  const user = context?.user ? users.get(context.user) : {};
+  if (!user) throw new UserError(`The kubeconfig ${path} has no user ${context?.user}: check its contents.`);
+  return { cluster, user };
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function textOf(object: Readonly<Record<string, unknown>>, field: string, place = field): string | undefined {
+  const value = object[field] ?? undefined;
+  // Never the value itself, which may be a password.
+  if (value !== undefined && typeof value !== 'string') throw new TypeError(`${place} is no text`);
+  return value;
+}
