@@ -18,7 +18,9 @@ import { MAX_LENGTH, metadataOf, unhandledReason } from './kept-out.ts';
 import { Listing } from './listing.ts';
 import { isDataError } from '../redis/redis.ts';
 import { TimeSlice } from '../time-slice.ts';
-import type { Chunk, View, ViewOperation } from './view.ts';
+import type { OutboxEntry } from './outbox.ts';
+import type { Chunk, ViewOperation } from './chunk.ts';
+import type { View } from './view.ts';
 
 /** An object event of a watch or a list, and why the object is kept out of the view, if it is. */
 type ObjectEvent = WatchEvent & SentObject & { readonly keptOut?: string };
@@ -40,6 +42,8 @@ const DELETES = 50;
 export interface ApplierOptions {
   readonly view: View;
   readonly handlers: ChangeHandlers;
+  /** Called with the wakeups that an apply has just added to the outbox. Default: whoever reads the outbox has them. */
+  readonly onWakeups?: (entries: readonly OutboxEntry[]) => void;
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly checkpoint: Checkpoint;
@@ -359,10 +363,12 @@ export class Applier {
     if (this.#frozenUntil !== undefined && list >= this.#frozenUntil) this.#frozenUntil = undefined;
   }
 
-  #write(chunk: Chunk): Promise<void> {
+  async #write(chunk: Chunk): Promise<void> {
+    const { view, onWakeups } = this.#options;
     const { version: _, incarnation: __, ...still } = chunk;
     // Asked at the last moment: the freeze may have come meanwhile. With the version stays what says that it is wrong.
-    return this.#options.view.apply(this.#frozenUntil === undefined ? chunk : still);
+    const entries = await view.apply(this.#frozenUntil === undefined ? chunk : still);
+    if (entries.length > 0) onWakeups?.(entries);
   }
 }
 

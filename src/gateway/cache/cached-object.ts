@@ -22,7 +22,7 @@ export async function readCached<Event extends { readonly object: KubernetesObje
 ): Promise<Map<string, CachedObject>> {
   const eventsOf = Map.groupBy(events, ({ object }) => formatObjectKey(keyOf(object)));
   const keys = [...eventsOf.keys()];
-  const entries = await view.entries(keys);
+  const entries = await view.recentEntries(keys);
   const cached = new Map<string, CachedObject>();
   const wanted: string[] = [];
   keys.forEach((key, at) => {

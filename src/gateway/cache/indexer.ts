@@ -22,12 +22,15 @@ export class Indexer {
   readonly #keys: ViewKeys;
   readonly #writer: ViewWriter;
   readonly #reindex: Script;
+  readonly #onMoved: (keys: readonly string[]) => void;
   #maintained: readonly IndexSpec[] = [];
 
-  constructor(redis: Redis, keys: ViewKeys, writer: ViewWriter) {
+  /** @param onMoved called with the keys of objects whose entries `move` may have changed. */
+  constructor(redis: Redis, keys: ViewKeys, writer: ViewWriter, onMoved: (keys: readonly string[]) => void) {
     this.#redis = redis;
     this.#keys = keys;
     this.#writer = writer;
+    this.#onMoved = onMoved;
     this.#reindex = loadScript(redis, import.meta.url, 'reindex');
   }
 
@@ -83,5 +86,6 @@ export class Indexer {
     if (moves.length === 0) return;
     const args = moves.flatMap(({ key, from, to }) => [key, encodeEntry(from), encodeEntry(to)]);
     await this.#writer.run(this.#reindex, [this.#keys.entries], [this.#keys.indexPrefix, ...args]);
+    this.#onMoved(moves.map(({ key }) => key));
   }
 }

@@ -19,6 +19,7 @@ import type { ChangeHandler } from './change.ts';
 import { ChangeHandlers, type OnHandlerError } from './change-handlers.ts';
 import { UnreadableObjectError } from '../../contract/node/codec.ts';
 import { isDataError } from '../redis/redis.ts';
+import type { OutboxEntry } from './outbox.ts';
 import { Relay, type RelayOptions } from './relay.ts';
 import type { View } from './view.ts';
 import { ForeignWriterError } from './view-writer.ts';
@@ -100,9 +101,10 @@ export class Informer {
       transform: transformOf(settings, formatKind(resource)),
     });
     this.#handlers = new ChangeHandlers(onHandlerError);
-    this.#applier = new Applier({ view, handlers: this.#handlers, logger, metrics, checkpoint });
     const wakeups = { enqueue, lookupBudget, onUndeliverable };
     this.#relay = new Relay({ view, viewAt, ...wakeups, logger, metrics, checkpoint });
+    const onWakeups = (entries: readonly OutboxEntry[]): void => this.#relay.push(entries);
+    this.#applier = new Applier({ view, handlers: this.#handlers, onWakeups, logger, metrics, checkpoint });
     this.#backfill = new Backfill({
       view,
       started: this.#started.promise,
@@ -198,6 +200,15 @@ export class Informer {
     this.#started.resolve();
     this.#wakeWaiters();
     await Promise.all([this.#running, this.#backfill.finished]);
+    await this.#flushOutbox();
+  }
+
+  /** Deletes what the queues have, so that the next gateway does not queue it again; not while Redis is away. */
+  async #flushOutbox(): Promise<void> {
+    const patience = new AbortController();
+    const flushed = this.view.outbox.flush().catch(() => {});
+    await Promise.race([flushed, this.#options.runtime.clock.sleep(FLUSH_MS, patience.signal)]);
+    patience.abort();
   }
 
   async waitForSync(signal: AbortSignal): Promise<void> {
@@ -300,6 +311,7 @@ export class Informer {
         return;
       } catch (error) {
         if (signal.aborted) return;
+        this.#relay.recordFailedApply();
         // A stored object that cannot be read is no fault of the events: the view is discarded and listed again.
         if (isDataError(error) && !(error instanceof UnreadableObjectError)) dataErrors += 1;
         if (error instanceof ForeignWriterError) await this.#onForeignWriter();
@@ -401,3 +413,5 @@ export class Informer {
 /** A bookmark that was asked for comes within 2.2 s, as measured. */
 const CATCH_UP_MS = 3000;
 const CATCH_UP_LOOK_MS = 100;
+/** A stop waits no longer for a Redis that does not answer. */
+const FLUSH_MS = 1000;

@@ -46,8 +46,12 @@ const WINDOW = 10_000;
 const AT_ONCE = 2;
 
 /**
- * Moves wakeups from a view's outbox to the queues: add first, delete after, so that a crash in between queues a key
- * twice (where the queue merges it) and never loses one.
+ * Moves wakeups from a view's outbox to the queues: add first, acknowledge after, so that a crash in between queues a
+ * key twice (where the queue merges it) and never loses one.
+ *
+ * The applier hands over what each apply has added to the outbox (`push`), so nothing is read on the usual way. The
+ * relay reads the outbox where it may hold more than is known here: after the start, a lost connection, a failed apply
+ * or read, a queue that could not take its wakeups, and while more wakeups wait than are kept here.
  *
  * Each controller has its own lane, in which its wakeups are moved in order. So a controller with many wakeups, or with
  * a slow queue, does not delay others.
@@ -67,70 +71,119 @@ export class Relay {
   readonly #known = new Set<string>();
   /** Controllers whose queues could not take their wakeups: further ones are left where they are. */
   readonly #stuck = new Set<string>();
-  /** Up to which the outbox has been read. */
+  /** Up to which entry all are known here, or were. */
   #after: string | undefined;
   #running: Promise<void> | undefined;
   /** There may be entries behind `#after`. */
   #isMore = false;
+  /** Nothing is in the outbox that was not read or pushed, on this connection. */
+  #isComplete = false;
+  #connection: number | undefined;
   #wake = Promise.withResolvers<void>();
 
   constructor(options: RelayOptions) {
     this.#options = options;
   }
 
+  /** Moves entries that the view's writer has just added to the outbox, in their order; returns at once. */
+  push(entries: readonly OutboxEntry[]): void {
+    if (this.#isCurrent && this.#waiting.length + entries.length <= WINDOW) {
+      for (const entry of entries) {
+        this.#known.add(entry.id);
+        this.#waiting.push(entry);
+      }
+      this.#after = entries.at(-1)?.id ?? this.#after;
+      this.#go();
+      return;
+    }
+    // They are read in their turn.
+    this.#isComplete = false;
+    this.#isMore = true;
+    this.#go();
+  }
+
   /** Empties the outbox soon; returns at once. Called after each applied chunk and at start. */
   kick(): void {
-    this.#isMore = true;
+    if (!this.#isCurrent) this.#isMore = true;
+    this.#go();
+  }
+
+  /** An apply has failed: it may have added entries all the same. The next `kick` reads them. */
+  recordFailedApply(): void {
+    this.#readAgain();
+  }
+
+  /**
+   * The same, from the beginning of the outbox, if anything there may have been left: what could not be queued is tried
+   * again. Called by each check of recovery.
+   */
+  retry(): void {
+    if (this.#stuck.size > 0) this.#readAgain();
+    this.#stuck.clear();
+    this.kick();
+  }
+
+  /** Resolves when what was in the outbox at the call is in the queues and deleted, or cannot be queued now. */
+  async drained(): Promise<void> {
+    this.kick();
+    await this.#running;
+    await this.#options.view.outbox.flush();
+  }
+
+  get #isCurrent(): boolean {
+    return this.#isComplete && this.#connection === this.#options.view.outbox.connection;
+  }
+
+  /** The next `kick` reads from the beginning. */
+  #readAgain(): void {
+    this.#isComplete = false;
+    this.#after = undefined;
+  }
+
+  #go(): void {
     this.#wake.resolve();
     this.#running ??= this.#run();
   }
 
-  /**
-   * The same, from the beginning of the outbox: what could not be queued is tried again. Called by each check of
-   * recovery.
-   */
-  retry(): void {
-    this.#stuck.clear();
-    this.#after = undefined;
-    this.kick();
-  }
-
-  /** Resolves when what was in the outbox at the call is in the queues, or cannot be queued now. */
-  async drained(): Promise<void> {
-    this.kick();
-    await this.#running;
-  }
-
   async #run(): Promise<void> {
+    // It must not be over before `#running` is set.
+    await Promise.resolve();
     while (this.#isMore || this.#waiting.length > 0 || this.#lanes.size > 0) {
       this.#wake = Promise.withResolvers();
-      await this.#read();
+      if (this.#isMore) await this.#read();
       this.#fillLanes();
-      // Each lane that ends, and each kick, is a reason to look again.
+      // Each lane that ends, each push and each kick is a reason to look again.
       if (this.#lanes.size > 0) await this.#wake.promise;
     }
+    if (this.#stuck.size > 0) this.#readAgain();
     this.#stuck.clear();
-    this.#after = undefined;
     // In the same breath as the last look: a kick that comes later starts anew.
     this.#running = undefined;
   }
 
   async #read(): Promise<void> {
     const { view, logger } = this.#options;
+    const { outbox } = view;
+    if (this.#connection !== outbox.connection) this.#readAgain();
+    this.#connection = outbox.connection;
+    // What is pushed meanwhile is read: before this page it would be out of order.
+    this.#isComplete = false;
     try {
       while (this.#isMore && this.#waiting.length < WINDOW) {
         this.#isMore = false;
-        const page = await view.outbox.read(PAGE, this.#after);
+        const page = await outbox.read(PAGE, this.#after);
         for (const entry of page) {
-          if (this.#known.has(entry.id)) continue;
+          if (this.#known.has(entry.id) || outbox.isAcknowledged(entry.id)) continue;
           this.#known.add(entry.id);
           this.#waiting.push(entry);
         }
         this.#after = page.at(-1)?.id ?? this.#after;
         this.#isMore ||= page.length === PAGE;
       }
+      this.#isComplete = !this.#isMore;
     } catch (error) {
       this.#isMore = false;
+      this.#readAgain();
       // Unread entries stay in the outbox; the next kick reads them, at the latest that of recovery's next check.
       logger.error({ resource: view.name, error: messageOf(error) }, 'the outbox could not be read, trying again');
     }
@@ -175,6 +228,7 @@ export class Relay {
   /** @throws what keeps the controller's queue from taking them now: they stay in the outbox. */
   async #move(controller: string, entries: readonly OutboxEntry[]): Promise<void> {
     const { view, enqueue, lookupBudget, checkpoint } = this.#options;
+    const { connection } = view.outbox;
     let undeliverable: unknown = entries.every(({ wakeup }) => wakeup) ? undefined : UNREADABLE;
     const budget = lookupBudget(controller);
     const resolve = async (wakeup: Wakeup): Promise<KeyWakeup[]> => {
@@ -199,7 +253,9 @@ export class Relay {
     // It gets all its keys when it is back, or mended.
     if (isAbsent || undeliverable !== undefined) await view.recordMissed(controller);
     await checkpoint('relay:after-add');
-    await view.outbox.acknowledge(entries.map(({ id }) => id));
+    if (view.outbox.connection === connection) view.outbox.acknowledge(entries.map(({ id }) => id));
+    // The queue may have lost them with the connection, or not: they are delivered again.
+    else this.#readAgain();
     await checkpoint('relay:after-delete');
     if (undeliverable !== undefined) this.#report(controller, undeliverable);
   }

@@ -15,48 +15,65 @@ export class ViewWriter {
   readonly #name: string;
   readonly #viewKey: string;
   readonly #write: Script;
+  readonly #onFailure: () => void;
   #id = '';
 
   /**
    * @param name of the view, for errors.
    * @param viewKey of the HASH that carries the ID.
+   * @param onFailure called when the writer changes or a write fails: what the view holds is no longer known.
    */
-  constructor(redis: Redis, name: string, viewKey: string) {
+  constructor(redis: Redis, name: string, viewKey: string, onFailure: () => void) {
     this.#redis = redis;
     this.#name = name;
     this.#viewKey = viewKey;
+    this.#onFailure = onFailure;
     this.#write = loadScript(redis, import.meta.url, 'write');
+  }
+
+  /** Whether this is the ID with which it writes. */
+  is(id: string | undefined): boolean {
+    return id === this.#id && id !== '';
   }
 
   /** Becomes the writer in place of any other. */
   async claim(id: string): Promise<void> {
     this.#id = id;
+    this.#onFailure();
     await this.#redis.hset(this.#viewKey, 'writerId', id);
   }
 
   /** Becomes the writer again where Redis has lost its ID. @throws ForeignWriterError */
   async reclaim(): Promise<void> {
+    this.#onFailure();
     if ((await this.#redis.hsetnx(this.#viewKey, 'writerId', this.#id)) === 1) return;
     if ((await this.#redis.hget(this.#viewKey, 'writerId')) !== this.#id) throw this.#foreign();
   }
 
   /**
    * Runs a script that takes the view's HASH and the writer's ID before the keys and arguments given here.
+   * @returns the script's answer.
    * @throws ForeignWriterError
    */
-  async run(script: Script, keys: readonly string[], args: readonly (string | number | Buffer)[]): Promise<void> {
-    const answer = await script([this.#viewKey, ...keys], [this.#id, ...args]);
-    if (answer === -1) throw this.#foreign();
+  async run(script: Script, keys: readonly string[], args: readonly (string | number | Buffer)[]): Promise<unknown> {
+    try {
+      const answer = await script([this.#viewKey, ...keys], [this.#id, ...args]);
+      if (answer === -1) throw this.#foreign();
+      return answer;
+    } catch (error) {
+      this.#onFailure();
+      throw error;
+    }
   }
 
   /** Sets fields of the view's HASH. @throws ForeignWriterError */
-  set(fields: Readonly<Record<string, string>>): Promise<void> {
-    return this.run(this.#write, [], ['', ...Object.entries(fields).flat()]);
+  async set(fields: Readonly<Record<string, string>>): Promise<void> {
+    await this.run(this.#write, [], ['', ...Object.entries(fields).flat()]);
   }
 
   /** Counts a field of the view's HASH up by one. @throws ForeignWriterError */
-  increment(field: string): Promise<void> {
-    return this.run(this.#write, [], [field]);
+  async increment(field: string): Promise<void> {
+    await this.run(this.#write, [], [field]);
   }
 
   #foreign(): ForeignWriterError {

@@ -5,52 +5,18 @@ import {
   isResourceVersion,
   type KubernetesObject,
   type Resource,
-  type ResourceVersion,
 } from '../../core/index.ts';
 import { decodeEntry, type ObjectEntry, type ViewKeys, viewKeys } from '../../contract/cache-layout.ts';
 import type { ViewLocation } from '../../contract/index.ts';
 import { type Mark, ObjectCodec, ObjectKeptOutError, UnreadableObjectError } from '../../contract/node/codec.ts';
 import { ViewReader } from '../../contract/node/view-reader.ts';
-import type { Wakeup } from './change.ts';
+import type { Chunk } from './chunk.ts';
 import { Indexer } from './indexer.ts';
-import { Outbox, wakeupArguments } from './outbox.ts';
+import { LastWritten, type ViewState } from './last-written.ts';
+import { Outbox, type OutboxEntry, wakeupArguments } from './outbox.ts';
 import { ViewWriter } from './view-writer.ts';
 import { loadScript, type Redis, type Script, unlinkAll } from '../redis/redis.ts';
 import { TimeSlice } from '../time-slice.ts';
-
-/** One operation of the apply script. */
-export type ViewOperation =
-  | { readonly kind: 'S'; readonly key: string; readonly entry: string; readonly object: string | Buffer }
-  | { readonly kind: 'D'; readonly key: string; readonly version: ResourceVersion };
-
-export interface ViewState {
-  /** Up to which the view is complete; undefined until its first list is. */
-  readonly version: ResourceVersion | undefined;
-  /** Names this filling of the view. Another one means that everything in it may be new. */
-  readonly incarnation: string | undefined;
-  /** The Redis process that it was written on: another one may have lost the last writes. */
-  readonly runId: string | undefined;
-  /** A list of data that went back in time has begun and not ended: the view is a mixture of two pasts. */
-  readonly rewound: boolean;
-  /** Who may write to it; undefined when that is lost. */
-  readonly writerId: string | undefined;
-}
-
-/** What one run of the apply script does. */
-export interface Chunk {
-  /** Where the view's version moves to; absent: it stays. */
-  readonly version?: ResourceVersion;
-  /** Versions cannot be compared with those stored. */
-  readonly incomparable: boolean;
-  /** Ends a list of data that went back in time: controllers that depend on the view start over. */
-  readonly incarnation?: string;
-  readonly operations: readonly ViewOperation[];
-  /** Whose handlers have been asked about the operations. */
-  readonly users: readonly string[];
-  /** Those whose handlers have failed: they are counted as having missed something. */
-  readonly failed: readonly string[];
-  readonly wakeups: readonly Wakeup[];
-}
 
 /** An object as Redis has it. */
 export interface EncodedObject {
@@ -75,6 +41,7 @@ export class View {
   readonly #redis: Redis;
   readonly #keys: ViewKeys;
   readonly #writer: ViewWriter;
+  readonly #lastWritten: LastWritten;
   readonly #apply: Script;
   readonly #reencrypt: Script;
   readonly #codec: ObjectCodec;
@@ -92,9 +59,12 @@ export class View {
     this.location = location;
     this.#codec = codec;
     this.#keys = viewKeys(location.prefix);
-    this.#writer = new ViewWriter(redis, this.name, this.#keys.view);
+    this.#lastWritten = new LastWritten(redis);
+    this.#writer = new ViewWriter(redis, this.name, this.#keys.view, () => this.#lastWritten.forget());
     this.outbox = new Outbox(redis, this.#keys.outbox);
-    this.indexer = new Indexer(redis, this.#keys, this.#writer);
+    this.indexer = new Indexer(redis, this.#keys, this.#writer, (keys) =>
+      this.#lastWritten.current.forgetEntries(keys),
+    );
     this.#apply = loadScript(redis, import.meta.url, 'apply');
     this.#reencrypt = loadScript(redis, import.meta.url, 'reencrypt');
   }
@@ -140,10 +110,12 @@ export class View {
     return this.#writer.reclaim();
   }
 
+  /** The view's state as Redis has it now. */
   async state(): Promise<ViewState> {
+    const known = this.#lastWritten.current;
     const fields = ['version', 'incarnation', 'runId', 'rewound', 'writerId'] as const;
     const [version, incarnation, runId, rewound, writerId] = await this.#redis.hmget(this.#keys.view, ...fields);
-    return {
+    const state = {
       version: isResourceVersion(version) ? version : undefined,
       // Without a version it was emptied after it was found in order: there is nothing that could have been filled.
       incarnation: isResourceVersion(version) ? (incarnation ?? undefined) : undefined,
@@ -151,11 +123,23 @@ export class View {
       rewound: rewound === '1',
       writerId: writerId ?? undefined,
     };
+    if (this.#writer.is(state.writerId)) known.recordState(state);
+    else this.#lastWritten.forget();
+    return state;
+  }
+
+  /**
+   * The version and the incarnation, without a trip where this process is the writer (see `LastWritten`). Redis holds
+   * at least this, unless it has lost data within the last two seconds and the connection has not been lost with them.
+   */
+  async progress(): Promise<Pick<ViewState, 'version' | 'incarnation'>> {
+    return this.#lastWritten.trusted?.state ?? this.state();
   }
 
   /** Starts a new incarnation on the Redis process `runId`. @throws ForeignWriterError */
   async renew(runId: string): Promise<void> {
     await this.#writer.set({ incarnation: randomUUID(), runId });
+    this.#lastWritten.forget();
   }
 
   /**
@@ -163,6 +147,7 @@ export class View {
    */
   async markRewound(): Promise<void> {
     await this.#writer.set({ rewound: '1' });
+    this.#lastWritten.forget();
   }
 
   /** How often `user` was not there to hear of changes, after it had been. */
@@ -180,6 +165,16 @@ export class View {
     if (keys.length === 0) return [];
     const texts = await this.#redis.hmget(this.#keys.entries, ...keys);
     return texts.map((text) => (text === null ? undefined : decodeEntry(text)));
+  }
+
+  /** The same, without a trip for objects that this process has written last (see `LastWritten`). */
+  async recentEntries(keys: readonly string[]): Promise<(ObjectEntry | undefined)[]> {
+    const known = this.#lastWritten.trusted;
+    if (!known) return this.entries(keys);
+    const found = keys.map((key) => known.entry(key));
+    const missing = keys.filter((_, at) => found[at] === 'unknown');
+    const read = (await this.entries(missing)).values();
+    return found.map((each) => (each === 'unknown' ? read.next().value : each === 'absent' ? undefined : each));
   }
 
   /**
@@ -245,6 +240,7 @@ export class View {
 
   /** Removes all of it, as if Redis had lost it. */
   async discard(): Promise<void> {
+    this.#lastWritten.forget();
     await unlinkAll(this.#redis, `${this.location.prefix}:`);
   }
 
@@ -321,11 +317,14 @@ export class View {
   }
 
   /**
-   * Runs the apply script: all of the chunk, or nothing.
+   * Runs the apply script: all of the chunk, or nothing. Acknowledged entries leave the outbox with it.
+   * @returns the chunk's wakeups as they stand in the outbox now.
    * @throws ForeignWriterError
    */
-  async apply(chunk: Chunk): Promise<void> {
+  async apply(chunk: Chunk): Promise<readonly OutboxEntry[]> {
     const { objects, entries, order, outbox, indexPrefix } = this.#keys;
+    const known = this.#lastWritten.current;
+    const relayed = this.outbox.deletable();
     const args: (string | number | Buffer)[] = [
       indexPrefix,
       chunk.version ?? '',
@@ -333,6 +332,9 @@ export class View {
       chunk.incarnation ?? '',
       chunk.users.join('\n'),
       chunk.failed.join('\n'),
+      chunk.onlyNew ? '1' : '',
+      relayed.length,
+      ...relayed,
       chunk.operations.length,
     ];
     for (const operation of chunk.operations) {
@@ -341,6 +343,10 @@ export class View {
     }
     args.push(chunk.wakeups.length);
     for (const wakeup of chunk.wakeups) args.push(...wakeupArguments(wakeup));
-    await this.#writer.run(this.#apply, [objects, entries, order, outbox], args);
+    const answer = await this.#writer.run(this.#apply, [objects, entries, order, outbox], args);
+    const [changed, ...ids] = answer as [number, ...string[]];
+    this.outbox.recordDeleted(relayed);
+    known.recordApplied(chunk, changed === chunk.operations.length);
+    return chunk.wakeups.map((wakeup, at) => ({ id: ids[at] ?? '', controller: wakeup.controller, wakeup }));
   }
 }

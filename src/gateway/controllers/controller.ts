@@ -259,7 +259,7 @@ export class RunningController {
     const paused = new Set<string>();
     for (const { view } of this.#options.sources[0]?.informers ?? []) {
       const inView = keys.filter((key) => view.contains(parseObjectKey(key).namespace));
-      const entries = await view.entries(inView);
+      const entries = await view.recentEntries(inView);
       inView.forEach((key, at) => isPaused(entries[at]) && paused.add(key));
     }
     return paused;

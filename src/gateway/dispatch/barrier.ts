@@ -129,7 +129,9 @@ export class Barriers {
   }
 
   async #viewPassed(view: View, wanted: ViewBarrier): Promise<boolean> {
-    const { version, incarnation } = await view.state();
+    let { version, incarnation } = await view.progress();
+    // Another gateway may have begun a new incarnation a moment ago, and made this barrier under it.
+    if (incarnation !== wanted.incarnation) ({ version, incarnation } = await view.state());
     if (incarnation !== wanted.incarnation) return incarnation !== undefined;
     if (version === undefined) return false;
     const highWaterMark = this.#highWaterMarkFor(view, wanted);
@@ -156,7 +158,7 @@ export class Barriers {
     const barrier: Barrier = {};
     const endedAtMs = this.#clock.now();
     for (const view of views) {
-      const { incarnation = '' } = await view.state();
+      const { incarnation = '' } = await view.progress();
       barrier[view.location.prefix] = { incarnation, ...of(view), endedAtMs };
     }
     return JSON.stringify(barrier);

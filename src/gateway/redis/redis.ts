@@ -59,6 +59,20 @@ export function isDataError(error: unknown): boolean {
   return isAboutOneCommand(error);
 }
 
+const losses = new WeakMap<Redis, number>();
+
+/**
+ * How often the connection was lost since this was first asked: whatever was written before may be lost, because
+ * another process may answer now.
+ */
+export function connectionLosses(redis: Redis): number {
+  const known = losses.get(redis);
+  if (known !== undefined) return known;
+  losses.set(redis, 0);
+  redis.on('close', () => losses.set(redis, (losses.get(redis) ?? 0) + 1));
+  return 0;
+}
+
 const outOfMemory = new WeakSet<Redis>();
 
 /** Whether a script was refused for want of memory since this was last asked. */

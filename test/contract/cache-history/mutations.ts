@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { LookupWakeup, Wakeup } from '../../../src/gateway/cache/change.ts';
 import { resolveLookup, unlimitedLookups } from '../../../src/gateway/cache/lookup.ts';
 import { Outbox, type OutboxEntry } from '../../../src/gateway/cache/outbox.ts';
-import { type Chunk, View } from '../../../src/gateway/cache/view.ts';
+import type { Chunk } from '../../../src/gateway/cache/chunk.ts';
+import { View } from '../../../src/gateway/cache/view.ts';
 import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { MakeView } from './gateway-under-test.ts';
 
@@ -13,19 +14,20 @@ class MemoryOutbox extends Outbox {
   readonly #waiting: OutboxEntry[] = [];
   #count = 0;
 
-  append(wakeups: readonly Wakeup[]): void {
-    for (const wakeup of wakeups) {
-      this.#waiting.push({ id: String((this.#count += 1)), controller: wakeup.controller, wakeup });
-    }
+  append(wakeups: readonly Wakeup[]): OutboxEntry[] {
+    const entries = wakeups.map((wakeup) => {
+      return { id: String((this.#count += 1)), controller: wakeup.controller, wakeup };
+    });
+    this.#waiting.push(...entries);
+    return entries;
   }
 
   override read(count: number): Promise<OutboxEntry[]> {
     return Promise.resolve(this.#waiting.slice(0, count));
   }
 
-  override acknowledge(ids: readonly string[]): Promise<void> {
+  override acknowledge(ids: readonly string[]): void {
     this.#waiting.splice(0, ids.length);
-    return Promise.resolve();
   }
 }
 
@@ -37,9 +39,9 @@ class WithoutOutbox extends View {
     this.outbox = new MemoryOutbox(redis, viewKeys(prefix).outbox);
   }
 
-  override async apply(chunk: Chunk): Promise<void> {
+  override async apply(chunk: Chunk): Promise<OutboxEntry[]> {
     await super.apply({ ...chunk, wakeups: [] });
-    this.outbox.append(chunk.wakeups);
+    return this.outbox.append(chunk.wakeups);
   }
 }
 
@@ -52,12 +54,12 @@ class VersionOutsideScript extends View {
     this.#parts = parts;
   }
 
-  override async apply({ version, ...chunk }: Chunk): Promise<void> {
+  override async apply({ version, ...chunk }: Chunk): Promise<readonly OutboxEntry[]> {
     if (version !== undefined) {
       await this.#parts.redis.hset(viewKeys(this.#parts.prefix).view, 'version', version);
       await this.#parts.checkpoint('apply:before-script');
     }
-    await super.apply(chunk);
+    return super.apply(chunk);
   }
 }
 
@@ -70,13 +72,13 @@ class LookupsBeforeApply extends View {
     this.#parts = parts;
   }
 
-  override async apply(chunk: Chunk): Promise<void> {
+  override async apply(chunk: Chunk): Promise<readonly OutboxEntry[]> {
     const wakeups = await Promise.all(
       chunk.wakeups.map(async (wakeup) => ('lookup' in wakeup ? this.#resolve(wakeup) : [wakeup])),
     );
     // What the trip to Redis takes on a busy day: time for the object's own event, in the other view.
     if (chunk.wakeups.some((wakeup) => 'lookup' in wakeup)) await sleep(150);
-    await super.apply({ ...chunk, wakeups: wakeups.flat() });
+    return super.apply({ ...chunk, wakeups: wakeups.flat() });
   }
 
   async #resolve({ controller, lookup, reasons }: LookupWakeup): Promise<Wakeup[]> {

@@ -12,18 +12,30 @@
 -- ARGV[5] a new incarnation, when this ends a list of data that went back in time; else ''
 -- ARGV[6] the users whose handlers were called with these operations, a line each
 -- ARGV[7] those of them whose handlers have failed, a line each: they have missed a change
--- ARGV[8] number of operations, then four each: 'S' key entry object | 'D' key version ''
+-- ARGV[8] '1' when the view has none of the operations' keys: then nothing stored is compared
+-- ARGV[9] number of wakeups that are in the queues and leave the outbox, then their ids
+-- then    number of operations, then four each: 'S' key entry object | 'D' key version ''; each key once
 -- then    number of wakeups, then four each: controller, key or '', lookup (JSON) or '', reasons (JSON)
 --
--- Answer: number of operations that changed the view, or -1 when the writer is another and nothing was done.
+-- Answer: the number of operations that changed the view, then the id of each wakeup in the outbox, in order;
+-- or -1 when the writer is another and nothing was done.
 -- A second run of the same chunk changes nothing but the outbox, where a wakeup may then stand twice.
 
 local view, objects, entries, order, outbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local writer_id, index_prefix, version, incomparable = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
-local incarnation, users = ARGV[5], ARGV[6]
+local incarnation, users, is_new = ARGV[5], ARGV[6], ARGV[8] == '1'
 
 if redis.call('HGET', view, 'writerId') ~= writer_id then
   return -1
+end
+
+-- Arguments of one command: Lua's stack takes 8000. Even, for pairs.
+local MOST = 4000
+
+local function call(command, key, args)
+  for from = 1, #args, MOST do
+    redis.call(command, key, unpack(args, from, math.min(from + MOST - 1, #args)))
+  end
 end
 
 -- Decimal numbers of any length, as KEP-5504 has them.
@@ -40,14 +52,25 @@ local function split(entry)
   return string.sub(entry, 1, version_end - 1), indexes
 end
 
-local function each(indexes, command, key)
+-- The keys that leave or join each index, by index.
+local leaving, joining = {}, {}
+
+local function group(groups, indexes, key)
   for index in string.gmatch(indexes, '[^\n]+') do
-    redis.call(command, index_prefix .. index, key)
+    local keys = groups[index]
+    if keys then keys[#keys + 1] = key else groups[index] = { key } end
   end
 end
 
+local at = 10 + tonumber(ARGV[9])
+if at > 10 then
+  call('XDEL', outbox, { unpack(ARGV, 10, at - 1) })
+end
+local operations = tonumber(ARGV[at])
+at = at + 1
+
 -- Who heard of the changes so far and does not hear of these has missed something, and starts over when it is back.
-if tonumber(ARGV[8]) > 0 then
+if operations > 0 then
   local before = redis.call('HGET', view, 'users')
   if before ~= users then
     for user in string.gmatch(before or '', '[^\n]+') do
@@ -63,40 +86,63 @@ for user in string.gmatch(ARGV[7], '[^\n]+') do
   redis.call('HINCRBY', view, 'missed:' .. user, 1)
 end
 
+local stored_entries = {}
+if operations > 0 and not is_new then
+  for first = 0, operations - 1, MOST do
+    local keys = {}
+    for nth = first, math.min(first + MOST, operations) - 1 do keys[#keys + 1] = ARGV[at + 4 * nth + 1] end
+    for _, entry in ipairs(redis.call('HMGET', entries, unpack(keys))) do
+      stored_entries[#stored_entries + 1] = entry
+    end
+  end
+end
+
 local changed = 0
-local at = 9
-for _ = 1, tonumber(ARGV[8]) do
+local new_objects, new_entries, new_keys, gone = {}, {}, {}, {}
+for nth = 1, operations do
   local kind, key, entry, object = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   at = at + 4
-  local stored = redis.call('HGET', entries, key)
+  local stored = stored_entries[nth]
   local stored_version, stored_indexes = nil, ''
   if stored then stored_version, stored_indexes = split(stored) end
   if kind == 'S' then
     local new_version, new_indexes = split(entry)
     if not stored or incomparable or newer(new_version, stored_version) then
-      -- First what an object's own values may make fail: without its entry the object is not there yet, and may come again.
       if stored_indexes ~= new_indexes then
-        each(stored_indexes, 'SREM', key)
-        each(new_indexes, 'SADD', key)
+        group(leaving, stored_indexes, key)
+        group(joining, new_indexes, key)
       end
-      redis.call('HSET', objects, key, object)
-      redis.call('HSET', entries, key, entry)
-      if not stored then redis.call('ZADD', order, 0, key) end
+      local pairs_before = #new_objects
+      new_objects[pairs_before + 1], new_objects[pairs_before + 2] = key, object
+      new_entries[pairs_before + 1], new_entries[pairs_before + 2] = key, entry
+      if not stored then
+        new_keys[#new_keys + 1] = 0
+        new_keys[#new_keys + 1] = key
+      end
       changed = changed + 1
     end
   elseif stored and (incomparable or not newer(stored_version, entry)) then
-    redis.call('HDEL', objects, key)
-    redis.call('HDEL', entries, key)
-    redis.call('ZREM', order, key)
-    each(stored_indexes, 'SREM', key)
+    group(leaving, stored_indexes, key)
+    gone[#gone + 1] = key
     changed = changed + 1
   end
 end
 
+-- First what an object's own values may make fail: without its entry the object is not there yet, and may come again.
+for index, keys in pairs(leaving) do call('SREM', index_prefix .. index, keys) end
+for index, keys in pairs(joining) do call('SADD', index_prefix .. index, keys) end
+call('HSET', objects, new_objects)
+call('HSET', entries, new_entries)
+call('ZADD', order, new_keys)
+call('HDEL', objects, gone)
+call('HDEL', entries, gone)
+call('ZREM', order, gone)
+
+local answer = { changed }
 local wakeups = tonumber(ARGV[at])
 at = at + 1
-for _ = 1, wakeups do
-  redis.call('XADD', outbox, '*', 'c', ARGV[at], 'k', ARGV[at + 1], 'l', ARGV[at + 2], 'r', ARGV[at + 3])
+for nth = 1, wakeups do
+  answer[nth + 1] = redis.call('XADD', outbox, '*', 'c', ARGV[at], 'k', ARGV[at + 1], 'l', ARGV[at + 2], 'r', ARGV[at + 3])
   at = at + 4
 end
 
@@ -107,4 +153,4 @@ if incarnation ~= '' then
   redis.call('HSET', view, 'incarnation', incarnation)
   redis.call('HDEL', view, 'rewound')
 end
-return changed
+return answer

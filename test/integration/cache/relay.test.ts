@@ -1,0 +1,189 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import {
+  type Checkpoint,
+  type CheckpointName,
+  type KubernetesObject,
+  noCheckpoint,
+  resource,
+  silentLogger,
+  silentMetrics,
+} from '../../../src/core/index.ts';
+import { viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
+import type { Applier } from '../../../src/gateway/cache/applier.ts';
+import type { OutboxEntry } from '../../../src/gateway/cache/outbox.ts';
+import { Relay } from '../../../src/gateway/cache/relay.ts';
+import { View } from '../../../src/gateway/cache/view.ts';
+import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
+import { applierOf } from '../../harness/applier.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { uniqueName } from '../../harness/levelhook.ts';
+
+const things = resource('example.com/v1', 'Thing');
+
+let redis: Redis;
+let admin: Redis;
+let view: View;
+let applier: Applier;
+/** What the applies have added to the outbox, not handed to a relay yet. */
+let written: OutboxEntry[] = [];
+/** Keys that reached the queue, in order. */
+let queued: string[] = [];
+
+beforeAll(async () => {
+  redis = await connectRedis(inject('redisUrl'));
+  admin = await connectRedis(inject('redisUrl'));
+});
+afterAll(() => {
+  redis.disconnect();
+  admin.disconnect();
+});
+beforeEach(async () => {
+  const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: things, settings: 's' });
+  view = new View(redis, things, { prefix });
+  await view.claim('writer');
+  written = [];
+  queued = [];
+  const wake = (object: KubernetesObject) => [
+    { controller: 'c', key: `${object.metadata.namespace}/${object.metadata.name}`, reasons: [] },
+  ];
+  const handler = { needsOld: () => false, handle: (change: { object: KubernetesObject }) => wake(change.object) };
+  applier = applierOf(view, { c: handler }, (entries) => written.push(...entries));
+});
+afterEach(() => view.discard());
+
+let version = 100;
+async function change(...names: string[]): Promise<OutboxEntry[]> {
+  const events = names.map((name): WatchEvent => {
+    const metadata = { namespace: 'a', name, uid: `uid-${name}`, resourceVersion: String((version += 1)) };
+    return { kind: 'changed', object: { apiVersion: 'example.com/v1', kind: 'Thing', metadata } };
+  });
+  await applier.apply(events);
+  return written.splice(0);
+}
+const outboxLength = (): Promise<number> => redis.xlen(viewKeys(view.location.prefix).outbox);
+
+function relayOf(checkpoint: Checkpoint = noCheckpoint): Relay {
+  return new Relay({
+    view,
+    viewAt: () => view,
+    enqueue: async (wakeups) => {
+      await sleep(1);
+      queued.push(...wakeups.map(({ key }) => key));
+    },
+    lookupBudget: () => undefined,
+    onUndeliverable: () => {},
+    logger: silentLogger,
+    metrics: silentMetrics,
+    checkpoint,
+  });
+}
+
+describe('the relay', () => {
+  it('takes what an apply has written from memory once it has read the outbox', async () => {
+    const relay = relayOf();
+    await relay.drained();
+    const entries = await change('x');
+    // Only the entries that were pushed can be delivered now.
+    await redis.del(viewKeys(view.location.prefix).outbox);
+    relay.push(entries);
+    await relay.drained();
+    expect(queued).toEqual(['a/x']);
+  });
+
+  it('reads what was there before the entries that are pushed first, and keeps the order', async () => {
+    await change('left', 'behind');
+    const relay = relayOf();
+    relay.push(await change('new'));
+    relay.push(await change('newer'));
+    await relay.drained();
+    expect(queued).toEqual(['a/left', 'a/behind', 'a/new', 'a/newer']);
+    expect(await outboxLength()).toBe(0);
+  });
+
+  it('delivers in order, and each once, more than it keeps in memory', async () => {
+    const relay = relayOf();
+    await relay.drained();
+    const names = Array.from({ length: 12_500 }, (_, at) => `n${at}`);
+    for (let from = 0; from < names.length; from += 2500) relay.push(await change(...names.slice(from, from + 2500)));
+    await relay.drained();
+    expect(queued).toEqual(names.map((name) => `a/${name}`));
+    expect(await outboxLength()).toBe(0);
+  });
+
+  it.each<CheckpointName>(['relay:before-add', 'relay:after-add'])(
+    'leaves to its successor what it has not acknowledged when it dies at %s',
+    async (point) => {
+      const died = Promise.withResolvers<void>();
+      const dead = new Promise<void>(() => {});
+      const first = relayOf((at) => {
+        if (at !== point) return Promise.resolve();
+        died.resolve();
+        return dead;
+      });
+      first.push(await change('x'));
+      await died.promise;
+      queued = [];
+      await relayOf().drained();
+      expect(queued).toEqual(['a/x']);
+      expect(await outboxLength()).toBe(0);
+    },
+  );
+
+  it('reads the outbox after an apply that has failed', async () => {
+    const relay = relayOf();
+    await relay.drained();
+    // The answer of this apply is lost.
+    await change('x');
+    relay.recordFailedApply();
+    relay.push(await change('y'));
+    await relay.drained();
+    expect(queued).toEqual(['a/x', 'a/y']);
+  });
+});
+
+describe('a relayed wakeup', () => {
+  let relay: Relay;
+  /** One wakeup, in its queue and still in the outbox. */
+  beforeEach(async () => {
+    const acknowledged = Promise.withResolvers<void>();
+    relay = relayOf(async (point) => {
+      if (point === 'relay:after-delete') acknowledged.resolve();
+    });
+    await relay.drained();
+    relay.push(await change('x'));
+    await acknowledged.promise;
+    expect([queued, await outboxLength()]).toEqual([['a/x'], 1]);
+  });
+
+  it('leaves the outbox with the next apply', async () => {
+    await applier.apply([{ kind: 'bookmark', version: '1000000' }]);
+    expect(await outboxLength()).toBe(0);
+  });
+
+  it('leaves the outbox by itself when nothing else happens', async () => {
+    await eventually(async () => expect(await outboxLength()).toBe(0));
+  });
+
+  it('does not wait any more', async () => {
+    expect(await view.outbox.ageMs()).toBeUndefined();
+  });
+
+  it('is not delivered again by a look at the outbox', async () => {
+    relay.recordFailedApply();
+    relay.push(await change('y'));
+    await relay.drained();
+    expect(queued).toEqual(['a/x', 'a/y']);
+  });
+
+  it('is delivered again after a lost connection: the queue may have lost it', async () => {
+    const before = view.outbox.connection;
+    await admin.client('KILL', 'ID', await redis.client('ID'));
+    await eventually(async () => expect(view.outbox.connection).toBeGreaterThan(before));
+    relay.retry();
+    await relay.drained();
+    expect(queued).toEqual(['a/x', 'a/x']);
+    expect(await outboxLength()).toBe(0);
+  });
+});
