@@ -6,8 +6,8 @@ import { createSetting, type Listening, startFunctionProcess, uniqueName, untilR
 import { machineMs } from '../harness/machine-clock.ts';
 import { TestProcess } from '../harness/process.ts';
 import { Started } from '../harness/started.ts';
-import { median } from './queue/median.ts';
-import { cpuSeconds } from './rollout/process-figures.ts';
+import { median } from './median.ts';
+import { cpuSeconds } from './process-figures.ts';
 
 /**
  * What a start costs: seconds from the start of the gateway's process to its first line, to a run of each of 100
