@@ -13,12 +13,12 @@ import { resource, silentLogger, silentMetrics, systemClock } from '../../src/co
 import {
   decodeTrigger,
   generateSecret,
-  importExtractableSecret,
   importSecret,
   LEVELHOOK_HEADER,
   RESULT_STREAM,
   verify,
 } from '../../src/contract/index.ts';
+import { importExtractableSecret } from '../../src/contract/signature.ts';
 import { descriptionSchema } from '../../src/contract/description-schema.ts';
 import { callbackSchema } from '../../src/contract/callback-schema.ts';
 import { decodeResultLine, outcomeSchema } from '../../src/contract/outcome-schema.ts';

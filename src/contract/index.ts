@@ -20,7 +20,6 @@ export {
 export { type Selection } from './selection.ts';
 export {
   generateSecret,
-  importExtractableSecret,
   importSecret,
   sign,
   SignatureError,

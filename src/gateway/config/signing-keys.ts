@@ -1,5 +1,6 @@
 import { messageOf, UserError } from '../../core/index.ts';
-import { importExtractableSecret, type SigningKey } from '../../contract/index.ts';
+import { type SigningKey } from '../../contract/index.ts';
+import { importExtractableSecret } from '../../contract/signature.ts';
 import { variableOf } from './config.ts';
 
 /** What triggers of the configured functions are signed with. @throws UserError, without showing a secret. */

@@ -5,13 +5,8 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { silentLogger, silentMetrics, systemClock } from '../../core/index.ts';
-import {
-  generateSecret,
-  importExtractableSecret,
-  LEVELHOOK_HEADER,
-  RESULT_STREAM,
-  type Trigger,
-} from '../../contract/index.ts';
+import { generateSecret, LEVELHOOK_HEADER, RESULT_STREAM, type Trigger } from '../../contract/index.ts';
+import { importExtractableSecret } from '../../contract/signature.ts';
 import { CacheAccess } from '../access/cache-access.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import type { Finish, Run } from '../workqueue/work-queue.ts';

@@ -53,7 +53,7 @@ const MAX_STREAM_BYTES = 16 * MAX_ANSWER_BYTES;
 const KEEP_ALIVE = { keepAliveTimeout: 4000, keepAliveMaxTimeout: 30_000, keepAliveTimeoutThreshold: 2000 };
 
 /** One signed request. */
-export interface SignedRequest {
+export interface EndpointRequest {
   readonly method: 'GET' | 'POST';
   readonly body: string;
   readonly id: string;
@@ -94,7 +94,7 @@ export class Endpoint {
    * and without pipelining there is no other on it. Functions refuse an id that comes again. Redirects are not
    * followed: they are answers like any other.
    */
-  async send(request: SignedRequest): Promise<Answer> {
+  async send(request: EndpointRequest): Promise<Answer> {
     const { method, body, onLine } = request;
     const accept = onLine ? `${RESULT_STREAM}, application/json` : 'application/json';
     try {
@@ -116,7 +116,7 @@ export class Endpoint {
   }
 
   /** As `sign` of the contract, in a tenth of WebCrypto's time. */
-  #sign({ id, body }: SignedRequest): Record<string, string> {
+  #sign({ id, body }: EndpointRequest): Record<string, string> {
     const timestamp = String(Math.floor(this.#clock.wallNow() / 1000));
     const content = `${id}.${timestamp}.${body}`;
     const signatures = this.#keys.map((key) => `v1,${createHmac('sha256', key).update(content).digest('base64')}`);
@@ -131,7 +131,7 @@ interface AnswerEnds {
 
 /** Collects one answer, or hands on the lines of a stream, until the request's time is over. */
 class AnswerHandler implements Dispatcher.DispatchHandler {
-  readonly #onLine: SignedRequest['onLine'];
+  readonly #onLine: EndpointRequest['onLine'];
   readonly #ends: AnswerEnds;
   readonly #timer: NodeJS.Timeout;
   #controller: Dispatcher.DispatchController | undefined;
@@ -143,7 +143,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   #lineSize = 0;
   #chunks: Buffer[] = [];
 
-  constructor({ timeoutMs, onLine }: SignedRequest, ends: AnswerEnds) {
+  constructor({ timeoutMs, onLine }: EndpointRequest, ends: AnswerEnds) {
     this.#onLine = onLine;
     this.#ends = ends;
     this.#timer = setTimeout(() => this.#fail('timeout', 'no answer before the deadline'), Math.max(1, timeoutMs));

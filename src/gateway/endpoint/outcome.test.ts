@@ -2,13 +2,8 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import {
-  generateSecret,
-  importExtractableSecret,
-  importSecret,
-  LEVELHOOK_HEADER,
-  verify,
-} from '../../contract/index.ts';
+import { generateSecret, importSecret, LEVELHOOK_HEADER, verify } from '../../contract/index.ts';
+import { importExtractableSecret } from '../../contract/signature.ts';
 import { type Answer, Endpoint } from './endpoint.ts';
 import { decodeOutcomes, type Outcome } from './outcome.ts';
 

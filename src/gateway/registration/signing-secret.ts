@@ -1,5 +1,6 @@
 import { type KubernetesObject, messageOf, orUndefined, ownValue, resource, resourcePath } from '../../core/index.ts';
-import { importExtractableSecret, type SigningKey } from '../../contract/index.ts';
+import { type SigningKey } from '../../contract/index.ts';
+import { importExtractableSecret } from '../../contract/signature.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 

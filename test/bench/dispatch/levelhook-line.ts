@@ -1,5 +1,5 @@
 import { systemClock } from '../../../src/core/index.ts';
-import { importExtractableSecret } from '../../../src/contract/index.ts';
+import { importExtractableSecret } from '../../../src/contract/signature.ts';
 import { connectRedis } from '../../../src/gateway/redis/redis.ts';
 import { CacheAccess } from '../../../src/gateway/access/cache-access.ts';
 import { Dispatcher } from '../../../src/gateway/dispatch/dispatcher.ts';
