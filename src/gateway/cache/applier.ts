@@ -26,7 +26,10 @@ import type { View } from './view.ts';
 type ObjectEvent = WatchEvent & SentObject & { readonly keptOut?: string };
 
 interface ChunkInProgress {
-  readonly events: readonly WatchEvent[];
+  /** As they were given. */
+  readonly given: readonly WatchEvent[];
+  /** The same, and before them those of a piece that could not be written after all. */
+  events: readonly WatchEvent[];
   done: number;
   contradicted: boolean;
 }
@@ -57,6 +60,8 @@ export interface ApplierOptions {
  */
 export class Applier {
   readonly #options: ApplierOptions;
+  /** The last piece of a list from nothing, on its way to Redis while the next one is made. */
+  #inFlight: { readonly events: readonly WatchEvent[]; readonly written: Promise<void> } | undefined;
   #listing: Listing | undefined;
   /** The chunk under way, and how many of its events are applied: where a second attempt goes on. */
   #chunk: ChunkInProgress | undefined;
@@ -85,21 +90,48 @@ export class Applier {
 
   /**
    * Applies events in their order. Called again with the same events after a failure, it continues at the failed event,
-   * because events before the start of a list must not count as a part of the list.
+   * because events before the start of a list must not count as a part of the list. The last events of a view's first
+   * list may still be on their way to Redis when this resolves; if they cannot be written, the next call throws, and
+   * applies them again.
    * @returns `contradiction` when a list has an older version of an object than the cache, although the list is newer
    *   than the cached version: the server's data was rewound and must be listed again as such.
    * @throws ForeignWriterError when another gateway has taken the view.
    */
   async apply(events: readonly WatchEvent[]): Promise<'applied' | 'contradiction'> {
-    const chunk = this.#chunk?.events === events ? this.#chunk : { events, done: 0, contradicted: false };
-    this.#chunk = chunk;
-    while (chunk.done < events.length) await this.#applyNext(chunk);
+    const chunk = this.#begin(events);
+    while (chunk.done < chunk.events.length) await this.#applyNext(chunk);
     this.#chunk = undefined;
     return chunk.contradicted ? 'contradiction' : 'applied';
   }
 
+  #begin(events: readonly WatchEvent[]): ChunkInProgress {
+    if (this.#chunk?.given !== events) this.#chunk = { given: events, events, done: 0, contradicted: false };
+    return this.#chunk;
+  }
+
+  /** Resolves when nothing is on its way to Redis any more, written or not. */
+  async settled(): Promise<void> {
+    await this.#inFlight?.written.catch(() => {});
+  }
+
+  /** Waits for the piece in flight. @throws where it was not written; then the chunk begins with its events. */
+  async #land(chunk: ChunkInProgress): Promise<void> {
+    const inFlight = this.#inFlight;
+    try {
+      await inFlight?.written;
+    } catch (error) {
+      chunk.events = [...(inFlight?.events ?? []), ...chunk.events.slice(chunk.done)];
+      chunk.done = 0;
+      throw error;
+    } finally {
+      this.#inFlight = undefined;
+    }
+  }
+
   /** A list's frame changes the rules, so a chunk is applied in the pieces between frames. */
   async #applyNext(chunk: ChunkInProgress): Promise<void> {
+    const next = chunk.events[chunk.done];
+    if (!this.#listing?.fromNothing || (next && isFrame(next))) await this.#land(chunk);
     const { events } = chunk;
     const event = events[chunk.done];
     if (event?.kind === 'init') await this.#beginList(event.rewound);
@@ -108,7 +140,7 @@ export class Applier {
     else {
       const frame = events.findIndex((each, at) => at > chunk.done && isFrame(each));
       const end = frame < 0 ? events.length : frame;
-      await this.#applyPiece(events.slice(chunk.done, end));
+      await this.#applyPiece(events.slice(chunk.done, end), chunk);
       chunk.done = end;
       return;
     }
@@ -121,9 +153,9 @@ export class Applier {
    * that the others arrive.
    */
   async applyEach(events: readonly WatchEvent[]): Promise<'applied' | 'contradiction'> {
-    const chunk = this.#chunk?.events === events ? this.#chunk : { events, done: 0, contradicted: false };
-    this.#chunk = chunk;
-    for (let event = events[chunk.done]; event; event = events[chunk.done]) {
+    const chunk = this.#begin(events);
+    await this.#land(chunk);
+    for (let event = chunk.events[chunk.done]; event; event = chunk.events[chunk.done]) {
       if (isFrame(event)) {
         await this.#applyNext(chunk);
         continue;
@@ -232,7 +264,11 @@ export class Applier {
     }
   }
 
-  async #applyPiece(given: readonly WatchEvent[]): Promise<void> {
+  /**
+   * @param chunk of which the events are a piece. In a list from nothing its write goes on when this resolves, unless
+   *   it was tried before. Default: the events are written when this resolves.
+   */
+  async #applyPiece(given: readonly WatchEvent[], chunk?: ChunkInProgress): Promise<void> {
     if (given.length === 0) return;
     const slice = new TimeSlice();
     const events: WatchEvent[] = [];
@@ -244,14 +280,24 @@ export class Applier {
     const cached = await this.#cached(events.filter(isObjectEvent));
     const operations = new Map<string, ViewOperation>();
     const wakeups: Wakeup[] = [];
-    const write = (): Promise<void> =>
-      this.#run({
+    const fromNothing = this.#listing?.fromNothing ?? false;
+    const write = async (): Promise<void> => {
+      const part: Chunk = {
         ...(this.#listing || version === undefined ? {} : { version }),
         incomparable: this.#listing?.rewound ?? false,
+        onlyNew,
         operations: [...operations.values()],
         ...heard(),
         wakeups: [...wakeups],
-      });
+      };
+      if (chunk) await this.#land(chunk);
+      const written = this.#run(part);
+      if (!fromNothing || chunk?.events !== chunk?.given || !chunk) return written;
+      // The next piece is made meanwhile, and sent once this one is written.
+      written.catch(() => {});
+      this.#inFlight = { events: given, written };
+    };
+    let onlyNew = fromNothing;
     let version: ResourceVersion | undefined;
     let bytes = 0;
     slice.restart();
@@ -259,6 +305,7 @@ export class Applier {
       if (event.kind === 'bookmark') version = event.version;
       if (!isObjectEvent(event)) continue;
       version = event.object.metadata.resourceVersion;
+      onlyNew &&= event.kind !== 'deleted' && !this.#listing?.names(formatObjectKey(keyOf(event.object)));
       const operation = await this.#operationFor(event, cached, wakeups, slice);
       if (operation) operations.set(operation.key, operation);
       if (operation?.kind === 'S') bytes += operation.object.length;
@@ -269,6 +316,7 @@ export class Applier {
       operations.clear();
       wakeups.length = 0;
       bytes = 0;
+      onlyNew = fromNothing;
       heard = this.#options.handlers.begin();
     }
     await write();

@@ -282,6 +282,7 @@ export class Informer {
       await this.#applying;
       this.#applyingSinceMs = undefined;
     }
+    await this.#applier.settled();
   }
 
   /**

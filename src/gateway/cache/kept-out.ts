@@ -20,7 +20,10 @@ export function unhandledReason({ object, json }: SentObject): string | undefine
 /** Looks no deeper than that, so it does not run out of stack itself. */
 function isDeeper(value: object, levels: number): boolean {
   if (levels === 0) return true;
-  for (const each of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) {
+  // Parsed JSON: all that can be enumerated is its own.
+  const holder = value as Record<string, unknown>;
+  for (const name in holder) {
+    const each = holder[name];
     if (typeof each === 'object' && each !== null && isDeeper(each, levels - 1)) return true;
   }
   return false;

@@ -75,12 +75,14 @@ export class KnownView {
   }
 
   /** Records a chunk that was applied. @param isWhole each of its operations has changed the view. */
-  recordApplied({ version, incarnation, operations }: Chunk, isWhole: boolean): void {
+  recordApplied({ version, incarnation, onlyNew, operations }: Chunk, isWhole: boolean): void {
     this.confirmedAtMs = performance.now();
     // Of a view without a version the incarnation was not told (`View.state`).
     const known = this.state?.version === undefined ? undefined : this.state;
     const ended = incarnation === undefined ? {} : { incarnation, rewound: false };
     this.state = known && { ...known, version: version ?? known.version, ...ended };
+    // A first list would only push the others out, to be pushed out by itself.
+    if (onlyNew) return;
     for (const operation of operations) {
       const { key } = operation;
       // The last ones written stay longest.

@@ -29,6 +29,11 @@ export class Listing {
     this.#keys.add(key);
   }
 
+  /** Whether the list has named this key, and not as deleted since. */
+  names(key: string): boolean {
+    return this.#keys.has(key);
+  }
+
   /** The object was deleted after the list had named it. */
   delete(key: string): void {
     this.#keys.delete(key);

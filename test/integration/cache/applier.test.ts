@@ -3,6 +3,8 @@ import type { KubernetesObject } from '../../../src/core/index.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
+import { ForeignWriterError } from '../../../src/gateway/cache/view-writer.ts';
+import { applierOf } from '../../harness/applier.ts';
 import { CacheWorld, pods } from './cache-world.ts';
 
 let redis: Redis;
@@ -195,5 +197,58 @@ describe('the relay', () => {
     for (let at = 0; at < events.length; at += 200) await world.apply(events.slice(at, at + 200));
     await world.relay();
     expect(new Set(world.queued).size).toBe(700);
+  });
+});
+
+describe('a list into an empty view', () => {
+  const begin = (...objects: KubernetesObject[]): WatchEvent[] => listed('10', ...objects).slice(0, -1);
+  const state = async () => {
+    const keys = ['a/x', 'a/y'];
+    const entries = await world.view.entries(keys);
+    const indexed = await world.view.indexer.keysWith(['namespace:a']);
+    return [(await world.view.state()).version, entries.map((entry) => entry?.resourceVersion), indexed.toSorted()];
+  };
+
+  it('is written again from the piece that failed on its way, in order, and nothing behind it before', async () => {
+    const applier = applierOf(world.view);
+    await new View(redis, pods, world.view.location).claim('another');
+    // It resolves while the piece is on its way to a view that another gateway has.
+    await applier.apply(begin(pod('x', 5)));
+    await world.view.claim('writer');
+    const rest: WatchEvent[] = [
+      { kind: 'deleted', object: pod('x', 7) },
+      { kind: 'listed', object: pod('y', 6) },
+      { kind: 'init-done', version: '10', list: 0 },
+    ];
+    await expect(applier.apply(rest)).rejects.toThrow(ForeignWriterError);
+    expect(await state()).toEqual([undefined, [undefined, undefined], []]);
+    await applier.apply(rest);
+    expect(await state()).toEqual(['10', [undefined, '6'], ['a/y']]);
+  });
+
+  it('is written again event by event, too, with the piece that failed on its way', async () => {
+    const applier = applierOf(world.view);
+    await new View(redis, pods, world.view.location).claim('another');
+    await applier.apply(begin(pod('x', 5)));
+    await world.view.claim('writer');
+    const rest = listed('10', pod('y', 6)).slice(1);
+    await expect(applier.applyEach(rest)).rejects.toThrow(ForeignWriterError);
+    await applier.applyEach(rest);
+    expect(await state()).toEqual(['10', ['5', '6'], ['a/x', 'a/y']]);
+  });
+
+  it('keeps the newest of an object that comes several times, in one piece or in several', async () => {
+    const applier = applierOf(world.view);
+    await applier.apply(begin(pod('x', 5), pod('x', 7), pod('y', 6)));
+    await applier.apply([{ kind: 'changed', object: pod('y', 8) }]);
+    await applier.apply(listed('10', pod('x', 5), pod('y', 6)).slice(1));
+    expect(await state()).toEqual(['10', ['7', '8'], ['a/x', 'a/y']]);
+  });
+
+  it('leaves no index of an object that was changed while it was listed', async () => {
+    await woken(...begin(pod('x', 5, 'old')));
+    await woken({ kind: 'changed', object: pod('x', 7, 'new') });
+    await woken({ kind: 'deleted', object: pod('x', 8, 'new') }, { kind: 'listed', object: pod('y', 6) });
+    await woken({ kind: 'init-done', version: '10', list: 0 });
   });
 });
