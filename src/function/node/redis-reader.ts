@@ -22,6 +22,7 @@ import {
 } from '../cache-reader.ts';
 import { canExist, isEncryptedKind, joinedLists, viewsOf } from '../cache-views.ts';
 import { HttpReader } from '../http-reader.ts';
+import { MergedGets } from './merged-gets.ts';
 import { ReaderConnection } from './reader-connection.ts';
 import { undiciFetch } from './undici-fetch.ts';
 
@@ -68,8 +69,8 @@ export function redisCache(url: string | (() => string), options: RedisCacheOpti
 }
 
 /**
- * The `CacheReader` over one trigger's views. Two trips for a list by index, one for an object. It has no keys: of
- * kinds that are encrypted it reads nothing, and throws a TypeError.
+ * The `CacheReader` over one trigger's views. Two trips for a list by index, one for an object; gets of one turn of the
+ * event loop share it. It has no keys: of kinds that are encrypted it reads nothing, and throws a TypeError.
  */
 export class RedisReader implements CacheReader {
   readonly #redis: Redis;
@@ -87,10 +88,11 @@ export class RedisReader implements CacheReader {
     const [location] = viewsOf(this.#location, resource, key.namespace);
     if (!location || !canExist(resource, key)) return undefined;
     const view = new ViewReader(this.#redis, location.prefix);
-    const [state, object] = await Promise.all([view.state(), view.get(formatObjectKey(key))]);
-    if (state) return object?.decode() as T | undefined;
+    const name = formatObjectKey(key);
+    const { isComplete, stored } = await MergedGets.of(this.#redis).get(location.prefix, name);
+    if (isComplete) return view.found(name, stored)?.decode() as T | undefined;
     await this.#synced(resource, view);
-    return (await view.get(formatObjectKey(key)))?.decode() as T | undefined;
+    return (await view.get(name))?.decode() as T | undefined;
   }
 
   async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {
