@@ -34,7 +34,7 @@ cacheReaderContract('RedisReader, as the user that the gateway makes for it', as
   );
   const user = users.userOf('x') ?? '';
   const signal = AbortSignal.timeout(60_000);
-  const connection = await new ReaderConnection(inject('redisUrl'), { secrets: [secret] }).as(user, signal);
+  const connection = await new ReaderConnection(inject('redisUrl'), { secrets: [secret] }).as(user, { signal });
   return {
     reader: new RedisReader(connection, location, { syncWaitMs }),
     close: async () => {

@@ -55,11 +55,17 @@ export interface RedisCacheOptions {
  */
 export function redisCache(url: string | (() => string), options: RedisCacheOptions = {}): OpenCache {
   const connection = new ReaderConnection(url, options);
-  return (location, { signal }) => {
-    const http = new HttpReader(location, { signal, fetch: undiciFetch });
+  return (location, run) => {
+    // The signal of the run is made when something waits for it.
+    const options = {
+      fetch: undiciFetch,
+      get signal() {
+        return run.signal;
+      },
+    };
     const readerOf = async (resource: Resource): Promise<CacheReader> => {
-      if (isEncryptedKind(location, resource)) return http;
-      return new RedisReader(await connection.as(location.redisUser, signal), location, { signal });
+      if (isEncryptedKind(location, resource)) return new HttpReader(location, options);
+      return new RedisReader(await connection.as(location.redisUser, run), location, options);
     };
     return {
       get: async (resource, key) => (await readerOf(resource)).get(resource, key),
@@ -115,12 +121,12 @@ export class RedisReader implements CacheReader {
   }
 
   async #synced(resource: Resource, view: ViewReader, selection: Selection = {}): Promise<ReadableState> {
-    const { syncWaitMs = SYNC_WAIT_MS, signal } = this.#options;
+    const { syncWaitMs = SYNC_WAIT_MS } = this.#options;
     const until = systemClock.now() + syncWaitMs;
     for (;;) {
       const state = await view.state(selection);
       if (state) return state;
-      signal?.throwIfAborted();
+      this.#options.signal?.throwIfAborted();
       if (systemClock.now() >= until) throw new Error(`the cache of ${formatKind(resource)} is not complete yet`);
       await systemClock.sleep(Math.min(POLL_MS, Math.max(1, until - systemClock.now())));
     }
