@@ -55,7 +55,13 @@ export type CacheFetch = (
  * It is what `createFunctionApp` uses when it is given no other cache.
  */
 export function httpCache(options: Omit<HttpReaderOptions, 'signal'> = {}): OpenCache {
-  return (location, { signal }) => new HttpReader(location, { ...options, signal });
+  return (location, run) =>
+    new HttpReader(location, {
+      ...options,
+      get signal() {
+        return run.signal;
+      },
+    });
 }
 
 /** Objects in one answer. */

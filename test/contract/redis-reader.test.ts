@@ -1,6 +1,6 @@
 import { expect, inject, it } from 'vitest';
 import { resource } from '../../src/core/index.ts';
-import { viewPrefix } from '../../src/contract/cache-layout.ts';
+import { viewKeys, viewPrefix } from '../../src/contract/cache-layout.ts';
 import { generateSecret, importSecret } from '../../src/contract/index.ts';
 import { redisCache, RedisReader } from '../../src/function/node/index.ts';
 import { ReaderConnection } from '../../src/function/node/reader-connection.ts';
@@ -8,6 +8,7 @@ import { ReaderUsers } from '../../src/gateway/access/reader-users.ts';
 import { connectRedis } from '../../src/gateway/redis/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { applierOf } from '../harness/applier.ts';
+import { eventually } from '../harness/eventually.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { quietRuntime } from '../harness/quiet-runtime.ts';
 import { cacheReaderContract } from './cache-reader-contract.ts';
@@ -33,7 +34,7 @@ cacheReaderContract('RedisReader, as the user that the gateway makes for it', as
   );
   const user = users.userOf('x') ?? '';
   const signal = AbortSignal.timeout(60_000);
-  const connection = await new ReaderConnection(inject('redisUrl'), { secrets: [secret] }).as(user, signal);
+  const connection = await new ReaderConnection(inject('redisUrl'), { secrets: [secret] }).as(user, { signal });
   return {
     reader: new RedisReader(connection, location, { syncWaitMs }),
     close: async () => {
@@ -67,5 +68,48 @@ it('opens one connection for all triggers, at the first read', async () => {
   expect((await open(location, { signal }).get(pods, metadata))?.metadata).toEqual(metadata);
   expect(await open(location, { signal }).get(pods, { namespace: 'b', name: 'far' })).toBeUndefined();
   expect(asked).toBe(1);
+  redis.disconnect();
+});
+
+it('asks once for all objects of a view that are got at the same time, and once for its state', async () => {
+  const redis = await connectRedis(inject('redisUrl'));
+  const pods = resource('v1', 'Pod');
+  const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: pods, settings: 's' });
+  const view = new View(redis, pods, { prefix });
+  await view.claim('writer');
+  const names = Array.from({ length: 10 }, (_, at) => `pod-${at}`);
+  const objects = names.map((name) => ({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { namespace: 'a', name, uid: name, resourceVersion: '1' },
+  }));
+  await applierOf(view).apply([
+    { kind: 'init', rewound: false },
+    ...objects.map((object) => ({ kind: 'listed' as const, object })),
+    { kind: 'init-done', version: '2', list: 0 },
+  ]);
+  const { objects: objectsKey } = viewKeys(prefix);
+  await redis.hset(objectsKey, 'a/pod-3', 'unreadable');
+  const commands: string[][] = [];
+  const monitor = await redis.monitor();
+  monitor.on('monitor', (_time: string, command: string[]) => {
+    if (command.some((word) => word.includes(prefix))) commands.push(command);
+  });
+  const location = { views: { 'v1/Pod': [view.location] } };
+  // As the runs of two triggers.
+  const readers = [new RedisReader(redis, location), new RedisReader(redis, location)];
+  const gets = [...names, 'none'].map(async (name, at) => readers[at % 2]?.get(pods, { namespace: 'a', name }));
+  const results = await Promise.allSettled(gets);
+  // One that cannot be read concerns no other.
+  const found = [...objects, undefined].map((value) => ({ status: 'fulfilled', value }));
+  expect(results).toEqual(found.toSpliced(3, 1, { status: 'rejected', reason: expect.any(TypeError) } as never));
+  await redis.hget(objectsKey, 'the last');
+  await eventually(async () => expect(commands.at(-1)).toContain('the last'));
+  expect(commands.map(([command, key]) => `${command} ${key}`)).toEqual([
+    `hmget ${prefix}:view`,
+    `hmget ${objectsKey}`,
+    `hget ${objectsKey}`,
+  ]);
+  monitor.disconnect();
   redis.disconnect();
 });

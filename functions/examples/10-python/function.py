@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import json
 import os
+import queue
 import ssl
 import sys
 import threading
@@ -21,7 +22,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 VERSION = "v1"
 NAME = "word-count"
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap"}
-DESCRIPTION = {"version": VERSION, "name": NAME, "for": CONFIG_MAP, "owns": [CONFIG_MAP], "timeoutSeconds": 10}
+# Two keys at a time, in one trigger.
+LIMITS = {"timeoutSeconds": 10, "concurrency": 2, "maxBatch": 2}
+DESCRIPTION = {"version": VERSION, "name": NAME, "for": CONFIG_MAP, "owns": [CONFIG_MAP], **LIMITS}
+LINES = "application/x-ndjson"
+# A batch is answered so long before the deadline, or a tenth of the time before it if that is less.
+ANSWER_SECONDS = 0.5
 TOLERANCE_SECONDS = 300
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_SEEN = 100_000
@@ -182,7 +188,28 @@ class SeenTriggers:
             self.until[message_id] = now + min(seconds, 2 * TOLERANCE_SECONDS)
 
 
+def results_of(requests, connect, deadline):
+    """Runs the requests at the same time. Yields the place and the result of each as it ends, before the deadline."""
+    ended = queue.SimpleQueue()
+    if len(requests) > 1:
+        deadline -= min(ANSWER_SECONDS, (deadline - time.monotonic()) / 10)
+    for place, request in enumerate(requests):
+        work = lambda place=place, request=request: ended.put((place, run(request, connect(deadline))))
+        threading.Thread(target=work, daemon=True).start()
+    left = set(range(len(requests)))
+    while left:
+        try:
+            place, result = ended.get(timeout=max(0, deadline - time.monotonic()))
+        except queue.Empty:
+            break
+        left.remove(place)
+        yield place, result
+    for place in left:
+        yield place, {"status": "unknown", "message": "the run did not end before the deadline"}
+
+
 def handle_trigger(body, message_id, seen, connect):
+    """The requests of a trigger that is to be run, and its results as they come."""
     trigger = json.loads(body)
     if trigger.get("version") != VERSION:
         raise Refused(400, f"the trigger speaks contract {trigger.get('version')}, this function {VERSION}")
@@ -196,7 +223,7 @@ def handle_trigger(body, message_id, seen, connect):
     seen.add(message_id, seconds)
     # From here on a duration: nothing sets this clock.
     deadline = time.monotonic() + min(seconds, trigger["remainingSeconds"])
-    return {"version": VERSION, "results": [run(request, connect(deadline)) for request in trigger["requests"]]}
+    return trigger["requests"], results_of(trigger["requests"], connect, deadline)
 
 
 # --- HTTP -------------------------------------------------------------------------------------------------------------
@@ -211,10 +238,20 @@ def handler(keys, connect):
         timeout = 75
 
         def do_GET(self):
-            self.answer(lambda body: DESCRIPTION)
+            self.answer(lambda body: self.send(200, DESCRIPTION))
 
         def do_POST(self):
-            self.answer(lambda body: handle_trigger(body, self.headers["webhook-id"], seen, connect))
+            self.answer(self.trigger)
+
+        def trigger(self, body):
+            requests, results = handle_trigger(body, self.headers["webhook-id"], seen, connect)
+            if len(requests) > 1 and LINES in self.headers.get("accept", ""):
+                self.send_lines({"run": requests[place]["run"], "result": result} for place, result in results)
+            else:
+                # In the order of the requests.
+                by_place = dict(results)
+                whole = [by_place[place] for place in range(len(requests))]
+                self.send(200, {"version": VERSION, "results": whole})
 
         def answer(self, act):
             try:
@@ -225,7 +262,7 @@ def handler(keys, connect):
                 body = self.rfile.read(length)
                 # Before anything parses it.
                 verify(keys, self.headers, body)
-                self.send(200, act(body))
+                act(body)
             except Refused as refused:
                 self.send(refused.status, {"error": str(refused)})
             except ConnectionError:
@@ -239,6 +276,18 @@ def handler(keys, connect):
             self.send_header("levelhook-contract", VERSION)
             self.end_headers()
             self.wfile.write(data)
+
+        def send_lines(self, lines):
+            """Each in a chunk of its own (RFC 9112, 7.1), as soon as it is there."""
+            self.send_response(200)
+            self.send_header("content-type", LINES)
+            self.send_header("transfer-encoding", "chunked")
+            self.send_header("levelhook-contract", VERSION)
+            self.end_headers()
+            for line in lines:
+                data = json.dumps(line).encode() + b"\n"
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+            self.wfile.write(b"0\r\n\r\n")
 
         def log_message(self, *_):
             pass  # one line for each request says nothing: the gateway logs its triggers

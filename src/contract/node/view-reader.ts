@@ -90,7 +90,7 @@ export class ViewReader {
       this.#indexed(selection, true),
     ]);
     const [version, incarnation, text, rewound] = fields;
-    if (!isResourceVersion(version) || rewound === '1') return undefined;
+    if (!isComplete(version, rewound)) return undefined;
     const indexes = text ? (JSON.parse(text) as IndexSpec[]) : [];
     const filled = selection.index === undefined || indexes.includes(selection.index.spec);
     return {
@@ -106,7 +106,11 @@ export class ViewReader {
    * @throws UnreadableObjectError, as does `select`; ObjectKeptOutError for an object that is kept out of the cache.
    */
   async get(key: string): Promise<Found | undefined> {
-    const stored = await this.#redis.hgetBuffer(this.#keys.objects, key);
+    return this.found(key, await this.#redis.hgetBuffer(this.#keys.objects, key));
+  }
+
+  /** An object as the view has it, read by other means. @throws as `get` does */
+  found(key: string, stored: Buffer | null): Found | undefined {
     return stored === null ? undefined : found(key, this.#codec.decode(key, stored));
   }
 
@@ -232,6 +236,13 @@ export class ViewReader {
     if (only === undefined) return undefined;
     return sets.length === 1 ? this.#redis.smembers(only) : this.#redis.sinter(...sets);
   }
+}
+
+/**
+ * Whether a view with these fields may be read: it was complete once, and is no mixture of two pasts.
+ */
+export function isComplete(version: string | null | undefined, rewound: string | null | undefined): version is string {
+  return isResourceVersion(version) && rewound !== '1';
 }
 
 /** Objects read in one trip. */

@@ -33,7 +33,7 @@ export class ReaderConnection {
    * it again.
    * @throws Error saying as whom Redis was not reached, and why.
    */
-  async as(redisUser: string | undefined, signal: AbortSignal): Promise<Redis> {
+  async as(redisUser: string | undefined, run: { readonly signal: AbortSignal }): Promise<Redis> {
     // A gateway that was set up anew: runs that still read as the former user fail, and their keys are retried.
     if (this.#open?.user !== redisUser) this.close();
     const open = (this.#open ??= { user: redisUser, redis: this.#connect(redisUser) });
@@ -45,7 +45,7 @@ export class ReaderConnection {
     if (!isUser) return redis;
     const until = systemClock.now() + SYNC_WAIT_MS;
     while (redis.status !== 'ready') {
-      signal.throwIfAborted();
+      run.signal.throwIfAborted();
       if (systemClock.now() >= until) throw new Error(`Redis cannot be read as the user ${redisUser} (${lastError()})`);
       await systemClock.sleep(POLL_MS);
     }

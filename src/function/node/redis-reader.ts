@@ -22,6 +22,7 @@ import {
 } from '../cache-reader.ts';
 import { canExist, isEncryptedKind, joinedLists, viewsOf } from '../cache-views.ts';
 import { HttpReader } from '../http-reader.ts';
+import { MergedGets } from './merged-gets.ts';
 import { ReaderConnection } from './reader-connection.ts';
 import { undiciFetch } from './undici-fetch.ts';
 
@@ -54,11 +55,17 @@ export interface RedisCacheOptions {
  */
 export function redisCache(url: string | (() => string), options: RedisCacheOptions = {}): OpenCache {
   const connection = new ReaderConnection(url, options);
-  return (location, { signal }) => {
-    const http = new HttpReader(location, { signal, fetch: undiciFetch });
+  return (location, run) => {
+    // The signal of the run is made when something waits for it.
+    const options = {
+      fetch: undiciFetch,
+      get signal() {
+        return run.signal;
+      },
+    };
     const readerOf = async (resource: Resource): Promise<CacheReader> => {
-      if (isEncryptedKind(location, resource)) return http;
-      return new RedisReader(await connection.as(location.redisUser, signal), location, { signal });
+      if (isEncryptedKind(location, resource)) return new HttpReader(location, options);
+      return new RedisReader(await connection.as(location.redisUser, run), location, options);
     };
     return {
       get: async (resource, key) => (await readerOf(resource)).get(resource, key),
@@ -68,8 +75,8 @@ export function redisCache(url: string | (() => string), options: RedisCacheOpti
 }
 
 /**
- * The `CacheReader` over one trigger's views. Two trips for a list by index, one for an object. It has no keys: of
- * kinds that are encrypted it reads nothing, and throws a TypeError.
+ * The `CacheReader` over one trigger's views. Two trips for a list by index, one for an object; gets of one turn of the
+ * event loop share it. It has no keys: of kinds that are encrypted it reads nothing, and throws a TypeError.
  */
 export class RedisReader implements CacheReader {
   readonly #redis: Redis;
@@ -87,10 +94,11 @@ export class RedisReader implements CacheReader {
     const [location] = viewsOf(this.#location, resource, key.namespace);
     if (!location || !canExist(resource, key)) return undefined;
     const view = new ViewReader(this.#redis, location.prefix);
-    const [state, object] = await Promise.all([view.state(), view.get(formatObjectKey(key))]);
-    if (state) return object?.decode() as T | undefined;
+    const name = formatObjectKey(key);
+    const { isComplete, stored } = await MergedGets.of(this.#redis).get(location.prefix, name);
+    if (isComplete) return view.found(name, stored)?.decode() as T | undefined;
     await this.#synced(resource, view);
-    return (await view.get(formatObjectKey(key)))?.decode() as T | undefined;
+    return (await view.get(name))?.decode() as T | undefined;
   }
 
   async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {
@@ -113,12 +121,12 @@ export class RedisReader implements CacheReader {
   }
 
   async #synced(resource: Resource, view: ViewReader, selection: Selection = {}): Promise<ReadableState> {
-    const { syncWaitMs = SYNC_WAIT_MS, signal } = this.#options;
+    const { syncWaitMs = SYNC_WAIT_MS } = this.#options;
     const until = systemClock.now() + syncWaitMs;
     for (;;) {
       const state = await view.state(selection);
       if (state) return state;
-      signal?.throwIfAborted();
+      this.#options.signal?.throwIfAborted();
       if (systemClock.now() >= until) throw new Error(`the cache of ${formatKind(resource)} is not complete yet`);
       await systemClock.sleep(Math.min(POLL_MS, Math.max(1, until - systemClock.now())));
     }

@@ -92,7 +92,7 @@ describe('the Redis users of functions', () => {
     const connection = new ReaderConnection(url, { secrets });
     connections.push(connection);
     const location = { views: { [`v1/${view.resource.kind}`]: [view.location] } };
-    const open = async () => new RedisReader(await connection.as(redisUser, stop.signal), location);
+    const open = async () => new RedisReader(await connection.as(redisUser, stop), location);
     return {
       get: async (kind: typeof pods, key: ObjectKey) => (await open()).get(kind, key),
       list: async (kind: typeof pods, options: ListOptions) => (await open()).list(kind, options),

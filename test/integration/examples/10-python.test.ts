@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse } from 'yaml';
-import { generateSecret, importSecret, sign } from '../../../src/contract/index.ts';
+import { decodeResultLine, decodeResults } from '../../../src/contract/outcome-schema.ts';
+import { generateSecret, importSecret, RESULT_STREAM, sign } from '../../../src/contract/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
@@ -70,6 +71,35 @@ describe('the function in Python, behind a gateway', () => {
     const line = await gateway.process.line(({ attempt, key }) => attempt === 2 && key === `${namespace}/${long.name}`);
     expect(line).toMatchObject({ outcome: 'error', error: expect.stringContaining('422') });
     await cluster.delete(configMaps, long);
+  });
+
+  it.each([
+    ['with a line for each key to a gateway that asks for lines', `${RESULT_STREAM}, application/json`],
+    ['whole to one that does not', 'application/json'],
+  ])('answers a batch %s', async (_how, accept) => {
+    const body = JSON.stringify({
+      version: 'v1',
+      controller: 'word-count',
+      deadline: new Date(Date.now() + 10_000).toISOString(),
+      remainingSeconds: 10,
+      cache: { views: {} },
+      requests: ['none', '%'].map((name, at) => ({ namespace, name, attempt: 1, run: at + 1, reasons: [] })),
+    });
+    const keys = [await importSecret(setting.secret)];
+    const signed = await sign(keys, { id: crypto.randomUUID(), nowMs: Date.now(), body });
+    const answer = await fetch(url, { method: 'POST', headers: { ...signed, accept }, body });
+    expect(answer.status).toBe(200);
+    const text = await answer.text();
+    const results = [
+      { status: 'done', writes: [] },
+      { status: 'error', message: expect.any(String) as string, writes: [] },
+    ];
+    if (accept === 'application/json') expect(decodeResults(JSON.parse(text))).toEqual(results);
+    else {
+      const lines = text.trim().split('\n').map(decodeResultLine);
+      expect(lines).toHaveLength(2);
+      for (const [at, result] of results.entries()) expect(lines).toContainEqual({ run: at + 1, result });
+    }
   });
 
   it('refuses what is not signed, or signed by another, or old, or meant for another', async () => {
