@@ -9,5 +9,11 @@ if (major < REQUIRED) {
   );
   process.exit(1);
 }
+// Modules that were compiled once load in half of the time. Where its folder (NODE_COMPILE_CACHE, or one in the system's
+// folder for temporary files) cannot be written, nothing is kept.
+const { enableCompileCache } = await import('node:module');
+enableCompileCache();
+const { limitYoungGeneration } = await import('./young-generation.ts');
+limitYoungGeneration();
 const { main } = await import('./main.ts');
 await main(process.argv);

@@ -7,15 +7,16 @@ import { machineMs } from '../harness/machine-clock.ts';
 import { TestProcess } from '../harness/process.ts';
 import { Started } from '../harness/started.ts';
 import { median } from './median.ts';
-import { cpuSeconds } from './process-figures.ts';
+import { cpuSeconds, peakMemory } from './process-figures.ts';
 
 /**
  * What a start costs: seconds from the start of the gateway's process to its first line, to a run of each of 100
  * objects and to /readyz, its processor time until then, and the memory of gateway and function after ten idle seconds.
- * `npm run bench start`. `BENCH_ROUNDS` sets the number of rounds (5), `BENCH_DIST=1` runs what `npm run build` made.
+ * `npm run bench start`. `BENCH_OBJECTS` sets the number of objects, `BENCH_ROUNDS` sets the number of rounds (5),
+ * `BENCH_DIST=1` runs what `npm run build` made.
  */
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 5);
-const OBJECTS = 100;
+const OBJECTS = Number(process.env['BENCH_OBJECTS'] ?? 100);
 const IDLE_MS = 10_000;
 const DIST = process.env['BENCH_DIST'] === '1';
 
@@ -57,10 +58,11 @@ try {
     const seen = stamper.process.line(({ msg }) => msg === 'seen all');
     await untilReady(gateway.url);
     note('gateway: ready, s', (machineMs() - fromMs) / 1000);
-    note('gateway: each of 100 objects has run, s', (Number((await seen)['atMs']) - fromMs) / 1000);
+    note('gateway: each object has run, s', (Number((await seen)['atMs']) - fromMs) / 1000);
     note('gateway: processor time until then, s', cpuSeconds(gateway.process.pid));
     await sleep(IDLE_MS);
     note('gateway: idle, MB', memory(gateway.process.pid));
+    note('gateway: peak, MB', peakMemory(gateway.process.pid) / 1e6);
     note('function: idle, MB', memory(stamper.process.pid));
     await gateway.process.kill('SIGTERM');
     await stamper.process.kill('SIGTERM');

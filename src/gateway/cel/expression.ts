@@ -1,6 +1,7 @@
-import { type CelInput, isCelError, isCelList } from '@bufbuild/cel';
+import type { CelInput } from '@bufbuild/cel';
 import type { KubernetesObject } from '../../core/index.ts';
 import type { CpuBudget } from './cpu-budget.ts';
+import { celLibrary } from './library.ts';
 import { MAPPER_VARIABLES, type ParsedExpression, parseExpression, PREDICATE_VARIABLES } from './parse-expression.ts';
 import type { ParsedExpressions } from './parsed-expressions.ts';
 import { TimeLimitError } from './time-limit.ts';
@@ -77,6 +78,7 @@ function answerOf(
     const variables: Record<string, CelInput> = { object: celValue(object), oldObject: celValue(old ?? null) };
     return typed(parsed.evaluate(variables), result);
   };
+  const { isCelError } = celLibrary();
   try {
     const value = budget.within(evaluate, (limitMs) => isCheap(parsed, limitMs, object, old));
     if (isCelError(value)) return { error: errorOf(value, parsed) };
@@ -91,6 +93,7 @@ function answerOf(
 
 /** Undefined when it is of another type. Within the limit, too: a list may be long. */
 function typed(value: unknown, result: 'bool' | 'names'): unknown {
+  const { isCelError, isCelList } = celLibrary();
   if (isCelError(value)) return value;
   if (result === 'bool') return typeof value === 'boolean' ? value : undefined;
   if (typeof value === 'string') return value;

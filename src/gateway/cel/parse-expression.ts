@@ -1,5 +1,6 @@
-import { celEnv, parse, plan } from '@bufbuild/cel';
+import type { CelEnv, parse, plan } from '@bufbuild/cel';
 import { messageOf } from '../../core/index.ts';
+import { celLibrary } from './library.ts';
 import { TimeLimitError, withinTime } from './time-limit.ts';
 
 type Ast = ReturnType<typeof parse>;
@@ -42,7 +43,7 @@ const PARSE_LIMIT_MS = 100;
 export const PREDICATE_VARIABLES: readonly string[] = ['object', 'oldObject'];
 export const MAPPER_VARIABLES: readonly string[] = ['object'];
 
-const environment = celEnv();
+let environment: CelEnv | undefined;
 const TYPES = new Set(['int', 'uint', 'double', 'bool', 'string', 'bytes', 'list', 'map', 'null_type', 'type']);
 
 /**
@@ -56,6 +57,9 @@ export function parseExpression(
   limitMs: number = PARSE_LIMIT_MS,
 ): ParsedExpression {
   if (nestingOf(text) > MAX_NESTING) throw new ExpressionError(`has more than ${MAX_NESTING} nested brackets`);
+  // Before any time is measured.
+  const { celEnv, plan } = celLibrary();
+  const known = (environment ??= celEnv());
   const ast = parsed(text, limitMs);
   const placeOf = (part: bigint | undefined): string | undefined => {
     const offset = part === undefined ? undefined : ast.sourceInfo?.positions[String(part)];
@@ -87,7 +91,7 @@ export function parseExpression(
         return;
       case 'callExpr': {
         const { function: name, target, args } = exprKind.value;
-        if (/^[A-Za-z]\w*$/.test(name) && !environment.funcs.find(name)) {
+        if (/^[A-Za-z]\w*$/.test(name) && !known.funcs.find(name)) {
           throw wrong(
             `calls "${name}", which is not a standard function or macro of CEL with this number of arguments`,
             expr,
@@ -136,7 +140,7 @@ export function parseExpression(
   };
   walk(ast.expr, new Set(), 0);
   const bounded = !seen.matches && (found.loops === 0 || !seen.joins);
-  return { ...found, bounded, evaluate: plan(environment, ast), placeOf };
+  return { ...found, bounded, evaluate: plan(known, ast), placeOf };
 }
 
 /** The variable in which a macro gathers its result; expressions cannot contain this name. */
@@ -146,7 +150,7 @@ function isResult(expr: Expr | undefined): boolean {
 
 function parsed(text: string, limitMs: number): Ast {
   try {
-    return withinTime(limitMs, () => parse(text));
+    return withinTime(limitMs, () => celLibrary().parse(text));
   } catch (error) {
     if (error instanceof TimeLimitError) throw new ExpressionError(`cannot be read within ${limitMs} ms`);
     const { rawMessage, location } = error as { rawMessage?: string; location?: { start: { offset: number } } };

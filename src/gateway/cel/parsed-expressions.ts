@@ -1,3 +1,4 @@
+import { celLibrary } from './library.ts';
 import { ExpressionError, type ParsedExpression, parseExpression } from './parse-expression.ts';
 import { threadMs } from './time-limit.ts';
 
@@ -27,6 +28,8 @@ export class ParsedExpressions {
   #parseNow(text: string, variables: readonly string[]): ParsedExpression | ExpressionError {
     if (this.#leftMs <= 0)
       return new ExpressionError(`cannot be read within the ${LIMIT_MS} ms that all have together`);
+    // Loaded before time is measured.
+    celLibrary();
     const from = threadMs();
     try {
       return parseExpression(text, variables);

@@ -1,4 +1,5 @@
-import { type CelInput, celList } from '@bufbuild/cel';
+import type { CelInput } from '@bufbuild/cel';
+import { celLibrary } from './library.ts';
 
 /**
  * JSON as CEL has it, converted where it is looked at: most expressions look at little of an object. Whole numbers are
@@ -13,7 +14,9 @@ export function celValue(json: unknown): CelInput {
       return json;
     case 'object':
       if (json === null) return null;
-      return Array.isArray(json) ? celList(json.map(celValue)) : new ObjectMap(json as Record<string, unknown>);
+      return Array.isArray(json)
+        ? celLibrary().celList(json.map(celValue))
+        : new ObjectMap(json as Record<string, unknown>);
     default:
       return null;
   }

@@ -1,7 +1,5 @@
-import { createBullBoard } from '@bull-board/api';
-import { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
-import { HonoAdapter } from '@bull-board/hono';
-import { serveStatic } from '@hono/node-server/serve-static';
+import type { createBullBoard } from '@bull-board/api';
+import type { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
 import type { Queue } from 'bullmq';
 import { Hono, type MiddlewareHandler } from 'hono';
 
@@ -9,38 +7,80 @@ const PATH = '/dashboard';
 
 /**
  * bull-board over the queues, read-only: a job retried or removed there would go past the key records, and could run
- * beside a live one.
+ * beside a live one. It is loaded for the first request to it.
  */
 export class Dashboard {
   readonly path = PATH;
   readonly app: Hono;
-  readonly #board: ReturnType<typeof createBullBoard>;
-  readonly #adapters = new Map<string, BullMQAdapter>();
+  readonly #queues = new Map<string, Queue>();
+  #board: Promise<Board> | undefined;
 
   constructor() {
-    const serverAdapter = new HonoAdapter(serveStatic);
-    serverAdapter.setBasePath(PATH);
-    this.#board = createBullBoard({
-      queues: [],
-      serverAdapter,
-      options: { uiConfig: { boardTitle: 'levelhook', hideRedisDetails: true } },
+    this.app = new Hono().all('*', async (context) => {
+      this.#board ??= Board.load(PATH).catch((error: unknown) => {
+        this.#board = undefined;
+        throw error;
+      });
+      const board = await this.#board;
+      board.show(this.#queues);
+      return board.app.fetch(context.req.raw, context.env);
     });
-    this.app = new Hono().use(withoutOutsideLinks).route('/', serverAdapter.registerPlugin());
   }
 
   /** The queue of a controller, in the place of an earlier one. */
   add(name: string, queue: Queue): void {
-    this.remove(name);
-    const adapter = new BullMQAdapter(queue, { readOnlyMode: true, allowRetries: false });
-    this.#board.addQueue(adapter);
-    this.#adapters.set(name, adapter);
+    this.#queues.set(name, queue);
   }
 
   remove(name: string): void {
-    const adapter = this.#adapters.get(name);
-    if (!adapter) return;
-    this.#board.removeQueue(adapter);
-    this.#adapters.delete(name);
+    this.#queues.delete(name);
+  }
+}
+
+/** bull-board itself. */
+class Board {
+  readonly app: Hono;
+  readonly #board: ReturnType<typeof createBullBoard>;
+  readonly #adapt: (queue: Queue) => BullMQAdapter;
+  readonly #shown = new Map<string, { readonly queue: Queue; readonly adapter: BullMQAdapter }>();
+
+  private constructor(app: Hono, board: ReturnType<typeof createBullBoard>, adapt: (queue: Queue) => BullMQAdapter) {
+    this.app = app;
+    this.#board = board;
+    this.#adapt = adapt;
+  }
+
+  static async load(path: string): Promise<Board> {
+    const [api, { BullMQAdapter: Adapter }, { HonoAdapter }, { serveStatic }] = await Promise.all([
+      import('@bull-board/api'),
+      import('@bull-board/api/bullMQAdapter'),
+      import('@bull-board/hono'),
+      import('@hono/node-server/serve-static'),
+    ]);
+    const serverAdapter = new HonoAdapter(serveStatic);
+    serverAdapter.setBasePath(path);
+    const board = api.createBullBoard({
+      queues: [],
+      serverAdapter,
+      options: { uiConfig: { boardTitle: 'levelhook', hideRedisDetails: true } },
+    });
+    const app = new Hono().use(withoutOutsideLinks).route(path, serverAdapter.registerPlugin());
+    return new Board(app, board, (queue) => new Adapter(queue, { readOnlyMode: true, allowRetries: false }));
+  }
+
+  /** These queues and no others. */
+  show(queues: ReadonlyMap<string, Queue>): void {
+    for (const [name, { adapter, queue }] of this.#shown) {
+      if (queues.get(name) === queue) continue;
+      this.#board.removeQueue(adapter);
+      this.#shown.delete(name);
+    }
+    for (const [name, queue] of queues) {
+      if (this.#shown.has(name)) continue;
+      const adapter = this.#adapt(queue);
+      this.#board.addQueue(adapter);
+      this.#shown.set(name, { queue, adapter });
+    }
   }
 }
 

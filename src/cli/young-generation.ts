@@ -1,0 +1,26 @@
+import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
+
+/** Both halves: 4 MB each. */
+const TARGET_BYTES = 8 * 2 ** 20;
+/** Arrays that fill it several times over: a V8 that does not grow it for them is left as it is. */
+const MOST_ARRAYS = 20_000;
+
+/**
+ * Keeps V8's young generation at 8 MB. By itself it grows to 64 MB in a burst, and the process keeps most of that
+ * memory: with 2500 objects the gateway's peak is 199 MB instead of 280, for 3 % more processor time. 4 MB cost 13 %.
+ *
+ * `--max-semi-space-size` has no effect once V8 runs, and a process of its own to set it would cost another start. But
+ * the factor of growth can be changed at any time: so this lets the young generation grow to its size, which takes some
+ * milliseconds, and then no further. To be called before anything else allocates.
+ */
+export function limitYoungGeneration(): void {
+  const held: unknown[][] = [];
+  while (youngBytes() < TARGET_BYTES && held.length < MOST_ARRAYS) {
+    for (let each = 0; each < 100; each += 1) held.push(Array.from({ length: 64 }, () => each));
+  }
+  setFlagsFromString('--semi-space-growth-factor=1');
+}
+
+function youngBytes(): number {
+  return getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space')?.space_size ?? 0;
+}
