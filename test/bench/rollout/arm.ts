@@ -19,7 +19,7 @@ export interface Load {
 }
 
 /** What one arm took for one rollout and its end. */
-export interface Figures {
+export interface ArmFigures {
   readonly availableSeconds: number;
   readonly goneSeconds: number;
   /** Requests of the arm's own identities, in both phases. */
@@ -27,8 +27,12 @@ export interface Figures {
   readonly writes: number;
   /** Of the writes, by resource. */
   readonly writesOf: Readonly<Record<string, number>>;
-  /** Peak resident memory in bytes, by process. */
+  /**
+   * Peak resident memory in bytes, by process. kube-controller-manager is `built-in` in its own arm, and `other` in the
+   * other one, where it runs the controllers that no function replaces.
+   */
   readonly memory: Readonly<Record<string, number>>;
+  /** Seconds since the start of each process. */
   readonly cpu: Readonly<Record<string, number>>;
 }
 
@@ -36,7 +40,7 @@ export interface Figures {
 const QUIET_MS = 2000;
 
 /** Runs the load on a fresh control plane, by the built-in controllers or by our functions. */
-export async function runArm(name: ArmName, load: Load): Promise<Figures> {
+export async function runArm(name: ArmName, load: Load): Promise<ArmFigures> {
   const started = new Started();
   try {
     const workloads = await WorkloadPlane.start(started, {
@@ -94,10 +98,15 @@ function usersOf(name: ArmName): ReadonlySet<string> {
 }
 
 function pidsOf(name: ArmName, { plane, redis, gateway, functions }: WorkloadPlane): Record<string, number> {
-  const shared = { 'kube-controller-manager': plane.pid('kube-controller-manager') ?? 0 };
-  if (name !== 'levelhook') return shared;
+  const controllerManager = plane.pid('kube-controller-manager') ?? 0;
+  if (name !== 'levelhook') return { 'built-in': controllerManager };
   const served = [...functions].map(([each, { process }]) => [each, process.pid] as const);
-  return { ...shared, gateway: gateway.process.pid, redis: redis.pid ?? 0, ...Object.fromEntries(served) };
+  return {
+    other: controllerManager,
+    gateway: gateway.process.pid,
+    redis: redis.pid ?? 0,
+    ...Object.fromEntries(served),
+  };
 }
 
 async function quiet(count: () => Promise<number>): Promise<void> {
