@@ -4,7 +4,6 @@ import { Cluster } from '../harness/cluster.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { Started } from '../harness/started.ts';
 import { Comparison, type Figures } from './comparison.ts';
-import { exitAtSignal } from './exit-at-signal.ts';
 import { type ArmName, arms } from './line/arms.ts';
 import {
   createObjects,
@@ -18,6 +17,7 @@ import {
 import { lineRows } from './line/rows.ts';
 import { formatLoad } from './machine-load.ts';
 import { isSaving, showResults } from './results.ts';
+import { stopAtSignal } from './stop-at-signal.ts';
 
 /**
  * The whole line beside other ways to write the same controller, in turn in one run, with everything on this machine:
@@ -43,9 +43,9 @@ const found = new Comparison(armNames, lineRows(OBJECTS.toLocaleString('en')), {
 if (isSaving && (armNames.length < Object.keys(arms).length || parts.length < PARTS.length)) {
   throw new Error('--save writes the README, which shows all arms and parts: leave out BENCH_ARMS and BENCH_PARTS');
 }
-exitAtSignal();
 const say = (line: string): boolean => process.stderr.write(`${line}\n`);
 const started = new Started();
+stopAtSignal(started);
 try {
   const plane = await startControlPlane({ onProgress: say });
   started.add(() => plane.stop());

@@ -1,10 +1,11 @@
 import { availableParallelism } from 'node:os';
+import { Started } from '../harness/started.ts';
 import { Comparison, type Figures } from './comparison.ts';
-import { exitAtSignal } from './exit-at-signal.ts';
 import { formatLoad, measureMachine } from './machine-load.ts';
 import { showResults } from './results.ts';
 import { type ArmFigures, type ArmName, type Load, runArm } from './rollout/arm.ts';
 import { rolloutRows } from './rollout/rows.ts';
+import { stopAtSignal } from './stop-at-signal.ts';
 
 /**
  * 100 Deployments of 20 replicas created at once on 50 simulated nodes, until all pods are available, and then scaled
@@ -21,12 +22,13 @@ const LOAD: Load = {
 };
 const ARMS: readonly ArmName[] = ['kube-controller-manager', 'levelhook'];
 
-exitAtSignal();
+const started = new Started();
+stopAtSignal(started);
 const found = new Comparison(ARMS, rolloutRows(), { subject: 'levelhook', to: ['kube-controller-manager'] });
 for (let round = 0; round < ROUNDS; round += 1) {
   for (const name of round % 2 === 0 ? ARMS : ARMS.toReversed()) {
     const machine = measureMachine();
-    const arm = await runArm(name, LOAD);
+    const arm = await runArm(name, LOAD, started);
     const load = machine();
     found.add(name, figuresOf(arm, load));
     const seconds = `up after ${arm.availableSeconds.toFixed(1)} s, gone after ${arm.goneSeconds.toFixed(1)} s`;

@@ -39,9 +39,13 @@ export interface ArmFigures {
 /** How long nothing must have been asked of the apiserver before what was asked is counted. */
 const QUIET_MS = 2000;
 
-/** Runs the load on a fresh control plane, by the built-in controllers or by our functions. */
-export async function runArm(name: ArmName, load: Load): Promise<ArmFigures> {
+/**
+ * Runs the load on a fresh control plane, by the built-in controllers or by our functions.
+ * @param program stops what was started when it is stopped itself
+ */
+export async function runArm(name: ArmName, load: Load, program: Started): Promise<ArmFigures> {
   const started = new Started();
+  program.add(() => started.stop());
   try {
     const workloads = await WorkloadPlane.start(started, {
       functions: name === 'levelhook' ? WORKLOAD_FUNCTIONS : [],
