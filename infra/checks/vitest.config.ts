@@ -16,7 +16,7 @@ const LONG = [
   'test/faults/**/*.test.ts',
   'test/conformance/**/*.test.ts',
   'test/contract/cache-history.property.test.ts',
-  'test/integration/cli/{bad-input,npm-start,start-on-cluster,manifest}.test.ts',
+  'test/integration/cli/{bad-input,bench,npm-start,start-on-cluster,manifest}.test.ts',
   'test/integration/informer/{any-resource,events}.test.ts',
   'test/integration/line/{deployment,redis-users}.test.ts',
   'test/integration/reconcile-functions/{names,life,processor-time}.test.ts',

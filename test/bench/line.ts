@@ -1,7 +1,9 @@
+import { availableParallelism } from 'node:os';
 import { startControlPlane } from '../../src/testing/index.ts';
 import { Cluster } from '../harness/cluster.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { Started } from '../harness/started.ts';
+import { Comparison, type Figures } from './comparison.ts';
 import { type ArmName, arms } from './line/arms.ts';
 import {
   createObjects,
@@ -12,17 +14,16 @@ import {
   measureRate,
   measureWrites,
 } from './line/parts.ts';
-import { cellsOf, lineRows } from './line/rows.ts';
-import type { Figures } from './line/usage.ts';
+import { lineRows } from './line/rows.ts';
 import { formatLoad } from './machine-load.ts';
-import { median } from './median.ts';
-import { markdownTable } from './table.ts';
+import { isSaving, showResults } from './results.ts';
+import { stopAtSignal } from './stop-at-signal.ts';
 
 /**
  * The whole line beside other ways to write the same controller, in turn in one run, with everything on this machine:
  * `npm run bench line`. `BENCH_OBJECTS`, `BENCH_ROUNDS` and `BENCH_SECONDS` make it smaller, `BENCH_ARMS` and
  * `BENCH_PARTS` choose, `BENCH_CONCURRENCY` is that of all arms, `BENCH_BATCH` lets levelhook's function take so many
- * keys at a time.
+ * keys at a time, and `-- --save` writes the results into the repository.
  */
 const OBJECTS = Number(process.env['BENCH_OBJECTS'] ?? 10_000);
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 5);
@@ -34,10 +35,17 @@ type Part = (typeof PARTS)[number];
 
 const armNames = chosen('BENCH_ARMS', Object.keys(arms) as ArmName[]);
 const parts = chosen('BENCH_PARTS', PARTS);
-const rounds: Record<string, Figures[]> = {};
+const found = new Comparison(armNames, lineRows(OBJECTS.toLocaleString('en')), {
+  subject: 'levelhook',
+  to: ['prototype', 'controller-runtime'],
+});
 
+if (isSaving && (armNames.length < Object.keys(arms).length || parts.length < PARTS.length)) {
+  throw new Error('--save writes the README, which shows all arms and parts: leave out BENCH_ARMS and BENCH_PARTS');
+}
 const say = (line: string): boolean => process.stderr.write(`${line}\n`);
 const started = new Started();
+stopAtSignal(started);
 try {
   const plane = await startControlPlane({ onProgress: say });
   started.add(() => plane.stop());
@@ -48,50 +56,29 @@ try {
       const name = armNames[(at + round) % armNames.length];
       if (!name) continue;
       const figures: Record<string, number> = {};
-      const add = (part: Part, found: Figures): void => {
-        for (const [key, value] of Object.entries(found)) figures[`${part}.${key}`] = value;
-        say(`round ${round + 1}, ${name}, ${part}: ${summary(found)}`);
+      const add = (part: Part, measured: Figures): void => {
+        for (const [key, value] of Object.entries(measured)) figures[`${part}.${key}`] = value;
+        say(`round ${round + 1}, ${name}, ${part}: ${summary(measured)}`);
       };
       if (parts.includes('start')) await measureStart(name, plane.kubeconfig, cluster, add);
       await measureLoad(name, plane.kubeconfig, cluster, add);
-      (rounds[name] ??= []).push(figures);
+      found.add(name, figures);
     }
   }
 } finally {
   await started.stop();
 }
-console.log(
-  `${OBJECTS} ConfigMaps of 2 KB, ${CONCURRENCY} runs at a time, medians of ${ROUNDS} rounds; ${formatMachine()}\n`,
-);
-console.log(formatTable());
-
-function formatTable(): string {
-  const found = new Map(armNames.map((name) => [name, rounds[name] ?? []]));
-  const to = ['prototype', 'controller-runtime'].filter((name) => found.has(name as ArmName));
-  const rows = lineRows(OBJECTS.toLocaleString('en')).flatMap((row) => {
-    const cells = cellsOf(row, found, to);
-    return cells ? [cells] : [];
-  });
-  return markdownTable(['', ...armNames, ...to.map((name) => `to ${name}`)], rows);
-}
-
-/** Of all arms, rounds and parts: the median and the most. */
-function formatMachine(): string {
-  const of = (name: string): string => {
-    const all = Object.values(rounds).flatMap((each) =>
-      each.flatMap((figures) => Object.entries(figures).flatMap(([key, value]) => (key.endsWith(name) ? [value] : []))),
-    );
-    return `${median(all).toFixed(0)} % (at most ${Math.max(...all).toFixed(0)} %)`;
-  };
-  return `steal ${of('.stolen')}, foreign CPU ${of('.foreign')}`;
-}
+const what =
+  `${OBJECTS.toLocaleString('en')} ConfigMaps of 2 KB, ${CONCURRENCY} runs at a time, medians of ${ROUNDS} rounds, ` +
+  `Node ${process.versions.node}, ${availableParallelism()} processors.`;
+await showResults('line', 'One controller, written in four ways', what, found);
 
 /** Two starts on a cluster of 100 objects: the second one as the first ever on this Redis. */
 async function measureStart(
   name: ArmName,
   kubeconfig: string,
   cluster: Cluster,
-  add: (part: Part, found: Figures) => void,
+  add: (part: Part, measured: Figures) => void,
 ): Promise<void> {
   const objects = { cluster, namespace: uniqueName('start'), count: START_OBJECTS };
   await cluster.createNamespace(objects.namespace);
@@ -114,7 +101,7 @@ async function measureLoad(
   name: ArmName,
   kubeconfig: string,
   cluster: Cluster,
-  add: (part: Part, found: Figures) => void,
+  add: (part: Part, measured: Figures) => void,
 ): Promise<void> {
   if (!parts.some((part) => part !== 'start')) return;
   const objects = { cluster, namespace: uniqueName('line'), count: OBJECTS };
@@ -144,8 +131,8 @@ async function withProcesses(work: (processes: Started) => Promise<void>): Promi
   }
 }
 
-function summary({ stolen, foreign, ...found }: Figures): string {
-  const words = Object.entries(found).map(([name, value]) => `${name} ${value.toFixed(2)}`);
+function summary({ stolen, foreign, ...others }: Figures): string {
+  const words = Object.entries(others).map(([name, value]) => `${name} ${value.toFixed(2)}`);
   if (stolen !== undefined && foreign !== undefined) words.push(formatLoad({ stolen, foreign }));
   return words.join(', ');
 }

@@ -7,16 +7,16 @@ export function markdownTable(header: readonly string[], rows: readonly (readonl
   return [line(header), rule, ...rows.map(line)].join('\n');
 }
 
-/** Three significant digits, but no more decimals than two; empty for no figure. */
+/** About three significant digits, and no more decimals than two; empty for no figure. */
 export function figure(value: number): string {
   if (!Number.isFinite(value)) return '';
   const size = Math.abs(value);
-  return value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2);
+  return value.toFixed(size >= 100 || (size >= 10 && Number.isInteger(value)) ? 0 : size >= 10 ? 1 : 2);
 }
 
-/** `0.61`, or empty when one of the two is missing. */
+/** `0.61`, or empty when one of the two is missing or not above zero. */
 export function ratio(value: number, to: number): string {
-  return Number.isFinite(value / to) ? (value / to).toFixed(2) : '';
+  return value > 0 && to > 0 ? (value / to).toFixed(2) : '';
 }
 
 function pad(cell: string, width: number, right: boolean): string {

@@ -4,6 +4,7 @@ import type { TestProcess } from './process.ts';
 /** What a test has started: stopped in reverse by `afterAll(() => started.stop())`, however the test ends. */
 export class Started {
   readonly #stack = new AsyncDisposableStack();
+  #stopping: Promise<void> | undefined;
 
   /** Remembers how to stop what was just started. */
   add(stop: () => Promise<unknown>): void {
@@ -27,7 +28,8 @@ export class Started {
     return cluster;
   }
 
-  async stop(): Promise<void> {
-    await this.#stack.disposeAsync();
+  /** May be called again: each call waits until all has stopped. */
+  stop(): Promise<void> {
+    return (this.#stopping ??= this.#stack.disposeAsync());
   }
 }

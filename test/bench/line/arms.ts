@@ -27,6 +27,8 @@ export interface RunningArm {
   readonly redisUrl?: string;
   /** The process that writes what `report.ts` describes. */
   readonly reporter: TestProcess;
+  /** The process that watches; without it the reporter would write nothing more. */
+  readonly watcher: TestProcess;
 }
 
 export type ArmName = keyof typeof arms;
@@ -57,7 +59,7 @@ async function prototype(started: Started, load: ArmLoad): Promise<RunningArm> {
   started.keep({ process: gateway });
   await gateway.line(({ msg }) => msg === 'listening');
   const pids = { gateway: gateway.pid, function: fn.pid, redis: redis.pid };
-  return { startedAtMs, pids, redisUrl: redis.url, reporter: fn };
+  return { startedAtMs, pids, redisUrl: redis.url, reporter: fn, watcher: gateway };
 }
 
 async function levelhook(started: Started, load: ArmLoad): Promise<RunningArm> {
@@ -78,7 +80,7 @@ async function levelhook(started: Started, load: ArmLoad): Promise<RunningArm> {
     }),
   );
   const pids = { gateway: gateway.process.pid, function: fn.process.pid, redis: redis.pid };
-  return { startedAtMs, pids, redisUrl: redis.url, reporter: fn.process };
+  return { startedAtMs, pids, redisUrl: redis.url, reporter: fn.process, watcher: gateway.process };
 }
 
 async function controllerRuntime(started: Started, load: ArmLoad): Promise<RunningArm> {
@@ -88,7 +90,7 @@ async function controllerRuntime(started: Started, load: ArmLoad): Promise<Runni
   const operator = new TestProcess(load.kubeconfig, [], variablesOf(load), [program]);
   started.keep({ process: operator });
   await operator.line(({ msg }) => msg === 'listening');
-  return { startedAtMs, pids: { operator: operator.pid }, reporter: operator };
+  return { startedAtMs, pids: { operator: operator.pid }, reporter: operator, watcher: operator };
 }
 
 async function informer(started: Started, load: ArmLoad): Promise<RunningArm> {
@@ -96,7 +98,7 @@ async function informer(started: Started, load: ArmLoad): Promise<RunningArm> {
   const operator = new TestProcess('test/bench/line/informer/operator.ts', [load.kubeconfig], variablesOf(load));
   started.keep({ process: operator });
   await operator.line(({ msg }) => msg === 'listening');
-  return { startedAtMs, pids: { operator: operator.pid }, reporter: operator };
+  return { startedAtMs, pids: { operator: operator.pid }, reporter: operator, watcher: operator };
 }
 
 function say(line: string): void {

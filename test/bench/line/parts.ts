@@ -4,9 +4,10 @@ import { measureLatency } from '../../harness/latency.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
 import type { Observation } from '../../harness/observer.ts';
 import type { TestProcess } from '../../harness/process.ts';
+import type { Figures } from '../comparison.ts';
 import { residentMemory } from '../process-figures.ts';
 import type { RunningArm } from './arms.ts';
-import { cpuSinceStart, type Figures, measureUsage, untilQuiet } from './usage.ts';
+import { cpuSinceStart, measureUsage, untilQuiet } from './usage.ts';
 
 const WRITERS = 32;
 const PAYLOAD = 'x'.repeat(1800);
@@ -38,7 +39,7 @@ export async function deleteObjects({ cluster, namespace }: Objects): Promise<vo
 
 /** Seconds from the process' start to the first key. */
 export async function measureFirst(arm: RunningArm): Promise<Figures> {
-  return { first: await secondsUntil(arm.reporter, 'seen first', arm.startedAtMs) };
+  return { first: await secondsUntil(arm, 'seen first', arm.startedAtMs) };
 }
 
 /**
@@ -47,8 +48,8 @@ export async function measureFirst(arm: RunningArm): Promise<Figures> {
  */
 export async function measureBurst(arm: RunningArm, objects: number): Promise<Figures> {
   const usage = await measureUsage(arm);
-  const first = await secondsUntil(arm.reporter, 'seen first', arm.startedAtMs);
-  const all = await secondsUntil(arm.reporter, 'seen all', arm.startedAtMs);
+  const first = await secondsUntil(arm, 'seen first', arm.startedAtMs);
+  const all = await secondsUntil(arm, 'seen all', arm.startedAtMs);
   await untilQuiet(arm);
   const withoutStart = perKey(await usage(), objects);
   return { ...withoutStart, ...cpuSinceStart(arm), first, all };
@@ -81,7 +82,7 @@ export async function measureWrites(arm: RunningArm, { cluster, namespace, count
     cluster.patch(configMaps, { namespace, name: nameOf(at) }, { data: { change: '1' } }),
   );
   const written = (machineMs() - changedFromMs) / 1000;
-  const all = await secondsUntil(arm.reporter, 'stamped all', changedFromMs);
+  const all = await secondsUntil(arm, 'stamped all', changedFromMs);
   await untilQuiet(arm);
   return { all, written, ...perKey(await usage(), count) };
 }
@@ -103,9 +104,12 @@ function perKey(used: Figures, keys: number): Figures {
   return figures;
 }
 
-async function secondsUntil(reporter: TestProcess, msg: string, sinceMs: number): Promise<number> {
-  const line = await reporter.line((each) => each['msg'] === msg);
-  return (Number(line['atMs']) - sinceMs) / 1000;
+async function secondsUntil({ reporter, watcher }: RunningArm, msg: string, sinceMs: number): Promise<number> {
+  const line = reporter.line((each) => each['msg'] === msg);
+  const ended = watcher.exited.then((code) => {
+    throw new Error(`the process that watches has ended with ${code}:\n${watcher.output.slice(-2000)}`);
+  });
+  return (Number((await Promise.race([line, ended]))['atMs']) - sinceMs) / 1000;
 }
 
 function observerOf(reporter: TestProcess) {

@@ -1,11 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import type { Figures } from '../comparison.ts';
 import { measureMachine } from '../machine-load.ts';
 import { cpuSeconds, peakMemory } from '../process-figures.ts';
 import type { RunningArm } from './arms.ts';
-
-/** Figures by name: `cpu.gateway`, `scripts`, `stolen`. */
-export type Figures = Readonly<Record<string, number>>;
 
 const MB = 1e6;
 const QUIET_EVERY_MS = 250;

@@ -19,7 +19,7 @@ export interface Load {
 }
 
 /** What one arm took for one rollout and its end. */
-export interface Figures {
+export interface ArmFigures {
   readonly availableSeconds: number;
   readonly goneSeconds: number;
   /** Requests of the arm's own identities, in both phases. */
@@ -27,17 +27,25 @@ export interface Figures {
   readonly writes: number;
   /** Of the writes, by resource. */
   readonly writesOf: Readonly<Record<string, number>>;
-  /** Peak resident memory in bytes, by process. */
+  /**
+   * Peak resident memory in bytes, by process. kube-controller-manager is `built-in` in its own arm, and `other` in the
+   * other one, where it runs the controllers that no function replaces.
+   */
   readonly memory: Readonly<Record<string, number>>;
+  /** Seconds since the start of each process. */
   readonly cpu: Readonly<Record<string, number>>;
 }
 
 /** How long nothing must have been asked of the apiserver before what was asked is counted. */
 const QUIET_MS = 2000;
 
-/** Runs the load on a fresh control plane, by the built-in controllers or by our functions. */
-export async function runArm(name: ArmName, load: Load): Promise<Figures> {
+/**
+ * Runs the load on a fresh control plane, by the built-in controllers or by our functions.
+ * @param program stops what was started when it is stopped itself
+ */
+export async function runArm(name: ArmName, load: Load, program: Started): Promise<ArmFigures> {
   const started = new Started();
+  program.add(() => started.stop());
   try {
     const workloads = await WorkloadPlane.start(started, {
       functions: name === 'levelhook' ? WORKLOAD_FUNCTIONS : [],
@@ -94,10 +102,15 @@ function usersOf(name: ArmName): ReadonlySet<string> {
 }
 
 function pidsOf(name: ArmName, { plane, redis, gateway, functions }: WorkloadPlane): Record<string, number> {
-  const shared = { 'kube-controller-manager': plane.pid('kube-controller-manager') ?? 0 };
-  if (name !== 'levelhook') return shared;
+  const controllerManager = plane.pid('kube-controller-manager') ?? 0;
+  if (name !== 'levelhook') return { 'built-in': controllerManager };
   const served = [...functions].map(([each, { process }]) => [each, process.pid] as const);
-  return { ...shared, gateway: gateway.process.pid, redis: redis.pid ?? 0, ...Object.fromEntries(served) };
+  return {
+    other: controllerManager,
+    gateway: gateway.process.pid,
+    redis: redis.pid ?? 0,
+    ...Object.fromEntries(served),
+  };
 }
 
 async function quiet(count: () => Promise<number>): Promise<void> {

@@ -1,0 +1,99 @@
+import { median } from './median.ts';
+import { type Panel, plot } from './plot.ts';
+import { figure, markdownTable, ratio } from './table.ts';
+
+/** Figures of one round by name. `NAME.stolen` and `NAME.foreign` are what others did to the machine meanwhile. */
+export type Figures = Readonly<Record<string, number>>;
+
+/** A line of the table: one figure, the sum of several, or each of several. */
+export interface Row {
+  readonly label: string;
+  readonly figures: readonly string[];
+  /** Default: each. */
+  readonly sum?: boolean;
+  /** Whether the README shows it too. Default: false. */
+  readonly main?: boolean;
+  /** Title of its panel in the plot. Default: it has none. */
+  readonly panel?: string;
+}
+
+/** Collects the figures of arms over rounds; what it shows are medians. The ratios are those of one arm to others. */
+export class Comparison {
+  readonly #rounds: ReadonlyMap<string, Figures[]>;
+  readonly #rows: readonly Row[];
+  readonly #subject: string;
+  readonly #to: readonly string[];
+
+  /** @param subject the arm that is compared with those of `to` */
+  constructor(
+    arms: readonly string[],
+    rows: readonly Row[],
+    { subject, to }: { subject: string; to: readonly string[] },
+  ) {
+    this.#rounds = new Map(arms.map((arm) => [arm, []]));
+    this.#rows = rows;
+    this.#subject = subject;
+    this.#to = arms.includes(subject) ? to.filter((arm) => arms.includes(arm)) : [];
+  }
+
+  add(arm: string, figures: Figures): void {
+    this.#rounds.get(arm)?.push(figures);
+  }
+
+  /** All rows for which an arm has figures, or the main ones. */
+  table(which: 'all' | 'main' = 'all'): string {
+    const rows = this.#rows.filter(({ main }) => which === 'all' || main).flatMap((row) => this.#cells(row) ?? []);
+    return markdownTable(['', ...this.#rounds.keys(), ...this.#to.map((name) => `to ${name}`)], rows);
+  }
+
+  plot(title: string): string {
+    const panels = this.#rows.flatMap((row): Panel[] => {
+      const bars = [...this.#rounds].flatMap(([label, rounds]) => {
+        const values = rounds.map((round) => valueOf(row, round)).filter(Number.isFinite);
+        if (values.length === 0) return [];
+        return { label, value: median(values), least: Math.min(...values), most: Math.max(...values) };
+      });
+      return row.panel !== undefined && bars.length > 0 ? [{ title: row.panel, bars }] : [];
+    });
+    return plot(title, panels, this.#subject);
+  }
+
+  /** `steal 0 % (at most 1 %), foreign CPU 12 % (at most 30 %)`: over all arms, rounds and parts. */
+  machine(): string {
+    const all = [...this.#rounds.values()].flatMap((rounds) => rounds.flatMap((round) => Object.entries(round)));
+    const of = (name: string): string => {
+      const values = all.filter(([key]) => key.endsWith(`.${name}`)).map(([, value]) => value);
+      return values.length > 0
+        ? `${median(values).toFixed(0)} % (at most ${Math.max(...values).toFixed(0)} %)`
+        : 'none';
+    };
+    return `steal ${of('stolen')}, foreign CPU ${of('foreign')}`;
+  }
+
+  /** In a list, so that a row without figures is none. */
+  #cells(row: Row): [string[]] | undefined {
+    const found = new Map([...this.#rounds].map(([arm, rounds]) => [arm, medians(row, rounds)]));
+    if ([...found.values()].every((values) => values.length === 0)) return undefined;
+    const single = (arm: string): number => {
+      const values = found.get(arm) ?? [];
+      return (row.sum || row.figures.length === 1) && values.length === 1 ? (values[0] ?? Number.NaN) : Number.NaN;
+    };
+    const ratios = this.#to.map((arm) => ratio(single(this.#subject), single(arm)));
+    return [[row.label, ...[...found.values()].map((values) => values.map(figure).join(', ')), ...ratios]];
+  }
+}
+
+function medians(row: Row, rounds: readonly Figures[]): number[] {
+  const of = (read: (round: Figures) => number): number[] => {
+    const values = rounds.map(read).filter(Number.isFinite);
+    return values.length > 0 ? [median(values)] : [];
+  };
+  if (row.sum) return of((round) => valueOf(row, round));
+  return row.figures.flatMap((name) => of((round) => round[name] ?? Number.NaN));
+}
+
+/** The sum of a row's figures; of a single one, that one. NaN when there is none of them. */
+function valueOf({ figures }: Row, round: Figures): number {
+  const values = figures.flatMap((name) => round[name] ?? []);
+  return values.length > 0 ? values.reduce((total, each) => total + each, 0) : Number.NaN;
+}

@@ -1,0 +1,66 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, expect, it } from 'vitest';
+import { withSection } from '../../bench/results.ts';
+import { UserCommand } from '../../harness/user-command.ts';
+
+let command: UserCommand;
+
+afterEach(() => command?.clean());
+
+/** Runs a command of the README with little to do; gives its table's rows by label, and its plot. */
+async function run(name: string, env: Readonly<Record<string, string>>): Promise<[Map<string, string[]>, string]> {
+  command = new UserCommand('npm', ['run', '-s', 'bench', name], { env: { BENCH_ROUNDS: '1', ...env } });
+  expect(await command.exited, command.output).toBe(0);
+  expect(command.running()).toEqual([]);
+  const [folder = '', ...others] = command.leftFiles();
+  expect(others).toEqual([]);
+  const text = readFileSync(join(command.temporary, folder, `${name}.md`), 'utf8');
+  expect(command.stdout.join('\n')).toContain(text.slice(text.indexOf('|'), -1).trimEnd());
+  const rows = text.split('\n').filter((line) => line.startsWith('|'));
+  const cells = rows.map((row) => row.split('|').map((cell) => cell.trim()));
+  const table = new Map(cells.map(([, label = '', ...values]) => [label, values]));
+  return [table, readFileSync(join(command.temporary, folder, `${name}.svg`), 'utf8')];
+}
+
+it('npm run bench line has figures of all arms and parts, and leaves no process', async () => {
+  const [table, plot] = await run('line', { BENCH_OBJECTS: '200', BENCH_SECONDS: '1' });
+  const arms = ['prototype', 'controller-runtime', 'informer', 'levelhook'];
+  expect(table.get('')?.slice(0, 4)).toEqual(arms);
+  const single = [
+    '**Start** with 100 objects: first key after, s',
+    '**Burst**: each of 200 reconciled after, s',
+    'CPU with start-up, s',
+    '**200 changes with a write each**: all written after, s',
+    'peak memory of the whole run, all, MB',
+  ];
+  for (const label of single) {
+    for (const value of table.get(label)?.slice(0, 4) ?? [undefined]) expect(Number(value), label).toBeGreaterThan(0);
+  }
+  for (const value of table.get('p99, ms')?.slice(0, 4) ?? []) expect(value).toMatch(/^-?\d/);
+  // One script at least applies the objects, and three figures are those of Redis.
+  const redis = table.get('for each key: Redis scripts, commands, reads') ?? [];
+  expect(redis.slice(0, 4).map((cell) => cell.split(', ').length)).toEqual([3, 1, 1, 3]);
+  for (const arm of arms) expect(plot).toContain(`>${arm}</text>`);
+}, 900_000);
+
+it('npm run bench rollout has figures of both arms, and leaves no process', async () => {
+  const load = { BENCH_DEPLOYMENTS: '2', BENCH_REPLICAS: '2', BENCH_NODES: '2' };
+  const [table, plot] = await run('rollout', load);
+  const arms = ['kube-controller-manager', 'levelhook'];
+  expect(table.get('')?.slice(0, 2)).toEqual(arms);
+  for (const label of ['until all pods are available, s', 'CPU, s', 'writes', 'of them pods']) {
+    for (const value of table.get(label)?.slice(0, 3) ?? [undefined]) expect(Number(value), label).toBeGreaterThan(0);
+  }
+  for (const arm of arms) expect(plot).toContain(`>${arm}</text>`);
+}, 600_000);
+
+it('the README has a section for the figures of each of these', () => {
+  const readme = readFileSync('README.md', 'utf8');
+  for (const name of ['line', 'rollout']) {
+    const changed = withSection(readme, name, 'figures');
+    expect(changed).toContain(`<!-- bench ${name} -->\n\nfigures\n\n<!-- end of bench ${name} -->`);
+    expect(withSection(changed, name, 'figures')).toBe(changed);
+  }
+  expect(() => withSection(readme, 'nothing', '')).toThrow('no section');
+});
