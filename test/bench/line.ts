@@ -73,7 +73,7 @@ const what =
   `Node ${process.versions.node}, ${availableParallelism()} processors.`;
 await showResults('line', 'One controller, written in four ways', what, found);
 
-/** Two starts on a cluster of 100 objects: the second one as the first ever on this Redis. */
+/** A start on a cluster of 100 objects. */
 async function measureStart(
   name: ArmName,
   kubeconfig: string,
@@ -88,12 +88,6 @@ async function measureStart(
     const arm = await arms[name](processes, load);
     add('start', { ...(await measureFirst(arm)), ...(await measureIdle(arm)) });
   });
-  if (name === 'levelhook') {
-    await withProcesses(async (processes) => {
-      const { first = Number.NaN } = await measureFirst(await arms[name](processes, { ...load, asDeployed: true }));
-      add('start', { freshRedis: first });
-    });
-  }
   await deleteObjects(objects);
 }
 

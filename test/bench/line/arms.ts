@@ -14,8 +14,6 @@ export interface ArmLoad {
   readonly objects: number;
   /** Runs at a time. */
   readonly concurrency: number;
-  /** Leaves out what the tests' gateways are told: that no other gateway can have a run in flight. Default: false. */
-  readonly asDeployed?: boolean;
 }
 
 /** An arm whose processes run. */
@@ -76,7 +74,6 @@ async function levelhook(started: Started, load: ArmLoad): Promise<RunningArm> {
     await startGateway(setting, [fn.url], {
       // As it is deployed: without a log line for each trigger.
       LEVELHOOK_LOG_TRIGGERS: 'false',
-      ...(load.asDeployed && { LEVELHOOK_NOTHING_IN_FLIGHT: 'false' }),
     }),
   );
   const pids = { gateway: gateway.process.pid, function: fn.process.pid, redis: redis.pid };

@@ -19,7 +19,6 @@ export function lineRows(objects: string): readonly Row[] {
   const main = true;
   return [
     one('**Start** with 100 objects: first key after, s', 'start.first', { main, panel: 'Start to first key, s' }),
-    one('the same on a Redis that never served the cluster, s', 'start.freshRedis', { main }),
     each('idle memory, MB: gateway, function, Redis', 'start.idle', { main }),
     one(`**Burst**: each of ${objects} reconciled after, s`, 'burst.all', {
       main,
