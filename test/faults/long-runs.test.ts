@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { kubeConfigTransport } from 'levelhook/function/node';
 import { complete, heartbeat, type RunToken, RunOverError } from 'levelhook/function/callback';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
@@ -8,7 +9,14 @@ import { type CallbackBody, generateSecret, importSecret, sign } from '../../src
 import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { forgetQueue, metric } from '../harness/gateway-view.ts';
-import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
+import {
+  createSetting,
+  QUEUED_WAKEUPS_MS,
+  type Setting,
+  startGateway,
+  uniqueName,
+  untilReady,
+} from '../harness/levelhook.ts';
 import { CALLBACK_SECONDS, childOf, LONG_RUNNER, type LongRun, longRunner } from '../harness/long-runner.ts';
 import { QueueClient } from '../harness/queue-client.ts';
 import { ServedFunction } from '../harness/served-function.ts';
@@ -113,6 +121,7 @@ describe('a run that goes on after its 202', () => {
   it('survives the gateway: another one takes its outcome', { timeout: 60_000 }, async () => {
     const name = 'survivor';
     const token = await longRun(name);
+    await sleep(QUEUED_WAKEUPS_MS);
     await gateway.process.kill('SIGKILL');
     await openGateway();
     expect((await queue.status(`${namespace}/${name}`)).waits).toMatchObject([{ reason: 'busy' }]);

@@ -1,10 +1,19 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { compareResourceVersions } from '../../src/core/index.ts';
 import { type AuditedPlane, type AuditedRequest, startAuditedPlane } from '../harness/audited-plane.ts';
 import { untilCacheEqualsServer } from '../harness/cache-equals-server.ts';
 import { Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
-import { createSetting, type Setting, startGateway, uniqueName, untilIdle, untilReady } from '../harness/levelhook.ts';
+import {
+  createSetting,
+  QUEUED_WAKEUPS_MS,
+  type Setting,
+  startGateway,
+  uniqueName,
+  untilIdle,
+  untilReady,
+} from '../harness/levelhook.ts';
 import { ObservedConfigMaps } from '../harness/observed-config-maps.ts';
 import { type Observation, type Observer, startObservers } from '../harness/observer.ts';
 import type { TestProcess } from '../harness/process.ts';
@@ -73,6 +82,7 @@ describe('gateway and apiserver are killed', () => {
     await untilIdle(gateway.url);
     const from = (await audited.requests()).length;
     const counts = observers.map(({ count }) => count);
+    await sleep(QUEUED_WAKEUPS_MS);
     await gateway.process.kill('SIGKILL');
     await objects.change('one-3', 'changed while nobody watched');
     await objects.delete('one-4');
@@ -147,6 +157,7 @@ describe('gateway and apiserver are killed', () => {
   it('lists as a diff after a restart of the apiserver while the gateway was away, too', async () => {
     await untilIdle(gateway.url);
     const counts = observers.map(({ count }) => count);
+    await sleep(QUEUED_WAKEUPS_MS);
     await gateway.process.kill('SIGKILL');
     await objects.change('one-7', 'before');
     await cluster.createNamespace(uniqueName('other'));

@@ -56,7 +56,7 @@ describe('a signing secret rotated while objects change', () => {
     });
     await eventually(async () => expect(await changes.unreconciled(...observers)).toEqual([]), 60_000);
     const triggers = gateways.flatMap(({ lines }) => lines.filter(isTrigger));
-    expect(triggers.filter(({ error }) => String(error).includes('401'))).toEqual([]);
+    expect(triggers.filter(({ error }) => String(error).includes('answered 401'))).toEqual([]);
   });
 
   it('is refused from then on where it is still used, with the reason in the log and at /readyz', async () => {

@@ -91,6 +91,9 @@ export async function untilReady(gatewayUrl: string, limitMs = 60_000): Promise<
   }, limitMs);
 }
 
+/** Within this time a gateway deletes wakeups that it has queued. If it is killed before, they come again. */
+export const QUEUED_WAKEUPS_MS = 500;
+
 /**
  * Until no run waits or is in flight, as the queues' records have it: whatever ran has its outcome on record, and what
  * its function wrote to its output has been read.

@@ -134,6 +134,26 @@ describe('the results of a batch', () => {
     expect(finishes).toMatchObject([{ kind: 'known' }, { kind: 'unknown', error: 'no answer before the deadline' }]);
   });
 
+  it('are not asked for any more when the time was over before there was a connection', async () => {
+    const bodies: Trigger[] = [];
+    const held: ServerResponse[] = [];
+    answer = (response, trigger) => {
+      bodies.push(trigger);
+      if (bodies.length <= 2) held.push(response);
+      else begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results: [{ status: 'done' }] }));
+    };
+    // Both connections of the endpoint are busy while the third trigger's time passes.
+    const busy = [run(1), run(2)].map((each) => dispatcher.run(each));
+    while (held.length < 2) await sleep(5);
+    expect(await dispatcher.run(run(3, 100))).toEqual({ kind: 'unknown', error: 'no answer before the deadline' });
+    for (const response of held) {
+      begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results: [{ status: 'done' }] }));
+    }
+    await Promise.all(busy);
+    expect(await dispatcher.run(run(4))).toMatchObject({ kind: 'known' });
+    expect(bodies.flatMap(({ requests }) => requests.map((each) => each.run)).toSorted()).toEqual([1, 2, 4]);
+  });
+
   it('are not read to their end when a line is larger than an answer may be', async () => {
     answer = (response) => void begin(response).end(line(2) + 'x'.repeat(1024 * 1024 + 1));
     expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['a result is larger than 1 MiB', 'known']);

@@ -135,6 +135,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   readonly #ends: AnswerEnds;
   readonly #timer: NodeJS.Timeout;
   #controller: Dispatcher.DispatchController | undefined;
+  #isOver = false;
   #status = 0;
   #headers: Record<string, string> = {};
   #isStream = false;
@@ -151,6 +152,8 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
+    // It has waited for a connection until its time was over: it must not be sent any more.
+    if (this.#isOver) controller.abort(new Error('the time of the request is over'));
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Record<string, string>): void {
@@ -162,6 +165,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#isOver) return;
     this.#size += chunk.length;
     this.#chunks.push(chunk);
     if (!this.#isStream) {
@@ -199,6 +203,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
 
   /** The answer is not read to its end, and its connection is not used again. */
   #fail(reason: FailureReason, message: string): void {
+    this.#isOver = true;
     clearTimeout(this.#timer);
     this.#ends.resolve({ kind: 'failed', reason, message });
     this.#controller?.abort(new Error(message));

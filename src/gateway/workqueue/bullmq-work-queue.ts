@@ -318,10 +318,15 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const { starter } = this.#runner ?? {};
     const here = keys.slice(0, starter?.room ?? 0);
     if (starter && here.length > 0) void this.#track(this.#enter(here));
+    for (const key of here) this.#jobless.delete(key);
     const others = keys.slice(here.length);
-    for (const key of others) this.#jobless.add(key);
-    await this.#standstill.endRest(this.#jobs.add(others));
-    for (const key of others) this.#jobless.delete(key);
+    try {
+      await this.#standstill.endRest(this.#jobs.add(others));
+      for (const key of others) this.#jobless.delete(key);
+    } catch (error) {
+      for (const key of others) this.#jobless.add(key);
+      throw error;
+    }
   }
 
   async #enter(keys: readonly string[]): Promise<void> {

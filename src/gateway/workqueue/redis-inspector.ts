@@ -56,7 +56,7 @@ export class RedisInspector {
       // A key that was touched while it runs is ready when its run ends.
       queued: ready !== null || (running !== undefined && queuedAt !== undefined && added === null),
       ...(running ? { running } : {}),
-      dirty: dirty !== undefined,
+      dirty: dirty !== undefined || (running !== undefined && queuedAt !== undefined),
       backlog: low !== null,
       ...(timer === null ? {} : { timerMs: Math.floor(Number(timer)) }),
       waits,

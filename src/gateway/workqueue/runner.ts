@@ -1,7 +1,7 @@
 import { messageOf, type Runtime } from '../../core/index.ts';
 import { isAboutOneCommand } from '../redis/redis.ts';
 import { GroupCommit } from './group-commit.ts';
-import { RUN_MARGIN_MS } from './queue-options.ts';
+import { BARRIER_AGAIN_MS, RUN_MARGIN_MS } from './queue-options.ts';
 import type { Finished, FinishRequest, Start, StartTimes } from './records.ts';
 import type { RedisRecords } from './redis-records.ts';
 import type { Finish, Process, Run } from './run.ts';
@@ -45,6 +45,7 @@ export class Runner {
       gate,
       passedBarrier: (key) => this.#passedBarrier(key),
       onDecided: (decided, times) => this.#follow(decided, times),
+      onWork: on.work,
       onFull: on.ready,
     });
     this.#finishes = new GroupCommit((requests) => this.#finishAll(requests), { isAboutOneItem: isAboutOneCommand });
@@ -64,10 +65,10 @@ export class Runner {
   async #finishAll(requests: readonly FinishRequest[]): Promise<Finished[]> {
     const { records, runtime, on } = this.#options;
     const answer = records.finishAll(requests, runtime.clock.now());
-    for (const { key, finish } of requests) {
+    for (const { key, run, finish } of requests) {
       if (finish.kind === 'known' && finish.barrier !== undefined) this.#remember(key, finish.barrier);
       // What is started now is sent after the finish, on the same connection.
-      this.starter.release(key);
+      this.starter.release(key, run);
     }
     const finished = await answer;
     const ready = requests.flatMap(({ key }, at) => (finished[at]?.ready ? [key] : []));
@@ -100,6 +101,8 @@ export class Runner {
       if (start.kind === 'go') this.#barriers.delete(key);
       switch (start.kind) {
         case 'barrier':
+          // Should it not start now, its timer brings it back.
+          on.due(times.nowMs + BARRIER_AGAIN_MS);
           on.work(this.#askAgain(request, start.barrier));
           break;
         case 'limited':
@@ -125,9 +128,9 @@ export class Runner {
 
   /** A timer is set: should its barrier not have passed, or not be found out, the key comes back. */
   async #askAgain(request: Decided['request'], barrier: string): Promise<void> {
-    const { process, on, runtime } = this.#options;
-    if (await process.passed(barrier)) this.starter.enterAgain({ ...request, passedBarrier: barrier });
-    else on.due(runtime.clock.now());
+    if (await this.#options.process.passed(barrier)) {
+      this.starter.enterAgain({ ...request, passedBarrier: barrier });
+    }
   }
 
   async #settle(key: string, { run, failures, error }: Start & { kind: 'lost' }): Promise<void> {
@@ -150,7 +153,7 @@ export class Runner {
     }
     if (clock.now() >= deadlineMs) {
       // This process stood still since it asked. Others take the runs for lost by now, and may run the keys.
-      for (const { run } of started) this.starter.release(run.key);
+      for (const { run } of started) this.starter.release(run.key, run.run);
       return on.due(deadlineMs + RUN_MARGIN_MS);
     }
     for (const { queuedAtMs } of started) {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { backoffMs, messageOf, type Runtime } from '../../core/index.ts';
 import { isAboutOneCommand } from '../redis/redis.ts';
 import { RUN_MARGIN_MS } from './queue-options.ts';
-import type { LowRequest, Start, StartRequest, StartTimes } from './records.ts';
+import type { LowRequest, Start, StartRequest, Starts, StartTimes } from './records.ts';
 import type { RedisRecords } from './redis-records.ts';
 
 /** What was decided of a key. */
@@ -22,6 +22,8 @@ export interface StarterOptions {
   readonly passedBarrier: (key: string) => Promise<string | undefined> | undefined;
   /** What one call decided of keys that did not find every slot taken. */
   readonly onDecided: (decided: readonly Decided[], times: StartTimes) => void;
+  /** A call is under way, for which a stop waits. */
+  readonly onWork: (work: Promise<unknown>) => void;
   /** Keys without a job found every slot taken. */
   readonly onFull: (keys: readonly string[]) => void;
 }
@@ -65,15 +67,16 @@ export class Starter {
   readonly #options: StarterOptions;
   readonly #id = randomUUID();
   #waiting: Waiting[] = [];
-  /** Keys of runs that hold a slot, and until when they may hold it at most. */
-  readonly #held = new Map<string, number>();
+  /** Keys whose runs hold a slot, and until when they may hold it at most. */
+  readonly #held = new Map<string, { readonly run: number; readonly endMs: number }>();
   /** Keys of the call that is under way. */
   #asked = 0;
   #asking = false;
   /** The backlog may have keys that can run. */
   #hasLow = false;
   #lowNonce: string | undefined;
-  #lastLowMs = 0;
+  /** Since when low-priority keys have been passed over; undefined: the last call took some. */
+  #lowSinceMs: number | undefined;
   /**
    * The last call found every slot taken, or no room for keys of the backlog: until a slot is free, or a while later.
    */
@@ -112,9 +115,9 @@ export class Starter {
     });
   }
 
-  /** Asks again for a key whose barrier has passed. Should every slot be taken, its timer brings it back. */
+  /** Asks again for a key whose barrier has passed. Should this gateway end, its timer brings it back. */
   enterAgain(request: StartRequest): void {
-    this.#waiting.unshift({ request, hasJob: undefined, entry: undefined, failures: 0 });
+    this.#waiting.unshift({ request, hasJob: true, entry: undefined, failures: 0 });
     this.#pump();
   }
 
@@ -124,9 +127,11 @@ export class Starter {
     this.#pump();
   }
 
-  /** The finish of this key's run has been sent. */
-  release(key: string): void {
-    if (this.#held.delete(key)) this.resume();
+  /** The finish of this run has been sent. */
+  release(key: string, run: number): void {
+    if (this.#held.get(key)?.run !== run) return;
+    this.#held.delete(key);
+    this.resume();
   }
 
   /** There may be a slot, or runs may begin here again. */
@@ -150,17 +155,20 @@ export class Starter {
     if (asked.length === 0 && !low) return;
     this.#asking = true;
     this.#asked = asked.length + (low?.count ?? 0);
-    void this.#ask(asked, low).finally(() => {
+    const asking = this.#ask(asked, low).finally(() => {
       this.#asking = false;
       this.#asked = 0;
       if (this.#options.gate.ending.aborted) this.#end();
       this.#pump();
     });
+    this.#options.onWork(asking);
   }
 
   #lowRequest(spare: number): LowRequest | undefined {
     if (!this.#hasLow || this.#isLowFull) return undefined;
-    const first = this.#options.runtime.clock.now() - this.#lastLowMs >= FULL_AGAIN_MS ? 1 : 0;
+    const nowMs = this.#options.runtime.clock.now();
+    this.#lowSinceMs ??= nowMs;
+    const first = nowMs - this.#lowSinceMs >= FULL_AGAIN_MS ? 1 : 0;
     const count = Math.max(spare, first);
     if (count === 0) return undefined;
     this.#lowNonce ??= this.#nonce();
@@ -179,14 +187,9 @@ export class Starter {
         deadlineMs: nowMs + limits.timeoutMs,
         slotMs: nowMs + Math.min(SLOT_MS, limits.timeoutMs + RUN_MARGIN_MS),
       };
+      let answer: Starts | undefined;
       try {
-        const { starts, low: taken, lowLeft } = await records.startAll(requests, times, low);
-        if (this.#failing) logger.info({ controller: name }, 'runs can be started again');
-        this.#failing = false;
-        if (low) this.#lowAnswered(taken.length, lowLeft);
-        const lows = taken.map(({ key, start }) => ({ request: { key, nonce: low?.nonce ?? '' }, start }));
-        this.#decide(asked, starts, { lows, times });
-        return;
+        answer = await records.startAll(requests, times, low);
       } catch (error) {
         // One key's record may be such that the script cannot work on it.
         if (isAboutOneCommand(error)) return this.#askAlone(asked, error);
@@ -194,6 +197,13 @@ export class Starter {
           logger.warn({ controller: name, error: messageOf(error) }, 'runs could not be started, trying again');
           this.#failing = true;
         }
+      }
+      if (answer) {
+        if (this.#failing) logger.info({ controller: name }, 'runs can be started again');
+        this.#failing = false;
+        if (low) this.#lowAnswered(answer.low.length, answer.lowLeft);
+        const lows = answer.low.map(({ key, start }) => ({ request: { key, nonce: low?.nonce ?? '' }, start }));
+        return this.#decide(asked, answer.starts, { lows, times });
       }
       await clock.sleep(backoffMs(START_AGAIN_MS, failures), gate.ending);
       if (!(await gate.opened())) {
@@ -247,7 +257,7 @@ export class Starter {
   #lowAnswered(taken: number, left: boolean): void {
     this.#lowNonce = undefined;
     this.#hasLow = left;
-    if (taken > 0) this.#lastLowMs = this.#options.runtime.clock.now();
+    if (taken > 0) this.#lowSinceMs = undefined;
     else if (left) {
       this.#isLowFull = true;
       void this.#retry();
@@ -272,12 +282,13 @@ export class Starter {
     });
     decided.push(...lows);
     for (const { request, start } of decided) {
-      if (start.kind === 'go') this.#held.set(request.key, times.deadlineMs + RUN_MARGIN_MS);
+      if (start.kind !== 'go') continue;
+      this.#held.set(request.key, { run: start.run, endMs: times.deadlineMs + RUN_MARGIN_MS });
     }
     if (this.#held.size > 0) void this.#prolong();
     const jobless = full.filter(({ hasJob }) => hasJob === false);
     for (const each of jobless) leave(each);
-    this.#waiting.unshift(...full.filter(({ hasJob }) => hasJob));
+    this.#waiting.unshift(...full.filter(({ hasJob }) => hasJob !== false));
     if (full.length > 0) {
       this.#isFull = true;
       void this.#retry();
@@ -300,14 +311,16 @@ export class Starter {
   async #prolong(): Promise<void> {
     if (this.#prolonging) return;
     this.#prolonging = true;
-    const { gate, records, runtime } = this.#options;
+    const { records, runtime } = this.#options;
     const { signal } = this.#closing;
     while (this.#held.size > 0 && !signal.aborted) {
       await runtime.clock.sleep(PROLONG_MS, signal);
-      if (gate.closed() && !gate.ending.aborted) continue;
+      const nowMs = runtime.clock.now();
+      // After its end a run may have been settled, and another run of its key may hold a slot.
+      const slots = [...this.#held].flatMap(([key, { endMs }]) =>
+        endMs > nowMs ? [{ key, untilMs: Math.min(nowMs + SLOT_MS, endMs) }] : [],
+      );
       // A slot that could not be prolonged is given to another run some seconds early.
-      const untilMs = runtime.clock.now() + SLOT_MS;
-      const slots = [...this.#held].map(([key, endMs]) => ({ key, untilMs: Math.min(untilMs, endMs) }));
       await records.prolongSlots(slots).catch(() => {});
     }
     this.#prolonging = false;
@@ -325,8 +338,7 @@ export class Starter {
 
 interface Waiting {
   readonly request: StartRequest;
-  /** Undefined: a timer brings it back. */
-  readonly hasJob: boolean | undefined;
+  readonly hasJob: boolean;
   readonly entry: Entry | undefined;
   failures: number;
 }

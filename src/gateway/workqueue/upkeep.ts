@@ -41,6 +41,8 @@ export class Upkeep {
   #nextLookMs = 0;
   #nextRestMs = 0;
   #missedAfterMs = MISSED_SOON_MS;
+  /** Counts the looks that began anew: one that is under way must not end a later one. */
+  #looks = 0;
   /** As read for the look that has begun. */
   #jobs: ReadonlySet<string> | undefined;
 
@@ -50,6 +52,7 @@ export class Upkeep {
 
   /** The next look begins in a second, and looks at all keys. */
   lookSoon(nowMs: number): void {
+    this.#looks += 1;
     this.#cursor = '0';
     this.#missedAfterMs = MISSED_SOON_MS;
     this.#nextLookMs = nowMs + MISSED_SOON_MS;
@@ -77,13 +80,15 @@ export class Upkeep {
         more = true;
       });
     }
-    return more ? nowMs + NEXT_PART_MS : undefined;
+    if (more) return nowMs + NEXT_PART_MS;
+    return this.#missedAfterMs === MISSED_SOON_MS ? this.#nextLookMs : undefined;
   }
 
   /** @returns whether there is more to look at. */
   async #addMissing(nowMs: number): Promise<boolean> {
     const { name, records, hand, keysOfJobs, logger, metrics } = this.#options;
     const from = this.#cursor;
+    const look = this.#looks;
     const read = (): ReturnType<RedisRecords['queuedBefore']> =>
       records.queuedBefore(nowMs - this.#missedAfterMs, from, PART);
     if (from === '0') this.#jobs = undefined;
@@ -95,12 +100,13 @@ export class Upkeep {
     }
     const jobs = this.#jobs;
     const lost = jobs ? keys.filter((key) => !jobs.has(key)) : [];
-    this.#cursor = cursor;
     if (lost.length > 0) {
       logger.warn({ controller: name, keys: lost.length }, 'queued keys had lost their jobs, adding them again');
       metrics.count('levelhook_lost_jobs_total', { controller: name }, lost.length);
       await hand(lost);
     }
+    if (look !== this.#looks) return false;
+    this.#cursor = cursor;
     if (cursor !== '0') return true;
     this.#missedAfterMs = MISSED_AFTER_MS;
     this.#jobs = undefined;

@@ -53,6 +53,24 @@ export function priorityContract(create: CreateFixture): void {
       await setting().atRest();
     });
 
+    it('gives live keys every other slot at least, however slow the runs are', async () => {
+      const { process, clock } = setting();
+      const queue = await setting().open({ concurrency: 1 });
+      process.onRun = async () => {
+        await clock.sleep(50);
+        return done;
+      };
+      await queue.addLow(numbered('low', 40), 'initial');
+      await queue.start(process);
+      await setting().until(() => process.runs.length > 3, 'low keys running');
+      await queue.add(plain('live1', 'live2', 'live3'));
+      await setting().until(() => process.runsOf('live3').length > 0, 'live keys running');
+      const lowsBefore = process.keys().slice(process.keys().indexOf('live1'), process.keys().indexOf('live3'));
+      expect(lowsBefore.length).toBeLessThanOrEqual(6);
+      expect(process.keys().indexOf('live1')).toBeLessThanOrEqual(8);
+      await setting().atRest();
+    });
+
     it('gives a low key that has no other reason the reason initial', async () => {
       const { queue, process } = setting();
       await queue.addLow(['k'], 'initial');

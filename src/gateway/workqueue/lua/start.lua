@@ -49,7 +49,8 @@ local queued, resting, slots = KEYS[12], KEYS[13], KEYS[14]
 local has = {}
 for _, set in ipairs({ timers, backlog, debounced, pauses, resting }) do has[set] = redis.call('EXISTS', set) == 1 end
 
-redis.call('ZREMRANGEBYSCORE', slots, '-inf', now)
+-- Only when there are any: a script whose first write is a removal is not refused when Redis is full.
+if redis.call('ZCOUNT', slots, '-inf', now) > 0 then redis.call('ZREMRANGEBYSCORE', slots, '-inf', now) end
 local free = tonumber(ARGV[7]) - redis.call('ZCARD', slots)
 -- Slots that the given keys leave to low-priority ones.
 local kept = 0
@@ -115,7 +116,12 @@ local function start(key, nonce, seen)
     return { 'lost', tonumber(run), failures, r[10] or '' }
   end
   if not wanted then
-    if not run then redis.call('ZREM', in_flight, key) end
+    -- A script that failed half-way may have left the one without the other.
+    if run then
+      redis.call('ZADD', in_flight, 'NX', tonumber(r[2]) + margin, key)
+    else
+      redis.call('ZREM', in_flight, key)
+    end
     return { 'idle' }
   end
   if run then
@@ -187,7 +193,12 @@ local taken = {}
 local function take(count)
   local looked = 0
   while count > 0 and free > 0 do
-    local keys = redis.call('ZRANGEBYSCORE', backlog, '-inf', now, 'LIMIT', 0, count)
+    if per_token > 0 then
+      -- A key without a token would reserve one, before keys that are added later.
+      local full = math.max(now, tonumber(redis.call('GET', KEYS[10]) or 0)) + per_token
+      if math.ceil(full - burst * per_token) > now + per_token then return end
+    end
+    local keys = redis.call('ZRANGEBYSCORE', backlog, '-inf', now, 'LIMIT', 0, per_token > 0 and 1 or count)
     if #keys == 0 then return end
     for _, key in ipairs(keys) do
       local is_read, answer = pcall(start, key, ARGV[11], '')
@@ -230,8 +241,9 @@ if low_count > 0 then
   if again and again[1] ~= ARGV[11] then again = nil end
   -- The caller never got the answer: these are the keys that it was given.
   for at = 2, again and #again or 1 do
+    local is_read, answer = pcall(start, again[at], ARGV[11], '')
     taken[#taken + 1] = again[at]
-    taken[#taken + 1] = start(again[at], ARGV[11], '')
+    taken[#taken + 1] = is_read and answer or { 'idle' }
   end
 end
 local takes = low_count > 0 and not again and not pauses_all and has[backlog]
