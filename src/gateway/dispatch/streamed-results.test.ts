@@ -67,6 +67,8 @@ const begin = (response: ServerResponse, type: string = RESULT_STREAM): ServerRe
 const kinds = async (finishes: readonly Promise<Finish>[]): Promise<string[]> =>
   (await Promise.all(finishes)).map((finish) => ('error' in finish && finish.error ? finish.error : finish.kind));
 
+const byNumber = (a: number, b: number): number => a - b;
+
 const MISSING = 'the answer has no result for this request';
 
 describe('the results of a batch', () => {
@@ -151,7 +153,7 @@ describe('the results of a batch', () => {
     }
     await Promise.all(busy);
     expect(await dispatcher.run(run(4))).toMatchObject({ kind: 'known' });
-    expect(bodies.flatMap(({ requests }) => requests.map((each) => each.run)).toSorted()).toEqual([1, 2, 4]);
+    expect(bodies.flatMap(({ requests }) => requests.map((each) => each.run)).toSorted(byNumber)).toEqual([1, 2, 4]);
   });
 
   it('are not read to their end when a line is larger than an answer may be', async () => {

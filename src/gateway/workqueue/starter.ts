@@ -286,9 +286,9 @@ export class Starter {
       this.#held.set(request.key, { run: start.run, endMs: times.deadlineMs + RUN_MARGIN_MS });
     }
     if (this.#held.size > 0) void this.#prolong();
-    const jobless = full.filter(({ hasJob }) => hasJob === false);
+    const jobless = full.filter(({ hasJob }) => !hasJob);
     for (const each of jobless) leave(each);
-    this.#waiting.unshift(...full.filter(({ hasJob }) => hasJob !== false));
+    this.#waiting.unshift(...full.filter(({ hasJob }) => hasJob));
     if (full.length > 0) {
       this.#isFull = true;
       void this.#retry();
