@@ -43,10 +43,12 @@ export class Runner {
       limits,
       runtime,
       gate,
-      passedBarrier: (key) => this.#passedBarrier(key),
-      onDecided: (decided, times) => this.#follow(decided, times),
-      onWork: on.work,
-      onFull: on.ready,
+      on: {
+        decided: (decided, times) => this.#follow(decided, times),
+        full: on.ready,
+        work: on.work,
+        passedBarrier: (key) => this.#passedBarrier(key),
+      },
     });
     this.#finishes = new GroupCommit((requests) => this.#finishAll(requests), { isAboutOneItem: isAboutOneCommand });
   }

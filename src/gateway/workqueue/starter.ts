@@ -18,14 +18,18 @@ export interface StarterOptions {
   readonly limits: { readonly timeoutMs: number; readonly concurrency: number };
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly gate: RunGate;
-  /** The barrier of this key's last run, when this gateway knows it and has found that it has passed. */
-  readonly passedBarrier: (key: string) => Promise<string | undefined> | undefined;
+  readonly on: StarterEvents;
+}
+
+export interface StarterEvents {
   /** What one call decided of keys that did not find every slot taken. */
-  readonly onDecided: (decided: readonly Decided[], times: StartTimes) => void;
-  /** A call is under way, for which a stop waits. */
-  readonly onWork: (work: Promise<unknown>) => void;
+  readonly decided: (decided: readonly Decided[], times: StartTimes) => void;
   /** Keys without a job found every slot taken. */
-  readonly onFull: (keys: readonly string[]) => void;
+  readonly full: (keys: readonly string[]) => void;
+  /** A call is under way, for which a stop waits. */
+  readonly work: (work: Promise<unknown>) => void;
+  /** Asks for the barrier of this key's last run, when this gateway knows it and has found that it has passed. */
+  readonly passedBarrier: (key: string) => Promise<string | undefined> | undefined;
 }
 
 /** Whether runs may begin in this gateway. */
@@ -102,7 +106,7 @@ export class Starter {
 
   /**
    * Puts keys into the line. @returns those about which nothing was decided when this gateway ended.
-   * @param hasJob `false`: a key that finds every slot taken is given to `onFull`. `true`: it waits here.
+   * @param hasJob `false`: a key that finds every slot taken is given to `on.full`. `true`: it waits here.
    */
   enter(keys: readonly string[], hasJob: boolean): Promise<readonly string[]> {
     return new Promise((resolve) => {
@@ -161,7 +165,7 @@ export class Starter {
       if (this.#options.gate.ending.aborted) this.#end();
       this.#pump();
     });
-    this.#options.onWork(asking);
+    this.#options.on.work(asking);
   }
 
   #lowRequest(spare: number): LowRequest | undefined {
@@ -217,7 +221,7 @@ export class Starter {
   async #requests(asked: readonly Waiting[]): Promise<readonly StartRequest[]> {
     const requests: StartRequest[] = [];
     for (const { request } of asked) {
-      const known = request.passedBarrier === undefined ? this.#options.passedBarrier(request.key) : undefined;
+      const known = request.passedBarrier === undefined ? this.#options.on.passedBarrier(request.key) : undefined;
       const passedBarrier = known && (await known);
       requests.push(passedBarrier === undefined ? request : { ...request, passedBarrier });
     }
@@ -269,7 +273,7 @@ export class Starter {
     starts: readonly Start[],
     { lows, times }: { lows: readonly Decided[]; times: StartTimes },
   ): void {
-    const { onDecided, onFull } = this.#options;
+    const { on } = this.#options;
     const decided: Decided[] = [];
     const full: Waiting[] = [];
     asked.forEach((each, at) => {
@@ -293,8 +297,8 @@ export class Starter {
       this.#isFull = true;
       void this.#retry();
     }
-    if (decided.length > 0) onDecided(decided, times);
-    if (jobless.length > 0) onFull(jobless.map(({ request }) => request.key));
+    if (decided.length > 0) on.decided(decided, times);
+    if (jobless.length > 0) on.full(jobless.map(({ request }) => request.key));
   }
 
   /** Slots that other gateways give back are found by asking. */
