@@ -136,6 +136,18 @@ describe('the results of a batch', () => {
     expect(finishes).toMatchObject([{ kind: 'known' }, { kind: 'unknown', error: 'no answer before the deadline' }]);
   });
 
+  it('are not read to their end when there are far more lines than runs', async () => {
+    answer = async (response) => {
+      begin(response).write(line(2));
+      await sleep(50);
+      response.end('\n'.repeat(2000) + line(1));
+    };
+    expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual([
+      'the results have more than 1000 lines',
+      'known',
+    ]);
+  });
+
   it('are not asked for any more when the time was over before there was a connection', async () => {
     const bodies: Trigger[] = [];
     const held: ServerResponse[] = [];

@@ -42,6 +42,8 @@ export interface EndpointOptions {
 const MAX_ANSWER_BYTES = 1024 * 1024;
 /** The same of a stream of results, of which each line has the limit of an answer. */
 const MAX_STREAM_BYTES = 16 * MAX_ANSWER_BYTES;
+/** Each line costs the gateway time, also one that names no run. A trigger has at most 100 runs. */
+const MAX_STREAM_LINES = 1000;
 
 /**
  * The gateway closes an idle connection before the function does. If the function closed it while a trigger is being
@@ -140,6 +142,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   #headers: Record<string, string> = {};
   #isStream = false;
   #size = 0;
+  #lines = 0;
   /** Of a line that has begun. */
   #lineSize = 0;
   #chunks: Buffer[] = [];
@@ -180,7 +183,10 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
       const whole = Buffer.concat(this.#chunks);
       const text = whole.toString('utf8', 0, whole.length - this.#lineSize);
       this.#chunks = this.#lineSize > 0 ? [chunk.subarray(last + 1)] : [];
-      for (const line of text.split('\n')) if (line !== '') this.#onLine?.(line);
+      const lines = text.split('\n', MAX_STREAM_LINES + 1);
+      this.#lines += lines.length;
+      if (this.#lines > MAX_STREAM_LINES) return this.#fail('too-large', 'the results have more than 1000 lines');
+      for (const line of lines) if (line !== '') this.#onLine?.(line);
     }
   }
 
