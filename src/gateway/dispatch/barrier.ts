@@ -158,7 +158,9 @@ export class Barriers {
     const barrier: Barrier = {};
     const endedAtMs = this.#clock.now();
     for (const view of views) {
-      const { incarnation = '' } = await view.progress();
+      // From Redis: another gateway may have begun a new incarnation a moment ago, and under an old one every barrier
+      // has passed.
+      const { incarnation = '' } = await view.state();
       barrier[view.location.prefix] = { incarnation, ...of(view), endedAtMs };
     }
     return JSON.stringify(barrier);
