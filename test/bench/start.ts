@@ -1,13 +1,11 @@
-import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startControlPlane, startRedis } from '../../src/testing/index.ts';
 import { Cluster, configMaps } from '../harness/cluster.ts';
-import { createSetting, type Listening, startFunctionProcess, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { createSetting, startFunctionProcess, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
-import { TestProcess } from '../harness/process.ts';
 import { Started } from '../harness/started.ts';
 import { median } from './median.ts';
-import { cpuSeconds, peakMemory } from './process-figures.ts';
+import { cpuSeconds, peakMemory, residentMemory } from './process-figures.ts';
 
 /**
  * What a start costs: seconds from the start of the gateway's process to its first line, to a run of each of 100
@@ -18,7 +16,8 @@ import { cpuSeconds, peakMemory } from './process-figures.ts';
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 5);
 const OBJECTS = Number(process.env['BENCH_OBJECTS'] ?? 100);
 const IDLE_MS = 10_000;
-const DIST = process.env['BENCH_DIST'] === '1';
+const MB = 1e6;
+const SCRIPT = process.env['BENCH_DIST'] === '1' ? 'dist/src/cli/levelhook.js' : 'src/cli/levelhook.js';
 
 const started = new Started();
 try {
@@ -36,7 +35,7 @@ try {
   }
 
   const figures = new Map<string, number[]>();
-  const note = (name: string, value: number): unknown => {
+  const record = (name: string, value: number): unknown => {
     const values = figures.get(name) ?? [];
     figures.set(name, values);
     return values.push(value);
@@ -46,52 +45,32 @@ try {
     const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: redis.url });
     const functionFromMs = machineMs();
     const stamper = started.keep(
-      await startFunctionProcess(setting, 'test/bench/line/stamper-function.ts', {
-        variables: { BENCH_NAMESPACE: namespace, BENCH_OBJECTS: `${OBJECTS}` },
+      await startFunctionProcess(setting, 'test/bench/line/levelhook/function.ts', {
+        variables: { BENCH_NAMESPACE: namespace, BENCH_OBJECTS: `${OBJECTS}`, BENCH_CONCURRENCY: '50' },
       }),
     );
-    note('function: listens, s', (machineMs() - functionFromMs) / 1000);
+    record('function: listens, s', (machineMs() - functionFromMs) / 1000);
 
     const fromMs = machineMs();
-    const gateway = started.keep(await startGateway(setting, stamper.url));
-    note('gateway: first line, s', (machineMs() - fromMs) / 1000);
+    const gateway = started.keep(
+      await startGateway(setting, [stamper.url], { LEVELHOOK_LOG_TRIGGERS: 'false' }, SCRIPT),
+    );
+    record('gateway: first line, s', (machineMs() - fromMs) / 1000);
     const seen = stamper.process.line(({ msg }) => msg === 'seen all');
     await untilReady(gateway.url);
-    note('gateway: ready, s', (machineMs() - fromMs) / 1000);
-    note('gateway: each object has run, s', (Number((await seen)['atMs']) - fromMs) / 1000);
-    note('gateway: processor time until then, s', cpuSeconds(gateway.process.pid));
+    record('gateway: ready, s', (machineMs() - fromMs) / 1000);
+    record('gateway: each object has run, s', (Number((await seen)['atMs']) - fromMs) / 1000);
+    record('gateway: processor time until then, s', cpuSeconds(gateway.process.pid));
     await sleep(IDLE_MS);
-    note('gateway: idle, MB', memory(gateway.process.pid));
-    note('gateway: peak, MB', peakMemory(gateway.process.pid) / 1e6);
-    note('function: idle, MB', memory(stamper.process.pid));
+    record('gateway: idle, MB', residentMemory(gateway.process.pid) / MB);
+    record('gateway: peak, MB', peakMemory(gateway.process.pid) / MB);
+    record('function: idle, MB', residentMemory(stamper.process.pid) / MB);
     await gateway.process.kill('SIGTERM');
     await stamper.process.kill('SIGTERM');
   }
   for (const [name, values] of figures) {
     console.log(`${name}: ${median(values).toFixed(2)} (${values.map((value) => value.toFixed(2)).join(', ')})`);
   }
-
-  async function startGateway(
-    { redisUrl, keyPrefix, secret, kubeconfig }: ReturnType<typeof createSetting>,
-    functionUrl: string,
-  ): Promise<Listening> {
-    const script = DIST ? 'dist/src/cli/levelhook.js' : 'src/cli/levelhook.js';
-    const process = new TestProcess(script, ['gateway', '--kubeconfig', kubeconfig, '--port', '0'], {
-      REDIS_URL: redisUrl,
-      LEVELHOOK_KEY_PREFIX: keyPrefix,
-      LEVELHOOK_SIGNING_SECRETS: secret,
-      LEVELHOOK_FUNCTIONS: functionUrl,
-      LEVELHOOK_RECONCILE_FUNCTIONS: 'none',
-    });
-    const line = await process.line(({ msg }) => msg === 'listening');
-    return { process, url: String(line['url']) };
-  }
 } finally {
   await started.stop();
-}
-
-/** Resident memory of a process, in megabytes. Linux only. */
-function memory(pid: number): number {
-  const match = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
-  return (Number(match?.[1]) * 1024) / 1e6;
 }

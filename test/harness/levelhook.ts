@@ -60,26 +60,26 @@ export async function startFunctionProcess(
   return { process, url: String(line['url']) };
 }
 
-/** A gateway as a process of its own, not waited for to be ready. */
+/**
+ * A gateway as a process of its own, which need not be ready yet.
+ * @param variables more of its environment.
+ */
 export async function startGateway(
   setting: Setting,
   functionUrls: readonly string[],
   variables: Readonly<Record<string, string>> = {},
+  script = 'src/cli/levelhook.js',
 ): Promise<Listening> {
-  const process = new TestProcess(
-    'src/cli/levelhook.js',
-    ['gateway', '--kubeconfig', setting.kubeconfig, '--port', '0'],
-    {
-      REDIS_URL: setting.redisUrl,
-      LEVELHOOK_KEY_PREFIX: setting.keyPrefix,
-      LEVELHOOK_SIGNING_SECRETS: setting.secret,
-      LEVELHOOK_FUNCTIONS: functionUrls.join(' '),
-      LEVELHOOK_LOG_TRIGGERS: 'true',
-      // The cluster is shared, and so would be those of other tests.
-      LEVELHOOK_RECONCILE_FUNCTIONS: 'none',
-      ...variables,
-    },
-  );
+  const process = new TestProcess(script, ['gateway', '--kubeconfig', setting.kubeconfig, '--port', '0'], {
+    REDIS_URL: setting.redisUrl,
+    LEVELHOOK_KEY_PREFIX: setting.keyPrefix,
+    LEVELHOOK_SIGNING_SECRETS: setting.secret,
+    LEVELHOOK_FUNCTIONS: functionUrls.join(' '),
+    LEVELHOOK_LOG_TRIGGERS: 'true',
+    // The cluster is shared: the gateway would read the ReconcileFunctions of other tests.
+    LEVELHOOK_RECONCILE_FUNCTIONS: 'none',
+    ...variables,
+  });
   const line = await process.line(({ msg }) => msg === 'listening');
   return { process, url: String(line['url']) };
 }
@@ -91,7 +91,10 @@ export async function untilReady(gatewayUrl: string, limitMs = 60_000): Promise<
   }, limitMs);
 }
 
-/** Within this time a gateway deletes wakeups that it has queued. If it is killed before, they come again. */
+/**
+ * A gateway deletes queued wakeups from the outbox within this time. A gateway that is killed earlier leaves them, and
+ * the next gateway queues them again.
+ */
 export const QUEUED_WAKEUPS_MS = 500;
 
 /**
