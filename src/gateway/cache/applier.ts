@@ -9,12 +9,11 @@ import {
   type Metrics,
   type ResourceVersion,
 } from '../../core/index.ts';
-import { encodeEntry, KEPT_OUT_INDEX, type ObjectEntry } from '../../contract/cache-layout.ts';
-import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
-import { type CachedObject, changesOf, compareCached, readCached } from './cached-object.ts';
-import { type Change, mergeWakeups, type Wakeup } from './change.ts';
+import type { ObjectEntry } from '../../contract/cache-layout.ts';
+import type { WatchEvent } from '../reflector/watch-event.ts';
+import { mergeWakeups, type Wakeup } from './change.ts';
 import type { ChangeHandlers } from './change-handlers.ts';
-import { MAX_LENGTH, metadataOf, unhandledReason } from './kept-out.ts';
+import { EventComparer, isObjectEvent, type ObjectEvent } from './event-comparer.ts';
 import { Listing } from './listing.ts';
 import { isDataError } from '../redis/redis.ts';
 import { TimeSlice } from '../time-slice.ts';
@@ -22,30 +21,34 @@ import type { OutboxEntry } from './outbox.ts';
 import type { Chunk, ViewOperation } from './chunk.ts';
 import type { View } from './view.ts';
 
-/** An object event of a watch or a list, and why the object is kept out of the view, if it is. */
-type ObjectEvent = WatchEvent & SentObject & { readonly keptOut?: string };
-
 interface ChunkInProgress {
-  /** As they were given. */
+  /** The argument of `apply`: a second call with the same events continues this chunk. */
   readonly given: readonly WatchEvent[];
-  /** The same, and before them those of a piece that could not be written after all. */
+  /** `given`, preceded by the events of a pending write that has failed. */
   events: readonly WatchEvent[];
+  /** How many of `events` are applied. A second attempt continues there. */
   done: number;
   contradicted: boolean;
 }
 
+/** A write that Redis has not answered yet. */
+interface PendingWrite {
+  readonly events: readonly WatchEvent[];
+  readonly written: Promise<void>;
+}
+
 /** The oldest version there can be. */
 const BEFORE_ALL = '1';
-/** A piece with more of them, or with longer objects together, is written in several: a large script blocks Redis. */
-const MOST_WAKEUPS = 10_000;
-const MOST_BYTES = 8 * 1024 * 1024;
-/** Objects that are deleted are read so many at a time: each may have megabytes. */
-const DELETES = 50;
+/** One script writes at most so many wakeups and bytes of objects, because a large script blocks Redis. */
+const MAX_WAKEUPS = 10_000;
+const MAX_BYTES = 8 * 1024 * 1024;
+/** Deleted objects that are read at a time: each may have megabytes. */
+const DELETE_PAGE = 50;
 
 export interface ApplierOptions {
   readonly view: View;
   readonly handlers: ChangeHandlers;
-  /** Called with the wakeups that an apply has just added to the outbox. Default: whoever reads the outbox has them. */
+  /** Called with the wakeups that an apply has just added to the outbox. Default: the wakeups stay in the outbox. */
   readonly onWakeups?: (entries: readonly OutboxEntry[]) => void;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -60,39 +63,37 @@ export interface ApplierOptions {
  */
 export class Applier {
   readonly #options: ApplierOptions;
-  /** The last piece of a list from nothing, on its way to Redis while the next one is made. */
-  #inFlight: { readonly events: readonly WatchEvent[]; readonly written: Promise<void> } | undefined;
+  readonly #comparer: EventComparer;
+  /** In the first list of an empty view, the applier prepares the next write while this one is on its way to Redis. */
+  #pendingWrite: PendingWrite | undefined;
   #listing: Listing | undefined;
-  /** The chunk under way, and how many of its events are applied: where a second attempt goes on. */
   #chunk: ChunkInProgress | undefined;
   /** The view's version stays where it is until this list, or a later one, is complete. */
   #frozenUntil: number | undefined;
-  #marksChanged = false;
 
   constructor(options: ApplierOptions) {
     this.#options = options;
+    this.#comparer = new EventComparer(options);
   }
 
   /**
-   * The view may have lost data: its version promises nothing, and does not move, until that list is complete.
-   * Otherwise the next event would move it past what is missing.
+   * The view may have lost data, so its version does not move until that list is complete. Otherwise the next event
+   * would move the version past changes that the view lacks.
    */
   freezeUntil(list: number): void {
     this.#frozenUntil = list;
   }
 
-  /** Whether marks of objects that are kept out may have come or gone since this was asked last. */
+  /** Whether marks of objects that are kept out may have come or gone since the last call. */
   resetMarksChanged(): boolean {
-    const changed = this.#marksChanged;
-    this.#marksChanged = false;
-    return changed;
+    return this.#comparer.resetMarksChanged();
   }
 
   /**
    * Applies events in their order. Called again with the same events after a failure, it continues at the failed event,
-   * because events before the start of a list must not count as a part of the list. The last events of a view's first
-   * list may still be on their way to Redis when this resolves; if they cannot be written, the next call throws, and
-   * applies them again.
+   * because events before the start of a list must not count as a part of the list. In the first list of an empty view
+   * the last write may be pending when this resolves. If that write fails, the next call throws, and the call after it
+   * applies its events again.
    * @returns `contradiction` when a list has an older version of an object than the cache, although the list is newer
    *   than the cached version: the server's data was rewound and must be listed again as such.
    * @throws ForeignWriterError when another gateway has taken the view.
@@ -109,29 +110,31 @@ export class Applier {
     return this.#chunk;
   }
 
-  /** Resolves when nothing is on its way to Redis any more, written or not. */
-  async settled(): Promise<void> {
-    await this.#inFlight?.written.catch(() => {});
+  /** Resolves when no write is pending any more, whether it succeeded or failed. */
+  async waitForPendingWrite(): Promise<void> {
+    await this.#pendingWrite?.written.catch(() => {});
   }
 
-  /** Waits for the piece in flight. @throws where it was not written; then the chunk begins with its events. */
-  async #land(chunk: ChunkInProgress): Promise<void> {
-    const inFlight = this.#inFlight;
+  /** Waits for the pending write. @throws if it failed; the chunk then begins with the events of that write. */
+  async #finishPendingWrite(chunk: ChunkInProgress): Promise<void> {
+    const pending = this.#pendingWrite;
     try {
-      await inFlight?.written;
+      await pending?.written;
     } catch (error) {
-      chunk.events = [...(inFlight?.events ?? []), ...chunk.events.slice(chunk.done)];
+      chunk.events = [...(pending?.events ?? []), ...chunk.events.slice(chunk.done)];
       chunk.done = 0;
       throw error;
     } finally {
-      this.#inFlight = undefined;
+      this.#pendingWrite = undefined;
     }
   }
 
-  /** A list's frame changes the rules, so a chunk is applied in the pieces between frames. */
+  /**
+   * Applies the next frame event of the chunk, or all events before it: the rules of a list begin and end with a frame.
+   */
   async #applyNext(chunk: ChunkInProgress): Promise<void> {
     const next = chunk.events[chunk.done];
-    if (!this.#listing?.fromNothing || (next && isFrame(next))) await this.#land(chunk);
+    if (!this.#listing?.fromNothing || (next && isFrame(next))) await this.#finishPendingWrite(chunk);
     const { events } = chunk;
     const event = events[chunk.done];
     if (event?.kind === 'init') await this.#beginList(event.rewound);
@@ -148,13 +151,13 @@ export class Applier {
   }
 
   /**
-   * Goes on with a chunk that failed again and again for what its events hold, one event at a time: an object that
-   * cannot be written is kept out of the view, and an event that cannot be applied at all is counted and left out, so
-   * that the others arrive.
+   * Continues a chunk that failed several times because of the data of an event, one event at a time. The view gets a
+   * mark in place of an object that Redis cannot store. The applier counts and leaves out an event that it cannot apply
+   * at all, so that the others are applied.
    */
   async applyEach(events: readonly WatchEvent[]): Promise<'applied' | 'contradiction'> {
     const chunk = this.#begin(events);
-    await this.#land(chunk);
+    await this.#finishPendingWrite(chunk);
     for (let event = chunk.events[chunk.done]; event; event = chunk.events[chunk.done]) {
       if (isFrame(event)) {
         await this.#applyNext(chunk);
@@ -234,7 +237,10 @@ export class Applier {
     await this.#write({ version: BEFORE_ALL, incomparable: false, operations: [], users: [], failed: [], wakeups: [] });
   }
 
-  /** Deletes what `gone` names, each with its last known object as client-go's tombstones carry it. */
+  /**
+   * Deletes the objects for which `gone` is true. Handlers get the last known object, as client-go's tombstones carry
+   * it.
+   */
   async #deleteAll(gone: (key: string, entry: ObjectEntry) => boolean): Promise<void> {
     const { view } = this.#options;
     const incomparable = this.#listing?.rewound ?? false;
@@ -244,11 +250,10 @@ export class Applier {
       keys.forEach((key, at) => {
         const entry = entries[at];
         if (!entry || !gone(key, entry)) return;
-        if (isMark(entry)) this.#marksChanged = true;
-        operations.push({ kind: 'D', key, version: entry.resourceVersion });
+        operations.push(this.#comparer.deletionOf(key, entry));
       });
-      for (let from = 0; from < operations.length; from += DELETES) {
-        const some = operations.slice(from, from + DELETES);
+      for (let from = 0; from < operations.length; from += DELETE_PAGE) {
+        const some = operations.slice(from, from + DELETE_PAGE);
         const heard = this.#options.handlers.begin();
         const wakeups: Wakeup[] = [];
         const slice = new TimeSlice();
@@ -257,7 +262,11 @@ export class Applier {
           slice,
         )) {
           if (!object) continue;
-          for (const wakeup of await this.#wake({ type: 'deleted', object }, slice)) wakeups.push(wakeup);
+          for (const wakeup of await this.#comparer.wake(
+            { type: 'deleted', object },
+            { listing: this.#listing, slice },
+          ))
+            wakeups.push(wakeup);
         }
         await this.#run({ incomparable, operations: some, ...heard(), wakeups });
       }
@@ -265,37 +274,40 @@ export class Applier {
   }
 
   /**
-   * @param chunk of which the events are a piece. In a list from nothing its write goes on when this resolves, unless
-   *   it was tried before. Default: the events are written when this resolves.
+   * Applies events between two frames.
+   * @param chunk the events' chunk. In the first list of an empty view the last write is pending when this resolves,
+   *   unless the events were tried before. Default: every write has finished when this resolves.
    */
   async #applyPiece(given: readonly WatchEvent[], chunk?: ChunkInProgress): Promise<void> {
     if (given.length === 0) return;
     const slice = new TimeSlice();
+    const listing = this.#listing;
     const events: WatchEvent[] = [];
     for (const event of given) {
-      events.push(isObjectEvent(event) ? this.#handleable(event) : event);
+      events.push(isObjectEvent(event) ? this.#comparer.keepOutUnhandled(event) : event);
       if (slice.isOver) await slice.next();
     }
     let heard = this.#options.handlers.begin();
-    const cached = await this.#cached(events.filter(isObjectEvent));
+    const cached = await this.#comparer.readCached(events.filter(isObjectEvent), listing);
     const operations = new Map<string, ViewOperation>();
     const wakeups: Wakeup[] = [];
-    const fromNothing = this.#listing?.fromNothing ?? false;
+    const fromNothing = listing?.fromNothing ?? false;
+    const isPipelined = fromNothing && chunk !== undefined && chunk.events === chunk.given;
     const write = async (): Promise<void> => {
       const part: Chunk = {
-        ...(this.#listing || version === undefined ? {} : { version }),
-        incomparable: this.#listing?.rewound ?? false,
+        ...(listing || version === undefined ? {} : { version }),
+        incomparable: listing?.rewound ?? false,
         onlyNew,
         operations: [...operations.values()],
         ...heard(),
         wakeups: [...wakeups],
       };
-      if (chunk) await this.#land(chunk);
+      if (chunk) await this.#finishPendingWrite(chunk);
       const written = this.#run(part);
-      if (!fromNothing || chunk?.events !== chunk?.given || !chunk) return written;
-      // The next piece is made meanwhile, and sent once this one is written.
+      if (!isPipelined) return written;
+      // `#finishPendingWrite` throws the error.
       written.catch(() => {});
-      this.#inFlight = { events: given, written };
+      this.#pendingWrite = { events: given, written };
     };
     let onlyNew = fromNothing;
     let version: ResourceVersion | undefined;
@@ -305,12 +317,12 @@ export class Applier {
       if (event.kind === 'bookmark') version = event.version;
       if (!isObjectEvent(event)) continue;
       version = event.object.metadata.resourceVersion;
-      onlyNew &&= event.kind !== 'deleted' && !this.#listing?.names(formatObjectKey(keyOf(event.object)));
-      const operation = await this.#operationFor(event, cached, wakeups, slice);
+      onlyNew &&= event.kind !== 'deleted' && !listing?.names(formatObjectKey(keyOf(event.object)));
+      const operation = await this.#comparer.operationFor(event, { cached, wakeups, listing, slice });
       if (operation) operations.set(operation.key, operation);
       if (operation?.kind === 'S') bytes += operation.object.length;
       if (slice.isOver) await slice.next();
-      if (wakeups.length < MOST_WAKEUPS && bytes < MOST_BYTES) continue;
+      if (wakeups.length < MAX_WAKEUPS && bytes < MAX_BYTES) continue;
       await write();
       slice.restart();
       operations.clear();
@@ -320,84 +332,6 @@ export class Applier {
       heard = this.#options.handlers.begin();
     }
     await write();
-  }
-
-  /**
-   * The event, or the same with nothing but metadata when its object cannot be handled: the rest of the view must not
-   * suffer.
-   */
-  #handleable(event: ObjectEvent): ObjectEvent {
-    const reason = event.keptOut ?? unhandledReason(event);
-    if (reason === undefined) return event;
-    const { logger, metrics, view } = this.#options;
-    const resource = formatKind(view.resource);
-    metrics.count('levelhook_cache_kept_out_total', { resource });
-    logger.warn(
-      { resource: view.name, key: formatObjectKey(keyOf(event.object)), reason },
-      'an object is kept out of the cache',
-    );
-    return { ...event, object: metadataOf(event.object), json: undefined, keptOut: reason };
-  }
-
-  /** What one event does to the view; undefined when the cache has it already. */
-  async #operationFor(
-    event: ObjectEvent,
-    cached: Map<string, CachedObject>,
-    wakeups: Wakeup[],
-    slice: TimeSlice,
-  ): Promise<ViewOperation | undefined> {
-    const { object, keptOut: reason } = event;
-    const { resourceVersion } = object.metadata;
-    const key = formatObjectKey(keyOf(object));
-    const before = cached.get(key);
-    const ahead = compareCached(before, object, this.#listing?.rewound ?? false);
-    if (reason !== undefined || (before && isMark(before.entry))) this.#marksChanged = true;
-    if (event.kind === 'deleted') {
-      this.#listing?.delete(key);
-      // The cache holds something newer than this deletion: the object was made again.
-      if (ahead > 0) return undefined;
-      // Known or not, handlers hear of it: the wakeup of a deletion must not depend on what the cache happens to hold.
-      for (const wakeup of await this.#wake({ type: 'deleted', object }, slice)) wakeups.push(wakeup);
-      cached.delete(key);
-      return { kind: 'D', key, version: resourceVersion };
-    }
-    this.#listing?.add(key);
-    if (before && ahead >= 0) {
-      if (ahead > 0 && event.kind === 'listed') this.#listing?.recordAhead(before.entry.resourceVersion);
-      return undefined;
-    }
-    // The text of a watch event was measured on arrival; the text of a listed object exists only from here on.
-    const json = event.json ?? (reason === undefined ? JSON.stringify(object) : '');
-    const isTooLong = event.json === undefined && json.length > MAX_LENGTH;
-    if (isTooLong) return this.#operationFor(this.#handleable({ ...event, json }), cached, wakeups, slice);
-    for (const change of changesOf(before, object)) {
-      for (const wakeup of await this.#wake(change, slice)) wakeups.push(wakeup);
-    }
-    const { view } = this.#options;
-    const entry = view.indexer.entryOf(object, reason !== undefined);
-    cached.set(key, { entry, object });
-    const stored = reason === undefined ? view.encode(key, json) : view.encodeMark(key, { reason, object });
-    return { kind: 'S', key, entry: encodeEntry(entry), object: stored };
-  }
-
-  async #wake(change: Change, slice: TimeSlice): Promise<readonly Wakeup[]> {
-    const { handlers, metrics } = this.#options;
-    metrics.count('levelhook_cache_changes_total', { resource: formatKind(change.object), type: change.type });
-    // The keys that are queued after the list do not include deleted objects, which may have had work before it.
-    return this.#listing?.silent && change.type !== 'deleted' ? [] : handlers.handle(change, slice);
-  }
-
-  /** What the cache has of the events' objects, the objects only where a handler or the comparison needs them. */
-  async #cached(events: readonly ObjectEvent[]): Promise<Map<string, CachedObject>> {
-    // No handler hears of such a list, and the script itself compares objects that come twice.
-    if (this.#listing?.fromNothing) return new Map();
-    return readCached(this.#options.view, events, (event, entry) => this.#needsOld(event, entry));
-  }
-
-  #needsOld({ kind, object }: ObjectEvent, entry: ObjectEntry): boolean {
-    if (kind === 'deleted') return false;
-    if (this.#listing?.rewound || entry.uid !== object.metadata.uid) return true;
-    return !this.#listing?.silent && this.#options.handlers.needsOld(object, entry);
   }
 
   async #run(chunk: Chunk): Promise<void> {
@@ -413,21 +347,14 @@ export class Applier {
 
   async #write(chunk: Chunk): Promise<void> {
     const { view, onWakeups } = this.#options;
-    const { version: _, incarnation: __, ...still } = chunk;
-    // Asked at the last moment: the freeze may have come meanwhile. With the version stays what says that it is wrong.
-    const entries = await view.apply(this.#frozenUntil === undefined ? chunk : still);
+    const { version: _, incarnation: __, ...withoutVersion } = chunk;
+    // Checked just before the write, because recovery may have frozen the version meanwhile. The incarnation stays,
+    // too, and with it the field that marks the view as rewound.
+    const entries = await view.apply(this.#frozenUntil === undefined ? chunk : withoutVersion);
     if (entries.length > 0) onWakeups?.(entries);
   }
 }
 
 function isFrame({ kind }: WatchEvent): boolean {
   return kind === 'init' || kind === 'init-done' || kind === 'gone';
-}
-
-function isMark({ indexEntries }: ObjectEntry): boolean {
-  return indexEntries.includes(KEPT_OUT_INDEX);
-}
-
-function isObjectEvent(event: WatchEvent): event is ObjectEvent {
-  return 'object' in event;
 }

@@ -39,7 +39,7 @@ export interface InformerOptions {
   readonly runtime: Runtime;
 }
 
-/** The controllers that changes wake, and what the cache needs of them for that. */
+/** The callbacks through which the cache reaches the controllers that a change concerns. */
 export interface CacheListeners extends Pick<RelayOptions, 'enqueue' | 'lookupBudget' | 'onUndeliverable'> {
   readonly onHandlerError: OnHandlerError;
   /** `outdated` became true, or objects began or ceased to be kept out of the view, which these controllers read. */
@@ -203,12 +203,12 @@ export class Informer {
     await this.#flushOutbox();
   }
 
-  /** Deletes what the queues have, so that the next gateway does not queue it again; not while Redis is away. */
+  /** Deletes acknowledged wakeups, so that the next gateway does not queue them again. Gives up if Redis is away. */
   async #flushOutbox(): Promise<void> {
-    const patience = new AbortController();
+    const timeout = new AbortController();
     const flushed = this.view.outbox.flush().catch(() => {});
-    await Promise.race([flushed, this.#options.runtime.clock.sleep(FLUSH_MS, patience.signal)]);
-    patience.abort();
+    await Promise.race([flushed, this.#options.runtime.clock.sleep(FLUSH_TIMEOUT_MS, timeout.signal)]);
+    timeout.abort();
   }
 
   async waitForSync(signal: AbortSignal): Promise<void> {
@@ -282,7 +282,7 @@ export class Informer {
       await this.#applying;
       this.#applyingSinceMs = undefined;
     }
-    await this.#applier.settled();
+    await this.#applier.waitForPendingWrite();
   }
 
   /**
@@ -414,5 +414,5 @@ export class Informer {
 /** A bookmark that was asked for comes within 2.2 s, as measured. */
 const CATCH_UP_MS = 3000;
 const CATCH_UP_LOOK_MS = 100;
-/** A stop waits no longer for a Redis that does not answer. */
-const FLUSH_MS = 1000;
+/** How long a stop waits for a Redis that does not answer. */
+const FLUSH_TIMEOUT_MS = 1000;

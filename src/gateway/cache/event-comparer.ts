@@ -1,0 +1,143 @@
+import { formatKind, formatObjectKey, keyOf, type Logger, type Metrics } from '../../core/index.ts';
+import { encodeEntry, KEPT_OUT_INDEX, type ObjectEntry } from '../../contract/cache-layout.ts';
+import type { SentObject, WatchEvent } from '../reflector/watch-event.ts';
+import type { TimeSlice } from '../time-slice.ts';
+import { type CachedObject, changesOf, compareCached, readCached } from './cached-object.ts';
+import type { Change, Wakeup } from './change.ts';
+import type { ChangeHandlers } from './change-handlers.ts';
+import type { ViewOperation } from './chunk.ts';
+import { MAX_LENGTH, metadataOf, unhandledReason } from './kept-out.ts';
+import type { Listing } from './listing.ts';
+import type { View } from './view.ts';
+
+/** An object event of a watch or a list, and the reason why the view has a mark in place of the object, if it has. */
+export type ObjectEvent = WatchEvent & SentObject & { readonly keptOut?: string };
+
+export interface EventComparerOptions {
+  readonly view: View;
+  readonly handlers: ChangeHandlers;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+/** The work under way, to which an event belongs. */
+export interface ComparisonContext {
+  /** The list that is being applied. */
+  readonly listing: Listing | undefined;
+  readonly slice: TimeSlice;
+}
+
+/**
+ * Compares events with the cached objects. It says which operation on the view an event means, and asks the handlers
+ * which keys the change wakes. It writes nothing.
+ */
+export class EventComparer {
+  readonly #options: EventComparerOptions;
+  #marksChanged = false;
+
+  constructor(options: EventComparerOptions) {
+    this.#options = options;
+  }
+
+  /** See `Applier.resetMarksChanged`. */
+  resetMarksChanged(): boolean {
+    const changed = this.#marksChanged;
+    this.#marksChanged = false;
+    return changed;
+  }
+
+  /**
+   * The event itself, or an event with nothing but metadata if the gateway cannot handle the object: one object must
+   * not stop the rest of the view.
+   */
+  keepOutUnhandled(event: ObjectEvent): ObjectEvent {
+    const reason = event.keptOut ?? unhandledReason(event);
+    if (reason === undefined) return event;
+    const { logger, metrics, view } = this.#options;
+    const resource = formatKind(view.resource);
+    metrics.count('levelhook_cache_kept_out_total', { resource });
+    logger.warn(
+      { resource: view.name, key: formatObjectKey(keyOf(event.object)), reason },
+      'an object is kept out of the cache',
+    );
+    return { ...event, object: metadataOf(event.object), json: undefined, keptOut: reason };
+  }
+
+  /** The cached objects of these events, by key; whole objects only where a handler or the comparison needs them. */
+  async readCached(events: readonly ObjectEvent[], listing: Listing | undefined): Promise<Map<string, CachedObject>> {
+    // The view is empty and no handler hears of such a list. The script itself compares objects that come twice.
+    if (listing?.fromNothing) return new Map();
+    return readCached(this.#options.view, events, (event, entry) => this.#needsOld(event, entry, listing));
+  }
+
+  /**
+   * The operation that an event means; undefined when the cache has the same or a newer state already. Adds the keys
+   * that the change wakes to `wakeups`, and the new state to `cached`.
+   */
+  async operationFor(
+    event: ObjectEvent,
+    context: ComparisonContext & { readonly cached: Map<string, CachedObject>; readonly wakeups: Wakeup[] },
+  ): Promise<ViewOperation | undefined> {
+    const { object, keptOut: reason } = event;
+    const { cached, wakeups, listing } = context;
+    const { resourceVersion } = object.metadata;
+    const key = formatObjectKey(keyOf(object));
+    const before = cached.get(key);
+    const ahead = compareCached(before, object, listing?.rewound ?? false);
+    if (reason !== undefined || (before && isMark(before.entry))) this.#marksChanged = true;
+    if (event.kind === 'deleted') {
+      listing?.delete(key);
+      // The cached object is newer than this deletion: the object was created again.
+      if (ahead > 0) return undefined;
+      // Handlers hear of every deletion: its wakeup must not depend on whether the cache has the object.
+      for (const wakeup of await this.wake({ type: 'deleted', object }, context)) wakeups.push(wakeup);
+      cached.delete(key);
+      return { kind: 'D', key, version: resourceVersion };
+    }
+    listing?.add(key);
+    if (before && ahead >= 0) {
+      if (ahead > 0 && event.kind === 'listed') listing?.recordAhead(before.entry.resourceVersion);
+      return undefined;
+    }
+    // The reflector has measured the text of a watch event. A listed object has no text before this line.
+    const json = event.json ?? (reason === undefined ? JSON.stringify(object) : '');
+    const isTooLong = event.json === undefined && json.length > MAX_LENGTH;
+    if (isTooLong) return this.operationFor(this.keepOutUnhandled({ ...event, json }), context);
+    for (const change of changesOf(before, object)) {
+      for (const wakeup of await this.wake(change, context)) wakeups.push(wakeup);
+    }
+    const { view } = this.#options;
+    const entry = view.indexer.entryOf(object, reason !== undefined);
+    cached.set(key, { entry, object });
+    const stored = reason === undefined ? view.encode(key, json) : view.encodeMark(key, { reason, object });
+    return { kind: 'S', key, entry: encodeEntry(entry), object: stored };
+  }
+
+  /** The operation that deletes a cached object. */
+  deletionOf(key: string, entry: ObjectEntry): ViewOperation {
+    if (isMark(entry)) this.#marksChanged = true;
+    return { kind: 'D', key, version: entry.resourceVersion };
+  }
+
+  /** The keys that a change wakes. */
+  async wake(change: Change, { listing, slice }: ComparisonContext): Promise<readonly Wakeup[]> {
+    const { handlers, metrics } = this.#options;
+    metrics.count('levelhook_cache_changes_total', { resource: formatKind(change.object), type: change.type });
+    // All keys are queued after a view's first list. Deleted objects are not among them, and may have had work before.
+    return listing?.silent && change.type !== 'deleted' ? [] : handlers.handle(change, slice);
+  }
+
+  #needsOld({ kind, object }: ObjectEvent, entry: ObjectEntry, listing: Listing | undefined): boolean {
+    if (kind === 'deleted') return false;
+    if (listing?.rewound || entry.uid !== object.metadata.uid) return true;
+    return !listing?.silent && this.#options.handlers.needsOld(object, entry);
+  }
+}
+
+export function isObjectEvent(event: WatchEvent): event is ObjectEvent {
+  return 'object' in event;
+}
+
+function isMark({ indexEntries }: ObjectEntry): boolean {
+  return indexEntries.includes(KEPT_OUT_INDEX);
+}
