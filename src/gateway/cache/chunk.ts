@@ -6,21 +6,21 @@ export type ViewOperation =
   | { readonly kind: 'S'; readonly key: string; readonly entry: string; readonly object: string | Buffer }
   | { readonly kind: 'D'; readonly key: string; readonly version: ResourceVersion };
 
-/** What one run of the apply script does. */
+/** The changes that one call of the apply script makes. */
 export interface Chunk {
-  /** Where the view's version moves to; absent: it stays. */
+  /** The view's new version. Default: the version stays. */
   readonly version?: ResourceVersion;
-  /** Versions cannot be compared with those stored. */
+  /** Whether the versions cannot be compared with the stored versions, because the server's data was rewound. */
   readonly incomparable: boolean;
-  /** Ends a list of data that went back in time: controllers that depend on the view start over. */
+  /** A new incarnation, at the end of a list of rewound data: controllers that depend on the view queue all keys. */
   readonly incarnation?: string;
-  /** None of the operations' keys is in the view: then nothing stored is compared. Default: they may be. */
+  /** Whether the view has none of the operations' keys. The script then compares nothing. Default: false. */
   readonly onlyNew?: boolean;
-  /** Each key once. */
+  /** At most one operation for each key. */
   readonly operations: readonly ViewOperation[];
-  /** Whose handlers have been asked about the operations. */
+  /** The controllers whose handlers were called with the operations. */
   readonly users: readonly string[];
-  /** Those whose handlers have failed: they are counted as having missed something. */
+  /** The controllers whose handlers have failed. The view records that they have missed a change. */
   readonly failed: readonly string[];
   readonly wakeups: readonly Wakeup[];
 }

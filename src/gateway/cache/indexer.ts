@@ -25,7 +25,7 @@ export class Indexer {
   readonly #onMoved: (keys: readonly string[]) => void;
   #maintained: readonly IndexSpec[] = [];
 
-  /** @param onMoved called with the keys of objects whose entries `move` may have changed. */
+  /** @param onMoved called with the keys of the objects whose entries `move` may have changed. */
   constructor(redis: Redis, keys: ViewKeys, writer: ViewWriter, onMoved: (keys: readonly string[]) => void) {
     this.#redis = redis;
     this.#keys = keys;

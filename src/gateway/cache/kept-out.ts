@@ -20,7 +20,7 @@ export function unhandledReason({ object, json }: SentObject): string | undefine
 /** Looks no deeper than that, so it does not run out of stack itself. */
 function isDeeper(value: object, levels: number): boolean {
   if (levels === 0) return true;
-  // Parsed JSON: all that can be enumerated is its own.
+  // `value` is parsed JSON, so it has no inherited field. `for in` makes no array of its values.
   const holder = value as Record<string, unknown>;
   for (const name in holder) {
     const each = holder[name];

@@ -3,29 +3,30 @@ import { decodeEntry, type ObjectEntry } from '../../contract/cache-layout.ts';
 import { connectionLosses, type Redis } from '../redis/redis.ts';
 import type { Chunk } from './chunk.ts';
 
-/** What a view says of itself. */
+/** The fields of a view's HASH. */
 export interface ViewState {
-  /** Up to which the view is complete; undefined until its first list is. */
+  /** The view contains every change up to this version; undefined until its first list is complete. */
   readonly version: ResourceVersion | undefined;
-  /** Names this filling of the view. Another one means that everything in it may be new. */
+  /** Identifies the contents of the view: with another incarnation, every object in it may have changed. */
   readonly incarnation: string | undefined;
-  /** The Redis process that it was written on: another one may have lost the last writes. */
+  /** The Redis process that got the last writes: another process may have lost them. */
   readonly runId: string | undefined;
-  /** A list of data that went back in time has begun and not ended: the view is a mixture of two pasts. */
+  /** A list of rewound data has begun and not ended, so the view is a mixture of two states. */
   readonly rewound: boolean;
-  /** Who may write to it; undefined when that is lost. */
+  /** The gateway that may write to the view; undefined when Redis has lost the ID. */
   readonly writerId: string | undefined;
 }
 
-/** Entries that are kept: those of the objects that change most often. One takes some 200 bytes. */
-const MOST_ENTRIES = 2000;
-/** Recovery reads each view once a second, so what it does not confirm is no longer trusted. */
+/** Entries that are remembered, about 200 bytes each: enough for the objects that change often. */
+const MAX_ENTRIES = 2000;
+/** Recovery reads the state of each view once a second. Without an answer for two seconds, Redis is asked again. */
 const TRUSTED_MS = 2000;
 
 /**
- * What the writer of a view knows of it without asking Redis: its state and the entries that it wrote last. Nobody else
- * writes to the view, so this is what Redis holds, as long as the connection holds, no write fails, and Redis has
- * answered a write or a read of the state within the last two seconds. Otherwise nothing is known, and Redis is asked.
+ * A write-through cache of one view, in the gateway that writes it: the view's state and the entries that the gateway
+ * wrote last. Only the writer changes a view, so these values are those in Redis while three conditions hold: the
+ * connection was not lost, no write has failed, and Redis has answered a write or a read of the state within the last
+ * two seconds. Otherwise the values are dropped, and the caller asks Redis.
  */
 export class LastWritten {
   readonly #redis: Redis;
@@ -37,8 +38,8 @@ export class LastWritten {
   }
 
   /**
-   * Where the answer of a command belongs: taken when the command is sent. After a loss of the connection or a `forget`
-   * meanwhile its answer tells nothing of what Redis holds now, and is recorded nowhere.
+   * Where the answer of a command is recorded. Take it before you send the command: after a lost connection or a
+   * `forget` in between, the answer may be outdated, and recording it here has no effect.
    */
   get current(): KnownView {
     const losses = connectionLosses(this.#redis);
@@ -48,49 +49,52 @@ export class LastWritten {
     return this.#known;
   }
 
-  /** What can be told without asking Redis; undefined while Redis is away. */
+  /** The values that may be used without asking Redis; undefined while there is no connection. */
   get trusted(): KnownView | undefined {
     return this.#redis.status === 'ready' ? this.current : undefined;
   }
 
-  /** A write has failed, or something else may have changed the view. */
+  /** Drops all values. Called when a write has failed, or another script may have changed the view. */
   forget(): void {
     this.#known = new KnownView();
   }
 }
 
-/** What is known from the answers of one connection, without a failure in between. */
+/** The values from the answers of one connection, without a failure in between. */
 export class KnownView {
-  /** Undefined until it was read as this writer's. */
+  /** Undefined until `recordState`. */
   state: ViewState | undefined;
-  /** When Redis answered last, or before that when this began with nothing known. */
+  /** When Redis answered last; before the first answer, when this object was created. */
   confirmedAtMs = performance.now();
-  /** Encoded; undefined for an object that the view does not have. The oldest first. */
+  /** Encoded entries by key, in the order of their writes; undefined for an object that the view does not have. */
   readonly #entries = new Map<string, string | undefined>();
 
-  /** Records what the view said of itself. */
+  /** Records a state that was read from Redis. */
   recordState(state: ViewState): void {
     this.state = state;
     this.confirmedAtMs = performance.now();
   }
 
-  /** Records a chunk that was applied. @param isWhole each of its operations has changed the view. */
-  recordApplied({ version, incarnation, onlyNew, operations }: Chunk, isWhole: boolean): void {
+  /**
+   * Records a chunk that was applied.
+   * @param allChanged whether each operation has changed the view. Otherwise Redis has newer entries of some objects.
+   */
+  recordApplied({ version, incarnation, onlyNew, operations }: Chunk, allChanged: boolean): void {
     this.confirmedAtMs = performance.now();
-    // Of a view without a version the incarnation was not told (`View.state`).
+    // `View.state` gives no incarnation for a view without a version.
     const known = this.state?.version === undefined ? undefined : this.state;
     const ended = incarnation === undefined ? {} : { incarnation, rewound: false };
     this.state = known && { ...known, version: version ?? known.version, ...ended };
-    // A first list would only push the others out, to be pushed out by itself.
+    // The many entries of a first list would only replace the entries of objects that change often.
     if (onlyNew) return;
     for (const operation of operations) {
       const { key } = operation;
-      // The last ones written stay longest.
+      // Moves the key to the end, so that the oldest entries are dropped first.
       this.#entries.delete(key);
-      if (isWhole) this.#entries.set(key, operation.kind === 'S' ? operation.entry : undefined);
+      if (allChanged) this.#entries.set(key, operation.kind === 'S' ? operation.entry : undefined);
     }
     for (const key of this.#entries.keys()) {
-      if (this.#entries.size <= MOST_ENTRIES) return;
+      if (this.#entries.size <= MAX_ENTRIES) return;
       this.#entries.delete(key);
     }
   }
@@ -102,7 +106,7 @@ export class KnownView {
     return this.#entries.has(key) ? 'absent' : 'unknown';
   }
 
-  /** Records that the entries of these objects were changed in another way. */
+  /** Drops the entries of objects that another script than the apply script has changed. */
   forgetEntries(keys: Iterable<string>): void {
     for (const key of keys) this.#entries.delete(key);
   }

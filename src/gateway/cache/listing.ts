@@ -29,7 +29,7 @@ export class Listing {
     this.#keys.add(key);
   }
 
-  /** Whether the list has named this key, and not as deleted since. */
+  /** Whether the list has named this key and the object was not deleted since. */
   names(key: string): boolean {
     return this.#keys.has(key);
   }

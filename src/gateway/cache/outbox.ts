@@ -9,35 +9,37 @@ export interface OutboxEntry {
   readonly wakeup: Wakeup | undefined;
 }
 
-/** Acknowledged entries leave with the next apply of the view; when none comes for so long, by themselves. */
+/** Without an apply for this long, a command of its own deletes the acknowledged entries. */
 const IDLE_MS = 250;
-/** Acknowledged entries that leave with one apply. */
-const MOST_WITH_APPLY = 2000;
+/** Acknowledged entries that one apply deletes. */
+const MAX_DELETED_BY_APPLY = 2000;
 
 /**
  * Wakeups of one view that are in no queue yet, oldest first: a STREAM in Redis. The apply script appends them in the
- * same step as the changes that cause them (`wakeupArguments`) and answers with their ids; the relay takes them from
- * there, or reads them, and acknowledges each once its queue has it. An entry may be read and acknowledged twice, and
- * an entry that cannot be read is delivered without a wakeup, so that its controller can be told.
+ * same step as the changes that cause them (`wakeupArguments`) and answers with their ids. The relay gets the entries
+ * from that answer, or reads them here, and acknowledges each entry once its queue has the keys. An entry may be read
+ * and acknowledged twice. An entry that cannot be decoded is delivered without a wakeup, so that the relay can report
+ * it to its controller.
  *
- * An acknowledged entry is deleted by the next apply of the view, or after a quarter of a second without one. A crash
- * before that delivers it again, which its queue merges. A lost connection voids what is acknowledged, because Redis
- * may come back with an older state of the queues: then the entries that are still there are delivered again.
+ * The next apply of the view deletes acknowledged entries, or a timer does after a quarter of a second without an
+ * apply. After a crash in between, the next gateway delivers them again, and their queues merge the keys. A lost
+ * connection voids the acknowledgements, because Redis may come back with an older state of the queues: the relay then
+ * delivers again the entries that are still in the outbox.
  */
 export class Outbox {
   readonly #redis: Redis;
   readonly #key: string;
   readonly #acknowledged = new Set<string>();
-  /** The loss of the connection since which `#acknowledged` was collected. */
+  /** The value of `connection` when `#acknowledged` was last cleared. */
   #losses = 0;
-  #idle: NodeJS.Timeout | undefined;
+  #idleTimer: NodeJS.Timeout | undefined;
 
   constructor(redis: Redis, key: string) {
     this.#redis = redis;
     this.#key = key;
   }
 
-  /** Grows with each lost connection: what was read or delivered before may have been lost since. */
+  /** Grows with each lost connection. Redis may have lost what was read or delivered under a smaller number. */
   get connection(): number {
     return connectionLosses(this.#redis);
   }
@@ -74,18 +76,18 @@ export class Outbox {
     this.#flushWhenIdle();
   }
 
-  /** Whether an entry that is still in the outbox is in its queue. */
+  /** Whether the queue of an entry has its keys, although the entry is still in the outbox. */
   isAcknowledged(id: string): boolean {
     this.#voidAfterLoss();
     return this.#acknowledged.has(id);
   }
 
-  /** Acknowledged entries that the next apply is to delete: it calls `recordDeleted` when it has. */
+  /** Acknowledged entries for the next apply, which deletes them and then calls `recordDeleted`. */
   deletable(): readonly string[] {
     this.#voidAfterLoss();
     if (this.#acknowledged.size === 0) return [];
     this.#flushWhenIdle();
-    return [...this.#acknowledged].slice(0, MOST_WITH_APPLY);
+    return [...this.#acknowledged].slice(0, MAX_DELETED_BY_APPLY);
   }
 
   /** Records that these entries are gone from the outbox. */
@@ -102,17 +104,17 @@ export class Outbox {
     this.recordDeleted(ids);
   }
 
-  /** Counts from the last call on. */
+  /** Each call starts the timer anew. */
   #flushWhenIdle(): void {
-    if (this.#idle) this.#idle.refresh();
-    else this.#idle = setTimeout(() => void this.#flushNow(), IDLE_MS).unref();
+    if (this.#idleTimer) this.#idleTimer.refresh();
+    else this.#idleTimer = setTimeout(() => void this.#flushNow(), IDLE_MS).unref();
   }
 
   async #flushNow(): Promise<void> {
     try {
       await this.flush();
     } catch {
-      // They are deleted later, or by the next gateway, whose queues merge them.
+      // A later flush deletes them, or the next gateway delivers them again, and its queues merge the keys.
       if (this.#redis.status !== 'end') this.#flushWhenIdle();
     }
   }

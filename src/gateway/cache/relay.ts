@@ -16,16 +16,16 @@ export interface Enqueued {
 }
 
 export interface RelayOptions {
-  /** Whose outbox. */
+  /** The view whose outbox is emptied. */
   readonly view: View;
   /** The view that a lookup names; undefined when it is no longer kept. */
   readonly viewAt: (prefix: string) => View | undefined;
   readonly enqueue: Enqueue;
-  /** Of a controller; undefined when this gateway does not run it. */
+  /** The budget of a controller; undefined when this gateway does not run the controller. */
   readonly lookupBudget: (controller: string) => LookupBudget | undefined;
   /**
-   * A wakeup of this controller was taken out of the outbox, since it cannot be delivered: the controller is owed all
-   * its keys.
+   * Called when a wakeup of this controller cannot be delivered and was removed from the outbox. The controller then
+   * gets all its keys.
    */
   readonly onUndeliverable: (controller: string, error: unknown) => void;
   readonly logger: Logger;
@@ -36,22 +36,22 @@ export interface RelayOptions {
 /** Entries read at a time. */
 const PAGE = 500;
 /** Entries of one controller that are moved at a time. */
-const TURN = 500;
-/** Entries that are kept here, in the queues of no controller yet. */
-const WINDOW = 10_000;
+const LANE_BATCH = 500;
+/** Entries that wait in memory. More of them stay in the outbox. */
+const MAX_WAITING = 10_000;
 /**
- * Lookups that are resolved at the same time. Each may decode an object of megabytes between two turns of the event
- * loop, and what others do takes a dozen turns.
+ * Lookups that are resolved at the same time. Each may decode an object of megabytes in one turn of the event loop,
+ * while other work waits for a dozen turns.
  */
-const AT_ONCE = 2;
+const CONCURRENT_LOOKUPS = 2;
 
 /**
  * Moves wakeups from a view's outbox to the queues: add first, acknowledge after, so that a crash in between queues a
  * key twice (where the queue merges it) and never loses one.
  *
- * The applier hands over what each apply has added to the outbox (`push`), so nothing is read on the usual way. The
- * relay reads the outbox where it may hold more than is known here: after the start, a lost connection, a failed apply
- * or read, a queue that could not take its wakeups, and while more wakeups wait than are kept here.
+ * The applier gives the relay the entries that each apply has added to the outbox (`push`), so the relay usually reads
+ * nothing. It reads the outbox when there may be entries that it has not got: after the start, a lost connection, a
+ * failed apply or read, and a queue that refused its wakeups, and while more entries wait than it keeps in memory.
  *
  * Each controller has its own lane, in which its wakeups are moved in order. So a controller with many wakeups, or with
  * a slow queue, does not delay others.
@@ -62,21 +62,21 @@ const AT_ONCE = 2;
  */
 export class Relay {
   readonly #options: RelayOptions;
-  readonly #lookups = new Slots(AT_ONCE);
-  /** Read, and in no lane yet. In the order of the outbox. */
+  readonly #lookups = new Slots(CONCURRENT_LOOKUPS);
+  /** Entries that no lane has yet, in the order of the outbox. */
   #waiting: OutboxEntry[] = [];
   /** Controllers whose wakeups are being moved. */
   readonly #lanes = new Set<string>();
   /** Entries that wait or are in a lane. */
   readonly #known = new Set<string>();
-  /** Controllers whose queues could not take their wakeups: further ones are left where they are. */
+  /** Controllers whose queues refused wakeups: their further entries stay in the outbox. */
   readonly #stuck = new Set<string>();
-  /** Up to which entry all are known here, or were. */
+  /** The last entry that was read or pushed. */
   #after: string | undefined;
   #running: Promise<void> | undefined;
-  /** There may be entries behind `#after`. */
-  #isMore = false;
-  /** Nothing is in the outbox that was not read or pushed, on this connection. */
+  /** The outbox may have entries behind `#after`. */
+  #hasMore = false;
+  /** Every entry of the outbox was read or pushed, on the connection `#connection`. */
   #isComplete = false;
   #connection: number | undefined;
   #wake = Promise.withResolvers<void>();
@@ -87,7 +87,7 @@ export class Relay {
 
   /** Moves entries that the view's writer has just added to the outbox, in their order; returns at once. */
   push(entries: readonly OutboxEntry[]): void {
-    if (this.#isCurrent && this.#waiting.length + entries.length <= WINDOW) {
+    if (this.#isCurrent && this.#waiting.length + entries.length <= MAX_WAITING) {
       for (const entry of entries) {
         this.#known.add(entry.id);
         this.#waiting.push(entry);
@@ -96,26 +96,25 @@ export class Relay {
       this.#go();
       return;
     }
-    // They are read in their turn.
+    // `#read` gets them later, in their order.
     this.#isComplete = false;
-    this.#isMore = true;
+    this.#hasMore = true;
     this.#go();
   }
 
-  /** Empties the outbox soon; returns at once. Called after each applied chunk and at start. */
+  /** Starts to empty the outbox and returns at once. Called after each applied chunk and at the start. */
   kick(): void {
-    if (!this.#isCurrent) this.#isMore = true;
+    if (!this.#isCurrent) this.#hasMore = true;
     this.#go();
   }
 
-  /** An apply has failed: it may have added entries all the same. The next `kick` reads them. */
+  /** Records that an apply has failed. It may have added entries nevertheless, and the next `kick` reads them. */
   recordFailedApply(): void {
     this.#readAgain();
   }
 
   /**
-   * The same, from the beginning of the outbox, if anything there may have been left: what could not be queued is tried
-   * again. Called by each check of recovery.
+   * As `kick`, and tries again to queue entries that a queue has refused. Called by each check of recovery.
    */
   retry(): void {
     if (this.#stuck.size > 0) this.#readAgain();
@@ -123,7 +122,7 @@ export class Relay {
     this.kick();
   }
 
-  /** Resolves when what was in the outbox at the call is in the queues and deleted, or cannot be queued now. */
+  /** Resolves when every entry that was in the outbox at the call is in its queue and deleted, or was refused. */
   async drained(): Promise<void> {
     this.kick();
     await this.#running;
@@ -146,18 +145,18 @@ export class Relay {
   }
 
   async #run(): Promise<void> {
-    // It must not be over before `#running` is set.
+    // The caller sets `#running` first, and the end of this method clears it.
     await Promise.resolve();
-    while (this.#isMore || this.#waiting.length > 0 || this.#lanes.size > 0) {
+    while (this.#hasMore || this.#waiting.length > 0 || this.#lanes.size > 0) {
       this.#wake = Promise.withResolvers();
-      if (this.#isMore) await this.#read();
+      if (this.#hasMore) await this.#read();
       this.#fillLanes();
-      // Each lane that ends, each push and each kick is a reason to look again.
+      // The end of a lane, a push and a kick resolve it.
       if (this.#lanes.size > 0) await this.#wake.promise;
     }
     if (this.#stuck.size > 0) this.#readAgain();
     this.#stuck.clear();
-    // In the same breath as the last look: a kick that comes later starts anew.
+    // In the same turn of the event loop as the last check of the loop, so that a later kick starts a new run.
     this.#running = undefined;
   }
 
@@ -166,11 +165,11 @@ export class Relay {
     const { outbox } = view;
     if (this.#connection !== outbox.connection) this.#readAgain();
     this.#connection = outbox.connection;
-    // What is pushed meanwhile is read: before this page it would be out of order.
+    // Entries that are pushed meanwhile must be read: put before this page, they would be out of order.
     this.#isComplete = false;
     try {
-      while (this.#isMore && this.#waiting.length < WINDOW) {
-        this.#isMore = false;
+      while (this.#hasMore && this.#waiting.length < MAX_WAITING) {
+        this.#hasMore = false;
         const page = await outbox.read(PAGE, this.#after);
         for (const entry of page) {
           if (this.#known.has(entry.id) || outbox.isAcknowledged(entry.id)) continue;
@@ -178,31 +177,31 @@ export class Relay {
           this.#waiting.push(entry);
         }
         this.#after = page.at(-1)?.id ?? this.#after;
-        this.#isMore ||= page.length === PAGE;
+        this.#hasMore ||= page.length === PAGE;
       }
-      this.#isComplete = !this.#isMore;
+      this.#isComplete = !this.#hasMore;
     } catch (error) {
-      this.#isMore = false;
+      this.#hasMore = false;
       this.#readAgain();
-      // Unread entries stay in the outbox; the next kick reads them, at the latest that of recovery's next check.
+      // The next kick reads the entries again, at the latest in recovery's next check.
       logger.error({ resource: view.name, error: messageOf(error) }, 'the outbox could not be read, trying again');
     }
   }
 
-  /** Gives each controller whose lane is free its next turn. */
+  /** Gives each free lane its next entries. */
   #fillLanes(): void {
-    const turns = new Map<string, OutboxEntry[]>();
+    const batches = new Map<string, OutboxEntry[]>();
     const rest: OutboxEntry[] = [];
     for (const entry of this.#waiting) {
       const { controller, id } = entry;
-      const turn = turns.get(controller);
+      const batch = batches.get(controller);
       if (this.#stuck.has(controller)) this.#known.delete(id);
-      else if (this.#lanes.has(controller) || turn?.length === TURN) rest.push(entry);
-      else if (turn) turn.push(entry);
-      else turns.set(controller, [entry]);
+      else if (this.#lanes.has(controller) || batch?.length === LANE_BATCH) rest.push(entry);
+      else if (batch) batch.push(entry);
+      else batches.set(controller, [entry]);
     }
     this.#waiting = rest;
-    for (const [controller, entries] of turns) {
+    for (const [controller, entries] of batches) {
       this.#lanes.add(controller);
       void this.#runLane(controller, entries);
     }
@@ -225,7 +224,7 @@ export class Relay {
     }
   }
 
-  /** @throws what keeps the controller's queue from taking them now: they stay in the outbox. */
+  /** @throws the reason why the controller's queue refuses the wakeups now; they stay in the outbox. */
   async #move(controller: string, entries: readonly OutboxEntry[]): Promise<void> {
     const { view, enqueue, lookupBudget, checkpoint } = this.#options;
     const { connection } = view.outbox;
@@ -250,11 +249,11 @@ export class Relay {
     if (isDataError(failure)) undeliverable = failure;
     else if (failure !== undefined) throw new Error(messageOf(failure), { cause: failure });
     const isAbsent = absent.includes(controller) || (!budget && wakeups.some((wakeup) => 'lookup' in wakeup));
-    // It gets all its keys when it is back, or mended.
+    // The controller gets all its keys when this gateway runs it again, or when its handlers work again.
     if (isAbsent || undeliverable !== undefined) await view.recordMissed(controller);
     await checkpoint('relay:after-add');
     if (view.outbox.connection === connection) view.outbox.acknowledge(entries.map(({ id }) => id));
-    // The queue may have lost them with the connection, or not: they are delivered again.
+    // The queue may have lost the keys with the connection, so they are delivered again.
     else this.#readAgain();
     await checkpoint('relay:after-delete');
     if (undeliverable !== undefined) this.#report(controller, undeliverable);
@@ -269,7 +268,7 @@ export class Relay {
   #report(controller: string, error: unknown): void {
     const { logger, metrics, onUndeliverable, view } = this.#options;
     metrics.count('levelhook_undeliverable_wakeups_total', { controller });
-    // The controller tells of what it is to blame for, which may come with each turn.
+    // The controller itself logs the errors of its handlers, less often than each batch has them.
     if (!(error instanceof HandlerError)) {
       logger.error(
         { resource: view.name, controller, error: messageOf(error) },
@@ -280,7 +279,7 @@ export class Relay {
   }
 }
 
-/** So many pieces of work at a time, begun in the order in which they were given. */
+/** Runs a limited number of tasks at a time, in the order in which they were given. */
 class Slots {
   #free: number;
   readonly #waiting: (() => void)[] = [];

@@ -21,7 +21,7 @@ export class ViewWriter {
   /**
    * @param name of the view, for errors.
    * @param viewKey of the HASH that carries the ID.
-   * @param onFailure called when the writer changes or a write fails: what the view holds is no longer known.
+   * @param onFailure called when the writer changes or a write fails: remembered values of the view may be wrong.
    */
   constructor(redis: Redis, name: string, viewKey: string, onFailure: () => void) {
     this.#redis = redis;
@@ -31,7 +31,7 @@ export class ViewWriter {
     this.#write = loadScript(redis, import.meta.url, 'write');
   }
 
-  /** Whether this is the ID with which it writes. */
+  /** Whether this writer has the ID. */
   is(id: string | undefined): boolean {
     return id === this.#id && id !== '';
   }

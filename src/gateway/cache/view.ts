@@ -129,8 +129,9 @@ export class View {
   }
 
   /**
-   * The version and the incarnation, without a trip where this process is the writer (see `LastWritten`). Redis holds
-   * at least this, unless it has lost data within the last two seconds and the connection has not been lost with them.
+   * The version and the incarnation, without a trip to Redis in the gateway that writes the view (see `LastWritten`).
+   * Redis has this version or a later one, unless it has lost data within the last two seconds and has kept the
+   * connection.
    */
   async progress(): Promise<Pick<ViewState, 'version' | 'incarnation'>> {
     return this.#lastWritten.trusted?.state ?? this.state();
@@ -167,7 +168,7 @@ export class View {
     return texts.map((text) => (text === null ? undefined : decodeEntry(text)));
   }
 
-  /** The same, without a trip for objects that this process has written last (see `LastWritten`). */
+  /** As `entries`, without a trip to Redis for objects that this process has written last (see `LastWritten`). */
   async recentEntries(keys: readonly string[]): Promise<(ObjectEntry | undefined)[]> {
     const known = this.#lastWritten.trusted;
     if (!known) return this.entries(keys);
@@ -317,8 +318,8 @@ export class View {
   }
 
   /**
-   * Runs the apply script: all of the chunk, or nothing. Acknowledged entries leave the outbox with it.
-   * @returns the chunk's wakeups as they stand in the outbox now.
+   * Runs the apply script, which applies the whole chunk or nothing, and deletes acknowledged entries of the outbox.
+   * @returns the entries that it has added to the outbox: the chunk's wakeups.
    * @throws ForeignWriterError
    */
   async apply(chunk: Chunk): Promise<readonly OutboxEntry[]> {

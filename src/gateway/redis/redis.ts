@@ -62,8 +62,8 @@ export function isDataError(error: unknown): boolean {
 const losses = new WeakMap<Redis, number>();
 
 /**
- * How often the connection was lost since this was first asked: whatever was written before may be lost, because
- * another process may answer now.
+ * Counts how often this connection was lost since the first call. After a loss another Redis process may answer, which
+ * may lack earlier writes.
  */
 export function connectionLosses(redis: Redis): number {
   const known = losses.get(redis);

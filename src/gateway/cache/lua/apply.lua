@@ -8,17 +8,17 @@
 -- ARGV[1] ID of the writer: refused when the view carries another
 -- ARGV[2] what an index entry is appended to, to name its SET (same hash tag as KEYS)
 -- ARGV[3] the view's new version, or '' to leave it (inside a list)
--- ARGV[4] '1' when versions cannot be compared with those stored (the server's data went back in time)
--- ARGV[5] a new incarnation, when this ends a list of data that went back in time; else ''
+-- ARGV[4] '1' when versions cannot be compared with the stored versions (the server's data was rewound)
+-- ARGV[5] a new incarnation, when this chunk ends a list of rewound data; else ''
 -- ARGV[6] the users whose handlers were called with these operations, a line each
--- ARGV[7] those of them whose handlers have failed, a line each: they have missed a change
--- ARGV[8] '1' when the view has none of the operations' keys: then nothing stored is compared
--- ARGV[9] number of wakeups that are in the queues and leave the outbox, then their ids
+-- ARGV[7] the users whose handlers have failed, a line each: they have missed a change
+-- ARGV[8] '1' when the view has none of the operations' keys: the script then compares nothing
+-- ARGV[9] number of acknowledged wakeups to delete from the outbox, then their ids
 -- then    number of operations, then four each: 'S' key entry object | 'D' key version ''; each key once
 -- then    number of wakeups, then four each: controller, key or '', lookup (JSON) or '', reasons (JSON)
 --
 -- Answer: the number of operations that changed the view, then the id of each wakeup in the outbox, in order;
--- or -1 when the writer is another and nothing was done.
+-- or -1 when the view has another writer and nothing was done.
 -- A second run of the same chunk changes nothing but the outbox, where a wakeup may then stand twice.
 
 local view, objects, entries, order, outbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -29,12 +29,12 @@ if redis.call('HGET', view, 'writerId') ~= writer_id then
   return -1
 end
 
--- Arguments of one command: Lua's stack takes 8000. Even, for pairs.
-local MOST = 4000
+-- Arguments of one command, an even number for pairs. Lua's stack has room for 8000.
+local MAX_ARGUMENTS = 4000
 
 local function call(command, key, args)
-  for from = 1, #args, MOST do
-    redis.call(command, key, unpack(args, from, math.min(from + MOST - 1, #args)))
+  for from = 1, #args, MAX_ARGUMENTS do
+    redis.call(command, key, unpack(args, from, math.min(from + MAX_ARGUMENTS - 1, #args)))
   end
 end
 
@@ -69,7 +69,7 @@ end
 local operations = tonumber(ARGV[at])
 at = at + 1
 
--- Who heard of the changes so far and does not hear of these has missed something, and starts over when it is back.
+-- A user that heard of earlier changes and does not hear of these has missed a change. It queues all keys when it is back.
 if operations > 0 then
   local before = redis.call('HGET', view, 'users')
   if before ~= users then
@@ -88,9 +88,9 @@ end
 
 local stored_entries = {}
 if operations > 0 and not is_new then
-  for first = 0, operations - 1, MOST do
+  for first = 0, operations - 1, MAX_ARGUMENTS do
     local keys = {}
-    for nth = first, math.min(first + MOST, operations) - 1 do keys[#keys + 1] = ARGV[at + 4 * nth + 1] end
+    for nth = first, math.min(first + MAX_ARGUMENTS, operations) - 1 do keys[#keys + 1] = ARGV[at + 4 * nth + 1] end
     for _, entry in ipairs(redis.call('HMGET', entries, unpack(keys))) do
       stored_entries[#stored_entries + 1] = entry
     end
@@ -128,7 +128,8 @@ for nth = 1, operations do
   end
 end
 
--- First what an object's own values may make fail: without its entry the object is not there yet, and may come again.
+-- The values of an object may make these commands fail. They come first: without its entry the object is not in the view yet,
+-- and the chunk can be applied again.
 for index, keys in pairs(leaving) do call('SREM', index_prefix .. index, keys) end
 for index, keys in pairs(joining) do call('SADD', index_prefix .. index, keys) end
 call('HSET', objects, new_objects)
