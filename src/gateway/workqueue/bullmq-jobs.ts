@@ -14,14 +14,15 @@ export interface BullMqJobsOptions {
 
 type KeysJob = { keys: readonly string[] };
 
-/** Keys in one job: a job costs as much as ten keys, and a gateway takes few jobs ahead. */
+/** Keys in one job. A job costs as much as ten keys, and a gateway must not take many keys before it has slots. */
 const JOB_KEYS = 25;
-/** More jobs than these are not read: `keysOfJobs`. */
-const READABLE_JOBS = 10_000;
+/** `keysOfJobs` does not read more waiting jobs. */
+const MAX_JOBS_TO_READ = 10_000;
 
 /**
- * The keys that are ready to run and wait for a slot. Gives each job to one of the gateways. A job only carries its
- * keys: their records decide what may be done with them, so a lost job delays its keys and a repeated one does nothing.
+ * Jobs of BullMQ with the keys that are ready to run and wait for a slot. BullMQ gives each job to one of the gateways.
+ * A job carries nothing but keys. The records decide whether a key may start, so a lost job only delays its keys, and a
+ * repeated job has no effect.
  *
  * Do not use BullMQ's deduplication, delays, priorities, attempts or custom job ids: each of them loses wakeups, or
  * costs more than the job (ADR 0002).
@@ -61,13 +62,13 @@ export class BullMqJobs {
   }
 
   /**
-   * The keys of all jobs that wait or that a gateway has. Undefined when so many jobs wait that reading them would cost
-   * more than it helps: a key without a job would run late in any case.
+   * The keys of all waiting and active jobs. Undefined when so many jobs wait that reading them would cost too much: a
+   * key without a job would wait for as long as their keys in any case.
    */
   async keysOfJobs(): Promise<ReadonlySet<string> | undefined> {
     const { redis, keys } = this.#options;
-    if ((await redis.llen(keys.waiting)) > READABLE_JOBS) return undefined;
-    // Waiting jobs first: one that a gateway takes meanwhile is found among those that it has.
+    if ((await redis.llen(keys.waiting)) > MAX_JOBS_TO_READ) return undefined;
+    // Waiting jobs first: a job that becomes active meanwhile is then in the second list.
     const waiting = await redis.lrange(keys.waiting, 0, -1);
     const ids = [...waiting, ...(await redis.lrange(keys.active, 0, -1))];
     const found = new Set<string>();
@@ -80,8 +81,8 @@ export class BullMqJobs {
   }
 
   /**
-   * Begins to give the keys of jobs to `work`, which does not throw. A job is out until its promise ends: one that
-   * never does is given to another gateway after a `close` by force.
+   * Starts the worker, which calls `work` with the keys of each job. `work` must not throw. The job is active until the
+   * promise of `work` resolves. If it never does, BullMQ gives the job to another gateway after `close(true)`.
    */
   async start(work: (keys: readonly string[]) => Promise<void>): Promise<void> {
     const { redis, keys, name, concurrency } = this.#options;
@@ -90,19 +91,19 @@ export class BullMqJobs {
       prefix: keys.prefix,
       // As many keys as there are slots, and one job more.
       concurrency: Math.ceil(concurrency / JOB_KEYS) + 1,
-      // A job ends when its keys have started. It is given to another gateway when this one has gone silent.
+      // The worker renews its locks. When this gateway has stopped, another gateway gets its jobs after 4 to 8 s.
       lockDuration: 4000,
       stalledInterval: 4000,
-      // How long one blocking read waits; an add ends it. The longest that BullMQ takes, for the sake of idle queues.
+      // How long one blocking read waits; an add ends it. The longest time that BullMQ allows: idle queues read less.
       drainDelay: 10,
-      // A job whose gateway died is taken up again however often that happens; our records decide what it may do.
+      // A job may stall any number of times: the records decide whether its keys may start.
       maxStalledCount: 1_000_000_000,
     });
     this.#worker.on('error', (error) => this.#warn(error, 'worker'));
     if (this.#suspended) await this.#worker.pause(true);
   }
 
-  /** Gives nothing to this gateway until `unsuspend`; one or two may still come. Does not wait for anything. */
+  /** Stops taking jobs until `unsuspend`; one or two may still come. Returns at once. */
   suspend(): void {
     this.#suspended = true;
     this.#worker?.pause(true).catch((error: unknown) => this.#warn(error, 'worker'));
@@ -113,7 +114,7 @@ export class BullMqJobs {
     this.#worker?.resume().catch((error: unknown) => this.#warn(error, 'worker'));
   }
 
-  /** @param force do not wait for keys that are out: another gateway gets them later. */
+  /** @param force whether to leave active jobs to other gateways, which get them when the jobs have stalled. */
   async close(force: boolean): Promise<void> {
     await this.#worker?.close(force);
     await this.#queue.close();
@@ -123,20 +124,20 @@ export class BullMqJobs {
   #warn(error: unknown, part: string): void {
     const { logger, name, clock } = this.#options;
     const text = messageOf(error);
-    // A worker that is refused a job asks for the next one at once.
-    if (clock.now() - (this.#logged.get(text) ?? -Infinity) < LOG_AGAIN_MS) return;
+    // A worker whose read fails tries again at once.
+    if (clock.now() - (this.#logged.get(text) ?? -Infinity) < LOG_INTERVAL_MS) return;
     if (this.#logged.size > 100) this.#logged.clear();
     this.#logged.set(text, clock.now());
     logger.warn({ controller: name, part, error: text }, 'a part of the work queue failed');
   }
 }
 
-/** The same error is logged again after this. */
-const LOG_AGAIN_MS = 10_000;
+/** How often the same error is logged. */
+const LOG_INTERVAL_MS = 10_000;
 
 const JOB_OPTIONS = { removeOnComplete: true, removeOnFail: true, attempts: 1 } as const;
 
-/** The keys of a job: none of one that was not added here. */
+/** The keys of a job; empty if another program has added it. */
 function keysOf(data: unknown): readonly string[] {
   const { keys } = (data ?? {}) as { keys?: unknown };
   return Array.isArray(keys) ? keys.filter((key) => typeof key === 'string') : [];

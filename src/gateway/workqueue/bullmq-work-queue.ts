@@ -48,14 +48,13 @@ export interface QueueState {
   readonly resyncAtMs: number | undefined;
 }
 
-/** How long a gateway that ends tries to hand over the keys that have not started. */
-const HAND_OVER_MS = 1000;
+/** How long `stop` waits for active jobs before it closes BullMQ's worker by force. */
+const CLOSE_TIMEOUT_MS = 1000;
 
 /**
- * The work queue in Redis, made of two halves. The records have everything that must be true of a key (one run at a
- * time, failures, barrier, pauses, slots) and everything that has a time (requeue, backoff, deadline); our scripts
- * guard them. A key that becomes ready is started here when there is a slot. Else it waits in a job of BullMQ, which
- * gives the job to one of the gateways.
+ * The work queue in Redis, made of two halves. Our scripts keep the records: the state of each key (one run at a time,
+ * failures, barrier, pauses, slots) and its times (requeue, backoff, deadline). This gateway starts a key that becomes
+ * ready if there is a slot. Otherwise the key waits in a job of BullMQ, which gives the job to one of the gateways.
  */
 export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly name: string;
@@ -72,16 +71,16 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   #runner: Runner | undefined;
   #ended = false;
   readonly #ending = new AbortController();
-  /** A job must not end here, since it is not on record what becomes of its keys. */
-  #isUnended = false;
-  /** Keys that are ready and whose jobs could not be added. */
-  readonly #jobless = new Set<string>();
-  readonly #adds: GroupCommit<readonly QueuedKey[], void>;
+  /** A job has failed and stays active, so that BullMQ finds it stalled and gives it to another gateway. */
+  #hasStalledJob = false;
+  /** Ready keys whose jobs could not be added: the poller tries again. */
+  readonly #keysToRetry = new Set<string>();
+  readonly #adds: GroupCommit<readonly QueuedKey[], Promise<void>>;
   #upkeep: Upkeep | undefined;
   readonly #inFlight = new Set<Promise<void>>();
-  /** The jobs that this gateway has, until their keys have started. */
-  readonly #taken = new Set<Promise<void>>();
-  /** Present while suspended: runs wait here before their start. */
+  /** Jobs that BullMQ has given to this gateway and whose keys have not all started. */
+  readonly #activeJobs = new Set<Promise<void>>();
+  /** Present while suspended: starts wait for it. */
   #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
 
   constructor({ name, behaviour, location, runtime, onPauseChanged = () => {} }: WorkQueueOptions) {
@@ -103,9 +102,9 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#standstill = new Standstill({ concurrency, clock, read: () => this.#dueKeys() });
     this.#adds = new GroupCommit(async (adds) => {
       const ready = await records.recordAdds(adds.flat(), clock.now());
-      // The next adds are recorded meanwhile.
-      const handed = this.#hand(ready);
-      return adds.map(() => handed as unknown as void);
+      // Not awaited: the next adds are recorded meanwhile.
+      const enqueued = this.#startOrEnqueue(ready);
+      return adds.map(() => enqueued);
     });
   }
 
@@ -187,13 +186,13 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const runtime = this.#runtime;
     const { clock, logger, metrics } = runtime;
     const records = this.#records;
-    const hand = (keys: readonly string[]): Promise<void> => this.#hand([...this.#jobless, ...keys]);
+    const onReady = (keys: readonly string[]): Promise<void> => this.#startOrEnqueue([...this.#keysToRetry, ...keys]);
     const keysOfJobs = (): ReturnType<BullMqJobs['keysOfJobs']> => this.#jobs.keysOfJobs();
-    const upkeep = new Upkeep({ name, records, process, hand, keysOfJobs, clock, logger, metrics });
+    const upkeep = new Upkeep({ name, records, process, onReady, keysOfJobs, clock, logger, metrics });
     const poller = new Poller({
       records,
       process,
-      hand,
+      onReady,
       onLow: () => this.#runner?.starter.enterLow(),
       upkeep,
       clock,
@@ -207,14 +206,14 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const on = {
       work: (work: Promise<unknown>): void => void this.#track(work),
       due: (atMs: number): void => poller.wake(atMs),
-      ready: (keys: readonly string[]): void => void this.#track(this.#hand(keys)),
+      ready: (keys: readonly string[]): void => void this.#track(this.#startOrEnqueue(keys)),
     };
     const limits = { timeoutMs, concurrency, maxBatch };
     this.#runner = new Runner({ name, records, process, limits, runtime, gate, on });
     this.#poller = poller;
     this.#upkeep = upkeep;
     if (this.#gate) this.#jobs.suspend();
-    await this.#jobs.start((keys) => this.#work(keys));
+    await this.#jobs.start((keys) => this.#processJob(keys));
     if (!this.#gate) this.#poller.start();
   }
 
@@ -223,19 +222,19 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     let open = (): void => {};
     const opened = new Promise<void>((resolve) => (open = resolve));
     this.#gate = { opened, open };
-    // Redis may be away, so nothing here waits for it. The gate stops jobs that BullMQ still hands out.
+    // Nothing here waits for Redis, which may be away. The gate holds keys of jobs that BullMQ still gives out.
     this.#poller?.stop().catch((error: unknown) => this.#warn(error, 'poller'));
     this.#jobs.suspend();
   }
 
   unsuspend(): void {
-    // A queue that has stopped stays so: another one may go on under its name.
+    // A stopped queue stays stopped: another object may use the queue under its name by now.
     if (!this.#gate || this.#ended) return;
     this.#gate.open();
     this.#gate = undefined;
     this.#jobs.unsuspend();
-    // Ready keys that this gateway was told of by an answer that it never got have no job.
-    this.#upkeep?.lookSoon(this.#runtime.clock.now());
+    // Keys without a job: the answer that named them as ready may have been lost with the connection.
+    this.#upkeep?.checkSoon(this.#runtime.clock.now());
     this.#runner?.starter.resume();
     this.#poller?.start();
   }
@@ -244,20 +243,20 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const { clock } = this.#runtime;
     const wasSuspended = this.#gate !== undefined;
     this.#ended = true;
-    // From here on no run starts, even if BullMQ still hands out jobs.
+    // From here on no run starts, even if BullMQ still gives out jobs.
     this.suspend();
     this.#gate?.open();
     this.#ending.abort();
     const limit = new AbortController();
     const end = clock.sleep(drainMs, limit.signal);
     await Promise.race([this.#drained(), end]);
-    // A run that is still in flight is cut off: it stays on record, and another gateway settles it. The jobs end, since
-    // their keys are handed over.
-    const taken = Promise.all(this.#taken).then(() => true);
-    const areOver = await Promise.race([taken, clock.sleep(HAND_OVER_MS, limit.signal).then(() => false)]);
+    // A run that is still in flight stays on record, and another gateway settles it. The jobs end once their keys are
+    // in new jobs.
+    const ended = Promise.all(this.#activeJobs).then(() => true);
+    const haveEnded = await Promise.race([ended, clock.sleep(CLOSE_TIMEOUT_MS, limit.signal).then(() => false)]);
     limit.abort();
     this.#runner?.starter.close();
-    await this.#jobs.close(wasSuspended || !areOver || this.#isUnended);
+    await this.#jobs.close(wasSuspended || !haveEnded || this.#hasStalledJob);
   }
 
   /** For the dashboard, which shows BullMQ's own view of the jobs. */
@@ -310,55 +309,54 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   /**
-   * Has ready keys started: here when there is a slot, else by a job. A key whose job cannot be added is tried again by
-   * the poller, or found by `Upkeep`.
+   * Starts ready keys here for which there may be a slot, and adds jobs for the others. If a job cannot be added, the
+   * poller tries its keys again, or `Upkeep` finds them.
    */
-  async #hand(keys: readonly string[]): Promise<void> {
+  async #startOrEnqueue(keys: readonly string[]): Promise<void> {
     if (keys.length === 0) return;
     const { starter } = this.#runner ?? {};
     const here = keys.slice(0, starter?.room ?? 0);
-    if (starter && here.length > 0) void this.#track(this.#enter(here));
-    for (const key of here) this.#jobless.delete(key);
+    if (starter && here.length > 0) void this.#track(this.#startHere(here));
+    for (const key of here) this.#keysToRetry.delete(key);
     const others = keys.slice(here.length);
     try {
       await this.#standstill.endRest(this.#jobs.add(others));
-      for (const key of others) this.#jobless.delete(key);
+      for (const key of others) this.#keysToRetry.delete(key);
     } catch (error) {
-      for (const key of others) this.#jobless.add(key);
+      for (const key of others) this.#keysToRetry.add(key);
       throw error;
     }
   }
 
-  async #enter(keys: readonly string[]): Promise<void> {
-    await this.#handOver((await this.#runner?.starter.enter(keys, false)) ?? []);
+  /** Keys that have not started when this gateway ends go into jobs again, and other gateways start them. */
+  async #startHere(keys: readonly string[]): Promise<void> {
+    await this.#jobs.add((await this.#runner?.starter.enter(keys, false)) ?? []);
   }
 
-  /** The keys of a job. A job that does not end is given to another gateway. */
-  async #work(keys: readonly string[]): Promise<void> {
+  /** Starts the keys of a job, as `#startHere`. If that fails, it never resolves: BullMQ gives the job to others. */
+  async #processJob(keys: readonly string[]): Promise<void> {
     const { starter } = this.#runner ?? {};
-    let isOver = true;
-    const decided = async (): Promise<void> => {
+    let hasFailed = false;
+    const startKeys = async (): Promise<void> => {
       try {
-        await this.#handOver((await starter?.enter(keys, true)) ?? keys);
+        await this.#jobs.add((await starter?.enter(keys, true)) ?? keys);
       } catch (error) {
-        isOver = false;
-        this.#isUnended = true;
+        hasFailed = true;
+        this.#hasStalledJob = true;
         throw error;
       }
     };
-    const work = this.#standstill.endRest(decided()).catch((error: unknown) => this.#warn(error, 'job'));
-    this.#taken.add(work);
-    await work;
-    this.#taken.delete(work);
-    if (!isOver) await new Promise(() => {});
+    const job = this.#standstill.endRest(startKeys()).catch((error: unknown) => this.#warn(error, 'job'));
+    this.#activeJobs.add(job);
+    await job;
+    this.#activeJobs.delete(job);
+    if (hasFailed) await new Promise(() => {});
   }
 
-  /** This gateway ends: others start these keys. */
-  async #handOver(keys: readonly string[]): Promise<void> {
-    if (keys.length > 0) await this.#jobs.add(keys);
-  }
-
-  /** Redis or the apiserver may fail in the middle: a run in flight is on record and is settled at its deadline. */
+  /**
+   * Logs a failure of the work, for which `stop` waits. Redis or the apiserver may fail during a run: the run is on
+   * record and is settled at its deadline.
+   */
   async #track(work: Promise<unknown>): Promise<void> {
     const run = this.#standstill.endRest(work).then(
       () => undefined,
@@ -369,7 +367,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#inFlight.delete(run);
   }
 
-  /** A run that ends leaves its finish behind. */
+  /** Resolves when no work is in flight. The end of a run adds its finish. */
   async #drained(): Promise<void> {
     while (this.#inFlight.size > 0) await Promise.all(this.#inFlight);
   }

@@ -1,16 +1,16 @@
 export interface GroupCommitOptions {
-  /** Most items in a call. Default 200. */
+  /** Maximum of items in a call. Default 200. */
   readonly limit?: number;
   /**
-   * Whether an error is about what one item holds. The items of a call that failed so are committed again, each in a
-   * call of its own, so that one item fails alone; a commit must bear to be repeated then. Default: none is.
+   * Whether an error is due to the data of one item. After such an error each item is committed again in a call of its
+   * own, so that only that item fails. `commit` must allow this repetition. Default: false.
    */
   readonly isAboutOneItem?: (error: unknown) => boolean;
 }
 
 /**
- * Commits what is submitted in groups, one call at a time and in order: what is submitted while a call is under way
- * goes with the next one. So a lone item does not wait, and the more there is to do, the larger the groups are.
+ * Commits items in groups, in order and with one call at a time. Items that are submitted during a call go into the
+ * next call. So a single item does not wait, and under load the groups grow.
  */
 export class GroupCommit<Item, Answer> {
   readonly #commit: (items: readonly Item[]) => Promise<readonly Answer[]>;
@@ -18,19 +18,19 @@ export class GroupCommit<Item, Answer> {
   readonly #waiting: Submitted<Item, Answer>[] = [];
   #running = false;
 
-  /** @param commit answers for each item, in order. */
+  /** @param commit returns an answer for each item, in the same order. */
   constructor(commit: (items: readonly Item[]) => Promise<readonly Answer[]>, options: GroupCommitOptions = {}) {
     this.#commit = commit;
     this.#options = options;
   }
 
-  /** The answer for this item. Rejects when the call that carried it fails. */
+  /** Resolves with the answer for this item, and rejects when its call fails. */
   submit(item: Item): Promise<Answer> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, resolve, reject });
       if (this.#running) return;
       this.#running = true;
-      // What the same turn of the event loop submits goes along.
+      // Items that are submitted in the same turn of the event loop go into the same call.
       queueMicrotask(() => void this.#commitAll());
     });
   }

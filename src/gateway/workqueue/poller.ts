@@ -8,33 +8,33 @@ import type { Upkeep } from './upkeep.ts';
 export interface PollerOptions {
   readonly records: RedisRecords;
   readonly process: Process;
-  /** Has these keys started: they are ready to run, or their runs are lost. */
-  readonly hand: (keys: readonly string[]) => Promise<void>;
-  /** The backlog has keys. */
+  /** Called with keys that are ready to run, or whose runs are lost. */
+  readonly onReady: (keys: readonly string[]) => Promise<void>;
+  /** Called when the backlog has keys. */
   readonly onLow: () => void;
-  /** Looked after between two looks. Default: nothing is. */
-  readonly upkeep?: Pick<Upkeep, 'look'>;
+  /** Its `run` is called by each tick. */
+  readonly upkeep: Pick<Upkeep, 'run'>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Two looks are at least this far apart: what is due in between is due together. */
-export const LEAST_MS = 5;
+/** The least time between two ticks: keys that become due in between are read together. */
+export const MIN_POLL_INTERVAL_MS = 5;
 /**
- * Another gateway may have set a timer, and died: at rest this is all that happens, and for all queues of a process at
- * the same moment, since it is waking up that costs.
+ * The time between two ticks when nothing is due: another gateway may have set a timer and died. All queues of a
+ * process tick at the same moment, because waking up is what costs.
  */
-export const IDLE_MS = 5000;
+export const IDLE_POLL_INTERVAL_MS = 5000;
 const LIMIT = 500;
-/** A key whose time has come and that was not started within this time is handed out again. */
+/** A key whose time has come and that has not started becomes due again after this. */
 const AGAIN_MS = 30_000;
-/** The same for a run that is to be settled: until it is, its key stands still. */
+/** The same for a run that must be settled. The time is shorter, because the key cannot run until then. */
 const SETTLE_AGAIN_MS = 5000;
 
 /**
  * Finds keys whose time has come: due timers whose barrier has passed, debounced keys, runs past their deadline, and
- * keys of the backlog. It sleeps until the next of them is due; a caller in this process that sets an earlier time
- * wakes it. Any number of pollers may work on one queue: each key is handed out by the one that moves its time ahead.
+ * keys of the backlog. It sleeps until the next key is due; a caller in this process that sets an earlier time wakes
+ * it. Any number of pollers may share one queue: only the poller that moves a key's time ahead reports the key.
  */
 export class Poller {
   readonly #options: PollerOptions;
@@ -70,13 +70,13 @@ export class Poller {
     const { clock, logger } = this.#options;
     while (!signal.aborted) {
       const startedAt = clock.now();
-      this.#nextMs = (Math.floor(startedAt / IDLE_MS) + 1) * IDLE_MS;
+      this.#nextMs = (Math.floor(startedAt / IDLE_POLL_INTERVAL_MS) + 1) * IDLE_POLL_INTERVAL_MS;
       try {
         this.wake(await this.tick());
       } catch (error) {
         logger.error({ error: messageOf(error) }, 'the poller could not read the queue, trying again');
       }
-      await this.#sleep(startedAt + LEAST_MS, signal);
+      await this.#sleep(startedAt + MIN_POLL_INTERVAL_MS, signal);
     }
   }
 
@@ -88,35 +88,35 @@ export class Poller {
       const wakeUp = new AbortController();
       this.#wakeUp = wakeUp;
       await clock.sleep(ms, wakeUp.signal);
-      // Trap: after a stop and a start at once there is another sleeper already.
+      // Trap: after a stop and a start, the new loop may sleep already.
       if (this.#wakeUp === wakeUp) this.#wakeUp = undefined;
     }
   }
 
-  /** One look. @returns when the next is due, as far as this one has seen. */
+  /** Handles the keys that are due now. @returns the time of the next tick. */
   async tick(): Promise<number> {
-    const { records, hand, onLow, clock, upkeep } = this.#options;
+    const { records, onReady, onLow, clock, upkeep } = this.#options;
     const now = clock.now();
     const { timers, debounced, inFlight, backlog, pauseEnds, nextMs = Infinity } = await records.due(now, LIMIT);
     const ready: DueTimer[] = [];
     const waiting: DueTimer[] = [];
     if (timers.length > 0) {
-      // Many keys of a burst share the views they wait for, rarely the whole barrier; each is one short read.
+      // Keys of a burst wait for the same views, but rarely have the same barrier. Each check is one short read.
       const passed = await Promise.all(timers.map((timer) => this.#passed(timer.barrier, timer.barrierAtMs, now)));
       timers.forEach((timer, at) => (passed[at] ? ready : waiting).push(timer));
     }
     const again = now + AGAIN_MS;
-    const handed = await Promise.all([
+    const found = await Promise.all([
       records.wake('timers', again, ready),
       records.wake('debounced', again, debounced),
       records.postpone('inFlight', now + SETTLE_AGAIN_MS, inFlight),
-      // Out of the way of keys that can run, and looked at again soon.
+      // Moved ahead, so that the next tick reads other keys first.
       records.postpone('timers', now + BARRIER_AGAIN_MS, waiting).then(() => []),
     ]);
-    await hand(handed.flat());
+    await onReady(found.flat());
     for (const { key: scope, score } of pauseEnds) await records.resume(scope, score);
     if (backlog > 0) onLow();
-    const upkeepMs = (await upkeep?.look(now)) ?? Infinity;
+    const upkeepMs = (await upkeep.run(now)) ?? Infinity;
     const more = [timers, debounced, inFlight].some(({ length }) => length === LIMIT) || pauseEnds.length > 0;
     if (more) return now;
     return Math.min(nextMs, waiting.length > 0 ? now + BARRIER_AGAIN_MS : Infinity, upkeepMs);
@@ -127,7 +127,7 @@ export class Poller {
     try {
       if (barrier === undefined || (await process.passed(barrier))) return true;
     } catch (error) {
-      // One barrier that cannot be asked about must not keep the other keys waiting.
+      // A barrier that cannot be checked must not delay the other keys.
       logger.warn({ error: messageOf(error) }, 'a barrier could not be checked, trying again');
       return false;
     }

@@ -15,15 +15,15 @@ export interface QueueKeys {
   /** ZSET key -> time of its add: low-priority keys, and those whose pause has ended. */
   readonly backlog: string;
   /**
-   * ZSET key -> since when it is due: keys that are ready to run and have not been started. Each has a job, or a
-   * gateway is about to start it.
+   * ZSET key -> time since which it is ready to run. The key has not started yet: it has a job, or a gateway is about
+   * to start it.
    */
   readonly queued: string;
-  /** ZSET key of a run that holds a slot -> until when, unless its gateway prolongs it. */
+  /** ZSET key of a run that holds a slot -> time at which the slot expires, unless its gateway extends it. */
   readonly slots: string;
-  /** What a gateway's id is appended to: the low-priority keys that its last call has taken (STRING). */
+  /** Followed by a gateway's id, the STRING with the low-priority keys that its last start has taken. */
   readonly takenPrefix: string;
-  /** ZSET key -> time of its last run: keys with nothing to do whose record holds a barrier. */
+  /** ZSET key -> time of its last run: keys with nothing to do whose record has a barrier. */
   readonly resting: string;
   /** Counter of runs: the source of fencing numbers. */
   readonly runs: string;
@@ -43,7 +43,7 @@ export interface QueueKeys {
   readonly bullmqPrefix: string;
   /** BullMQ's list of waiting jobs. */
   readonly waiting: string;
-  /** BullMQ's list of jobs that a worker has. */
+  /** BullMQ's list of active jobs. */
   readonly active: string;
   /** What a key is appended to, to name its record (HASH). */
   readonly recordPrefix: string;
@@ -76,7 +76,7 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
   };
 }
 
-/** The scopes that cover a key, in the order in which they are looked at. */
+/** The scopes that cover a key, in the order in which they are checked. */
 export function scopesOf(key: string): PauseScope[] {
   const slash = key.indexOf('/');
   const namespace: PauseScope[] = slash > 0 ? [`namespace/${key.slice(0, slash)}`] : [];

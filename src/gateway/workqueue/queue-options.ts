@@ -1,4 +1,4 @@
-/** How a controller's queue behaves. The same for all its gateways: what is shared lives in Redis. */
+/** How a controller's queue behaves. All gateways of the controller use the same options. */
 export interface QueueOptions {
   /** Runs at a time, over all gateways. */
   readonly concurrency: number;

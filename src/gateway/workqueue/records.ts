@@ -2,12 +2,13 @@ import type { Reason } from '../../contract/index.ts';
 import type { BarrierText, Finish } from './run.ts';
 import type { LowReason } from './work-queue.ts';
 
-/** The low-priority keys that a call of `startAll` takes from the backlog. */
+/** Asks `startAll` to start low-priority keys of the backlog as well. */
 export interface LowRequest {
-  /** At most. Keys that were added go first, but for `first` of them. */
+  /** How many at most. Keys that were added get their slots first. */
   readonly count: number;
+  /** How many of them get their slots before the keys that were added. */
   readonly first: number;
-  /** The same for the same call sent twice: it gets the same keys. */
+  /** A call that is sent twice has the same nonce and gets the same keys. */
   readonly nonce: string;
   /** The gateway that asks. */
   readonly gateway: string;
@@ -16,7 +17,7 @@ export interface LowRequest {
 export interface StartTimes {
   readonly nowMs: number;
   readonly deadlineMs: number;
-  /** Until when the runs hold their slots. */
+  /** When the slots of the runs expire. */
   readonly slotMs: number;
 }
 
@@ -24,16 +25,16 @@ export interface Starts {
   /** For each request, in order. */
   readonly starts: readonly Start[];
   readonly low: readonly { readonly key: string; readonly start: Start }[];
-  /** Low-priority keys that may run are left. */
+  /** Whether the backlog has further keys that may run. */
   readonly lowLeft: boolean;
 }
 
-/** One question whether a key may run. */
+/** Asks whether a key may run. */
 export interface StartRequest {
   readonly key: string;
-  /** The same for the same call sent twice: it gets the same answer. */
+  /** A call that is sent twice has the same nonce and gets the same answer. */
   readonly nonce: string;
-  /** The barrier that the caller has found passed. */
+  /** A barrier of the key that has passed, as the caller has checked. */
   readonly passedBarrier?: BarrierText;
 }
 
@@ -46,36 +47,36 @@ export type Start =
       /** When the key was first added since its last start; undefined when a timer alone brought it here. */
       readonly queuedAtMs: number | undefined;
     }
-  /** Nothing to do: the run that the key was queued for has been. */
+  /** The key has no reason to run: an earlier run has handled it. */
   | { readonly kind: 'idle' }
-  /** A run is in flight; its finish queues the key again. */
+  /** A run is in flight; its finish makes the key ready again. */
   | { readonly kind: 'busy' }
-  /** A pause covers it; its end queues it again. */
+  /** A pause covers the key; the end of the pause puts the key into the backlog. */
   | { readonly kind: 'paused' }
-  /** A run's deadline has passed without an outcome: settle it. */
+  /** The deadline of a run has passed without an outcome: the caller must settle the run. */
   | { readonly kind: 'lost'; readonly run: number; readonly failures: number; readonly error: string | undefined }
-  /** The cache does not show the writes of the last run yet; a timer is set. */
+  /** The cache lacks writes of the key's last run; a timer is set. */
   | { readonly kind: 'barrier'; readonly barrier: BarrierText }
-  /** Every slot is taken; nothing has changed. */
+  /** There is no free slot; nothing has changed. */
   | { readonly kind: 'full' }
-  /** Its token comes then; a timer is set. */
+  /** The key gets its token of the rate limit at `untilMs`; a timer is set. */
   | { readonly kind: 'limited'; readonly untilMs: number };
 
 export interface FinishRequest {
   readonly key: string;
   readonly run: number;
-  /** `unknown`: the run stays on record, and its settling is told the error. */
+  /** After `unknown` the run stays on record with the error, for `Process.lost`. */
   readonly finish: Finish;
 }
 
 export interface Finished {
-  /** False: the run was not the one in flight, and nothing was changed. */
+  /** Whether the run was in flight. If not, nothing was changed. */
   readonly current: boolean;
-  /** The key is a dead letter now. */
+  /** Whether the key is a dead letter now. */
   readonly dead: boolean;
   /** When the key's timer is due, if the finish has set one. */
   readonly timerMs: number | undefined;
-  /** The key was touched while it ran, and is to run again now. */
+  /** Whether the key is ready to run again, because it was touched while it ran. */
   readonly ready: boolean;
 }
 
@@ -103,17 +104,17 @@ export interface Due {
   readonly nextMs: number | undefined;
 }
 
-/** A key with nothing to do whose record holds a barrier; undefined: it does so no longer. */
+/** A key with nothing to do and the barrier of its record; undefined when the record has none any more. */
 export interface Resting extends Scored {
   readonly barrier: BarrierText | undefined;
 }
 
 export type PostponedSet = 'timers' | 'inFlight' | 'resting';
 
-/** A run that no add gave a reason for comes from the backlog or from a timer, which the last outcome has set. */
-export function reasonsOr(
-  noted: readonly Reason[],
+/** The recorded reasons. Without any, the key comes from the backlog or from a timer that its last outcome has set. */
+export function reasonsOrDefault(
+  recorded: readonly Reason[],
   run: { low: LowReason | undefined; failures: number },
 ): readonly Reason[] {
-  return noted.length > 0 ? noted : [{ type: run.low ?? (run.failures > 0 ? 'retry' : 'requeue') }];
+  return recorded.length > 0 ? recorded : [{ type: run.low ?? (run.failures > 0 ? 'retry' : 'requeue') }];
 }

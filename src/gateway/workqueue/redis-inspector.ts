@@ -1,5 +1,5 @@
 import type { Redis } from '../redis/redis.ts';
-import { notedReasons } from './redis-records.ts';
+import { decodeReasons } from './redis-records.ts';
 import {
   type Pause,
   type PauseScope,
@@ -12,7 +12,7 @@ import {
 } from './key-status.ts';
 import { type QueueKeys, scopesOf } from './queue-keys.ts';
 
-/** Reads the records in Redis. */
+/** Reads the records in Redis for `levelhook queue` and the metrics. */
 export class RedisInspector {
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
@@ -41,11 +41,10 @@ export class RedisInspector {
     if (running && busy) waits.push({ reason: 'busy', untilMs: running.deadlineMs });
     scopes.forEach((scope, at) => {
       const pause = pauses.find((each) => each.scope === scope);
-      // Keys of the backlog stay there while all keys are paused.
+      // A pause of all keys leaves low-priority keys in the backlog.
       if (pause && (paused[at] ?? low)) waits.push(waitFor(pause));
     });
-    // A barrier is there as long as the key rests after its writes; it is waited for only when there is something to
-    // run.
+    // A key at rest keeps its barrier, too. The key waits for it only when it has a reason to run.
     if (barrier !== undefined && (timer ?? queuedAt) && !running) {
       waits.push({ reason: 'barrier', sinceMs: Number(barrierAt) });
     }
@@ -53,7 +52,7 @@ export class RedisInspector {
     if (added !== null) waits.push({ reason: 'debounce', untilMs: Number(added) });
     return {
       key,
-      // A key that was touched while it runs is ready when its run ends.
+      // A key that was touched while it runs becomes ready at the end of its run.
       queued: ready !== null || (running !== undefined && queuedAt !== undefined && added === null),
       ...(running ? { running } : {}),
       dirty: dirty !== undefined || (running !== undefined && queuedAt !== undefined),
@@ -63,7 +62,7 @@ export class RedisInspector {
       failures: Number(failures ?? 0),
       ...(dead === undefined ? {} : { deadSinceMs: Number(dead) }),
       ...(queuedAt === undefined ? {} : { queuedAtMs: Number(queuedAt) }),
-      reasons: notedReasons(reasons),
+      reasons: decodeReasons(reasons),
       history: history.map((text) => JSON.parse(text) as PastOutcome),
     };
   }
@@ -88,7 +87,7 @@ export class RedisInspector {
       this.#lowestScore(backlog),
       ...[queued, timers, debounced].map((set) => this.#lowestScore(set)),
     ]);
-    // While all keys are paused, those of the backlog stay there.
+    // A pause of all keys leaves low-priority keys in the backlog.
     return Math.min(isPaused.some((since) => since !== null) ? Infinity : low, ...others);
   }
 

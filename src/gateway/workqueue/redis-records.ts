@@ -17,7 +17,7 @@ import {
   type FinishRequest,
   type LowRequest,
   type PostponedSet,
-  reasonsOr,
+  reasonsOrDefault,
   type Resting,
   type Scored,
   type Start,
@@ -31,8 +31,8 @@ const SCRIPTS = ['add', 'start', 'finish', 'due', 'wake', 'postpone', 'resume', 
 type Scripts = Record<(typeof SCRIPTS)[number], Script>;
 
 /**
- * The records of the keys of one queue in Redis, shared by its gateways. Each method is one atomic step (a script,
- * mostly) and may be taken twice. The Lua files say exactly what each does.
+ * The records of the keys of one queue in Redis, shared by its gateways. Each method is one atomic step, usually a
+ * script, and may be repeated. The Lua files describe the steps.
  */
 export class RedisRecords {
   readonly #redis: Redis;
@@ -57,7 +57,7 @@ export class RedisRecords {
     this.#scripts = Object.fromEntries(SCRIPTS.map((name) => [name, load(name)])) as Scripts;
   }
 
-  /** Keys were added: when, and why. @returns those that became ready to run, which else wait or run already. */
+  /** Records the add of keys. @returns the keys that became ready to run. The other keys wait or run already. */
   async recordAdds(keys: readonly QueuedKey[], nowMs: number): Promise<string[]> {
     const { recordPrefix, debounced, pauses, pausedPrefix, queued } = this.#keys;
     const args: (string | number)[] = [nowMs, this.#debounce?.windowMs ?? 0, this.#debounce?.maxMs ?? 0];
@@ -89,7 +89,7 @@ export class RedisRecords {
     return { starts: answers.map(decodeStart), low, lowLeft: lowLeft === 1 };
   }
 
-  /** The runs of these keys go on and hold their slots. */
+  /** Extends the slots of runs that go on. */
   async prolongSlots(slots: readonly { key: string; untilMs: number }[]): Promise<void> {
     if (slots.length === 0) return;
     await this.#redis.zadd(this.#keys.slots, 'XX', ...slots.flatMap(({ key, untilMs }) => [untilMs, key]));
@@ -134,8 +134,9 @@ export class RedisRecords {
   }
 
   /**
-   * Their time has come, unless it has changed since it was read; it stays on record as `againMs` until they start.
-   * @returns the keys that became ready to run, which else wait or run already.
+   * Makes keys ready whose time has come, unless their time has changed since it was read. Until a key starts, it stays
+   * in the set with the time `againMs`.
+   * @returns the keys that became ready to run. The other keys wait or run already.
    */
   async wake(set: 'timers' | 'debounced', againMs: number, entries: readonly Scored[]): Promise<string[]> {
     if (entries.length === 0) return [];
@@ -143,7 +144,7 @@ export class RedisRecords {
     return this.#move(this.#scripts.wake, [this.#keys[set], recordPrefix, queued], { toMs: againMs, entries });
   }
 
-  /** Moves scores that are still as they were read. @returns the keys of those. */
+  /** Sets the scores that are still as they were read. @returns their keys. */
   async postpone(set: PostponedSet, toMs: number, entries: readonly Scored[]): Promise<string[]> {
     if (entries.length === 0) return [];
     return this.#move(this.#scripts.postpone, [this.#keys[set]], { toMs, entries });
@@ -160,8 +161,8 @@ export class RedisRecords {
   }
 
   /**
-   * A part of the keys that were ready before `atMs` and have not been started.
-   * From cursor '0' on until '0' comes back, every key that was there all the while has been in one part.
+   * One page of the keys that were ready before `atMs` and have not started. Begin with cursor '0' and end when '0' is
+   * returned: every key that was in the set all the time has been in a page.
    */
   async queuedBefore(atMs: number, cursor: string, limit: number): Promise<{ keys: string[]; cursor: string }> {
     const [next, found] = await this.#redis.zscan(this.#keys.queued, cursor, 'COUNT', limit);
@@ -169,7 +170,7 @@ export class RedisRecords {
     return { keys, cursor: next };
   }
 
-  /** Keys whose last run was before `atMs`, and of which nothing but a barrier may be left. */
+  /** Keys at rest whose last run was before `atMs`. Their records have nothing but a barrier. */
   async restingBefore(atMs: number, limit: number): Promise<Resting[]> {
     const { resting, recordPrefix } = this.#keys;
     const found = await this.#redis.zrangebyscore(resting, '-inf', atMs, 'WITHSCORES', 'LIMIT', 0, limit);
@@ -178,7 +179,7 @@ export class RedisRecords {
     return keys.map((each, at) => ({ ...each, barrier: barriers[at] ?? undefined }));
   }
 
-  /** These barriers have passed: nothing is kept of a key that still rests with no other. */
+  /** Deletes the records of keys that are still at rest and still have these barriers, which have passed. */
   async forgetBarriers(passed: readonly Resting[]): Promise<void> {
     if (passed.length === 0) return;
     const { recordPrefix, resting } = this.#keys;
@@ -195,7 +196,7 @@ export class RedisRecords {
 
   async addToBacklog(keys: readonly string[], nowMs: number, reason: LowReason): Promise<void> {
     if (keys.length === 0) return;
-    // One reason for all: it is for people, and a note on each of many thousand records is not worth that.
+    // One reason for all keys: it is for people, and many thousand records would cost too much.
     await this.#redis
       .pipeline()
       .hset(this.#keys.queue, 'lowReason', reason)
@@ -244,7 +245,7 @@ function decodeStart(answer: StartAnswer): Start {
   const [kind, first, second, third] = answer;
   switch (kind) {
     case 'go': {
-      const [, run, failures, noted, queuedAt, low] = answer as [
+      const [, run, failures, recorded, queuedAt, low] = answer as [
         string,
         number,
         number,
@@ -252,7 +253,7 @@ function decodeStart(answer: StartAnswer): Start {
         string,
         LowReason | '',
       ];
-      const reasons = reasonsOr(notedReasons(noted), { low: low || undefined, failures });
+      const reasons = reasonsOrDefault(decodeReasons(recorded), { low: low || undefined, failures });
       return { kind, run, failures, reasons, queuedAtMs: queuedAt ? Number(queuedAt) : undefined };
     }
     case 'lost':
@@ -278,12 +279,13 @@ function finishArguments(finish: FinishRequest['finish'], nowMs: number): (strin
   return [failures, again, barrier, error.slice(0, ERROR_LENGTH), dead ? '1' : ''];
 }
 
-export function notedReasons(text: string): Reason[] {
-  return text === '' ? [] : text.split('\n').flatMap(notedReason);
+/** The reasons of a key's record. */
+export function decodeReasons(text: string): Reason[] {
+  return text === '' ? [] : text.split('\n').flatMap(decodeReason);
 }
 
-/** Reasons are for people: a reason that cannot be read must not keep its key from running. */
-function notedReason(line: string): Reason[] {
+/** Reasons are for people: a reason that cannot be decoded must not stop its key. */
+function decodeReason(line: string): Reason[] {
   try {
     return [JSON.parse(line) as Reason];
   } catch {

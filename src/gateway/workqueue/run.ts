@@ -52,8 +52,8 @@ export interface Process {
   run(run: Run): Promise<Finish>;
   /**
    * Several runs at once, at most `maxBatch`, each of another key; asked for only when the queue was given a `maxBatch`
-   * above 1, and never for a key that has failed since it was last forgotten. Answers a finish for each, in the same
-   * order, as it comes: their ends, deadlines and barriers are their own.
+   * above 1, and never for a key that has failed since it was last forgotten. Returns a promise for each run, in the
+   * same order; each resolves when its own run has ended.
    */
   runAll?(runs: readonly Run[]): readonly Promise<Finish>[];
   /** A run whose deadline passed without an outcome. Counts as a failure; the answer says how to go on. */

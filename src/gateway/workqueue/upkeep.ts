@@ -7,95 +7,94 @@ export interface UpkeepOptions {
   readonly name: string;
   readonly records: RedisRecords;
   readonly process: Process;
-  readonly hand: (keys: readonly string[]) => Promise<void>;
-  /** The keys of all jobs; undefined when there are too many jobs to read. */
+  /** Called with keys that are ready to run and have no job. */
+  readonly onReady: (keys: readonly string[]) => Promise<void>;
+  /** See `BullMqJobs`. */
   readonly keysOfJobs: () => Promise<ReadonlySet<string> | undefined>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
 }
 
-/** A key that is ready and has not been started for this long is looked for: most are started at once. */
-export const MISSED_AFTER_MS = 30_000;
-/** The same after this gateway was suspended: an answer that told it of ready keys may have been lost. */
-const MISSED_SOON_MS = 1000;
-/** From one look at all such keys to the next, and at keys at rest: a little less than a number of idle looks. */
-const LOOK_AGAIN_MS = 9000;
-const REST_AGAIN_MS = 29_000;
-/**
- * Between the parts of one look: many keys may wait for good reason, and asking about them must not delay the rest.
- */
-const NEXT_PART_MS = 50;
-const PART = 500;
-/** A barrier is asked about when its key has rested for this long. */
-export const REST_MS = 60_000;
+/** A key that has been ready for this long may have lost its job. */
+const LOST_AFTER_MS = 30_000;
+/** The same after this gateway was suspended: the answer that named ready keys may have been lost. */
+const LOST_SOON_AFTER_MS = 1000;
+/** Between two checks of all ready keys, and of all keys at rest: a little less than some idle ticks of the poller. */
+const JOBS_INTERVAL_MS = 9000;
+const RESTING_INTERVAL_MS = 29_000;
+/** Between two pages of one check: many keys may wait for a slot, and the check must not delay other work. */
+const PAGE_INTERVAL_MS = 50;
+const PAGE_SIZE = 500;
+/** A barrier is checked when its key has rested for this long. */
+const REST_MS = 60_000;
 
 /**
- * Repairs a queue in the background, in pieces: keys that are recorded as queued but have lost their job,
- * are given a new one; and of keys at rest whose barrier has passed nothing is kept.
+ * Repairs a queue in the background, one page of keys at a time. A ready key that has lost its job starts or gets a new
+ * job. The record of a key at rest whose barrier has passed is deleted.
  */
 export class Upkeep {
   readonly #options: UpkeepOptions;
-  /** Where the look at queued keys has got to. */
+  /** The cursor of the check of ready keys that is under way. */
   #cursor = '0';
-  #nextLookMs = 0;
-  #nextRestMs = 0;
-  #missedAfterMs = MISSED_SOON_MS;
-  /** Counts the looks that began anew: one that is under way must not end a later one. */
-  #looks = 0;
-  /** As read for the look that has begun. */
+  #nextJobsMs = 0;
+  #nextRestingMs = 0;
+  #lostAfterMs = LOST_SOON_AFTER_MS;
+  /** Counts the calls of `checkSoon`: a page that was read before the call must not continue the new check. */
+  #restarts = 0;
+  /** The keys of all jobs, read at the start of the check. */
   #jobs: ReadonlySet<string> | undefined;
 
   constructor(options: UpkeepOptions) {
     this.#options = options;
   }
 
-  /** The next look begins in a second, and looks at all keys. */
-  lookSoon(nowMs: number): void {
-    this.#looks += 1;
+  /** Starts a new check of all ready keys in a second. */
+  checkSoon(nowMs: number): void {
+    this.#restarts += 1;
     this.#cursor = '0';
-    this.#missedAfterMs = MISSED_SOON_MS;
-    this.#nextLookMs = nowMs + MISSED_SOON_MS;
+    this.#lostAfterMs = LOST_SOON_AFTER_MS;
+    this.#nextJobsMs = nowMs + LOST_SOON_AFTER_MS;
   }
 
   /**
-   * One piece of each, if it is time. Never throws.
-   * @returns when to go on; undefined: at the next look there is anyway.
+   * Handles one page of each check that is due. Never throws.
+   * @returns when to call it next; undefined: with the poller's next tick.
    */
-  async look(nowMs: number): Promise<number | undefined> {
+  async run(nowMs: number): Promise<number | undefined> {
     let more = false;
-    if (nowMs >= this.#nextLookMs) {
-      this.#nextLookMs = nowMs + LOOK_AGAIN_MS;
+    if (nowMs >= this.#nextJobsMs) {
+      this.#nextJobsMs = nowMs + JOBS_INTERVAL_MS;
       await this.#attempt('jobs', async () => {
-        if (!(await this.#addMissing(nowMs))) return;
-        this.#nextLookMs = nowMs + NEXT_PART_MS;
+        if (!(await this.#addLost(nowMs))) return;
+        this.#nextJobsMs = nowMs + PAGE_INTERVAL_MS;
         more = true;
       });
     }
-    if (nowMs >= this.#nextRestMs) {
-      this.#nextRestMs = nowMs + REST_AGAIN_MS;
+    if (nowMs >= this.#nextRestingMs) {
+      this.#nextRestingMs = nowMs + RESTING_INTERVAL_MS;
       await this.#attempt('barriers', async () => {
         if (!(await this.#forgetPassed(nowMs))) return;
-        this.#nextRestMs = nowMs + NEXT_PART_MS;
+        this.#nextRestingMs = nowMs + PAGE_INTERVAL_MS;
         more = true;
       });
     }
-    if (more) return nowMs + NEXT_PART_MS;
-    return this.#missedAfterMs === MISSED_SOON_MS ? this.#nextLookMs : undefined;
+    if (more) return nowMs + PAGE_INTERVAL_MS;
+    return this.#lostAfterMs === LOST_SOON_AFTER_MS ? this.#nextJobsMs : undefined;
   }
 
-  /** @returns whether there is more to look at. */
-  async #addMissing(nowMs: number): Promise<boolean> {
-    const { name, records, hand, keysOfJobs, logger, metrics } = this.#options;
+  /** @returns whether the check has further pages. */
+  async #addLost(nowMs: number): Promise<boolean> {
+    const { name, records, onReady, keysOfJobs, logger, metrics } = this.#options;
     const from = this.#cursor;
-    const look = this.#looks;
+    const restarts = this.#restarts;
     const read = (): ReturnType<RedisRecords['queuedBefore']> =>
-      records.queuedBefore(nowMs - this.#missedAfterMs, from, PART);
+      records.queuedBefore(nowMs - this.#lostAfterMs, from, PAGE_SIZE);
     if (from === '0') this.#jobs = undefined;
     let { keys, cursor } = await read();
     if (keys.length > 0 && !this.#jobs) {
       this.#jobs = await keysOfJobs();
-      // Jobs before keys: a key whose job has ended meanwhile has started.
+      // Read the keys after the jobs: a key whose job has ended in between has started, and is not in this page.
       ({ keys, cursor } = await read());
     }
     const jobs = this.#jobs;
@@ -103,28 +102,28 @@ export class Upkeep {
     if (lost.length > 0) {
       logger.warn({ controller: name, keys: lost.length }, 'queued keys had lost their jobs, adding them again');
       metrics.count('levelhook_lost_jobs_total', { controller: name }, lost.length);
-      await hand(lost);
+      await onReady(lost);
     }
-    if (look !== this.#looks) return false;
+    if (restarts !== this.#restarts) return false;
     this.#cursor = cursor;
     if (cursor !== '0') return true;
-    this.#missedAfterMs = MISSED_AFTER_MS;
+    this.#lostAfterMs = LOST_AFTER_MS;
     this.#jobs = undefined;
     return false;
   }
 
   async #forgetPassed(nowMs: number): Promise<boolean> {
     const { records } = this.#options;
-    const resting = await records.restingBefore(nowMs - REST_MS, PART);
+    const resting = await records.restingBefore(nowMs - REST_MS, PAGE_SIZE);
     const passed = await Promise.all(resting.map(({ barrier }) => this.#passed(barrier)));
     await records.forgetBarriers(resting.filter((_, at) => passed[at]));
-    // The others are asked about later, and do not stand in the way of those behind them.
+    // The other keys move to the end of the set, so that the next page has different keys.
     await records.postpone(
       'resting',
       nowMs,
       resting.filter((_, at) => !passed[at]),
     );
-    return resting.length === PART;
+    return resting.length === PAGE_SIZE;
   }
 
   async #passed(barrier: Resting['barrier']): Promise<boolean> {
@@ -132,7 +131,7 @@ export class Upkeep {
     try {
       return barrier === undefined || (await process.passed(barrier));
     } catch (error) {
-      // The other keys at rest must not stay because one barrier could not be checked.
+      // A barrier that cannot be checked must not keep the other records.
       const fields = { controller: name, error: messageOf(error) };
       logger.warn(fields, 'the barrier of a key at rest could not be checked, trying again');
       return false;

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import { replayDeadLetters } from '../../../src/gateway/workqueue/dead-letters.ts';
 import { RUN_MARGIN_MS } from '../../../src/gateway/workqueue/queue-options.ts';
-import { IDLE_MS, LEAST_MS } from '../../../src/gateway/workqueue/poller.ts';
+import { IDLE_POLL_INTERVAL_MS, MIN_POLL_INTERVAL_MS } from '../../../src/gateway/workqueue/poller.ts';
 import { keyBackoffMs } from '../../../src/gateway/workqueue/rate-limiter.ts';
 import type { Finish, PauseScope, Known, Process, Run, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
 import { QueueModel } from './model.ts';
@@ -38,7 +38,7 @@ export class ModelHistory implements Process {
     this.#crashes = crashes;
     setting.watch(this);
     // The timer that a gateway sets after its end is found when another looks for those that nobody has told of.
-    setting.lateMs = IDLE_MS + LEAST_MS;
+    setting.lateMs = IDLE_POLL_INTERVAL_MS + MIN_POLL_INTERVAL_MS;
   }
 
   /** @param adds how many keys are added, one way or another. */

@@ -1,7 +1,7 @@
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect } from 'vitest';
 import type { Reason } from '../../../src/contract/index.ts';
-import { LEAST_MS } from '../../../src/gateway/workqueue/poller.ts';
+import { MIN_POLL_INTERVAL_MS } from '../../../src/gateway/workqueue/poller.ts';
 import type { Finish, QueueOptions, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
@@ -53,7 +53,7 @@ export class Setting {
   readonly #processes: Watched[] = [];
   #closed = false;
   /** How late a timer may be: as far as two looks of a poller are apart. */
-  lateMs = LEAST_MS;
+  lateMs = MIN_POLL_INTERVAL_MS;
   queue!: WorkQueue;
   process!: RecordingProcess;
 

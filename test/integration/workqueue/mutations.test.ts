@@ -33,7 +33,7 @@ const rules: [
   [
     'the slots of all gateways are counted',
     slotsAreCounted,
-    { script: 'start', from: "  if free <= kept then return { 'full' } end\n", to: '' },
+    { script: 'start', from: "  if free <= reserved_slots then return { 'full' } end\n", to: '' },
   ],
 ];
 

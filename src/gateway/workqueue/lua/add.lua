@@ -1,4 +1,4 @@
--- Writes to the records of the given keys that they were added, when and why, and tells which of them became ready to run.
+-- Records that the given keys were added, when and why, and answers which of them became ready to run.
 --
 -- KEYS[1] what a key is appended to, to name its record HASH (same hash tag)
 -- KEYS[2] debounced ZSET
@@ -10,7 +10,8 @@
 -- ARGV[3] debounce: longest wait in ms
 -- then    three each: key, reasons (JSON objects joined by newlines, or ''), paused ('1', '0', or '' for unknown)
 --
--- Answer: the places of the keys that became ready, from 0. A key that waits or runs already is not among them: its start or its finish sees the record. Reasons beyond 2 KiB are dropped; the time of the first add stays.
+-- Answer: the places of the keys that became ready, from 0. A key that waits or runs already is not in the answer: its
+-- start or its finish reads the record. Reasons beyond 2 KiB are dropped; the time of the first add stays.
 
 local now, window, longest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local pausing = redis.call('EXISTS', KEYS[3]) == 1
@@ -21,22 +22,22 @@ for at = 4, #ARGV, 3 do
   local record = KEYS[1] .. key
   local known = redis.call('HMGET', record, 'queuedAt', 'reasons', 'run')
   local first = tonumber(known[1])
-  local noted = reasons ~= '' and (not known[2] or #known[2] + #reasons < 2048)
-  if noted and known[2] then reasons = known[2] .. '\n' .. reasons end
+  local has_room = reasons ~= '' and (not known[2] or #known[2] + #reasons < 2048)
+  if has_room and known[2] then reasons = known[2] .. '\n' .. reasons end
   if not first then
     first = now
-    if noted then
+    if has_room then
       redis.call('HSET', record, 'queuedAt', ARGV[1], 'reasons', reasons)
     else
       redis.call('HSET', record, 'queuedAt', ARGV[1])
     end
-  elseif noted then
+  elseif has_room then
     redis.call('HSET', record, 'reasons', reasons)
   end
   if window > 0 then
     redis.call('ZADD', KEYS[2], math.min(now + window, first + longest), key)
   elseif not known[3] and redis.call('ZADD', KEYS[5], 'NX', now, key) == 1 then
-    -- A key that runs is ready when its run has ended (finish.lua).
+    -- A key that runs becomes ready at the end of its run (finish.lua).
     ready[#ready + 1] = (at - 4) / 3
   end
   if paused == '1' then

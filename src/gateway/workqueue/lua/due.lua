@@ -7,7 +7,7 @@
 -- KEYS[5] pause ends ZSET
 -- KEYS[6] what a key is appended to, to name its record HASH
 -- ARGV[1] now
--- ARGV[2] most of each to return
+-- ARGV[2] maximum number of entries of each set
 --
 -- Answer: {timers, debounced, inFlight, pauses, when the next of all these is due or '', how many keys the backlog has};
 -- timers as key, score, barrier or '', barrierAt or '' for each, the others as key, score.
@@ -15,7 +15,7 @@
 local now, limit = ARGV[1], tonumber(ARGV[2])
 local next_at = ''
 
--- The members of a set that are due; and the time of its next one.
+-- Returns the members of a set that are due, and remembers the time of the next member.
 local function due(set)
   local found = redis.call('ZRANGEBYSCORE', set, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
   local coming = redis.call('ZRANGEBYSCORE', set, '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
@@ -26,7 +26,7 @@ end
 local timers = due(KEYS[1])
 local with_barriers = {}
 for at = 1, #timers, 2 do
-  -- The start tells what is wrong with a record that cannot be read.
+  -- The start of the key reports a record that cannot be read.
   local barrier = redis.pcall('HMGET', KEYS[6] .. timers[at], 'barrier', 'barrierAt')
   with_barriers[#with_barriers + 1] = timers[at]
   with_barriers[#with_barriers + 1] = timers[at + 1]

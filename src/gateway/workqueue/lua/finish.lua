@@ -17,15 +17,17 @@
 -- then    seven each:
 --         key
 --         run: refused unless it is the one in flight
---         'forget' | 'count' | 'keep' the failures, or 'busy': the run goes on, or 'unknown': it may, and stays on record
---         when to run again, or '', and for 'busy' the run's new deadline, unless it has a later one; milliseconds since
---         the epoch. A run past its deadline and margin cannot become busy: it may be being settled as lost
+--         'forget', 'count' or 'keep' the failures; 'busy': the run goes on; 'unknown': the run may go on and stays on
+--         record
+--         when to run again, or ''; for 'busy' the run's new deadline, unless it has a later one. Milliseconds since
+--         the epoch. A run cannot become busy after its deadline and margin: a gateway may be settling it as lost
 --         barrier, or ''
 --         what went wrong, or ''
 --         '1' for a dead letter, else ''
 --
--- Answer, for each run: {code, when the key's timer is due or '', whether the key is ready to run again as 1 or 0};
--- code 0: the outcome came too late (no run or another one is in flight) and changed nothing; 1: done; 2: the key is a dead letter now.
+-- Answer, for each run: {code, when the key's timer is due or '', whether the key is ready to run again as 1 or 0}.
+-- Code 0: the outcome came too late (no run or another run is in flight) and changed nothing; 1: done; 2: the key is a
+-- dead letter now.
 
 local now, margin, max_failures = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local timers, in_flight = KEYS[2], KEYS[3]
@@ -69,20 +71,20 @@ local function finish(key, run, mode, again, barrier, error, dead)
     redis.call('ZADD', KEYS[4], now, key)
     again = ''
   end
-  -- Of keys in good health nothing is remembered; the success that ends a bad time is.
+  -- Only failures, and the success that ends them, go into the history.
   if error ~= '' or mode == 'count' or dead == '1' or (mode == 'forget' and r[3]) then
     remember(key, run, error, dead == '1')
   end
-  -- A poller may have read a timer of this key and be about to move it ahead if it is unchanged. The run's own fraction
-  -- of a millisecond makes a timer that is set in that very millisecond another one.
+  -- A poller may have read a timer of this key and moves it ahead if it is unchanged. The fraction of a millisecond,
+  -- which differs from run to run, makes a timer for the same millisecond a changed one.
   local fraction = (tonumber(run) % 1000) / 1024
   if again ~= '' then redis.call('ZADD', timers, 'LT', again + fraction, key) end
   if barrier ~= '' then
     redis.call('HSET', record, 'barrier', barrier, 'barrierAt', now)
-    -- Nothing may ever wake this key again: once every view has passed the barrier, its record need not stay (forget.lua).
+    -- This key may never wake again, so its record is deleted once every view has passed the barrier (forget.lua).
     if mode == 'forget' and dead ~= '1' and not r[5] then redis.call('ZADD', KEYS[7], now, key) end
   end
-  -- Added while it ran: it runs once more, as does a key whose time came meanwhile. A debounced key does so when its
+  -- A key that was added during its run, or whose timer came due, runs once more. A debounced key becomes ready when its
   -- window ends (wake.lua).
   local ready = 0
   if r[2] or (r[5] and not redis.call('ZSCORE', KEYS[8], key)) then

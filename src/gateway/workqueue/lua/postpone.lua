@@ -1,10 +1,11 @@
--- Moves the scores of keys, each only if it has not changed meanwhile: between the read and this a run may have ended and set a new time. Of several gateways that have read the same score, one moves it.
+-- Sets the scores of keys, each only if it has not changed since it was read: a run may have ended in between and have
+-- set a new time. If several gateways have read the same score, one of them changes it.
 --
 -- KEYS[1] ZSET
 -- ARGV[1] new score
 -- then    two each: key, score as it was read
 --
--- Answer: the places of the keys that were moved, from 0.
+-- Answer: the places of the keys whose scores were set, from 0.
 
 local moved = {}
 for at = 2, #ARGV, 2 do

@@ -1,4 +1,6 @@
--- Decides for each given key whether it may run now, and if so records the run; takes low-priority keys from the backlog for the slots that are left. This script prevents a second run of a key at the same time, and counts the runs of all gateways.
+-- Decides for each given key whether it may run now, and if so records the run. Starts low-priority keys of the backlog
+-- in the slots that are left. This script prevents a second run of a key at the same time, and counts the runs of all
+-- gateways.
 --
 -- KEYS[1]  what a key is appended to, to name its record HASH: run, deadline, nonce, busy, dirty, barrier, barrierAt,
 --          error, failures, dead, reasons, queuedAt, tokenAt
@@ -14,47 +16,47 @@
 -- KEYS[11] dead ZSET
 -- KEYS[12] queued ZSET
 -- KEYS[13] resting ZSET
--- KEYS[14] slots ZSET: key of a run that holds a slot -> until when, unless its gateway prolongs it
--- KEYS[15] STRING: the low-priority keys that this gateway's last call has taken
+-- KEYS[14] slots ZSET: key of a run that holds a slot -> when the slot expires, unless its gateway extends it
+-- KEYS[15] STRING: the nonce of this gateway's last call that has taken low-priority keys, and these keys
 -- ARGV[1]  now
 -- ARGV[2]  deadline of the runs that start
 -- ARGV[3]  margin: how long after its deadline a run in flight still blocks the key
--- ARGV[4]  after how long a barrier is looked at again
+-- ARGV[4]  after how long a barrier is checked again
 -- ARGV[5]  rate limit: ms for one token, 0 for no limit
 -- ARGV[6]  rate limit: burst
 -- ARGV[7]  how many runs there may be at a time
--- ARGV[8]  until when a run that starts holds its slot
--- ARGV[9]  how many low-priority keys to take at most
--- ARGV[10] how many of them go before the given keys
--- ARGV[11] nonce of the call, for the keys that it takes
--- then     three each: key, nonce (a key that is asked for twice, after a broken connection, gets the same answer),
---          and the barrier that the caller has found passed, or ''
+-- ARGV[8]  when the slot of a run that starts expires
+-- ARGV[9]  maximum of low-priority keys to start
+-- ARGV[10] how many of them get slots before the given keys
+-- ARGV[11] nonce of the call, for the low-priority keys
+-- then     three each: key, nonce (a start that is sent twice, after a lost connection, gets the same answer),
+--          and a barrier of the key that has passed, or ''
 --
--- Answer: {an answer for each given key, an answer for each low-priority key preceded by the key, whether low-priority
--- keys are left as 1 or 0}. An answer is one of
---   {'go', run, failures, reasons, queuedAt, reason of the backlog if the key stood there, else ''}
---   {'idle'}                  nothing to do: an earlier run has handled what the key was queued for
+-- Answer: {an answer for each given key, for each low-priority key the key and its answer, whether the backlog has further
+-- keys that may run as 1 or 0}. An answer is one of
+--   {'go', run, failures, reasons, queuedAt, reason of the backlog if the key was in it, else ''}
+--   {'idle'}                  the key has no reason to run: an earlier run has handled it
 --   {'busy'}                  a run is in flight; the key is marked dirty, its finish makes it ready again
---   {'lost', run, failures, error}   a run's deadline has passed without an outcome: settle it
---   {'paused'}                a pause covers it; its end queues it again
---   {'barrier', barrier}      writes of the last run are not in the cache yet; a timer is set
---   {'full'}                  every slot is taken; nothing has changed
---   {'limited', when}         its token comes then; a timer is set
+--   {'lost', run, failures, error}   the deadline of a run has passed without an outcome: the caller settles it
+--   {'paused'}                a pause covers the key; the end of the pause puts it into the backlog
+--   {'barrier', barrier}      the cache lacks writes of the last run; a timer is set
+--   {'full'}                  there is no free slot; nothing has changed
+--   {'limited', when}         the key gets its token at that time; a timer is set
 
 local now, deadline, margin = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local per_token, burst = tonumber(ARGV[5]), tonumber(ARGV[6])
 local timers, in_flight, backlog, debounced, pauses = KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[8]
 local queued, resting, slots = KEYS[12], KEYS[13], KEYS[14]
--- Sets that are not there are asked once for all keys: at rest there are none.
+-- Checks once for all keys which sets exist: a queue at rest has none of them.
 local has = {}
 for _, set in ipairs({ timers, backlog, debounced, pauses, resting }) do has[set] = redis.call('EXISTS', set) == 1 end
 
--- Only when there are any: a script whose first write is a removal is not refused when Redis is full.
+-- Redis does not refuse a script for lack of memory when its first write is a removal, so remove only if there is a need.
 if redis.call('ZCOUNT', slots, '-inf', now) > 0 then redis.call('ZREMRANGEBYSCORE', slots, '-inf', now) end
 local free = tonumber(ARGV[7]) - redis.call('ZCARD', slots)
--- Slots that the given keys leave to low-priority ones.
-local kept = 0
-local flights, held, ended = {}, {}, {}
+-- Slots that are reserved for low-priority keys while the given keys start.
+local reserved_slots = 0
+local in_flight_pairs, slot_pairs, ended = {}, {}, {}
 
 local function score(set, key)
   return has[set] and redis.call('ZSCORE', set, key)
@@ -64,11 +66,11 @@ local function remove(set, key)
   if has[set] then redis.call('ZREM', set, key) end
 end
 
-local function flies(key, takes_slot)
-  flights[#flights + 1] = deadline + margin
-  flights[#flights + 1] = key
-  held[#held + 1] = ARGV[8]
-  held[#held + 1] = key
+local function record_flight(key, takes_slot)
+  in_flight_pairs[#in_flight_pairs + 1] = deadline + margin
+  in_flight_pairs[#in_flight_pairs + 1] = key
+  slot_pairs[#slot_pairs + 1] = ARGV[8]
+  slot_pairs[#slot_pairs + 1] = key
   if takes_slot then free = free - 1 end
 end
 
@@ -84,39 +86,39 @@ local function paused_by(key)
   return nil
 end
 
--- When the key's token comes: a token is reserved for it once, so a crowd does not ask again and again.
+-- When the key gets its token. The token is reserved once, so that keys which wait do not take further tokens.
 local function token_at(record, reserved)
   if reserved then return tonumber(reserved) end
   local full = math.max(now, tonumber(redis.call('GET', KEYS[10]) or 0)) + per_token
-  -- Gone when it has long been full: real time, which a test's clock need not be.
+  -- Expires an hour after the bucket is full, by Redis' clock, from which the clock of a test may differ.
   redis.call('SET', KEYS[10], string.format('%.3f', full), 'PX', math.ceil(full - now + burst * per_token) + 3600000)
   local at = math.ceil(full - burst * per_token)
   if at > now then redis.call('HSET', record, 'tokenAt', at) end
   return at
 end
 
-local function start(key, nonce, seen)
+local function start(key, nonce, passed_barrier)
   local record = KEYS[1] .. key
   local r = redis.call('HMGET', record, 'run', 'deadline', 'nonce', 'barrier', 'failures', 'reasons', 'queuedAt', 'dead', 'tokenAt', 'error', 'dirty')
   local run, barrier, failures = r[1], r[4], tonumber(r[5] or 0)
   local reasons, queued_at, dead = r[6] or '', r[7] or '', r[8]
   if run and r[3] == nonce then
-    -- The caller never got the answer. It counts the deadline from this call on, and the run has not begun.
+    -- The caller did not get the first answer, so the run has not begun. Its deadline counts from this call.
     redis.call('HSET', record, 'deadline', deadline)
-    flies(key, not redis.call('ZSCORE', slots, key))
+    record_flight(key, not redis.call('ZSCORE', slots, key))
     return { 'go', tonumber(run), failures, reasons, queued_at, '' }
   end
 
   local timer, low, waited = score(timers, key), score(backlog, key), score(debounced, key)
-  -- A timer of the future is no reason: a job that comes too often must not cut a backoff short.
+  -- A timer that is not due is no reason to run: a repeated job must not shorten a backoff.
   local wanted = r[7] or (timer and tonumber(timer) <= now) or low or waited
   if run and tonumber(r[2]) + margin <= now then
-    -- This job ends with the settling: what it was added for must not wait for the backoff.
+    -- The caller settles the lost run. A key with a reason to run then runs once more, without a backoff.
     if wanted then redis.call('HSET', record, 'dirty', '1') end
     return { 'lost', tonumber(run), failures, r[10] or '' }
   end
   if not wanted then
-    -- A script that failed half-way may have left the one without the other.
+    -- A script that failed half-way may have changed the record without the set, or the reverse.
     if run then
       redis.call('ZADD', in_flight, 'NX', tonumber(r[2]) + margin, key)
     else
@@ -141,9 +143,9 @@ local function start(key, nonce, seen)
     return { 'paused' }
   end
 
-  if barrier and barrier ~= seen then
-    -- A little ahead: the caller asks first whether it has passed, and the poller would find the key a second time. And
-    -- without LT: a timer that is due already changes too, so that a poller which has read it leaves this one alone.
+  if barrier and barrier ~= passed_barrier then
+    -- The timer is a little ahead, so that the caller checks the barrier before the poller finds the key. ZADD without LT
+    -- also changes a timer that is due: a poller that has read the old time leaves the new timer alone.
     redis.call('ZADD', timers, now + tonumber(ARGV[4]), key)
     has[timers] = true
     remove(backlog, key)
@@ -151,7 +153,7 @@ local function start(key, nonce, seen)
     return { 'barrier', barrier }
   end
 
-  if free <= kept then return { 'full' } end
+  if free <= reserved_slots then return { 'full' } end
 
   if per_token > 0 then
     local at = token_at(record, r[9])
@@ -183,18 +185,18 @@ local function start(key, nonce, seen)
     failures = 0
   end
   if barrier then remove(resting, key) end
-  flies(key, true)
+  record_flight(key, true)
   return { 'go', run, failures, reasons, queued_at, low_reason }
 end
 
 local taken = {}
 
--- Takes so many of the backlog: keys at its head, but not one for which a pause keeps all keys where they are.
+-- Starts up to `count` keys from the head of the backlog.
 local function take(count)
   local looked = 0
   while count > 0 and free > 0 do
     if per_token > 0 then
-      -- A key without a token would reserve one, before keys that are added later.
+      -- A low-priority key must not reserve a token that a key which is added later needs.
       local full = math.max(now, tonumber(redis.call('GET', KEYS[10]) or 0)) + per_token
       if math.ceil(full - burst * per_token) > now + per_token then return end
     end
@@ -203,13 +205,13 @@ local function take(count)
     for _, key in ipairs(keys) do
       local is_read, answer = pcall(start, key, ARGV[11], '')
       if not is_read then
-        -- A record that cannot be read is no reason to leave the others. The gateway finds the key without a job.
+        -- A record that cannot be read must not stop the other keys. The gateway finds this key without a job.
         redis.call('ZADD', queued, 'NX', now, key)
         answer = { 'idle' }
       else
         ended[#ended + 1] = key
       end
-      -- What is not to run has left the backlog: the key waits elsewhere.
+      -- A key that does not start waits in another set.
       if answer[1] == 'go' then
         count = count - 1
       else
@@ -220,7 +222,7 @@ local function take(count)
         taken[#taken + 1] = answer
       end
     end
-    -- Paused keys make way for those behind them, in parts.
+    -- Many keys of a paused namespace leave the backlog in several calls.
     looked = looked + #keys
     if looked >= 1000 then return end
   end
@@ -239,7 +241,7 @@ if low_count > 0 then
   again = redis.call('GET', KEYS[15])
   if again then again = cjson.decode(again) end
   if again and again[1] ~= ARGV[11] then again = nil end
-  -- The caller never got the answer: these are the keys that it was given.
+  -- The caller did not get the first answer: it gets the same keys.
   for at = 2, again and #again or 1 do
     local is_read, answer = pcall(start, again[at], ARGV[11], '')
     taken[#taken + 1] = again[at]
@@ -247,7 +249,7 @@ if low_count > 0 then
   end
 end
 local takes = low_count > 0 and not again and not pauses_all and has[backlog]
-if takes then kept = math.min(first, redis.call('ZCARD', backlog)) end
+if takes then reserved_slots = math.min(first, redis.call('ZCARD', backlog)) end
 
 local answers = {}
 for at = 12, #ARGV, 3 do
@@ -256,10 +258,10 @@ for at = 12, #ARGV, 3 do
   if answer[1] ~= 'full' then ended[#ended + 1] = ARGV[at] end
 end
 if takes then
-  -- Keys that were added go first, also those that other gateways are about to start.
+  -- Keys that were added go first, including the keys that other gateways are about to start.
   local waiting = redis.call('ZCARD', queued) - #ended
-  local room = math.max(kept, math.min(low_count, free - math.max(0, waiting)))
-  kept = 0
+  local room = math.max(reserved_slots, math.min(low_count, free - math.max(0, waiting)))
+  reserved_slots = 0
   take(room)
   if #taken > 0 then
     local names = { ARGV[11] }
@@ -268,10 +270,10 @@ if takes then
   end
 end
 
-if #flights > 0 then
-  redis.call('ZADD', in_flight, unpack(flights))
-  redis.call('ZADD', slots, unpack(held))
+if #in_flight_pairs > 0 then
+  redis.call('ZADD', in_flight, unpack(in_flight_pairs))
+  redis.call('ZADD', slots, unpack(slot_pairs))
 end
--- Last: a key whose start fails half-way stays where the gateway looks for keys without a job.
+-- Last: a key whose start fails half-way stays in the set in which the gateway looks for keys without a job.
 if #ended > 0 then redis.call('ZREM', queued, unpack(ended)) end
 return { answers, taken, (has[backlog] and not pauses_all and redis.call('EXISTS', backlog) == 1) and 1 or 0 }

@@ -1,4 +1,6 @@
--- Makes keys ready whose time has come, each only if its time has not changed since it was read. A time stays in its set, a while ahead, until the key's start removes it: should the gateway that calls this end before the key starts, the key becomes ready again then. (Removing it at once lost 48 of 500 requeues.)
+-- Makes keys ready whose time has come, each only if its time has not changed since it was read. The time stays in its
+-- set, moved ahead, until the start of the key removes it. If the calling gateway ends before the start, the key becomes
+-- ready again at that time. (Removing it at once lost 48 of 500 requeues.)
 --
 -- KEYS[1] timers or debounced ZSET
 -- KEYS[2] what a key is appended to, to name its record HASH
@@ -6,7 +8,8 @@
 -- ARGV[1] new score
 -- then    two each: key, score as it was read
 --
--- Answer: the places of the keys that became ready, from 0. A key that waits already has a job, and a key that runs becomes ready at its finish.
+-- Answer: the places of the keys that became ready, from 0. A key that waits already is not in the answer, and a key that
+-- runs becomes ready at its finish.
 
 local ready = {}
 for at = 2, #ARGV, 2 do
@@ -14,7 +17,7 @@ for at = 2, #ARGV, 2 do
   local score = redis.call('ZSCORE', KEYS[1], key)
   if score and tonumber(score) == tonumber(ARGV[at + 1]) then
     local record = KEYS[2] .. key
-    -- A record that cannot be read is no reason to leave the others where they are; its start tells what is wrong.
+    -- A record that cannot be read must not stop the other keys. The start of its key reports it.
     local run = redis.pcall('HGET', record, 'run')
     if type(run) == 'string' then
       redis.call('HSET', record, 'dirty', '1')
