@@ -128,8 +128,8 @@ for nth = 1, operations do
   end
 end
 
--- The values of an object may make these commands fail. They come first: without its entry the object is not in the view yet,
--- and the chunk can be applied again.
+-- The values of an object may make these commands fail. They come first: without its entry the object is not in the view
+-- yet, and the chunk can be applied again.
 for index, keys in pairs(leaving) do call('SREM', index_prefix .. index, keys) end
 for index, keys in pairs(joining) do call('SADD', index_prefix .. index, keys) end
 call('HSET', objects, new_objects)
