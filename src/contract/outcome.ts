@@ -68,7 +68,7 @@ export interface OutcomeBody {
 
 /**
  * The media type of a streamed answer to a trigger of several requests: one `ResultLine` for each, as its run ends.
- * Asked for by the gateway in `accept`, told by the function in `content-type`.
+ * The gateway asks for it in `accept`, and the function names it in `content-type`.
  */
 export const RESULT_STREAM = 'application/x-ndjson';
 

@@ -32,7 +32,7 @@ export function importSecret(secret: string): Promise<SigningKey> {
   return importKey(secret, false);
 }
 
-/** The same as a key that node:crypto can use too, which signs in a tenth of WebCrypto's time. */
+/** As `importSecret`. node:crypto can use the key, too: `signSync` takes a tenth of WebCrypto's time. */
 export function importExtractableSecret(secret: string): Promise<SigningKey> {
   return importKey(secret, true);
 }
@@ -42,7 +42,7 @@ async function importKey(secret: string, extractable: boolean): Promise<SigningK
   return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, extractable, ['sign', 'verify']);
 }
 
-/** A secret's bytes; `importSecret` is not to be had at start, since it is asynchronous. @throws TypeError as there. */
+/** Decodes a secret, without a promise. @throws TypeError as `importSecret` does. */
 export function decodeSecret(secret: string): Uint8Array<ArrayBuffer> {
   if (!secret.startsWith(SECRET_PREFIX)) throw new TypeError('a signing secret begins with "whsec_"');
   let bytes: Uint8Array<ArrayBuffer>;
@@ -73,12 +73,12 @@ export async function sign(
   return { 'webhook-id': message.id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
 }
 
-/** A message as it was received. */
+/** A received message. */
 export interface SignedMessage {
   readonly headers: { get(name: string): string | null };
   /** The receiver's clock. */
   readonly nowMs: number;
-  /** As it came, before anything has parsed it. */
+  /** The raw body. */
   readonly body: string;
 }
 
@@ -107,7 +107,7 @@ export async function verify(keys: readonly SigningKey[], message: SignedMessage
 export const NO_MATCH = 'no signature matches';
 
 /**
- * The text that is signed, and the signatures of this version, in base64: for a verifier of any kind.
+ * Returns the signed text and the signatures of version `v1` in base64, for `verify` and `verifySync`.
  * @throws SignatureError for a message that is too old or from the future, or whose headers are missing.
  */
 export function signedParts(message: SignedMessage): { content: string; signatures: readonly string[] } {

@@ -23,7 +23,7 @@ export interface UnansweredWrite {
  * sets it.
  */
 export interface ApiRun {
-  /** Asked for when something is sent. */
+  /** Read only when something is sent: the getter may create it. */
   readonly signal: AbortSignal;
   readonly deadlineMs: number;
   readonly now?: () => number;
@@ -52,7 +52,7 @@ export class ApiRequests {
   readonly #open = new Set<UnansweredWrite>();
   readonly #awaited = new Set<Promise<unknown>>();
   #ended = false;
-  /** Made when something waits for the end. */
+  /** Created when something waits for the end. */
   #end: AbortController | undefined;
 
   constructor(transport: ApiTransport, run: ApiRun) {
@@ -93,7 +93,7 @@ export class ApiRequests {
     this.#end?.abort(new DeadlineError(OVER));
   }
 
-  /** Aborted with the run's, and at the end. */
+  /** Aborted with the run's signal, and at the end. */
   #signal(): AbortSignal {
     this.#end ??= new AbortController();
     return AbortSignal.any([this.#run.signal, this.#end.signal]);

@@ -2,10 +2,10 @@ import { CONTRACT_VERSION, type Description } from '../contract/index.ts';
 import type { Controller } from './controller.ts';
 import { describeSource } from './source.ts';
 
-/** Keys in one trigger unless a controller says otherwise, and as far as its `concurrency` allows. */
-export const DEFAULT_MAX_BATCH = 10;
+/** The default of `maxBatch`, unless `concurrency` is less. */
+const DEFAULT_MAX_BATCH = 10;
 
-/** What a function answers when it is asked what controller it is. */
+/** The answer to the gateway's `GET`: the declaration of the controller. */
 export function describe(controller: Controller): Description {
   const { concurrency = 1, callbackSeconds } = controller;
   const maxBatch = controller.maxBatch ?? Math.min(DEFAULT_MAX_BATCH, concurrency);

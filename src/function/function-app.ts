@@ -29,13 +29,13 @@ export interface FunctionAppOptions {
   readonly now?: () => number;
 }
 
-/** An app, and what answers its triggers: a server that has a shorter way to it than a `Request` may take that. */
+/** A Hono app. A server that needs no web `Request` may call its trigger handlers instead. */
 export interface FunctionApp extends Hono {
-  /** By path. */
+  /** Trigger handlers by path. */
   readonly triggerHandlers: ReadonlyMap<string, TriggerHandler>;
 }
 
-/** No trigger comes near this. */
+/** The limit of a request's body. Triggers are far smaller. */
 export const MAX_BODY_BYTES = 4 * 1024 * 1024;
 export const TOO_LARGE = 'the body is larger than 4 MiB';
 
@@ -59,7 +59,7 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
   app.use('/', bodyLimit({ maxSize: MAX_BODY_BYTES, onError: tooLarge }));
   app.on(['GET', 'POST'], '/', async ({ req }) => {
     const { headers, signal } = req.raw;
-    // Platforms differ: a caller that hangs up aborts the request's signal, or cancels the stream of lines, or both.
+    // When the caller hangs up, the platform aborts the request's signal, or cancels the stream of lines, or both.
     let hungUp = (): void => {};
     const hangUp: HangUp = (listener) => {
       hungUp = listener;
@@ -71,7 +71,7 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
   });
 
   app.onError((error, context) => {
-    // Its body did not come: the client has hung up, or was too slow, and no answer reaches it.
+    // The body is incomplete: the client has hung up, or was too slow, and no answer reaches it.
     if (context.req.raw.signal.aborted) return context.json({ error: 'the request is incomplete' }, 408, HEADERS);
     log.error({ error: messageOf(error) }, 'a request failed');
     return context.json({ error: 'internal error' }, 500, HEADERS);

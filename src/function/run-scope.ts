@@ -1,9 +1,9 @@
 import { systemClock } from '../core/index.ts';
 
-/** Calls the listener once, when the caller hangs up: at once if it has. */
+/** Registers a listener that is called once when the caller hangs up, and at once if the caller has hung up already. */
 export type HangUp = (listener: () => void) => void;
 
-/** Of a signal that is aborted when the caller hangs up. */
+/** Makes a `HangUp` of a signal that is aborted when the caller hangs up. */
 export function hangUpOf(signal: AbortSignal): HangUp {
   return (listener) => {
     if (signal.aborted) listener();
@@ -12,16 +12,16 @@ export function hangUpOf(signal: AbortSignal): HangUp {
 }
 
 /**
- * The time in which the runs of one trigger may send anything: until its deadline, or until the caller hangs up. The
- * signal and the timer are made when they are first asked for, since most runs need neither.
+ * The time in which the runs of one trigger may send requests: until its deadline, or until the caller hangs up. The
+ * signal and the timer are created at their first use, because most runs need neither.
  */
 export class RunScope {
-  /** On the steady clock. */
+  /** In the time of `systemClock.now`. */
   readonly deadlineMs: number;
   #abort: AbortController | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Why the time is over. */
-  #over: string | undefined;
+  /** The reason why the time is over. */
+  #overReason: string | undefined;
   #onOver: (() => void) | undefined;
 
   constructor(deadlineMs: number, hangUp: HangUp) {
@@ -33,22 +33,22 @@ export class RunScope {
   get signal(): AbortSignal {
     if (!this.#abort) {
       this.#abort = new AbortController();
-      if (this.#over === undefined) this.#startTimer();
-      else this.#abort.abort(new Error(this.#over));
+      if (this.#overReason === undefined) this.#startTimer();
+      else this.#abort.abort(new Error(this.#overReason));
     }
     return this.#abort.signal;
   }
 
-  /** Calls the listener when the time is over: at once if it is. There is one listener at most. */
+  /** Registers the one listener that is called when the time is over, and at once if it is over already. */
   onOver(listener: () => void): void {
-    if (this.#over !== undefined) return listener();
+    if (this.#overReason !== undefined) return listener();
     this.#onOver = listener;
     this.#startTimer();
   }
 
-  /** All runs have ended: nothing is aborted any more. */
+  /** Called when all runs have ended. From then on nothing is aborted. */
   close(): void {
-    this.#over ??= 'the run is over';
+    this.#overReason ??= 'the run is over';
     this.#onOver = undefined;
     clearTimeout(this.#timer);
   }
@@ -59,8 +59,8 @@ export class RunScope {
   }
 
   #end(reason: string): void {
-    if (this.#over !== undefined) return;
-    this.#over = reason;
+    if (this.#overReason !== undefined) return;
+    this.#overReason = reason;
     clearTimeout(this.#timer);
     this.#abort?.abort(new Error(reason));
     this.#onOver?.();

@@ -10,7 +10,7 @@ import { type HangUp, RunScope } from './run-scope.ts';
 import type { RunToken } from './run-token.ts';
 
 export interface RunOptions {
-  /** Opens the cache. The signal of `run` is made when it is asked for. */
+  /** Opens the cache. The getter of `run.signal` creates the signal, so read it only when you need it. */
   readonly cache: (run: { readonly signal: AbortSignal }) => CacheReader;
   readonly api: ApiTransport;
   readonly log: Logger;
@@ -21,13 +21,13 @@ export interface RunOptions {
   readonly wallNow: () => number;
 }
 
-/** Takes the result of the request at a place in the trigger. */
+/** Called with the result of the request at index `at` of the trigger. */
 export type OnResult = (result: RequestResult, at: number) => void;
 
-/** Begins the runs. Calls `onResult` once for each request, and not before it has returned. */
+/** Starts the runs and returns. Calls `onResult` later, once for each request. */
 export type StartRuns = (onResult: OnResult) => void;
 
-/** All results, in the order of the requests. */
+/** Starts the runs and collects all results, in the order of the requests. */
 export function allResults({ requests }: Trigger, start: StartRuns): Promise<RequestResult[]> {
   return new Promise((resolve) => {
     const results: RequestResult[] = [];
@@ -41,8 +41,8 @@ export function allResults({ requests }: Trigger, start: StartRuns): Promise<Req
 }
 
 /**
- * The runs of one trigger, all at the same time, until its deadline. One result each, as it comes. The time of the
- * trigger counts from here.
+ * Prepares the runs of one trigger, which run at the same time until its deadline. The time of the trigger counts from
+ * this call.
  */
 export function prepareTrigger(controller: Controller, trigger: Trigger, options: RunOptions): StartRuns {
   // The earlier of the two: this machine's clock and the gateway's may differ. From here on it is a duration, on a
@@ -50,7 +50,7 @@ export function prepareTrigger(controller: Controller, trigger: Trigger, options
   const remainingMs = Math.min(Date.parse(trigger.deadline) - options.wallNow(), trigger.remainingSeconds * 1000);
   const { requests } = trigger;
   const isBatch = requests.length > 1;
-  // A run that does not end must not take the others' results with it: the answer ends before the deadline.
+  // The answer ends before the deadline, so that a run which does not end does not delay the results of the others.
   const runMs = isBatch ? remainingMs - Math.min(ANSWER_MS, remainingMs / 10) : remainingMs;
   const scope = new RunScope(systemClock.now() + runMs, options.hangUp);
   const given = { ...options, cache: options.cache(scope), scope };
@@ -64,7 +64,7 @@ export function prepareTrigger(controller: Controller, trigger: Trigger, options
     for (const [at, request] of requests.entries()) {
       void runRequest(controller, trigger, request, given).then((result) => settle(result, at));
     }
-    // A run that is cut off may still be doing things that cannot be stopped; it sends no write any more.
+    // The code of a run cannot be stopped, but the run can send no write any more.
     const cutOff = (): void => [...open].forEach((at) => settle(CUT_OFF, at));
     if (isBatch) scope.onOver(() => queueMicrotask(cutOff));
   };
@@ -111,7 +111,7 @@ async function resultOf(
   // `reconcileID` is controller-runtime's name for it.
   const logOf = (): Logger =>
     (log ??= options.log.child({ key: formatObjectKey(request), run: request.run, reconcileID: reconcileId }));
-  // A run that asks for neither makes neither.
+  // Getters: most runs use neither the log nor the signal.
   const context: Context = {
     cache,
     api,

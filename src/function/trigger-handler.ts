@@ -22,44 +22,44 @@ import type { HangUp } from './run-scope.ts';
 import { allResults, type OnResult, prepareTrigger } from './runtime.ts';
 import { SeenTriggers } from './seen-triggers.ts';
 
-/** A request with its whole body, of any HTTP server. */
+/** A request with its whole body, from any HTTP server. */
 export interface SignedRequest {
   readonly method: 'GET' | 'POST';
-  /** Names in small letters. */
+  /** Called with lower-case names. */
   readonly headers: SignedMessage['headers'];
   readonly body: string;
   readonly hangUp: HangUp;
 }
 
-/** What is answered: a whole body, or lines that come until the last. */
+/** The answer: its body is a text, or a function that writes lines to a sink. */
 export interface FunctionAnswer {
   readonly status: 200 | 202 | 400 | 401 | 409 | 500 | 503;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | ((lines: LineSink) => void);
 }
 
-/** Takes the lines of an answer. Text of one call is sent together. */
+/** Receives the lines of an answer. The text of one call is sent together. */
 export interface LineSink {
   write(lines: string): void;
-  /** The last of them: the answer is complete. */
+  /** Writes the last lines and completes the answer. */
   end(lines: string): void;
 }
 
-/** Verifies a message, or throws a SignatureError. */
+/** Throws a SignatureError unless the signature of the message is valid. */
 export type Verifier = (message: SignedMessage) => void | Promise<void>;
 
-/** The parts that a platform may have better ones for. */
+/** The functions for which a platform may have faster ones. */
 export interface Platform {
-  /** @param secrets well-formed ones, at least one. */
+  /** @param secrets at least one; they are well-formed. */
   createVerifier(secrets: readonly string[]): Verifier | Promise<Verifier>;
-  /** For the cache API. Undefined: the platform's `fetch`. */
+  /** For the cache API. Default: the platform's `fetch`. */
   readonly fetch?: CacheFetch;
-  /** Calls back when all that is ready now has been done. */
+  /** Calls back when the event loop has done all that is ready now. */
   readonly defer: (callback: () => void) => void;
 }
 
 /** WebCrypto, `fetch` and timers, which every platform has. */
-const ANYWHERE: Platform = {
+const WEB_PLATFORM: Platform = {
   async createVerifier(secrets) {
     const keys = await Promise.all(secrets.map(importSecret));
     return (message) => verify(keys, message);
@@ -75,15 +75,15 @@ export interface TriggerHandlerOptions {
   readonly now: () => number;
 }
 
-/** On refusals too: the gateway shows the reason in them, and a proxy's page is not taken for one. */
+/** Refusals have the header, too, so that the gateway can tell them from the page of a proxy and show their reason. */
 const JSON_HEADERS = { 'content-type': 'application/json', [LEVELHOOK_HEADER]: CONTRACT_VERSION };
 const LINES_HEADERS = { ...JSON_HEADERS, 'content-type': RESULT_STREAM };
 
-/** Answers the signed requests of one controller, whatever HTTP server they come by. */
+/** Answers the signed requests to one controller, for any HTTP server. */
 export interface TriggerHandler {
   /** Never rejects. */
   answer(request: SignedRequest): Promise<FunctionAnswer>;
-  /** Uses a platform's own parts from now on. */
+  /** Uses the functions of this platform from now on. */
   runOn(platform: Platform): void;
 }
 
@@ -96,12 +96,12 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
   if (typeof secrets !== 'function') checkSecrets(secrets);
   const log = options.logger.child({ controller: controller.name });
   const seen = new SeenTriggers();
-  let platform = ANYWHERE;
+  let platform = WEB_PLATFORM;
   let cache = options.cache;
   let verifier: Verifier | undefined;
   let creating: Promise<Verifier> | undefined;
 
-  /** Asks for the secrets once, but asks again after a failure. */
+  /** Reads the secrets once, and again after a failure. */
   const createVerifier = (): Promise<Verifier> =>
     (creating ??= (async () => {
       try {
@@ -119,13 +119,13 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
   };
 
   const run = async (trigger: Trigger, { headers, hangUp }: SignedRequest): Promise<FunctionAnswer> => {
-    // Several functions may share a secret: a trigger that was meant for another must not run a key of that name here.
+    // Several functions may share a secret. A trigger for another function must not run a key of the same name here.
     if (trigger.controller !== controller.name) {
       throw new ContractError(`the trigger is for ${trigger.controller}, and this is ${controller.name}`);
     }
     const reconcileId = headers.get('webhook-id') ?? '';
     const leftMs = Date.parse(trigger.deadline) - now();
-    // Not a time, too.
+    // Also refuses a deadline that is not a time.
     if (!(leftMs > 0)) {
       const message = 'a trigger came after its deadline: it was late, or the clock here is ahead of the gateway';
       return refusal(409, 'the deadline of the trigger has passed', reconcileId, message);
@@ -171,7 +171,7 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
           return whole(401, { error: error.message });
         }
         log.error({ error: messageOf(error) }, 'a request failed');
-        // The caller may not have signed: the reason is for the log.
+        // The signature may not have been verified, so only the log has the reason.
         return whole(500, { error: 'internal error' });
       }
     },
@@ -183,12 +183,12 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
   };
 }
 
-/** Lines of results that come at the same time are written together. */
+/** Writes each result as a line. Lines of results that come in the same turn of the event loop are written together. */
 function linesOf({ requests }: Trigger, sink: LineSink, defer: Platform['defer']): OnResult {
   let left = requests.length;
   let waiting = '';
   const flush = (): void => {
-    // Nothing waits when the last one has come meanwhile.
+    // Empty if the last line has come meanwhile: `end` has written all.
     if (waiting !== '') sink.write(waiting);
     waiting = '';
   };
@@ -212,7 +212,7 @@ function accepts(header: string | null, type: string): boolean {
   return header?.split(',').some((range) => range.split(';', 1)[0]?.trim() === type) ?? false;
 }
 
-/** Told as numbers: a secret, even a wrong one, is not for the log. */
+/** Errors name secrets by number: no secret, even a wrong one, may reach the log. */
 function checkSecrets(secrets: readonly string[]): void {
   if (secrets.length === 0) throw new UserError('a function needs at least one signing secret, and was given none.');
   for (const [at, secret] of secrets.entries()) {

@@ -226,8 +226,8 @@ describe('clusterAccess', () => {
     ],
     ['a token and a user name', { user: { token: 'a', username: 'b' } }, /both a token and a user name/],
     ['http', { cluster: { server: 'http://10.0.0.1' } }, /is not https/],
-    ['a server that is no URL', { cluster: { server: 'nowhere' } }, /is no URL/],
-    ['a token that is no text', { user: { token: 1 } }, /users\[0\]\.user\.token is no text/],
+    ['a server that is not a URL', { cluster: { server: 'nowhere' } }, /is not a URL/],
+    ['a token that is not text', { user: { token: 1 } }, /users\[0\]\.user\.token is not text/],
   ])('refuses %s', async (_, config, message) => {
     const reading = read(config);
     await expect(reading).rejects.toThrow(UserError);
@@ -235,9 +235,9 @@ describe('clusterAccess', () => {
   });
 
   it.each([
-    ['[]', /is not a kubeconfig \(it holds no object\)/],
+    ['[]', /is not a kubeconfig \(it is not an object\)/],
     ['a: b: c', /is not a kubeconfig \(/],
-    ['clusters: 1', /clusters is no list/],
+    ['clusters: 1', /clusters is not a list/],
     ['clusters: [{}]', /clusters\[0\]\.name is missing/],
     ['{}', /names no current cluster/],
     [stringify({ ...configOf({}), users: [] }), /has no user a/],

@@ -13,7 +13,7 @@ export interface ClusterAccess {
   read(): Promise<Credential>;
 }
 
-/** What a connection and each request on it need. */
+/** The TLS options of a connection, and the headers of each request. */
 export interface Credential {
   readonly tls: Tls;
   readonly headers: Readonly<Record<string, string | string[]>>;
@@ -50,13 +50,13 @@ export async function clusterAccess(
       : await readLogin(path);
   if (!login) throw new UserError('There is no kubeconfig: set KUBECONFIG to its path.');
   const server = (login.cluster.server ?? '').replace(/\/+$/, '');
-  if (!URL.canParse(server)) throw new UserError(`The server ${server} of the kubeconfig is no URL: check it.`);
+  if (!URL.canParse(server)) throw new UserError(`The server ${server} of the kubeconfig is not a URL: check it.`);
   if (new URL(server).protocol === 'http:' && login.cluster['insecure-skip-tls-verify'] !== true) {
     throw new UserError(
       `The server ${server} of the kubeconfig is not https: set insecure-skip-tls-verify to use it all the same.`,
     );
   }
-  const read = login.user.exec || login.user['auth-provider'] ? await readByClientNode(login) : readByOurselves(login);
+  const read = login.user.exec || login.user['auth-provider'] ? await readByClientNode(login) : readDirectly(login);
   return { server, proxy: login.cluster['proxy-url'], read };
 }
 
@@ -80,7 +80,7 @@ function isReadable(path: string): Promise<boolean> {
   );
 }
 
-function readByOurselves({ cluster, user }: Login): () => Promise<Credential> {
+function readDirectly({ cluster, user }: Login): () => Promise<Credential> {
   checkPairs(cluster, user);
   const token = tokenOf(user);
   const impersonation = impersonationOf(user);
@@ -94,20 +94,20 @@ function readByOurselves({ cluster, user }: Login): () => Promise<Credential> {
     const basic = user.username && Buffer.from(`${user.username}:${user.password ?? ''}`).toString('base64');
     const authorization = basic ? `Basic ${basic}` : bearer && `Bearer ${bearer}`;
     return {
-      tls: { ca, cert, key, ...namesOf(cluster) },
+      tls: { ca, cert, key, ...serverCheckOf(cluster) },
       headers: { ...impersonation, ...(authorization ? { Authorization: authorization } : {}) },
     };
   };
 }
 
-function namesOf(cluster: ClusterEntry): Tls {
+function serverCheckOf(cluster: ClusterEntry): Tls {
   return {
     servername: cluster['tls-server-name'],
     rejectUnauthorized: cluster['insecure-skip-tls-verify'] === true ? false : undefined,
   };
 }
 
-/** client-go refuses both of a pair as well: which one wins would be a guess. */
+/** Refuses both of a pair, as client-go does: which one the author wants is not clear. */
 function checkPairs(cluster: ClusterEntry, user: UserEntry): void {
   const both = [
     cluster['certificate-authority'] && cluster['certificate-authority-data'] && 'certificate-authority',
@@ -125,7 +125,7 @@ async function bytesOf(file: string | undefined, data: string | undefined): Prom
   return data === undefined ? undefined : Buffer.from(data, 'base64');
 }
 
-/** A token file wins over a token, and its last content over a read that fails, as in client-go. */
+/** As in client-go, a token file wins over a token, and the last content of the file is used when a read fails. */
 function tokenOf(user: UserEntry): () => Promise<string | undefined> {
   const file = user.tokenFile ?? (user.token === undefined ? user['token-file'] : undefined);
   if (file === undefined) return async () => user.token;
@@ -172,6 +172,9 @@ async function readByClientNode({ cluster, user }: Login): Promise<() => Promise
     await config.applyToHTTPSOptions(options as Parameters<typeof config.applyToHTTPSOptions>[0]);
     const { ca, cert, key, auth } = options;
     const basic = auth ? { Authorization: `Basic ${Buffer.from(auth).toString('base64')}` } : {};
-    return { tls: { ca, cert, key, ...namesOf(cluster) }, headers: { ...options.headers, ...impersonation, ...basic } };
+    return {
+      tls: { ca, cert, key, ...serverCheckOf(cluster) },
+      headers: { ...options.headers, ...impersonation, ...basic },
+    };
   };
 }

@@ -2,14 +2,14 @@ import { Agent, type Dispatcher, ProxyAgent } from 'undici';
 import { systemClock } from '../core/index.ts';
 import { type ClusterAccess, clusterAccess } from './cluster-access.ts';
 
-/** What one request needs: where to, over which connections, and the headers that say who asks. */
+/** The server of a request, the connections to it, and the headers that identify the user. */
 export interface Access {
   readonly server: string;
   readonly dispatcher: Dispatcher;
   readonly headers: Readonly<Record<string, string | string[]>>;
 }
 
-/** Of the connections. The protocol is always HTTP/1.1: see `HTTP1`. */
+/** Options of the connections. The protocol is always HTTP/1.1: see `HTTP1`. */
 export type ConnectionOptions = Omit<Agent.Options, 'connect' | 'allowH2' | 'factory'>;
 
 /**
@@ -23,8 +23,8 @@ const HTTP1 = { allowH2: false };
 const READ_AGAIN_MS = 60_000;
 
 /**
- * Credentials for one apiserver. Connections are shared by all requests until the TLS material changes. What a
- * `ClusterAccess` has read is kept for a minute, since an exec plugin is a process to spawn, and read anew after a 401.
+ * Credentials for one apiserver. All requests share the connections until the TLS material changes. Credentials are
+ * read again after a minute, because an exec plugin is a process to spawn, and after a 401.
  */
 export class Credentials {
   readonly server: string;
@@ -43,12 +43,12 @@ export class Credentials {
 
   async access(): Promise<Access> {
     if (this.#access && systemClock.now() - this.#readAt <= READ_AGAIN_MS) return this.#access;
-    // Once for all requests that come together: each read may open connections of its own.
+    // One read for all requests that wait: each read may open connections.
     this.#reading ??= this.#read().finally(() => (this.#reading = undefined));
     return this.#reading;
   }
 
-  /** Forget what was read: the next request reads again. Called after a 401. */
+  /** Makes the next request read the credentials again. Called after a 401. */
   refresh(): void {
     this.#readAt = -Infinity;
   }

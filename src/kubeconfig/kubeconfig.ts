@@ -76,7 +76,7 @@ export async function readDefaultLogin(
   return configs.length === 0 ? undefined : loginOf(merge(configs), paths.join(delimiter));
 }
 
-/** The first file that has a value or a name wins, and its whole entry counts. */
+/** Takes each value and each named entry from the first file that has it. Entries are not merged. */
 function merge(configs: readonly Kubeconfig[]): Kubeconfig {
   const all = <T>(entriesOf: (config: Kubeconfig) => ReadonlyMap<string, T>): Map<string, T> =>
     new Map(configs.toReversed().flatMap((config) => [...entriesOf(config)]));
@@ -107,20 +107,20 @@ async function readKubeconfig(path: string): Promise<Kubeconfig | undefined> {
   }
 }
 
-/** JSON is YAML too, and needs no parser that must be loaded first. */
+/** Parses JSON, which is YAML too, without loading the YAML parser. */
 async function parseYaml(text: string): Promise<unknown> {
   if (text.trimStart().startsWith('{')) {
     try {
       return JSON.parse(text) as unknown;
     } catch {
-      // YAML in braces.
+      // YAML may begin with a brace.
     }
   }
   return (await import('yaml')).parse(text, { merge: true }) as unknown;
 }
 
 function parseKubeconfig(value: unknown): Kubeconfig {
-  if (!isObject(value)) throw new TypeError('it holds no object');
+  if (!isObject(value)) throw new TypeError('it is not an object');
   return {
     currentContext: textOf(value, 'current-context') ?? '',
     clusters: named<ClusterEntry>(value, 'clusters', 'cluster', CLUSTER_TEXTS),
@@ -129,7 +129,7 @@ function parseKubeconfig(value: unknown): Kubeconfig {
   };
 }
 
-/** The entries of a list by their names; of several with one name the first one counts. */
+/** The entries of a list by name. If a name comes twice, the first entry counts. */
 function named<T>(
   config: Readonly<Record<string, unknown>>,
   list: string,
@@ -137,14 +137,14 @@ function named<T>(
   texts: readonly string[],
 ): Map<string, T> {
   const entries = config[list] ?? [];
-  if (!Array.isArray(entries)) throw new TypeError(`${list} is no list`);
+  if (!Array.isArray(entries)) throw new TypeError(`${list} is not a list`);
   const found = new Map<string, T>();
   for (const [at, entry] of (entries as unknown[]).entries()) {
     const place = `${list}[${at}]`;
     const name = isObject(entry) ? entry['name'] : undefined;
     if (!isObject(entry) || typeof name !== 'string') throw new TypeError(`${place}.name is missing`);
     const value = entry[field] ?? {};
-    if (!isObject(value)) throw new TypeError(`${place}.${field} is no object`);
+    if (!isObject(value)) throw new TypeError(`${place}.${field} is not an object`);
     const kept = Object.fromEntries(Object.entries(value).filter(([, each]) => each !== null && each !== ''));
     for (const text of texts) textOf(kept, text, `${place}.${field}.${text}`);
     if (!found.has(name)) found.set(name, kept as T);
@@ -212,6 +212,6 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
 function textOf(object: Readonly<Record<string, unknown>>, field: string, place = field): string | undefined {
   const value = object[field] ?? undefined;
   // Never the value itself, which may be a password.
-  if (value !== undefined && typeof value !== 'string') throw new TypeError(`${place} is no text`);
+  if (value !== undefined && typeof value !== 'string') throw new TypeError(`${place} is not text`);
   return value;
 }

@@ -1,22 +1,40 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
-import { decodeSecret, NO_MATCH, SignatureError, type SignedMessage, signedParts } from '../signature.ts';
+import {
+  decodeSecret,
+  NO_MATCH,
+  SignatureError,
+  type SignatureHeaders,
+  type SignedMessage,
+  signedParts,
+} from '../signature.ts';
 
 /**
- * One secret as a key of node:crypto, which verifies at once and in the thread of the caller: 5 us for a
- * message of 700 bytes, where WebCrypto takes 23 in all threads together.
+ * Imports one secret as a key of node:crypto. It verifies a message of 700 bytes in 5 us, in the caller's thread;
+ * WebCrypto takes 23 us in all its threads.
  * @throws TypeError with the reason, never with the secret.
  */
 export function importSecretSync(secret: string): KeyObject {
   return createSecretKey(decodeSecret(secret));
 }
 
+/** As `sign` of `signature.ts`, without a promise and in a tenth of its time. */
+export function signSync(
+  keys: readonly KeyObject[],
+  { id, nowMs, body }: { id: string; nowMs: number; body: string },
+): SignatureHeaders {
+  const timestamp = String(Math.floor(nowMs / 1000));
+  const content = `${id}.${timestamp}.${body}`;
+  const signatures = keys.map((key) => `v1,${hmac(key, content).toString('base64')}`);
+  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
+}
+
 /** As `verify` of `signature.ts`, without a promise. @throws SignatureError */
 export function verifySync(keys: readonly KeyObject[], message: SignedMessage): void {
   const { content, signatures } = signedParts(message);
-  const right = keys.map((key) => hmac(key, content));
+  const expected = keys.map((key) => hmac(key, content));
   for (const signature of signatures) {
     const bytes = Buffer.from(signature, 'base64');
-    if (right.some((each) => each.length === bytes.length && timingSafeEqual(each, bytes))) return;
+    if (expected.some((each) => each.length === bytes.length && timingSafeEqual(each, bytes))) return;
   }
   throw new SignatureError(NO_MATCH);
 }

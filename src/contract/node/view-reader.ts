@@ -109,7 +109,7 @@ export class ViewReader {
     return this.found(key, await this.#redis.hgetBuffer(this.#keys.objects, key));
   }
 
-  /** An object as the view has it, read by other means. @throws as `get` does */
+  /** Decodes an object that the caller has read from the view. @throws as `get` does */
   found(key: string, stored: Buffer | null): Found | undefined {
     return stored === null ? undefined : found(key, this.#codec.decode(key, stored));
   }
@@ -239,7 +239,7 @@ export class ViewReader {
 }
 
 /**
- * Whether a view with these fields may be read: it was complete once, and is no mixture of two pasts.
+ * Whether a view with these fields may be read: its first list is complete, and no list of rewound data is under way.
  */
 export function isComplete(version: string | null | undefined, rewound: string | null | undefined): version is string {
   return isResourceVersion(version) && rewound !== '1';

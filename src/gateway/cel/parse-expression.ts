@@ -57,7 +57,7 @@ export function parseExpression(
   limitMs: number = PARSE_LIMIT_MS,
 ): ParsedExpression {
   if (nestingOf(text) > MAX_NESTING) throw new ExpressionError(`has more than ${MAX_NESTING} nested brackets`);
-  // Before any time is measured.
+  // Loaded before the time of the expression is measured.
   const { celEnv, plan } = celLibrary();
   const known = (environment ??= celEnv());
   const ast = parsed(text, limitMs);

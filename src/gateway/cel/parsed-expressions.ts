@@ -28,7 +28,7 @@ export class ParsedExpressions {
   #parseNow(text: string, variables: readonly string[]): ParsedExpression | ExpressionError {
     if (this.#leftMs <= 0)
       return new ExpressionError(`cannot be read within the ${LIMIT_MS} ms that all have together`);
-    // Loaded before time is measured.
+    // Loaded before the time of the expression is measured.
     celLibrary();
     const from = threadMs();
     try {

@@ -130,7 +130,7 @@ export class Barriers {
 
   async #viewPassed(view: View, wanted: ViewBarrier): Promise<boolean> {
     let { version, incarnation } = await view.progress();
-    // Another gateway may have begun a new incarnation a moment ago, and made this barrier under it.
+    // Another gateway may have started a new incarnation a moment ago and made this barrier for it: ask Redis.
     if (incarnation !== wanted.incarnation) ({ version, incarnation } = await view.state());
     if (incarnation !== wanted.incarnation) return incarnation !== undefined;
     if (version === undefined) return false;
@@ -158,8 +158,8 @@ export class Barriers {
     const barrier: Barrier = {};
     const endedAtMs = this.#clock.now();
     for (const view of views) {
-      // From Redis: another gateway may have begun a new incarnation a moment ago, and under an old one every barrier
-      // has passed.
+      // Ask Redis: another gateway may have started a new incarnation a moment ago, and a barrier of an old incarnation
+      // has always passed.
       const { incarnation = '' } = await view.state();
       barrier[view.location.prefix] = { incarnation, ...of(view), endedAtMs };
     }

@@ -86,21 +86,21 @@ export class Dispatcher implements Process {
   }
 
   runAll(runs: readonly Run[]): readonly Promise<Finish>[] {
-    const ends = runs.map(() => Promise.withResolvers<Finish>());
-    this.#send(runs, (at, finish) => ends[at]?.resolve(finish)).catch((error: unknown) => {
-      // It may have been sent.
-      for (const { resolve } of ends) resolve({ kind: 'unknown', error: messageOf(error) });
+    const finishes = runs.map(() => Promise.withResolvers<Finish>());
+    this.#send(runs, (at, finish) => finishes[at]?.resolve(finish)).catch((error: unknown) => {
+      // The trigger may have been sent.
+      for (const { resolve } of finishes) resolve({ kind: 'unknown', error: messageOf(error) });
     });
-    return ends.map(({ promise }) => promise);
+    return finishes.map(({ promise }) => promise);
   }
 
-  /** Sends one trigger for all. `end` is called with each outcome as it comes, and once for each run. */
-  async #send(runs: readonly Run[], end: (at: number, finish: Finish | Promise<Finish>) => void): Promise<void> {
+  /** Sends one trigger for all runs. Calls `onFinish` once for each run, when its result has arrived. */
+  async #send(runs: readonly Run[], onFinish: (at: number, finish: Finish | Promise<Finish>) => void): Promise<void> {
     const { clock } = this.#options.runtime;
     const { cacheAccess, endpoint, callback: locate } = this.#options.target;
     const [cache, callback] = await Promise.all([cacheAccess.location(), locate?.()]);
     const startedAt = clock.now();
-    // One for all: the first of them.
+    // The trigger has one deadline: the earliest of its runs.
     const deadlineMs = Math.min(...runs.map((run) => run.deadlineMs));
     const timeoutMs = deadlineMs - startedAt;
     // One for a batch, in the function's log too; with key and run it names one run.
@@ -108,21 +108,21 @@ export class Dispatcher implements Process {
     // Of keys that had started when a circuit opened: nothing was tried, so nothing has failed.
     const putOffMs = runs.map(() => this.#circuitBreaker.putOff());
     if (putOffMs.some((each) => each !== undefined)) {
-      putOffMs.forEach((againAfterMs = 0, at) => end(at, { kind: 'known', failures: 'keep', againAfterMs }));
+      putOffMs.forEach((againAfterMs = 0, at) => onFinish(at, { kind: 'known', failures: 'keep', againAfterMs }));
       return;
     }
     const outcomes: (Outcome | undefined)[] = runs.map(() => undefined);
-    const take = (at: number, outcome: Outcome): void => {
+    const record = (at: number, outcome: Outcome): void => {
       const run = runs[at];
-      // The first that is told of a run counts.
+      // The first outcome of a run counts.
       if (!run || outcomes[at]) return;
       outcomes[at] = outcome;
-      end(at, this.#finish(run, outcome, { id, durationMs: clock.now() - startedAt }));
+      onFinish(at, this.#finish(run, outcome, { id, durationMs: clock.now() - startedAt }));
     };
     const onLine = (text: string): void => {
       const line = decodeLine(text, callback);
       const at = line ? runs.findIndex(({ run }) => run === line.run) : -1;
-      if (line && at >= 0) take(at, line.outcome);
+      if (line && at >= 0) record(at, line.outcome);
       else this.#ignoreLine();
     };
     await this.#circuitBreaker.run(async () => {
@@ -131,7 +131,7 @@ export class Dispatcher implements Process {
       const streamed = runs.length > 1 ? onLine : undefined;
       const answer = await endpoint.send({ method: 'POST', body, id, timeoutMs, onLine: streamed });
       const decoded = decodeOutcomes(answer, { requests: runs.length, callback }, clock.wallNow());
-      runs.forEach((_, at) => take(at, decoded[at] ?? NO_OUTCOME));
+      runs.forEach((_, at) => record(at, decoded[at] ?? NO_OUTCOME));
       return outcomes.map((outcome) => outcome ?? NO_OUTCOME);
     });
   }

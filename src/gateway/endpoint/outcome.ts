@@ -74,7 +74,7 @@ function decodeAnswer(
   { requests, callback }: SentTrigger,
   wallMs: number,
 ): Outcome | readonly Outcome[] {
-  // The lines have told the outcomes that there are.
+  // The lines had the outcomes, so a run without one has no line.
   if (isStream) return unreadable('the answer has no result for this request');
   // Without the header a 429 or 503 is a proxy's, which may have passed the trigger on.
   if ((status === 429 || status === 503) && headers[LEVELHOOK_HEADER] !== undefined) {
@@ -113,7 +113,7 @@ function decodeAnswer(
 
 /**
  * Decodes one line of a stream of results.
- * @returns undefined for a line that names no run, and so says nothing about any key.
+ * @returns undefined for a line that names no run.
  */
 export function decodeLine(
   text: string,

@@ -7,7 +7,7 @@ const PATH = '/dashboard';
 
 /**
  * bull-board over the queues, read-only: a job retried or removed there would go past the key records, and could run
- * beside a live one. It is loaded for the first request to it.
+ * beside a live one. The first request loads it.
  */
 export class Dashboard {
   readonly path = PATH;
@@ -37,7 +37,7 @@ export class Dashboard {
   }
 }
 
-/** bull-board itself. */
+/** The loaded bull-board and the queues that it shows. */
 class Board {
   readonly app: Hono;
   readonly #board: ReturnType<typeof createBullBoard>;
@@ -68,7 +68,7 @@ class Board {
     return new Board(app, board, (queue) => new Adapter(queue, { readOnlyMode: true, allowRetries: false }));
   }
 
-  /** These queues and no others. */
+  /** Shows these queues and no others. */
   show(queues: ReadonlyMap<string, Queue>): void {
     for (const [name, { adapter, queue }] of this.#shown) {
       if (queues.get(name) === queue) continue;
