@@ -85,7 +85,7 @@ function openApi(): Json {
               required: false,
               description:
                 `\`${RESULT_STREAM}, application/json\` when the trigger has several requests: the function may answer ` +
-                'with a line for each. It may always answer whole.',
+                'with a line for each. It may always send a whole answer.',
               schema: { type: 'string' },
             },
           ],
@@ -233,7 +233,7 @@ function json(schema: DocumentName, examples: readonly string[]): Json {
   };
 }
 
-/** OpenAPI 3.1 has no schema for each of a body's lines: the text names it. */
+/** OpenAPI 3.1 has no schema for the lines of a body, so the description names the schema. */
 function lines(): Json {
   const description =
     'Only when `accept` names it and with the header ' +
