@@ -81,7 +81,7 @@ describe('decodeResultLine', () => {
 });
 
 describe('results', () => {
-  /** Near the border: values that are right for one of the fields, at the place of any. */
+  /** Values that are valid for one of the fields, or nearly so. */
   const field = fc.oneof(
     fc.constantFrom<unknown>('done', 'error', 'terminal', 'unknown', 'accepted', 'v1', 'apps/v1', 'Pod', 'a', 'a-b'),
     fc.constantFrom<unknown>('', '..', '.', 'a/b', 'a%b', '\ud800', 'a\n', '5', '05', 0, -0, -1, 0.5, 31_536_000),
@@ -95,7 +95,7 @@ describe('results', () => {
     fc
       .tuple(base, fc.array(fc.tuple(fc.constantFrom(...fields, ...others), fc.option(field)), { maxLength: 2 }))
       .map(([value, changes]) => {
-        // As text, so that `__proto__` is a name like any other.
+        // Built as text, because an object literal would treat `__proto__` differently.
         const changedNames = new Map<string, unknown>(Object.entries(value as object));
         for (const [name, to] of changes) changedNames.set(name, to);
         const pairs = [...changedNames].map(([name, each]) => `${JSON.stringify(name)}:${JSON.stringify(each)}`);
@@ -114,7 +114,7 @@ describe('results', () => {
   const failed = fc.record({ status: fc.constantFrom('error', 'terminal', 'unknown'), message: fc.string(), writes });
   const result = fc.oneof(changed(done, names), changed(failed, names), field);
 
-  it('are judged without the schema as the schema judges them', () => {
+  it('are accepted without the schema exactly when the schema accepts them', () => {
     let passed = 0;
     // A failure prints its seed and path; give them to `fc.assert` to see it again.
     fc.assert(

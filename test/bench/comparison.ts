@@ -2,14 +2,14 @@ import { median } from './median.ts';
 import { type Panel, plot } from './plot.ts';
 import { figure, markdownTable, ratio } from './table.ts';
 
-/** Figures of one round by name. `NAME.stolen` and `NAME.foreign` are what others did to the machine meanwhile. */
+/** Figures of one round by name. `NAME.stolen` and `NAME.foreign` are those of `MachineLoad`. */
 export type Figures = Readonly<Record<string, number>>;
 
-/** A line of the table: one figure, the sum of several, or each of several. */
+/** A line of the table: one figure, several figures, or their sum. */
 export interface Row {
   readonly label: string;
   readonly figures: readonly string[];
-  /** Default: each. */
+  /** Whether the cell has the sum of the figures. Default: it has each figure. */
   readonly sum?: boolean;
   /** Whether the README shows it too. Default: false. */
   readonly main?: boolean;
@@ -17,7 +17,7 @@ export interface Row {
   readonly panel?: string;
 }
 
-/** Collects the figures of arms over rounds; what it shows are medians. The ratios are those of one arm to others. */
+/** Collects the figures of arms over rounds, and shows their medians and the ratios of one arm to others. */
 export class Comparison {
   readonly #rounds: ReadonlyMap<string, Figures[]>;
   readonly #rows: readonly Row[];
@@ -70,7 +70,7 @@ export class Comparison {
     return `steal ${of('stolen')}, foreign CPU ${of('foreign')}`;
   }
 
-  /** In a list, so that a row without figures is none. */
+  /** Undefined for a row without figures. In a list, for `flatMap`. */
   #cells(row: Row): [string[]] | undefined {
     const found = new Map([...this.#rounds].map(([arm, rounds]) => [arm, medians(row, rounds)]));
     if ([...found.values()].every((values) => values.length === 0)) return undefined;
@@ -92,7 +92,7 @@ function medians(row: Row, rounds: readonly Figures[]): number[] {
   return row.figures.flatMap((name) => of((round) => round[name] ?? Number.NaN));
 }
 
-/** The sum of a row's figures; of a single one, that one. NaN when there is none of them. */
+/** The sum of a row's figures; NaN when the round has none of them. */
 function valueOf({ figures }: Row, round: Figures): number {
   const values = figures.flatMap((name) => round[name] ?? []);
   return values.length > 0 ? values.reduce((total, each) => total + each, 0) : Number.NaN;

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { machineMs } from '../harness/machine-clock.ts';
 import { machineTimes, treeCpuSeconds } from './process-figures.ts';
 
-/** What others did to the machine meanwhile, as percent of its processors' time. */
+/** The load that other programs put on the machine, in percent of the time of its processors. */
 export interface MachineLoad {
   /** Taken by the host from this virtual machine. */
   readonly stolen: number;
@@ -10,7 +10,7 @@ export interface MachineLoad {
   readonly foreign: number;
 }
 
-/** Starts to measure; the function that it gives ends it. A comparison is worth as much as these figures are low. */
+/** Starts to measure, and returns a function that ends it. The lower these figures, the better is a comparison. */
 export function measureMachine(): () => MachineLoad {
   const read = () => ({ atMs: machineMs(), ...machineTimes(), own: treeCpuSeconds(process.pid) });
   const from = read();

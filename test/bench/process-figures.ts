@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** `getconf CLK_TCK` on every Linux there is. */
+/** The value of `getconf CLK_TCK` on Linux. */
 const TICKS_PER_SECOND = 100;
 
 /** The most resident memory that a process ever had, in bytes. Linux only. */
@@ -13,14 +13,13 @@ export function residentMemory(pid: number): number {
   return memory(pid, 'VmRSS');
 }
 
-/** Processor time of a process since its start, in seconds, its own and the kernel's for it. Linux only. */
+/** Processor time of a process since its start, in user and kernel mode, in seconds. Linux only. */
 export function cpuSeconds(pid: number): number {
   return statOf(pid)?.seconds ?? 0;
 }
 
 /**
- * Processor time of a process and of all that it started, directly or not, in seconds, with those that have ended.
- * Linux only.
+ * Processor time of a process and of all its descendants, including those that have ended, in seconds. Linux only.
  */
 export function treeCpuSeconds(root: number): number {
   const stats = readdirSync('/proc')

@@ -41,7 +41,7 @@ try {
     return values.push(value);
   };
   for (let round = 0; round < ROUNDS; round += 1) {
-    // A key prefix of its own: to this gateway the Redis is a fresh one.
+    // Each round has its own key prefix, so that its gateway finds no data in Redis.
     const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: redis.url });
     const functionFromMs = machineMs();
     const stamper = started.keep(

@@ -1,6 +1,6 @@
 import type { Started } from '../harness/started.ts';
 
-/** Stops in order what a program has started, and then the program, when it is told to end. */
+/** Stops the processes of a program, and then the program, when it gets a signal to end. */
 export function stopAtSignal(started: Started): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.once(signal, () => {

@@ -14,7 +14,7 @@ export function figure(value: number): string {
   return value.toFixed(size >= 100 || (size >= 10 && Number.isInteger(value)) ? 0 : size >= 10 ? 1 : 2);
 }
 
-/** `0.61`, or empty when one of the two is missing or not above zero. */
+/** `0.61`; empty unless both values are above zero. */
 export function ratio(value: number, to: number): string {
   return value > 0 && to > 0 ? (value / to).toFixed(2) : '';
 }

@@ -7,7 +7,7 @@ import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
 import { TokenKeys } from '../../src/gateway/access/token-keys.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';
-import { applierOf } from '../harness/applier.ts';
+import { applierOf, listOf } from '../harness/applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 
 const pods = resource('v1', 'Pod');
@@ -27,12 +27,7 @@ async function filled(of: typeof pods): Promise<View> {
     kind: of.kind,
     metadata: { namespace, name: 'secret-name', uid: 'u', resourceVersion: '1' },
   });
-  await applier.apply([
-    { kind: 'init', rewound: false },
-    { kind: 'listed', object: object('a') },
-    { kind: 'listed', object: object('b') },
-    { kind: 'init-done', version: '2', list: 0 },
-  ]);
+  await applier.apply(listOf('2', [object('a'), object('b')]));
   return view;
 }
 

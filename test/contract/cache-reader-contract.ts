@@ -8,7 +8,7 @@ import type { Applier } from '../../src/gateway/cache/applier.ts';
 import { backfill } from '../../src/gateway/cache/backfill.ts';
 import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
 import { View } from '../../src/gateway/cache/view.ts';
-import { applierOf } from '../harness/applier.ts';
+import { applierOf, listOf } from '../harness/applier.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 
 /** Opens the reader under test over views in Redis. Called for each test. */
@@ -74,11 +74,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
   let scope: string;
 
   async function list(to: Applier, version: number, ...objects: KubernetesObject[]): Promise<void> {
-    await to.apply([
-      { kind: 'init', rewound: false },
-      ...objects.map((each) => ({ kind: 'listed' as const, object: each })),
-      { kind: 'init-done', version: String(version), list: 0 },
-    ]);
+    await to.apply(listOf(String(version), objects));
   }
 
   async function start(syncWaitMs = 300): Promise<void> {

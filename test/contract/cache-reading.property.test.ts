@@ -1,16 +1,15 @@
 import { setImmediate as tick } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { compareResourceVersions, controllerOf, type KubernetesObject, resource } from '../../src/core/index.ts';
-import { viewPrefix } from '../../src/contract/cache-layout.ts';
 import { HttpReader, type ListOptions } from '../../src/function/index.ts';
 import { RedisReader } from '../../src/function/node/index.ts';
 import type { Applier } from '../../src/gateway/cache/applier.ts';
 import { connectRedis, type Redis } from '../../src/gateway/redis/redis.ts';
-import { View } from '../../src/gateway/cache/view.ts';
+import type { View } from '../../src/gateway/cache/view.ts';
 import { CacheApiServer } from '../harness/cache-api-server.ts';
 import { applierOf } from '../harness/applier.ts';
-import { uniqueName } from '../harness/levelhook.ts';
 import { type Random, seededRandom } from '../harness/seeded-random.ts';
+import { createView } from '../harness/views.ts';
 
 const pods = resource('v1', 'Pod');
 const LISTS = Number(process.env['CACHE_READING_LISTS'] || 400);
@@ -105,8 +104,7 @@ class World {
 
   constructor(random: Random) {
     this.#random = random;
-    const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: pods, settings: 's' });
-    this.view = new View(redis, pods, { prefix });
+    this.view = createView(redis, pods);
     this.#applier = applierOf(this.view);
   }
 

@@ -1,16 +1,16 @@
 import { expect, inject, it } from 'vitest';
 import { resource } from '../../src/core/index.ts';
-import { viewKeys, viewPrefix } from '../../src/contract/cache-layout.ts';
+import { viewKeys } from '../../src/contract/cache-layout.ts';
 import { generateSecret, importSecret } from '../../src/contract/index.ts';
 import { redisCache, RedisReader } from '../../src/function/node/index.ts';
 import { ReaderConnection } from '../../src/function/node/reader-connection.ts';
 import { ReaderUsers } from '../../src/gateway/access/reader-users.ts';
 import { connectRedis } from '../../src/gateway/redis/redis.ts';
-import { View } from '../../src/gateway/cache/view.ts';
-import { applierOf } from '../harness/applier.ts';
+import { applierOf, listOf } from '../harness/applier.ts';
 import { eventually } from '../harness/eventually.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { quietRuntime } from '../harness/quiet-runtime.ts';
+import { createView } from '../harness/views.ts';
 import { cacheReaderContract } from './cache-reader-contract.ts';
 
 cacheReaderContract('RedisReader', async ({ redis, location, syncWaitMs }) => ({
@@ -47,16 +47,11 @@ cacheReaderContract('RedisReader, as the user that the gateway makes for it', as
 it('opens one connection for all triggers, at the first read', async () => {
   const redis = await connectRedis(inject('redisUrl'));
   const pods = resource('v1', 'Pod');
-  const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: pods, settings: 's' });
-  const view = new View(redis, pods, { prefix });
+  const view = createView(redis, pods);
   await view.claim('writer');
   const metadata = { namespace: 'a', name: 'b', uid: 'u', resourceVersion: '1' };
   const applier = applierOf(view);
-  await applier.apply([
-    { kind: 'init', rewound: false },
-    { kind: 'listed', object: { apiVersion: 'v1', kind: 'Pod', metadata } },
-    { kind: 'init-done', version: '2', list: 0 },
-  ]);
+  await applier.apply(listOf('2', [{ apiVersion: 'v1', kind: 'Pod', metadata }]));
   let asked = 0;
   const open = redisCache(() => {
     asked += 1;
@@ -71,11 +66,10 @@ it('opens one connection for all triggers, at the first read', async () => {
   redis.disconnect();
 });
 
-it('asks once for all objects of a view that are got at the same time, and once for its state', async () => {
+it('reads the state of a view and all objects that runs get at the same time with one command each', async () => {
   const redis = await connectRedis(inject('redisUrl'));
   const pods = resource('v1', 'Pod');
-  const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: pods, settings: 's' });
-  const view = new View(redis, pods, { prefix });
+  const view = createView(redis, pods);
   await view.claim('writer');
   const names = Array.from({ length: 10 }, (_, at) => `pod-${at}`);
   const objects = names.map((name) => ({
@@ -83,11 +77,8 @@ it('asks once for all objects of a view that are got at the same time, and once 
     kind: 'Pod',
     metadata: { namespace: 'a', name, uid: name, resourceVersion: '1' },
   }));
-  await applierOf(view).apply([
-    { kind: 'init', rewound: false },
-    ...objects.map((object) => ({ kind: 'listed' as const, object })),
-    { kind: 'init-done', version: '2', list: 0 },
-  ]);
+  await applierOf(view).apply(listOf('2', objects));
+  const { prefix } = view.location;
   const { objects: objectsKey } = viewKeys(prefix);
   await redis.hset(objectsKey, 'a/pod-3', 'unreadable');
   const commands: string[][] = [];
@@ -96,11 +87,11 @@ it('asks once for all objects of a view that are got at the same time, and once 
     if (command.some((word) => word.includes(prefix))) commands.push(command);
   });
   const location = { views: { 'v1/Pod': [view.location] } };
-  // As the runs of two triggers.
+  // Two triggers have a reader each.
   const readers = [new RedisReader(redis, location), new RedisReader(redis, location)];
   const gets = [...names, 'none'].map(async (name, at) => readers[at % 2]?.get(pods, { namespace: 'a', name }));
   const results = await Promise.allSettled(gets);
-  // One that cannot be read concerns no other.
+  // An object that cannot be decoded has no effect on the others.
   const found = [...objects, undefined].map((value) => ({ status: 'fulfilled', value }));
   expect(results).toEqual(found.toSpliced(3, 1, { status: 'rejected', reason: expect.any(TypeError) } as never));
   await redis.hget(objectsKey, 'the last');

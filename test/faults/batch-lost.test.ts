@@ -1,5 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { afterEach, describe, expect, inject, it } from 'vitest';
@@ -49,8 +48,7 @@ class Scene {
 
   async #lag(lagMs: number): Promise<void> {
     const { kubeconfig } = this.#setting;
-    const directory = await mkdtemp(join(tmpdir(), 'levelhook-test-batch-'));
-    this.started.add(() => rm(directory, { recursive: true }));
+    const directory = await this.started.directory();
     const { clusters } = parse(await readFile(kubeconfig, 'utf8')) as { clusters: { cluster: { server: string } }[] };
     const lag = await CuttingProxy.start(clusters[0]?.cluster.server ?? '', lagMs);
     this.started.add(() => lag.stop());

@@ -90,9 +90,7 @@ describe.each(LIST_FORMS)('objects nested thousands of levels deep, listed by %s
         told.set(key, messageOf(error));
       }
     });
-    const fn = new ServedFunction(reading, setting, cache);
-    await fn.open();
-    started.add(() => fn.close());
+    const fn = await started.open(new ServedFunction(reading, setting, cache));
     return fn.url;
   }
 

@@ -1,5 +1,4 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { controller } from 'levelhook/function';
@@ -33,7 +32,7 @@ const leases = resource<KubernetesObject & { spec?: { holderIdentity?: string; r
 const RUN_MS = 3000;
 const waits = ({ msg }: Line): boolean => String(msg).startsWith('unrecorded runs');
 
-/** An empty Redis may be a first start, or hide runs that are still in flight: the Lease in the cluster tells which. */
+/** Redis is empty at a first start, and after it has lost the records of runs in flight. The Lease tells which. */
 describe('an empty Redis', () => {
   const namespace = uniqueName('empty');
   const shared = new Started();
@@ -46,11 +45,10 @@ describe('an empty Redis', () => {
   let gateway: Listening;
   let begun: number;
   let running: number;
-  let most: number;
+  let mostAtOnce: number;
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'levelhook-empty-redis-'));
-    shared.add(() => rm(directory, { recursive: true }));
+    directory = await shared.directory();
     redis = await startRedis({ ignoreEnvironment: true, directory });
     shared.add(() => redis.stop());
     cluster = await shared.cluster(inject('kubeconfig'), namespace);
@@ -61,19 +59,17 @@ describe('an empty Redis', () => {
 
   beforeEach(async () => {
     started = new Started();
-    [begun, running, most] = [0, 0, 0];
+    [begun, running, mostAtOnce] = [0, 0, 0];
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: redis.url });
     const slow = controller({ name: 'slow', for: configMaps, timeoutSeconds: 5 }).reconcile(async (request) => {
       if (request.namespace !== namespace || request.name !== 'one') return;
       begun += 1;
       running += 1;
-      most = Math.max(most, running);
+      mostAtOnce = Math.max(mostAtOnce, running);
       await sleep(RUN_MS);
       running -= 1;
     });
-    fn = new ServedFunction(slow, setting);
-    await fn.open();
-    started.add(() => fn.close());
+    fn = await started.open(new ServedFunction(slow, setting));
     await start();
   });
 
@@ -98,7 +94,7 @@ describe('an empty Redis', () => {
   const untilBegun = (count: number) => eventually(async () => expect(begun).toBeGreaterThanOrEqual(count), 60_000);
   const untilEnded = () => eventually(async () => expect(running).toBe(0));
 
-  it('at a first start, and after an ordered stop, means no wait', async () => {
+  it('causes no wait at a first start and after an ordered stop', async () => {
     await untilBegun(1);
     expect((await lease())?.spec?.holderIdentity).toMatch(/^[0-9a-f]{40}$/);
     await untilEnded();
@@ -114,7 +110,7 @@ describe('an empty Redis', () => {
     await untilEnded();
   });
 
-  it('after a stop that could not wait for a run means a wait for what is left of it', async () => {
+  it('causes a wait for the rest of a run after a stop that did not wait for the run', async () => {
     await untilBegun(1);
     await gateway.process.kill('SIGTERM');
     expect((await lease())?.spec).toEqual({ renewTime: expect.any(String) as string });
@@ -122,20 +118,20 @@ describe('an empty Redis', () => {
     await start();
     await untilBegun(2);
     expect(gateway.process.lines.filter(waits)).toHaveLength(1);
-    expect(most).toBe(1);
+    expect(mostAtOnce).toBe(1);
     await untilEnded();
   });
 
   it.each([
-    ['and its gateway was killed, too', 'SIGKILL' as const],
-    ['and its gateway goes on', undefined],
-  ])('while a run is in flight %s: no second run of the key begins beside it', async (_, signal) => {
+    ['the gateway is killed, too', 'SIGKILL' as const],
+    ['the gateway goes on', undefined],
+  ])('causes no second run of a key beside a run in flight: %s', async (_, signal) => {
     await untilBegun(1);
     if (signal) await gateway.process.kill(signal);
     await emptyRedis();
     if (signal) await start();
     await untilBegun(2);
-    expect(most).toBe(1);
+    expect(mostAtOnce).toBe(1);
     expect(gateway.process.lines.filter(waits)).toHaveLength(1);
     await untilEnded();
   });
@@ -151,8 +147,7 @@ describe('the rights of infra/rbac/gateway.yaml', () => {
 
   beforeAll(async () => {
     cluster = await started.cluster(inject('kubeconfig'), uniqueName('rights'));
-    const directory = await mkdtemp(join(tmpdir(), 'levelhook-lease-rights-'));
-    started.add(() => rm(directory, { recursive: true }));
+    const directory = await started.directory();
     const config = parse(await readFile(inject('kubeconfig'), 'utf8')) as { users: { user: object }[] };
     for (const { user } of config.users) Object.assign(user, { as: `system:serviceaccount:default:${account}` });
     await writeFile(join(directory, 'config'), stringify(config));
@@ -168,13 +163,13 @@ describe('the rights of infra/rbac/gateway.yaml', () => {
   function leaseOf(keyPrefix: string): DispatchLease {
     const warn = (fields: object): void => void warned.push((fields as { lease: string }).lease);
     const logger = { ...silentLogger, warn };
-    // At the beginning of time: each age is less than the longest run's.
+    // At time 1, no Lease is older than the longest run.
     const clock = { now: () => 1, wallNow: () => 1, sleep: async () => {} };
     const location = { keyPrefix, registryKey: keyPrefix };
     return new DispatchLease({ runtime: { clock, logger }, client, location, clusterId: undefined });
   }
 
-  it('allow the Lease, and without them each new Redis means a wait', async () => {
+  it('allow the Lease, and without them the gateway waits at each Redis process', async () => {
     const keyPrefix = uniqueName('prefix');
     const forbidden = leaseOf(keyPrefix);
     expect(await forbidden.take('redis')).toBe(1);

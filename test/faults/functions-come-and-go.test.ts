@@ -103,9 +103,7 @@ async function serve(
   setting: Setting,
   cache?: FunctionAppOptions['cache'],
 ): Promise<ServedFunction> {
-  const fn = new ServedFunction(served, setting, cache);
-  await fn.open();
-  started.add(() => fn.close());
+  const fn = await started.open(new ServedFunction(served, setting, cache));
   return fn;
 }
 

@@ -36,9 +36,7 @@ describe('a run that goes on after its 202', () => {
     cluster = await started.cluster(inject('kubeconfig'), namespace);
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
     const onRun = (name: string, run: LongRun): void => void runs.set(name, [...(runs.get(name) ?? []), run]);
-    fn = new ServedFunction(longRunner(namespace, onRun), setting);
-    await fn.open();
-    started.add(() => fn.close());
+    fn = await started.open(new ServedFunction(longRunner(namespace, onRun), setting));
     await openGateway();
   });
 

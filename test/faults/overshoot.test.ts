@@ -1,5 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, inject, it } from 'vitest';
@@ -45,8 +44,7 @@ class Scene {
 
   async start({ pauseMs = 0 } = {}): Promise<void> {
     const started = this.#started;
-    this.directory = await mkdtemp(join(tmpdir(), 'levelhook-test-overshoot-'));
-    started.add(() => rm(this.directory, { recursive: true }));
+    this.directory = await started.directory();
     this.redis = await startRedis({ appendOnly: true, directory: join(this.directory), ignoreEnvironment: true });
     started.add(() => this.redis.stop());
     const kubeconfig = inject('kubeconfig');

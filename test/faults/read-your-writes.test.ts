@@ -1,5 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import { parse } from 'yaml';
@@ -32,8 +31,7 @@ describe('what a run has written', () => {
   async function look(tampering: Tampering, runsEach: number, lagMs = LAG_MS) {
     const namespace = uniqueName('seen');
     const cluster: Cluster = await started.cluster(inject('kubeconfig'), namespace);
-    const directory = await mkdtemp(join(tmpdir(), 'levelhook-test-seen-'));
-    started.add(() => rm(directory, { recursive: true }));
+    const directory = await started.directory();
     const kubeconfig = inject('kubeconfig');
     const { clusters } = parse(await readFile(kubeconfig, 'utf8')) as { clusters: { cluster: { server: string } }[] };
     const lag = await CuttingProxy.start(clusters[0]?.cluster.server ?? '', lagMs);

@@ -1,5 +1,4 @@
-import { mkdtemp, readdir, rm, stat, truncate } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
@@ -35,8 +34,7 @@ describe.each([
 
   beforeAll(async () => {
     random = seededRandom(`redis-restarted, append-only ${appendOnly}`);
-    directory = await mkdtemp(join(tmpdir(), 'levelhook-test-redis-'));
-    started.add(() => rm(directory, { recursive: true }));
+    directory = await started.directory();
     redis = await startRedis({ appendOnly, directory, ignoreEnvironment: true });
     started.add(() => redis.stop());
     cluster = await started.cluster(inject('kubeconfig'), namespace);

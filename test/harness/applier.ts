@@ -1,11 +1,12 @@
-import { noCheckpoint, silentLogger, silentMetrics } from '../../src/core/index.ts';
+import { type KubernetesObject, noCheckpoint, silentLogger, silentMetrics } from '../../src/core/index.ts';
 import { Applier, type ApplierOptions } from '../../src/gateway/cache/applier.ts';
 import type { ChangeHandler } from '../../src/gateway/cache/change.ts';
 import { ChangeHandlers } from '../../src/gateway/cache/change-handlers.ts';
 import type { View } from '../../src/gateway/cache/view.ts';
+import type { WatchEvent } from '../../src/gateway/reflector/watch-event.ts';
 
 /**
- * An applier of which the given handlers hear, and by default none: then a test is about what is written alone.
+ * An applier that calls the given handlers, by default none.
  * @param onWakeups see `ApplierOptions`.
  */
 export function applierOf(
@@ -19,4 +20,13 @@ export function applierOf(
   for (const [user, handler] of Object.entries(handlers)) all.set(user, [handler]);
   const quiet = { logger: silentLogger, metrics: silentMetrics, checkpoint: noCheckpoint };
   return new Applier({ view, handlers: all, onWakeups, ...quiet });
+}
+
+/** The events of a whole list of these objects, at this version. */
+export function listOf(version: string, objects: readonly KubernetesObject[]): WatchEvent[] {
+  return [
+    { kind: 'init', rewound: false },
+    ...objects.map((object) => ({ kind: 'listed' as const, object })),
+    { kind: 'init-done', version, list: 0 },
+  ];
 }

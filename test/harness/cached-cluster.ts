@@ -99,8 +99,7 @@ export async function startCachedCluster(
 ): Promise<CachedCluster> {
   const { cluster, kubeconfig, name: controller, kinds, scope } = options;
   const setting = createSetting(options);
-  const directory = await mkdtemp(join(tmpdir(), 'levelhook-cached-'));
-  started.add(() => rm(directory, { recursive: true }));
+  const directory = await started.directory();
   const [first, ...reads] = kinds;
   if (!first) throw new Error('there is nothing to cache');
   const observer = started.keep(await startObserver(setting, { name: controller, for: first, reads }));

@@ -4,7 +4,7 @@ import { type Cluster, configMaps } from './cluster.ts';
 import { machineMs } from './machine-clock.ts';
 import type { Observation } from './observer.ts';
 
-/** Tells of the runs that there were: an `Observer`, or another one of the same kind. */
+/** Lists runs, as an `Observer` does. */
 export interface LatencyObserver {
   seen(): readonly Pick<Observation, 'key' | 'resourceVersion' | 'startedAtMachineMs'>[];
 }
@@ -16,7 +16,7 @@ export interface LatencyOptions {
   /** How long is written before anything counts. */
   readonly warmUpSeconds: number;
   readonly seconds: number;
-  /** Called when the writes that count begin. Default: nothing. */
+  /** Called after the warm-up, before the first write that counts. Default: nothing. */
   readonly onWarm?: () => void;
 }
 

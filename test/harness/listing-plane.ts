@@ -2,10 +2,10 @@ import { type ControlPlane, type RedisServer, startControlPlane, startRedis } fr
 import { Cluster } from './cluster.ts';
 import type { Started } from './started.ts';
 
-/** How an apiserver gives a first list: without streaming lists it refuses them, and a list comes in pages. */
+/** The forms of a first list: streamed, or in pages if the apiserver has no streaming lists. */
 export const LIST_FORMS = ['stream', 'pages'] as const;
 
-/** A control plane of the test's own that lists in this form, and a Redis of its own. */
+/** Starts a control plane that lists in this form, and a Redis, for one test. */
 export async function startListingPlane(
   started: Started,
   by: (typeof LIST_FORMS)[number],

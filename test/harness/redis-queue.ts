@@ -77,8 +77,8 @@ export class RedisQueueFixture {
       this.redis.llen(this.keys.waiting),
       this.redis.llen(this.keys.active),
     ]);
-    // A job waits only while there is no slot for its keys, or a gateway waits a while before it asks for one again.
-    // And each slot has its run until the finish is sent.
+    // A job waits only while there is no slot for its keys, or while its gateway waits before it asks again. A slot has
+    // a run until the finish is sent.
     const isIdle = held <= running && (held >= this.#concurrency || active > 0 || waiting === 0);
     return !isIdle || this.#talking();
   }
@@ -103,7 +103,7 @@ export class RedisQueueFixture {
     });
   }
 
-  /** Jobs that wait, or that a gateway has. */
+  /** The number of waiting and active jobs. */
   async #jobs(): Promise<number> {
     const { bullmqPrefix: bullmq, waiting, active } = this.keys;
     const counts = await Promise.all([

@@ -31,11 +31,12 @@ export class ServedFunction {
       const given = await request.text();
       const trigger = JSON.parse(given) as Trigger;
       this.triggers.push(trigger);
-      // An answer that can be changed as a whole.
-      const asked = new Headers(request.headers);
-      asked.set('accept', 'application/json');
-      const whole = new Request(request.url, { method: 'POST', headers: asked, body: given, signal: request.signal });
-      const { status, headers, body } = await app.fetch(whole);
+      // `onAnswer` changes whole answers, so the request must not ask for a stream.
+      const accepting = new Headers(request.headers);
+      accepting.set('accept', 'application/json');
+      const { url, signal } = request;
+      const asked = new Request(url, { method: 'POST', headers: accepting, body: given, signal });
+      const { status, headers, body } = await app.fetch(asked);
       const outcome = (await new Response(body).json()) as OutcomeBody;
       return new Response(JSON.stringify(await this.onAnswer(outcome, trigger)), { status, headers });
     };

@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Cluster } from './cluster.ts';
 import type { TestProcess } from './process.ts';
 
@@ -19,6 +22,20 @@ export class Started {
     return started;
   }
 
+  /** Opens a server, which is closed at the end. */
+  async open<T extends { open(): Promise<void>; close(): Promise<void> }>(server: T): Promise<T> {
+    await server.open();
+    this.add(() => server.close());
+    return server;
+  }
+
+  /** Makes a temporary directory, which is removed at the end. */
+  async directory(): Promise<string> {
+    const directory = await mkdtemp(join(tmpdir(), 'levelhook-test-'));
+    this.add(() => rm(directory, { recursive: true }));
+    return directory;
+  }
+
   /** The cluster of a kubeconfig, with a namespace of the test's own. */
   async cluster(kubeconfig: string, namespace: string): Promise<Cluster> {
     const cluster = await Cluster.connect(kubeconfig);
@@ -28,7 +45,7 @@ export class Started {
     return cluster;
   }
 
-  /** May be called again: each call waits until all has stopped. */
+  /** Stops everything. May be called again: each call waits for the end. */
   stop(): Promise<void> {
     return (this.#stopping ??= this.#stack.disposeAsync());
   }

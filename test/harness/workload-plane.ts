@@ -53,7 +53,7 @@ export class WorkloadPlane {
     this.#options = from.options;
     this.#started = from.started;
     this.#kubeconfigs = from.kubeconfigs;
-    // The manifests name the Lease that goes with the default prefix.
+    // The manifests allow the Lease of the default key prefix only.
     const keyPrefix = 'levelhook';
     this.#setting = { ...createSetting({ kubeconfig: from.plane.kubeconfig, redisUrl: from.redis.url }), keyPrefix };
   }

@@ -69,10 +69,10 @@ const kinds = async (finishes: readonly Promise<Finish>[]): Promise<string[]> =>
 
 const byNumber = (a: number, b: number): number => a - b;
 
-const MISSING = 'the answer has no result for this request';
+const NO_RESULT = 'the answer has no result for this request';
 
 describe('the results of a batch', () => {
-  it('end each key as its line comes, whatever their order, and are asked for with several keys only', async () => {
+  it('end each run when its line arrives, in any order; a trigger of one key asks for no stream', async () => {
     const held = Promise.withResolvers<void>();
     answer = async (response) => {
       begin(response).write(line(3));
@@ -91,7 +91,7 @@ describe('the results of a batch', () => {
     expect(accepted).toBe('application/json');
   });
 
-  it('come in pieces of any size', async () => {
+  it('may arrive in pieces of any size', async () => {
     answer = async (response) => {
       begin(response);
       const bytes = Buffer.from(line(1, { status: 'error', message: 'ä€😀' }) + line(2));
@@ -104,7 +104,7 @@ describe('the results of a batch', () => {
     expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['ä€😀', 'known']);
   });
 
-  it('count the first line of a run, and leave out lines that name no run of the trigger', async () => {
+  it('are the first line of each run; lines that name no run of the trigger have no effect', async () => {
     answer = (response) =>
       void begin(response).end(
         line(9) + line(1) + line(1, { status: 'error', message: 'again' }) + '{"run":\n\n[]\nnull\n' + line(2),
@@ -112,14 +112,14 @@ describe('the results of a batch', () => {
     expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['known', 'known']);
   });
 
-  it('leave in doubt a key without a line, or with one that is no outcome, and no other', async () => {
+  it('make the outcome unknown of a run without a line, or whose line cannot be decoded, and of no other', async () => {
     answer = (response) => void begin(response).end(line(2) + line(3, { status: 'finished' }));
     const [first, second, third] = await kinds(dispatcher.runAll([run(1), run(2), run(3)]));
-    expect([first, second]).toEqual([MISSING, 'known']);
+    expect([first, second]).toEqual([NO_RESULT, 'known']);
     expect(third).toMatch(/^the line is not an outcome/);
   });
 
-  it('that are cut off leave in doubt the keys without a whole line', async () => {
+  it('make the outcome unknown of runs whose lines are not complete when the connection breaks', async () => {
     answer = async (response) => {
       begin(response).write(line(2) + line(1).slice(0, -2));
       await sleep(50);
@@ -130,13 +130,13 @@ describe('the results of a batch', () => {
     expect(finishes[0]?.kind).toBe('unknown');
   });
 
-  it('that do not end before the deadline leave in doubt the keys without a line', async () => {
+  it('make the outcome unknown of runs without a line at the deadline', async () => {
     answer = (response) => void begin(response).write(line(1));
     const finishes = await Promise.all(dispatcher.runAll([run(1, 300), run(2, 300)]));
     expect(finishes).toMatchObject([{ kind: 'known' }, { kind: 'unknown', error: 'no answer before the deadline' }]);
   });
 
-  it('are not read to their end when there are far more lines than runs', async () => {
+  it('are cut off when there are more than 1000 lines', async () => {
     answer = async (response) => {
       begin(response).write(line(2));
       await sleep(50);
@@ -148,7 +148,7 @@ describe('the results of a batch', () => {
     ]);
   });
 
-  it('are not asked for any more when the time was over before there was a connection', async () => {
+  it('are not requested when the deadline passes before there is a connection', async () => {
     const bodies: Trigger[] = [];
     const held: ServerResponse[] = [];
     answer = (response, trigger) => {
@@ -168,16 +168,16 @@ describe('the results of a batch', () => {
     expect(bodies.flatMap(({ requests }) => requests.map((each) => each.run)).toSorted(byNumber)).toEqual([1, 2, 4]);
   });
 
-  it('are not read to their end when a line is larger than an answer may be', async () => {
+  it('are cut off when a line is larger than 1 MiB', async () => {
     answer = (response) => void begin(response).end(line(2) + 'x'.repeat(1024 * 1024 + 1));
     expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['a result is larger than 1 MiB', 'known']);
   });
 
-  it('may come whole, and of a stranger they are not taken', async () => {
+  it('may come in a whole answer, and are ignored without the header of a function', async () => {
     const results = [{ status: 'done' }, { status: 'terminal', message: 'never' }];
     answer = (response) => void begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results }));
     expect(await kinds(dispatcher.runAll([run(1), run(2)]))).toEqual(['known', 'never']);
-    // Without the header of a function it is the answer of something in between.
+    // Without the header, a proxy may have sent the answer.
     answer = (response) => void response.writeHead(200, { 'content-type': RESULT_STREAM }).end(line(1) + line(2));
     expect((await Promise.all(dispatcher.runAll([run(1), run(2)]))).map(({ kind }) => kind)).toEqual([
       'unknown',

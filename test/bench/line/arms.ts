@@ -6,11 +6,11 @@ import { TestProcess } from '../../harness/process.ts';
 import type { Started } from '../../harness/started.ts';
 import { buildOperator } from './controller-runtime/build.ts';
 
-/** What an arm's reconcilers are told. */
+/** The objects of an arm, and how its reconciler runs. */
 export interface ArmLoad {
   readonly kubeconfig: string;
   readonly namespace: string;
-  /** How many objects there are in it. */
+  /** Number of objects in the namespace. */
   readonly objects: number;
   /** Runs at a time. */
   readonly concurrency: number;
@@ -23,9 +23,9 @@ export interface RunningArm {
   /** Process ids by name. */
   readonly pids: Readonly<Record<string, number>>;
   readonly redisUrl?: string;
-  /** The process that writes what `report.ts` describes. */
+  /** The process that writes the lines of `report.ts`. */
   readonly reporter: TestProcess;
-  /** The process that watches; without it the reporter would write nothing more. */
+  /** The process that watches. If it ends, the reporter writes nothing more. */
   readonly watcher: TestProcess;
 }
 
@@ -72,7 +72,7 @@ async function levelhook(started: Started, load: ArmLoad): Promise<RunningArm> {
   const startedAtMs = machineMs();
   const gateway = started.keep(
     await startGateway(setting, [fn.url], {
-      // As it is deployed: without a log line for each trigger.
+      // A deployed gateway logs no line for each trigger.
       LEVELHOOK_LOG_TRIGGERS: 'false',
     }),
   );
@@ -83,7 +83,7 @@ async function levelhook(started: Started, load: ArmLoad): Promise<RunningArm> {
 async function controllerRuntime(started: Started, load: ArmLoad): Promise<RunningArm> {
   const program = await buildOperator(say);
   const startedAtMs = machineMs();
-  // Its first argument is where another program has its script.
+  // `TestProcess` puts its first argument where Node has the script.
   const operator = new TestProcess(load.kubeconfig, [], variablesOf(load), [program]);
   started.keep({ process: operator });
   await operator.line(({ msg }) => msg === 'listening');

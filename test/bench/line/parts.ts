@@ -30,7 +30,7 @@ export async function createObjects(objects: Objects): Promise<void> {
   );
 }
 
-/** Without a controller of namespaces they would stay, and the next arm would list them. */
+/** Deletes the objects, so that the next arm does not list them. The cluster has no controller of namespaces. */
 export async function deleteObjects({ cluster, namespace }: Objects): Promise<void> {
   const { items } = await cluster.list(configMaps, namespace);
   const names = items.map(({ metadata }) => metadata.name);
@@ -43,8 +43,8 @@ export async function measureFirst(arm: RunningArm): Promise<Figures> {
 }
 
 /**
- * From the start: seconds to the first key and to the last, and what all keys cost; CPU in seconds with the start of
- * the processes, CPU of a key without. Call it as soon as they run.
+ * Measures the seconds from the start to the first key and to the last, and the resources for all keys. CPU in seconds
+ * includes the start of the processes, CPU of a key does not. Call it as soon as the processes run.
  */
 export async function measureBurst(arm: RunningArm, objects: number): Promise<Figures> {
   const usage = await measureUsage(arm);

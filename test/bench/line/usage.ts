@@ -7,14 +7,15 @@ import type { RunningArm } from './arms.ts';
 
 const MB = 1e6;
 const QUIET_EVERY_MS = 250;
-/** Of a processor: what pollers and timers may take. */
+/** The part of a processor that pollers and timers may use in a quiet arm. */
 const QUIET_SHARE = 0.15;
 const QUIET_LIMIT_MS = 10_000;
 
 /**
- * Starts to measure what an arm uses; the function that it gives ends it. CPU in seconds and peak memory in MB by
- * process (`cpu.NAME`, `peak.NAME`) and in all (`cpu`, `peak`); of Redis the commands (those inside scripts too),
- * scripts and reads of a socket (one for each trip of a pipeline); `stolen` and `foreign` of the machine in percent.
+ * Starts to measure the resources that an arm uses, and returns a function that ends it. The figures are CPU in seconds
+ * and peak memory in MB, of each process (`cpu.NAME`, `peak.NAME`) and of all (`cpu`, `peak`); Redis' commands
+ * (including those in scripts), scripts and reads of a socket (one for each pipeline); and `stolen` and `foreign` of
+ * `MachineLoad`.
  */
 export async function measureUsage(arm: RunningArm): Promise<() => Promise<Figures>> {
   const machine = measureMachine();
@@ -37,7 +38,7 @@ export async function measureUsage(arm: RunningArm): Promise<() => Promise<Figur
   };
 }
 
-/** Until an arm has done what was left of its work: a part's CPU is all of it, whenever it was spent. */
+/** Waits until an arm uses almost no CPU, so that the CPU of a part includes the work that is left at its end. */
 export async function untilQuiet(arm: RunningArm): Promise<void> {
   const sum = (): number => cpuSinceStart(arm)['cpu'] ?? 0;
   const most = (QUIET_SHARE * QUIET_EVERY_MS) / 1000;

@@ -146,7 +146,7 @@ export class GatewayUnderTest {
       informers: () => this.informers,
       controllers: () => (this.ready ? [this.controller] : []),
       writer: this.#writer,
-      // The cluster knows of no runs.
+      // As if no run was in flight.
       lease: { take: async () => 0, release: async () => {} },
       onWaitChanged: () => {},
     });

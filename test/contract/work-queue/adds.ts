@@ -112,7 +112,7 @@ export function addsContract(create: CreateFixture): void {
       await setting().atRest();
       expect([...new Set(process.keys())].toSorted()).toEqual(numbered('k', 30).toSorted());
       for (const batch of batches) expect(batch.length).toBeLessThanOrEqual(4);
-      // Most of them go with others, and none twice.
+      // Most keys run in a batch, and no key runs twice.
       expect(batches.flat().length).toBeGreaterThan(15);
       expect(new Set(batches.flat()).size).toBe(batches.flat().length);
       expect(process.runsOf('k3').map(({ failures }) => failures)).toEqual([0, 1]);

@@ -19,7 +19,7 @@ export function lostJobsContract(create: CreateFixture): void {
       expect(process.runs).toHaveLength(600);
     });
 
-    it('runs again at once when it was touched while it ran: it needs no job', async () => {
+    it('runs again at once when it was touched while it ran, without a job', async () => {
       const { queue, process } = setting();
       const blocked = setting().blockRuns('k');
       await queue.start(process);

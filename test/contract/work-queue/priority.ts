@@ -53,7 +53,7 @@ export function priorityContract(create: CreateFixture): void {
       await setting().atRest();
     });
 
-    it('gives live keys every other slot at least, however slow the runs are', async () => {
+    it('gives added keys at least every other slot when runs are slow', async () => {
       const { process, clock } = setting();
       const queue = await setting().open({ concurrency: 1 });
       process.onRun = async () => {

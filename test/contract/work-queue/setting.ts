@@ -18,7 +18,7 @@ export interface WorkQueueFixture {
    * for less than `lateMs` may need some.
    */
   unsettled(running: number, lateMs: number): Promise<boolean>;
-  /** Deletes all jobs that wait, as a hand or an eviction would. */
+  /** Deletes all waiting jobs, as an operator or an eviction might. */
   loseJobs(): Promise<void>;
   /** Of how many keys anything is on record. */
   records(): Promise<number>;

@@ -1,6 +1,5 @@
 import { type AddressInfo, connect, createServer } from 'node:net';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { KubeConfig, VersionApi } from '@kubernetes/client-node';
@@ -16,8 +15,7 @@ let directory: string;
 let hello: Buffer = Buffer.alloc(0);
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'cut-'));
-  started.add(() => rm(directory, { recursive: true }));
+  directory = await started.directory();
 });
 
 afterAll(() => started.stop());

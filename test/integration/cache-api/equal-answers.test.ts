@@ -1,7 +1,5 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { AppsV1Api, CoreV1Api, CustomObjectsApi, KubeConfig } from '@kubernetes/client-node';
@@ -490,8 +488,7 @@ describe("client-go's clients, pointed at the cache", () => {
   it.skipIf(go === undefined)(
     'read and list, page, and fail, as from the apiserver',
     async () => {
-      const directory = await mkdtemp(join(tmpdir(), 'levelhook-client-go-'));
-      started.add(() => rm(directory, { recursive: true }));
+      const directory = await started.directory();
       const program = join(directory, 'reader');
       const cwd = resolve(import.meta.dirname, '../../harness/client-go-reader');
       // A cold build cache takes minutes.

@@ -4,7 +4,7 @@ import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
 import { ForeignWriterError } from '../../../src/gateway/cache/view-writer.ts';
-import { applierOf } from '../../harness/applier.ts';
+import { applierOf, listOf } from '../../harness/applier.ts';
 import { CacheWorld, pods } from './cache-world.ts';
 
 let redis: Redis;
@@ -32,11 +32,7 @@ function pod(name: string, version: number, owner?: string, uid = `uid-${name}`)
   };
   return { apiVersion: 'v1', kind: 'Pod', metadata };
 }
-const listed = (version: string, ...objects: KubernetesObject[]): WatchEvent[] => [
-  { kind: 'init', rewound: false },
-  ...objects.map((object) => ({ kind: 'listed' as const, object })),
-  { kind: 'init-done', version, list: 0 },
-];
+const listed = (version: string, ...objects: KubernetesObject[]): WatchEvent[] => listOf(version, objects);
 /** The wakeups of these events, as `controller key`. What the cache holds is compared with the model besides. */
 async function woken(...events: WatchEvent[]): Promise<string[]> {
   const before = world.written.length;
@@ -209,10 +205,10 @@ describe('a list into an empty view', () => {
     return [(await world.view.state()).version, entries.map((entry) => entry?.resourceVersion), indexed.toSorted()];
   };
 
-  it('is written again from the piece that failed on its way, in order, and nothing behind it before', async () => {
+  it('is applied again from a pending write that failed, and no later event is written before', async () => {
     const applier = applierOf(world.view);
     await new View(redis, pods, world.view.location).claim('another');
-    // It resolves while the piece is on its way to a view that another gateway has.
+    // It resolves while the write is pending. Another gateway has the view, so the write fails.
     await applier.apply(begin(pod('x', 5)));
     await world.view.claim('writer');
     const rest: WatchEvent[] = [
@@ -226,7 +222,7 @@ describe('a list into an empty view', () => {
     expect(await state()).toEqual(['10', [undefined, '6'], ['a/y']]);
   });
 
-  it('is written again event by event, too, with the piece that failed on its way', async () => {
+  it('is applied event by event from a pending write that failed', async () => {
     const applier = applierOf(world.view);
     await new View(redis, pods, world.view.location).claim('another');
     await applier.apply(begin(pod('x', 5)));
@@ -237,7 +233,7 @@ describe('a list into an empty view', () => {
     expect(await state()).toEqual(['10', ['5', '6'], ['a/x', 'a/y']]);
   });
 
-  it('keeps the newest of an object that comes several times, in one piece or in several', async () => {
+  it('keeps the newest version of an object that comes several times, in one chunk or in several', async () => {
     const applier = applierOf(world.view);
     await applier.apply(begin(pod('x', 5), pod('x', 7), pod('y', 6)));
     await applier.apply([{ kind: 'changed', object: pod('y', 8) }]);

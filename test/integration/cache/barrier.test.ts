@@ -6,7 +6,7 @@ import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { Barriers } from '../../../src/gateway/dispatch/barrier.ts';
-import { applierOf } from '../../harness/applier.ts';
+import { applierOf, listOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
 const pods = resource('v1', 'Pod');
@@ -50,11 +50,7 @@ const wrote = (resourceVersion: string, rest: Partial<Write> = {}): Write => ({
 const deleted: Write = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'b', uid: 'u', deleted: true };
 
 async function list(view: View, version: string, ...objects: KubernetesObject[]): Promise<void> {
-  await (view === podView ? applier : applierOf(view)).apply([
-    { kind: 'init', rewound: false },
-    ...objects.map((object) => ({ kind: 'listed' as const, object })),
-    { kind: 'init-done', version, list: 0 },
-  ]);
+  await (view === podView ? applier : applierOf(view)).apply(listOf(version, objects));
   await view.renew('run');
 }
 const after = async (...writes: Write[]): Promise<string> => {

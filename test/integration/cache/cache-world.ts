@@ -8,19 +8,19 @@ import {
   noCheckpoint,
   silentMetrics,
 } from '../../../src/core/index.ts';
-import { decodeEntry, viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
+import { decodeEntry, viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import type { KeyWakeup } from '../../../src/gateway/cache/change.ts';
 import type { Redis } from '../../../src/gateway/redis/redis.ts';
 import { unlimitedLookups } from '../../../src/gateway/cache/lookup.ts';
 import { Relay } from '../../../src/gateway/cache/relay.ts';
-import { View } from '../../../src/gateway/cache/view.ts';
+import type { View } from '../../../src/gateway/cache/view.ts';
 import { enqueueMapped, enqueueObject, EventSource } from '../../../src/gateway/handlers/event-handler.ts';
 import { KeyScope } from '../../../src/gateway/handlers/key-scope.ts';
 import { ownerMapper } from '../../../src/gateway/handlers/mapper.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
 import { applierOf } from '../../harness/applier.ts';
-import { uniqueName } from '../../harness/levelhook.ts';
+import { createView } from '../../harness/views.ts';
 
 export const pods = resource('v1', 'Pod');
 export const replicaSets = resource('apps/v1', 'ReplicaSet');
@@ -180,9 +180,8 @@ export class CacheWorld {
 
   constructor(redis: Redis) {
     this.#redis = redis;
-    const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: pods, settings: 's' });
-    this.view = new View(redis, pods, { prefix });
-    this.#keys = viewKeys(prefix);
+    this.view = createView(redis, pods);
+    this.#keys = viewKeys(this.view.location.prefix);
     this.#applier = this.#newApplier();
   }
 

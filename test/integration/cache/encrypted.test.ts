@@ -8,7 +8,7 @@ import { ViewReader } from '../../../src/contract/node/view-reader.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { ForeignWriterError } from '../../../src/gateway/cache/view-writer.ts';
-import { applierOf } from '../../harness/applier.ts';
+import { applierOf, listOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
 
 const secrets = resource('v1', 'Secret');
@@ -45,11 +45,12 @@ describe('an encrypted view', () => {
   async function fill(view: View, count = COUNT): Promise<void> {
     await view.reencrypt();
     const applier = applierOf(view);
-    await applier.apply([
-      { kind: 'init', rewound: false },
-      ...Array.from({ length: count }, (_, at) => ({ kind: 'listed' as const, object: secret(at) })),
-      { kind: 'init-done', version: '5000', list: 0 },
-    ]);
+    await applier.apply(
+      listOf(
+        '5000',
+        Array.from({ length: count }, (_, at) => secret(at)),
+      ),
+    );
   }
 
   const storedIds = async (): Promise<Set<string>> => {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, noCheckpoint, resource, silentLogger, silentMetrics } from '../../../src/core/index.ts';
-import { viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
+import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import { ObjectCodec } from '../../../src/contract/node/codec.ts';
 import { KeyRing } from '../../../src/contract/node/key-ring.ts';
 import { RedisReader } from '../../../src/function/node/redis-reader.ts';
@@ -17,7 +17,8 @@ import { Relay } from '../../../src/gateway/cache/relay.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { ForeignWriterError } from '../../../src/gateway/cache/view-writer.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
-import { uniqueName } from '../../harness/levelhook.ts';
+import { listOf } from '../../harness/applier.ts';
+import { createView } from '../../harness/views.ts';
 
 const things = resource('example.com/v1', 'Thing');
 type Thing = KubernetesObject & { spec?: unknown };
@@ -63,8 +64,7 @@ describe('a view that several controllers share', () => {
   });
 
   async function open(codec?: (prefix: string) => ObjectCodec): Promise<void> {
-    const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: things, settings: 's' });
-    view = new View(redis, things, { prefix }, codec?.(prefix));
+    view = createView(redis, things, codec);
     await view.claim('writer');
     failures = [];
     lists = 0;
@@ -75,11 +75,7 @@ describe('a view that several controllers share', () => {
 
   async function list(...objects: KubernetesObject[]): Promise<void> {
     const version = String((lists += 10));
-    await applier.apply([
-      { kind: 'init', rewound: false },
-      ...objects.map((object) => ({ kind: 'listed' as const, object })),
-      { kind: 'init-done', version, list: 0 },
-    ]);
+    await applier.apply(listOf(version, objects));
   }
 
   const changed = (...objects: KubernetesObject[]): WatchEvent[] =>

@@ -1,15 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
-import { encodeEntry, viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
+import { encodeEntry, viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { ForeignWriterError } from '../../../src/gateway/cache/view-writer.ts';
 import { Barriers } from '../../../src/gateway/dispatch/barrier.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
-import { applierOf } from '../../harness/applier.ts';
-import { eventually } from '../../harness/eventually.ts';
-import { uniqueName } from '../../harness/levelhook.ts';
+import { applierOf, listOf } from '../../harness/applier.ts';
+import { createView, loseConnection } from '../../harness/views.ts';
 
 const pods = resource('v1', 'Pod');
 
@@ -28,16 +27,11 @@ afterAll(() => {
   admin.disconnect();
 });
 beforeEach(async () => {
-  const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: pods, settings: 's' });
-  view = new View(redis, pods, { prefix });
-  keys = viewKeys(prefix);
+  view = createView(redis, pods);
+  keys = viewKeys(view.location.prefix);
   await view.claim('writer');
   applier = applierOf(view);
-  await applier.apply([
-    { kind: 'init', rewound: false },
-    { kind: 'listed', object: pod('old', 5) },
-    { kind: 'init-done', version: '10', list: 0 },
-  ]);
+  await applier.apply(listOf('10', [pod('old', 5)]));
   await view.renew('run');
   await view.state();
 });
@@ -50,81 +44,79 @@ function pod(name: string, version: number): KubernetesObject {
 const change = (name: string, version: number) => applier.apply([{ kind: 'changed', object: pod(name, version) }]);
 const versionOf = async (name: string) => (await view.recentEntries([`a/${name}`]))[0]?.resourceVersion;
 const entry = (name: string, version: number): string => encodeEntry(view.indexer.entryOf(pod(name, version), false));
-/** What Redis has lost, unnoticed. */
+/** Puts older values into Redis, so that a test can tell whether a value came from Redis or from memory. */
 async function replaceInRedis(): Promise<void> {
   await admin.hset(keys.view, 'version', '3');
   await admin.hset(keys.entries, 'a/x', entry('x', 3));
 }
 
-describe('what the writer of a view knows without asking', () => {
+describe('the values that the writer of a view remembers', () => {
   beforeEach(() => change('x', 11));
 
-  it('is what it has written, without a trip', async () => {
+  it('are those that it wrote last', async () => {
     await replaceInRedis();
     expect([(await view.progress()).version, await versionOf('x')]).toEqual(['11', '11']);
     await change('y', 12);
     expect([(await view.progress()).version, await versionOf('y')]).toEqual(['12', '12']);
   });
 
-  it('is what Redis said last, where recovery has looked', async () => {
+  it('are replaced by a state that recovery has read', async () => {
     await admin.hset(keys.view, 'version', '3');
     await view.state();
     expect((await view.progress()).version).toBe('3');
   });
 
-  it('is nothing after a lost connection', async () => {
+  it('are dropped after a lost connection', async () => {
     await replaceInRedis();
-    const before = view.outbox.connection;
-    await admin.client('KILL', 'ID', await redis.client('ID'));
-    await eventually(async () => expect(view.outbox.connection).toBeGreaterThan(before));
+    await loseConnection(view, redis, admin);
     expect([(await view.progress()).version, await versionOf('x')]).toEqual(['3', '3']);
   });
 
-  it('is nothing after a write that another gateway has made impossible', async () => {
+  it('are dropped after a write that failed because another gateway writes the view', async () => {
     await new View(admin, pods, view.location).claim('another');
     await replaceInRedis();
     await expect(change('y', 12)).rejects.toThrow(ForeignWriterError);
     expect([(await view.progress()).version, await versionOf('x')]).toEqual(['3', '3']);
   });
 
-  it('is nothing once the state names another writer, or none', async () => {
+  it('are dropped when the state names another writer', async () => {
     await new View(admin, pods, view.location).claim('another');
     await replaceInRedis();
     await view.state();
     expect([(await view.progress()).version, await versionOf('x')]).toEqual(['3', '3']);
   });
 
-  it('is nothing when Redis has confirmed it for the last time two seconds ago', async () => {
+  it('are dropped when Redis has not answered for two seconds', async () => {
     await replaceInRedis();
     await sleep(2100);
     expect([(await view.progress()).version, await versionOf('x')]).toEqual(['3', '3']);
   });
 
-  it('is nothing of a view that it has removed', async () => {
+  it('are dropped when the view is discarded', async () => {
     await view.discard();
     expect([(await view.progress()).version, await versionOf('x')]).toEqual([undefined, undefined]);
   });
 
-  it('is nothing for a gateway that does not write the view', async () => {
+  it('do not exist in a gateway that does not write the view', async () => {
     const reader = new View(redis, pods, view.location);
     expect((await reader.progress()).version).toBe('11');
     await replaceInRedis();
     expect((await reader.progress()).version).toBe('3');
   });
 
-  it('includes that an object is gone', async () => {
+  it('include that an object was deleted', async () => {
     await applier.apply([{ kind: 'deleted', object: pod('x', 12) }]);
     await admin.hset(keys.entries, 'a/x', entry('x', 3));
     expect(await versionOf('x')).toBeUndefined();
   });
 
-  it('does not include a write that the script left out, since Redis had something newer', async () => {
+  it('do not include an object of which Redis had a newer version', async () => {
     await admin.hset(keys.entries, 'a/x', entry('x', 50));
     await change('x', 13);
     expect(await versionOf('x')).toBe('50');
   });
 
-  it('does not include entries that a backfill has changed', async () => {
+  it('do not include entries that a backfill has changed', async () => {
     const [from] = await view.entries(['a/x']);
     if (!from) throw new Error('there is no entry');
     await view.indexer.move([{ key: 'a/x', from, to: { ...from, indexEntries: ['field:spec.a=1'] } }]);
@@ -132,7 +124,7 @@ describe('what the writer of a view knows without asking', () => {
   });
 });
 
-it('a barrier made under a new incarnation is not passed by one that knows the former only', async () => {
+it('a barrier of a new incarnation has not passed in a gateway that remembers the old incarnation', async () => {
   const other = new View(admin, pods, view.location);
   await other.claim('another');
   await other.renew('run');

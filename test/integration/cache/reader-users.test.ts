@@ -11,7 +11,7 @@ import { ReaderUsers } from '../../../src/gateway/access/reader-users.ts';
 import { connectRedis } from '../../../src/gateway/redis/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
-import { applierOf } from '../../harness/applier.ts';
+import { applierOf, listOf } from '../../harness/applier.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';
 
@@ -79,11 +79,7 @@ describe('the Redis users of functions', () => {
     await view.claim('writer');
     const metadata = { ...KEY, uid: 'u', resourceVersion: '1' };
     const object: KubernetesObject = { apiVersion: kind.apiVersion, kind: kind.kind, metadata };
-    await applierOf(view).apply([
-      { kind: 'init', rewound: false },
-      { kind: 'listed', object },
-      { kind: 'init-done', version: '2', list: 0 },
-    ]);
+    await applierOf(view).apply(listOf('2', [object]));
     return view;
   }
 

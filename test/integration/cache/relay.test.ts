@@ -9,16 +9,16 @@ import {
   silentLogger,
   silentMetrics,
 } from '../../../src/core/index.ts';
-import { viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
+import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import type { OutboxEntry } from '../../../src/gateway/cache/outbox.ts';
 import { Relay } from '../../../src/gateway/cache/relay.ts';
-import { View } from '../../../src/gateway/cache/view.ts';
+import type { View } from '../../../src/gateway/cache/view.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
 import { applierOf } from '../../harness/applier.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { uniqueName } from '../../harness/levelhook.ts';
+import { createView, loseConnection } from '../../harness/views.ts';
 
 const things = resource('example.com/v1', 'Thing');
 
@@ -26,7 +26,7 @@ let redis: Redis;
 let admin: Redis;
 let view: View;
 let applier: Applier;
-/** What the applies have added to the outbox, not handed to a relay yet. */
+/** Entries that the applies have added to the outbox and that no relay has got yet. */
 let written: OutboxEntry[] = [];
 /** Keys that reached the queue, in order. */
 let queued: string[] = [];
@@ -40,8 +40,7 @@ afterAll(() => {
   admin.disconnect();
 });
 beforeEach(async () => {
-  const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: things, settings: 's' });
-  view = new View(redis, things, { prefix });
+  view = createView(redis, things);
   await view.claim('writer');
   written = [];
   queued = [];
@@ -81,7 +80,7 @@ function relayOf(checkpoint: Checkpoint = noCheckpoint): Relay {
 }
 
 describe('the relay', () => {
-  it('takes what an apply has written from memory once it has read the outbox', async () => {
+  it('needs no read for pushed entries once it has read the outbox', async () => {
     const relay = relayOf();
     await relay.drained();
     const entries = await change('x');
@@ -92,7 +91,7 @@ describe('the relay', () => {
     expect(queued).toEqual(['a/x']);
   });
 
-  it('reads what was there before the entries that are pushed first, and keeps the order', async () => {
+  it('first delivers the entries that were in the outbox at its start, and then those pushed', async () => {
     await change('left', 'behind');
     const relay = relayOf();
     relay.push(await change('new'));
@@ -102,7 +101,7 @@ describe('the relay', () => {
     expect(await outboxLength()).toBe(0);
   });
 
-  it('delivers in order, and each once, more than it keeps in memory', async () => {
+  it('delivers more entries than it keeps in memory, in order and each once', async () => {
     const relay = relayOf();
     await relay.drained();
     const names = Array.from({ length: 12_500 }, (_, at) => `n${at}`);
@@ -113,7 +112,7 @@ describe('the relay', () => {
   });
 
   it.each<CheckpointName>(['relay:before-add', 'relay:after-add'])(
-    'leaves to its successor what it has not acknowledged when it dies at %s',
+    'leaves entries that it has not acknowledged to the next relay when it dies at %s',
     async (point) => {
       const died = Promise.withResolvers<void>();
       const dead = new Promise<void>(() => {});
@@ -145,7 +144,7 @@ describe('the relay', () => {
 
 describe('a relayed wakeup', () => {
   let relay: Relay;
-  /** One wakeup, in its queue and still in the outbox. */
+  /** Delivers one wakeup, which then is in its queue and still in the outbox. */
   beforeEach(async () => {
     const acknowledged = Promise.withResolvers<void>();
     relay = relayOf(async (point) => {
@@ -157,20 +156,20 @@ describe('a relayed wakeup', () => {
     expect([queued, await outboxLength()]).toEqual([['a/x'], 1]);
   });
 
-  it('leaves the outbox with the next apply', async () => {
+  it('is deleted from the outbox by the next apply', async () => {
     await applier.apply([{ kind: 'bookmark', version: '1000000' }]);
     expect(await outboxLength()).toBe(0);
   });
 
-  it('leaves the outbox by itself when nothing else happens', async () => {
+  it('is deleted from the outbox after a time without an apply', async () => {
     await eventually(async () => expect(await outboxLength()).toBe(0));
   });
 
-  it('does not wait any more', async () => {
+  it('does not count as the oldest wakeup that waits', async () => {
     expect(await view.outbox.ageMs()).toBeUndefined();
   });
 
-  it('is not delivered again by a look at the outbox', async () => {
+  it('is not delivered again when the relay reads the outbox', async () => {
     relay.recordFailedApply();
     relay.push(await change('y'));
     await relay.drained();
@@ -178,9 +177,7 @@ describe('a relayed wakeup', () => {
   });
 
   it('is delivered again after a lost connection: the queue may have lost it', async () => {
-    const before = view.outbox.connection;
-    await admin.client('KILL', 'ID', await redis.client('ID'));
-    await eventually(async () => expect(view.outbox.connection).toBeGreaterThan(before));
+    await loseConnection(view, redis, admin);
     relay.retry();
     await relay.drained();
     expect(queued).toEqual(['a/x', 'a/x']);

@@ -1,16 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
-import { viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
+import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { Selection } from '../../../src/contract/index.ts';
 import { ObjectCodec } from '../../../src/contract/node/codec.ts';
 import { KeyRing } from '../../../src/contract/node/key-ring.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import { backfill } from '../../../src/gateway/cache/backfill.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
-import { View } from '../../../src/gateway/cache/view.ts';
-import { applierOf } from '../../harness/applier.ts';
-import { uniqueName } from '../../harness/levelhook.ts';
+import type { View } from '../../../src/gateway/cache/view.ts';
+import { applierOf, listOf } from '../../harness/applier.ts';
+import { createView } from '../../harness/views.ts';
 
 const pods = resource('v1', 'Pod');
 const APP = 'label:app';
@@ -32,18 +32,13 @@ describe('a list whose objects no handler looks at', () => {
   afterAll(() => redis.disconnect());
 
   const open = async (keyRing?: KeyRing): Promise<void> => {
-    const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource: pods, settings: 's' });
-    view = new View(redis, pods, { prefix }, new ObjectCodec({ prefix, keyRing }));
+    view = createView(redis, pods, (prefix) => new ObjectCodec({ prefix, keyRing }));
     applier = applierOf(view);
     view.indexer.maintain([APP]);
     await view.claim('writer');
     await view.indexer.record([APP]);
     const listed = [pod('a', 1, 'o'), pod('b', 2, 'o'), pod('c', 3, 'other'), pod('d', 4, 'o', 'y')];
-    await applier.apply([
-      { kind: 'init', rewound: false },
-      ...listed.map((object) => ({ kind: 'listed' as const, object })),
-      { kind: 'init-done', version: '9', list: 0 },
-    ]);
+    await applier.apply(listOf('9', listed));
   };
   beforeEach(() => open());
 

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
@@ -28,8 +27,7 @@ describe('the function in Python, behind a gateway', () => {
 
   beforeAll(async () => {
     cluster = await started.cluster(setting.kubeconfig, namespace);
-    const directory = await mkdtemp(join(tmpdir(), 'levelhook-test-python-'));
-    started.add(() => rm(directory, { recursive: true }));
+    const directory = await started.directory();
     const secrets = `${generateSecret()} ${setting.secret}`;
     const env = {
       ...(await accountFiles(setting.kubeconfig, directory)),
@@ -74,8 +72,8 @@ describe('the function in Python, behind a gateway', () => {
   });
 
   it.each([
-    ['with a line for each key to a gateway that asks for lines', `${RESULT_STREAM}, application/json`],
-    ['whole to one that does not', 'application/json'],
+    ['with a line for each key if the gateway asks for a stream', `${RESULT_STREAM}, application/json`],
+    ['with a whole answer if it does not', 'application/json'],
   ])('answers a batch %s', async (_how, accept) => {
     const body = JSON.stringify({
       version: 'v1',

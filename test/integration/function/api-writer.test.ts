@@ -1,8 +1,7 @@
 import { createServer, type Server } from 'node:https';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { text } from 'node:stream/consumers';
@@ -73,8 +72,7 @@ describe('a write that is still under way at the deadline', () => {
   let delayed: (() => void)[] = [];
 
   beforeAll(async () => {
-    const directory = await mkdtemp(join(tmpdir(), 'levelhook-test-webhook-'));
-    started.add(() => rm(directory, { recursive: true }));
+    const directory = await started.directory();
     const ca = await createCertificates(join(directory, 'pki'));
     const pem = (name: string) => readFile(join(directory, 'pki', name));
     server = createServer({ cert: await pem('serving.crt'), key: await pem('serving.key') }, (request, response) => {

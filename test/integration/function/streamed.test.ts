@@ -6,7 +6,7 @@ import { TestProcess } from '../../harness/process.ts';
 let served: TestProcess | undefined;
 afterEach(() => served?.kill());
 
-it('a function that dies has answered the keys whose runs had ended, and cuts the answer', async () => {
+it('a function that dies has sent the results of the runs that had ended', async () => {
   const secret = generateSecret();
   served = new TestProcess('test/harness/slow-function.ts', [], { PORT: '0', LEVELHOOK_SIGNING_SECRETS: secret });
   const { url } = await served.line(({ msg }) => msg === 'listening');

@@ -19,9 +19,7 @@ describe('a function that takes keys in batches', () => {
   beforeAll(async () => {
     cluster = await started.cluster(inject('kubeconfig'), namespace);
     const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    fn = new ServedFunction(batcher(namespace), setting);
-    await fn.open();
-    started.add(() => fn.close());
+    fn = await started.open(new ServedFunction(batcher(namespace), setting));
     gateway = started.keep(await startGateway(setting, [fn.url]));
     await untilReady(gateway.url);
     queue = new QueueClient(gateway.url, BATCHER);

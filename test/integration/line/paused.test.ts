@@ -1,5 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
@@ -84,8 +83,7 @@ it('an object that said so no longer while no gateway watched is reconciled, tho
   await watched.delete(configMaps, { namespace: own, name: 'deleted' });
 
   // Another cache file is another view, which knows nothing of what has changed.
-  const directory = await mkdtemp(join(tmpdir(), 'levelhook-test-paused-'));
-  started.add(() => rm(directory, { recursive: true }));
+  const directory = await started.directory();
   const file = join(directory, 'cache.yaml');
   await writeFile(file, `kinds: {v1/ConfigMap: {namespaces: [${own}]}}\n`);
   const second = started.keep(await startGateway(setting, [fn.url], { LEVELHOOK_CACHE_FILE: file }));

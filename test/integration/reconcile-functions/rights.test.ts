@@ -82,9 +82,9 @@ afterAll(() => started.stop());
 
 async function served(name: string, secret: string): Promise<ServedFunction> {
   const silent = controller({ name, for: configMaps }).reconcile(async () => {});
-  const served = new ServedFunction(silent, { kubeconfig: inject('kubeconfig'), redisUrl: '', keyPrefix: '', secret });
-  await served.open();
-  started.add(() => served.close());
+  const served = await started.open(
+    new ServedFunction(silent, { kubeconfig: inject('kubeconfig'), redisUrl: '', keyPrefix: '', secret }),
+  );
   return served;
 }
 

@@ -52,7 +52,7 @@ describe('the queue in Redis', () => {
     const names = await fixture.names();
     const own = names.filter((name) => !/^(controller|taken):/.test(name));
     expect(own).toEqual(['history:fails', 'queue', 'runs']);
-    // What a gateway has taken of the backlog is remembered until the runs are over.
+    // The keys that a gateway has taken from the backlog are remembered until the runs' deadline.
     const [taken = ''] = names.filter((name) => name.startsWith('taken:'));
     expect(await fixture.redis.pttl(`${fixture.keys.prefix}:${taken}`)).toBeGreaterThan(0);
     // A bad time is remembered for a while.
@@ -205,7 +205,7 @@ describe('the scripts on the records of keys', () => {
     expect(await start('k', at(9000, 'c'))).toEqual({ kind: 'lost', run: 1, failures: 0 });
   });
 
-  it('make a key ready again that was touched while it ran, and once', async () => {
+  it('make a key that was touched while it ran ready again, once', async () => {
     await start('k', at(1000));
     expect(await records.recordAdds(plain('k'), 1005)).toEqual([]);
     await startOne('k', at(1010, 'other'));
@@ -221,12 +221,12 @@ describe('the scripts on the records of keys', () => {
     expect(await record('k')).toEqual({});
   });
 
-  it('tell of an added key that it is ready, unless it waits or runs already', async () => {
+  it('answer that an added key became ready, unless it waits or runs already', async () => {
     expect(await records.recordAdds(plain('a', 'b', 'a'), 1000)).toEqual(['a', 'b']);
     expect(await records.recordAdds(plain('a', 'c'), 1001)).toEqual(['c']);
     await startOne('a', at(1002));
     expect(await records.recordAdds(plain('a'), 1003)).toEqual([]);
-    // Its time comes while it runs: it runs once more.
+    // A key whose timer is due while it runs becomes ready at its finish.
     await records.addTimer('a', 1004);
     const { timers } = await records.due(1010, 10);
     expect(await records.wake('timers', 31_000, timers)).toEqual([]);
@@ -235,7 +235,7 @@ describe('the scripts on the records of keys', () => {
     expect(await score('timers', 'a')).toBeNull();
   });
 
-  it('give a due timer to one of two pollers', async () => {
+  it('make a due key ready for one of two pollers', async () => {
     await records.addTimer('k', 500);
     const { timers } = await records.due(1000, 10);
     expect(await records.wake('timers', 31_000, timers)).toEqual(['k']);
@@ -280,22 +280,22 @@ describe('the scripts on the records of keys', () => {
     expect(await record('k')).toEqual({});
   });
 
-  it('start as many keys as there are slots, and leave the others as they are', async () => {
+  it('start as many keys as there are slots, and change nothing for the others', async () => {
     await records.recordAdds(plain('a', 'b', 'c', 'd', 'e', 'f'), 1000);
     const requests = ['a', 'b', 'c', 'd', 'e', 'f'].map((key) => ({ key, nonce: key }));
     const times = { nowMs: 1000, deadlineMs: 1100, slotMs: 5000 };
     const kinds = async () => (await records.startAll(requests, times)).starts.map(({ kind }) => kind);
     expect(await kinds()).toEqual(['go', 'go', 'go', 'go', 'full', 'full']);
-    // The same call again, and another gateway's.
+    // A repeated call gets the same answers, and the call of another gateway finds no slot.
     expect(await kinds()).toEqual(['go', 'go', 'go', 'go', 'full', 'full']);
     expect(await startOne('e', at(1001))).toEqual({ kind: 'full' });
     await finishOne('a', 1, forget, 1002);
     expect(await startOne('e', at(1003))).toMatchObject({ kind: 'go', run: 5 });
-    // Neither a run that goes on elsewhere nor one of unknown outcome holds a slot.
+    // A run after a 202 and a run of unknown outcome hold no slot.
     await records.finishAll([{ key: 'b', run: 2, finish: { kind: 'busy', untilMs: 9000 } }], 1004);
     await records.finishAll([{ key: 'c', run: 3, finish: { kind: 'unknown' } }], 1004);
     expect(await startOne('f', at(1005))).toMatchObject({ kind: 'go', run: 6 });
-    // A gateway that was not heard of for long does not either.
+    // A slot that is not extended expires.
     await records.prolongSlots([{ key: 'd', untilMs: 7000 }]);
     expect(await fixture.redis.zcount(fixture.keys.slots, 5001, '+inf')).toBe(1);
     await records.recordAdds(plain('g'), 6000);
@@ -303,7 +303,7 @@ describe('the scripts on the records of keys', () => {
     expect(await fixture.redis.zrange(fixture.keys.slots, '0', '-1')).toEqual(['g', 'd']);
   });
 
-  it('take of the backlog what slots are left, behind keys that wait, and the same for the same call', async () => {
+  it('start keys of the backlog in the slots that ready keys leave, and the same keys for a repeated call', async () => {
     const times = { nowMs: 2000, deadlineMs: 3000, slotMs: 5000 };
     const take = async (count: number, first: number, nonce: string) => {
       const { low, lowLeft } = await records.startAll([], times, { count, first, nonce, gateway: 'g' });
@@ -312,7 +312,7 @@ describe('the scripts on the records of keys', () => {
     await records.addToBacklog(['a', 'b', 'c', 'd', 'e', 'f'], 1000, 'initial');
     expect(await take(2, 0, 'n1')).toEqual({ keys: ['a', 'b'], lowLeft: true });
     expect(await take(2, 0, 'n1')).toEqual({ keys: ['a', 'b'], lowLeft: true });
-    // Two keys wait for the two slots that are left.
+    // Two keys are ready for the two slots that are left.
     await records.recordAdds(plain('x', 'y'), 1500);
     expect(await take(2, 0, 'n2')).toEqual({ keys: [], lowLeft: true });
     expect(await take(2, 1, 'n3')).toEqual({ keys: ['c'], lowLeft: true });
@@ -322,7 +322,7 @@ describe('the scripts on the records of keys', () => {
       { count: 1, first: 1, nonce: 'n4', gateway: 'g' },
     );
     expect(starts.map(({ kind }) => kind)).toEqual(['full', 'full']);
-    // While all keys are paused they stay where they are.
+    // A pause of all keys leaves them in the backlog.
     await finishOne('a', 1, forget, 2000);
     await records.pause('recovery', 2000, undefined);
     expect(await take(4, 1, 'n5')).toEqual({ keys: [], lowLeft: false });

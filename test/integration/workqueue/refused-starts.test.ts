@@ -162,7 +162,7 @@ describe('what BullMQ has lost', () => {
     expect(fixture.troubles).toEqual([expect.stringMatching(/queued keys had lost their jobs.*"keys":3/)]);
   });
 
-  it('is told apart from what waits, unless there are too many jobs to read', async () => {
+  it('is found by reading the jobs, unless there are too many', async () => {
     const { redis: client, keys, scope } = fixture;
     const jobs = new BullMqJobs({ redis: client, keys, name: scope.name, concurrency: 1, clock, logger: silentLogger });
     const all = Array.from({ length: 1000 }, (_, at) => `k${at}`);
@@ -198,7 +198,7 @@ it('a paused namespace with 100,000 low keys costs no job and no start', async (
     60_000,
   );
   expect(process.keys().toSorted()).toEqual(['live/a', 'live/b']);
-  // BullMQ counts its jobs, and a start would have put the key on record: both live keys found a slot at once.
+  // BullMQ counts its jobs. Both added keys started at once and needed none.
   expect(await fixture.redis.get(`${fixture.keys.bullmqPrefix}id`)).toBeNull();
   expect(await fixture.records()).toBe(0);
   await queue.obliterate();

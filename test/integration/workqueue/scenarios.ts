@@ -57,18 +57,18 @@ export async function busyKeyRests(setting: Setting): Promise<void> {
   expect(process.runs).toHaveLength(1);
 }
 
-/** Two gateways run no more keys at a time than one may. */
+/** Two gateways together run no more keys at a time than `concurrency`. */
 export async function slotsAreCounted(setting: Setting): Promise<void> {
   const { process, clock } = setting;
   const gateways = [await setting.open({ concurrency: 2 }), await setting.open({ concurrency: 2 })];
-  let most = 0;
+  let mostAtOnce = 0;
   process.onRun = async () => {
-    most = Math.max(most, process.inFlight.length);
+    mostAtOnce = Math.max(mostAtOnce, process.inFlight.length);
     await clock.sleep(5);
     return done;
   };
   for (const gateway of gateways) await gateway.start(process);
   await Promise.all(gateways.map((gateway, at) => gateway.add(plain(...numbered(`${at}/`, 20)))));
   await setting.atRest();
-  expect(most).toBe(2);
+  expect(mostAtOnce).toBe(2);
 }
