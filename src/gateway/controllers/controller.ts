@@ -1,10 +1,8 @@
-import { createHash } from 'node:crypto';
 import {
   formatKind,
   formatObjectKey,
   keyOf,
   type KubernetesObject,
-  parseObjectKey,
   type Resource,
   type Runtime,
 } from '../../core/index.ts';
@@ -27,15 +25,16 @@ import { Dispatcher, type TriggerTarget } from '../dispatch/dispatcher.ts';
 import type { PausableKeys } from '../endpoint/endpoint-circuit-breaker.ts';
 import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
-import { isPaused, PAUSED_INDEX } from '../handlers/paused.ts';
+import { PAUSED_INDEX } from '../handlers/paused.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { checkScopes } from '../handlers/check-sources.ts';
 import type { ControllerOrigin } from './controller-id.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { EventSources } from './event-sources.ts';
 import { HandlerFailures } from './handler-failures.ts';
-import { keysInScope } from './keys-in-scope.ts';
+import { pausedAmong } from './paused-keys.ts';
 import { requeue, type RequeueRequest } from './requeue.ts';
+import { Resyncer } from './resyncer.ts';
 import { ScopedProcess } from './scoped-process.ts';
 
 export interface RunningControllerOptions {
@@ -65,13 +64,7 @@ export interface ControllerSettings {
   readonly logTriggers: boolean;
 }
 
-/**
- * How long a stop waits for keys that are being queued, which end with the next few; only a Redis that does not answer
- * takes longer.
- */
-const QUEUEING_ENDS_MS = 2000;
-
-/** Keys that one script notes: an event may lead to all there are. */
+/** Keys that one script records: an event may wake all keys of a controller. */
 const WAKE_CHUNK = 500;
 
 /**
@@ -101,9 +94,7 @@ export class RunningController {
   readonly #failures: HandlerFailures;
   #callbacks: Callbacks | undefined;
   #dispatcher: Dispatcher | undefined;
-  /** All keys are being queued. */
-  #queueing: Promise<void> | undefined;
-  #stopped = false;
+  readonly #resyncer: Resyncer;
 
   constructor(options: RunningControllerOptions) {
     const { budget, queue, runtime } = options;
@@ -127,6 +118,16 @@ export class RunningController {
     const expressions = new Expressions({ controller: id, budget, parsed, onFailure, clock, logger, metrics });
     this.#events = new EventSources({ ...description, name: id }, this.#scope, expressions);
     this.queue = queue;
+    this.#resyncer = new Resyncer({
+      spec: options.spec,
+      views: this.informers().map(({ view }) => view),
+      scope: this.#scope,
+      reconciled: this.#events.reconciled,
+      queue,
+      failures,
+      resyncMs: options.settings.resyncMs,
+      runtime,
+    });
     this.timeoutMs = description.timeoutSeconds * 1000;
     this.callbackMs = (description.callbackSeconds ?? 0) * 1000;
     const labels = { controller: this.name };
@@ -250,19 +251,10 @@ export class RunningController {
     const own = wakeups.filter(({ key }) => this.#scope.containsKey(key));
     for (let from = 0; from < own.length; from += WAKE_CHUNK) {
       const chunk = own.slice(from, from + WAKE_CHUNK);
-      const paused = await this.#pausedAmong(chunk.map(({ key }) => key));
+      const keys = chunk.map(({ key }) => key);
+      const paused = await pausedAmong(this.#scope.views, keys);
       await this.queue.add(chunk.map(({ key, reasons }) => ({ key, reasons, paused: paused.has(key) })));
     }
-  }
-
-  async #pausedAmong(keys: readonly string[]): Promise<Set<string>> {
-    const paused = new Set<string>();
-    for (const { view } of this.#options.sources[0]?.informers ?? []) {
-      const inView = keys.filter((key) => view.contains(parseObjectKey(key).namespace));
-      const entries = await view.recentEntries(inView);
-      inView.forEach((key, at) => isPaused(entries[at]) && paused.add(key));
-    }
-    return paused;
   }
 
   async waitForSync(signal: AbortSignal): Promise<void> {
@@ -337,73 +329,16 @@ export class RunningController {
   }
 
   async stop(drainMs: number): Promise<void> {
-    this.#stopped = true;
+    this.#resyncer.stop();
     await this.queue.stop(drainMs);
     await this.#options.target.endpoint.close();
-    // Of what is removed nothing must be written afterwards.
-    if (this.#queueing) await this.#within(QUEUEING_ENDS_MS, this.#queueing);
+    // Nothing may be written after the data of a removed controller is deleted.
+    await this.#resyncer.ended();
   }
 
-  async #within(ms: number, work: Promise<void>): Promise<void> {
-    const over = new AbortController();
-    await Promise.race([work.catch(() => {}), this.#options.runtime.clock.sleep(ms, over.signal)]);
-    over.abort();
-  }
-
-  /**
-   * Queues all keys where they are owed, or the period of resync has passed. A call during another waits for that one.
-   */
+  /** See `Resyncer.ensureKeys`. */
   ensureKeys(): Promise<void> {
-    this.#queueing ??= this.#ensureKeys().finally(() => (this.#queueing = undefined));
-    return this.#queueing;
-  }
-
-  async #ensureKeys(): Promise<void> {
-    if (this.#stopped) return;
-    try {
-      await this.#ensureInitial();
-      await this.#ensureResync();
-    } catch (error) {
-      if (!this.#stopped) throw error;
-    }
-  }
-
-  /**
-   * Queues all keys once, at low priority, unless that was done for the same declaration, the same filling of the views
-   * and the same queue. A new controller, a changed one, a restored etcd, lost data in Redis and missed events all end
-   * up here.
-   */
-  async #ensureInitial(): Promise<void> {
-    const { logger, checkpoint } = this.#options.runtime;
-    const { incarnation, initial } = await this.queue.state();
-    const views = await Promise.all(this.informers().map((informer) => informer.view.state()));
-    const missed = await Promise.all(this.informers().map(({ view }) => view.missedBy(this.name)));
-    const wanted = this.#initialHash([incarnation, ...views.map((view) => view.incarnation), ...missed]);
-    if (wanted === undefined || wanted === initial || this.#failures.isRecent) return;
-    this.#failures.delivered();
-    const count = await this.#queueAll('initial');
-    await checkpoint('initial:before-mark');
-    await this.queue.setInitial(wanted);
-    logger.info({ controller: this.name, keys: count }, 'queued all keys');
-  }
-
-  /**
-   * Delivers all keys again from the cache when the period has passed, as client-go's informers do: it heals what a
-   * lost event or an outside cause has left undone. The next time is kept in Redis, so a restart does not put it off.
-   */
-  async #ensureResync(): Promise<void> {
-    const { settings } = this.#options;
-    const { clock, logger } = this.#options.runtime;
-    const now = clock.now();
-    const { resyncAtMs } = await this.queue.state();
-    if (resyncAtMs !== undefined && resyncAtMs > now) return;
-    // Up to a tenth later, so that controllers which were started together do not stay together.
-    const next = Math.round(now + settings.resyncMs * (1 + Math.random() / 10));
-    if (resyncAtMs !== undefined) {
-      const count = await this.#queueAll('resync');
-      logger.info({ controller: this.name, keys: count, next: new Date(next).toISOString() }, 'resync');
-    }
-    await this.queue.setResyncAt(next);
+    return this.#resyncer.ensureKeys();
   }
 
   /** Queues keys at a caller's request. @throws UserError as `requeue`. */
@@ -411,45 +346,8 @@ export class RunningController {
     return requeue({ scope: this.#scope, queue: this.queue }, request);
   }
 
-  /** Ends pauses of objects that do not ask for one any more: the annotation may have gone while no gateway watched. */
-  async #endPauses(): Promise<void> {
-    const scopes = (await this.queue.pauses()).map(({ scope }) => scope);
-    const keys = scopes.flatMap((scope) => (scope.startsWith('object/') ? [scope.slice('object/'.length)] : []));
-    const paused = await this.#pausedAmong(keys);
-    for (const key of keys) if (!paused.has(key)) await this.queue.resume(`object/${key}`);
-  }
-
-  /** Those whose objects would pass as new ones. */
-  async #queueAll(reason: 'initial' | 'resync'): Promise<number> {
-    // First: an object that is paused meanwhile is found so below.
-    await this.#endPauses();
-    const { predicate } = this.#events.reconciled;
-    const forAll = predicate ? predicate.forNew : true;
-    if (forAll === false) return 0;
-    const passes = forAll
-      ? undefined
-      : (object: KubernetesObject) => predicate?.passes({ type: 'added', object }) ?? true;
-    let count = 0;
-    for await (const keys of keysInScope(this.#scope, { passes })) {
-      if (this.#stopped) throw new Error('the controller has stopped');
-      for (const key of await this.#pausedAmong(keys)) await this.queue.pause(`object/${key}`);
-      await this.queue.addLow(keys, reason);
-      count += keys.length;
-      await this.#options.runtime.checkpoint('initial:between-keys');
-    }
-    return count;
-  }
-
   /** Of all its kinds. */
   informers(): Informer[] {
     return this.#options.sources.flatMap(({ informers }) => informers);
-  }
-
-  /** Undefined while something it depends on has no incarnation yet. */
-  #initialHash(incarnations: readonly (string | undefined)[]): string | undefined {
-    if (incarnations.includes(undefined)) return undefined;
-    const { name, for: reconciled, owns, watches, reads } = this.#options.spec.description;
-    const text = JSON.stringify([name, reconciled, owns, watches, reads, incarnations]);
-    return createHash('sha256').update(text).digest('hex').slice(0, 32);
   }
 }

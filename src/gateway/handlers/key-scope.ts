@@ -33,8 +33,9 @@ export class KeyScope {
   readonly resource: Resource;
   /** Selects objects. A key whose object does not exist is in the scope. */
   readonly labelSelector: LabelSelector | undefined;
+  /** The views of the kind `for`. */
+  readonly views: readonly View[];
   readonly #namespaces: ReadonlySet<string> | undefined;
-  readonly #views: readonly View[];
 
   /** @param views of the kind `for`. */
   constructor(
@@ -45,14 +46,14 @@ export class KeyScope {
     this.resource = resource;
     this.labelSelector = labelSelector;
     this.#namespaces = namespaces && new Set(namespaces);
-    this.#views = views;
+    this.views = views;
   }
 
   /** Whether keys in this namespace belong to the scope; undefined for cluster-scoped keys. */
   contains(namespace: string | undefined): boolean {
     if (this.resource.namespaced !== (namespace !== undefined)) return false;
     if (namespace !== undefined && this.#namespaces?.has(namespace) === false) return false;
-    return this.#views.some((view) => view.contains(namespace));
+    return this.views.some((view) => view.contains(namespace));
   }
 
   /** Whether a key, in the text form of queues and outboxes, belongs to the scope. Invalid text does not. */
@@ -69,10 +70,10 @@ export class KeyScope {
   places(namespace?: string): Place[] {
     const all = this.resource.namespaced ? this.#namespaces : undefined;
     const wanted = namespace === undefined ? all : [namespace];
-    if (!wanted) return this.#views.map((view) => ({ view }));
+    if (!wanted) return this.views.map((view) => ({ view }));
     return [...wanted]
       .filter((each) => this.contains(each))
-      .flatMap((each) => this.#views.filter((view) => view.contains(each)).map((view) => ({ view, namespace: each })));
+      .flatMap((each) => this.views.filter((view) => view.contains(each)).map((view) => ({ view, namespace: each })));
   }
 
   /** What wakes one key; nothing when it is outside, or its name, which another object may have given, is none. */
@@ -81,7 +82,7 @@ export class KeyScope {
     const formatted = formatObjectKey(key);
     if (!this.labelSelector) return [{ key: formatted }];
     // Only the cache knows whether it is selected.
-    return this.#views
+    return this.views
       .filter((view) => view.contains(key.namespace))
       .map(({ location }) => this.#lookup({ view: location.prefix, entries: [], keys: [formatted] }));
   }

@@ -1,0 +1,148 @@
+import { createHash } from 'node:crypto';
+import type { KubernetesObject, Runtime } from '../../core/index.ts';
+import type { View } from '../cache/view.ts';
+import type { EventSource } from '../handlers/event-handler.ts';
+import type { KeyScope } from '../handlers/key-scope.ts';
+import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
+import type { ControllerSpec } from './controller-spec.ts';
+import type { HandlerFailures } from './handler-failures.ts';
+import { keysInScope } from './keys-in-scope.ts';
+import { pausedAmong } from './paused-keys.ts';
+
+export interface ResyncerOptions {
+  readonly spec: Pick<ControllerSpec, 'id' | 'description'>;
+  /** The views of all kinds of the controller. */
+  readonly views: readonly View[];
+  readonly scope: KeyScope;
+  /** The source of the reconciled kind. */
+  readonly reconciled: EventSource;
+  readonly queue: BullMqWorkQueue;
+  readonly failures: HandlerFailures;
+  /** Period of resync. */
+  readonly resyncMs: number;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'checkpoint'>;
+}
+
+/** How long `ended` waits for a Redis that does not answer. */
+const END_TIMEOUT_MS = 2000;
+
+/**
+ * Queues all keys of a controller at low priority: once for its declaration, the contents of its views and its queue,
+ * and again whenever the period of resync has passed. What was done is recorded in Redis, so a restart of the gateway
+ * repeats nothing.
+ */
+export class Resyncer {
+  readonly #options: ResyncerOptions;
+  /** The call of `ensureKeys` under way. */
+  #queueing: Promise<void> | undefined;
+  #stopped = false;
+
+  constructor(options: ResyncerOptions) {
+    this.#options = options;
+  }
+
+  /** Queues all keys if that is due. A call during another one waits for that one. */
+  ensureKeys(): Promise<void> {
+    this.#queueing ??= this.#ensureKeys().finally(() => (this.#queueing = undefined));
+    return this.#queueing;
+  }
+
+  /** Ends a call of `ensureKeys` after its next keys. Later calls do nothing. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  /** Resolves when a stopped call of `ensureKeys` has ended, or after two seconds. */
+  async ended(): Promise<void> {
+    if (!this.#queueing) return;
+    const timeout = new AbortController();
+    const ended = this.#queueing.catch(() => {});
+    await Promise.race([ended, this.#options.runtime.clock.sleep(END_TIMEOUT_MS, timeout.signal)]);
+    timeout.abort();
+  }
+
+  async #ensureKeys(): Promise<void> {
+    if (this.#stopped) return;
+    try {
+      await this.#ensureInitial();
+      await this.#ensureResync();
+    } catch (error) {
+      if (!this.#stopped) throw error;
+    }
+  }
+
+  /**
+   * Queues all keys unless that was done for the same declaration, the same incarnations of the views and the same
+   * queue. A new or changed controller, a restored etcd, lost data in Redis and missed events all change one of them.
+   */
+  async #ensureInitial(): Promise<void> {
+    const { spec, queue, failures, runtime } = this.#options;
+    const { incarnation, initial } = await queue.state();
+    const states = await Promise.all(this.#options.views.map((view) => view.state()));
+    const missed = await Promise.all(this.#options.views.map((view) => view.missedBy(spec.id)));
+    const wanted = this.#initialHash([incarnation, ...states.map((state) => state.incarnation), ...missed]);
+    if (wanted === undefined || wanted === initial || failures.isRecent) return;
+    failures.delivered();
+    const count = await this.#queueAll('initial');
+    await runtime.checkpoint('initial:before-mark');
+    await queue.setInitial(wanted);
+    runtime.logger.info({ controller: spec.id, keys: count }, 'queued all keys');
+  }
+
+  /**
+   * Queues all keys when the period has passed, as client-go's informers do: that repairs the effects of a lost event or
+   * of an outside cause. Redis has the time of the next resync, so a restart does not delay it.
+   */
+  async #ensureResync(): Promise<void> {
+    const { spec, queue, resyncMs, runtime } = this.#options;
+    const now = runtime.clock.now();
+    const { resyncAtMs } = await queue.state();
+    if (resyncAtMs !== undefined && resyncAtMs > now) return;
+    // Up to a tenth later, so that controllers which were started together do not resync together.
+    const next = Math.round(now + resyncMs * (1 + Math.random() / 10));
+    if (resyncAtMs !== undefined) {
+      const count = await this.#queueAll('resync');
+      runtime.logger.info({ controller: spec.id, keys: count, next: new Date(next).toISOString() }, 'resync');
+    }
+    await queue.setResyncAt(next);
+  }
+
+  /** Queues the keys of the objects that would pass the predicate as new objects. @returns how many. */
+  async #queueAll(reason: 'initial' | 'resync'): Promise<number> {
+    const { scope, reconciled, queue, runtime } = this.#options;
+    // First: the loop below finds objects that are paused meanwhile.
+    await this.#endPauses();
+    const { predicate } = reconciled;
+    const forAll = predicate ? predicate.forNew : true;
+    if (forAll === false) return 0;
+    const passes = forAll
+      ? undefined
+      : (object: KubernetesObject) => predicate?.passes({ type: 'added', object }) ?? true;
+    let count = 0;
+    for await (const keys of keysInScope(scope, { passes })) {
+      if (this.#stopped) throw new Error('the controller has stopped');
+      for (const key of await pausedAmong(scope.views, keys)) await queue.pause(`object/${key}`);
+      await queue.addLow(keys, reason);
+      count += keys.length;
+      await runtime.checkpoint('initial:between-keys');
+    }
+    return count;
+  }
+
+  /** Ends pauses of objects without the annotation: it may have been removed while no gateway watched. */
+  async #endPauses(): Promise<void> {
+    const { scope, queue } = this.#options;
+    const scopes = (await queue.pauses()).map((pause) => pause.scope);
+    const keys = scopes.flatMap((each) => (each.startsWith('object/') ? [each.slice('object/'.length)] : []));
+    const paused = await pausedAmong(scope.views, keys);
+    for (const key of keys) if (!paused.has(key)) await queue.resume(`object/${key}`);
+  }
+
+  /** Undefined while the queue or a view has no incarnation yet. */
+  #initialHash(incarnations: readonly (string | undefined)[]): string | undefined {
+    if (incarnations.includes(undefined)) return undefined;
+    const { name, for: reconciled, owns, watches, reads } = this.#options.spec.description;
+    const text = JSON.stringify([name, reconciled, owns, watches, reads, incarnations]);
+    return createHash('sha256').update(text).digest('hex').slice(0, 32);
+  }
+}
