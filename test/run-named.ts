@@ -1,6 +1,6 @@
 /**
- * `npm run bench NAME`, `npm run soak NAME`, `npm run conformance NAME`: runs that take long or measure, by name. What
- * follows the name goes on to the program. Exits with the program's code, and with 2 for a name that there is not.
+ * `npm run bench NAME`, `npm run soak NAME`, `npm run conformance NAME`: long runs and measurements, by name. Passes
+ * further arguments to the program. Exits with the program's code, and with 2 for an unknown name.
  */
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';

@@ -76,8 +76,8 @@ export const resultSchema: z.ZodType<RequestResult> = z.discriminatedUnion('stat
       withinSeconds: z.number().min(1).max(MAX_CALLBACK_SECONDS).describe("At most the callback's `maxSeconds`."),
     })
     .describe(
-      "The run goes on, and its outcome comes to the trigger's callback within this time. In an answer of 202 or in a " +
-        'line of a streamed answer, and only to a trigger that names a callback.',
+      "The run goes on, and its outcome comes to the trigger's callback within this time. Allowed in an answer of 202 " +
+        'and in a line of a streamed answer, if the trigger names a callback.',
     ),
 ]);
 

@@ -53,9 +53,9 @@ export type RequestResult =
   | {
       readonly status: 'accepted';
       /**
-       * The run goes on; its outcome comes to the callback that the trigger named, within this time. In an answer of
-       * 202 or in a line of a streamed answer, never in a whole answer of 200. In a callback: it still goes on, for so
-       * long from now.
+       * The run goes on; its outcome comes to the callback that the trigger named, within this time. Allowed in
+       * an answer of 202 and in a line of a streamed answer, but not in a whole answer of 200. In a callback, the run
+       * still goes on, and the time counts from the callback.
        */
       readonly withinSeconds: number;
     };

@@ -74,8 +74,9 @@ export interface ControllerOptions {
   /** The most seconds that a run may take. Default 15. */
   readonly timeoutSeconds?: number;
   /**
-   * Keys in one trigger, at most 100: those that start at the same time, which run at the same time, and count towards
-   * `concurrency`, which must allow as many. 1: each key comes alone. Default: 10, or `concurrency` if that is less.
+   * Maximum of keys in one trigger: 1 to 100, and not more than `concurrency`. A trigger has keys that start at the
+   * same time. They run at the same time, and each counts towards `concurrency`. Default: 10, or `concurrency` if that
+   * is less.
    */
   readonly maxBatch?: number;
   /**

@@ -53,7 +53,7 @@ export async function clusterAccess(
   if (!URL.canParse(server)) throw new UserError(`The server ${server} of the kubeconfig is not a URL: check it.`);
   if (new URL(server).protocol === 'http:' && login.cluster['insecure-skip-tls-verify'] !== true) {
     throw new UserError(
-      `The server ${server} of the kubeconfig is not https: set insecure-skip-tls-verify to use it all the same.`,
+      `The server ${server} of the kubeconfig is not https: set insecure-skip-tls-verify to use it nevertheless.`,
     );
   }
   const read = login.user.exec || login.user['auth-provider'] ? await readByClientNode(login) : readDirectly(login);

@@ -13,14 +13,16 @@ export interface Access {
 export type ConnectionOptions = Omit<Agent.Options, 'connect' | 'allowH2' | 'factory'>;
 
 /**
- * In HTTP/2, undici's default, a request whose connection is reset at the wrong moment never ends, and one that is
- * aborted at the wrong moment leaves a stream whose error ends the process (undici 8.12; found by starting gateways
- * behind a proxy that cuts, 2 of 13, and by killing gateways while a function wrote, 1 of 5).
+ * With HTTP/1.1 each watch has its own connection, so a view that is read slowly delays no other.
+ *
+ * HTTP/2 is undici's default, and unsafe in undici 8.12. If a connection is reset at the wrong moment, its request
+ * never ends (found with gateways behind a proxy that cuts connections, in 2 of 13 starts). If a request is aborted at
+ * the wrong moment, its stream has an error that ends the process (found by killing gateways during writes, 1 of 5).
  */
 const HTTP1 = { allowH2: false };
 
-/** Headers are read again after this, as client-go reads a token file again. */
-const READ_AGAIN_MS = 60_000;
+/** Credentials are read again after this time, as client-go does with a token file. */
+const REREAD_AFTER_MS = 60_000;
 
 /**
  * Credentials for one apiserver. All requests share the connections until the TLS material changes. Credentials are
@@ -42,7 +44,7 @@ export class Credentials {
   }
 
   async access(): Promise<Access> {
-    if (this.#access && systemClock.now() - this.#readAt <= READ_AGAIN_MS) return this.#access;
+    if (this.#access && systemClock.now() - this.#readAt <= REREAD_AFTER_MS) return this.#access;
     // One read for all requests that wait: each read may open connections.
     this.#reading ??= this.#read().finally(() => (this.#reading = undefined));
     return this.#reading;
@@ -76,7 +78,7 @@ export class Credentials {
   }
 }
 
-/** Credentials from a kubeconfig: see `clusterAccess`, also for what it throws. */
+/** Credentials from a kubeconfig: see `clusterAccess` for the files and errors. */
 export async function openCredentials(path?: string, options?: ConnectionOptions): Promise<Credentials> {
   return new Credentials(await clusterAccess(path), options);
 }

@@ -211,7 +211,7 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
 
 function textOf(object: Readonly<Record<string, unknown>>, field: string, place = field): string | undefined {
   const value = object[field] ?? undefined;
-  // Never the value itself, which may be a password.
+  // The error must not have the value, which may be a password.
   if (value !== undefined && typeof value !== 'string') throw new TypeError(`${place} is not text`);
   return value;
 }

@@ -20,8 +20,8 @@ import { isSaving, showResults } from './results.ts';
 import { stopAtSignal } from './stop-at-signal.ts';
 
 /**
- * The whole line beside other ways to write the same controller, in turn in one run, with everything on this machine:
- * `npm run bench line`. `BENCH_OBJECTS`, `BENCH_ROUNDS` and `BENCH_SECONDS` make it smaller, `BENCH_ARMS` and
+ * Compares levelhook with other ways to write the same controller, in turn in one run, with all processes on this
+ * machine: `npm run bench line`. `BENCH_OBJECTS`, `BENCH_ROUNDS` and `BENCH_SECONDS` make it smaller, `BENCH_ARMS` and
  * `BENCH_PARTS` choose, `BENCH_CONCURRENCY` is that of all arms, `BENCH_BATCH` lets levelhook's function take so many
  * keys at a time, and `-- --save` writes the results into the repository.
  */

@@ -3,15 +3,14 @@ import { type Credentials, openCredentials } from '../../kubeconfig/credentials.
 export type { Credentials };
 
 /**
- * A watch may be silent for a long time: the reflector has a silence limit of its own. Each watch has a connection: in
- * one shared connection a view that is read slowly would delay the others.
+ * No limit for bodies: a watch may be silent for a long time, and the reflector has its own silence limit.
  */
 const LIMITS = { bodyTimeout: 0, headersTimeout: 60_000, keepAliveTimeout: 30_000 };
 
 /**
  * The gateway's credentials and connections.
  * @param path a kubeconfig. Default: KUBECONFIG, ~/.kube/config, or the pod's service account.
- * @throws UserError when there is none, or it is no kubeconfig.
+ * @throws UserError when there is no kubeconfig, or the file is not one.
  */
 export function loadCredentials(path?: string): Promise<Credentials> {
   return openCredentials(path, LIMITS);

@@ -90,8 +90,8 @@ export class Resyncer {
   }
 
   /**
-   * Queues all keys when the period has passed, as client-go's informers do: that repairs the effects of a lost event or
-   * of an outside cause. Redis has the time of the next resync, so a restart does not delay it.
+   * Queues all keys when the period has passed, as client-go's informers do: that repairs the effects of a lost event
+   * or of an outside cause. Redis has the time of the next resync, so a restart does not delay it.
    */
   async #ensureResync(): Promise<void> {
     const { spec, queue, resyncMs, runtime } = this.#options;

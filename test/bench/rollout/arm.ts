@@ -36,12 +36,12 @@ export interface ArmFigures {
   readonly cpu: Readonly<Record<string, number>>;
 }
 
-/** How long nothing must have been asked of the apiserver before what was asked is counted. */
+/** Requests are counted after this time without a request. */
 const QUIET_MS = 2000;
 
 /**
  * Runs the load on a fresh control plane, by the built-in controllers or by our functions.
- * @param program stops what was started when it is stopped itself
+ * @param program stops the processes of the arm if it is stopped first
  */
 export async function runArm(name: ArmName, load: Load, program: Started): Promise<ArmFigures> {
   const started = new Started();
@@ -124,7 +124,7 @@ interface Sums {
   /** Available replicas and replicas, as the Deployments' status has them. */
   readonly available: number;
   readonly replicas: number;
-  /** Pods that there are. */
+  /** Number of pods. */
   readonly pods: number;
 }
 

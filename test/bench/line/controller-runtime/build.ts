@@ -24,7 +24,7 @@ export async function buildOperator(onProgress: (line: string) => void): Promise
     if (existsSync(target)) return;
     onProgress('building the operator with controller-runtime, about a minute, once');
     const output = `${target}.${process.pid}`;
-    // As the control plane's programs are built: the module as it is, and no go.work further up.
+    // As for the control plane's programs: go.mod must not change, and a go.work above is ignored.
     const env = {
       ...process.env,
       HOME: process.env['HOME'] || homedir(),

@@ -1,5 +1,5 @@
 // The operator of the line's benchmark that is written with controller-runtime: it repeats each ConfigMap's
-// data.change in an annotation, and tells on its standard output what test/bench/line/report.ts describes.
+// data.change in an annotation, and writes the lines of test/bench/line/report.ts to its standard output.
 //
 //	bench-controller-runtime KUBECONFIG
 package main
@@ -126,7 +126,7 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	// As many writes as are asked for: client-go's own limit of 20 a second would be what is measured.
+	// No limit: client-go's default of 20 writes a second would decide the result.
 	config.QPS = -1
 	manager, err := ctrl.NewManager(config, ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {

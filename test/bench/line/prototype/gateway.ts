@@ -8,13 +8,15 @@ import { apiserver } from '../kubeconfig.ts';
 /**
  * The gateway of the prototype: the shortest line with the same parts. It watches ConfigMaps, applies them to a Redis
  * hash with a script, adds a BullMQ job for each key, and sends a signed request for each job. It has no outbox,
- * backoff, barrier, record of runs, recovery, metrics or limit of any kind: what a guarantee costs is the difference to
- * it. `gateway.ts KUBECONFIG REDIS_URL FUNCTION_URL SECRET CONCURRENCY`
+ * backoff, barrier, record of runs, recovery, metrics or limits, so the difference to
+ * levelhook is the cost of the guarantees. `gateway.ts KUBECONFIG REDIS_URL FUNCTION_URL SECRET CONCURRENCY`
  */
 const [kubeconfig = '', redisUrl = '', functionUrl = '', secret = '', slots = ''] = process.argv.slice(2);
 const concurrency = Number(slots);
 
-/** KEYS: the hash of objects. ARGV: name, version and JSON of each object; "" for one that is gone. Gives the names. */
+/**
+ * KEYS: the hash of objects. ARGV: name, version and JSON of each object; "" for a deleted object. Returns the names.
+ */
 const APPLY = `
 local changed = {}
 for at = 1, #ARGV, 3 do
@@ -69,7 +71,7 @@ async function apply(events: readonly WatchEvent[]): Promise<void> {
   await queue.addBulk(changed.map((key) => ({ name: 'reconcile', data: { key }, opts: opts(key) })));
 }
 
-/** Reads one watch to its end; gives the version to go on from. */
+/** Reads one watch to its end. Returns the version for the next watch. */
 async function watch(from: string): Promise<string> {
   let version = from;
   const query = version
