@@ -41,7 +41,7 @@ export function lineRows(objects: string): readonly Row[] {
       main,
       panel: '100 changes a second: write to run, p50, ms',
     }),
-    one('p99, ms', 'rate.p99', { main, panel: '100 changes a second: from write to run, p99, ms' }),
+    one('p99, ms', 'rate.p99', { main, panel: '100 changes a second: write to run, p99, ms' }),
     one('CPU of a change, ms', 'rate.cpuMs', { main, panel: 'CPU of a change at 100 a second, ms' }),
     each('by process: gateway, function, Redis', 'rate.cpuMs'),
     redis('for each change: Redis scripts, commands, reads', 'rate'),
