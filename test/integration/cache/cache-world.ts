@@ -8,7 +8,8 @@ import {
   noCheckpoint,
   silentMetrics,
 } from '../../../src/core/index.ts';
-import { decodeEntry, viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
+import { COMPLETE, decodeEntry, viewKeys, viewPrefix } from '../../../src/contract/cache-layout.ts';
+import { isComplete } from '../../../src/contract/node/view-reader.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import type { KeyWakeup } from '../../../src/gateway/cache/change.ts';
 import type { Redis } from '../../../src/gateway/redis/redis.ts';
@@ -21,6 +22,7 @@ import { ownerMapper } from '../../../src/gateway/handlers/mapper.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
 import { applierOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
+import { storedTexts } from '../../harness/stored-objects.ts';
 
 export const pods = resource('v1', 'Pod');
 export const replicaSets = resource('apps/v1', 'ReplicaSet');
@@ -238,7 +240,7 @@ export class CacheWorld {
     const { view, objects, entries, order } = this.#keys;
     const [hash, texts, lines, keys] = await Promise.all([
       this.#redis.hgetall(view),
-      this.#redis.hgetall(objects),
+      storedTexts(this.#redis, objects),
       this.#redis.hgetall(entries),
       this.#redis.zrange(order, '0', '-1'),
     ]);
@@ -248,6 +250,8 @@ export class CacheWorld {
     );
     expect(keys).toEqual(Object.keys(model).toSorted());
     expect(hash['version']).toBe(this.model.version);
+    const mayBeRead = isComplete(hash['version'], hash['rewound']);
+    expect(await this.#redis.hexists(objects, COMPLETE)).toBe(mayBeRead ? 1 : 0);
     for (const [key, { metadata }] of this.model.objects) {
       expect(decodeEntry(lines[key] ?? ''), key).toMatchObject({
         resourceVersion: metadata.resourceVersion,
