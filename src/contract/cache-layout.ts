@@ -22,7 +22,10 @@ export interface ViewKeys {
    * which the objects of an encrypted view can be read.
    */
   readonly view: string;
-  /** HASH: object key -> encoded object (`node/codec`). */
+  /**
+   * HASH: object key -> encoded object (`node/codec`); and under `COMPLETE` a text while the view may be read, so that
+   * one command gets an object and knows that.
+   */
   readonly objects: string;
   /** HASH: object key -> `ObjectEntry`, encoded. */
   readonly entries: string;
@@ -33,6 +36,11 @@ export interface ViewKeys {
   /** What an index entry is appended to, to name the SET of keys that carry it. */
   readonly indexPrefix: string;
 }
+
+/**
+ * The field of `objects` that is there while the view is complete and no mixture of two pasts. No object has this key.
+ */
+export const COMPLETE = '';
 
 /**
  * The common prefix of a view's keys, hash tag included. `settings` is a hash of what the view was configured to hold.

@@ -1,3 +1,4 @@
+import { createSecureContext } from 'node:tls';
 import { Agent, type Dispatcher, ProxyAgent } from 'undici';
 import { systemClock } from '../core/index.ts';
 import { type ClusterAccess, clusterAccess } from './cluster-access.ts';
@@ -64,11 +65,13 @@ export class Credentials {
     const { server, proxy } = this.#cluster;
     const { tls, headers } = await this.#cluster.read();
     this.#readAt = systemClock.now();
-    const connect = Object.fromEntries(Object.entries(tls).filter(([, value]) => value !== undefined));
-    const fingerprint = JSON.stringify(connect);
+    const material = Object.fromEntries(Object.entries(tls).filter(([, value]) => value !== undefined));
+    const fingerprint = JSON.stringify(material);
     if (this.#access && fingerprint === this.#tls) return (this.#access = { ...this.#access, headers });
     const retired = this.#access?.dispatcher;
     this.#tls = fingerprint;
+    // Certificates are parsed here, and not for each connection.
+    const connect = { ...material, secureContext: createSecureContext(material) };
     const dispatcher = proxy
       ? new ProxyAgent({ uri: proxy, requestTls: connect, ...HTTP1, ...this.#options })
       : new Agent({ connect: { ...connect, timeout: 10_000 }, ...HTTP1, ...this.#options });

@@ -94,7 +94,7 @@ async function runGateway(source: Source, expected: number): Promise<Figures> {
   try {
     await until(async () => (await redis.hexists(keys.view, 'version')) === 1);
     const syncMs = performance.now() - start;
-    const found = await redis.hlen(keys.objects);
+    const found = await redis.hlen(keys.entries);
     if (found < expected) throw new Error(`${found} objects in the cache instead of ${expected}`);
     await sleep(15_000);
     const { now, peak } = memory(gateway.process.pid);

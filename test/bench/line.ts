@@ -11,6 +11,7 @@ import {
   measureBurst,
   measureFirst,
   measureIdle,
+  measureLone,
   measureRate,
   measureWrites,
 } from './line/parts.ts';
@@ -30,7 +31,7 @@ const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 5);
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 10);
 const CONCURRENCY = Number(process.env['BENCH_CONCURRENCY'] ?? 50);
 const START_OBJECTS = 100;
-const PARTS = ['start', 'burst', 'rate', 'write'] as const;
+const PARTS = ['start', 'lone', 'burst', 'rate', 'write'] as const;
 type Part = (typeof PARTS)[number];
 
 const armNames = chosen('BENCH_ARMS', Object.keys(arms) as ArmName[]);
@@ -60,7 +61,7 @@ try {
         for (const [key, value] of Object.entries(measured)) figures[`${part}.${key}`] = value;
         say(`round ${round + 1}, ${name}, ${part}: ${summary(measured)}`);
       };
-      if (parts.includes('start')) await measureStart(name, plane.kubeconfig, cluster, add);
+      if (parts.includes('start') || parts.includes('lone')) await measureStart(name, plane.kubeconfig, cluster, add);
       await measureLoad(name, plane.kubeconfig, cluster, add);
       found.add(name, figures);
     }
@@ -73,7 +74,7 @@ const what =
   `Node ${process.versions.node}, ${availableParallelism()} processors.`;
 await showResults('line', 'One controller, written in four ways', what, found);
 
-/** A start on a cluster of 100 objects. */
+/** A start on a cluster of 100 objects, and what happens there to single ones. */
 async function measureStart(
   name: ArmName,
   kubeconfig: string,
@@ -87,6 +88,7 @@ async function measureStart(
   await withProcesses(async (processes) => {
     const arm = await arms[name](processes, load);
     add('start', { ...(await measureFirst(arm)), ...(await measureIdle(arm)) });
+    if (parts.includes('lone')) add('lone', await measureLone(arm, objects));
   });
   await deleteObjects(objects);
 }
@@ -97,7 +99,7 @@ async function measureLoad(
   cluster: Cluster,
   add: (part: Part, measured: Figures) => void,
 ): Promise<void> {
-  if (!parts.some((part) => part !== 'start')) return;
+  if (!parts.some((part) => part !== 'start' && part !== 'lone')) return;
   const objects = { cluster, namespace: uniqueName('line'), count: OBJECTS };
   await cluster.createNamespace(objects.namespace);
   await createObjects(objects);

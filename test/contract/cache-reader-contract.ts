@@ -308,6 +308,9 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
     it('waits while it is a mixture of two pasts', async () => {
       await list(applier, 50, pod('a/old', 40));
       await view.markRewound();
+      await expect(reader.get(pods, { namespace: 'a', name: 'old' })).rejects.toThrow(
+        /not complete|cannot be read now/,
+      );
       await expect(reader.list(pods)).rejects.toThrow(/not complete|cannot be read now/);
       await list(applier, 30, pod('a/older', 20));
       await redis.hdel(`${view.location.prefix}:view`, 'rewound');

@@ -20,6 +20,7 @@ import type { ViewSettings } from '../../src/gateway/config/cache-file.ts';
 import type { Cluster } from './cluster.ts';
 import { eventually } from './eventually.ts';
 import type { Setting } from './levelhook.ts';
+import { storedObjects } from './stored-objects.ts';
 
 /** A kind as a gateway caches it. */
 export interface CachedKind {
@@ -77,7 +78,7 @@ async function differences(redis: Redis, cluster: Cluster, kind: CachedKind, vie
   const keys = viewKeys(view.prefix);
   const server = await listServer(cluster, kind, view.namespace);
   const [objects, entries, order, state, waiting] = await Promise.all([
-    redis.hgetallBuffer(keys.objects),
+    storedObjects(redis, keys.objects),
     redis.hgetall(keys.entries),
     redis.zrange(keys.order, '0', '-1'),
     redis.hgetall(keys.view),

@@ -1,6 +1,11 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { KubeConfig, RequestContext } from '@kubernetes/client-node';
 import { expect, it } from 'vitest';
-import { sharedConnections } from './client-node-transport.ts';
+import { kubeConfigTransport, sharedConnections } from './client-node-transport.ts';
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
@@ -27,4 +32,40 @@ it('keeps its connections until the server, a certificate or a key changes', asy
   expect(new Set([first, ...others]).size).toBe(4);
   expect(await dispatcherFor('https://127.0.0.1:1', 'certificate', 'key')).toBe(first);
   expect(await dispatcherFor('https://127.0.0.1:1', 'rotated', 'key')).toBe(others[1]);
+});
+
+it('keeps its connection after a DELETE with options', async () => {
+  let connections = 0;
+  const bodies: string[] = [];
+  const server = createServer(async (request, response) => {
+    let body = '';
+    for await (const chunk of request.setEncoding('utf8')) body += chunk as string;
+    bodies.push(`${request.method} ${body}`);
+    response.end('{}');
+  });
+  server.on('connection', () => (connections += 1));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const folder = await mkdtemp(join(tmpdir(), 'levelhook-test-'));
+  try {
+    const path = join(folder, 'kubeconfig');
+    const { port } = server.address() as AddressInfo;
+    const clusters = [{ name: 'c', cluster: { server: `http://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true } }];
+    const contexts = [{ name: 'x', context: { cluster: 'c', user: 'u' } }];
+    const users = [{ name: 'u', user: { token: 't' } }];
+    await writeFile(path, JSON.stringify({ clusters, contexts, users, 'current-context': 'x' }));
+    const send = kubeConfigTransport(path);
+    const { signal } = new AbortController();
+    const options = { body: '{"gracePeriodSeconds":0}', contentType: 'application/json' };
+    for (let sent = 0; sent < 20; sent += 1) {
+      const answer = await send({ method: 'DELETE', path: '/pods/a', signal, ...options });
+      expect(answer).toMatchObject({ status: 200, body: '{}' });
+    }
+    expect(bodies).toEqual(Array.from({ length: 20 }, () => `DELETE ${options.body}`));
+    // The pool may open a second one while it takes the first for busy.
+    expect(connections).toBeLessThanOrEqual(2);
+  } finally {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+    await rm(folder, { recursive: true });
+  }
 });

@@ -29,6 +29,8 @@ export function kubeConfigTransport(path?: string): ApiTransport {
         ...(contentType ? { 'content-type': contentType } : {}),
       },
       body: body ?? null,
+      // A DELETE has its options in its body. undici would close the connection then, since some servers misread it.
+      reset: false,
       dispatcher,
     });
     if (response.statusCode === 401) opened.refresh();

@@ -1,21 +1,23 @@
 import type { Redis } from 'ioredis';
-import { viewKeys } from '../../contract/cache-layout.ts';
-import { isComplete } from '../../contract/node/view-reader.ts';
+import { COMPLETE, viewKeys } from '../../contract/cache-layout.ts';
 
-/** What one look at a view has shown. */
-export interface Look {
-  /** The view was complete before the object was read, so the object is at least as new as the view's version then. */
+/** An object as a view had it at one moment. */
+export interface StoredObject {
+  /**
+   * The view was complete at that moment. False also for a view that an earlier release wrote, which does not say so
+   * beside its objects.
+   */
   readonly isComplete: boolean;
-  /** Null when the view has no such object. */
+  /** Null when the view had no such object. */
   readonly stored: Buffer | null;
 }
 
 /** The most objects in one command, so that Redis serves others in between. */
-const MOST = 100;
+const MAX_KEYS = 100;
 
 /**
- * Gets of single objects over one connection. Those of one view that are asked for in the same turn of the event loop,
- * as the runs of a batch do, share one question for the view's state and one command for the objects.
+ * Gets single objects over one connection, with one command. Gets of one view that are asked for in the same turn of
+ * the event loop, as the runs of a batch do, share the command.
  */
 export class MergedGets {
   readonly #redis: Redis;
@@ -34,41 +36,32 @@ export class MergedGets {
   }
 
   /** @param key `namespace/name`, or `name`. @throws the error of Redis */
-  async get(prefix: string, key: string): Promise<Look> {
+  async get(prefix: string, key: string): Promise<StoredObject> {
     let waiting = this.#waiting.get(prefix);
-    if (!waiting || waiting.keys.length >= MOST) {
+    if (!waiting || waiting.keys.length >= MAX_KEYS) {
       const keys: string[] = [];
-      waiting = { keys, looks: this.#later(prefix, keys) };
+      waiting = { keys, answer: this.#read(prefix, keys) };
       this.#waiting.set(prefix, waiting);
     }
-    const at = waiting.keys.push(key) - 1;
-    const { isComplete: complete, stored } = await waiting.looks;
-    return { isComplete: complete, stored: stored[at] ?? null };
+    const at = waiting.keys.push(key);
+    const answer = await waiting.answer;
+    return { isComplete: Boolean(answer[0]), stored: answer[at] ?? null };
   }
 
-  async #later(prefix: string, keys: readonly string[]): Promise<Looks> {
+  async #read(prefix: string, keys: readonly string[]): Promise<Answer> {
     // Behind all promises that are settled now.
     await new Promise<void>((resolve) => process.nextTick(resolve));
     if (this.#waiting.get(prefix)?.keys === keys) this.#waiting.delete(prefix);
-    const { view, objects } = viewKeys(prefix);
-    // The state is sent first, so it is read first: the objects are not older than it. No pipeline of ioredis, which
-    // takes more time than it saves.
-    const [[version, rewound], stored] = await Promise.all([
-      this.#redis.hmget(view, 'version', 'rewound'),
-      this.#redis.hmgetBuffer(objects, ...keys),
-    ]);
-    return { isComplete: isComplete(version, rewound), stored };
+    return this.#redis.hmgetBuffer(viewKeys(prefix).objects, COMPLETE, ...keys);
   }
 }
 
-interface Looks {
-  readonly isComplete: boolean;
-  readonly stored: readonly (Buffer | null)[];
-}
+/** What is stored under `COMPLETE`, then the objects in the order of their keys. */
+type Answer = readonly (Buffer | null)[];
 
 interface Waiting {
   readonly keys: string[];
-  readonly looks: Promise<Looks>;
+  readonly answer: Promise<Answer>;
 }
 
 const ofConnections = new WeakMap<Redis, MergedGets>();

@@ -75,8 +75,9 @@ export function redisCache(url: string | (() => string), options: RedisCacheOpti
 }
 
 /**
- * The `CacheReader` over one trigger's views. Two trips for a list by index, one for an object; gets of one turn of the
- * event loop share it. It has no keys: of kinds that are encrypted it reads nothing, and throws a TypeError.
+ * The `CacheReader` over one trigger's views. Two trips for a list by index, one command for an object; gets of one
+ * turn of the event loop share it. It has no keys: of kinds that are encrypted it reads nothing, and throws a
+ * TypeError.
  */
 export class RedisReader implements CacheReader {
   readonly #redis: Redis;

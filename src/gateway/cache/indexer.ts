@@ -50,7 +50,7 @@ export class Indexer {
   /** Keys of the objects that carry all these index entries; of all objects when there are none. */
   keysWith(entries: readonly string[]): Promise<string[]> {
     const [first, ...others] = entries.map((entry) => this.#keys.indexPrefix + entry);
-    return first === undefined ? this.#redis.hkeys(this.#keys.objects) : this.#redis.sinter(first, ...others);
+    return first === undefined ? this.#redis.hkeys(this.#keys.entries) : this.#redis.sinter(first, ...others);
   }
 
   /** How many objects are kept out of the cache. @param namespaces count in these alone */

@@ -1,3 +1,4 @@
+import type { ViewKeys } from '../../contract/cache-layout.ts';
 import { loadScript, type Redis, type Script } from '../redis/redis.ts';
 
 /** Another gateway has written its ID into the view: this one must stop writing and see whether it still leads. */
@@ -14,19 +15,21 @@ export class ViewWriter {
   readonly #redis: Redis;
   readonly #name: string;
   readonly #viewKey: string;
+  readonly #objectsKey: string;
   readonly #write: Script;
   readonly #onFailure: () => void;
   #id = '';
 
   /**
    * @param name of the view, for errors.
-   * @param viewKey of the HASH that carries the ID.
+   * @param keys of the view; its HASH `view` carries the ID.
    * @param onFailure called when the writer changes or a write fails: remembered values of the view may be wrong.
    */
-  constructor(redis: Redis, name: string, viewKey: string, onFailure: () => void) {
+  constructor(redis: Redis, name: string, keys: ViewKeys, onFailure: () => void) {
     this.#redis = redis;
     this.#name = name;
-    this.#viewKey = viewKey;
+    this.#viewKey = keys.view;
+    this.#objectsKey = keys.objects;
     this.#onFailure = onFailure;
     this.#write = loadScript(redis, import.meta.url, 'write');
   }
@@ -68,12 +71,12 @@ export class ViewWriter {
 
   /** Sets fields of the view's HASH. @throws ForeignWriterError */
   async set(fields: Readonly<Record<string, string>>): Promise<void> {
-    await this.run(this.#write, [], ['', ...Object.entries(fields).flat()]);
+    await this.run(this.#write, [this.#objectsKey], ['', ...Object.entries(fields).flat()]);
   }
 
   /** Counts a field of the view's HASH up by one. @throws ForeignWriterError */
   async increment(field: string): Promise<void> {
-    await this.run(this.#write, [], [field]);
+    await this.run(this.#write, [this.#objectsKey], [field]);
   }
 
   #foreign(): ForeignWriterError {

@@ -60,7 +60,7 @@ export class View {
     this.#codec = codec;
     this.#keys = viewKeys(location.prefix);
     this.#lastWritten = new LastWritten(redis);
-    this.#writer = new ViewWriter(redis, this.name, this.#keys.view, () => this.#lastWritten.forget());
+    this.#writer = new ViewWriter(redis, this.name, this.#keys, () => this.#lastWritten.forget());
     this.outbox = new Outbox(redis, this.#keys.outbox);
     this.indexer = new Indexer(redis, this.#keys, this.#writer, (keys) =>
       this.#lastWritten.current.forgetEntries(keys),
@@ -314,7 +314,7 @@ export class View {
   }
 
   size(): Promise<number> {
-    return this.#redis.hlen(this.#keys.objects);
+    return this.#redis.hlen(this.#keys.entries);
   }
 
   /**

@@ -13,6 +13,8 @@ const WRITERS = 32;
 const PAYLOAD = 'x'.repeat(1800);
 const MB = 1e6;
 const IDLE_MS = 5000;
+const LONE_CHANGES = 50;
+const LONE_EVERY_MS = 200;
 /** ConfigMaps that the writes of the rate go to in turn. */
 const RATE_OBJECTS = 200;
 
@@ -85,6 +87,27 @@ export async function measureWrites(arm: RunningArm, { cluster, namespace, count
   const all = await secondsUntil(arm, 'stamped all', changedFromMs);
   await untilQuiet(arm);
   return { all, written, ...perKey(await usage(), count) };
+}
+
+/**
+ * What one change costs that comes alone, with the write of its run and the second run that this wakes: what changes
+ * one after another use, without what the arm uses in the same time when nothing changes.
+ */
+export async function measureLone(arm: RunningArm, { cluster, namespace }: Objects): Promise<Figures> {
+  await untilQuiet(arm);
+  const idle = await measureUsage(arm);
+  await sleep(LONE_CHANGES * LONE_EVERY_MS);
+  const unused = await idle();
+  const usage = await measureUsage(arm);
+  for (let at = 0; at < LONE_CHANGES; at += 1) {
+    const next = sleep(LONE_EVERY_MS);
+    await cluster.patch(configMaps, { namespace, name: nameOf(at) }, { data: { change: '1' } });
+    await next;
+  }
+  const used = await usage();
+  const differences = Object.entries(used).map(([name, value]) => [name, value - (unused[name] ?? 0)] as const);
+  const { stolen = 0, foreign = 0 } = used;
+  return { ...perKey(Object.fromEntries(differences), LONE_CHANGES), stolen, foreign };
 }
 
 /** Resident memory of each process after five seconds without work. */

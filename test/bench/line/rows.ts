@@ -20,6 +20,8 @@ export function lineRows(objects: string): readonly Row[] {
   return [
     one('**Start** with 100 objects: first key after, s', 'start.first', { main, panel: 'Start to first key, s' }),
     each('idle memory, MB: gateway, function, Redis', 'start.idle', { main }),
+    one('**A lone change** with a write, two runs: CPU, ms', 'lone.cpuMs'),
+    redis('for each change: Redis scripts, commands, reads', 'lone'),
     one(`**Burst**: each of ${objects} reconciled after, s`, 'burst.all', {
       main,
       panel: `Start to ${objects} reconciled, s`,

@@ -9,6 +9,7 @@ import { PAUSED_INDEX } from '../../../src/gateway/handlers/paused.ts';
 import { ModelApiserver } from '../../harness/model-apiserver.ts';
 import { randomOf } from '../../harness/random.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
+import { storedTexts } from '../../harness/stored-objects.ts';
 import { GatewayUnderTest, type MakeView, prefixOf } from './gateway-under-test.ts';
 import type { History, Step } from './history.ts';
 import { kinds, NAMES, NAMESPACES, objectOf, SET_INDEXES, sets, sightOf, type Snapshot } from './kinds.ts';
@@ -281,7 +282,7 @@ class Play {
 
   async #cached(): Promise<Snapshot> {
     const found = await Promise.all(
-      kinds.map((kind) => this.#options.redis.hgetall(viewKeys(prefixOf(this.#keyPrefix, kind)).objects)),
+      kinds.map((kind) => storedTexts(this.#options.redis, viewKeys(prefixOf(this.#keyPrefix, kind)).objects)),
     );
     return found.map(
       (objects) => new Map(Object.entries(objects).map(([key, text]) => [key, JSON.parse(text) as KubernetesObject])),
@@ -317,7 +318,7 @@ class Play {
     const keys = viewKeys(prefixOf(this.#keyPrefix, kind));
     const [state, objects, entries, order, outbox, sets] = await Promise.all([
       redis.hgetall(keys.view),
-      redis.hgetall(keys.objects),
+      storedTexts(redis, keys.objects),
       redis.hgetall(keys.entries),
       redis.zrangebylex(keys.order, '-', '+'),
       redis.xlen(keys.outbox),

@@ -8,7 +8,8 @@ import {
   noCheckpoint,
   silentMetrics,
 } from '../../../src/core/index.ts';
-import { decodeEntry, viewKeys } from '../../../src/contract/cache-layout.ts';
+import { COMPLETE, decodeEntry, viewKeys } from '../../../src/contract/cache-layout.ts';
+import { isComplete } from '../../../src/contract/node/view-reader.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import type { KeyWakeup } from '../../../src/gateway/cache/change.ts';
 import type { Redis } from '../../../src/gateway/redis/redis.ts';
@@ -20,6 +21,7 @@ import { KeyScope } from '../../../src/gateway/handlers/key-scope.ts';
 import { ownerMapper } from '../../../src/gateway/handlers/mapper.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
 import { applierOf } from '../../harness/applier.ts';
+import { storedTexts } from '../../harness/stored-objects.ts';
 import { createView } from '../../harness/views.ts';
 
 export const pods = resource('v1', 'Pod');
@@ -237,7 +239,7 @@ export class CacheWorld {
     const { view, objects, entries, order } = this.#keys;
     const [hash, texts, lines, keys] = await Promise.all([
       this.#redis.hgetall(view),
-      this.#redis.hgetall(objects),
+      storedTexts(this.#redis, objects),
       this.#redis.hgetall(entries),
       this.#redis.zrange(order, '0', '-1'),
     ]);
@@ -247,6 +249,8 @@ export class CacheWorld {
     );
     expect(keys).toEqual(Object.keys(model).toSorted());
     expect(hash['version']).toBe(this.model.version);
+    const mayBeRead = isComplete(hash['version'], hash['rewound']);
+    expect(await this.#redis.hexists(objects, COMPLETE)).toBe(mayBeRead ? 1 : 0);
     for (const [key, { metadata }] of this.model.objects) {
       expect(decodeEntry(lines[key] ?? ''), key).toMatchObject({
         resourceVersion: metadata.resourceVersion,

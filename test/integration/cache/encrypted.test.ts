@@ -10,6 +10,7 @@ import { View } from '../../../src/gateway/cache/view.ts';
 import { ForeignWriterError } from '../../../src/gateway/cache/view-writer.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { uniqueName } from '../../harness/levelhook.ts';
+import { storedObjects } from '../../harness/stored-objects.ts';
 
 const secrets = resource('v1', 'Secret');
 const newKey = (id: string): CacheKey => ({ id, bytes: randomBytes(32) });
@@ -54,7 +55,7 @@ describe('an encrypted view', () => {
   }
 
   const storedIds = async (): Promise<Set<string>> => {
-    const stored = Object.values(await redis.hgetallBuffer(viewKeys(prefix).objects));
+    const stored = Object.values(await storedObjects(redis, viewKeys(prefix).objects));
     return new Set(stored.map((bytes) => bytes.toString('latin1', 2, 2 + (bytes[1] ?? 0))));
   };
 

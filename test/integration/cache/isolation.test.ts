@@ -18,6 +18,7 @@ import { View } from '../../../src/gateway/cache/view.ts';
 import { ForeignWriterError } from '../../../src/gateway/cache/view-writer.ts';
 import type { WatchEvent } from '../../../src/gateway/reflector/watch-event.ts';
 import { listOf } from '../../harness/applier.ts';
+import { storedObjects } from '../../harness/stored-objects.ts';
 import { createView } from '../../harness/views.ts';
 
 const things = resource('example.com/v1', 'Thing');
@@ -244,7 +245,7 @@ describe('a view that several controllers share', () => {
       await again.claim('writer');
       await again.reencrypt();
       expect(await again.objects(['a/deep'])).toMatchObject([{ metadata: { name: 'deep', uid: 'u-deep' } }]);
-      const [stored] = Object.values(await redis.hgetallBuffer(viewKeys(prefix).objects));
+      const [stored] = Object.values(await storedObjects(redis, viewKeys(prefix).objects));
       expect(stored?.toString('latin1', 0, 5)).toBe('e\u0003new');
       expect(stored?.includes('deep')).toBe(false);
     });

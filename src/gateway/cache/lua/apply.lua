@@ -1,7 +1,7 @@
 -- Applies one chunk of changes to a view: writes objects, indexes, wakeups and version together or not at all.
 --
 -- KEYS[1] view     HASH   version, writerId, incarnation, rewound, users, missed:<user>
--- KEYS[2] objects  HASH   key -> encoded object
+-- KEYS[2] objects  HASH   key -> encoded object; '' -> '1' while the view may be read
 -- KEYS[3] entries  HASH   key -> version \n uid \n T? \n index entry ...
 -- KEYS[4] order    ZSET   keys
 -- KEYS[5] outbox   STREAM wakeups
@@ -153,5 +153,9 @@ end
 if incarnation ~= '' then
   redis.call('HSET', view, 'incarnation', incarnation)
   redis.call('HDEL', view, 'rewound')
+end
+-- Once the view has a version it is complete, unless a list of data that went back in time is under way.
+if version ~= '' and redis.call('HEXISTS', objects, '') == 0 and redis.call('HGET', view, 'rewound') ~= '1' then
+  redis.call('HSET', objects, '', '1')
 end
 return answer

@@ -1,9 +1,10 @@
 -- Sets fields of a view that say something of all of it, as its writer.
 --
--- KEYS[1] view HASH
+-- KEYS[1] view    HASH
+-- KEYS[2] objects HASH  '' -> '1' while the view may be read
 -- ARGV[1] ID of the writer: refused when the view carries another, or has lost it with all else
 -- ARGV[2] a field to count up by one, or ''
--- then    two each: field, value
+-- then    two each: field, value; with the field `rewound` the view may not be read any more
 --
 -- Answer: 1, or -1 when the writer is another and nothing was done.
 
@@ -15,5 +16,10 @@ if ARGV[2] ~= '' then
 end
 if #ARGV > 2 then
   redis.call('HSET', KEYS[1], unpack(ARGV, 3))
+end
+for at = 3, #ARGV, 2 do
+  if ARGV[at] == 'rewound' then
+    redis.call('HDEL', KEYS[2], '')
+  end
 end
 return 1

@@ -1,0 +1,14 @@
+import type { Redis } from 'ioredis';
+import { COMPLETE } from '../../src/contract/cache-layout.ts';
+
+/** The encoded objects of a view by their keys. @param objects the key of their HASH in Redis */
+export async function storedObjects(redis: Redis, objects: string): Promise<Record<string, Buffer>> {
+  const { [COMPLETE]: _, ...found } = await redis.hgetallBuffer(objects);
+  return found;
+}
+
+/** The same of a view that is neither compressed nor encrypted: the objects as JSON. */
+export async function storedTexts(redis: Redis, objects: string): Promise<Record<string, string>> {
+  const found = Object.entries(await storedObjects(redis, objects));
+  return Object.fromEntries(found.map(([key, bytes]) => [key, bytes.toString('utf8')]));
+}
