@@ -305,7 +305,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       expect(listed).toEqual({ items: [pod('a/b', 1)], version: '9' });
     });
 
-    it('waits while it is a mixture of two pasts', async () => {
+    it('waits while a list of rewound data is under way', async () => {
       await list(applier, 50, pod('a/old', 40));
       await view.markRewound();
       await expect(reader.get(pods, { namespace: 'a', name: 'old' })).rejects.toThrow(

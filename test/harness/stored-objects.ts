@@ -7,7 +7,7 @@ export async function storedObjects(redis: Redis, objects: string): Promise<Reco
   return found;
 }
 
-/** The same of a view that is neither compressed nor encrypted: the objects as JSON. */
+/** The objects of a view as JSON, if it is neither compressed nor encrypted. */
 export async function storedTexts(redis: Redis, objects: string): Promise<Record<string, string>> {
   const found = Object.entries(await storedObjects(redis, objects));
   return Object.fromEntries(found.map(([key, bytes]) => [key, bytes.toString('utf8')]));

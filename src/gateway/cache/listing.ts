@@ -8,7 +8,7 @@ import type { ObjectEntry } from '../../contract/cache-layout.ts';
  * time.
  */
 export class Listing {
-  /** The server's data went back in time: versions cannot be compared with those stored. */
+  /** Whether the server's data was rewound, so that its versions cannot be compared with the stored versions. */
   readonly rewound: boolean;
   /** The view's first list wakes no key: its controllers get all their keys when it is complete (`initial`). */
   readonly silent: boolean;

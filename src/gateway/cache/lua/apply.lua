@@ -154,7 +154,7 @@ if incarnation ~= '' then
   redis.call('HSET', view, 'incarnation', incarnation)
   redis.call('HDEL', view, 'rewound')
 end
--- Once the view has a version it is complete, unless a list of data that went back in time is under way.
+-- A view with a version is complete, unless a list of rewound data is under way.
 if version ~= '' and redis.call('HEXISTS', objects, '') == 0 and redis.call('HGET', view, 'rewound') ~= '1' then
   redis.call('HSET', objects, '', '1')
 end

@@ -1,12 +1,12 @@
--- Sets fields of a view that say something of all of it, as its writer.
+-- Sets fields of a view's HASH, as its writer.
 --
 -- KEYS[1] view    HASH
 -- KEYS[2] objects HASH  '' -> '1' while the view may be read
--- ARGV[1] ID of the writer: refused when the view carries another, or has lost it with all else
+-- ARGV[1] ID of the writer: refused when the view has another ID or none
 -- ARGV[2] a field to count up by one, or ''
--- then    two each: field, value; with the field `rewound` the view may not be read any more
+-- then    two each: field, value; the field `rewound` ends the time in which the view may be read
 --
--- Answer: 1, or -1 when the writer is another and nothing was done.
+-- Answer: 1, or -1 when the view has another writer and nothing was done.
 
 if redis.call('HGET', KEYS[1], 'writerId') ~= ARGV[1] then
   return -1
