@@ -38,8 +38,8 @@ export interface ViewKeys {
 }
 
 /**
- * The field of `objects` that marks a view which may be read: its first list is complete, and no list of rewound data is
- * under way. No object has this key.
+ * The field of `objects` that marks a view which may be read: its first list is complete, and no list of rewound data
+ * is under way. No object has this key.
  */
 export const COMPLETE = '';
 

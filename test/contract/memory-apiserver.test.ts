@@ -1,6 +1,7 @@
 import { resource } from '../../src/core/index.ts';
 import { MemoryApiserver } from '../../src/testing/index.ts';
-import { apiserverContract, type Site } from './apiserver-contract.ts';
+import type { Site } from './apiserver/fixture.ts';
+import { apiserverContract } from './apiserver-contract.ts';
 
 const apiserver = new MemoryApiserver();
 const Site = resource<Site>('memory.example.com/v1', 'Site');

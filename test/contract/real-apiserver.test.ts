@@ -4,7 +4,8 @@ import { RealApiserver } from '../../src/testing/index.ts';
 import { eventually } from '../harness/eventually.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { Started } from '../harness/started.ts';
-import { apiserverContract, type Site } from './apiserver-contract.ts';
+import type { Site } from './apiserver/fixture.ts';
+import { apiserverContract } from './apiserver-contract.ts';
 
 const namespace = uniqueName('contract');
 const group = `${uniqueName('sites')}.example.com`;

@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest';
+import type { Patch } from '../../../src/function/index.ts';
+import { ConfigMap, Deployment } from '../../../src/function/kinds/index.ts';
+import type { ApiserverFixture } from './fixture.ts';
+
+/** The three kinds of patches, and server-side apply. */
+export function patchesContract(
+  name: string,
+  { world, api, key, code, configMap, deployment, site, Site }: ApiserverFixture,
+): void {
+  describe(`${name}: patches`, () => {
+    it.each<[string, Patch, unknown]>([
+      ['merge', { type: 'merge', body: { data: { a: null, b: '2' } } }, { b: '2' }],
+      ['JSON', { type: 'json', body: [{ op: 'move', from: '/data/a', path: '/data/b' }] }, { b: '1' }],
+      [
+        'JSON with a test',
+        {
+          type: 'json',
+          body: [
+            { op: 'test', path: '/data/a', value: '1' },
+            { op: 'add', path: '/metadata/annotations', value: {} },
+            { op: 'add', path: '/metadata/annotations/x.io~1y', value: '3' },
+            { op: 'replace', path: '/data/new', value: '3' },
+            { op: 'copy', from: '/data/a', path: '/data/z' },
+            { op: 'remove', path: '/data/a' },
+          ],
+        },
+        { new: '3', z: '1' },
+      ],
+      ['strategic', { type: 'strategic', body: { data: { a: null, c: '3' } } }, { c: '3' }],
+    ])('%s', async (_, patch, data) => {
+      const made = await configMap();
+      expect((await api().patch(ConfigMap, made.metadata, patch)).data).toEqual(data);
+    });
+
+    it.each<[string, object[]]>([
+      ['a test that fails', [{ op: 'test', path: '/data/a', value: '2' }]],
+      ['a path that is not there', [{ op: 'remove', path: '/data/none' }]],
+    ])('JSON is refused for %s', async (_, body) => {
+      const made = await configMap();
+      await expect(api().patch(ConfigMap, made.metadata, { type: 'json', body })).rejects.toEqual(code(422));
+    });
+
+    it('strategic merge lists by their keys, and knows its directives', async () => {
+      const made = await api().create(Deployment, deployment(key('strategic')));
+      const containers = [
+        { name: 'main', env: [{ name: 'B', value: '2' }] },
+        { name: 'side', $patch: 'delete' },
+        { name: 'new', image: 'new:1' },
+      ];
+      const metadata = { labels: { app: null, more: 'yes' }, finalizers: ['example.com/a'] };
+      const body = { metadata, spec: { template: { spec: { containers } } } };
+      const patched = await api().patch(Deployment, made.metadata, { type: 'strategic', body });
+      const inside = patched.spec?.template.spec?.containers ?? [];
+      expect(inside.map((each) => each.name)).toEqual(expect.arrayContaining(['main', 'new']));
+      expect(inside).toHaveLength(2);
+      expect(inside.find((each) => each.name === 'main')).toMatchObject({ image: 'main:1' });
+      expect(inside.find((each) => each.name === 'main')?.env).toEqual(
+        expect.arrayContaining([
+          { name: 'A', value: '1' },
+          { name: 'B', value: '2' },
+        ]),
+      );
+      expect(patched.metadata).toMatchObject({ labels: { more: 'yes' }, finalizers: ['example.com/a'] });
+      expect(patched.metadata.labels).not.toHaveProperty('app');
+      const drop = { metadata: { '$deleteFromPrimitiveList/finalizers': ['example.com/a'] } };
+      const dropped = await api().patch(Deployment, made.metadata, { type: 'strategic', body: drop });
+      expect(dropped.metadata.finalizers ?? []).toEqual([]);
+    });
+
+    it('strategic owns and disowns by UID', async () => {
+      const made = await configMap();
+      // One that exists: the garbage collector looks.
+      const { name: ownerName, uid } = (await configMap()).metadata;
+      const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: ownerName, uid };
+      const own = (ownerReferences: object[]) =>
+        api().patch(ConfigMap, made.metadata, { type: 'strategic', body: { metadata: { ownerReferences } } });
+      const disown = { $patch: 'delete', uid: owner.uid };
+      expect((await own([disown])).metadata.ownerReferences ?? []).toEqual([]);
+      expect((await own([owner])).metadata.ownerReferences).toEqual([owner]);
+      expect((await own([disown])).metadata.ownerReferences ?? []).toEqual([]);
+    });
+
+    it('strategic is not for custom kinds', async () => {
+      const made = await site();
+      await expect(api().patch(Site(), made.metadata, { type: 'strategic', body: {} })).rejects.toEqual(code(415));
+    });
+  });
+
+  describe(`${name}: apply`, () => {
+    const mine = { fieldManager: 'mine' };
+    const yours = { fieldManager: 'yours' };
+
+    it('creates, changes, and takes away what is applied no more, but for what others own', async () => {
+      const at = key('applied');
+      await api().apply(ConfigMap, { metadata: { ...at, labels: { l: '1' } }, data: { a: '1', b: '2' } }, mine);
+      await api().apply(ConfigMap, { metadata: at, data: { b: '2', c: '3' } }, yours);
+      const applied = await api().apply(ConfigMap, { metadata: at, data: { a: '9' } }, mine);
+      expect(applied.data).toEqual({ a: '9', b: '2', c: '3' });
+      expect(applied.metadata.labels ?? {}).toEqual({});
+    });
+
+    it('refuses what another manager owns, and names it, unless forced', async () => {
+      const at = key('conflict');
+      await api().apply(ConfigMap, { metadata: at, data: { a: '1' } }, mine);
+      const refused = api().apply(ConfigMap, { metadata: at, data: { a: '2' } }, yours);
+      await expect(refused).rejects.toMatchObject({
+        code: 409,
+        message: expect.stringContaining('conflict with "mine"'),
+        status: { details: { causes: [{ reason: 'FieldManagerConflict', field: '.data.a' }] } },
+      });
+      const forced = await api().apply(ConfigMap, { metadata: at, data: { a: '2' } }, { ...yours, force: true });
+      expect(forced.data).toEqual({ a: '2' });
+      await expect(api().apply(ConfigMap, { metadata: at, data: { a: '1' } }, mine)).rejects.toEqual(code(409));
+      const left = await api().apply(ConfigMap, { metadata: at }, mine);
+      expect(left.data).toEqual({ a: '2' });
+    });
+
+    it('loses to other kinds of writes what they change', async () => {
+      const at = key('overwritten');
+      await api().apply(ConfigMap, { metadata: at, data: { a: '1', b: '2' } }, mine);
+      await api().patch(ConfigMap, at, { type: 'merge', body: { data: { a: '2' } } });
+      await expect(api().apply(ConfigMap, { metadata: at, data: { a: '1' } }, mine)).rejects.toEqual(code(409));
+      // Given up, and so left to whoever has it now.
+      const left = await api().apply(ConfigMap, { metadata: at }, mine);
+      expect(left.data).toEqual({ a: '2' });
+    });
+
+    it('knows the items of lists by their keys', async () => {
+      const at = key('items');
+      await api().create(Deployment, deployment(at));
+      const container = (each: object) => ({ spec: { template: { spec: { containers: [each] } } } }) as object;
+      const add = { name: 'extra', image: 'extra:1' };
+      const applied = await api().apply(Deployment, { metadata: at, ...container(add) }, mine);
+      expect(applied.spec?.template.spec?.containers.map((each) => each.name)).toEqual(['main', 'side', 'extra']);
+      const dropped = await api().apply(Deployment, { metadata: at }, mine);
+      expect(dropped.spec?.template.spec?.containers.map((each) => each.name)).toEqual(['main', 'side']);
+      const taken = api().apply(Deployment, { metadata: at, ...container({ name: 'main', image: 'other' }) }, mine);
+      await expect(taken).rejects.toEqual(code(409));
+    });
+
+    it('of a status leaves the rest alone', async () => {
+      const made = await site();
+      const { name: own } = made.metadata;
+      const status = { metadata: { namespace: world().namespace, name: own }, status: { phase: 'Up' } };
+      const applied = await api().apply(Site(), status, { ...mine, subresource: 'status' });
+      expect(applied).toMatchObject({ spec: { title: 'x' }, status: { phase: 'Up' } });
+    });
+  });
+}
