@@ -74,7 +74,7 @@ const what =
   `Node ${process.versions.node}, ${availableParallelism()} processors.`;
 await showResults('line', 'One controller, written in four ways', what, found);
 
-/** A start on a cluster of 100 objects, and what happens there to single ones. */
+/** A start on a cluster of 100 objects, and single changes of these objects. */
 async function measureStart(
   name: ArmName,
   kubeconfig: string,

@@ -1,6 +1,7 @@
 import { Redis } from 'ioredis';
 import { messageOf, systemClock } from '../../core/index.ts';
 import { importSecret } from '../../contract/index.ts';
+import { groupWrites } from '../../contract/node/grouped-writes.ts';
 import { readerPassword } from '../../contract/node/reader-user.ts';
 import { SYNC_WAIT_MS } from '../cache-reader.ts';
 
@@ -63,7 +64,7 @@ export class ReaderConnection {
     const user = this.#secrets.length > 0 && !hasCredentials(url) ? redisUser : undefined;
     const common = { commandTimeout: COMMAND_TIMEOUT_MS, maxRetriesPerRequest: 2 };
     if (user === undefined) {
-      const redis = new Redis(url, common);
+      const redis = groupWrites(new Redis(url, common));
       // Each failed command rejects on its own; without a listener ioredis prints the failed attempts too.
       redis.on('error', () => {});
       return { redis, isUser: false, lastError: () => '' };
@@ -111,7 +112,7 @@ function connectAs(
     at = (at + 1) % passwords.length;
     redis.options.password = passwords[at] ?? '';
   });
-  return { redis, isUser: true, lastError: () => last };
+  return { redis: groupWrites(redis), isUser: true, lastError: () => last };
 }
 
 function hasCredentials(url: string): boolean {

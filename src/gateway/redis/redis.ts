@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
+import { groupWrites } from '../../contract/node/grouped-writes.ts';
 import { messageOf, UserError } from '../../core/index.ts';
 
 export type { Redis } from 'ioredis';
@@ -21,7 +22,7 @@ export async function connectRedis(url: string): Promise<Redis> {
   redis.on('error', (error: unknown) => (last = error));
   try {
     await Promise.race([redis.connect(), rejectAfter(5000)]);
-    return redis;
+    return groupWrites(redis);
   } catch (error) {
     redis.disconnect();
     const reason = messageOf(last ?? error);

@@ -90,8 +90,8 @@ export async function measureWrites(arm: RunningArm, { cluster, namespace, count
 }
 
 /**
- * What one change costs that comes alone, with the write of its run and the second run that this wakes: what changes
- * one after another use, without what the arm uses in the same time when nothing changes.
+ * Measures the cost of a single change, with the write of its run and the second run that this write wakes. Changes
+ * come one after another. The resources that the arm uses in the same time without a change are subtracted.
  */
 export async function measureLone(arm: RunningArm, { cluster, namespace }: Objects): Promise<Figures> {
   await untilQuiet(arm);
