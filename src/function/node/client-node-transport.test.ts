@@ -39,10 +39,11 @@ it('keeps its connection after a DELETE with options', async () => {
   let connections = 0;
   const bodies: string[] = [];
   const server = createServer((request, response) => {
-    void text(request).then((body) => {
-      bodies.push(`${request.method} ${body}`);
+    const answer = async (): Promise<void> => {
+      bodies.push(`${request.method} ${await text(request)}`);
       response.end('{}');
-    });
+    };
+    void answer();
   });
   server.on('connection', () => (connections += 1));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
