@@ -1,17 +1,22 @@
-import type { Redis } from 'ioredis';
+/** What of a connection of ioredis is needed. */
+interface Connection {
+  readonly stream: { readonly writable: boolean; cork(): void; uncork(): void };
+  sendCommand(...sent: never[]): unknown;
+}
 
 /**
  * Lets a connection write the commands that are sent in one turn of the event loop, its microtasks included, with one
  * system call, in their order; ioredis makes a call for each. Nothing waits longer than that turn. Redis reads them
  * together, too.
+ * @param redis a connection of ioredis.
  * @returns the connection itself.
  */
-export function groupWrites(redis: Redis): Redis {
-  const send = redis.sendCommand;
+export function groupWrites<T extends Connection>(redis: T): T {
+  const send = redis.sendCommand.bind(redis);
   let isCorked = false;
-  redis.sendCommand = function (command, stream) {
-    // The socket of this connection, until it is lost.
-    const socket = redis.stream as typeof redis.stream | undefined;
+  redis.sendCommand = (...sent) => {
+    // The socket of this connection, until it is lost; none before the first.
+    const socket = redis.stream as T['stream'] | undefined;
     if (!isCorked && socket?.writable === true) {
       isCorked = true;
       socket.cork();
@@ -20,7 +25,7 @@ export function groupWrites(redis: Redis): Redis {
         socket.uncork();
       });
     }
-    return send.call(redis, command, stream);
+    return send(...sent);
   };
   return redis;
 }

@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { KubeConfig, RequestContext } from '@kubernetes/client-node';
 import { expect, it } from 'vitest';
 import { kubeConfigTransport, sharedConnections } from './client-node-transport.ts';
@@ -37,11 +38,12 @@ it('keeps its connections until the server, a certificate or a key changes', asy
 it('keeps its connection after a DELETE with options', async () => {
   let connections = 0;
   const bodies: string[] = [];
-  const server = createServer(async (request, response) => {
-    let body = '';
-    for await (const chunk of request.setEncoding('utf8')) body += chunk as string;
-    bodies.push(`${request.method} ${body}`);
-    response.end('{}');
+  const server = createServer((request, response) => {
+    const answer = async (): Promise<void> => {
+      bodies.push(`${request.method} ${await text(request)}`);
+      response.end('{}');
+    };
+    void answer();
   });
   server.on('connection', () => (connections += 1));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
