@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis';
 import { COMPLETE, viewKeys } from '../../contract/cache-layout.ts';
 
 /** An object as a view had it at one moment. */
-export interface StoredObject {
+export interface ReadObject {
   /**
    * The view was complete at that moment. False also for a view that an earlier release wrote, which does not say so
    * beside its objects.
@@ -36,7 +36,7 @@ export class MergedGets {
   }
 
   /** @param key `namespace/name`, or `name`. @throws the error of Redis */
-  async get(prefix: string, key: string): Promise<StoredObject> {
+  async get(prefix: string, key: string): Promise<ReadObject> {
     let waiting = this.#waiting.get(prefix);
     if (!waiting || waiting.keys.length >= MAX_KEYS) {
       const keys: string[] = [];
