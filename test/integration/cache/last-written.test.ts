@@ -5,7 +5,6 @@ import { encodeEntry, viewKeys, viewPrefix } from '../../../src/contract/cache-l
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { ForeignWriterError } from '../../../src/gateway/cache/view-writer.ts';
-import { Barriers } from '../../../src/gateway/dispatch/barrier.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { applierOf } from '../../harness/applier.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -130,14 +129,4 @@ describe('what the writer of a view knows without asking', () => {
     await view.indexer.move([{ key: 'a/x', from, to: { ...from, indexEntries: ['field:spec.a=1'] } }]);
     expect((await view.recentEntries(['a/x']))[0]?.indexEntries).toEqual(['field:spec.a=1']);
   });
-});
-
-it('a barrier made under a new incarnation is not passed by one that knows the former only', async () => {
-  const other = new View(admin, pods, view.location);
-  await other.claim('another');
-  await other.renew('run');
-  const barrier = await new Barriers([other]).afterWrites([
-    { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'x', uid: 'u', resourceVersion: '99' },
-  ]);
-  expect(await new Barriers([view]).passed(barrier ?? '')).toBe(false);
 });
