@@ -6,9 +6,11 @@ import { redisNotReady } from '../redis/redis-memory.ts';
 import type { View } from '../cache/view.ts';
 import type { GatewayWriter } from '../cache/gateway-writer.ts';
 import type { RunningController } from '../controllers/controller.ts';
+import type { GatewayRuns } from '../workqueue/own-runs.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
 import type { DispatchLease } from './dispatch-lease.ts';
+import { LONGEST_RUN_MS } from './garbage-collection.ts';
 import { CONTROLLER_FIELD, LOST_FIELD, removalOf } from './registry-fields.ts';
 
 export interface RecoveryOptions {
@@ -19,6 +21,7 @@ export interface RecoveryOptions {
   /** Asked when a view carries another gateway's ID. */
   readonly writer: Pick<GatewayWriter, 'id' | 'check'>;
   readonly lease: Pick<DispatchLease, 'take' | 'release'>;
+  readonly ownRuns: Pick<GatewayRuns, 'areInFlight'>;
   /** `waitsFor` may have changed. */
   readonly onWaitChanged: (controller: RunningController) => void;
 }
@@ -68,6 +71,8 @@ export class Recovery {
   readonly #location: RecoveryOptions['location'];
   /** Of runs that started before this some may not be on record. */
   #unknownBefore = 0;
+  /** `#unknownBefore` says nothing of this gateway's own runs, which it can put back on record. */
+  #isSole = false;
   /** The Redis process that was looked at last. */
   #runId: string | undefined;
   /** Informers whose view has been found or left in order by this gateway: what is missing there later was lost. */
@@ -179,6 +184,7 @@ export class Recovery {
     await this.#recordProcess(runId);
     const lost = await this.#findLost(informers, controllers, runId);
     if (!lost) return;
+    await this.#putBackRuns(lost, runId);
     const begun = this.#beginRepairs(lost, controllers, runId, signal);
     if (begun.length > 0) await this.#waitFor(begun, signal);
     for (const informer of informers) if (informer.synced && !this.#repairs.has(informer)) this.#settled.add(informer);
@@ -227,6 +233,17 @@ export class Recovery {
     return lost.filter((part) => this.#isCurrent(part));
   }
 
+  /**
+   * This gateway's own runs, on a Redis process where no other gateway has started any: their keys wait for them, and
+   * their ends are recorded as ever. Before views are listed: a run that has ended without a record has written before
+   * the list.
+   */
+  async #putBackRuns(lost: readonly Part[], runId: string): Promise<void> {
+    if (!this.#isSole) return;
+    const queues = lost.flatMap((part) => ('queue' in part && !this.#repairs.has(part) ? [part.queue] : []));
+    await Promise.all(queues.map((queue) => queue.putBackRuns(runId)));
+  }
+
   #isCurrent(part: Part): boolean {
     const { informers, controllers } = this.#options;
     return 'view' in part ? informers().includes(part) : controllers().includes(part);
@@ -246,8 +263,13 @@ export class Recovery {
   ): Promise<void>[] {
     const { logger, metrics } = this.#runtime;
     const begun = lost.filter((part) => !this.#repairs.has(part));
+    const isListedNow = (controller: RunningController): boolean =>
+      controller.informers().every((informer) => begun.includes(informer));
     for (const part of begun) {
-      const repair = 'view' in part ? this.#repairView(part, runId, signal) : this.#repairQueue(part, runId, signal);
+      const repair =
+        'view' in part
+          ? this.#repairView(part, runId, signal)
+          : this.#repairQueue(part, { runId, isListedNow: isListedNow(part) }, signal);
       this.#repairs.set(part, this.#untilRepaired(part, repair, signal));
       this.#reportWait(part);
     }
@@ -303,14 +325,23 @@ export class Recovery {
     await informer.view.renew(runId);
   }
 
-  /** Waits until every run that is not on record has ended, and what it wrote is in the cache. */
-  async #repairQueue(controller: RunningController, runId: string, signal: AbortSignal): Promise<void> {
+  /**
+   * Waits until every run that is not on record has ended, and what it wrote is in the cache.
+   * @param isListedNow whether the repair of all views that the controller reads begins now.
+   */
+  async #repairQueue(
+    controller: RunningController,
+    { runId, isListedNow }: { runId: string; isListedNow: boolean },
+    signal: AbortSignal,
+  ): Promise<void> {
     const { clock, logger } = this.#runtime;
     const unknown = this.#unknownRuns.get(controller) ?? (await this.#runsOffRecord(controller));
     // Should this fail, the next attempt waits no longer.
     this.#unknownRuns.set(controller, unknown);
-    if (unknown.endMs > clock.now()) {
-      await clock.sleep(unknown.endMs - clock.now(), signal);
+    const waits = unknown.endMs > clock.now();
+    if (waits) await clock.sleep(unknown.endMs - clock.now(), signal);
+    // Without a wait only runs of this gateway may have ended without a record, all of them before now.
+    if (waits || (controller.queue.hasRun && !isListedNow)) {
       signal.throwIfAborted();
       if (!this.#isCurrent(controller)) return;
       for (const informer of controller.informers()) await this.#repairs.get(informer);
@@ -375,12 +406,15 @@ export class Recovery {
     const { redis, registryKey } = location;
     const [known, lostAt] = await redis.hmget(registryKey, 'runId', LOST_FIELD);
     if (known === runId && this.#runId === runId) return;
-    const beforeMs = await lease.take(runId);
-    this.#unknownBefore = known === runId ? Number(lostAt) : beforeMs;
+    const { beforeMs, othersBeforeMs } = await lease.take(runId);
+    // Where another gateway has met this process first, it may have started runs of its own.
+    this.#isSole = known !== runId && othersBeforeMs < beforeMs;
+    this.#unknownBefore = known === runId ? Number(lostAt) : othersBeforeMs;
     if (known !== runId) {
       await redis.hset(registryKey, { runId, [LOST_FIELD]: beforeMs });
-      if (beforeMs > 0) {
-        const seconds = Math.round((clock.now() - beforeMs) / 1000);
+      const ageMs = clock.now() - this.#unknownBefore;
+      if (ageMs <= LONGEST_RUN_MS) {
+        const seconds = Math.round(ageMs / 1000);
         logger.warn(
           { seconds },
           'unrecorded runs that started so long ago may be in flight, each controller waits for its own',
@@ -401,6 +435,8 @@ export class Recovery {
   async #isEveryRunOver(): Promise<boolean> {
     const { redis, registryKey } = this.#location;
     const nowMs = this.#runtime.clock.now();
+    // What is in flight may not have been put back on record yet.
+    if (this.#options.ownRuns.areInFlight(nowMs)) return false;
     const registry = await redis.hgetall(registryKey);
     if (registry['runId'] !== this.#runId) return false;
     for (const [field, value] of Object.entries(registry)) {
