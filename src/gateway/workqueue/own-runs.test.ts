@@ -14,7 +14,10 @@ describe('OwnRuns', () => {
     runs.begin({ key: 'a', run: 7, deadlineMs: 100 }, 0);
     expect(runs.inFlight(0)).toEqual([{ key: 'a', run: 7, deadlineMs: 100, state: 'running' }]);
     runs.finish({ key: 'a', run: 6, finish: KNOWN });
-    expect(runs.inFlightUntil('a', 0)).toBe(100 + RUN_MARGIN_MS);
+    expect(runs.heldUntil({ key: 'a', run: 1 }, 0)).toBe(100 + RUN_MARGIN_MS);
+    expect(runs.heldUntil({ key: 'b', run: 1 }, 0)).toBeUndefined();
+    // Redis has seen to the earlier run: another gateway has recorded its end.
+    expect(runs.heldUntil({ key: 'a', run: 8 }, 0)).toBeUndefined();
     runs.finish({ key: 'a', run: 7, finish: KNOWN });
     expect(runs.inFlight(0)).toEqual([]);
     expect(runs.highest).toBe(7);
@@ -26,7 +29,7 @@ describe('OwnRuns', () => {
     runs.finish({ key: 'a', run: 1, finish: UNKNOWN });
     expect(runs.inFlight(100 + RUN_MARGIN_MS - 1)).toMatchObject([{ state: 'unknown', deadlineMs: 100 }]);
     expect(runs.inFlight(100 + RUN_MARGIN_MS)).toEqual([]);
-    expect(runs.inFlightUntil('a', 100 + RUN_MARGIN_MS)).toBeUndefined();
+    expect(runs.heldUntil({ key: 'a', run: 1 }, 100 + RUN_MARGIN_MS)).toBeUndefined();
   });
 
   it('knows a run that goes on after its 202 for as long as it may, and never for less', () => {

@@ -52,9 +52,14 @@ export class OwnRuns {
     this.#runs.set(key, { ...known, deadlineMs, state: finish.kind });
   }
 
-  /** Until when a run of this key may be in flight; undefined when none is. */
-  inFlightUntil(key: string, nowMs: number): number | undefined {
-    const endMs = (this.#runs.get(key)?.deadlineMs ?? 0) + RUN_MARGIN_MS;
+  /**
+   * Until when the start of a run has to wait for an earlier one that Redis has lost: numbers that do not grow any more
+   * tell that it has. Undefined: it may begin.
+   */
+  heldUntil({ key, run }: Pick<Run, 'key' | 'run'>, nowMs: number): number | undefined {
+    const known = this.#runs.get(key);
+    if (!known || run > this.#highest) return undefined;
+    const endMs = known.deadlineMs + RUN_MARGIN_MS;
     return endMs > nowMs ? endMs : undefined;
   }
 

@@ -118,10 +118,10 @@ export class Runner {
           break;
         case 'go': {
           this.#barriers.delete(key);
-          const endMs = ownRuns.inFlightUntil(key, times.nowMs);
-          if (endMs !== undefined) {
-            // Redis has lost the record of that run, and recovery has not noticed yet.
-            this.#putOff(request.key, start.run, endMs - times.nowMs);
+          const heldMs = ownRuns.heldUntil({ key, run: start.run }, times.nowMs);
+          if (heldMs !== undefined) {
+            // Redis has lost the record of a run in flight, and recovery has not noticed yet.
+            this.#putOff(key, start.run, heldMs - times.nowMs);
             break;
           }
           const { run, failures, reasons, queuedAtMs } = start;
