@@ -1,12 +1,14 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import { parse } from 'yaml';
 import type { Trigger } from '../../src/contract/index.ts';
 import { type RedisServer, startRedis } from '../../src/testing/index.ts';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
+import { CuttingProxy } from '../harness/cutting-proxy.ts';
 import { eventually } from '../harness/eventually.ts';
 import {
   createSetting,
@@ -175,7 +177,7 @@ describe('a restart of Redis while a run is in flight', { timeout: 180_000 }, ()
 });
 
 it('a run sees what runs before it have written, through restarts of Redis', { timeout: 180_000 }, async () => {
-  const [namespace, parents, rounds] = [uniqueName('seen'), 8, 60];
+  const [namespace, parents, rounds] = [uniqueName('seen'), 20, 14];
   const started = new Started();
   try {
     const directory = await mkdtemp(join(tmpdir(), 'levelhook-seen-'));
@@ -184,8 +186,15 @@ it('a run sees what runs before it have written, through restarts of Redis', { t
     started.add(() => redis.stop());
     const cluster = await started.cluster(inject('kubeconfig'), namespace);
     const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: redis.url });
-    const fn = started.keep(await startSeer(setting, namespace));
-    const gateway = started.keep(await startGateway(setting, [fn.url], { LEVELHOOK_LOG_TRIGGERS: 'false' }));
+    // Runs go on while Redis is away, and write while the gateway, which hears later, lists the views again.
+    const fn = started.keep(await startSeer(setting, namespace, 2000));
+    const { clusters } = parse(await readFile(setting.kubeconfig, 'utf8')) as {
+      clusters: { cluster: { server: string } }[];
+    };
+    const lag = await CuttingProxy.start(clusters[0]?.cluster.server ?? '', 120);
+    started.add(() => lag.stop());
+    const lagging = { ...setting, kubeconfig: await lag.kubeconfig(setting.kubeconfig, join(directory, 'lagging')) };
+    const gateway = started.keep(await startGateway(lagging, [fn.url], { LEVELHOOK_LOG_TRIGGERS: 'false' }));
     await untilReady(gateway.url);
     for (let at = 0; at < parents; at += 1) {
       const metadata = { namespace, name: `parent-${at}` };
