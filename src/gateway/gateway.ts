@@ -262,6 +262,7 @@ export class Gateway {
       controllers: () => controllers.running(),
       writer,
       lease: new DispatchLease({ runtime, client, location, clusterId }),
+      ownRuns: factory.ownRuns,
       onWaitChanged: ({ name }) => this.#wakeDeclared(name),
     });
     const progress = new Progress({

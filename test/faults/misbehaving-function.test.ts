@@ -281,7 +281,7 @@ describe('a function that does not answer as it should', () => {
         else await cluster.patch(configMaps, { namespace, name }, { data });
         await eventually(async () => expect(triggers(name).length).toBeGreaterThan(seen));
       }
-      await gateway.process.line(({ msg }) => msg === 'a function reports a version that does not exist');
+      await gateway.process.line(({ msg }) => msg === 'a barrier waits for a version that the server does not have');
       const counted = await metric(gateway.url, 'levelhook_impossible_writes_total', { controller: CONTROLLER });
       expect(counted).toBeGreaterThan(0);
       // The watch is reopened once for each lie at most, and not for as long as it is not true.

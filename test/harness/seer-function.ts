@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { controller, controllerReference, type KubernetesObject, resource } from 'levelhook/function';
 import { serveController } from 'levelhook/function/node';
 import { configMaps } from './cluster.ts';
@@ -5,6 +6,7 @@ import { ROUNDS, SEER, type Sight } from './seer.ts';
 
 const pods = resource<KubernetesObject & { spec: object }>('v1', 'Pod');
 
+const pauseMs = Number(process.env['SEER_PAUSE_MS'] ?? 0);
 const before = new Map<string, { round: number; made: string; deleted: string | undefined }>();
 
 /**
@@ -13,7 +15,7 @@ const before = new Map<string, { round: number; made: string; deleted: string | 
  * deleted.
  */
 await serveController(
-  controller({ name: SEER, for: configMaps, owns: [pods], concurrency: 10, timeoutSeconds: 5 }).reconcile(
+  controller({ name: SEER, for: configMaps, owns: [pods], concurrency: 20, timeoutSeconds: 5 }).reconcile(
     async ({ namespace = '', name }, { cache, api }) => {
       if (namespace !== process.env['SEER_NAMESPACE']) return;
       const parent = await cache.get(configMaps, { namespace, name });
@@ -30,6 +32,7 @@ await serveController(
         undead: deleted !== undefined && !deleted.metadata.deletionTimestamp,
       };
       process.stdout.write(`${JSON.stringify(sight)}\n`);
+      if (pauseMs > 0) await sleep(Math.random() * pauseMs);
       const ownerReferences = [controllerReference(configMaps, parent)];
       const metadata = { namespace, generateName: `${name}-`, ownerReferences };
       const pod = await api.create(pods, { metadata, spec: { containers: [{ name: 'main', image: 'pause' }] } });

@@ -17,8 +17,10 @@ export interface Sight {
   readonly undead: boolean;
 }
 
-export function startSeer(setting: Setting, namespace: string): Promise<Listening> {
-  return startFunctionProcess(setting, 'test/harness/seer-function.ts', { variables: { SEER_NAMESPACE: namespace } });
+/** @param pauseMs a run takes up to this between its look and its writes. */
+export function startSeer(setting: Setting, namespace: string, pauseMs = 0): Promise<Listening> {
+  const variables = { SEER_NAMESPACE: namespace, SEER_PAUSE_MS: String(pauseMs) };
+  return startFunctionProcess(setting, 'test/harness/seer-function.ts', { variables });
 }
 
 export function sightsOf({ lines }: TestProcess): Sight[] {

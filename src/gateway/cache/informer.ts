@@ -215,7 +215,10 @@ export class Informer {
     await this.#until(() => this.#synced, signal);
   }
 
-  /** Takes the view again and reads the server again as a diff; resolves when that is applied. */
+  /**
+   * Takes the view again and reads the server again as a diff; resolves when that is applied, and the view shows every
+   * write from before this call.
+   */
   async relist(signal: AbortSignal): Promise<void> {
     this.#relists += 1;
     try {
@@ -251,7 +254,7 @@ export class Informer {
     // Last: what the view holds of this server's history is not above it.
     const current = await this.currentVersion();
     const isAhead = [version, newest].some((each) => each !== undefined && compareResourceVersions(each, current) > 0);
-    const list = this.#reflector.relist(rewound || isAhead);
+    const list = this.#reflector.relist(rewound || isAhead, current);
     this.#stop.signal.throwIfAborted();
     this.#applier.freezeUntil(list);
     await this.view.reclaim();

@@ -10,6 +10,7 @@ import type { CpuBudgets } from '../cel/cpu-budget.ts';
 import { CacheAccess } from '../access/cache-access.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import type { TokenKeys } from '../access/token-keys.ts';
+import { GatewayRuns } from '../workqueue/own-runs.ts';
 import { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSettings, RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
@@ -43,6 +44,8 @@ export interface WayBack {
 
 /** Makes controllers of what declares them: finds the kinds, shares the informers, opens queue and endpoint. */
 export class ControllerFactory {
+  /** Of all controllers that it has made. */
+  readonly ownRuns = new GatewayRuns();
   readonly #options: ControllerFactoryOptions;
 
   constructor(options: ControllerFactoryOptions) {
@@ -67,7 +70,8 @@ export class ControllerFactory {
     const endpoint = new Endpoint(url, keys, { connections: concurrency, ca, clock, ...(rules ? { rules } : {}) });
     // The last that can fail has not: a queue has to be closed.
     const behaviour = queueOptions(description);
-    const queue = new BullMqWorkQueue({ name: id, behaviour, location, runtime, onPauseChanged: onChanged });
+    const ownRuns = this.ownRuns.of(id);
+    const queue = new BullMqWorkQueue({ name: id, behaviour, location, runtime, onPauseChanged: onChanged, ownRuns });
     queue.suspend();
     const views = sources.flatMap((source) => source.informers.map(({ view }) => view));
     // A token must not be sent in the open.

@@ -16,8 +16,6 @@ import type { View } from '../cache/view.ts';
 type Barrier = Record<string, ViewBarrier>;
 
 interface ViewBarrier {
-  /** The view's incarnation at the time. Under another one it was listed anew since, and shows every earlier write. */
-  readonly incarnation: string;
   readonly version?: ResourceVersion;
   /** Deleted objects as [key, uid]: a delete's event has a version that its answer does not tell. */
   readonly deleted?: readonly Deleted[];
@@ -31,6 +29,8 @@ type Deleted = readonly [key: string, uid: string, gone?: 'gone'];
 /** The server's version at a moment: every write that had ended before is at or below it. */
 export interface HighWaterMark {
   readonly version: ResourceVersion;
+  /** The view's before the server was asked: it is another one since the server's data went back in time. */
+  readonly incarnation: string | undefined;
   /** Before the server was asked. */
   readonly askedAtMs: number;
 }
@@ -71,6 +71,7 @@ export class Barriers {
         if (!newest) versions.set(view, write.resourceVersion);
       }
     }
+    // A new incarnation of the view changes nothing here: its list may have begun before these writes.
     return this.#encode(new Set([...versions.keys(), ...deletes.keys()]), (view) => {
       const version = versions.get(view);
       const deleted = deletes.get(view);
@@ -87,8 +88,9 @@ export class Barriers {
 
   /**
    * A function may report a write that never was: a version that the server does not have yet, an object that it did
-   * not delete. No event will come of it. But whatever it has written, it wrote before it answered; so a view that has
-   * reached what the server had after that has passed, whatever the barrier says.
+   * not delete. Or the server's data went back to before the write. No event will come of it. But whatever it has
+   * written, it wrote before it answered; so a view that has reached what the server had after that has passed,
+   * whatever the barrier says.
    */
   learn(view: View, highWaterMark: HighWaterMark): void {
     this.#highWaterMarks.set(view, highWaterMark);
@@ -129,11 +131,9 @@ export class Barriers {
   }
 
   async #viewPassed(view: View, wanted: ViewBarrier): Promise<boolean> {
-    let { version, incarnation } = await view.progress();
-    // Another gateway may have started a new incarnation a moment ago and made this barrier for it: ask Redis.
-    if (incarnation !== wanted.incarnation) ({ version, incarnation } = await view.state());
-    if (incarnation !== wanted.incarnation) return incarnation !== undefined;
+    const { version, incarnation } = await view.progress();
     if (version === undefined) return false;
+    if (this.#highWaterMarks.get(view)?.incarnation !== incarnation) this.#highWaterMarks.delete(view);
     const highWaterMark = this.#highWaterMarkFor(view, wanted);
     if (highWaterMark && compareResourceVersions(version, highWaterMark.version) >= 0) return true;
     if (wanted.version !== undefined && compareResourceVersions(version, wanted.version) < 0) return false;
@@ -152,17 +152,12 @@ export class Barriers {
 
   async #encode(
     views: ReadonlySet<View>,
-    of: (view: View) => Omit<ViewBarrier, 'incarnation' | 'endedAtMs'>,
+    of: (view: View) => Omit<ViewBarrier, 'endedAtMs'>,
   ): Promise<string | undefined> {
     if (views.size === 0) return undefined;
     const barrier: Barrier = {};
     const endedAtMs = this.#clock.now();
-    for (const view of views) {
-      // Ask Redis: another gateway may have started a new incarnation a moment ago, and a barrier of an old incarnation
-      // has always passed.
-      const { incarnation = '' } = await view.state();
-      barrier[view.location.prefix] = { incarnation, ...of(view), endedAtMs };
-    }
+    for (const view of views) barrier[view.location.prefix] = { ...of(view), endedAtMs };
     return JSON.stringify(barrier);
   }
 }

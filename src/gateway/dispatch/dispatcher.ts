@@ -218,10 +218,14 @@ export class Dispatcher implements Process {
     if (askedAtMs - (this.#askedAtMs.get(view) ?? 0) < ASK_EVERY_MS) return;
     this.#askedAtMs.set(view, askedAtMs);
     try {
-      this.#barriers.learn(view, { version: await currentVersion(), askedAtMs });
+      const { incarnation } = await view.state();
+      this.#barriers.learn(view, { version: await currentVersion(), incarnation, askedAtMs });
       if (!this.#barriers.isImpossible(barrier, view)) return;
       metrics.count('levelhook_impossible_writes_total', { controller });
-      logger.warn({ controller, resource: view.name, barrier }, 'a function reports a version that does not exist');
+      logger.warn(
+        { controller, resource: view.name, barrier },
+        'a barrier waits for a version that the server does not have',
+      );
     } catch (error) {
       logger.warn(
         { controller, resource: view.name, error: messageOf(error) },

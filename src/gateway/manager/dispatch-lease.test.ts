@@ -53,18 +53,18 @@ describe('DispatchLease', () => {
   it('tells of no runs on a cluster without one, and after an ordered stop', async () => {
     const [server, clock] = [new OneLease(), new ManualClock()];
     const lease = leaseOf(server, clock);
-    expect(await lease.take('one')).toBe(0);
+    expect((await lease.take('one')).beforeMs).toBe(0);
     expect(server.stored?.spec['holderIdentity']).toBe('one');
     await lease.release(0);
     expect(server.stored).toBeUndefined();
-    expect(await leaseOf(server, clock).take('two')).toBe(0);
+    expect((await leaseOf(server, clock).take('two')).beforeMs).toBe(0);
   });
 
   it('tells of runs until now after a gateway that was killed', async () => {
     const [server, clock] = [new OneLease(), new ManualClock()];
     await leaseOf(server, clock).take('one');
     clock.nowMs += 60_000;
-    expect(await leaseOf(server, clock).take('two')).toBe(clock.nowMs);
+    expect((await leaseOf(server, clock).take('two')).beforeMs).toBe(clock.nowMs);
   });
 
   it('tells of runs until the stop, when some went on then', async () => {
@@ -74,7 +74,7 @@ describe('DispatchLease', () => {
     const stoppedMs = clock.nowMs;
     await lease.release(stoppedMs);
     clock.nowMs += 5000;
-    expect(await leaseOf(server, clock).take('two')).toBe(stoppedMs);
+    expect((await leaseOf(server, clock).take('two')).beforeMs).toBe(stoppedMs);
   });
 
   it('is not released by a gateway that is not the last one, or found another on the same Redis process', async () => {
@@ -92,9 +92,9 @@ describe('DispatchLease', () => {
     const [server, clock] = [new OneLease(), new ManualClock()];
     server.refused = true;
     const lease = leaseOf(server, clock);
-    expect(await lease.take('one')).toBe(clock.nowMs);
+    expect((await lease.take('one')).beforeMs).toBe(clock.nowMs);
     clock.nowMs += 1;
-    expect(await lease.take('two')).toBe(clock.nowMs);
+    expect((await lease.take('two')).beforeMs).toBe(clock.nowMs);
     await lease.release(0);
   });
 
@@ -104,11 +104,38 @@ describe('DispatchLease', () => {
     await lease.take('one');
     server.stored = undefined;
     clock.nowMs += 1;
-    expect(await lease.take('two')).toBe(clock.nowMs);
+    expect((await lease.take('two')).beforeMs).toBe(clock.nowMs);
+  });
+
+  it('knows since when no other gateway can have started a run', async () => {
+    const [server, clock] = [new OneLease(), new ManualClock()];
+    const lease = leaseOf(server, clock);
+    const take = async (which: DispatchLease, runId: string): Promise<number> => {
+      clock.nowMs += 1000;
+      return (await which.take(runId)).othersBeforeMs;
+    };
+    expect(await take(lease, 'one')).toBe(0);
+    expect(await take(lease, 'two')).toBe(0);
+    // Asked again, for want of an answer of Redis.
+    expect(await take(lease, 'two')).toBe(0);
+    // Another takes it for a process that this one has never met, and may have started runs there.
+    const other = leaseOf(server, clock);
+    const takenMs = await take(other, 'three');
+    expect(takenMs).toBe(clock.nowMs);
+    expect(await take(lease, 'four')).toBe(clock.nowMs);
+    const againMs = clock.nowMs;
+    expect(await take(lease, 'five')).toBe(againMs);
+    // Another on the same process, which may go on there.
+    expect(await take(other, 'five')).toBe(clock.nowMs);
+    expect(await take(other, 'six')).toBe(clock.nowMs);
+    server.refused = true;
+    expect(await take(other, 'seven')).toBe(clock.nowMs);
+    expect(await take(other, 'eight')).toBe(clock.nowMs);
   });
 
   it('tells of every run that Redis does not know of, in any history of gateways, stops, kills and lost data', async () => {
     let found = 0;
+    let putBack = 0;
     const step = fc.oneof(
       { weight: 6, arbitrary: fc.constant('check' as const) },
       { weight: 4, arbitrary: fc.constant('run' as const) },
@@ -123,7 +150,7 @@ describe('DispatchLease', () => {
         const [server, clock] = [new OneLease(), new ManualClock()];
         /** The Redis process, and what its registry says. */
         let redis = { runId: 'redis-0', registry: undefined as number | undefined };
-        let runs: { startedMs: number; runId: string }[] = [];
+        let runs: { startedMs: number; runId: string; lease: DispatchLease }[] = [];
         /** Gateways, and the Redis process that each has checked. */
         let gateways: { lease: DispatchLease; checked: string | undefined; lostMs: number }[] = [
           { lease: leaseOf(server, clock), checked: undefined, lostMs: 0 },
@@ -138,7 +165,7 @@ describe('DispatchLease', () => {
           if (kind === 'lose') redis = { runId: `redis-${at + 1}`, registry: undefined };
           if (!gateway) continue;
           if (kind === 'run' && gateway.checked === redis.runId) {
-            runs.push({ startedMs: clock.nowMs, runId: redis.runId });
+            runs.push({ startedMs: clock.nowMs, runId: redis.runId, lease: gateway.lease });
           }
           if (kind === 'kill') gateways = gateways.filter((each) => each !== gateway);
           if (kind === 'stop') {
@@ -148,13 +175,21 @@ describe('DispatchLease', () => {
             gateways = gateways.filter((each) => each !== gateway);
           }
           if (kind === 'check' && gateway.checked !== redis.runId) {
-            const beforeMs = await gateway.lease.take(redis.runId);
+            const { beforeMs, othersBeforeMs } = await gateway.lease.take(redis.runId);
+            const isFirst = redis.registry === undefined;
             redis.registry ??= beforeMs;
-            gateway.lostMs = redis.registry;
+            gateway.lostMs = isFirst ? othersBeforeMs : redis.registry;
             gateway.checked = redis.runId;
             const unknown = runs.filter(({ runId }) => runId !== redis.runId);
             found += unknown.length;
-            for (const { startedMs } of unknown) expect(startedMs).toBeLessThanOrEqual(gateway.lostMs);
+            for (const { startedMs } of unknown) expect(startedMs).toBeLessThanOrEqual(redis.registry);
+            const isSole = isFirst && othersBeforeMs < beforeMs;
+            const own = isSole ? unknown.filter(({ lease }) => lease === gateway.lease) : [];
+            putBack += own.length;
+            for (const run of own) run.runId = redis.runId;
+            for (const run of unknown) {
+              if (!own.includes(run)) expect(run.startedMs).toBeLessThanOrEqual(gateway.lostMs);
+            }
           }
         }
       }),
@@ -162,5 +197,6 @@ describe('DispatchLease', () => {
     );
     // Else the history would not have put the question.
     expect(found).toBeGreaterThan(500);
+    expect(putBack).toBeGreaterThan(100);
   });
 });

@@ -18,6 +18,14 @@ interface Lease {
   readonly spec?: { readonly holderIdentity?: string; readonly renewTime?: string };
 }
 
+/** Of runs that started before these times some may be on record in no Redis process or in another one; 0: none. */
+export interface UnknownStarts {
+  /** Of all gateways. Milliseconds of the gateway's clock. */
+  readonly beforeMs: number;
+  /** The same without the runs that this gateway has started since it took the Lease. */
+  readonly othersBeforeMs: number;
+}
+
 const LEASE = resource('coordination.k8s.io/v1', 'Lease');
 const NAMESPACE = 'kube-system';
 const NAME = 'levelhook-dispatch';
@@ -35,6 +43,8 @@ const RELEASE_MS = 3000;
  * - without a holder: no run is in flight that started after `renewTime`.
  * - with a holder: Redis process `holderIdentity` may know of runs in flight.
  *
+ * While the Lease is as this gateway wrote it, no other gateway can have started a run since: each takes it first.
+ *
  * A gateway releases only a Lease that no other gateway has taken since, and never one that another gateway holds for
  * the same Redis process. Where the apiserver forbids the Lease, each new Redis process counts as one with unknown
  * runs.
@@ -46,6 +56,8 @@ export class DispatchLease {
   readonly #id = randomUUID();
   /** What this gateway has written last; undefined when it may not release it. */
   #own: Lease | undefined;
+  /** Runs of other gateways that started before this may be in flight, as long as the Lease is as `#own`. */
+  #othersBeforeMs = 0;
   /** The Redis process for which it was taken last, or for which that was refused. */
   #takenFor: string | undefined;
 
@@ -57,16 +69,18 @@ export class DispatchLease {
 
   /**
    * Takes the Lease for this Redis process. To be called before the first trigger is sent through it.
-   * @returns the time before which runs may have started that are on record in no Redis process or in another one; 0
-   *   when there are none. Milliseconds of the gateway's clock.
    * @throws the apiserver's error when that is unknown for now: nothing may be dispatched.
    */
-  async take(runId: string): Promise<number> {
+  async take(runId: string): Promise<UnknownStarts> {
     const { runtime, client } = this.#options;
     try {
       const found = await orUndefined(client.json<Lease>({ path: this.#path }));
+      const nowMs = runtime.clock.now();
+      const isFirst = this.#takenFor === undefined;
       // Of its own runs the gateway knows without the Lease.
-      const beforeMs = this.#takenFor === undefined ? this.#startedBefore(found) : runtime.clock.now();
+      const beforeMs = isFirst ? this.#startedBefore(found) : nowMs;
+      const isUnchanged = found !== undefined && found.metadata.resourceVersion === this.#own?.metadata.resourceVersion;
+      const othersBeforeMs = isUnchanged ? this.#othersBeforeMs : beforeMs;
       if (this.#takenFor !== runId) {
         const written = await this.#write(found, {
           holderIdentity: runId,
@@ -74,8 +88,9 @@ export class DispatchLease {
         });
         this.#own = found?.spec?.holderIdentity === runId ? undefined : written;
         this.#takenFor = runId;
+        this.#othersBeforeMs = othersBeforeMs;
       }
-      return beforeMs;
+      return { beforeMs, othersBeforeMs };
     } catch (error) {
       if (!isRefusal(error)) throw error;
       if (this.#takenFor !== runId) {
@@ -87,7 +102,8 @@ export class DispatchLease {
       }
       this.#takenFor = runId;
       this.#own = undefined;
-      return runtime.clock.now();
+      const nowMs = runtime.clock.now();
+      return { beforeMs: nowMs, othersBeforeMs: nowMs };
     }
   }
 

@@ -1,36 +1,25 @@
 import { messageOf, type Runtime } from '../../core/index.ts';
 import { redisRunId } from '../cache/incarnation.ts';
 import type { Informer } from '../cache/informer.ts';
-import type { RedisLocation } from '../redis/redis-location.ts';
 import { redisNotReady } from '../redis/redis-memory.ts';
 import type { View } from '../cache/view.ts';
 import type { GatewayWriter } from '../cache/gateway-writer.ts';
 import type { RunningController } from '../controllers/controller.ts';
-import { queueKeys } from '../workqueue/queue-keys.ts';
-import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
-import type { DispatchLease } from './dispatch-lease.ts';
-import { CONTROLLER_FIELD, LOST_FIELD, removalOf } from './registry-fields.ts';
+import { CONTROLLER_FIELD } from './registry-fields.ts';
+import { type UnrecordedEnd, UnrecordedRuns, type UnrecordedRunsOptions } from './unrecorded-runs.ts';
 
-export interface RecoveryOptions {
+export interface RecoveryOptions extends UnrecordedRunsOptions {
   readonly runtime: Runtime;
-  readonly location: RedisLocation;
   readonly informers: () => readonly Informer[];
   readonly controllers: () => readonly RunningController[];
   /** Asked when a view carries another gateway's ID. */
   readonly writer: Pick<GatewayWriter, 'id' | 'check'>;
-  readonly lease: Pick<DispatchLease, 'take' | 'release'>;
   /** `waitsFor` may have changed. */
   readonly onWaitChanged: (controller: RunningController) => void;
 }
 
 /** A part of Redis that recovery repairs: an informer's view, or a controller's queue. */
 type Part = Informer | RunningController;
-
-/** Until when runs may go on that are not on record: with an answer, and with a callback (0: none does). */
-interface UnknownRuns {
-  readonly endMs: number;
-  readonly callbackEndMs: number;
-}
 
 /** What is known of Redis as a whole: see `Recovery`. */
 type State =
@@ -66,10 +55,7 @@ export class Recovery {
   readonly #options: RecoveryOptions;
   readonly #runtime: Runtime;
   readonly #location: RecoveryOptions['location'];
-  /** Of runs that started before this some may not be on record. */
-  #unknownBefore = 0;
-  /** The Redis process that was looked at last. */
-  #runId: string | undefined;
+  readonly #unrecorded: UnrecordedRuns;
   /** Informers whose view has been found or left in order by this gateway: what is missing there later was lost. */
   readonly #settled = new WeakSet<Informer>();
   /** Controllers that have been found in order and let run. */
@@ -77,7 +63,7 @@ export class Recovery {
   /** Repairs under way. Never reject. */
   readonly #repairs = new Map<Part, Promise<void>>();
   /** Of controllers whose queue was lost. */
-  readonly #unknownRuns = new WeakMap<RunningController, UnknownRuns>();
+  readonly #unknownRuns = new WeakMap<RunningController, UnrecordedEnd>();
   #checking: Promise<void> = Promise.resolve();
   #state: State = { kind: 'unchecked' };
   /** How often the connection was lost. */
@@ -87,6 +73,7 @@ export class Recovery {
     this.#options = options;
     this.#runtime = options.runtime;
     this.#location = options.location;
+    this.#unrecorded = new UnrecordedRuns(options);
   }
 
   /** Whether the last check has seen what Redis holds. Parts may still be repaired: see `isRepairing`. */
@@ -176,9 +163,10 @@ export class Recovery {
     if (reason !== undefined) return this.#suspendAll({ kind: 'unusable', reason });
     if (this.#state.kind === 'unusable') this.#state = { kind: 'unchecked' };
     const runId = await redisRunId(this.#location.redis);
-    await this.#recordProcess(runId);
+    await this.#unrecorded.recordProcess(runId);
     const lost = await this.#findLost(informers, controllers, runId);
     if (!lost) return;
+    await this.#putBackRuns(lost, runId);
     const begun = this.#beginRepairs(lost, controllers, runId, signal);
     if (begun.length > 0) await this.#waitFor(begun, signal);
     for (const informer of informers) if (informer.synced && !this.#repairs.has(informer)) this.#settled.add(informer);
@@ -227,6 +215,17 @@ export class Recovery {
     return lost.filter((part) => this.#isCurrent(part));
   }
 
+  /**
+   * This gateway's own runs, on a Redis process where no other gateway has started any: their keys wait for them, and
+   * their ends are recorded as ever. Before views are listed: a run that has ended without a record has written before
+   * the list.
+   */
+  async #putBackRuns(lost: readonly Part[], runId: string): Promise<void> {
+    if (!this.#unrecorded.isSole) return;
+    const queues = lost.flatMap((part) => ('queue' in part && !this.#repairs.has(part) ? [part.queue] : []));
+    await Promise.all(queues.map((queue) => queue.putBackRuns(runId)));
+  }
+
   #isCurrent(part: Part): boolean {
     const { informers, controllers } = this.#options;
     return 'view' in part ? informers().includes(part) : controllers().includes(part);
@@ -246,8 +245,13 @@ export class Recovery {
   ): Promise<void>[] {
     const { logger, metrics } = this.#runtime;
     const begun = lost.filter((part) => !this.#repairs.has(part));
+    const isListedNow = (controller: RunningController): boolean =>
+      controller.informers().every((informer) => begun.includes(informer));
     for (const part of begun) {
-      const repair = 'view' in part ? this.#repairView(part, runId, signal) : this.#repairQueue(part, runId, signal);
+      const repair =
+        'view' in part
+          ? this.#repairView(part, runId, signal)
+          : this.#repairQueue(part, { runId, isListedNow: isListedNow(part) }, signal);
       this.#repairs.set(part, this.#untilRepaired(part, repair, signal));
       this.#reportWait(part);
     }
@@ -303,14 +307,23 @@ export class Recovery {
     await informer.view.renew(runId);
   }
 
-  /** Waits until every run that is not on record has ended, and what it wrote is in the cache. */
-  async #repairQueue(controller: RunningController, runId: string, signal: AbortSignal): Promise<void> {
+  /**
+   * Waits until every run that is not on record has ended, and what it wrote is in the cache.
+   * @param isListedNow whether the repair of all views that the controller reads begins now.
+   */
+  async #repairQueue(
+    controller: RunningController,
+    { runId, isListedNow }: { runId: string; isListedNow: boolean },
+    signal: AbortSignal,
+  ): Promise<void> {
     const { clock, logger } = this.#runtime;
-    const unknown = this.#unknownRuns.get(controller) ?? (await this.#runsOffRecord(controller));
+    const unknown = this.#unknownRuns.get(controller) ?? (await this.#unrecorded.endOf(controller));
     // Should this fail, the next attempt waits no longer.
     this.#unknownRuns.set(controller, unknown);
-    if (unknown.endMs > clock.now()) {
-      await clock.sleep(unknown.endMs - clock.now(), signal);
+    const waits = unknown.endMs > clock.now();
+    if (waits) await clock.sleep(unknown.endMs - clock.now(), signal);
+    // Without a wait only runs of this gateway may have ended without a record, all of them before now.
+    if (waits || (controller.queue.hasRun && !isListedNow)) {
       signal.throwIfAborted();
       if (!this.#isCurrent(controller)) return;
       for (const informer of controller.informers()) await this.#repairs.get(informer);
@@ -331,26 +344,6 @@ export class Recovery {
   }
 
   /**
-   * Until when runs of this controller may go on that are not on record. Those that go on after their 202 may take much
-   * longer than others. They are given no more time under the new incarnation, so each is over after the longest that
-   * it can have been given.
-   */
-  async #runsOffRecord({ name, queue, timeoutMs, callbackMs }: RunningController): Promise<UnknownRuns> {
-    const { clock } = this.#runtime;
-    const { redis, registryKey } = this.#location;
-    const dispatched = await redis.hget(registryKey, CONTROLLER_FIELD + name);
-    const { incarnation } = await queue.state();
-    // Its queue is gone though it has dispatched on this Redis before: only its part was lost, at some time until now.
-    // Of one that was removed in order the last runs are known.
-    const removal = dispatched === null ? undefined : removalOf(dispatched);
-    const isLostAlone = dispatched !== null && !removal && incarnation === undefined;
-    const lostMs = isLostAlone ? clock.now() : this.#unknownBefore;
-    const sinceMs = removal && removal.endMs === undefined ? Math.max(lostMs, removal.atMs) : lostMs;
-    const endMs = Math.max(sinceMs + timeoutMs + RUN_MARGIN_MS, removal?.endMs ?? 0);
-    return { endMs, callbackEndMs: callbackMs === 0 ? 0 : sinceMs + callbackMs + RUN_MARGIN_MS };
-  }
-
-  /**
    * Queues all keys of each controller that is owed them.
    * @returns the controllers that have theirs, or have failed for themselves.
    */
@@ -364,54 +357,9 @@ export class Recovery {
     return controllers.filter((controller) => done.has(controller));
   }
 
-  /**
-   * Before anything is dispatched through a Redis process: takes the Lease for it. Another process than the registry's
-   * may have no record of runs from the one before, as the Lease tells. The registry keeps the answer, for gateways
-   * that start before these runs are over.
-   */
-  async #recordProcess(runId: string): Promise<void> {
-    const { lease, location } = this.#options;
-    const { clock, logger } = this.#runtime;
-    const { redis, registryKey } = location;
-    const [known, lostAt] = await redis.hmget(registryKey, 'runId', LOST_FIELD);
-    if (known === runId && this.#runId === runId) return;
-    const beforeMs = await lease.take(runId);
-    this.#unknownBefore = known === runId ? Number(lostAt) : beforeMs;
-    if (known !== runId) {
-      await redis.hset(registryKey, { runId, [LOST_FIELD]: beforeMs });
-      if (beforeMs > 0) {
-        const seconds = Math.round((clock.now() - beforeMs) / 1000);
-        logger.warn(
-          { seconds },
-          'unrecorded runs that started so long ago may be in flight, each controller waits for its own',
-        );
-      }
-    }
-    this.#runId = runId;
-  }
-
   /** Releases the Lease. Call it when no run of this gateway can start any more. Never rejects. */
-  async release(): Promise<void> {
-    const { clock } = this.#runtime;
-    const isOver = await this.#isEveryRunOver().catch(() => false);
-    await this.#options.lease.release(isOver ? this.#unknownBefore : clock.now());
-  }
-
-  /** Whether Redis has all records of this gateway's runs, and none of a run that may still be in flight. */
-  async #isEveryRunOver(): Promise<boolean> {
-    const { redis, registryKey } = this.#location;
-    const nowMs = this.#runtime.clock.now();
-    const registry = await redis.hgetall(registryKey);
-    if (registry['runId'] !== this.#runId) return false;
-    for (const [field, value] of Object.entries(registry)) {
-      if (!field.startsWith(CONTROLLER_FIELD)) continue;
-      const removal = removalOf(value);
-      if (removal && (removal.endMs ?? Infinity) > nowMs) return false;
-      const { inFlight } = queueKeys(this.#location, field.slice(CONTROLLER_FIELD.length));
-      if ((await redis.zcount(inFlight, nowMs, '+inf')) > 0) return false;
-    }
-    // Last: then one process has answered all of this.
-    return (await redisRunId(redis)) === this.#runId;
+  release(): Promise<void> {
+    return this.#unrecorded.release();
   }
 
   /**

@@ -635,6 +635,20 @@ describe('relist', () => {
     expect(clock.sleeps).toEqual([]);
   });
 
+  it('lists from a later version that the server is known to have', async () => {
+    const stream = await watching();
+    reflector.relist(false, '15');
+    await stream.closed;
+    (await streamingList('15')).refuse(400);
+    const pages = await server.next();
+    expect(pages.query).toEqual({ limit: '500', resourceVersion: '15' });
+    pages.list([], '16');
+    await tells('init', 'done 16 list 1');
+    reflector.relist(false, '12');
+    const later = await server.next();
+    expect(later.query).toMatchObject({ resourceVersion: '16' });
+  });
+
   it('does not take a list that runs already for the one it wants', async () => {
     start();
     const first = await streamingList();

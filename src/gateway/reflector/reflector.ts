@@ -43,6 +43,8 @@ interface Listing {
   readonly rewound: boolean;
   /** Ask for the newest data: the version of ours has expired, or is newer than what the server has. */
   readonly newest: boolean;
+  /** The list must not be older. Default: than the last version. */
+  readonly atLeast?: ResourceVersion | undefined;
 }
 
 /** The purpose of a stream. */
@@ -136,15 +138,17 @@ export class Reflector {
   /**
    * Read the server again as a diff, in place, as soon as possible. Used when data in Redis may have been lost.
    * @param rewound the server's versions cannot be compared with those in the cache.
+   * @param atLeast a version that the server has: the list shows every write up to it. Default: the last version.
    * @returns the number that the `init-done` of that list will carry, or of a later one. A list that runs already does
    *   not count: what it has read may have been lost since.
    */
-  relist(rewound = false): number {
+  relist(rewound = false, atLeast?: ResourceVersion): number {
     this.#lists += 1;
     const before = this.#state.kind === 'listing' ? this.#state : undefined;
     const isRewound = rewound || (before?.rewound ?? false);
     if (isRewound) this.#version = undefined;
-    this.#state = { kind: 'listing', list: this.#lists, rewound: isRewound, newest: before?.newest ?? false };
+    const newest = before?.newest ?? false;
+    this.#state = { kind: 'listing', list: this.#lists, rewound: isRewound, newest, atLeast };
     this.#endWatch?.();
     return this.#lists;
   }
@@ -247,7 +251,7 @@ export class Reflector {
     const { metrics } = this.#options.runtime;
     metrics.count('levelhook_reflector_lists_total', { resource: this.#name, form: 'paged' });
     // "0" is any data the server has cached, which may be older than ours: only for a view that has nothing.
-    const from = listing.newest || listing.rewound ? '' : (this.#version ?? '0');
+    const from = listing.newest || listing.rewound ? '' : (this.#oldest(listing) ?? '0');
     buffer.push({ kind: 'init', rewound: listing.rewound }, 0);
     let version: ResourceVersion | undefined;
     for await (const page of listWatch.pages(from, signal)) {
@@ -258,6 +262,13 @@ export class Reflector {
       if (await buffer.low(signal)) this.#unverified ??= 'version';
     }
     if (version !== undefined) this.#listDone(listing, version, 0);
+  }
+
+  /** The oldest version that a list or a watch may begin with; undefined: any, for a stream the newest. */
+  #oldest(list: Listing | undefined): ResourceVersion | undefined {
+    const version = this.#version;
+    if (list?.atLeast === undefined || list.rewound) return version;
+    return version === undefined || compareResourceVersions(list.atLeast, version) > 0 ? list.atLeast : version;
   }
 
   #listDone(listing: Listing, version: ResourceVersion, bytes: number): void {
@@ -294,7 +305,7 @@ export class Reflector {
       this.#progressWanted = false;
       const stream = await listWatch.watch(
         {
-          resourceVersion: (list?.newest ? undefined : this.#version) ?? '',
+          resourceVersion: (list?.newest ? undefined : this.#oldest(list)) ?? '',
           timeoutSeconds,
           ...(list ? { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan' } : {}),
         },

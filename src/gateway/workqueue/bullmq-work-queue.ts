@@ -6,6 +6,7 @@ import { type Redis, unlinkAll } from '../redis/redis.ts';
 import type { RedisLocation } from '../redis/redis-location.ts';
 import { BullMqJobs } from './bullmq-jobs.ts';
 import { GroupCommit } from './group-commit.ts';
+import { OwnRuns } from './own-runs.ts';
 import { Poller } from './poller.ts';
 import { queueKeys, type QueueKeys } from './queue-keys.ts';
 import type { QueueOptions } from './queue-options.ts';
@@ -36,6 +37,8 @@ export interface WorkQueueOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   /** The pause of all keys by hand was set or ended through this gateway. Default: nothing happens. */
   readonly onPauseChanged?: () => void;
+  /** The runs that this gateway has started of the queue of this name. Default: none. */
+  readonly ownRuns?: OwnRuns;
 }
 
 /** The fields of a queue as a whole. */
@@ -61,6 +64,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #behaviour: QueueOptions;
   readonly #runtime: WorkQueueOptions['runtime'];
   readonly #onPauseChanged: () => void;
+  readonly #ownRuns: OwnRuns;
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
   readonly #records: RedisRecords;
@@ -83,7 +87,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   /** Present while suspended: starts wait for it. */
   #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
 
-  constructor({ name, behaviour, location, runtime, onPauseChanged = () => {} }: WorkQueueOptions) {
+  constructor(options: WorkQueueOptions) {
+    const { name, behaviour, location, runtime, onPauseChanged = () => {}, ownRuns = new OwnRuns() } = options;
     const { redis } = location;
     const { clock, logger } = runtime;
     const { concurrency } = behaviour;
@@ -96,6 +101,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#behaviour = behaviour;
     this.#runtime = runtime;
     this.#onPauseChanged = onPauseChanged;
+    this.#ownRuns = ownRuns;
     this.#records = records;
     this.#inspector = new RedisInspector(redis, keys);
     this.#jobs = jobs;
@@ -132,6 +138,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   async settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean> {
     const { clock } = this.#runtime;
     if (this.#runner) return this.#standstill.endRest(this.#runner.finish({ key, run, finish }));
+    this.#ownRuns.finish({ key, run, finish });
     const [finished] = await this.#standstill.endRest(this.#records.finishAll([{ key, run, finish }], clock.now()));
     return finished?.current ?? false;
   }
@@ -209,7 +216,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       ready: (keys: readonly string[]): void => void this.#track(this.#startOrEnqueue(keys)),
     };
     const limits = { timeoutMs, concurrency, maxBatch };
-    this.#runner = new Runner({ name, records, process, limits, runtime, gate, on });
+    this.#runner = new Runner({ name, records, process, limits, runtime, gate, ownRuns: this.#ownRuns, on });
     this.#poller = poller;
     this.#upkeep = upkeep;
     if (this.#gate) this.#jobs.suspend();
@@ -281,6 +288,23 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async renew(runId: string): Promise<void> {
     await this.#standstill.endRest(this.#redis.hset(this.#keys.queue, { incarnation: randomUUID(), runId }));
+  }
+
+  /** Whether a run of this queue has ever begun in this gateway. */
+  get hasRun(): boolean {
+    return this.#ownRuns.highest > 0;
+  }
+
+  /**
+   * Puts the runs of this gateway that may be in flight back on record, where Redis process `runId` may have lost them.
+   * Call it while this queue is suspended, before `renew(runId)`, and only when no other gateway can have started keys
+   * since.
+   */
+  async putBackRuns(runId: string): Promise<void> {
+    if (!this.hasRun) return;
+    const nowMs = this.#runtime.clock.now();
+    const runs = this.#ownRuns.inFlight(nowMs);
+    await this.#standstill.endRest(this.#records.putBack(runs, { runId, highest: this.#ownRuns.highest, nowMs }));
   }
 
   /** Remembers that all keys of the controller have been queued once, under this hash of what it depends on. */

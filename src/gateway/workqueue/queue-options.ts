@@ -32,6 +32,8 @@ export interface RateLimit {
 
 /** After its deadline a run in flight blocks its key for this long: writes it sent in time are settled by then. */
 export const RUN_MARGIN_MS = 1000;
+/** A run holds its slot for so long after its gateway was last heard of. */
+export const SLOT_MS = 12_000;
 /** A barrier that has not passed is looked at again after this. */
 export const BARRIER_AGAIN_MS = 20;
 /** A barrier older than this is reported as late. */

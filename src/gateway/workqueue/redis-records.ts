@@ -6,10 +6,12 @@ import {
   type Debounce,
   ERROR_LENGTH,
   RUN_MARGIN_MS,
+  SLOT_MS,
   HISTORY_LENGTH,
   HISTORY_MS,
   type QueueOptions,
 } from './queue-options.ts';
+import type { OwnRun } from './own-runs.ts';
 import {
   type Due,
   type DueTimer,
@@ -27,7 +29,7 @@ import {
 } from './records.ts';
 import type { PauseScope, LowReason, QueuedKey } from './work-queue.ts';
 
-const SCRIPTS = ['add', 'start', 'finish', 'due', 'wake', 'postpone', 'resume', 'drop', 'forget'] as const;
+const SCRIPTS = ['add', 'start', 'finish', 'due', 'wake', 'postpone', 'resume', 'drop', 'forget', 'put-back'] as const;
 type Scripts = Record<(typeof SCRIPTS)[number], Script>;
 
 /**
@@ -177,6 +179,22 @@ export class RedisRecords {
     const keys = pairs(found);
     const barriers = await Promise.all(keys.map(({ key }) => this.#redis.hget(recordPrefix + key, 'barrier')));
     return keys.map((each, at) => ({ ...each, barrier: barriers[at] ?? undefined }));
+  }
+
+  /**
+   * Puts runs in flight back on record. Run numbers go on from `highest`. Does nothing where the queue is in order on
+   * Redis process `runId`.
+   */
+  async putBack(
+    runs: readonly OwnRun[],
+    { runId, highest, nowMs }: { runId: string; highest: number; nowMs: number },
+  ): Promise<void> {
+    const { recordPrefix, inFlight, runs: counter, slots, queue } = this.#keys;
+    const each = runs.flatMap(({ key, run, deadlineMs, state }) => [key, run, Math.ceil(deadlineMs), state]);
+    await this.#scripts['put-back'](
+      [recordPrefix, inFlight, counter, slots, queue],
+      [runId, RUN_MARGIN_MS, nowMs + SLOT_MS, highest, ...each],
+    );
   }
 
   /** Deletes the records of keys that are still at rest and still have these barriers, which have passed. */

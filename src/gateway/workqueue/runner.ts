@@ -2,6 +2,7 @@ import { messageOf, type Runtime } from '../../core/index.ts';
 import { isAboutOneCommand } from '../redis/redis.ts';
 import { GroupCommit } from './group-commit.ts';
 import { BARRIER_AGAIN_MS, RUN_MARGIN_MS } from './queue-options.ts';
+import type { OwnRuns } from './own-runs.ts';
 import type { Finished, FinishRequest, Start, StartTimes } from './records.ts';
 import type { RedisRecords } from './redis-records.ts';
 import type { Finish, Process, Run } from './run.ts';
@@ -14,6 +15,7 @@ export interface RunnerOptions {
   readonly limits: { readonly timeoutMs: number; readonly concurrency: number; readonly maxBatch: number };
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   readonly gate: RunGate;
+  readonly ownRuns: OwnRuns;
   readonly on: RunnerEvents;
 }
 
@@ -65,9 +67,11 @@ export class Runner {
   }
 
   async #finishAll(requests: readonly FinishRequest[]): Promise<Finished[]> {
-    const { records, runtime, on } = this.#options;
+    const { records, ownRuns, runtime, on } = this.#options;
     const answer = records.finishAll(requests, runtime.clock.now());
-    for (const { key, run, finish } of requests) {
+    for (const request of requests) {
+      const { key, run, finish } = request;
+      ownRuns.finish(request);
       if (finish.kind === 'known' && finish.barrier !== undefined) this.#remember(key, finish.barrier);
       // What is started now is sent after the finish, on the same connection.
       this.starter.release(key, run);
@@ -96,11 +100,10 @@ export class Runner {
   }
 
   #follow(decided: readonly Decided[], times: StartTimes): void {
-    const { limits, process, on } = this.#options;
+    const { limits, process, ownRuns, on } = this.#options;
     const together: Started[] = [];
     for (const { request, start } of decided) {
       const { key } = request;
-      if (start.kind === 'go') this.#barriers.delete(key);
       switch (start.kind) {
         case 'barrier':
           // Should it not start now, its timer brings it back.
@@ -114,6 +117,13 @@ export class Runner {
           on.work(this.#settle(key, start));
           break;
         case 'go': {
+          this.#barriers.delete(key);
+          const heldMs = ownRuns.heldUntil({ key, run: start.run }, times.nowMs);
+          if (heldMs !== undefined) {
+            // Redis has lost the record of a run in flight, and recovery has not noticed yet.
+            this.#putOff(key, start.run, heldMs - times.nowMs);
+            break;
+          }
           const { run, failures, reasons, queuedAtMs } = start;
           const started = { run: { key, run, failures, reasons, deadlineMs: times.deadlineMs }, queuedAtMs };
           // A key that brings down its function must not do so again and again to those that start with it.
@@ -143,14 +153,12 @@ export class Runner {
   }
 
   #run(started: readonly Started[], { nowMs, deadlineMs }: StartTimes): void {
-    const { name, process, gate, on, runtime } = this.#options;
+    const { name, process, gate, ownRuns, on, runtime } = this.#options;
     const { clock, metrics } = runtime;
     if (gate.closed()) {
       // Trap: the connection broke during the script, and it was sent again to a Redis that recovery has not checked
       // yet.
-      for (const { run } of started) {
-        on.work(this.finish({ ...run, finish: { kind: 'known', failures: 'keep', againAfterMs: 0 } }));
-      }
+      for (const { run } of started) this.#putOff(run.key, run.run, 0);
       return;
     }
     if (clock.now() >= deadlineMs) {
@@ -163,9 +171,15 @@ export class Runner {
       metrics.observe('workqueue_queue_duration_seconds', { name }, Math.max(0, nowMs - queuedAtMs) / 1000);
     }
     const runs = started.map(({ run }) => run);
+    for (const run of runs) ownRuns.begin(run, nowMs);
     const together = runs.length > 1 ? process.runAll?.(runs) : undefined;
     const finishes = together ?? runs.map((run) => process.run(run));
     runs.forEach((run, at) => on.work(this.#end(run, finishes[at] ?? NO_FINISH, nowMs)));
+  }
+
+  /** A run that is on record does not begin. */
+  #putOff(key: string, run: number, againAfterMs: number): void {
+    this.#options.on.work(this.finish({ key, run, finish: { kind: 'known', failures: 'keep', againAfterMs } }));
   }
 
   async #end(run: Run, finishing: Promise<Finish>, startedMs: number): Promise<void> {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { backoffMs, messageOf, type Runtime } from '../../core/index.ts';
 import { isAboutOneCommand } from '../redis/redis.ts';
-import { RUN_MARGIN_MS } from './queue-options.ts';
+import { RUN_MARGIN_MS, SLOT_MS } from './queue-options.ts';
 import type { LowRequest, Start, StartRequest, Starts, StartTimes } from './records.ts';
 import type { RedisRecords } from './redis-records.ts';
 
@@ -53,8 +53,6 @@ const MOST = 200;
  * as often.
  */
 const FULL_AGAIN_MS = 20;
-/** A run holds its slot for so long after its gateway was last heard of. */
-const SLOT_MS = 12_000;
 const PROLONG_MS = 4000;
 
 /** Tells the gateways of a queue apart, and the calls of a process. */

@@ -147,7 +147,8 @@ export class GatewayUnderTest {
       controllers: () => (this.ready ? [this.controller] : []),
       writer: this.#writer,
       // As if no run was in flight.
-      lease: { take: async () => 0, release: async () => {} },
+      lease: { take: async () => ({ beforeMs: 0, othersBeforeMs: 0 }), release: async () => {} },
+      ownRuns: { areInFlight: () => false },
       onWaitChanged: () => {},
     });
   }

@@ -94,9 +94,11 @@ describe('the barrier of a write', () => {
     expect(await barriers.passed(barrier)).toBe(true);
   });
 
-  it('passes with a new incarnation: the view was listed since', async () => {
+  it('does not pass with a new incarnation alone: its list may have begun before the write', async () => {
     const barrier = await after(wrote('100'));
-    await podView.renew('another run');
+    await list(podView, '50');
+    expect(await barriers.passed(barrier)).toBe(false);
+    await bookmark('100');
     expect(await barriers.passed(barrier)).toBe(true);
   });
 
@@ -105,8 +107,9 @@ describe('the barrier of a write', () => {
     await redis.del(`${podView.location.prefix}:view`);
     expect(await barriers.passed(barrier)).toBe(false);
     await podView.claim('writer');
-    // Begins a new incarnation. Filled by a list that began after the loss was noticed, and so after the write.
     await list(podView, '50');
+    expect(await barriers.passed(barrier)).toBe(false);
+    await list(podView, '100');
     expect(await barriers.passed(barrier)).toBe(true);
   });
 
@@ -162,13 +165,15 @@ describe('the barrier of a delete', () => {
 
 describe('the barrier of a write that never was', () => {
   beforeEach(() => list(podView, '10', pod(5)));
-  const learn = (version: string, afterMs: number) =>
-    barriers.learn(podView, { version, askedAtMs: systemClock.now() + afterMs });
+  const learn = async (version: string, afterMs: number) => {
+    const { incarnation } = await podView.state();
+    barriers.learn(podView, { version, incarnation, askedAtMs: systemClock.now() + afterMs });
+  };
 
   it('passes when the view has reached what the server had after it', async () => {
     const barrier = await after(wrote('1000000'));
     expect(barriers.hasHighWaterMark(barrier, podView)).toBe(false);
-    learn('20', 1000);
+    await learn('20', 1000);
     expect(barriers.hasHighWaterMark(barrier, podView)).toBe(true);
     expect(barriers.isImpossible(barrier, podView)).toBe(true);
     expect(await barriers.passed(barrier)).toBe(false);
@@ -180,27 +185,46 @@ describe('the barrier of a write that never was', () => {
 
   it('passes so when an object was not deleted, too', async () => {
     const barrier = await after(deleted);
-    learn('20', 1000);
+    await learn('20', 1000);
     expect(barriers.isImpossible(barrier, podView)).toBe(false);
     await bookmark('20');
     expect(await barriers.passed(barrier)).toBe(true);
   });
 
   it('does not for what the server had before it, by clocks that may differ', async () => {
-    learn('20', -1);
+    await learn('20', -1);
     const barrier = await after(wrote('30'));
     await bookmark('20');
     expect(await barriers.passed(barrier)).toBe(false);
-    learn('20', 500);
+    await learn('20', 500);
     expect(await barriers.passed(barrier)).toBe(false);
     expect(barriers.hasHighWaterMark(barrier, podView)).toBe(false);
   });
 
   it('that did happen passes at its version, below the high-water mark', async () => {
     const barrier = await after(wrote('15'));
-    learn('20', 1000);
+    await learn('20', 1000);
     expect(barriers.isImpossible(barrier, podView)).toBe(false);
     await bookmark('15');
+    expect(await barriers.passed(barrier)).toBe(true);
+  });
+});
+
+describe('the barrier of a write that the server has lost', () => {
+  it('passes when the view shows what the server has since, not what it had before', async () => {
+    await list(podView, '10', pod(5));
+    const { incarnation } = await podView.state();
+    const barrier = await after(wrote('1000'));
+    barriers.learn(podView, { version: '2000', incarnation, askedAtMs: systemClock.now() + 1000 });
+    // Restored: the view goes back, and has another incarnation.
+    await applier.apply([
+      { kind: 'init', rewound: true },
+      { kind: 'init-done', version: '500', list: 1 },
+    ]);
+    expect(await barriers.passed(barrier)).toBe(false);
+    expect(barriers.hasHighWaterMark(barrier, podView)).toBe(false);
+    const renewed = (await podView.state()).incarnation;
+    barriers.learn(podView, { version: '500', incarnation: renewed, askedAtMs: systemClock.now() + 1000 });
     expect(await barriers.passed(barrier)).toBe(true);
   });
 });

@@ -5,7 +5,6 @@ import { encodeEntry, viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { ForeignWriterError } from '../../../src/gateway/cache/view-writer.ts';
-import { Barriers } from '../../../src/gateway/dispatch/barrier.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
 import { createView, loseConnection } from '../../harness/views.ts';
@@ -122,14 +121,4 @@ describe('the values that the writer of a view remembers', () => {
     await view.indexer.move([{ key: 'a/x', from, to: { ...from, indexEntries: ['field:spec.a=1'] } }]);
     expect((await view.recentEntries(['a/x']))[0]?.indexEntries).toEqual(['field:spec.a=1']);
   });
-});
-
-it('a barrier of a new incarnation has not passed in a gateway that remembers the old incarnation', async () => {
-  const other = new View(admin, pods, view.location);
-  await other.claim('another');
-  await other.renew('run');
-  const barrier = await new Barriers([other]).afterWrites([
-    { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'x', uid: 'u', resourceVersion: '99' },
-  ]);
-  expect(await new Barriers([view]).passed(barrier ?? '')).toBe(false);
 });

@@ -46,12 +46,15 @@ export async function timerSurvivesTheLook({ redis, keys }: RedisQueueFixture): 
 /** A key whose run goes on elsewhere is not run beside it. */
 export async function busyKeyRests(setting: Setting): Promise<void> {
   const { process, clock } = setting;
-  const queue = await setting.open();
+  const elsewhere = await setting.open();
   process.onRun = () => (process.runs.length === 1 ? { kind: 'busy', untilMs: clock.now() + 60_000 } : done);
-  await queue.start(process);
-  await queue.add(plain('k'));
+  await elsewhere.start(process);
+  await elsewhere.add(plain('k'));
   await setting.ran('k');
   await setting.settle();
+  elsewhere.suspend();
+  const queue = await setting.open();
+  await queue.start(process);
   await queue.addLow(['k'], 'resync');
   await setting.pass(1000);
   expect(process.runs).toHaveLength(1);

@@ -1,0 +1,88 @@
+import { RUN_MARGIN_MS } from './queue-options.ts';
+import type { FinishRequest } from './records.ts';
+import type { Run } from './run.ts';
+
+/** A run that this gateway has started, as it would be on record. */
+export interface OwnRun {
+  readonly key: string;
+  readonly run: number;
+  /** The run is over after this and the margin. Milliseconds since the epoch. */
+  readonly deadlineMs: number;
+  /**
+   * `running`: its answer has not come, and it holds a slot. `busy`: it goes on after a 202. `unknown`: its answer was
+   * cut off or came too late, and it may go on.
+   */
+  readonly state: 'running' | 'busy' | 'unknown';
+}
+
+/**
+ * The runs of one queue that this gateway has started and that may be in flight, in memory. A Redis that has lost the
+ * records of these runs gets them from here (ADR 0006). A run is known from before its trigger is sent until its finish
+ * is sent to Redis.
+ */
+export class OwnRuns {
+  /** In the order in which they began; one that became busy is where it would be had it begun then. */
+  readonly #runs = new Map<string, OwnRun>();
+  #highest = 0;
+
+  /** The highest number that a run here has had; 0: none has begun. */
+  get highest(): number {
+    return this.#highest;
+  }
+
+  /** The run begins. To be called before its trigger is sent. */
+  begin({ key, run, deadlineMs }: Pick<Run, 'key' | 'run' | 'deadlineMs'>, nowMs: number): void {
+    this.#highest = Math.max(this.#highest, run);
+    this.#runs.delete(key);
+    this.#runs.set(key, { key, run, deadlineMs, state: 'running' });
+    // The finish of a run of unknown outcome may come from another gateway.
+    for (const [oldest, { deadlineMs: endMs }] of this.#runs) {
+      if (endMs + RUN_MARGIN_MS > nowMs) break;
+      this.#runs.delete(oldest);
+    }
+  }
+
+  /** The finish of the run is sent to Redis with the next command. */
+  finish({ key, run, finish }: FinishRequest): void {
+    const known = this.#runs.get(key);
+    if (known?.run !== run) return;
+    this.#runs.delete(key);
+    if (finish.kind === 'known') return;
+    const deadlineMs = finish.kind === 'busy' ? Math.max(finish.untilMs, known.deadlineMs) : known.deadlineMs;
+    this.#runs.set(key, { ...known, deadlineMs, state: finish.kind });
+  }
+
+  /**
+   * Until when the start of a run has to wait for an earlier one that Redis has lost: numbers that do not grow any more
+   * tell that it has. Undefined: it may begin.
+   */
+  heldUntil({ key, run }: Pick<Run, 'key' | 'run'>, nowMs: number): number | undefined {
+    const known = this.#runs.get(key);
+    if (!known || run > this.#highest) return undefined;
+    const endMs = known.deadlineMs + RUN_MARGIN_MS;
+    return endMs > nowMs ? endMs : undefined;
+  }
+
+  /** Those that may be in flight now. */
+  inFlight(nowMs: number): OwnRun[] {
+    return [...this.#runs.values()].filter(({ deadlineMs }) => deadlineMs + RUN_MARGIN_MS > nowMs);
+  }
+}
+
+/** The runs of all queues of a gateway. A queue that is closed and opened again keeps its runs. */
+export class GatewayRuns {
+  readonly #queues = new Map<string, OwnRuns>();
+
+  of(queue: string): OwnRuns {
+    const known = this.#queues.get(queue);
+    if (known) return known;
+    const runs = new OwnRuns();
+    this.#queues.set(queue, runs);
+    return runs;
+  }
+
+  /** Whether any run may be in flight now. */
+  areInFlight(nowMs: number): boolean {
+    return [...this.#queues.values()].some((runs) => runs.inFlight(nowMs).length > 0);
+  }
+}

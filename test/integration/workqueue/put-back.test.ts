@@ -1,0 +1,128 @@
+import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import type { BullMqWorkQueue } from '../../../src/gateway/workqueue/bullmq-work-queue.ts';
+import type { Finish } from '../../../src/gateway/workqueue/work-queue.ts';
+import { unlinkAll } from '../../../src/gateway/redis/redis.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { done, RecordingProcess } from '../../harness/recording-process.ts';
+import { RedisQueueFixture } from '../../harness/redis-queue.ts';
+import { ShiftedClock } from '../../harness/test-clock.ts';
+
+const TIMEOUT_MS = 15_000;
+const plain = (...keys: string[]) => keys.map((key) => ({ key, reasons: [] }));
+
+let clock: ShiftedClock;
+let fixture: RedisQueueFixture;
+let process: RecordingProcess;
+let queue: BullMqWorkQueue;
+/** Ends the first run of the key `a`. */
+let end: (finish: Finish) => void;
+
+beforeEach(async () => {
+  clock = new ShiftedClock();
+  fixture = await RedisQueueFixture.create(inject('redisUrl'), clock);
+  process = new RecordingProcess();
+  const first = Promise.withResolvers<Finish>();
+  end = first.resolve;
+  process.onRun = ({ key }) => (key === 'a' && process.runsOf('a').length === 1 ? first.promise : done);
+  queue = await fixture.open({ timeoutMs: TIMEOUT_MS });
+  await queue.renew('former');
+  await queue.start(process);
+  // So that numbers that began anew would be smaller.
+  for (const key of ['x', 'y', 'z']) await runs(key, 1);
+  await queue.add(plain('a'));
+  await eventually(async () => expect(process.runsOf('a')).toHaveLength(1));
+});
+
+afterEach(async () => {
+  end(done);
+  await fixture.close();
+  expect(process.overlaps).toEqual([]);
+  expect(fixture.troubles).toEqual([]);
+});
+
+async function runs(key: string, count: number): Promise<void> {
+  await queue.add(plain(key));
+  await eventually(async () => expect(process.runsOf(key)).toHaveLength(count));
+}
+
+const lose = () => unlinkAll(fixture.redis, `${fixture.keys.prefix}:`);
+
+async function putBack(): Promise<void> {
+  queue.suspend();
+  await lose();
+  await queue.putBackRuns('next');
+  await queue.renew('next');
+  queue.unsuspend();
+}
+
+describe('a run whose record was lost and is put back', () => {
+  it('keeps its key from starting, and ends as ever', async () => {
+    await putBack();
+    await queue.add(plain('a'));
+    await runs('x', 2);
+    expect(process.runsOf('a')).toHaveLength(1);
+    expect((await queue.status('a')).running?.run).toBe(process.runsOf('a')[0]?.run);
+    end({ kind: 'known', failures: 'count', againAfterMs: 0, barrier: 'written' });
+    await eventually(async () => expect(process.runsOf('a').length).toBeGreaterThan(1));
+    expect(process.runsOf('a')[1]).toMatchObject({ failures: 1 });
+    const numbers = process.runs.map(({ run }) => run);
+    expect(numbers).toEqual(numbers.toSorted((a, b) => a - b));
+    expect(process.losses).toEqual([]);
+  });
+
+  it('waits for the barrier that it has left', async () => {
+    process.unpassed.add('written');
+    await putBack();
+    end({ kind: 'known', failures: 'forget', barrier: 'written' });
+    await queue.add(plain('a'));
+    await runs('x', 2);
+    expect(process.runsOf('a')).toHaveLength(1);
+    process.unpassed.clear();
+    await eventually(async () => expect(process.runsOf('a')).toHaveLength(2));
+  });
+
+  it('is settled as lost at its deadline when its outcome is unknown', async () => {
+    end({ kind: 'unknown' });
+    await eventually(async () => expect(process.inFlight).toEqual([]));
+    await putBack();
+    await queue.add(plain('a'));
+    clock.advance(TIMEOUT_MS - 1000);
+    await runs('x', 2);
+    expect(process.runsOf('a')).toHaveLength(1);
+    clock.advance(2500);
+    await runs('y', 2);
+    await eventually(async () => expect(process.runsOf('a').length).toBeGreaterThan(1), 10_000);
+    expect(process.losses).toMatchObject([{ key: 'a', run: process.runsOf('a')[0]?.run }]);
+  });
+
+  it('goes on after a 202 for as long as it may', async () => {
+    const untilMs = clock.now() + 3 * TIMEOUT_MS;
+    end({ kind: 'busy', untilMs });
+    await eventually(async () => expect(process.inFlight).toEqual([]));
+    await putBack();
+    expect((await queue.status('a')).running).toMatchObject({ deadlineMs: Math.ceil(untilMs) });
+    clock.advance(2 * TIMEOUT_MS);
+    await queue.add(plain('a'));
+    await runs('x', 2);
+    expect(process.runsOf('a')).toHaveLength(1);
+    expect(await queue.settle('a', process.runsOf('a')[0]?.run ?? 0, done)).toBe(true);
+    await eventually(async () => expect(process.runsOf('a')).toHaveLength(2));
+  });
+});
+
+it('nothing is put back where the queue is in order: keys may have started since', async () => {
+  end(done);
+  await eventually(async () => expect(process.inFlight).toEqual([]));
+  await queue.renew('next');
+  await fixture.redis.set(fixture.keys.runs, '1');
+  await queue.putBackRuns('next');
+  expect(await fixture.redis.get(fixture.keys.runs)).toBe('1');
+});
+
+it('a lost record that is not noticed yet: a start of the key is taken back', async () => {
+  await lose();
+  await queue.add(plain('a'));
+  await runs('x', 2);
+  await eventually(async () => expect(await fixture.redis.zscore(fixture.keys.timers, 'a')).not.toBeNull());
+  expect(process.runsOf('a')).toHaveLength(1);
+});
