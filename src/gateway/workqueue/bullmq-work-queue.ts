@@ -140,6 +140,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     if (this.#runner) return this.#standstill.endRest(this.#runner.finish({ key, run, finish }));
     this.#ownRuns.finish({ key, run, finish });
     const [finished] = await this.#standstill.endRest(this.#records.finishAll([{ key, run, finish }], clock.now()));
+    if (finished?.unreadable !== undefined) throw new Error(finished.unreadable);
     return finished?.current ?? false;
   }
 

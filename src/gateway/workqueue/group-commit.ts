@@ -1,11 +1,6 @@
 export interface GroupCommitOptions {
   /** Maximum of items in a call. Default 200. */
   readonly limit?: number;
-  /**
-   * Whether an error is due to the data of one item. After such an error each item is committed again in a call of its
-   * own, so that only that item fails. `commit` must allow this repetition. Default: false.
-   */
-  readonly isAboutOneItem?: (error: unknown) => boolean;
 }
 
 /**
@@ -46,9 +41,7 @@ export class GroupCommit<Item, Answer> {
       const answers = await this.#commit(batch.map(({ item }) => item));
       batch.forEach(({ resolve }, at) => resolve(answers[at] as Answer));
     } catch (error) {
-      const isAboutOne = batch.length > 1 && this.#options.isAboutOneItem?.(error);
-      if (isAboutOne) for (const each of batch) await this.#run([each]);
-      else for (const { reject } of batch) reject(error);
+      for (const { reject } of batch) reject(error);
     }
   }
 }

@@ -78,6 +78,8 @@ export interface Finished {
   readonly timerMs: number | undefined;
   /** Whether the key is ready to run again, because it was touched while it ran. */
   readonly ready: boolean;
+  /** Why the key's record could not be read: the run is on record until its deadline. Undefined if it could. */
+  readonly unreadable: string | undefined;
 }
 
 /** A member of a set and its score, as text so that it can be compared. */

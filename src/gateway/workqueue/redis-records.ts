@@ -107,8 +107,9 @@ export class RedisRecords {
     return answers.map(([code, timer, ready]) => ({
       current: code > 0,
       dead: code === 2,
-      timerMs: timer ? Number(timer) : undefined,
+      timerMs: timer && code > 0 ? Number(timer) : undefined,
       ready: ready === 1,
+      unreadable: code < 0 ? timer : undefined,
     }));
   }
 

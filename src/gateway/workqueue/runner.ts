@@ -1,5 +1,4 @@
 import { messageOf, type Runtime } from '../../core/index.ts';
-import { isAboutOneCommand } from '../redis/redis.ts';
 import { GroupCommit } from './group-commit.ts';
 import { BARRIER_AGAIN_MS, RUN_MARGIN_MS } from './queue-options.ts';
 import type { OwnRuns } from './own-runs.ts';
@@ -52,14 +51,18 @@ export class Runner {
         passedBarrier: (key) => this.#passedBarrier(key),
       },
     });
-    this.#finishes = new GroupCommit((requests) => this.#finishAll(requests), { isAboutOneItem: isAboutOneCommand });
+    this.#finishes = new GroupCommit((requests) => this.#finishAll(requests));
   }
 
-  /** @returns whether the run was the one in flight; if not, nothing was changed. */
+  /**
+   * @returns whether the run was the one in flight; if not, nothing was changed.
+   * @throws Error when the key's record cannot be read, or Redis refuses to write.
+   */
   async finish(request: FinishRequest): Promise<boolean> {
     const { name, on } = this.#options;
     const { metrics } = this.#options.runtime;
-    const { current, dead, timerMs } = await this.#finishes.submit(request);
+    const { current, dead, timerMs, unreadable } = await this.#finishes.submit(request);
+    if (unreadable !== undefined) throw new Error(unreadable);
     if (!current) metrics.count('levelhook_stale_outcomes_total', { controller: name });
     if (dead) metrics.count('levelhook_dead_letters_total', { controller: name });
     if (timerMs !== undefined) on.due(timerMs);

@@ -190,6 +190,16 @@ describe('the scripts on the records of keys', () => {
     expect(await record('k')).toMatchObject({ run: '2' });
   });
 
+  it('finish the other runs of a call when the record of one cannot be read', async () => {
+    for (const key of ['a', 'b', 'c']) await start(key, at(1000));
+    await records.recordAdds(plain('a', 'c'), 1001);
+    await fixture.redis.set(`${fixture.keys.recordPrefix}b`, 'not a HASH');
+    const runs = ['a', 'b', 'c'].map((key, index) => ({ key, run: index + 1, finish: forget }));
+    const [a, b, c] = await records.finishAll(runs, 1002);
+    for (const each of [a, c]) expect(each).toMatchObject({ current: true, ready: true, unreadable: undefined });
+    expect(b).toMatchObject({ current: false, ready: false, unreadable: expect.stringContaining('WRONGTYPE') });
+  });
+
   it('give the same start the same answer when it is sent twice', async () => {
     const go = await start('k', at(1000, 'n'));
     expect(await start('k', at(1000, 'n'))).toMatchObject({ kind: 'go', run: 1 });

@@ -28,6 +28,7 @@
 -- Answer, for each run: {code, when the key's timer is due or '', whether the key is ready to run again as 1 or 0}.
 -- Code 0: the outcome came too late (no run or another run is in flight) and changed nothing; 1: done; 2: the key is a
 -- dead letter now.
+-- Code -1: the key's record cannot be read, and the second value says why.
 
 local now, margin, max_failures = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local timers, in_flight = KEYS[2], KEYS[3]
@@ -94,8 +95,23 @@ local function finish(key, run, mode, again, barrier, error, dead)
   return { dead == '1' and 2 or 1, again, ready }
 end
 
+-- Errors that are of Redis, and not of one record.
+local function is_general(message)
+  for _, code in ipairs({ 'OOM', 'READONLY', 'MISCONF', 'NOREPLICAS' }) do
+    if string.find(message, code, 1, true) then return true end
+  end
+  return false
+end
+
 local answers = {}
 for at = 6, #ARGV, 7 do
-  answers[#answers + 1] = finish(unpack(ARGV, at, at + 6))
+  local is_done, answer = pcall(finish, unpack(ARGV, at, at + 6))
+  if not is_done then
+    local message = type(answer) == 'table' and answer.err or tostring(answer)
+    if is_general(message) then error(answer) end
+    -- A record that cannot be read: the other runs end all the same.
+    answer = { -1, message, 0 }
+  end
+  answers[#answers + 1] = answer
 end
 return answers
