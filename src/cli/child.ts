@@ -1,5 +1,13 @@
 import { spawn } from 'node:child_process';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type OutputLine, OwnedProcess } from '../testing/process/owned-process.ts';
+
+/**
+ * Where Node keeps compiled modules by itself, when a program asks it to. A function's program imports its modules
+ * before it could. From their sources they take half of the time so, and 29 MB less: nothing need remove their types.
+ */
+export const COMPILE_CACHE = join(tmpdir(), 'node-compile-cache');
 
 /** How a child ended. */
 export interface ChildEnd {
@@ -32,7 +40,7 @@ export class Child {
     const child = spawn(process.execPath, [...process.execArgv, script, ...(options.args ?? [])], {
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
-      env: options.env,
+      env: { NODE_COMPILE_CACHE: COMPILE_CACHE, ...options.env },
     });
     this.#process = new OwnedProcess(child, { end: 'close', onLine: (line) => this.#read(line) });
     this.ended = this.#process.ended.then((code) => ({ code, buffered: this.#buffered ?? [] }));

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startControlPlane, startRedis } from '../../src/testing/index.ts';
 import { Cluster, configMaps } from '../harness/cluster.ts';
@@ -7,7 +6,7 @@ import { machineMs } from '../harness/machine-clock.ts';
 import { TestProcess } from '../harness/process.ts';
 import { Started } from '../harness/started.ts';
 import { median } from './median.ts';
-import { cpuSeconds, peakMemory } from './process-figures.ts';
+import { cpuSeconds, peakMemory, residentMemory } from './process-figures.ts';
 
 /**
  * What a start costs: seconds from the start of the gateway's process to its first line, to a run of each of 100
@@ -18,6 +17,7 @@ import { cpuSeconds, peakMemory } from './process-figures.ts';
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 5);
 const OBJECTS = Number(process.env['BENCH_OBJECTS'] ?? 100);
 const IDLE_MS = 10_000;
+const MB = 1e6;
 const DIST = process.env['BENCH_DIST'] === '1';
 
 const started = new Started();
@@ -46,8 +46,8 @@ try {
     const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: redis.url });
     const functionFromMs = machineMs();
     const stamper = started.keep(
-      await startFunctionProcess(setting, 'test/bench/line/stamper-function.ts', {
-        variables: { BENCH_NAMESPACE: namespace, BENCH_OBJECTS: `${OBJECTS}` },
+      await startFunctionProcess(setting, 'test/bench/line/levelhook/function.ts', {
+        variables: { BENCH_NAMESPACE: namespace, BENCH_OBJECTS: `${OBJECTS}`, BENCH_CONCURRENCY: '50' },
       }),
     );
     note('function: listens, s', (machineMs() - functionFromMs) / 1000);
@@ -61,9 +61,9 @@ try {
     note('gateway: each object has run, s', (Number((await seen)['atMs']) - fromMs) / 1000);
     note('gateway: processor time until then, s', cpuSeconds(gateway.process.pid));
     await sleep(IDLE_MS);
-    note('gateway: idle, MB', memory(gateway.process.pid));
-    note('gateway: peak, MB', peakMemory(gateway.process.pid) / 1e6);
-    note('function: idle, MB', memory(stamper.process.pid));
+    note('gateway: idle, MB', residentMemory(gateway.process.pid) / MB);
+    note('gateway: peak, MB', peakMemory(gateway.process.pid) / MB);
+    note('function: idle, MB', residentMemory(stamper.process.pid) / MB);
     await gateway.process.kill('SIGTERM');
     await stamper.process.kill('SIGTERM');
   }
@@ -88,10 +88,4 @@ try {
   }
 } finally {
   await started.stop();
-}
-
-/** Resident memory of a process, in megabytes. Linux only. */
-function memory(pid: number): number {
-  const match = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
-  return (Number(match?.[1]) * 1024) / 1e6;
 }
