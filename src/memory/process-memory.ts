@@ -1,4 +1,4 @@
-import { setFlagsFromString } from 'node:v8';
+import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { isYoungGenerationSmall, limitYoungGeneration } from './young-generation.ts';
 
@@ -9,6 +9,10 @@ const BUSY_SHARE = 0.1;
 const QUIET_CHECKS = 12;
 /** Less than this is not worth a collection. */
 const WORTH_BYTES = 16e6;
+/** A heap of this size is collected in 0.3 s; a larger one is left as it is. */
+const MOST_BYTES = 150e6;
+/** Of what has survived the last collection: how much the old generation grows before V8 collects it again. */
+const GROWTH_PERCENT = 80;
 
 type Collect = (options: { type: 'major'; flavor: 'last-resort' }) => void;
 
@@ -17,13 +21,16 @@ type Collect = (options: { type: 'major'; flavor: 'last-resort' }) => void;
  * start of a program, and never by a library.
  *
  * - The young generation has 8 MB: see `limitYoungGeneration`.
+ * - The old generation is collected when it has grown by 80 %. By itself V8 lets a small one grow to four times its
+ *   size.
  * - A process keeps what loading its modules and a burst of work have taken, because without work V8 collects nothing.
- *   So after three seconds without work everything is collected and returned to the system, which takes 30 to 150 ms:
+ *   So after three seconds without work everything is collected and returned to the system, which takes 70 to 300 ms:
  *   once after the start, and after that when the process has grown by 16 MB. That makes the young generation small,
  *   and it gets its 8 MB back within 250 ms of the next work.
  */
 export function keepMemorySmall(): void {
-  limitYoungGeneration();
+  let canGrow = limitYoungGeneration();
+  setFlagsFromString(`--heap-growing-percent=${GROWTH_PERCENT}`);
   let used = process.cpuUsage();
   let atMs = performance.now();
   let quiet = 0;
@@ -33,10 +40,11 @@ export function keepMemorySmall(): void {
     const { user, system } = process.cpuUsage(used);
     const isBusy = (user + system) / 1000 > BUSY_SHARE * (nowMs - atMs);
     quiet = isBusy ? 0 : quiet + 1;
-    if (isBusy && isYoungGenerationSmall()) limitYoungGeneration();
+    if (isBusy && canGrow && isYoungGenerationSmall()) canGrow = limitYoungGeneration();
     if (quiet === QUIET_CHECKS) {
       quiet = 0;
-      if (process.memoryUsage.rss() > released + WORTH_BYTES) {
+      const hasGrown = process.memoryUsage.rss() > released + WORTH_BYTES;
+      if (hasGrown && getHeapStatistics().used_heap_size < MOST_BYTES) {
         releaseMemory();
         released = process.memoryUsage.rss();
       }

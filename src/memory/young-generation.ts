@@ -13,14 +13,17 @@ const MOST_ARRAYS = 20_000;
  * the factor of growth can be changed at any time: so this lets the young generation grow to its size, which takes some
  * milliseconds, and then no further. To be called before anything else allocates, and again when V8 has made it
  * smaller.
+ *
+ * @returns false when V8 does not let it have 8 MB, because of an option of the process for instance.
  */
-export function limitYoungGeneration(): void {
+export function limitYoungGeneration(): boolean {
   setFlagsFromString('--semi-space-growth-factor=2');
   const held: unknown[][] = [];
   while (youngGenerationBytes() < TARGET_BYTES && held.length < MOST_ARRAYS) {
     for (let each = 0; each < 100; each += 1) held.push(Array.from({ length: 64 }, () => each));
   }
   setFlagsFromString('--semi-space-growth-factor=1');
+  return !isYoungGenerationSmall();
 }
 
 /** Its size now, both halves, in bytes. */

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { MEMORY_VARIABLES } from '../../src/cli/child.ts';
 import { startControlPlane, startRedis } from '../../src/testing/index.ts';
 import { Cluster, configMaps } from '../harness/cluster.ts';
 import { createSetting, type Listening, startFunctionProcess, uniqueName, untilReady } from '../harness/levelhook.ts';
@@ -77,6 +78,7 @@ try {
   ): Promise<Listening> {
     const script = DIST ? 'dist/src/cli/levelhook.js' : 'src/cli/levelhook.js';
     const process = new TestProcess(script, ['gateway', '--kubeconfig', kubeconfig, '--port', '0'], {
+      ...MEMORY_VARIABLES,
       REDIS_URL: redisUrl,
       LEVELHOOK_KEY_PREFIX: keyPrefix,
       LEVELHOOK_SIGNING_SECRETS: secret,

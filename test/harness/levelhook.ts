@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { COMPILE_CACHE } from '../../src/cli/child.ts';
+import { MEMORY_VARIABLES } from '../../src/cli/child.ts';
 import { generateSecret } from '../../src/contract/index.ts';
 import { TestProcess } from './process.ts';
 import { eventually } from './eventually.ts';
@@ -43,7 +43,7 @@ export function startFunction(setting: Setting, name = 'replicaset', port = 0): 
   return startFunctionProcess(setting, `functions/${name}/node.ts`, { port });
 }
 
-/** A script that serves a function, as a process of its own, with compiled modules kept as `levelhook start` does. */
+/** A script that serves a function, as a process of its own, which `levelhook start` would start so, too. */
 export async function startFunctionProcess(
   setting: Setting,
   script: string,
@@ -55,7 +55,7 @@ export async function startFunctionProcess(
     KUBECONFIG: setting.kubeconfig,
     HOST: '127.0.0.1',
     PORT: String(port),
-    NODE_COMPILE_CACHE: COMPILE_CACHE,
+    ...MEMORY_VARIABLES,
     ...variables,
   });
   const line = await process.line(({ msg }) => msg === 'listening');
@@ -72,6 +72,7 @@ export async function startGateway(
     'src/cli/levelhook.js',
     ['gateway', '--kubeconfig', setting.kubeconfig, '--port', '0'],
     {
+      ...MEMORY_VARIABLES,
       REDIS_URL: setting.redisUrl,
       LEVELHOOK_KEY_PREFIX: setting.keyPrefix,
       LEVELHOOK_SIGNING_SECRETS: setting.secret,
