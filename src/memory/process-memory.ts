@@ -3,10 +3,12 @@ import { runInNewContext } from 'node:vm';
 import { isYoungGenerationSmall, limitYoungGeneration } from './young-generation.ts';
 
 const CHECK_MS = 250;
-/** Of a processor. Pollers and timers of a gateway without work take less. */
+/** Of a processor: less is no work. Pollers and timers of a gateway take 1 to 2 %. */
+const QUIET_SHARE = 0.05;
+/** More is work that needs the large young generation. */
 const BUSY_SHARE = 0.1;
-/** So long without work before memory is given back: 3 s. */
-const QUIET_CHECKS = 12;
+/** So long without work before memory is given back. */
+const QUIET_MS = 3000;
 /** Less than this is not worth a collection. */
 const WORTH_BYTES = 16e6;
 /** A heap of this size is collected in 0.3 s; a larger one is left as it is. */
@@ -31,28 +33,47 @@ type Collect = (options: { type: 'major'; flavor: 'last-resort' }) => void;
 export function keepMemorySmall(): void {
   let canGrow = limitYoungGeneration();
   setFlagsFromString(`--heap-growing-percent=${GROWTH_PERCENT}`);
-  let used = process.cpuUsage();
-  let atMs = performance.now();
-  let quiet = 0;
+  let last = measure();
+  let quietFrom = last;
   let released = 0;
   const check = (): void => {
-    const nowMs = performance.now();
-    const { user, system } = process.cpuUsage(used);
-    const isBusy = (user + system) / 1000 > BUSY_SHARE * (nowMs - atMs);
-    quiet = isBusy ? 0 : quiet + 1;
-    if (isBusy && canGrow && isYoungGenerationSmall()) canGrow = limitYoungGeneration();
-    if (quiet === QUIET_CHECKS) {
-      quiet = 0;
-      const hasGrown = process.memoryUsage.rss() > released + WORTH_BYTES;
-      if (hasGrown && getHeapStatistics().used_heap_size < MOST_BYTES) {
+    const now = measure();
+    if (shareBetween(last, now) > BUSY_SHARE) {
+      if (canGrow && isYoungGenerationSmall()) canGrow = limitYoungGeneration();
+      quietFrom = now;
+    } else if (now.atMs - quietFrom.atMs >= QUIET_MS) {
+      // Over all of this time, because processor time may advance in ticks of 10 ms.
+      const isQuiet = shareBetween(quietFrom, now) < QUIET_SHARE;
+      if (isQuiet && isWorthwhile(released)) {
         releaseMemory();
         released = process.memoryUsage.rss();
       }
+      quietFrom = measure();
     }
-    used = process.cpuUsage();
-    atMs = performance.now();
+    // What was done here is no work.
+    last = measure();
   };
   setInterval(check, CHECK_MS).unref();
+}
+
+interface Moment {
+  readonly cpuMs: number;
+  readonly atMs: number;
+}
+
+function measure(): Moment {
+  const { user, system } = process.cpuUsage();
+  return { cpuMs: (user + system) / 1000, atMs: performance.now() };
+}
+
+/** The processor time of this process in that time, as a share of one processor. */
+function shareBetween(from: Moment, to: Moment): number {
+  return (to.cpuMs - from.cpuMs) / (to.atMs - from.atMs);
+}
+
+function isWorthwhile(released: number): boolean {
+  const hasGrown = process.memoryUsage.rss() > released + WORTH_BYTES;
+  return hasGrown && getHeapStatistics().used_heap_size < MOST_BYTES;
 }
 
 /**
