@@ -108,8 +108,19 @@ const layers = [
     to: { path: '^src/kubeconfig/' },
   },
   {
+    name: 'memory-imports-nothing',
+    from: { path: '^src/memory/', pathNot: TESTS },
+    to: { pathNot: '^src/memory/', dependencyTypesNot: ['core'] },
+  },
+  {
+    name: 'home-of-memory',
+    comment: 'It changes options of V8: only the start of a program may.',
+    from: { path: '^src/', pathNot: ['^src/memory/', '^src/cli/', '^src/function/node/serve[.]ts$'] },
+    to: { path: '^src/memory/' },
+  },
+  {
     name: 'testing-and-cli-on-top',
-    from: { path: '^src/(core|contract|kubeconfig|gateway|function)/' },
+    from: { path: '^src/(core|contract|kubeconfig|memory|gateway|function)/' },
     to: { path: '^src/(testing|cli)/' },
   },
   {

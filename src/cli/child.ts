@@ -1,5 +1,21 @@
 import { spawn } from 'node:child_process';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type OutputLine, OwnedProcess } from '../testing/process/owned-process.ts';
+
+/**
+ * Variables that keep the memory of a process of ours small. What its environment has goes first.
+ *
+ * - `NODE_COMPILE_CACHE`: the folder in which Node keeps compiled modules by itself, when a program asks it to. A
+ *   function's program imports its modules before it could ask. From sources, a function takes 29 MB less, because
+ *   nothing need remove their types.
+ * - `MALLOC_ARENA_MAX`: by itself glibc gives each thread of V8 a heap of its own, and what a thread has freed stays in
+ *   it: 13 MB of a gateway.
+ */
+export const MEMORY_VARIABLES = {
+  NODE_COMPILE_CACHE: join(tmpdir(), 'node-compile-cache'),
+  MALLOC_ARENA_MAX: '1',
+} as const;
 
 /** How a child ended. */
 export interface ChildEnd {
@@ -32,7 +48,7 @@ export class Child {
     const child = spawn(process.execPath, [...process.execArgv, script, ...(options.args ?? [])], {
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
-      env: options.env,
+      env: { ...MEMORY_VARIABLES, ...options.env },
     });
     this.#process = new OwnedProcess(child, { end: 'close', onLine: (line) => this.#read(line) });
     this.ended = this.#process.ended.then((code) => ({ code, buffered: this.#buffered ?? [] }));

@@ -13,7 +13,7 @@ if (major < REQUIRED) {
 // folder for temporary files) cannot be written, nothing is kept.
 const { enableCompileCache } = await import('node:module');
 enableCompileCache();
-const { limitYoungGeneration } = await import('./young-generation.ts');
-limitYoungGeneration();
+const { keepMemorySmall } = await import('../memory/index.ts');
+keepMemorySmall();
 const { main } = await import('./main.ts');
 await main(process.argv);

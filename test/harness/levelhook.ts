@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { MEMORY_VARIABLES } from '../../src/cli/child.ts';
 import { generateSecret } from '../../src/contract/index.ts';
 import { TestProcess } from './process.ts';
 import { eventually } from './eventually.ts';
@@ -42,7 +43,7 @@ export function startFunction(setting: Setting, name = 'replicaset', port = 0): 
   return startFunctionProcess(setting, `functions/${name}/node.ts`, { port });
 }
 
-/** A script that serves a function, as a process of its own. */
+/** A script that serves a function, as a process of its own, which `levelhook start` would start so, too. */
 export async function startFunctionProcess(
   setting: Setting,
   script: string,
@@ -54,6 +55,7 @@ export async function startFunctionProcess(
     KUBECONFIG: setting.kubeconfig,
     HOST: '127.0.0.1',
     PORT: String(port),
+    ...MEMORY_VARIABLES,
     ...variables,
   });
   const line = await process.line(({ msg }) => msg === 'listening');
@@ -71,6 +73,7 @@ export async function startGateway(
   script = 'src/cli/levelhook.js',
 ): Promise<Listening> {
   const process = new TestProcess(script, ['gateway', '--kubeconfig', setting.kubeconfig, '--port', '0'], {
+    ...MEMORY_VARIABLES,
     REDIS_URL: setting.redisUrl,
     LEVELHOOK_KEY_PREFIX: setting.keyPrefix,
     LEVELHOOK_SIGNING_SECRETS: setting.secret,

@@ -1,6 +1,7 @@
 import type { Server } from 'node:http';
 import type { Hono } from 'hono';
 import { messageOf, UserError } from '../../core/index.ts';
+import { keepMemorySmall } from '../../memory/index.ts';
 import { createTriggerServer } from './trigger-server.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -27,6 +28,8 @@ export async function serveFunction(
   environment: Environment,
   { graceSeconds = 15 }: ServeOptions = {},
 ): Promise<void> {
+  // It is the main program.
+  keepMemorySmall();
   try {
     const app = createApp(environment);
     const server = createTriggerServer(app, RECEIVE);

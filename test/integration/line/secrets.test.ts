@@ -20,6 +20,7 @@ import type { TestProcess } from '../../harness/process.ts';
 import { dumpRedis } from '../../harness/redis-dump.ts';
 import { secrets, startSecretFunction } from '../../harness/secret-function.ts';
 import { Started } from '../../harness/started.ts';
+import { storedObjects } from '../../harness/stored-objects.ts';
 
 const newKey = (id: string): string => `${id}:${randomBytes(32).toString('base64')}`;
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
@@ -63,7 +64,7 @@ describe('Secrets', () => {
     const all = await redis.keys(`*${setting.keyPrefix}:*:v1/Secret:*:objects`);
     const ids = new Set<string>();
     for (const key of all) {
-      for (const bytes of Object.values(await redis.hgetallBuffer(key))) {
+      for (const bytes of Object.values(await storedObjects(redis, key))) {
         ids.add(bytes.toString('latin1', 0, 1) === 'e' ? bytes.toString('latin1', 2, 2 + (bytes[1] ?? 0)) : 'none');
       }
     }

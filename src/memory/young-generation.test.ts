@@ -7,7 +7,7 @@ const MODULE = new URL('./young-generation.ts', import.meta.url).href;
  * The median size of the young generation, in MB, of a process that makes objects of which many live on. While V8
  * marks, it may exceed its limit, with V8's own option as well.
  */
-function medianMb(before: string): number {
+function medianMb(before: string, option = '--no-warnings'): number {
   const program = `
     import { getHeapSpaceStatistics } from 'node:v8';
     ${before}
@@ -19,7 +19,9 @@ function medianMb(before: string): number {
       if (at % 10_000 === 0) sizes.push(young());
     }
     console.log(sizes.sort((a, b) => a - b)[sizes.length / 2]);`;
-  const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' });
+  const { stdout, stderr } = spawnSync(process.execPath, [option, '--input-type=module', '-e', program], {
+    encoding: 'utf8',
+  });
   expect(stderr).toBe('');
   return Number(stdout);
 }
@@ -29,4 +31,9 @@ it('the young generation grows to 8 MB and no further', () => {
   const limited = medianMb(`(await import('${MODULE}')).limitYoungGeneration();`);
   expect(limited).toBeGreaterThan(6);
   expect(limited).toBeLessThanOrEqual(9);
+});
+
+it('says that it cannot have 8 MB when an option of the process is against it', () => {
+  const check = `if ((await import('${MODULE}')).limitYoungGeneration()) throw new Error('8 MB');`;
+  expect(medianMb(check, '--max-semi-space-size=1')).toBeLessThanOrEqual(3);
 });

@@ -11,16 +11,27 @@ const MOST_ARRAYS = 20_000;
  *
  * `--max-semi-space-size` has no effect once V8 runs, and a process of its own to set it would cost another start. But
  * the factor of growth can be changed at any time: so this lets the young generation grow to its size, which takes some
- * milliseconds, and then no further. To be called before anything else allocates.
+ * milliseconds, and then no further. To be called before anything else allocates, and again when V8 has made it
+ * smaller.
+ *
+ * @returns false when V8 does not let it have 8 MB, because of an option of the process for instance.
  */
-export function limitYoungGeneration(): void {
+export function limitYoungGeneration(): boolean {
+  setFlagsFromString('--semi-space-growth-factor=2');
   const held: unknown[][] = [];
-  while (youngBytes() < TARGET_BYTES && held.length < MOST_ARRAYS) {
+  while (youngGenerationBytes() < TARGET_BYTES && held.length < MOST_ARRAYS) {
     for (let each = 0; each < 100; each += 1) held.push(Array.from({ length: 64 }, () => each));
   }
   setFlagsFromString('--semi-space-growth-factor=1');
+  return !isYoungGenerationSmall();
 }
 
-function youngBytes(): number {
+/** Its size now, both halves, in bytes. */
+export function youngGenerationBytes(): number {
   return getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space')?.space_size ?? 0;
+}
+
+/** True when V8 has made it smaller, as it does in a process without work. */
+export function isYoungGenerationSmall(): boolean {
+  return youngGenerationBytes() < TARGET_BYTES;
 }

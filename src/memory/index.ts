@@ -1,0 +1,1 @@
+export { keepMemorySmall } from './process-memory.ts';
