@@ -14,7 +14,7 @@ const PAYLOAD = 'x'.repeat(1800);
 const MB = 1e6;
 const IDLE_MS = 5000;
 const LONE_CHANGES = 50;
-const LONE_EVERY_MS = 200;
+const LONE_EVERY_MS = 100;
 /** ConfigMaps that the writes of the rate go to in turn. */
 const RATE_OBJECTS = 200;
 
