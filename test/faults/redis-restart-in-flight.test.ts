@@ -166,7 +166,10 @@ describe('a restart of Redis while a run is in flight', { timeout: 180_000 }, ()
 
   it('when another gateway may have begun it: all keys wait', async () => {
     await beginLong('answered');
+    const { process: former } = gateway;
     await start();
+    // Until then it would take an empty Redis for its own again, and the other gateway would stop.
+    await former.line(({ msg }) => msg === 'stopping');
     const from = begun.length;
     await restartRedis(false);
     for (const name of OTHERS) await change(name);

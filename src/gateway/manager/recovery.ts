@@ -62,6 +62,8 @@ export class Recovery {
   readonly #ran = new WeakSet<RunningController>();
   /** Repairs under way. Never reject. */
   readonly #repairs = new Map<Part, Promise<void>>();
+  /** Parts whose last repair has failed: they are not in order until the repair that the next check begins. */
+  readonly #failed = new Set<Part>();
   /** Of controllers whose queue was lost. */
   readonly #unknownRuns = new WeakMap<RunningController, UnrecordedEnd>();
   #checking: Promise<void> = Promise.resolve();
@@ -97,16 +99,16 @@ export class Recovery {
 
   /** Whether a view may lack what the server had before it was lost. */
   isRepairing(view: View): boolean {
-    return [...this.#repairs.keys()].some((part) => 'view' in part && part.view === view);
+    return [...this.#repairs.keys(), ...this.#failed].some((part) => 'view' in part && part.view === view);
   }
 
   /** The reason for which a controller's keys do not run yet; undefined when there is none. */
   waitsFor(controller: RunningController): string | undefined {
-    if (!this.#ran.has(controller) && !this.#repairs.has(controller))
+    if (!this.#ran.has(controller) && !this.#isBroken(controller))
       return 'its view and queue are being checked, or its keys are being queued';
-    const views = controller.informers().filter((informer) => this.#repairs.has(informer));
+    const views = controller.informers().filter((informer) => this.#isBroken(informer));
     if (views.length > 0) return `reading the server again: ${views.map(({ name }) => name).join(', ')}`;
-    return this.#repairs.has(controller) ? 'unrecorded runs may be in flight' : undefined;
+    return this.#isBroken(controller) ? 'unrecorded runs may be in flight' : undefined;
   }
 
   /** Checks every second and after each lost connection, until `signal` is aborted. */
@@ -166,10 +168,11 @@ export class Recovery {
     await this.#unrecorded.recordProcess(runId);
     const lost = await this.#findLost(informers, controllers, runId);
     if (!lost) return;
+    for (const part of this.#failed) if (!lost.includes(part)) this.#failed.delete(part);
     await this.#putBackRuns(lost, runId);
     const begun = this.#beginRepairs(lost, controllers, runId, signal);
     if (begun.length > 0) await this.#waitFor(begun, signal);
-    for (const informer of informers) if (informer.synced && !this.#repairs.has(informer)) this.#settled.add(informer);
+    for (const informer of informers) if (informer.synced && !this.#isBroken(informer)) this.#settled.add(informer);
     const sound = controllers.filter((each) => this.#isCurrent(each) && !this.#isUnderRepair(each));
     const inOrder = await this.#ensureKeys(sound, signal);
     for (const informer of informers) informer.drainOutbox();
@@ -233,7 +236,11 @@ export class Recovery {
 
   /** Whether it must not run: its queue, or a view that it reads, is not in order. */
   #isUnderRepair(controller: RunningController): boolean {
-    return this.#repairs.has(controller) || controller.informers().some((informer) => this.#repairs.has(informer));
+    return this.#isBroken(controller) || controller.informers().some((informer) => this.#isBroken(informer));
+  }
+
+  #isBroken(part: Part): boolean {
+    return this.#repairs.has(part) || this.#failed.has(part);
   }
 
   /** @returns those that were not under way already. */
@@ -253,6 +260,7 @@ export class Recovery {
           ? this.#repairView(part, runId, signal)
           : this.#repairQueue(part, { runId, isListedNow: isListedNow(part) }, signal);
       this.#repairs.set(part, this.#untilRepaired(part, repair, signal));
+      this.#failed.delete(part);
       this.#reportWait(part);
     }
     for (const controller of controllers) if (this.#isUnderRepair(controller)) controller.queue.suspend();
@@ -273,6 +281,7 @@ export class Recovery {
     } catch (error) {
       // Of what has been removed nothing is left to repair; the next check begins anew with anything else.
       if (!signal.aborted && this.#isCurrent(part)) {
+        this.#failed.add(part);
         logger.warn(
           { part: part.name, error: messageOf(error) },
           'a part of Redis could not be repaired, trying again',

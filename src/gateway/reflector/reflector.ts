@@ -352,6 +352,7 @@ export class Reflector {
     let events = 0;
     for await (const batch of lines(stream)) {
       heard();
+      const { listing } = reading;
       const slice = new TimeSlice();
       for (const line of batch) {
         const taken = this.#handleLine(line, reading.listing);
@@ -366,9 +367,9 @@ export class Reflector {
         signal.throwIfAborted();
       }
       events += batch.length;
-      // A list waits, since to break it off is to begin again. An apiserver that loses patience ends it, and pages
-      // follow.
-      if (reading.listing) await this.#options.buffer.low(signal);
+      // A list waits, with its last bytes too, since to break it off is to begin again. An apiserver that loses
+      // patience ends it, and pages follow.
+      if (listing) await this.#options.buffer.low(signal);
       else if (this.#options.buffer.full) return { end: { kind: 'closed' }, events };
     }
     if (reading.listing) throw new Error('the stream of a list ended before its end mark');
