@@ -270,9 +270,15 @@ export class Informer {
     this.#reflector.requestProgress();
   }
 
-  /** @param controller who wants to know: it counts against its requests. Default: the gateway itself. */
-  currentVersion(controller?: string): Promise<ResourceVersion> {
-    return this.#listWatch.currentVersion(AbortSignal.timeout(10_000), controller);
+  /**
+   * The server's version of the resource now.
+   * @param asker the controller that wants to know: it counts against its requests, and its signal gives up. Default:
+   *   the gateway itself.
+   */
+  currentVersion(asker?: { readonly controller: string; readonly signal: AbortSignal }): Promise<ResourceVersion> {
+    const timeout = AbortSignal.timeout(10_000);
+    const signal = asker ? AbortSignal.any([timeout, asker.signal]) : timeout;
+    return this.#listWatch.currentVersion(signal, asker?.controller);
   }
 
   async #applyLoop(signal: AbortSignal): Promise<void> {

@@ -95,6 +95,7 @@ export class RunningController {
   #callbacks: Callbacks | undefined;
   #dispatcher: Dispatcher | undefined;
   readonly #resyncer: Resyncer;
+  readonly #stopped = new AbortController();
 
   constructor(options: RunningControllerOptions) {
     const { budget, queue, runtime } = options;
@@ -283,7 +284,7 @@ export class RunningController {
     const { cacheAccess, endpoint } = this.#options.target;
     const views = this.informers().map((informer) => ({
       view: informer.view,
-      currentVersion: () => informer.currentVersion(this.name),
+      currentVersion: () => informer.currentVersion({ controller: this.name, signal: this.#stopped.signal }),
       requestProgress: () => informer.requestProgress(),
     }));
     const callback = (): Promise<CallbackLocation | undefined> => this.#callback();
@@ -331,6 +332,8 @@ export class RunningController {
   async stop(drainMs: number): Promise<void> {
     this.#resyncer.stop();
     await this.queue.stop(drainMs);
+    // Requests that wait for flow control would be counted under the name of a controller that is no more.
+    this.#stopped.abort();
     await this.#options.target.endpoint.close();
     // Nothing may be written after the data of a removed controller is deleted.
     await this.#resyncer.ended();

@@ -68,8 +68,8 @@ test(
   },
   async () => {
     onTestFailed(async () => {
-      console.error(gateway.process.output.slice(-20_000));
-      console.error(JSON.stringify(await cluster.list(ReconcileFunction, namespace), undefined, 1).slice(-20_000));
+      const { items } = await cluster.list(ReconcileFunction, namespace);
+      process.stderr.write(`${gateway.process.output.slice(-20_000)}\n${JSON.stringify(items)}\n`);
     });
     // Two of the same second go by name.
     await tenant.until('b', 'Synced', { status: 'True' });
