@@ -19,7 +19,7 @@ export function cpuSeconds(pid: number): number {
 }
 
 /**
- * Processor time of a process and of all its descendants, including those that have ended, in seconds. Linux only.
+ * Returns the processor time in seconds of a process and of all its descendants, including ended ones. Linux only.
  */
 export function treeCpuSeconds(root: number): number {
   const stats = readdirSync('/proc')

@@ -9,7 +9,7 @@ import { uniqueName } from './levelhook.ts';
 
 /**
  * An empty view under a key prefix that no other test has.
- * @param codec made for the prefix of the view. Default: one that encrypts nothing.
+ * @param codec makes the codec for the prefix of the view. Default: a codec that encrypts nothing.
  */
 export function createView(redis: Redis, resource: Resource, codec?: (prefix: string) => ObjectCodec): View {
   const prefix = viewPrefix({ keyPrefix: uniqueName('test'), clusterId: 'c', resource, settings: 's' });

@@ -73,9 +73,9 @@ export class UnrecordedRuns {
   }
 
   /**
-   * Until when runs of this controller may go on that are not on record. Those that go on after their 202 may take much
-   * longer than others. They are given no more time under the new incarnation, so each is over after the longest that
-   * it can have been given.
+   * Returns when the last run of this controller that is not on record is over. A run that goes on after its 202 may
+   * take much longer than others. It gets no more time under the new incarnation, so it ends after the longest time
+   * that it can have been given.
    */
   async endOf({
     name,
@@ -88,7 +88,7 @@ export class UnrecordedRuns {
     const dispatched = await redis.hget(registryKey, CONTROLLER_FIELD + name);
     const { incarnation } = await queue.state();
     // Its queue is gone though it has dispatched on this Redis before: only its part was lost, at some time until now.
-    // Of one that was removed in order the last runs are known.
+    // The end of the last runs is known for a controller that was removed in order.
     const removal = dispatched === null ? undefined : removalOf(dispatched);
     const isLostAlone = dispatched !== null && !removal && incarnation === undefined;
     const lostMs = isLostAlone ? runtime.clock.now() : this.#unknownBefore;

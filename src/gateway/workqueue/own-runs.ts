@@ -21,7 +21,7 @@ export interface OwnRun {
  * is sent to Redis.
  */
 export class OwnRuns {
-  /** In the order in which they began; one that became busy is where it would be had it begun then. */
+  /** By key. The oldest entry is first; a run that becomes busy moves to the end. */
   readonly #runs = new Map<string, OwnRun>();
   #highest = 0;
 
@@ -53,8 +53,8 @@ export class OwnRuns {
   }
 
   /**
-   * Until when the start of a run has to wait for an earlier one that Redis has lost: numbers that do not grow any more
-   * tell that it has. Undefined: it may begin.
+   * Returns when a new run of this key may begin, if Redis has lost an earlier run of it that may still be in flight. A
+   * run number that is not higher than all numbers before shows that Redis has lost data. Undefined: it may begin now.
    */
   heldUntil({ key, run }: Pick<Run, 'key' | 'run'>, nowMs: number): number | undefined {
     const known = this.#runs.get(key);
@@ -63,7 +63,7 @@ export class OwnRuns {
     return endMs > nowMs ? endMs : undefined;
   }
 
-  /** Those that may be in flight now. */
+  /** The runs that may be in flight now. */
   inFlight(nowMs: number): OwnRun[] {
     return [...this.#runs.values()].filter(({ deadlineMs }) => deadlineMs + RUN_MARGIN_MS > nowMs);
   }

@@ -70,7 +70,7 @@ export function patchesContract(
 
     it('strategic owns and disowns by UID', async () => {
       const made = await configMap();
-      // One that exists: the garbage collector looks.
+      // The owner must exist, because the garbage collector deletes objects of absent owners.
       const { name: ownerName, uid } = (await configMap()).metadata;
       const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: ownerName, uid };
       const own = (ownerReferences: object[]) =>
@@ -121,7 +121,7 @@ export function patchesContract(
       await api().apply(ConfigMap, { metadata: at, data: { a: '1', b: '2' } }, mine);
       await api().patch(ConfigMap, at, { type: 'merge', body: { data: { a: '2' } } });
       await expect(api().apply(ConfigMap, { metadata: at, data: { a: '1' } }, mine)).rejects.toEqual(code(409));
-      // Given up, and so left to whoever has it now.
+      // This manager gives the field up, so the field stays as the other manager has it.
       const left = await api().apply(ConfigMap, { metadata: at }, mine);
       expect(left.data).toEqual({ a: '2' });
     });
