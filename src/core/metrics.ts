@@ -33,6 +33,10 @@ export const METRICS = {
     workqueue_retries_total: { help: 'Keys asked for again, by backoff or by requeueAfter.', labels: ['name'] },
     controller_runtime_reconcile_total: { help: 'Runs by result.', labels: ['controller', 'result'] },
     controller_runtime_reconcile_errors_total: { help: 'Runs that ended in an error.', labels: ['controller'] },
+    leader_election_slowpath_total: {
+      help: 'Renewals of a Lease that had to read it again, by Lease.',
+      labels: ['name'],
+    },
     rest_client_requests_total: { help: 'Requests to the apiserver.', labels: ['code', 'method'] },
     levelhook_apiserver_requests_total: {
       help: "Requests to the apiserver by the controller on whose behalf; the gateway's own have none.",
@@ -104,6 +108,10 @@ export const METRICS = {
     },
     controller_runtime_active_workers: { help: 'Runs in flight.', labels: ['controller'] },
     controller_runtime_max_concurrent_reconciles: { help: 'Runs allowed at a time.', labels: ['controller'] },
+    leader_election_master_status: {
+      help: '1 while this process leads by the Lease, 0 while it follows.',
+      labels: ['name'],
+    },
     levelhook_circuit_breaker_open: {
       help: '1 while the circuit breaker of a function is open, by reason.',
       labels: ['controller', 'reason'],

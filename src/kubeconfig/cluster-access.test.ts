@@ -185,6 +185,9 @@ describe('clusterAccess', () => {
     };
     const access = await clusterAccess(undefined, environment, account);
     expect(access.server).toBe('https://[fd00::1]:443');
+    expect(access.podNamespace).toBeUndefined();
+    await writeFile(join(account, 'namespace'), 'beside\n');
+    expect((await clusterAccess(undefined, environment, account)).podNamespace).toBe('beside');
     const { tls, headers } = await access.read();
     expect(tls.ca?.toString()).toBe('authority');
     expect(headers).toEqual({ Authorization: 'Bearer one' });

@@ -9,6 +9,8 @@ export interface ClusterAccess {
   readonly server: string;
   /** URL of the proxy on the way. Default: none. */
   readonly proxy?: string | undefined;
+  /** The namespace of this pod; undefined unless its service account is the user. */
+  readonly podNamespace?: string | undefined;
   /** Reads files again, and asks an exec plugin whose answer has expired. Rejects with the reason. */
   read(): Promise<Credential>;
 }
@@ -57,14 +59,15 @@ export async function clusterAccess(
     );
   }
   const read = login.user.exec || login.user['auth-provider'] ? await readByClientNode(login) : readDirectly(login);
-  return { server, proxy: login.cluster['proxy-url'], read };
+  return { server, proxy: login.cluster['proxy-url'], podNamespace: login.podNamespace, read };
 }
 
 async function serviceAccountLogin(environment: Environment, directory: string): Promise<Login | undefined> {
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = environment;
   const tokenFile = `${directory}/token`;
-  if (!host || !port || !(await isReadable(tokenFile))) return undefined;
+  if (!host || !port || (await textOf(tokenFile)) === undefined) return undefined;
   return {
+    podNamespace: (await textOf(`${directory}/namespace`))?.trim() || undefined,
     cluster: {
       server: `https://${isIPv6(host) ? `[${host}]` : host}:${port}`,
       'certificate-authority': `${directory}/ca.crt`,
@@ -73,11 +76,9 @@ async function serviceAccountLogin(environment: Environment, directory: string):
   };
 }
 
-function isReadable(path: string): Promise<boolean> {
-  return readFile(path).then(
-    () => true,
-    () => false,
-  );
+/** Undefined when the file cannot be read. */
+function textOf(path: string): Promise<string | undefined> {
+  return readFile(path, 'utf8').catch(() => undefined);
 }
 
 function readDirectly({ cluster, user }: Login): () => Promise<Credential> {

@@ -31,6 +31,8 @@ const REREAD_AFTER_MS = 60_000;
  */
 export class Credentials {
   readonly server: string;
+  /** The namespace of this pod; undefined unless its service account is the user. */
+  readonly podNamespace: string | undefined;
   readonly #cluster: ClusterAccess;
   readonly #options: ConnectionOptions;
   #access: Access | undefined;
@@ -42,6 +44,7 @@ export class Credentials {
     this.#cluster = cluster;
     this.#options = options;
     this.server = cluster.server;
+    this.podNamespace = cluster.podNamespace;
   }
 
   async access(): Promise<Access> {

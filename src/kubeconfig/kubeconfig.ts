@@ -37,6 +37,8 @@ export interface UserEntry {
 export interface Login {
   readonly cluster: ClusterEntry;
   readonly user: UserEntry;
+  /** See `ClusterAccess`. */
+  readonly podNamespace?: string | undefined;
 }
 
 interface ContextEntry {

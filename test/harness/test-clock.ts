@@ -73,6 +73,11 @@ export class VirtualClock implements Clock {
     });
   }
 
+  /** Moves the time and wakes no sleeper, as while a process is frozen. */
+  jump(ms: number): void {
+    this.#now += ms;
+  }
+
   /** Moves to the time of the next sleeper and wakes it, or to `limitMs` if none sleeps that short. */
   step(limitMs: number): void {
     const next = Math.min(limitMs, ...[...this.#sleepers].map(({ atMs }) => atMs));

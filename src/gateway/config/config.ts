@@ -1,7 +1,8 @@
 import { z } from 'zod';
-import { parseLabelSelector, UserError } from '../../core/index.ts';
+import { decodeObjectKey, isDnsSubdomain, parseLabelSelector, UserError } from '../../core/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
 import { COMPRESS_ABOVE } from '../../contract/node/codec.ts';
+import { checkLeaseTiming, type LeaseKey, type LeaseTiming } from './lease.ts';
 
 const words = z.string().transform((text) => text.split(/[\s,]+/).filter((word) => word !== ''));
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
@@ -12,6 +13,12 @@ const seconds = (min: number, max: number) =>
     .min(min)
     .max(max)
     .transform((value) => value * 1000);
+
+/** `namespace/name`. */
+function leaseKeyOf(text: string): LeaseKey | undefined {
+  const { namespace, name = '' } = decodeObjectKey(text) ?? {};
+  return namespace !== undefined && isDnsSubdomain(name) ? { namespace, name } : undefined;
+}
 
 function isSelector(text: string): boolean {
   try {
@@ -155,6 +162,38 @@ const schema = z.object({
     seconds(0, 3600).prefault('20'),
     'seconds that runs in flight may take to end at SIGTERM',
   ),
+  // The defaults are those of kube-controller-manager and controller-runtime.
+  lease: setting(
+    'LEVELHOOK_LEASE',
+    z
+      .string()
+      .transform((text) => (text === 'off' ? text : leaseKeyOf(text)))
+      .refine((lease) => lease !== undefined, 'must be off, or namespace/name of a Lease')
+      .optional(),
+    'Lease by which the gateways of a deployment elect their leader: `namespace/name`; `off`: no election',
+    "in a cluster `levelhook` in the pod's namespace, else `off`",
+  ),
+  leaseMs: setting(
+    'LEVELHOOK_LEASE_SECONDS',
+    z.coerce
+      .number('must be a whole number of seconds')
+      .int()
+      .min(1)
+      .max(3600)
+      .transform((value) => value * 1000)
+      .prefault('15'),
+    'whole seconds after which another gateway takes a Lease that its holder has not renewed',
+  ),
+  renewMs: setting(
+    'LEVELHOOK_LEASE_RENEW_SECONDS',
+    seconds(0.1, 3600).prefault('10'),
+    'seconds after which a leader that cannot renew the Lease stops leading; fewer than `LEVELHOOK_LEASE_SECONDS`',
+  ),
+  retryMs: setting(
+    'LEVELHOOK_LEASE_RETRY_SECONDS',
+    seconds(0.1, 3600).prefault('2'),
+    'seconds between two attempts to renew or take the Lease; 1.2 times it is less than the seconds to renew',
+  ),
   // client-go's resync.
   resyncMs: setting(
     'LEVELHOOK_RESYNC_HOURS',
@@ -292,6 +331,9 @@ function joined({
   kubeApiBurst,
   kubeApiControllerQps,
   kubeApiControllerBurst,
+  leaseMs,
+  renewMs,
+  retryMs,
   ...settings
 }: z.output<typeof schema>) {
   const { allowedHosts, cacheUrl } = settings;
@@ -303,9 +345,15 @@ function joined({
       total: { perSecond: kubeApiQps, burst: kubeApiBurst },
       perFlow: { perSecond: kubeApiControllerQps, burst: kubeApiControllerBurst },
     },
+    leaseTiming: leaseTimingOf({ leaseMs, renewMs, retryMs }),
     /** Files; undefined: plain http. */
     tls: tlsOf(tlsCertFile, tlsKeyFile),
   };
+}
+
+function leaseTimingOf(timing: LeaseTiming): LeaseTiming {
+  checkLeaseTiming(timing, variableOf);
+  return timing;
 }
 
 function tlsOf(certFile: string | undefined, keyFile: string | undefined) {

@@ -1,8 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { ApiError, messageOf, orUndefined, resource, resourcePath, type Runtime } from '../../core/index.ts';
+import { ApiError, messageOf, orUndefined, resourcePath, type Runtime } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import type { RedisLocation } from '../redis/redis-location.ts';
 import { LONGEST_RUN_MS } from './garbage-collection.ts';
+import { LEASE, type Lease, microTime } from './lease.ts';
 
 export interface DispatchLeaseOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
@@ -10,12 +11,6 @@ export interface DispatchLeaseOptions {
   readonly location: Pick<RedisLocation, 'keyPrefix' | 'registryKey'>;
   /** The cluster's name when the settings give one. */
   readonly clusterId: string | undefined;
-}
-
-/** The part of a Lease that is used. */
-interface Lease {
-  readonly metadata: { readonly uid: string; readonly resourceVersion: string };
-  readonly spec?: { readonly holderIdentity?: string; readonly renewTime?: string };
 }
 
 /** Of runs that started before these times some may be on record in no Redis process or in another one; 0: none. */
@@ -26,7 +21,6 @@ export interface UnknownStarts {
   readonly othersBeforeMs: number;
 }
 
-const LEASE = resource('coordination.k8s.io/v1', 'Lease');
 const NAMESPACE = 'kube-system';
 const NAME = 'levelhook-dispatch';
 const DEFAULT_PREFIX = 'levelhook';
@@ -166,10 +160,6 @@ function leaseName(keyPrefix: string, clusterId: string | undefined): string {
   if (keyPrefix === DEFAULT_PREFIX && clusterId === undefined) return NAME;
   const hash = createHash('sha256').update(JSON.stringify([keyPrefix, clusterId ?? '']));
   return `${NAME}-${hash.digest('hex').slice(0, 16)}`;
-}
-
-function microTime(ms: number): string {
-  return new Date(ms).toISOString().replace('Z', '000Z');
 }
 
 /** The apiserver will not answer otherwise the next time: no right, or no Leases. */

@@ -1,0 +1,51 @@
+/**
+ * A process that stands for election: `elector.ts KUBECONFIG NAMESPACE/NAME`, with the times 3, 2 and 0.5 s. It writes
+ * a line of JSON for each event, with the time of the machine's monotonic clock, and at SIGTERM it stops in order.
+ */
+import { parseObjectKey, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
+import { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
+import { loadCredentials } from '../../src/gateway/apiserver/credentials.ts';
+import { LeaderElection } from '../../src/gateway/manager/leader-election.ts';
+import { machineMs } from './machine-clock.ts';
+
+const [kubeconfig, key = ''] = process.argv.slice(2);
+const { namespace = '', name } = parseObjectKey(key);
+const credentials = await loadCredentials(kubeconfig);
+const stop = new AbortController();
+process.once('SIGTERM', () => stop.abort());
+
+function write(event: string, fields: Readonly<Record<string, unknown>> = {}): void {
+  process.stdout.write(`${JSON.stringify({ event, ms: machineMs(), ...fields })}\n`);
+}
+
+const warn = (fields: object, message: string): void => write('warning', { ...fields, message });
+const election = new LeaderElection({
+  runtime: { clock: systemClock, logger: { ...silentLogger, warn, error: warn }, metrics: silentMetrics },
+  client: new ApiClient(credentials),
+  lease: { namespace, name },
+  timing: { leaseMs: 3000, renewMs: 2000, retryMs: 500 },
+});
+
+// Its timer is due before those of the election, so it runs first after a freeze.
+let tickMs = machineMs();
+const ticking = setInterval(() => {
+  const silentMs = machineMs() - tickMs;
+  if (silentMs > 1000) write('woke', { leads: election.isLeading() });
+  tickMs = machineMs();
+}, 5);
+
+write('started', { identity: election.identity });
+await election.run(
+  {
+    onLead: async (signal) => {
+      write('lead');
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      write('end');
+    },
+    onFollow: (leader) => write('follow', { leader }),
+  },
+  stop.signal,
+);
+write('stopped');
+clearInterval(ticking);
+await credentials.close();
