@@ -28,6 +28,8 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     cache: bench('test/bench/cache-fill.ts'),
     rollout: bench('test/bench/rollout.ts'),
     start: bench('test/bench/start.ts'),
+    failover: bench('test/bench/failover.ts'),
+    replicas: bench('test/bench/replicas.ts'),
   },
   soak: {
     rollouts: tests({ ROLLOUTS_SECONDS: '600' }, 'test/faults/rollouts.test.ts'),
@@ -44,6 +46,7 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     ),
     'redis-full': tests({ REDIS_FULL_SECONDS: '30', REDIS_FULL_RUNS: '20' }, 'test/faults/redis-full.test.ts'),
     churn: tests({ CHURN_LONG: '1' }, 'test/faults/churn.test.ts'),
+    replicas: tests({ REPLICAS_LONG: '1' }, 'test/faults/replicas.test.ts'),
   },
   conformance: {
     workloads: tests({}, 'test/conformance/workloads.test.ts'),

@@ -1,4 +1,12 @@
-import { type Checkpoint, type Logger, messageOf, noCheckpoint, type Runtime, UserError } from '../core/index.ts';
+import {
+  type Checkpoint,
+  type Logger,
+  messageOf,
+  noCheckpoint,
+  type Runtime,
+  systemClock,
+  UserError,
+} from '../core/index.ts';
 import type { Description, SigningKey } from '../contract/index.ts';
 import { isLoopback } from '../contract/secure-url.ts';
 import type { KeyRing } from '../contract/node/key-ring.ts';
@@ -17,6 +25,7 @@ import { type CacheSettings, readCacheSettings } from './config/cache-file.ts';
 import { readCacheKeys } from './config/cache-keys.ts';
 import { readCertificates } from './config/certificates.ts';
 import type { GatewayConfig } from './config/config.ts';
+import { electionLease, type LeaseKey } from './config/lease.ts';
 import { readSigningKeys } from './config/signing-keys.ts';
 import type { RunningController } from './controllers/controller.ts';
 import { ControllerFactory } from './controllers/controller-factory.ts';
@@ -28,12 +37,16 @@ import { FunctionStatusWriter } from './registration/function-status-writer.ts';
 import { DeclaredFunctions } from './registration/declared-functions.ts';
 import { checkFunctionUrls } from './endpoint/endpoint-rules.ts';
 import { TokenKeys } from './access/token-keys.ts';
+import { checkDataVersion, raiseDataVersion } from './manager/data-version.ts';
 import { DispatchLease } from './manager/dispatch-lease.ts';
 import { GatewayClock } from './manager/gateway-clock.ts';
 import { forgetController, collectGarbage, sweepRegistry } from './manager/garbage-collection.ts';
+import { LeaderElection } from './manager/leader-election.ts';
+import { Leadership } from './manager/leadership.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
 import { PrometheusMetrics } from './manager/metrics.ts';
 import { Progress } from './manager/progress.ts';
+import { ProgressRequests } from './manager/progress-requests.ts';
 import { Recovery } from './manager/recovery.ts';
 import { type AdminServer, CACHE_PATH, CALLBACK_PATH } from './server/admin-server.ts';
 import { CacheApi } from './cache-api/cache-api.ts';
@@ -60,6 +73,8 @@ interface Files {
 interface Connections {
   readonly client: ApiClient;
   readonly location: RedisLocation;
+  /** Undefined: this gateway leads from its start. */
+  readonly election: LeaderElection | undefined;
 }
 
 /** What the cluster's objects are kept in, and what lets functions read it. */
@@ -104,6 +119,13 @@ export class Gateway {
   readonly #stop = new AbortController();
   #redis: Redis | undefined;
   #parts: Parts | undefined;
+  #writer: GatewayWriter | undefined;
+  /** Undefined when this gateway leads without an election. */
+  #leadership: Leadership | undefined;
+  /** Once all functions are known. */
+  #collectGarbage = async (): Promise<void> => {};
+  /** Only then it writes to views, and removes what is left in Redis. */
+  readonly #leads = (): boolean => this.#writer?.term !== undefined;
   #fatal: (error: unknown) => void = () => {};
 
   constructor(config: GatewayConfig, logger: Logger, { checkpoint = noCheckpoint }: GatewayOptions = {}) {
@@ -191,19 +213,36 @@ export class Gateway {
     logger.info({ cluster: clusterId, server: client.server, redis: withoutPassword(redisUrl) }, 'connected');
 
     const location = redisLocation(redis, keyPrefix, clusterId);
+    await checkDataVersion(location);
     // Before anything is timed that outlives this process.
     await this.#clock.continueFrom(redis, location.registryKey, logger);
-    const keeping = this.#clock.keep(redis, location.registryKey, logger, signal);
+    const keeping = this.#clock.keep(redis, location.registryKey, { logger, signal, leads: this.#leads });
     this.#lifecycle.started('clock', () => keeping);
-    return { client, location };
+    const lease = electionLease(this.#config.lease, credentials.podNamespace);
+    const election = lease && this.#election(lease, new ApiClient(credentials, metrics));
+    if (!election) await raiseDataVersion(location);
+    return { client, location, election };
   }
 
-  #createCaches(files: Files, { client, location }: Connections, controllers: () => Controllers): Caches {
+  /** @param client without flow control: a renewal of the Lease must not wait for other requests. */
+  #election(lease: LeaseKey, client: ApiClient): LeaderElection {
+    const { leaseTiming: timing } = this.#config;
+    // Not the gateway's clock, which may be set.
+    return new LeaderElection({ runtime: { ...this.#runtime, clock: systemClock }, client, lease, timing });
+  }
+
+  #createCaches(files: Files, { client, election, location }: Connections, controllers: () => Controllers): Caches {
     const runtime = this.#runtime;
     const controller = (id: string): RunningController | undefined => controllers().known().get(id);
-    const writer = new GatewayWriter(runtime.logger, () =>
-      this.#fatal(new UserError('Another gateway has taken over this cluster: this one stops.')),
-    );
+    const progressRequests = new ProgressRequests({ location, informers: () => informers, logger: runtime.logger });
+    const writer = new GatewayWriter({
+      logger: runtime.logger,
+      onReplaced: () => this.#onReplaced(),
+      askLeader: (viewPrefix) => progressRequests.send(viewPrefix),
+    });
+    this.#writer = writer;
+    if (election) this.#lifecycle.started('progress requests', progressRequests.listen());
+    else writer.begin(new AbortController().signal);
     const informers = new Informers({
       runtime,
       location,
@@ -223,7 +262,7 @@ export class Gateway {
     this.#lifecycle.started('informers', () => informers.stop());
     const tokenKeys = new TokenKeys({ redis: location.redis, hash: location.tokenKeysKey, clock: runtime.clock });
     const readerUsers = this.#config.redisUsers
-      ? new ReaderUsers({ runtime, location, complete: () => knowsAll(this.#parts) })
+      ? new ReaderUsers({ runtime, location, complete: () => knowsAll(this.#parts), leads: this.#leads })
       : undefined;
     return { writer, informers, tokenKeys, readerUsers };
   }
@@ -247,7 +286,7 @@ export class Gateway {
         onRunning: ({ name, queue }) => this.#dashboard.add(name, queue.bullmq),
         onStopped: ({ name }) => this.#dashboard.remove(name),
         forget: async (id, endMs) => {
-          await forgetController(location, runtime.clock, id, endMs);
+          if (this.#leads()) await forgetController(location, runtime.clock, id, endMs);
           await runtime.metrics.forget({ controller: id });
           await runtime.metrics.forget({ name: id });
         },
@@ -267,7 +306,8 @@ export class Gateway {
     });
     const progress = new Progress({
       runtime,
-      informers: () => informers.all(),
+      // Events and wakeups of a view concern the gateway that leads.
+      informers: () => (this.#leads() ? informers.all() : []),
       controllers: () => controllers.running(),
       // Of the others their own condition tells.
       isNeededForReady: (id) => controllers.countsForReady(id),
@@ -289,7 +329,7 @@ export class Gateway {
     this.#lifecycle.started('recovery', () => checking);
     const watching = progress.run(signal);
     this.#lifecycle.started('progress', () => watching);
-    const sweeping = sweepRegistry(connections.location, this.#runtime, signal);
+    const sweeping = sweepRegistry(connections.location, this.#runtime, { signal, leads: this.#leads });
     this.#lifecycle.started('sweep', () => sweeping);
     const updating = readerUsers?.run(signal);
     this.#lifecycle.started('redis users', async () => updating);
@@ -301,6 +341,7 @@ export class Gateway {
     this.#lifecycle.started('reconcilefunctions', async () => declared?.stopped());
     configured.start(signal);
     this.#lifecycle.started('functions', () => configured.stopped());
+    if (connections.election) this.#standForElection(connections.election, connections.location, this.#parts);
   }
 
   #controllerFactory(
@@ -347,7 +388,7 @@ export class Gateway {
         clock: runtime.clock,
         hasOuterUrl: this.#outerUrl() !== undefined,
       }),
-      writer: new FunctionStatusWriter({ runtime, client }),
+      writer: new FunctionStatusWriter({ runtime, client, leads: this.#leads }),
       standstill: (id) => progress.standstill(id),
       reviewMs,
       select: { labelSelector: which === 'all' ? undefined : which, maxPerNamespace: maxFunctionsPerNamespace },
@@ -375,8 +416,11 @@ export class Gateway {
       complete: async (names) => {
         await declared?.complete;
         if (signal.aborted) return;
-        const known = new Set([...names, ...controllers.known().keys()]);
-        await collectGarbage(location, this.#runtime, informers, { configured: known, declared: declared?.ids() });
+        this.#collectGarbage = async () => {
+          const known = new Set([...names, ...controllers.known().keys()]);
+          await collectGarbage(location, this.#runtime, informers, { configured: known, declared: declared?.ids() });
+        };
+        if (this.#leads()) await this.#collectGarbage();
       },
     });
   }
@@ -400,6 +444,47 @@ export class Gateway {
       listLimit: this.#config.cacheListLimit,
       requestsPerSecond: this.#config.cacheRequestsPerSecond,
     });
+  }
+
+  /** Stands for election, and leads whenever it is elected. */
+  #standForElection(
+    election: LeaderElection,
+    location: RedisLocation,
+    { declared, informers, recovery, writer }: Parts,
+  ): void {
+    const leadership = new Leadership({
+      runtime: this.#runtime,
+      redis: location.redis,
+      withoutRedisMs: this.#config.leaseTiming.renewMs,
+      writer,
+      informers,
+      isLeading: () => election.isLeading(),
+      onLead: (signal) => {
+        declared?.lead();
+        void recovery.check(signal);
+        void this.#collectGarbage();
+      },
+    });
+    this.#leadership = leadership;
+    const lead = async (signal: AbortSignal): Promise<void> => {
+      try {
+        await raiseDataVersion(location);
+      } catch (error) {
+        // A newer gateway has led since this one started.
+        if (error instanceof UserError) this.#fatal(error);
+        throw error;
+      }
+      await leadership.lead(signal);
+    };
+    const running = election.run({ onLead: lead }, this.#stop.signal);
+    // Stopped first: another gateway leads while the runs in flight of this one end.
+    this.#lifecycle.started('leader election', () => running);
+  }
+
+  /** A view carries another gateway's ID. */
+  #onReplaced(): void {
+    if (this.#leadership) this.#leadership.retake();
+    else this.#fatal(new UserError('Another gateway has taken over this cluster: this one stops.'));
   }
 
   /** Where a function may send the outcome of a run that goes on. It is signed, and holds no secret. */

@@ -12,10 +12,15 @@ export class CuttingProxy {
   readonly #sockets = new Set<Socket>();
   #timer: NodeJS.Timeout | undefined;
   #cuts = 0;
+  #severed = false;
 
   private constructor(target: { host: string; port: number }, lagMs: number) {
     this.#target = target;
     this.#server = createServer((inside) => {
+      if (this.#severed) {
+        inside.resetAndDestroy();
+        return;
+      }
       const outside = connect(this.#target);
       for (const [socket, other] of [
         [inside, outside],
@@ -36,7 +41,7 @@ export class CuttingProxy {
   }
 
   /**
-   * @param server `https://127.0.0.1:PORT`
+   * @param server `https://127.0.0.1:PORT`, or another scheme
    * @param lagMs how much later than the server says it its clients hear it: a cache that lags. Default 0.
    */
   static async start(server: string, lagMs = 0): Promise<CuttingProxy> {
@@ -47,7 +52,11 @@ export class CuttingProxy {
   }
 
   get url(): string {
-    return `https://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `https://127.0.0.1:${this.port}`;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
   }
 
   /** How often the connections were broken. */
@@ -66,6 +75,21 @@ export class CuttingProxy {
   cutEvery(ms: number): void {
     clearInterval(this.#timer);
     this.#timer = setInterval(() => this.cut(), ms);
+  }
+
+  /** Breaks all connections and refuses new ones, until `mend`. */
+  sever(): void {
+    this.#severed = true;
+    this.cut();
+  }
+
+  mend(): void {
+    this.#severed = false;
+  }
+
+  /** Keeps all connections and lets nothing through, as a firewall that drops packets; new ones work. */
+  hold(): void {
+    for (const socket of this.#sockets) socket.unpipe().pause();
   }
 
   cut(): void {

@@ -12,25 +12,34 @@ await serveController(Array.isArray(declared) ? declared.map(observer) : observe
 function observer({ onlyIn, delayMs = 0, ...options }: ObserverSpec) {
   const kind: Resource = 'resource' in options.for ? options.for.resource : options.for;
   const inTests = { timeoutSeconds: 1, concurrency: 10 };
+  const running = new Set<string>();
   return controller({ ...inTests, ...options }).reconcile(
     async ({ namespace, name, attempt, reasons }, { cache, signal }) => {
       const [startedAtMs, startedAtMachineMs] = [Date.now(), machineMs()];
       // Kubernetes itself has a ConfigMap in every namespace.
       if (onlyIn !== undefined && (namespace !== onlyIn || name === 'kube-root-ca.crt')) return;
-      const object = await cache.get(kind, namespace === undefined ? { name } : { namespace, name });
-      const observation: Observation = {
-        msg: 'observed',
-        controller: options.name,
-        key: namespace === undefined ? name : `${namespace}/${name}`,
-        uid: object?.metadata.uid ?? null,
-        resourceVersion: object?.metadata.resourceVersion ?? null,
-        reasons,
-        attempt,
-        startedAtMs,
-        startedAtMachineMs,
-      };
-      process.stdout.write(`${JSON.stringify(observation)}\n`);
-      if (delayMs > 0) await sleep(delayMs, undefined, { signal });
+      const key = namespace === undefined ? name : `${namespace}/${name}`;
+      if (running.has(key))
+        process.stdout.write(`${JSON.stringify({ msg: 'overlap', controller: options.name, key })}\n`);
+      running.add(key);
+      try {
+        const object = await cache.get(kind, namespace === undefined ? { name } : { namespace, name });
+        const observation: Observation = {
+          msg: 'observed',
+          controller: options.name,
+          key,
+          uid: object?.metadata.uid ?? null,
+          resourceVersion: object?.metadata.resourceVersion ?? null,
+          reasons,
+          attempt,
+          startedAtMs,
+          startedAtMachineMs,
+        };
+        process.stdout.write(`${JSON.stringify(observation)}\n`);
+        if (delayMs > 0) await sleep(delayMs, undefined, { signal });
+      } finally {
+        running.delete(key);
+      }
     },
   );
 }

@@ -64,6 +64,12 @@ export class Observer {
     return this.seen().length;
   }
 
+  /** Keys of which two runs have gone on at the same time. */
+  get overlaps(): string[] {
+    const overlaps = this.process.lines.filter(({ msg, controller }) => msg === 'overlap' && controller === this.name);
+    return overlaps.map(({ key }) => String(key));
+  }
+
   /** The keys of its runs from the `from`th on, each once, sorted. */
   keys(from = 0): string[] {
     return [...new Set(this.seen({ from }).map(({ key }) => key))].toSorted();

@@ -15,6 +15,8 @@ export interface ReaderUsersOptions {
   readonly location: Pick<RedisLocation, 'redis' | 'keyPrefix' | 'clusterId'>;
   /** Whether all controllers are known: before that a user without one may be that of a function which is only late. */
   readonly complete: () => boolean;
+  /** Whether this gateway leads: only then it takes users away. Default: it does. */
+  readonly leads?: () => boolean;
 }
 
 /**
@@ -80,6 +82,8 @@ export class ReaderUsers {
     const user = this.#prefix + controller;
     if (!this.#wanted.delete(user)) return;
     this.#made.delete(user);
+    // The gateway that leads takes it away, at the latest when it next compares all users.
+    if (!this.#leads) return;
     this.#unwanted.add(user);
     const { logger } = this.#options.runtime;
     const { redis } = this.#options.location;
@@ -130,7 +134,7 @@ export class ReaderUsers {
         // It may have been taken away meanwhile: the next turn sees to that.
         if (this.#wanted.get(user) === rules) this.#made.add(user);
       }
-      if (this.#options.complete()) await this.#removeOthers();
+      if (this.#leads && this.#options.complete()) await this.#removeOthers();
       if (this.#lastError !== undefined) logger.info({}, 'created the Redis users of functions again');
       this.#lastError = undefined;
     } catch (error) {
@@ -145,6 +149,10 @@ export class ReaderUsers {
       }
       this.#lastError = message;
     }
+  }
+
+  get #leads(): boolean {
+    return this.#options.leads?.() ?? true;
   }
 
   /** Users of controllers that are no more, of this gateway or of one before it. Redis ends their connections. */

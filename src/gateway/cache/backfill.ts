@@ -5,6 +5,8 @@ import type { View } from './view.ts';
 
 export interface BackfillOptions {
   readonly view: View;
+  /** What each user reads by, as it is now. */
+  readonly indexes: ReadonlyMap<string, readonly IndexSpec[]>;
   /** Nothing is filled before it resolves. */
   readonly started: Promise<void>;
   /** Resolves when the chunk that is being applied now is in the view. */
@@ -16,13 +18,12 @@ export interface BackfillOptions {
 }
 
 /**
- * Keeps the declared indexes of a view in line with what its users read by. Each change of a user's indexes and each
- * `start` is followed by one `backfill` in the background, one at a time, which is repeated until it succeeds.
- * Meanwhile objects are written under the old indexes and the new ones; afterwards under the new ones alone.
+ * Keeps the declared indexes of a view in line with what its users read by. Each `start` is followed by one `backfill`
+ * in the background, one at a time, which is repeated until it succeeds. Meanwhile objects are written under the old
+ * indexes and the new ones; afterwards under the new ones alone.
  */
 export class Backfill {
   readonly #options: BackfillOptions;
-  readonly #specs = new Map<string, readonly IndexSpec[]>();
   #finished: Promise<void> = Promise.resolve();
 
   constructor(options: BackfillOptions) {
@@ -34,28 +35,16 @@ export class Backfill {
     return this.#finished;
   }
 
-  /** `user` reads by these indexes, and no longer by those set before. */
-  set(user: string, specs: readonly IndexSpec[]): void {
-    this.#specs.set(user, specs);
-    this.start();
-  }
-
-  /** `user` reads by no index any more. */
-  delete(user: string): void {
-    this.#specs.delete(user);
-    this.start();
-  }
-
   /** Checks the indexes, and fills those that are not complete. */
   start(): void {
     this.#finished = this.#finished.then(() => this.#run());
   }
 
   async #run(): Promise<void> {
-    const { view, started, applied, clock, logger, signal } = this.#options;
+    const { view, indexes, started, applied, clock, logger, signal } = this.#options;
     const { indexer } = view;
     await started;
-    const specs = [...new Set([...this.#specs.values()].flat())].toSorted();
+    const specs = [...new Set([...indexes.values()].flat())].toSorted();
     while (!signal.aborted) {
       try {
         // Readers go on to use the indexes that are recorded as complete, so the applier maintains them until then.

@@ -1,9 +1,11 @@
-import { formatKind, type Resource, type Runtime } from '../../core/index.ts';
+import { formatKind, messageOf, type Resource, type Runtime } from '../../core/index.ts';
 import { viewPrefix } from '../../contract/cache-layout.ts';
 import { ObjectCodec } from '../../contract/node/codec.ts';
 import type { KeyRing } from '../../contract/node/key-ring.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
-import { Informer, type InformerOptions, type CacheListeners } from './informer.ts';
+import type { Term } from './gateway-writer.ts';
+import { Informer } from './informer.ts';
+import type { CacheListeners, InformerOptions } from './informer-options.ts';
 import { unlinkAll } from '../redis/redis.ts';
 import type { RedisLocation } from '../redis/redis-location.ts';
 import { View } from './view.ts';
@@ -58,6 +60,31 @@ export class Informers {
     return [...this.#running];
   }
 
+  /**
+   * This gateway leads from now on: takes all views, and removes those that earlier settings have left. Resolves when
+   * that is done or the term has ended. Never rejects.
+   */
+  async lead(term: Term): Promise<void> {
+    const { logger } = this.#options.runtime;
+    await Promise.all(this.all().map((informer) => informer.lead(term)));
+    const kinds = Map.groupBy(this.all(), ({ view }) => servedAs(view.resource));
+    for (const informers of kinds.values()) {
+      const [first] = informers;
+      if (term.signal.aborted || !first) return;
+      await this.#removeOthers(first.view.resource, prefixesOf(informers)).catch((error: unknown) => {
+        logger.warn(
+          { resource: first.name, error: messageOf(error) },
+          'views of earlier settings could not be removed',
+        );
+      });
+    }
+  }
+
+  /** This gateway leads no longer. Resolves when it writes nothing to a view any more. */
+  async follow(): Promise<void> {
+    await Promise.all(this.all().map((informer) => informer.follow()));
+  }
+
   /** The informers of this kind, for `user` until it releases them. */
   ensure(resource: Resource, user: string): Promise<Informer[]> {
     const kind = servedAs(resource);
@@ -91,7 +118,8 @@ export class Informers {
     for (const informer of await starting.catch(() => [])) {
       await informer.stop();
       this.#running.delete(informer);
-      await this.#removeView(informer.view.location.prefix);
+      // The gateway that leads may still need it.
+      if (this.#options.writer.term) await this.#removeView(informer.view.location.prefix);
       await metrics.forget({ resource: informer.name });
       await metrics.forget({ resource: formatKind(informer.view.resource) });
     }
@@ -118,7 +146,7 @@ export class Informers {
     const own = settingsFor(settings, kind);
     const namespaces = resource.namespaced ? own.namespaces : undefined;
     const informers = (namespaces ?? [undefined]).map((namespace) => this.#create(resource, own, namespace));
-    await this.#removeOthers(resource, new Set(informers.map(({ view }) => view.location.prefix)));
+    if (this.#options.writer.term) await this.#removeOthers(resource, prefixesOf(informers));
     for (const informer of informers) this.#running.add(informer);
     try {
       await Promise.all(informers.map((informer) => informer.start()));
@@ -174,6 +202,10 @@ export class Informers {
     await unlinkAll(redis, `${prefix}:`);
     await redis.srem(viewsKey, prefix);
   }
+}
+
+function prefixesOf(informers: readonly Informer[]): ReadonlySet<string> {
+  return new Set(informers.map(({ view }) => view.location.prefix));
 }
 
 /** A kind as it is served: under another plural or in another scope it is watched and kept apart. */

@@ -46,6 +46,12 @@ export class ViewWriter {
     await this.#redis.hset(this.#viewKey, 'writerId', id);
   }
 
+  /** Is the writer no longer: what is still under way here fails as with another gateway's ID. */
+  release(): void {
+    this.#id = '';
+    this.#onFailure();
+  }
+
   /** Becomes the writer again where Redis has lost its ID. @throws ForeignWriterError */
   async reclaim(): Promise<void> {
     this.#onFailure();

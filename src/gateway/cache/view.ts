@@ -102,6 +102,11 @@ export class View {
     return this.#writer.claim(writerId);
   }
 
+  /** This gateway writes to the view no longer, until it claims it again. The ID in Redis stays for the next writer. */
+  release(): void {
+    this.#writer.release();
+  }
+
   /**
    * Becomes the writer again where Redis has lost its ID.
    * @throws ForeignWriterError when another gateway has taken the view.

@@ -78,17 +78,18 @@ export async function forgetController(
 const SWEEP_MS = 10_000;
 
 /**
- * Removes the last traces of removed controllers as soon as their last runs are over, until the signal is aborted.
- * Never rejects.
+ * Removes the last traces of removed controllers as soon as their last runs are over, while this gateway leads, until
+ * the signal is aborted. Never rejects.
  */
 export async function sweepRegistry(
   location: RedisLocation,
   { clock, logger }: Pick<Runtime, 'clock' | 'logger'>,
-  signal: AbortSignal,
+  { signal, leads }: { readonly signal: AbortSignal; readonly leads: () => boolean },
 ): Promise<void> {
   while (!signal.aborted) {
     await clock.sleep(SWEEP_MS, signal);
     if (signal.aborted) return;
+    if (!leads()) continue;
     await sweep(location, clock).catch((error: unknown) => {
       logger.warn(
         { error: messageOf(error) },

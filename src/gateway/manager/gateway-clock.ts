@@ -22,6 +22,12 @@ const TOLD_MS = 10_000;
 /** A record further ahead than any clock is set by mistake is damaged. */
 const DAMAGED_MS = 20 * 365 * 86_400_000;
 const RECORD_MS = 1000;
+/**
+ * How far a gateway that follows moves its time in a second: a tenth of what runs in flight are given beyond their
+ * deadline. More than two clocks ever part in that time, and less than would end a run early when Redis has moved to a
+ * machine with another clock.
+ */
+const MAX_STEP_MS = 100;
 
 /**
  * The time that all gateways of a cluster share: steady within a process, and continued by the next process. Redis
@@ -33,6 +39,8 @@ const RECORD_MS = 1000;
 export class GatewayClock implements Clock {
   readonly #system: Clock;
   #offsetMs = 0;
+  /** The latest time that was told. */
+  #latestMs = -Infinity;
 
   /** @param system Default: `systemClock`. */
   constructor(system: Clock = systemClock) {
@@ -40,7 +48,8 @@ export class GatewayClock implements Clock {
   }
 
   now(): number {
-    return this.#system.now() + this.#offsetMs;
+    this.#latestMs = Math.max(this.#latestMs, this.#system.now() + this.#offsetMs);
+    return this.#latestMs;
   }
 
   wallNow(): number {
@@ -65,6 +74,7 @@ export class GatewayClock implements Clock {
       return;
     }
     this.#offsetMs = continued - own;
+    this.#latestMs = -Infinity;
     if (Math.abs(this.#offsetMs) < TOLD_MS) return;
     logger.warn(
       { aheadSeconds: Math.round(this.#offsetMs / 1000) },
@@ -72,20 +82,37 @@ export class GatewayClock implements Clock {
     );
   }
 
-  /** Writes the record now and every second, until `signal` is aborted. Never rejects. */
-  async keep(redis: Redis, registryKey: string, logger: Logger, signal: AbortSignal): Promise<void> {
+  /**
+   * Now and every second, until `signal` is aborted: the gateway that leads writes the record, and the others approach
+   * the time that it tells, so that the clocks of gateways which run for weeks do not part. Never rejects.
+   */
+  async keep(
+    redis: Redis,
+    registryKey: string,
+    { logger, signal, leads }: { logger: Logger; signal: AbortSignal; leads: () => boolean },
+  ): Promise<void> {
     let failed = false;
     while (!signal.aborted) {
       try {
         // While Redis is away a command would wait for it, and then write down a time that has passed.
-        if (redis.status === 'ready') await this.#write(redis, registryKey);
+        if (redis.status === 'ready')
+          await (leads() ? this.#write(redis, registryKey) : this.#approach(redis, registryKey));
         failed = false;
       } catch (error) {
-        if (!failed) logger.warn({ error: messageOf(error) }, 'the time could not be recorded, trying again');
+        if (!failed) logger.warn({ error: messageOf(error) }, 'the time could not be recorded or read, trying again');
         failed = true;
       }
       await this.sleep(RECORD_MS, signal);
     }
+  }
+
+  async #approach(redis: Redis, registryKey: string): Promise<void> {
+    const [text, redisMs] = await Promise.all([redis.hget(registryKey, CLOCK_FIELD), timeOf(redis)]);
+    const record = text === null ? undefined : parseRecord(text);
+    if (!record) return;
+    const behindMs = record.nowMs + Math.max(0, redisMs - record.redisMs) - this.now();
+    if (Math.abs(behindMs) > DAMAGED_MS) return;
+    this.#offsetMs += Math.min(MAX_STEP_MS, Math.max(-MAX_STEP_MS, behindMs));
   }
 
   async #write(redis: Redis, registryKey: string): Promise<void> {

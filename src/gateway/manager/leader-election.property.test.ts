@@ -147,7 +147,7 @@ class Machine implements Clock {
         };
         answer.then(
           (value) => back(() => resolve(value instanceof Readable ? this.#received(value) : value)),
-          (error: Error) => back(() => reject(error)),
+          (error: unknown) => back(() => reject(error)),
         );
       });
     });

@@ -3,7 +3,7 @@ import { redisRunId } from '../cache/incarnation.ts';
 import type { Informer } from '../cache/informer.ts';
 import { redisNotReady } from '../redis/redis-memory.ts';
 import type { View } from '../cache/view.ts';
-import type { GatewayWriter } from '../cache/gateway-writer.ts';
+import type { GatewayWriter, Term } from '../cache/gateway-writer.ts';
 import type { RunningController } from '../controllers/controller.ts';
 import { CONTROLLER_FIELD } from './registry-fields.ts';
 import { type UnrecordedEnd, UnrecordedRuns, type UnrecordedRunsOptions } from './unrecorded-runs.ts';
@@ -12,14 +12,22 @@ export interface RecoveryOptions extends UnrecordedRunsOptions {
   readonly runtime: Runtime;
   readonly informers: () => readonly Informer[];
   readonly controllers: () => readonly RunningController[];
-  /** Asked when a view carries another gateway's ID. */
-  readonly writer: Pick<GatewayWriter, 'id' | 'check'>;
+  /** Says whether this gateway leads. Asked when a view carries another gateway's ID. */
+  readonly writer: Pick<GatewayWriter, 'term' | 'check'>;
   /** `waitsFor` may have changed. */
   readonly onWaitChanged: (controller: RunningController) => void;
 }
 
 /** A part of Redis that recovery repairs: an informer's view, or a controller's queue. */
 type Part = Informer | RunningController;
+
+/** What a check has found. */
+interface Found {
+  readonly informers: readonly Informer[];
+  readonly controllers: readonly RunningController[];
+  readonly lost: readonly Part[];
+  readonly runId: string;
+}
 
 /** What is known of Redis as a whole: see `Recovery`. */
 type State =
@@ -44,6 +52,9 @@ const PATIENCE_MS = 1000;
  * check. Each view and queue is repaired separately: a controller runs as soon as its own queue and views are repaired.
  * So a list that never ends, or runs that may take long, delay only the controllers that depend on them.
  *
+ * The gateway that leads repairs. The others run the keys of controllers whose queue and views are in order, and
+ * suspend the others.
+ *
  * States of the whole:
  *
  * - `unchecked`, from the start and from each new connection, until a check has seen all that Redis holds: `checked`. A
@@ -64,6 +75,11 @@ export class Recovery {
   readonly #repairs = new Map<Part, Promise<void>>();
   /** Parts whose last repair has failed: they are not in order until the repair that the next check begins. */
   readonly #failed = new Set<Part>();
+  /**
+   * Parts that are not in order and that nothing here repairs: the gateway that leads repairs them, or the first list
+   * of a view is under way.
+   */
+  #awaited: ReadonlySet<Part> = new Set();
   /** Of controllers whose queue was lost. */
   readonly #unknownRuns = new WeakMap<RunningController, UnrecordedEnd>();
   #checking: Promise<void> = Promise.resolve();
@@ -99,7 +115,8 @@ export class Recovery {
 
   /** Whether a view may lack what the server had before it was lost. */
   isRepairing(view: View): boolean {
-    return [...this.#repairs.keys(), ...this.#failed].some((part) => 'view' in part && part.view === view);
+    const broken = [...this.#repairs.keys(), ...this.#failed, ...this.#awaited];
+    return broken.some((part) => 'view' in part && part.view === view);
   }
 
   /** The reason for which a controller's keys do not run yet; undefined when there is none. */
@@ -108,6 +125,7 @@ export class Recovery {
       return 'its view and queue are being checked, or its keys are being queued';
     const views = controller.informers().filter((informer) => this.#isBroken(informer));
     if (views.length > 0) return `reading the server again: ${views.map(({ name }) => name).join(', ')}`;
+    if (this.#awaited.has(controller)) return 'the gateway that leads has not checked its queue';
     return this.#isBroken(controller) ? 'unrecorded runs may be in flight' : undefined;
   }
 
@@ -166,17 +184,16 @@ export class Recovery {
     if (this.#state.kind === 'unusable') this.#state = { kind: 'unchecked' };
     const runId = await redisRunId(this.#location.redis);
     await this.#unrecorded.recordProcess(runId);
-    const lost = await this.#findLost(informers, controllers, runId);
+    const { term } = this.#options.writer;
+    const lost = await this.#findLost(informers, controllers, runId, term);
     if (!lost) return;
     for (const part of this.#failed) if (!lost.includes(part)) this.#failed.delete(part);
-    await this.#putBackRuns(lost, runId);
-    const begun = this.#beginRepairs(lost, controllers, runId, signal);
-    if (begun.length > 0) await this.#waitFor(begun, signal);
-    for (const informer of informers) if (informer.synced && !this.#isBroken(informer)) this.#settled.add(informer);
-    const sound = controllers.filter((each) => this.#isCurrent(each) && !this.#isUnderRepair(each));
-    const inOrder = await this.#ensureKeys(sound, signal);
-    for (const informer of informers) informer.drainOutbox();
-    await this.#register(inOrder);
+    const incomplete = informers.filter(({ synced }) => !synced);
+    this.#awaited = new Set(term ? incomplete : [...incomplete, ...lost]);
+    const found = { informers, controllers, lost, runId };
+    const inOrder = term
+      ? await this.#repairAndEnsure(found, AbortSignal.any([signal, term.signal]))
+      : await this.#follow(controllers);
     // The connection broke meanwhile: what was found may be about another process. The next check decides.
     if (signal.aborted || this.#state.kind === 'away' || losses !== this.#losses) return;
     this.#state = { kind: 'checked' };
@@ -191,6 +208,34 @@ export class Recovery {
     }
   }
 
+  /** As the gateway that leads: repairs what is lost. @returns the controllers that may run. */
+  async #repairAndEnsure(
+    { informers, controllers, lost, runId }: Found,
+    signal: AbortSignal,
+  ): Promise<readonly RunningController[]> {
+    await this.#putBackRuns(lost, runId);
+    const begun = this.#beginRepairs(lost, controllers, runId, signal);
+    if (begun.length > 0) await this.#waitFor(begun, signal);
+    for (const informer of informers) if (informer.synced && !this.#isBroken(informer)) this.#settled.add(informer);
+    const sound = controllers.filter((each) => this.#isCurrent(each) && !this.#isUnderRepair(each));
+    const inOrder = await this.#ensureKeys(sound, signal);
+    for (const informer of informers) informer.drainOutbox();
+    await this.#register(inOrder);
+    return inOrder;
+  }
+
+  /** As a gateway that follows: lets run what the gateway that leads has left in order. @returns the controllers. */
+  async #follow(controllers: readonly RunningController[]): Promise<readonly RunningController[]> {
+    const { redis, registryKey } = this.#location;
+    // The next gateway that leads looks at its parts itself.
+    this.#failed.clear();
+    for (const controller of controllers) if (this.#isUnderRepair(controller)) controller.queue.suspend();
+    const sound = controllers.filter((each) => this.#isCurrent(each) && !this.#isUnderRepair(each));
+    // Not in place of the end of the runs before, which the removal of a controller leaves there.
+    await Promise.all(sound.map(({ name }) => redis.hsetnx(registryKey, CONTROLLER_FIELD + name, '1')));
+    return sound;
+  }
+
   /**
    * The parts that may have lost data: never written, written on another Redis process, or gone.
    * @returns undefined when another gateway has taken a view: then this one must leave alone all that both know.
@@ -199,11 +244,14 @@ export class Recovery {
     informers: readonly Informer[],
     controllers: readonly RunningController[],
     runId: string,
+    term: Term | undefined,
   ): Promise<Part[] | undefined> {
     const { writer } = this.#options;
     const views = await Promise.all(informers.map((informer) => informer.view.state()));
     const queues = await Promise.all(controllers.map(({ queue }) => queue.state()));
-    const taken = informers.find((_, at) => (views[at]?.writerId ?? writer.id) !== writer.id);
+    const isForeign = (id: string | undefined): boolean =>
+      term !== undefined && id !== undefined && id !== term.writerId;
+    const taken = informers.find((informer, at) => informer.isTaken && isForeign(views[at]?.writerId));
     if (taken && this.#isCurrent(taken)) {
       void writer.check(taken.view);
       return undefined;
@@ -240,7 +288,7 @@ export class Recovery {
   }
 
   #isBroken(part: Part): boolean {
-    return this.#repairs.has(part) || this.#failed.has(part);
+    return this.#repairs.has(part) || this.#failed.has(part) || this.#awaited.has(part);
   }
 
   /** @returns those that were not under way already. */

@@ -4,6 +4,9 @@
  */
 export const LOST_FIELD = 'lostAt';
 
+/** The registry's field with the version of the data: see `checkDataVersion`. */
+export const DATA_VERSION_FIELD = 'dataVersion';
+
 /** A controller's field in the registry: this and its name. The value is `1`, or tells that it was removed. */
 export const CONTROLLER_FIELD = 'controller:';
 

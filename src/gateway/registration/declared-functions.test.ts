@@ -47,7 +47,7 @@ async function start() {
     select: { labelSelector: undefined, maxPerNamespace: 10 },
     controllers: controllers as Controllers,
     resolver: resolver as FunctionResolver,
-    writer: { write: async () => {} } as unknown as FunctionStatusWriter,
+    writer: { leads: true, write: async () => {} } as unknown as FunctionStatusWriter,
     standstill: () => undefined,
     reviewMs: 1000,
     runtime: quietRuntime({ clock }),

@@ -73,6 +73,11 @@ export class DeclaredFunctions {
     this.#functions.get(id.replace('.', '/'))?.wake();
   }
 
+  /** This gateway leads from now on: it writes the status of each. */
+  lead(): void {
+    for (const managed of this.#functions.values()) managed.lead();
+  }
+
   start(signal: AbortSignal): void {
     // Callers that wait for all functions need not wait any longer.
     signal.addEventListener('abort', () => this.#complete.resolve(), { once: true });

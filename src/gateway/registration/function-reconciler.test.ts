@@ -30,6 +30,8 @@ class World {
   readonly #url: string;
   readonly written: ReconcileFunctionStatus[] = [];
   readonly said: string[] = [];
+  /** Whether this gateway leads. */
+  leads = true;
   paused = false;
   misses: string | undefined;
   waitsFor: string | undefined;
@@ -151,6 +153,10 @@ class World {
       },
     };
     const writer = {
+      isLeading: () => this.leads,
+      get leads() {
+        return this.isLeading();
+      },
       write: async (_o: unknown, _b: unknown, status: ReconcileFunctionStatus) => this.written.push(status),
     };
     return new FunctionReconciler(object, {
@@ -243,6 +249,19 @@ describe('a ReconcileFunction under management', () => {
     await world.reviews(10);
     expect(world.said).toEqual(['run a']);
     expect(world.condition('Authorized')).toMatchObject({ status: 'True' });
+  });
+
+  it('runs in a gateway that follows, which writes nothing before it leads', async () => {
+    world.leads = false;
+    const managed = world.declare({ hash: 'a', paused: true });
+    await world.reviews();
+    expect(world.said).toEqual(['run a']);
+    expect(world.written).toEqual([]);
+    expect(world.paused).toBe(false);
+    world.leads = true;
+    managed.lead();
+    await world.until('Synced', { status: 'True' });
+    await eventually(async () => expect(world.paused).toBe(true));
   });
 
   it('says that it cannot run once, however often that is tried', async () => {

@@ -130,6 +130,12 @@ export class FunctionReconciler {
     this.#rest.abort();
   }
 
+  /** This gateway leads from now on: it reports the state that it sees, where the object tells another. */
+  lead(): void {
+    this.#status = this.#object.status;
+    this.wake();
+  }
+
   /** Ends the loop; the controller runs on until it is stopped. */
   async end(): Promise<void> {
     this.#stopping.abort();
@@ -320,7 +326,7 @@ export class FunctionReconciler {
       this.#record({ Synced: await syncedOf(controller, this.#options.controllers.waitsFor(controller)) });
       const isPaused = (await controller.queue.pauses()).some(({ scope }) => scope === 'controller');
       // Redis has lost the pause, or a person has ended it with `levelhook queue resume`.
-      if (paused && !isPaused) await controller.queue.pause('controller');
+      if (paused && !isPaused && this.#leads) await controller.queue.pause('controller');
       this.#record({ Paused: pausedBy(paused, isPaused) });
     } catch {
       // Redis is away: what was known stays.
@@ -334,10 +340,15 @@ export class FunctionReconciler {
    */
   async #applyPaused(paused: boolean | undefined): Promise<void> {
     const queue = this.#options.controllers.get(this.#id)?.queue;
-    if (!queue || paused === this.#paused) return;
+    if (!queue || paused === this.#paused || !this.#leads) return;
     if (paused) await queue.pause('controller');
     else if (paused === false || this.#paused) await queue.resume('controller');
     this.#paused = paused;
+  }
+
+  /** Only then it writes the status and applies `spec.paused`. */
+  get #leads(): boolean {
+    return this.#options.writer.leads;
   }
 
   #record(found: Partial<Findings>): void {
@@ -356,6 +367,7 @@ export class FunctionReconciler {
   async #report(url: string | undefined, failure: Finding | undefined, signal: AbortSignal): Promise<void> {
     const { runtime, writer } = this.#options;
     const { clock, logger } = runtime;
+    if (!this.#leads) return;
     const { generation } = this.#object.metadata;
     const before = this.#statusNow();
     const status = statusOf(before, this.#findings, { generation, url, failure, nowMs: clock.wallNow() });

@@ -17,6 +17,8 @@ const EVENT = resource('events.k8s.io/v1', 'Event');
 export interface FunctionStatusWriterOptions {
   readonly client: ApiClient;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
+  /** Whether this gateway leads: the others write no status. */
+  readonly leads: () => boolean;
 }
 
 /** Writes what has become of a ReconcileFunction: its status, and an Event when it begins or ceases to be ready. */
@@ -25,6 +27,11 @@ export class FunctionStatusWriter {
 
   constructor(options: FunctionStatusWriterOptions) {
     this.#options = options;
+  }
+
+  /** Whether this gateway leads, and so may write. */
+  get leads(): boolean {
+    return this.#options.leads();
   }
 
   /** An object that is gone, or has become another one, needs no status. @throws ApiError */

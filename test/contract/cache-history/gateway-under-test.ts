@@ -70,7 +70,7 @@ export class GatewayUnderTest {
   readonly informers: readonly Informer[];
   readonly controller: RunningController;
   readonly recovery: Recovery;
-  readonly #writer = new GatewayWriter(silentLogger, () => this.kill());
+  readonly #writer = new GatewayWriter({ logger: silentLogger, onReplaced: () => this.kill() });
   alive = true;
   /** Handlers that failed, and wakeups that could not be delivered: in these histories there are none. */
   readonly failures: string[] = [];
@@ -97,6 +97,7 @@ export class GatewayUnderTest {
     const runtime = { clock: hastyClock, logger: setup.logger ?? silentLogger, metrics: silentMetrics, checkpoint };
     const failed = (error: unknown): void => void this.failures.push(messageOf(error));
     const client = new ApiClient(credentials);
+    this.#writer.begin(new AbortController().signal);
     this.informers = kinds.map((resource) => {
       const prefix = prefixOf(keyPrefix, resource);
       const view =

@@ -238,11 +238,13 @@ describe('what is cached is a setting', () => {
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
     const clusterId = await clusterIdentity(cluster.client);
     const { keyPrefix } = setting;
+    const writer = new GatewayWriter({ logger: silentLogger, onReplaced: () => {} });
+    writer.begin(new AbortController().signal);
     const informers = new Informers({
       client: cluster.client,
       location: redisLocation(redis, keyPrefix, clusterId),
       settings: { defaults: { namespaces: [one, two] }, kinds: {} },
-      writer: new GatewayWriter(silentLogger, () => {}),
+      writer,
       listeners: {
         enqueue: async () => {},
         onHandlerError: () => {},

@@ -99,7 +99,11 @@ test('one that waits for ever can be removed', async () => {
 
 test('a status is that of the object for which it was found, never of one that has taken its name', async () => {
   const object = await tenant.declare('twice', { endpoint: { url: fine.url }, ...forConfigMaps }, { other: 'gateway' });
-  const writer = new FunctionStatusWriter({ client: cluster.client, runtime: quietRuntime() });
+  const writer = new FunctionStatusWriter({
+    client: cluster.client,
+    runtime: quietRuntime(),
+    leads: () => true,
+  });
   const url = 'http://of.another/';
   const { signal } = new AbortController();
   const other = { ...object, metadata: { ...object.metadata, uid: 'another' } };

@@ -2,6 +2,8 @@
 // data.change in an annotation, and writes the lines of test/bench/line/report.ts to its standard output.
 //
 //	bench-controller-runtime KUBECONFIG
+//
+// With BENCH_LEASE=namespace/name it is elected by this Lease before it reconciles.
 package main
 
 import (
@@ -10,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -128,7 +131,14 @@ func main() {
 	}
 	// No limit: client-go's default of 20 writes a second would decide the result.
 	config.QPS = -1
-	manager, err := ctrl.NewManager(config, ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
+	options := ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}}
+	if namespace, name, elects := strings.Cut(os.Getenv("BENCH_LEASE"), "/"); elects {
+		options.LeaderElection = true
+		options.LeaderElectionNamespace = namespace
+		options.LeaderElectionID = name
+		options.LeaderElectionReleaseOnCancel = true
+	}
+	manager, err := ctrl.NewManager(config, options)
 	if err != nil {
 		panic(err)
 	}

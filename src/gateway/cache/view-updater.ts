@@ -1,0 +1,350 @@
+import {
+  compareResourceVersions,
+  formatKind,
+  type KubernetesObject,
+  messageOf,
+  type ResourceVersion,
+} from '../../core/index.ts';
+import type { IndexSpec } from '../../contract/index.ts';
+import { UnreadableObjectError } from '../../contract/node/codec.ts';
+import { isDataError } from '../redis/redis.ts';
+import { EventBuffer } from '../reflector/event-buffer.ts';
+import type { ListWatch } from '../reflector/list-watch.ts';
+import { Reflector } from '../reflector/reflector.ts';
+import type { WatchEvent } from '../reflector/watch-event.ts';
+import { Applier } from './applier.ts';
+import { Backfill } from './backfill.ts';
+import type { ChangeHandlers } from './change-handlers.ts';
+import type { Term } from './gateway-writer.ts';
+import type { InformerOptions } from './informer-options.ts';
+import type { OutboxEntry } from './outbox.ts';
+import { Relay } from './relay.ts';
+import type { View } from './view.ts';
+import { transformOf } from './view-settings.ts';
+import { ForeignWriterError } from './view-writer.ts';
+
+export interface ViewUpdaterOptions {
+  readonly informer: Omit<InformerOptions, 'client'>;
+  readonly listWatch: ListWatch;
+  readonly handlers: ChangeHandlers;
+  /** What each user reads by, as it is now. */
+  readonly indexes: ReadonlyMap<string, readonly IndexSpec[]>;
+  /** The updater works until it ends. */
+  readonly term: Term;
+  /** The server's version of the resource now. */
+  readonly currentVersion: () => Promise<ResourceVersion>;
+  readonly on: ViewUpdaterEvents;
+}
+
+export interface ViewUpdaterEvents {
+  /** A list is complete, or the view was found complete (true) or incomplete (false) when it was taken. */
+  readonly synced: (isSynced: boolean) => void;
+  /** A list was applied. */
+  readonly listed: () => void;
+  /** The server's objects have another scope than this resource. */
+  readonly outdated: () => void;
+}
+
+/** Events applied by one script at most, and their size: bounds the time that a script blocks Redis. */
+const CHUNK = 200;
+const CHUNK_BYTES = 8 * 1024 * 1024;
+/** A chunk that has failed so often for what it holds is applied event by event. */
+const ATTEMPTS = 3;
+/** How long a stop waits for a Redis that does not answer. */
+const FLUSH_TIMEOUT_MS = 1000;
+
+/**
+ * Keeps one view in line with the apiserver while this gateway leads: reflector, buffer, applier, outbox and relay. It
+ * takes the view, continues from the view's version, and ends with the term; then another gateway's updater continues.
+ */
+export class ViewUpdater {
+  readonly #options: ViewUpdaterOptions;
+  readonly #view: View;
+  readonly #buffer: EventBuffer;
+  readonly #reflector: Reflector;
+  readonly #applier: Applier;
+  readonly #relay: Relay;
+  readonly #backfill: Backfill;
+  readonly #stop = new AbortController();
+  /** Of the term, or of `stop`. */
+  readonly #signal: AbortSignal;
+  readonly #taken = Promise.withResolvers<void>();
+  #running: Promise<unknown> = Promise.resolve();
+  #isTaken = false;
+  #begun = false;
+  #filledFromNothing = false;
+  #isSynced = false;
+  #isOutdated = false;
+  /** The number of the last list applied; -1 before the first. */
+  #listApplied = -1;
+  /** How many wait for a list. */
+  #relists = 0;
+  /** The chunk under way. */
+  #applying: Promise<void> = Promise.resolve();
+  /** When the oldest event of the chunk under way was read. */
+  #applyingSinceMs: number | undefined;
+  #discarding: Promise<void> | undefined;
+
+  constructor(options: ViewUpdaterOptions) {
+    const { informer, listWatch, handlers, indexes, term } = options;
+    const { listeners, resource, runtime, settings, view, viewAt } = informer;
+    const { clock, logger, metrics, checkpoint } = runtime;
+    const { enqueue, lookupBudget, onUndeliverable } = listeners;
+    this.#options = options;
+    this.#view = view;
+    this.#signal = AbortSignal.any([term.signal, this.#stop.signal]);
+    this.#buffer = new EventBuffer(clock);
+    this.#reflector = new Reflector({
+      resource,
+      listWatch,
+      buffer: this.#buffer,
+      runtime,
+      random: Math.random,
+      transform: transformOf(settings, formatKind(resource)),
+    });
+    const wakeups = { enqueue, lookupBudget, onUndeliverable };
+    this.#relay = new Relay({ view, viewAt, ...wakeups, logger, metrics, checkpoint });
+    const onWakeups = (entries: readonly OutboxEntry[]): void => this.#relay.push(entries);
+    this.#applier = new Applier({ view, handlers, onWakeups, logger, metrics, checkpoint });
+    this.#backfill = new Backfill({
+      view,
+      indexes,
+      started: this.#taken.promise,
+      applied: () => this.#applying,
+      clock,
+      logger,
+      signal: this.#signal,
+    });
+    view.onUnreadable((error) => this.#discard(error));
+  }
+
+  /** The view held nothing when it was taken: everything in it was listed since. */
+  get filledFromNothing(): boolean {
+    return this.#filledFromNothing;
+  }
+
+  get isTaken(): boolean {
+    return this.#isTaken;
+  }
+
+  /** Since when the oldest event that was read waits for being in the cache; undefined when none does. */
+  get unappliedSinceMs(): number | undefined {
+    return this.#applyingSinceMs ?? this.#buffer.oldestAtMs;
+  }
+
+  /** Resolves when the chunk that is being applied now is in the view. */
+  get applied(): Promise<void> {
+    return this.#applying;
+  }
+
+  /** Takes the view. Nothing else happens to it before `begin`. */
+  async take(): Promise<void> {
+    const view = this.#view;
+    await view.claim(this.#options.term.writerId);
+    // The process may have stood still between the decision and the claim.
+    this.#signal.throwIfAborted();
+    if (this.#options.term.isOver()) throw new Error('another gateway may lead by now');
+    this.#isTaken = true;
+    await this.#reencrypt();
+    const { version, rewound } = await view.state();
+    this.#filledFromNothing = version === undefined;
+    view.indexer.maintain(await view.indexer.complete());
+    this.#markSynced(version !== undefined && !rewound);
+    this.#taken.resolve();
+  }
+
+  /** Begins to fill the view, or goes on where the last writer stopped; does nothing the second time. */
+  async begin(): Promise<void> {
+    if (this.#begun) return;
+    this.#begun = true;
+    const view = this.#view;
+    const { version, rewound } = await view.state();
+    if (rewound) this.#applier.freezeUntil(this.#reflector.relist(true));
+    this.#relay.kick();
+    const from = rewound ? undefined : version;
+    const newest = from === undefined ? undefined : await view.newest();
+    const knownObject = newest && { key: newest.key, uid: newest.entry.uid, version: newest.entry.resourceVersion };
+    this.#running = Promise.all([this.#reflector.run(from, this.#signal, knownObject), this.#applyLoop()]);
+  }
+
+  /** Ends the work and gives the view up. Resolves when nothing is under way any more. */
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    this.#taken.resolve();
+    await Promise.all([this.#running, this.#backfill.finished]);
+    await this.#flushOutbox();
+    this.#view.release();
+  }
+
+  /** `indexes` has changed. */
+  fillIndexes(): void {
+    this.#backfill.start();
+  }
+
+  /** Sends what may be left in the outbox. */
+  drainOutbox(): void {
+    this.#relay.retry();
+  }
+
+  requestProgress(): void {
+    this.#reflector.requestProgress();
+  }
+
+  /**
+   * Takes the view again and begins to read the server again as a diff.
+   * @returns whether that is applied, for the caller to wait.
+   */
+  async relist(): Promise<{ readonly isApplied: () => boolean; readonly end: () => void }> {
+    this.#relists += 1;
+    const end = (): void => void (this.#relists -= 1);
+    try {
+      const list = await this.#reclaim();
+      return { isApplied: () => this.#listApplied >= list, end };
+    } catch (error) {
+      end();
+      throw error;
+    }
+  }
+
+  async #reclaim(): Promise<number> {
+    const view = this.#view;
+    const { version, rewound } = await view.state();
+    // Redis may have come back with what it held before the server's data was restored. An event that was applied to it
+    // since has set the view's version, but not those of the other objects.
+    const newest = rewound ? undefined : (await view.newest())?.entry.resourceVersion;
+    // Last: what the view holds of this server's history is not above it.
+    const current = await this.#options.currentVersion();
+    const isAhead = [version, newest].some((each) => each !== undefined && compareResourceVersions(each, current) > 0);
+    const list = this.#reflector.relist(rewound || isAhead, current);
+    this.#signal.throwIfAborted();
+    this.#applier.freezeUntil(list);
+    await view.reclaim();
+    return list;
+  }
+
+  /** Deletes acknowledged wakeups, so that the next gateway does not queue them again. Gives up if Redis is away. */
+  async #flushOutbox(): Promise<void> {
+    const timeout = new AbortController();
+    const flushed = this.#view.outbox.flush().catch(() => {});
+    await Promise.race([flushed, this.#options.informer.runtime.clock.sleep(FLUSH_TIMEOUT_MS, timeout.signal)]);
+    timeout.abort();
+  }
+
+  async #applyLoop(): Promise<void> {
+    while (!this.#signal.aborted) {
+      await this.#buffer.filled(this.#signal);
+      this.#applyingSinceMs = this.#buffer.oldestAtMs;
+      const events = await this.#buffer.take(CHUNK, this.#signal, CHUNK_BYTES);
+      if (events.length === 0) continue;
+      this.#applying = this.#apply(events);
+      await this.#applying;
+      this.#applyingSinceMs = undefined;
+    }
+    await this.#applier.waitForPendingWrite();
+  }
+
+  /**
+   * Applies a chunk, and retries until it succeeds; applying a chunk twice is harmless. A chunk that fails because of
+   * its data is applied event by event.
+   */
+  async #apply(events: readonly WatchEvent[]): Promise<void> {
+    const { handlers, informer } = this.#options;
+    const { listeners, runtime } = informer;
+    const { clock, logger } = runtime;
+    const resource = this.#view.name;
+    if (!this.#isOutdated && events.some((event) => 'object' in event && !this.#isInScope(event.object))) {
+      this.#isOutdated = true;
+      this.#options.on.outdated();
+    }
+    let dataErrors = 0;
+    while (!this.#signal.aborted) {
+      try {
+        const each = dataErrors >= ATTEMPTS;
+        const result = await (each ? this.#applier.applyEach(events) : this.#applier.apply(events));
+        this.#relay.kick();
+        if (this.#applier.resetMarksChanged()) listeners.onViewChanged(handlers.users);
+        if (result === 'contradiction') {
+          logger.warn({ resource }, 'the apiserver has older data than the cache: listing anew');
+          this.#reflector.relist(true);
+        }
+        this.#recordLists(events);
+        return;
+      } catch (error) {
+        if (this.#signal.aborted) return;
+        this.#relay.recordFailedApply();
+        // A stored object that cannot be read is no fault of the events: the view is discarded and listed again.
+        if (isDataError(error) && !(error instanceof UnreadableObjectError)) dataErrors += 1;
+        if (error instanceof ForeignWriterError) await this.#onForeignWriter();
+        else logger.error({ resource, error: messageOf(error) }, 'a chunk could not be applied');
+        await clock.sleep(200, this.#signal);
+      }
+    }
+  }
+
+  #isInScope({ metadata }: KubernetesObject): boolean {
+    return (metadata.namespace !== undefined) === this.#options.informer.resource.namespaced;
+  }
+
+  #recordLists(events: readonly WatchEvent[]): void {
+    for (const event of events) {
+      // A resource that is no longer served has no objects: that, too, answers a caller that waits for a list.
+      if (event.kind !== 'init-done' && event.kind !== 'gone') continue;
+      this.#listApplied = Math.max(this.#listApplied, event.list);
+      this.#markSynced(true);
+      // The entries of indexes may have been lost with the other data.
+      this.#backfill.start();
+    }
+    this.#options.on.listed();
+  }
+
+  #markSynced(synced: boolean): void {
+    this.#isSynced = synced;
+    this.#options.on.synced(synced);
+  }
+
+  /** Removes objects that the present keys cannot decrypt, before they are read, so that they are listed again. */
+  async #reencrypt(): Promise<void> {
+    const view = this.#view;
+    try {
+      await view.reencrypt();
+    } catch (error) {
+      if (!(error instanceof UnreadableObjectError)) throw error;
+      // The listener has seen to it.
+      await this.#discarding;
+      await view.reclaim();
+      await view.reencrypt();
+    }
+  }
+
+  /**
+   * An object of the view cannot be read: altered, or written by a later version. All of the view goes, which recovery
+   * notices and mends as any other loss; a list alone would leave alone what has the version that it names.
+   */
+  #discard(error: UnreadableObjectError): void {
+    // The leader sees to it.
+    if (this.#signal.aborted) return;
+    this.#discarding ??= this.#discardNow(error);
+  }
+
+  async #discardNow(error: UnreadableObjectError): Promise<void> {
+    const { logger } = this.#options.informer.runtime;
+    const resource = this.#view.name;
+    logger.error({ resource, error: error.message }, 'the view cannot be read: listing it anew');
+    try {
+      await this.#view.discard();
+    } catch (reason) {
+      // The next read of the object tries again.
+      logger.error({ resource, error: messageOf(reason) }, 'the view could not be removed');
+    } finally {
+      this.#discarding = undefined;
+    }
+  }
+
+  async #onForeignWriter(): Promise<void> {
+    void this.#options.informer.writer.check(this.#view);
+    // Lost in the middle of the first list, of which recovery knows nothing yet, or of the list for which it waits.
+    if (this.#isSynced && this.#relists === 0) return;
+    const state = await this.#view.state().catch(() => undefined);
+    if (state && state.writerId === undefined) await this.#reclaim().catch(() => {});
+  }
+}

@@ -1,0 +1,51 @@
+import { type Logger, messageOf } from '../../core/index.ts';
+import type { Informers } from '../cache/informers.ts';
+import type { RedisLocation } from '../redis/redis-location.ts';
+
+export interface ProgressRequestsOptions {
+  readonly location: Pick<RedisLocation, 'redis' | 'registryKey'>;
+  readonly informers: () => Pick<Informers, 'all'>;
+  readonly logger: Logger;
+}
+
+/**
+ * How gateways that follow ask the gateway that leads for an event which tells how far a view is (ADR 0004): they have
+ * no watch of their own. A message of Redis, which nothing keeps: whoever waits asks again.
+ */
+export class ProgressRequests {
+  readonly #options: ProgressRequestsOptions;
+  readonly #channel: string;
+
+  constructor(options: ProgressRequestsOptions) {
+    this.#options = options;
+    this.#channel = `${options.location.registryKey}:progress`;
+  }
+
+  /** Asks the gateway that leads. Returns at once. */
+  send(viewPrefix: string): void {
+    const { redis } = this.#options.location;
+    // A message that waited for Redis to come back would be too late.
+    if (redis.status === 'ready') redis.publish(this.#channel, viewPrefix).catch(() => {});
+  }
+
+  /**
+   * Hears what the others ask, on a connection of its own. Messages reach all gateways; one that follows has nothing to
+   * ask.
+   * @returns what ends it.
+   */
+  listen(): () => Promise<void> {
+    const { location, informers, logger } = this.#options;
+    const subscriber = location.redis.duplicate();
+    subscriber.on('error', () => {});
+    subscriber.on('message', (_: string, prefix: string) => {
+      const asked = informers()
+        .all()
+        .find(({ isTaken, view }) => isTaken && view.location.prefix === prefix);
+      asked?.requestProgress();
+    });
+    subscriber.subscribe(this.#channel).catch((error: unknown) => {
+      logger.warn({ error: messageOf(error) }, 'requests of other gateways cannot be heard');
+    });
+    return async () => subscriber.disconnect();
+  }
+}

@@ -1,0 +1,167 @@
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { silentLogger } from '../../../src/core/index.ts';
+import { viewKeys } from '../../../src/contract/cache-layout.ts';
+import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
+import type { ChangeHandler } from '../../../src/gateway/cache/change.ts';
+import { GatewayWriter } from '../../../src/gateway/cache/gateway-writer.ts';
+import type { Informer } from '../../../src/gateway/cache/informer.ts';
+import { Informers } from '../../../src/gateway/cache/informers.ts';
+import { redisLocation } from '../../../src/gateway/redis/redis-location.ts';
+import { untilCacheEqualsServer } from '../../harness/cache-equals-server.ts';
+import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { createSetting, type Setting, uniqueName } from '../../harness/levelhook.ts';
+import { quietRuntime } from '../../harness/quiet-runtime.ts';
+import { Started } from '../../harness/started.ts';
+
+const USER = 'user';
+
+/** One replica's part of the cache: what it relays to queues is kept. */
+class Replica {
+  readonly woken: string[] = [];
+  replaced = 0;
+  readonly writer: GatewayWriter;
+  readonly informers: Informers;
+  #term = new AbortController();
+
+  constructor(cluster: Cluster, redis: Redis, setting: Setting, clusterId: string) {
+    this.writer = new GatewayWriter({ logger: silentLogger, onReplaced: () => (this.replaced += 1) });
+    this.informers = new Informers({
+      client: cluster.client,
+      location: redisLocation(redis, setting.keyPrefix, clusterId),
+      settings: { defaults: {}, kinds: {} },
+      writer: this.writer,
+      listeners: {
+        enqueue: async (wakeups) => void this.woken.push(...wakeups.map(({ key }) => key)),
+        onHandlerError: () => {},
+        lookupBudget: () => undefined,
+        onUndeliverable: () => {},
+        onViewChanged: () => {},
+      },
+      runtime: quietRuntime(),
+    });
+  }
+
+  async start(): Promise<Informer> {
+    const [informer] = await this.informers.ensure(configMaps, USER);
+    if (!informer) throw new Error('no informer');
+    const handler: ChangeHandler = {
+      needsOld: () => false,
+      handle: ({ object }) => [
+        { controller: USER, key: `${object.metadata.namespace}/${object.metadata.name}`, reasons: [] },
+      ],
+    };
+    await informer.setHandlers(USER, [handler]);
+    await informer.begin();
+    return informer;
+  }
+
+  async lead(isLeading = (): boolean => true): Promise<void> {
+    this.#term = new AbortController();
+    await this.informers.lead(this.writer.begin(this.#term.signal, isLeading));
+  }
+
+  async follow(): Promise<void> {
+    this.#term.abort();
+    await this.informers.follow();
+  }
+}
+
+describe('the terms of an informer', () => {
+  const namespace = uniqueName('terms');
+  const started = new Started();
+  let cluster: Cluster;
+  let redis: Redis;
+  let setting: Setting;
+  let one: Replica;
+  let two: Replica;
+
+  beforeAll(async () => {
+    cluster = await started.cluster(inject('kubeconfig'), namespace);
+    redis = new Redis(inject('redisUrl'));
+    started.add(async () => redis.disconnect());
+    setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+    const clusterId = await clusterIdentity(cluster.client);
+    for (const name of ['a', 'b']) await cluster.create(configMaps, { metadata: { namespace, name } });
+    one = new Replica(cluster, redis, setting, clusterId);
+    two = new Replica(cluster, redis, setting, clusterId);
+    started.add(async () => Promise.all([one.informers.stop(), two.informers.stop()]));
+  });
+
+  afterAll(() => started.stop());
+
+  async function change(name: string): Promise<string> {
+    await cluster.patch(configMaps, { namespace, name }, { data: { change: uniqueName('change') } });
+    return `${namespace}/${name}`;
+  }
+
+  const equal = (): Promise<void> => untilCacheEqualsServer(setting, cluster, [{ resource: configMaps }]);
+  const writerOf = (informer: Informer): Promise<string | null> =>
+    redis.hget(viewKeys(informer.view.location.prefix).view, 'writerId');
+
+  it('a replica that follows finds the view complete when the one that leads has filled it', async () => {
+    const following = await two.start();
+    expect(following.synced).toBe(false);
+    await one.lead();
+    await one.start();
+    await following.waitForSync(AbortSignal.timeout(20_000));
+    await equal();
+  });
+
+  it('only the one that leads hears of changes and relays keys', async () => {
+    const key = await change('a');
+    await eventually(async () => expect(one.woken).toContain(key));
+    await equal();
+    expect(two.woken).toEqual([]);
+  });
+
+  it('the next one relays what has changed while none led', async () => {
+    await one.follow();
+    one.woken.length = 0;
+    const key = await change('b');
+    await two.lead();
+    await eventually(async () => expect(two.woken).toContain(key));
+    await equal();
+    expect(one.woken).toEqual([]);
+  });
+
+  it('one that does not know that another leads is refused, and told', async () => {
+    const [informer] = one.informers.all();
+    if (!informer) throw new Error('no informer');
+    two.woken.length = 0;
+    // Two leads, and does not hear of it.
+    await one.lead();
+    const key = await change('a');
+    await eventually(async () => expect(one.woken).toContain(key));
+    await eventually(async () => expect(two.replaced).toBeGreaterThan(0));
+    expect(two.woken).toEqual([]);
+    expect(await writerOf(informer)).toBe(one.writer.term?.writerId);
+    await two.follow();
+    await equal();
+  });
+
+  it('one that takes a view after its time does nothing to it, and the one that leads is told', async () => {
+    await one.follow();
+    await two.lead();
+    two.replaced = 0;
+    one.woken.length = 0;
+    let isLeading = true;
+    const late = one.lead(() => isLeading);
+    // As if the process had stood still between its decision and the claim.
+    isLeading = false;
+    const [informer] = two.informers.all();
+    if (!informer) throw new Error('no informer');
+    await eventually(async () => expect(await writerOf(informer)).not.toBe(two.writer.term?.writerId));
+    await change('b');
+    await eventually(async () => expect(two.replaced).toBeGreaterThan(0));
+    await one.follow();
+    await late;
+    expect(one.woken).toEqual([]);
+    // As `Leadership.retake` does.
+    await two.follow();
+    await two.lead();
+    await eventually(async () => expect(two.woken).toContain(`${namespace}/b`));
+    await equal();
+  });
+});
