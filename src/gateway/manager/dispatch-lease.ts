@@ -27,7 +27,7 @@ export interface UnknownStarts {
 }
 
 const LEASE = resource('coordination.k8s.io/v1', 'Lease');
-const NAMESPACE = 'kube-system';
+export const NAMESPACE = 'kube-system';
 const NAME = 'levelhook-dispatch';
 const DEFAULT_PREFIX = 'levelhook';
 /** A stop waits so long for the apiserver. */
@@ -162,7 +162,7 @@ export class DispatchLease {
 }
 
 /** Gateways with different keys in Redis have different Leases. */
-function leaseName(keyPrefix: string, clusterId: string | undefined): string {
+export function leaseName(keyPrefix: string, clusterId: string | undefined): string {
   if (keyPrefix === DEFAULT_PREFIX && clusterId === undefined) return NAME;
   const hash = createHash('sha256').update(JSON.stringify([keyPrefix, clusterId ?? '']));
   return `${NAME}-${hash.digest('hex').slice(0, 16)}`;

@@ -22,7 +22,8 @@ export interface ServerFacts {
   readonly version: string | undefined;
   /** The version of Redis whose commands it has. */
   readonly redisVersion: string | undefined;
-  /** `host:port`; undefined when it is a master. */
+  readonly role: string | undefined;
+  /** `host:port`; undefined unless it is a replica. */
   readonly replicaOf: string | undefined;
   readonly policy: string | undefined;
   /** Bytes that count towards the limit. */
@@ -81,6 +82,7 @@ export function serverFacts(
     product: valkeyVersion === undefined ? 'Redis' : 'Valkey',
     version: valkeyVersion ?? redisVersion,
     redisVersion,
+    role,
     replicaOf:
       role === 'slave' || role === 'replica'
         ? `${infoField(info, 'master_host') ?? '?'}:${infoField(info, 'master_port') ?? '?'}`
