@@ -28,10 +28,10 @@ export interface DoctorFlags {
 
 /** What the files hold that the settings name. */
 interface Files {
-  readonly keys: readonly SigningKey[];
-  readonly ca: string | undefined;
-  readonly cacheSettings: CacheSettings;
-  readonly canEncrypt: boolean;
+  keys: readonly SigningKey[];
+  ca: string | undefined;
+  cacheSettings: CacheSettings;
+  canEncrypt: boolean;
 }
 
 /**
@@ -54,11 +54,8 @@ async function examine(kubeconfig: string | undefined): Promise<{ sections: Sect
     // Without them there is nothing to look at.
     return { sections: [{ name: 'settings', findings: [{ level: 'problem', text: messageOf(error) }] }] };
   }
-  let files: Files = { keys: [], ca: undefined, cacheSettings: { defaults: {}, kinds: {} }, canEncrypt: false };
-  const settings = await section('settings', async (findings) => {
-    files = await readFiles(config);
-    findings.ok('the settings are valid');
-  });
+  const files: Files = { keys: [], ca: undefined, cacheSettings: { defaults: {}, kinds: {} }, canEncrypt: false };
+  const settings = await section('settings', (findings) => readFiles(findings, config, files));
   const cluster = new ClusterCheck(config, files);
   try {
     const apiserver = await section('apiserver', (findings) => cluster.checkServer(findings));
@@ -71,14 +68,21 @@ async function examine(kubeconfig: string | undefined): Promise<{ sections: Sect
   }
 }
 
-async function readFiles(config: GatewayConfig): Promise<Files> {
-  checkFunctionUrls(config.functionUrls);
-  return {
-    keys: await readSigningKeys(config),
-    ca: readCertificates(config.functionCaFile),
-    cacheSettings: await readCacheSettings(config.cacheFile),
-    canEncrypt: readCacheKeys(config.cacheKeys, config.cacheKeysFile) !== undefined,
+/** Reads each by itself, so that one that is wrong hides no other. */
+async function readFiles(findings: Diagnoses, config: GatewayConfig, files: Files): Promise<void> {
+  const read = async (each: () => unknown): Promise<void> => {
+    try {
+      await each();
+    } catch (error) {
+      findings.problem(messageOf(error));
+    }
   };
+  await read(() => checkFunctionUrls(config.functionUrls));
+  await read(async () => (files.keys = await readSigningKeys(config)));
+  await read(() => (files.ca = readCertificates(config.functionCaFile)));
+  await read(async () => (files.cacheSettings = await readCacheSettings(config.cacheFile)));
+  await read(() => (files.canEncrypt = readCacheKeys(config.cacheKeys, config.cacheKeysFile) !== undefined));
+  if (findings.all.length === 0) findings.ok('the settings are valid');
 }
 
 async function examineRedis(

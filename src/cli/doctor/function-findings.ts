@@ -26,7 +26,7 @@ const AT_A_TIME = 10;
 /** More ReconcileFunctions are not asked: each costs the apiserver a dozen requests. */
 const MAX_DECLARED = 200;
 /** What one ReconcileFunction names is looked up within this time. */
-const RESOLVE_MS = 30_000;
+const RESOLVE_MS = 10_000;
 
 /** What the functions at configured URLs declare: those that answer. */
 export async function checkConfigured(
@@ -36,18 +36,24 @@ export async function checkConfigured(
 ): Promise<Description[]> {
   const described: Description[] = [];
   await each(urls, async (url) => {
-    const endpoint = new Endpoint(url, keys, { connections: 1, ca });
     try {
-      const description = await describeFunction(endpoint);
+      const description = await describe(url, keys, ca);
       described.push(description);
       findings.ok(`${url} answers: controller ${description.name}`);
     } catch (error) {
       findings.problem(`${url} does not answer as a function (${messageOf(error)}): start it, or correct its URL`);
-    } finally {
-      await endpoint.close();
     }
   });
   return described;
+}
+
+async function describe(url: string, keys: readonly SigningKey[], ca: string | undefined): Promise<Description> {
+  const endpoint = new Endpoint(url, keys, { connections: 1, ca });
+  try {
+    return await describeFunction(endpoint);
+  } finally {
+    await endpoint.close();
+  }
 }
 
 export interface DeclaredOptions {

@@ -1,6 +1,6 @@
 import { messageOf, type Runtime } from '../../core/index.ts';
 import type { Redis } from '../redis/redis.ts';
-import { type FoundProblem, problemsOf, readServer, REDIS_PROBLEMS, type RedisProblem } from '../redis/redis-server.ts';
+import { findProblems, type FoundProblem, REDIS_PROBLEMS, type RedisProblem } from '../redis/redis-server.ts';
 import type { HealthCheck } from './health.ts';
 
 /** How often the server is asked. */
@@ -45,7 +45,7 @@ export class RedisHealth {
   async look(): Promise<void> {
     if (this.#redis.status !== 'ready') return;
     const { logger, metrics } = this.#runtime;
-    const found = new Map(problemsOf(await readServer(this.#redis)).map((each) => [each.problem, each]));
+    const found = new Map((await findProblems(this.#redis)).map((each) => [each.problem, each]));
     for (const problem of REDIS_PROBLEMS) {
       const [before, now] = [this.#found.get(problem), found.get(problem)];
       metrics.set('levelhook_redis_problem', { problem }, now ? 1 : 0);

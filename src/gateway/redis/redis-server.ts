@@ -137,9 +137,14 @@ function persistenceProblem({ product, persistence }: ServerFacts): string | und
   return `${product} failed to write its data to disk (${failed.join(', ')}): look at its log and its disk`;
 }
 
+/** `problemsOf` the server behind a connection. */
+export async function findProblems(redis: Redis): Promise<FoundProblem[]> {
+  return problemsOf(await readServer(redis));
+}
+
 /** @throws UserError for the first problem with which the gateway must not start. */
 export async function refuseUnusable(redis: Redis, url: string): Promise<void> {
-  const problem = problemsOf(await readServer(redis)).find(({ stops }) => stops);
+  const problem = (await findProblems(redis)).find(({ stops }) => stops);
   if (problem) throw new UserError(`The Redis at ${withoutPassword(url)} cannot be used: ${problem.reason}.`);
 }
 
