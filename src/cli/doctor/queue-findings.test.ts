@@ -1,15 +1,15 @@
 import { expect, it } from 'vitest';
 import { Diagnoses } from './diagnosis.ts';
-import { judgeQueue, type QueueState } from './queue-findings.ts';
+import { judgeQueue, type QueueFacts } from './queue-findings.ts';
 
-const idle: QueueState = {
+const idle: QueueFacts = {
   controller: 'web',
   keys: { queued: 0, running: 0, timers: 2, backlog: 0, waiting: 0, dead: 0 },
   pauses: [],
   oldestDueMs: 0,
 };
 
-function judged(state: Partial<QueueState>): string[] {
+function judged(state: Partial<QueueFacts>): string[] {
   const findings = new Diagnoses();
   judgeQueue(findings, { ...idle, ...state });
   const [first, ...rest] = findings.all;
@@ -17,7 +17,7 @@ function judged(state: Partial<QueueState>): string[] {
   return rest.map(({ level, text }) => `${level}: ${text}`);
 }
 
-it.each<[string, Partial<QueueState>, string[]]>([
+it.each<[string, Partial<QueueFacts>, string[]]>([
   ['idle', {}, []],
   ['busy', { keys: { ...idle.keys, queued: 9, running: 4 }, oldestDueMs: 60_000 }, []],
   [

@@ -13,7 +13,7 @@ import type { Diagnoses } from './diagnosis.ts';
 const DUE_MS = 60_000;
 
 /** What Redis holds of one controller's queue. */
-export interface QueueState {
+export interface QueueFacts {
   readonly controller: string;
   readonly keys: Readonly<Record<KeyList, number>>;
   readonly pauses: readonly Pause[];
@@ -60,7 +60,7 @@ async function controllersIn({ redis, registryKey }: RedisLocation): Promise<str
     .toSorted();
 }
 
-async function readQueue(location: RedisLocation, controller: string, nowMs: number): Promise<QueueState> {
+async function readQueue(location: RedisLocation, controller: string, nowMs: number): Promise<QueueFacts> {
   const inspector = new RedisInspector(location.redis, queueKeys(location, controller));
   const sizes = await Promise.all(
     KEY_LISTS.map(async (list) => [list, (await inspector.list(list, { offset: 0, limit: 0 })).total] as const),
@@ -74,7 +74,7 @@ async function readQueue(location: RedisLocation, controller: string, nowMs: num
   };
 }
 
-export function judgeQueue(findings: Diagnoses, { controller, keys, pauses, oldestDueMs }: QueueState): void {
+export function judgeQueue(findings: Diagnoses, { controller, keys, pauses, oldestDueMs }: QueueFacts): void {
   const sizes = KEY_LISTS.map((list) => `${keys[list]} ${list}`).join(', ');
   findings.ok(`queue ${controller}: ${sizes}`);
   if (keys.dead > 0) {
