@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { messageOf, UserError } from '../core/index.ts';
+import type { DoctorFlags } from './doctor-command.ts';
 import type { GatewayFlags } from './gateway-command.ts';
 import type { ManifestCommandOptions } from './manifest-command.ts';
 import { packageRoot } from './package-root.ts';
@@ -11,7 +12,7 @@ import type { TypesOptions } from './types-command.ts';
 
 /**
  * The command line. A command is loaded when it is asked for: all of them together take a second. Mistakes of the user
- * end in one sentence and exit code 1; only our own faults show a stack.
+ * end in one sentence and exit code 1 (2 of `doctor`, whose 1 means a problem); only our own faults show a stack.
  */
 export async function main(argv: readonly string[]): Promise<void> {
   const program = new Command('levelhook')
@@ -40,6 +41,18 @@ export async function main(argv: readonly string[]): Promise<void> {
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
     .option('--port <number>', 'port of health, metrics and dashboard, instead of the environment’s', port)
     .action(async (options: GatewayFlags) => (await import('./gateway-command.ts')).gatewayCommand(options));
+  program
+    .command('doctor')
+    .description(
+      'look at everything that the gateway needs (Redis, apiserver, rights, functions), by its environment variables; exit code 1: there is a problem',
+    )
+    .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
+    .option('--json', 'print the findings as JSON')
+    .exitOverride((error) => {
+      // Code 1 says that it has found a problem.
+      throw new CommanderError(error.exitCode === 0 ? 0 : 2, error.code, error.message);
+    })
+    .action(async (options: DoctorFlags) => (await import('./doctor-command.ts')).doctorCommand(options));
   program
     .command('types')
     .description(
@@ -87,7 +100,7 @@ export async function main(argv: readonly string[]): Promise<void> {
       return;
     }
     process.stderr.write(`levelhook: ${textOf(error)}\n`);
-    process.exitCode = 1;
+    process.exitCode = error instanceof CommanderError ? error.exitCode : 1;
   }
 }
 

@@ -125,6 +125,10 @@ export const METRICS = {
       help: 'Age of the oldest event that has been read and is not in the cache yet; 0 when there is none.',
       labels: ['resource'],
     },
+    levelhook_redis_problem: {
+      help: '1 while Redis has this problem: eviction, memory, persistence, role or version.',
+      labels: ['problem'],
+    },
     levelhook_gateway_suspended: { help: '1 while nothing is dispatched.', labels: [] },
   },
   histograms: {

@@ -19,7 +19,7 @@ import { Informers } from './cache/informers.ts';
 import { ReaderUsers } from './access/reader-users.ts';
 import { connectRedis, type Redis, withoutPassword } from './redis/redis.ts';
 import { type RedisLocation, redisLocation } from './redis/redis-location.ts';
-import { refuseEviction } from './redis/redis-memory.ts';
+import { refuseUnusable } from './redis/redis-server.ts';
 import { CpuBudgets } from './cel/cpu-budget.ts';
 import { type CacheSettings, readCacheSettings } from './config/cache-file.ts';
 import { readCacheKeys } from './config/cache-keys.ts';
@@ -48,6 +48,7 @@ import { PrometheusMetrics } from './manager/metrics.ts';
 import { Progress } from './manager/progress.ts';
 import { ProgressRequests } from './manager/progress-requests.ts';
 import { Recovery } from './manager/recovery.ts';
+import { RedisHealth } from './manager/redis-health.ts';
 import { type AdminServer, CACHE_PATH, CALLBACK_PATH } from './server/admin-server.ts';
 import { CacheApi } from './cache-api/cache-api.ts';
 import { Catalog } from './cache-api/catalog.ts';
@@ -90,6 +91,7 @@ interface Caches {
 interface Running {
   readonly controllers: Controllers;
   readonly recovery: Recovery;
+  readonly redisHealth: RedisHealth;
   readonly progress: Progress;
   readonly cacheApi: CacheApi;
 }
@@ -202,7 +204,7 @@ export class Gateway {
     const redis = await connectRedis(redisUrl);
     this.#redis = redis;
     this.#lifecycle.started('redis', async () => redis.disconnect());
-    await refuseEviction(redis, redisUrl, logger);
+    await refuseUnusable(redis, redisUrl);
     signal.throwIfAborted();
 
     const credentials = await loadCredentials(kubeconfig);
@@ -304,6 +306,7 @@ export class Gateway {
       ownRuns: factory.ownRuns,
       onWaitChanged: ({ name }) => this.#wakeDeclared(name),
     });
+    const redisHealth = new RedisHealth(location.redis, runtime);
     const progress = new Progress({
       runtime,
       // Events and wakeups of a view concern the gateway that leads.
@@ -314,12 +317,12 @@ export class Gateway {
       onStandstill: (id) => this.#wakeDeclared(id),
     });
     const cacheApi = this.#cacheApi(connections, caches, { controllers, recovery });
-    return { controllers, recovery, progress, cacheApi };
+    return { controllers, recovery, redisHealth, progress, cacheApi };
   }
 
   /** Last what declares controllers: from then on they come and go. */
   #run(files: Files, connections: Connections, made: Caches & Running): void {
-    const { controllers, progress, readerUsers, recovery } = made;
+    const { controllers, progress, readerUsers, recovery, redisHealth } = made;
     const { signal } = this.#stop;
     const declared = this.#declaredFunctions(files, connections, made);
     const configured = this.#configuredFunctions(files, connections, { ...made, declared });
@@ -327,6 +330,8 @@ export class Gateway {
 
     const checking = recovery.run(signal);
     this.#lifecycle.started('recovery', () => checking);
+    const looking = redisHealth.run(signal);
+    this.#lifecycle.started('redis health', () => looking);
     const watching = progress.run(signal);
     this.#lifecycle.started('progress', () => watching);
     const sweeping = sweepRegistry(connections.location, this.#runtime, { signal, leads: this.#leads });

@@ -51,7 +51,7 @@ describe('a Redis that evicts keys', () => {
     expect(await gateway.exited).toBe(1);
     const said = gateway.lines.flatMap(({ text }) => (text === undefined ? [] : [text]));
     expect(said, gateway.output).toEqual([
-      expect.stringMatching(/^.*maxmemory-policy allkeys-lru .*: set maxmemory-policy to noeviction\.$/),
+      expect.stringMatching(/^.* cannot be used: maxmemory-policy is allkeys-lru, .*: set it to noeviction\.$/),
     ]);
     await full.setPolicy('noeviction');
   });
@@ -73,6 +73,14 @@ describe('a Redis that evicts keys', () => {
     await full.setPolicy('noeviction');
     await untilReady(gateway.url, 10_000);
     expect(await metric(gateway.url, 'levelhook_gateway_suspended')).toBe(0);
+    const said = gateway.process.lines.filter(({ msg }) => typeof msg === 'string' && msg.startsWith('Redis can'));
+    expect(said).toEqual([
+      expect.objectContaining({
+        msg: 'Redis cannot be used, dispatch is paused',
+        reason: expect.stringContaining('volatile-ttl') as string,
+      }),
+      expect.objectContaining({ msg: 'Redis can be used again, dispatch goes on' }),
+    ]);
     await gateway.process.kill('SIGTERM');
   });
 });
@@ -128,6 +136,8 @@ describe(`a Redis that is out of memory for ${SECONDS} s under ${WAITING} waitin
 
       const freeMs = machineMs();
       await untilReady(gateway.url);
+      const paused = gateway.process.lines.findLast(({ msg }) => msg === 'Redis cannot be used, dispatch is paused');
+      expect(paused?.['reason']).toMatch(/out of memory|want of memory/);
       await eventually(async () => expect(await changes.unreconciled(observer)).toEqual([]), 120_000);
       process.stdout.write(
         `redis-full: ${waited} keys waited, ${full.refused - refused} writes refused, all ${changes.acknowledged} changes ` +

@@ -21,7 +21,7 @@ export interface UnknownStarts {
   readonly othersBeforeMs: number;
 }
 
-const NAMESPACE = 'kube-system';
+export const NAMESPACE = 'kube-system';
 const NAME = 'levelhook-dispatch';
 const DEFAULT_PREFIX = 'levelhook';
 /** A stop waits so long for the apiserver. */
@@ -156,7 +156,7 @@ export class DispatchLease {
 }
 
 /** Gateways with different keys in Redis have different Leases. */
-function leaseName(keyPrefix: string, clusterId: string | undefined): string {
+export function leaseName(keyPrefix: string, clusterId: string | undefined): string {
   if (keyPrefix === DEFAULT_PREFIX && clusterId === undefined) return NAME;
   const hash = createHash('sha256').update(JSON.stringify([keyPrefix, clusterId ?? '']));
   return `${NAME}-${hash.digest('hex').slice(0, 16)}`;

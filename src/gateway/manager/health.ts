@@ -1,27 +1,36 @@
 import { messageOf } from '../../core/index.ts';
 
-/** A named check: undefined when all is well, else what is wrong. */
-export type HealthCheck = () => string | undefined;
+/** What a person should mend although the check passes. */
+export interface HealthWarning {
+  readonly warning: string;
+}
+
+/** A named check: undefined when all is well, a text when it has failed, which says what is wrong. */
+export type HealthCheck = () => string | HealthWarning | undefined;
 
 export interface HealthReport {
   readonly healthy: boolean;
-  /** One line for each check, in the apiserver's form: `[+]redis ok`, `[-]redis failed: reason`. */
+  /**
+   * One line for each check, in the apiserver's form: `[+]redis ok`, `[-]redis failed: reason`, `[+]redis warning:
+   * reason`.
+   */
   readonly lines: readonly string[];
 }
 
-/** Runs the checks. A check that throws has failed. */
+/** Runs the checks. A check that throws has failed; one with a warning has passed. */
 export function report(checks: ReadonlyMap<string, HealthCheck>): HealthReport {
   let healthy = true;
   const lines = [...checks].map(([name, check]) => {
-    const reason = failureOf(check);
-    if (reason === undefined) return `[+]${name} ok`;
+    const result = resultOf(check);
+    if (result === undefined) return `[+]${name} ok`;
+    if (typeof result === 'object') return `[+]${name} warning: ${result.warning}`;
     healthy = false;
-    return `[-]${name} failed: ${reason}`;
+    return `[-]${name} failed: ${result}`;
   });
   return { healthy, lines };
 }
 
-function failureOf(check: HealthCheck): string | undefined {
+function resultOf(check: HealthCheck): ReturnType<HealthCheck> {
   try {
     return check();
   } catch (error) {

@@ -180,8 +180,14 @@ export class Recovery {
     const reason = await redisNotReady(this.#location.redis, logger);
     // What it was about may be another process than the one that answers now. The next check decides.
     if (losses !== this.#losses) return;
-    if (reason !== undefined) return this.#suspendAll({ kind: 'unusable', reason });
-    if (this.#state.kind === 'unusable') this.#state = { kind: 'unchecked' };
+    if (reason !== undefined) {
+      if (this.#state.kind !== 'unusable') logger.warn({ reason }, 'Redis cannot be used, dispatch is paused');
+      return this.#suspendAll({ kind: 'unusable', reason });
+    }
+    if (this.#state.kind === 'unusable') {
+      logger.info({}, 'Redis can be used again, dispatch goes on');
+      this.#state = { kind: 'unchecked' };
+    }
     const runId = await redisRunId(this.#location.redis);
     await this.#unrecorded.recordProcess(runId);
     const { term } = this.#options.writer;

@@ -6,6 +6,7 @@ import type { HealthCheck } from '../manager/health.ts';
 import type { PrometheusMetrics } from '../manager/metrics.ts';
 import type { Progress } from '../manager/progress.ts';
 import type { Recovery } from '../manager/recovery.ts';
+import type { RedisHealth } from '../manager/redis-health.ts';
 import type { ConfiguredFunctions } from '../registration/configured-functions.ts';
 import type { DeclaredFunctions } from '../registration/declared-functions.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
@@ -18,6 +19,7 @@ import { reconcileApi, type ReconcileApiOptions } from './reconcile-api.ts';
 export interface ServedParts {
   readonly informers: Informers;
   readonly recovery: Recovery;
+  readonly redisHealth: RedisHealth;
   readonly progress: Progress;
   readonly controllers: Controllers;
   readonly cacheApi: CacheApi;
@@ -78,7 +80,7 @@ export function knowsAll(parts: Pick<ServedParts, 'configured' | 'declared'> | u
 }
 
 function readyChecks(parts: () => ServedParts | undefined): Map<string, HealthCheck> {
-  const check = (ask: (made: ServedParts) => string | undefined): HealthCheck => {
+  const check = (ask: (made: ServedParts) => ReturnType<HealthCheck>): HealthCheck => {
     return () => {
       const made = parts();
       return made ? ask(made) : 'still starting';
@@ -86,6 +88,7 @@ function readyChecks(parts: () => ServedParts | undefined): Map<string, HealthCh
   };
   return new Map<string, HealthCheck>([
     ['redis', check(({ recovery }) => recovery.notReady())],
+    ['redis-server', check(({ redisHealth }) => redisHealth.notReady())],
     ['informers', check(({ informers, controllers }) => informers.notReady((id) => controllers.countsForReady(id)))],
     ['functions', check(({ configured }) => configured.notReady())],
     ['progress', check(({ progress }) => progress.notReady())],

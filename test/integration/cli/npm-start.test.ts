@@ -45,6 +45,7 @@ it('npm start brings up the whole line, shows it, and stops it in order at SIGTE
   expect(health.status).toBe(200);
   expect((await health.text()).trim().split('\n')).toEqual([
     '[+]redis ok',
+    '[+]redis-server ok',
     '[+]informers ok',
     '[+]functions ok',
     '[+]progress ok',

@@ -19,6 +19,8 @@ it('the README has exactly the commands that the tests and CI run', () => {
     'npm start -- --functions examples/01-minimal\n',
     // manifest.test.ts runs these.
     IN_A_CLUSTER,
+    // doctor.test.ts runs this.
+    'npm run -s levelhook doctor\n',
     // bench.test.ts runs these, with less to do.
     'npm run bench line\nnpm run bench rollout\n',
   ]);

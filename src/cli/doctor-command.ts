@@ -1,0 +1,226 @@
+import { formatKind, type GroupVersionKind, messageOf, type Resource } from '../core/index.ts';
+import type { Description, SigningKey } from '../contract/index.ts';
+import { ApiClient } from '../gateway/apiserver/api-client.ts';
+import { type Credentials, loadCredentials } from '../gateway/apiserver/credentials.ts';
+import { clusterIdentity, DiscoveryError, discoverResource } from '../gateway/apiserver/discovery.ts';
+import { settingsFor } from '../gateway/cache/view-settings.ts';
+import { type CacheSettings, readCacheSettings } from '../gateway/config/cache-file.ts';
+import { readCacheKeys } from '../gateway/config/cache-keys.ts';
+import { readCertificates } from '../gateway/config/certificates.ts';
+import { variableOf } from '../gateway/config/config.ts';
+import { readSigningKeys } from '../gateway/config/signing-keys.ts';
+import { checkFunctionUrls } from '../gateway/endpoint/endpoint-rules.ts';
+import { type GatewayConfig, readConfig } from '../gateway/index.ts';
+import { electionLease } from '../gateway/config/lease.ts';
+import { leaseName, NAMESPACE } from '../gateway/manager/dispatch-lease.ts';
+import { connectRedis, type Redis } from '../gateway/redis/redis.ts';
+import { ReconcileFunction } from '../gateway/registration/reconcile-function.ts';
+import { countOf, describeSections, type Diagnoses, section, type Section } from './doctor/diagnosis.ts';
+import { checkConfigured, checkDeclared } from './doctor/function-findings.ts';
+import { checkQueues } from './doctor/queue-findings.ts';
+import { checkServer, checkUsage, checkUsers } from './doctor/redis-findings.ts';
+import type { RedisUsage } from './doctor/redis-usage.ts';
+import { type CachedKind, checkRights, neededRights } from './doctor/rights.ts';
+
+export interface DoctorFlags {
+  readonly kubeconfig?: string;
+  readonly json?: boolean;
+}
+
+/** What the files hold that the settings name. */
+interface Files {
+  keys: readonly SigningKey[];
+  ca: string | undefined;
+  cacheSettings: CacheSettings;
+  canEncrypt: boolean;
+}
+
+/**
+ * Looks at everything that a gateway with these settings needs, and prints what it found. It changes nothing, and no
+ * gateway need run. Exit code 1 when there is a problem.
+ */
+export async function doctorCommand({ kubeconfig, json = false }: DoctorFlags): Promise<void> {
+  const { sections, usage } = await examine(kubeconfig);
+  process.stdout.write(
+    json ? `${JSON.stringify({ sections, keys: usage }, undefined, 2)}\n` : describeSections(sections),
+  );
+  if (countOf(sections, 'problem') > 0) process.exitCode = 1;
+}
+
+async function examine(kubeconfig: string | undefined): Promise<{ sections: Section[]; usage?: RedisUsage }> {
+  let config: GatewayConfig;
+  try {
+    config = readConfig(process.env, { kubeconfig });
+  } catch (error) {
+    // Without them there is nothing to look at.
+    return { sections: [{ name: 'settings', findings: [{ level: 'problem', text: messageOf(error) }] }] };
+  }
+  const files: Files = { keys: [], ca: undefined, cacheSettings: { defaults: {}, kinds: {} }, canEncrypt: false };
+  const settings = await section('settings', (findings) => readFiles(findings, config, files));
+  const cluster = new ClusterCheck(config, files);
+  try {
+    const apiserver = await section('apiserver', (findings) => cluster.checkServer(findings));
+    const { sections: redis, usage } = await examineRedis(config, cluster.id);
+    const functions = await section('functions', (findings) => cluster.checkFunctions(findings));
+    const rights = await section('rights', (findings) => cluster.checkRights(findings));
+    return { sections: [settings, ...redis, apiserver, rights, functions], ...(usage ? { usage } : {}) };
+  } finally {
+    await cluster.close();
+  }
+}
+
+/** Reads each by itself, so that one that is wrong hides no other. */
+async function readFiles(findings: Diagnoses, config: GatewayConfig, files: Files): Promise<void> {
+  const read = async (each: () => unknown): Promise<void> => {
+    try {
+      await each();
+    } catch (error) {
+      findings.problem(messageOf(error));
+    }
+  };
+  await read(() => checkFunctionUrls(config.functionUrls));
+  await read(async () => (files.keys = await readSigningKeys(config)));
+  await read(() => (files.ca = readCertificates(config.functionCaFile)));
+  await read(async () => (files.cacheSettings = await readCacheSettings(config.cacheFile)));
+  await read(() => (files.canEncrypt = readCacheKeys(config.cacheKeys, config.cacheKeysFile) !== undefined));
+  if (findings.all.length === 0) findings.ok('the settings are valid');
+}
+
+async function examineRedis(
+  { keyPrefix, redisUrl }: GatewayConfig,
+  clusterId: string | undefined,
+): Promise<{ sections: Section[]; usage: RedisUsage | undefined }> {
+  const scope = { keyPrefix, clusterId };
+  let redis: Redis | undefined;
+  let usage: RedisUsage | undefined;
+  let answers = false;
+  try {
+    const server = await section('Redis', async (findings) => {
+      redis = await connectRedis(redisUrl);
+      await checkServer(findings, redis, redisUrl);
+      answers = true;
+      usage = await checkUsage(findings, redis, scope);
+      await checkUsers(findings, redis, scope);
+    });
+    const queues = await section('views and queues', async (findings) => {
+      if (!redis || !answers) return;
+      if (clusterId === undefined) findings.warning('they are not shown, since the cluster does not tell its name');
+      else await checkQueues(findings, redis, { keyPrefix, clusterId });
+    });
+    return { sections: [server, queues], usage };
+  } finally {
+    redis?.disconnect();
+  }
+}
+
+/** The apiserver, and what is asked through it. */
+class ClusterCheck {
+  /** The cluster's name in Redis; undefined while unknown. */
+  id: string | undefined;
+  readonly #config: GatewayConfig;
+  readonly #files: Files;
+  #credentials: Credentials | undefined;
+  /** Undefined while the apiserver has not answered. */
+  #client: ApiClient | undefined;
+  #hasReconcileFunctions = false;
+  readonly #descriptions: Description[] = [];
+
+  constructor(config: GatewayConfig, files: Files) {
+    this.#config = config;
+    this.#files = files;
+    this.id = config.clusterId;
+  }
+
+  async close(): Promise<void> {
+    await this.#credentials?.close();
+  }
+
+  async checkServer(findings: Diagnoses): Promise<void> {
+    this.#credentials = await loadCredentials(this.#config.kubeconfig);
+    const client = new ApiClient(this.#credentials);
+    const { server } = client;
+    let version: string;
+    let answerMs: number;
+    try {
+      const path = '/version';
+      ({ gitVersion: version } = await client.json<{ gitVersion: string }>({ path }));
+      // The first one has opened the connection.
+      const startMs = performance.now();
+      await client.json({ path });
+      answerMs = performance.now() - startMs;
+    } catch (error) {
+      findings.problem(`the apiserver at ${server} cannot be used (${messageOf(error)}): check the kubeconfig`);
+      return;
+    }
+    this.#client = client;
+    findings.ok(`${server} answers in ${answerMs.toFixed(1)} ms: Kubernetes ${version}`);
+    try {
+      this.id ??= await clusterIdentity(client);
+      findings.ok(`the name of the cluster in Redis is ${this.id}`);
+    } catch (error) {
+      findings.problem(`the apiserver does not tell the name of the cluster: ${messageOf(error)}`);
+    }
+  }
+
+  async checkFunctions(findings: Diagnoses): Promise<void> {
+    const { functionUrls, reconcileFunctions } = this.#config;
+    const { cacheSettings, canEncrypt } = this.#files;
+    this.#descriptions.push(...(await checkConfigured(findings, functionUrls, this.#files)));
+    const client = this.#client;
+    if (!client || reconcileFunctions === 'none') return;
+    if (!(await this.#isServed(client, ReconcileFunction))) {
+      findings.warning(
+        `the cluster does not have the definition of ReconcileFunction: apply infra/crds, or set ${variableOf('reconcileFunctions')} to none`,
+      );
+      return;
+    }
+    this.#hasReconcileFunctions = true;
+    const inCluster = process.env['KUBERNETES_SERVICE_HOST'] !== undefined;
+    const options = { client, config: this.#config, cacheSettings, canEncrypt, inCluster };
+    this.#descriptions.push(...(await checkDeclared(findings, options)));
+  }
+
+  async checkRights(findings: Diagnoses): Promise<void> {
+    const client = this.#client;
+    if (!client) return;
+    const { clusterId, keyPrefix } = this.#config;
+    const rights = neededRights({
+      clusterNamed: clusterId !== undefined,
+      lease: { namespace: NAMESPACE, name: leaseName(keyPrefix, clusterId) },
+      election: electionLease(this.#config.lease, this.#credentials?.podNamespace),
+      reconcileFunctions: this.#hasReconcileFunctions,
+      kinds: await this.#kinds(client, findings),
+    });
+    await checkRights(findings, client, rights);
+  }
+
+  /** The kinds that the functions name, each once. */
+  async #kinds(client: ApiClient, findings: Diagnoses): Promise<CachedKind[]> {
+    const named = new Map<string, GroupVersionKind>();
+    for (const { for: reconciled, owns, watches, reads } of this.#descriptions) {
+      for (const kind of [reconciled, ...owns, ...watches, ...reads]) named.set(formatKind(kind), kind);
+    }
+    const kinds: CachedKind[] = [];
+    for (const [name, kind] of named) {
+      try {
+        const resource: Resource = await discoverResource(client, kind);
+        const { namespaces } = settingsFor(this.#files.cacheSettings, name);
+        kinds.push({ resource, namespaces: resource.namespaced ? namespaces : undefined });
+      } catch (error) {
+        if (!(error instanceof DiscoveryError)) throw error;
+        findings.problem(messageOf(error));
+      }
+    }
+    return kinds;
+  }
+
+  async #isServed(client: ApiClient, kind: GroupVersionKind): Promise<boolean> {
+    try {
+      await discoverResource(client, kind);
+      return true;
+    } catch (error) {
+      if (error instanceof DiscoveryError) return false;
+      throw error;
+    }
+  }
+}

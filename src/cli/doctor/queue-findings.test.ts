@@ -1,0 +1,60 @@
+import { expect, it } from 'vitest';
+import { Diagnoses } from './diagnosis.ts';
+import { judgeQueue, type QueueFacts } from './queue-findings.ts';
+
+const idle: QueueFacts = {
+  controller: 'web',
+  keys: { queued: 0, running: 0, timers: 2, backlog: 0, waiting: 0, dead: 0 },
+  pauses: [],
+  oldestDueMs: 0,
+};
+
+function judged(state: Partial<QueueFacts>): string[] {
+  const findings = new Diagnoses();
+  judgeQueue(findings, { ...idle, ...state });
+  const [first, ...rest] = findings.all;
+  expect(first?.level).toBe('ok');
+  return rest.map(({ level, text }) => `${level}: ${text}`);
+}
+
+it.each<[string, Partial<QueueFacts>, string[]]>([
+  ['idle', {}, []],
+  ['busy', { keys: { ...idle.keys, queued: 9, running: 4 }, oldestDueMs: 60_000 }, []],
+  [
+    'with dead letters',
+    { keys: { ...idle.keys, dead: 2 } },
+    ['warning: queue web has 2 dead letters: levelhook queue list web shows them'],
+  ],
+  [
+    'paused',
+    { pauses: [{ scope: 'controller', sinceMs: 1 }] },
+    ['warning: queue web is paused: levelhook queue resume web ends that'],
+  ],
+  [
+    'paused in part',
+    {
+      pauses: [
+        { scope: 'namespace/a', sinceMs: 1 },
+        { scope: 'object/a/b', sinceMs: 1 },
+      ],
+    },
+    ['warning: queue web is paused for 1 namespaces and 1 objects'],
+  ],
+  [
+    'without its function',
+    { pauses: [{ scope: 'breaker', sinceMs: 1 }] },
+    ['warning: queue web waits because its function could not be reached: look at the function'],
+  ],
+  [
+    'after a loss',
+    { pauses: [{ scope: 'recovery', sinceMs: 1 }] },
+    ['warning: queue web waits until unrecorded runs are over, which ends by itself'],
+  ],
+  [
+    'that stands still',
+    { oldestDueMs: 61_000 },
+    ['warning: queue web has a key that is due for 61 s: see whether a gateway runs'],
+  ],
+])('a queue %s', (_, state, expected) => {
+  expect(judged(state)).toEqual(expected);
+});

@@ -1,0 +1,103 @@
+import { silentLogger } from '../../core/index.ts';
+import { COMPLETE, viewKeys } from '../../contract/cache-layout.ts';
+import { GatewayClock } from '../../gateway/manager/gateway-clock.ts';
+import { CONTROLLER_FIELD, removalOf } from '../../gateway/manager/registry-fields.ts';
+import type { Redis } from '../../gateway/redis/redis.ts';
+import { redisLocation, type RedisLocation } from '../../gateway/redis/redis-location.ts';
+import { KEY_LISTS, type KeyList, type Pause } from '../../gateway/workqueue/key-status.ts';
+import { queueKeys } from '../../gateway/workqueue/queue-keys.ts';
+import { RedisInspector } from '../../gateway/workqueue/redis-inspector.ts';
+import type { Diagnoses } from './diagnosis.ts';
+
+/** A key that is due for longer waits for more than a busy gateway. */
+const DUE_MS = 60_000;
+
+/** What Redis holds of one controller's queue. */
+export interface QueueFacts {
+  readonly controller: string;
+  readonly keys: Readonly<Record<KeyList, number>>;
+  readonly pauses: readonly Pause[];
+  /** Age of the oldest key that is ready to run; 0: none. */
+  readonly oldestDueMs: number;
+}
+
+/** The views and queues of one cluster that are found in Redis, whether or not a gateway runs. */
+export async function checkQueues(
+  findings: Diagnoses,
+  redis: Redis,
+  { keyPrefix, clusterId }: { readonly keyPrefix: string; readonly clusterId: string },
+): Promise<void> {
+  const location = redisLocation(redis, keyPrefix, clusterId);
+  const clock = new GatewayClock();
+  await clock.continueFrom(redis, location.registryKey, silentLogger);
+  const prefixes = await redis.smembers(location.viewsKey);
+  for (const prefix of prefixes.toSorted()) await checkView(findings, redis, prefix);
+  const controllers = await controllersIn(location);
+  for (const name of controllers) judgeQueue(findings, await readQueue(location, name, clock.now()));
+  if (prefixes.length + controllers.length === 0) {
+    findings.ok('no views and no queues: no gateway has run for this cluster yet, or it had no functions');
+  }
+}
+
+async function checkView(findings: Diagnoses, redis: Redis, prefix: string): Promise<void> {
+  const keys = viewKeys(prefix);
+  const [fields, complete, wakeups] = await Promise.all([
+    redis.hlen(keys.objects),
+    redis.hexists(keys.objects, COMPLETE),
+    redis.xlen(keys.outbox),
+  ]);
+  // {PREFIX:v1:CLUSTER:KIND:SETTINGS}
+  const kind = prefix.split(':').at(-2) ?? prefix;
+  const text = `view ${kind}: ${fields - complete} objects, ${wakeups} wakeups in the outbox`;
+  if (complete === 1) findings.ok(text);
+  else findings.warning(`${text}, and it is not complete: the gateway has not listed it yet, or cannot`);
+}
+
+async function controllersIn({ redis, registryKey }: RedisLocation): Promise<string[]> {
+  return Object.entries(await redis.hgetall(registryKey))
+    .filter(([field, value]) => field.startsWith(CONTROLLER_FIELD) && !removalOf(value))
+    .map(([field]) => field.slice(CONTROLLER_FIELD.length))
+    .toSorted();
+}
+
+async function readQueue(location: RedisLocation, controller: string, nowMs: number): Promise<QueueFacts> {
+  const inspector = new RedisInspector(location.redis, queueKeys(location, controller));
+  const sizes = await Promise.all(
+    KEY_LISTS.map(async (list) => [list, (await inspector.list(list, { offset: 0, limit: 0 })).total] as const),
+  );
+  const [oldest] = (await inspector.list('queued', { offset: 0, limit: 1 })).keys;
+  return {
+    controller,
+    keys: Object.fromEntries(sizes) as Record<KeyList, number>,
+    pauses: await inspector.pauses(),
+    oldestDueMs: oldest ? Math.max(0, nowMs - oldest.atMs) : 0,
+  };
+}
+
+export function judgeQueue(findings: Diagnoses, { controller, keys, pauses, oldestDueMs }: QueueFacts): void {
+  const sizes = KEY_LISTS.map((list) => `${keys[list]} ${list}`).join(', ');
+  findings.ok(`queue ${controller}: ${sizes}`);
+  if (keys.dead > 0) {
+    const letters = keys.dead === 1 ? '1 dead letter' : `${keys.dead} dead letters`;
+    findings.warning(`queue ${controller} has ${letters}: levelhook queue list ${controller} shows them`);
+  }
+  const scopes = pauses.map(({ scope }) => scope);
+  if (scopes.includes('breaker')) {
+    findings.warning(`queue ${controller} waits because its function could not be reached: look at the function`);
+  }
+  if (scopes.includes('recovery')) {
+    findings.warning(`queue ${controller} waits until unrecorded runs are over, which ends by itself`);
+  }
+  if (scopes.includes('controller')) {
+    findings.warning(`queue ${controller} is paused: levelhook queue resume ${controller} ends that`);
+  }
+  const namespaces = scopes.filter((scope) => scope.startsWith('namespace/')).length;
+  const objects = scopes.filter((scope) => scope.startsWith('object/')).length;
+  if (namespaces + objects > 0) {
+    findings.warning(`queue ${controller} is paused for ${namespaces} namespaces and ${objects} objects`);
+  }
+  if (oldestDueMs > DUE_MS) {
+    const seconds = Math.round(oldestDueMs / 1000);
+    findings.warning(`queue ${controller} has a key that is due for ${seconds} s: see whether a gateway runs`);
+  }
+}

@@ -1,0 +1,97 @@
+import { messageOf } from '../../core/index.ts';
+import { readerUserPrefix } from '../../contract/node/reader-user.ts';
+import { type Redis, withoutPassword } from '../../gateway/redis/redis.ts';
+import { mebibytes } from '../../gateway/redis/redis-memory.ts';
+import {
+  type FoundProblem,
+  problemsOf,
+  readServer,
+  type RedisProblem,
+  type ServerFacts,
+} from '../../gateway/redis/redis-server.ts';
+import type { Diagnoses } from './diagnosis.ts';
+import { readUsage, type RedisUsage } from './redis-usage.ts';
+
+/** What of Redis belongs to one gateway. */
+export interface RedisScope {
+  readonly keyPrefix: string;
+  /** Undefined when the apiserver does not tell it. */
+  readonly clusterId: string | undefined;
+}
+
+/** How the server is set up, and whether that is right. */
+export async function checkServer(findings: Diagnoses, redis: Redis, url: string): Promise<void> {
+  const startMs = performance.now();
+  await redis.ping();
+  const answerMs = performance.now() - startMs;
+  findings.ok(`${withoutPassword(url)} answers in ${answerMs.toFixed(1)} ms`);
+  judgeServer(findings, await readServer(redis));
+}
+
+/** A line for each thing that is judged. */
+export function judgeServer(findings: Diagnoses, facts: ServerFacts): void {
+  const found = new Map(problemsOf(facts).map((each) => [each.problem, each]));
+  const line = (problem: RedisProblem, ok: string | undefined, unknown: string): void => {
+    const wrong = found.get(problem);
+    if (wrong) findings.add(levelOf(wrong), wrong.reason);
+    else if (ok === undefined) findings.warning(`the server does not tell ${unknown}`);
+    else findings.ok(ok);
+  };
+  const { product, version, role, policy, used, limit } = facts;
+  line('version', version && `${product} ${version}`, 'its version');
+  line('role', role && `its role is ${role}`, 'its role');
+  line('eviction', policy && `maxmemory-policy is ${policy}`, 'its maxmemory-policy: it must be noeviction');
+  line('persistence', persistence(facts), 'whether it keeps data on disk: check that with its provider');
+  const memory = limit > 0 ? `${mebibytes(used)} of maxmemory ${mebibytes(limit)}` : `${mebibytes(used)}, no maxmemory`;
+  line('memory', used > 0 ? `memory used: ${memory}` : undefined, 'its memory');
+}
+
+function levelOf({ stops }: FoundProblem): 'problem' | 'warning' {
+  return stops ? 'problem' : 'warning';
+}
+
+function persistence({ persistence: { appendOnly, snapshots } }: ServerFacts): string | undefined {
+  if (appendOnly) return 'it keeps an append-only file';
+  return snapshots ? 'it saves snapshots' : undefined;
+}
+
+/** What its keys are and take. @returns undefined when the server forbids to look. */
+export async function checkUsage(
+  findings: Diagnoses,
+  redis: Redis,
+  scope: RedisScope,
+): Promise<RedisUsage | undefined> {
+  let usage: RedisUsage;
+  try {
+    usage = await readUsage(redis, scope);
+  } catch (error) {
+    findings.warning(`the keys could not be counted (${messageOf(error)}): give the user the rights +scan +memory`);
+    return undefined;
+  }
+  describeUsage(findings, usage);
+  return usage;
+}
+
+export function describeUsage(findings: Diagnoses, { kinds, total, scanned, measured }: RedisUsage): void {
+  const names = scanned < total ? `extrapolated from the names of ${scanned}` : 'all counted';
+  const sizes = measured < total ? `memory extrapolated from a sample of ${measured}` : 'memory of all measured';
+  findings.ok(total === 0 ? 'no keys' : `${total} keys, ${names}, ${sizes}:`);
+  for (const { kind, keys, bytes } of kinds) {
+    findings.ok(`- ${kind}: ${keys} ${keys === 1 ? 'key' : 'keys'}, ${mebibytes(bytes)}`);
+  }
+}
+
+/** The Redis users of functions. */
+export async function checkUsers(findings: Diagnoses, redis: Redis, scope: RedisScope): Promise<void> {
+  const { keyPrefix, clusterId } = scope;
+  if (clusterId === undefined) return;
+  try {
+    const users = (await redis.call('ACL', 'USERS')) as string[];
+    const own = users.filter((user) => user.startsWith(readerUserPrefix({ keyPrefix, clusterId })));
+    findings.ok(`${own.length} Redis ${own.length === 1 ? 'user' : 'users'} of functions`);
+  } catch (error) {
+    findings.warning(
+      `the Redis users of functions could not be read (${messageOf(error)}): functions need a user of their own`,
+    );
+  }
+}

@@ -1,0 +1,75 @@
+import type { Redis } from '../../gateway/redis/redis.ts';
+import { KEY_KINDS, type KeyKind, kindOf } from './key-kinds.ts';
+
+/** What one kind of key takes. */
+export interface KindUsage {
+  readonly kind: KeyKind;
+  readonly keys: number;
+  readonly bytes: number;
+}
+
+export interface RedisUsage {
+  /** Only those that there are, in the order of `KEY_KINDS`. */
+  readonly kinds: readonly KindUsage[];
+  /** Keys in Redis. */
+  readonly total: number;
+  /** Keys whose names were read. With fewer than `total` the numbers of keys are extrapolated. */
+  readonly scanned: number;
+  /** Keys whose memory was measured. With fewer than `scanned` the bytes are extrapolated. */
+  readonly measured: number;
+}
+
+export interface UsageLimits {
+  /** Names that are read at most. Default 1,000,000. */
+  readonly scan: number;
+  /** Keys of each kind that are measured at most. Default 100. */
+  readonly sample: number;
+}
+
+const LIMITS: UsageLimits = { scan: 1_000_000, sample: 100 };
+
+/**
+ * Counts the keys of each kind and measures their memory, by SCAN and by MEMORY USAGE of a sample: both of bounded cost
+ * for Redis. SCAN goes through the keys in the order of their hashes, so the first of each kind are a fair sample.
+ */
+export async function readUsage(
+  redis: Redis,
+  scope: { readonly keyPrefix: string; readonly clusterId: string | undefined },
+  limits: UsageLimits = LIMITS,
+): Promise<RedisUsage> {
+  const counts = new Map<KeyKind, number>();
+  const samples = new Map<KeyKind, string[]>();
+  let scanned = 0;
+  let cursor = '0';
+  do {
+    const [next, keys] = await redis.scan(cursor, 'COUNT', 1000);
+    cursor = next;
+    scanned += keys.length;
+    for (const key of keys) {
+      const kind = kindOf(key, scope.keyPrefix, scope.clusterId);
+      counts.set(kind, (counts.get(kind) ?? 0) + 1);
+      const sample = samples.get(kind) ?? [];
+      samples.set(kind, sample);
+      if (sample.length < limits.sample) sample.push(key);
+    }
+  } while (cursor !== '0' && scanned < limits.scan);
+  const total = cursor === '0' ? scanned : Math.max(scanned, await redis.dbsize());
+  const kinds: KindUsage[] = [];
+  let measured = 0;
+  for (const kind of KEY_KINDS) {
+    const found = counts.get(kind) ?? 0;
+    if (found === 0) continue;
+    const sizes = await measure(redis, samples.get(kind) ?? []);
+    measured += sizes.length;
+    const keys = Math.round((found / scanned) * total);
+    const sum = sizes.reduce((all, size) => all + size, 0);
+    kinds.push({ kind, keys, bytes: sizes.length === 0 ? 0 : Math.round((sum / sizes.length) * keys) });
+  }
+  return { kinds, total, scanned, measured };
+}
+
+/** Bytes of each key that is still there. Redis itself samples five fields of a hash or a set. */
+async function measure(redis: Redis, keys: readonly string[]): Promise<number[]> {
+  const sizes = await Promise.all(keys.map((key) => redis.memory('USAGE', key)));
+  return sizes.filter((size) => size !== null);
+}

@@ -1,0 +1,71 @@
+import { readFileSync } from 'node:fs';
+import { parseAllDocuments } from 'yaml';
+import { describe, expect, it } from 'vitest';
+import { resource } from '../../core/index.ts';
+import { missingRight, neededRights, type Right } from './rights.ts';
+
+const kinds = [
+  { resource: resource('v1', 'Pod'), namespaces: undefined },
+  { resource: resource('apps/v1', 'Deployment'), namespaces: undefined },
+  { resource: resource('apps/v1', 'ReplicaSet'), namespaces: undefined },
+];
+const all = neededRights({
+  clusterNamed: false,
+  lease: { namespace: 'kube-system', name: 'levelhook-dispatch' },
+  election: { namespace: 'levelhook', name: 'levelhook' },
+  reconcileFunctions: true,
+  kinds,
+});
+
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly resourceNames?: readonly string[];
+  readonly verbs: readonly string[];
+}
+
+function textsOf({ group, resource: name, name: object, verbs }: Right): string[] {
+  return verbs.map((verb) => `${verb} ${name}.${group} ${object ?? '*'}`);
+}
+
+describe('the rights that the doctor asks for', () => {
+  it('are those that infra/rbac/gateway.yaml grants', () => {
+    const text = readFileSync(new URL('../../../infra/rbac/gateway.yaml', import.meta.url), 'utf8');
+    const documents = parseAllDocuments(text).map((each) => each.toJS() as { rules?: readonly Rule[] });
+    const granted = documents
+      .flatMap(({ rules = [] }) => rules)
+      .flatMap(({ apiGroups, resources, resourceNames = ['*'], verbs }) =>
+        apiGroups.flatMap((group) =>
+          resources.flatMap((name) =>
+            resourceNames.flatMap((object) => verbs.map((verb) => `${verb} ${name}.${group} ${object}`)),
+          ),
+        ),
+      );
+    expect(all.flatMap(textsOf).toSorted()).toEqual(granted.toSorted());
+  });
+
+  it('are fewer without ReconcileFunctions and with a named cluster', () => {
+    const lease = { namespace: 'kube-system', name: 'x' };
+    const rights = neededRights({ clusterNamed: true, lease, reconcileFunctions: false, kinds: [] });
+    expect(rights.map(({ resource: name }) => name)).toEqual(['leases']);
+  });
+
+  it('are asked for in each namespace that is cached', () => {
+    const lease = { namespace: 'kube-system', name: 'x' };
+    const [pods] = kinds.map((kind) => ({ ...kind, namespaces: ['a', 'b'] }));
+    const rights = neededRights({ clusterNamed: true, lease, reconcileFunctions: false, kinds: pods ? [pods] : [] });
+    expect(rights.slice(1).map(({ namespace }) => namespace)).toEqual(['a', 'b']);
+  });
+});
+
+it('a missing right is named with what it is needed for', () => {
+  const [right] = neededRights({
+    clusterNamed: true,
+    lease: { namespace: 'kube-system', name: 'x' },
+    reconcileFunctions: false,
+    kinds: [],
+  });
+  expect(missingRight('ann', right as Right, ['get'])).toBe(
+    'ann may not get leases.coordination.k8s.io x in the namespace kube-system, which the gateway needs to know which runs may be in flight, without which it waits on a new Redis: grant it',
+  );
+});

@@ -1,0 +1,163 @@
+import {
+  formatKind,
+  groupOf,
+  orUndefined,
+  type Resource,
+  resource as resourceOf,
+  resourcePath,
+  versionOf,
+} from '../../core/index.ts';
+import type { ApiClient } from '../../gateway/apiserver/api-client.ts';
+import type { LeaseKey } from '../../gateway/config/lease.ts';
+import type { Diagnoses, Level } from './diagnosis.ts';
+
+/** What the gateway does with one resource. */
+export interface Right {
+  readonly group: string;
+  /** As RBAC names it, a subresource behind a slash: `reconcilefunctions/status`. */
+  readonly resource: string;
+  readonly verbs: readonly string[];
+  /** Undefined: all, or the kind has none. */
+  readonly namespace?: string;
+  /** One object; undefined: any. */
+  readonly name?: string;
+  readonly version?: string;
+  /** What the gateway needs it for: `to name the cluster`. */
+  readonly purpose: string;
+  /** What it is that the right is missing. */
+  readonly level: Exclude<Level, 'ok'>;
+}
+
+/** A kind that controllers read, as the gateway lists it. */
+export interface CachedKind {
+  readonly resource: Resource;
+  /** Undefined: all, or the kind has none. */
+  readonly namespaces: readonly string[] | undefined;
+}
+
+export interface NeededFor {
+  /** Whether the settings name the cluster. */
+  readonly clusterNamed: boolean;
+  /** The Lease of `DispatchLease`. */
+  readonly lease: { readonly namespace: string; readonly name: string };
+  /** The Lease by which gateways elect their leader; undefined: there is no election. */
+  readonly election?: LeaseKey | undefined;
+  /** Whether the gateway runs ReconcileFunctions. */
+  readonly reconcileFunctions: boolean;
+  readonly kinds: readonly CachedKind[];
+}
+
+/** Every right that the gateway uses: `infra/rbac/gateway.yaml` grants those that do not depend on functions. */
+export function neededRights({ clusterNamed, lease, election, reconcileFunctions, kinds }: NeededFor): Right[] {
+  const rights: Right[] = [];
+  const add = (right: Omit<Right, 'level'> & { level?: Right['level'] }): void => {
+    rights.push({ level: 'problem', ...right });
+  };
+  if (!clusterNamed) {
+    add({ group: '', resource: 'namespaces', name: 'kube-system', verbs: ['get'], purpose: 'to name the cluster' });
+  }
+  add({
+    group: 'coordination.k8s.io',
+    resource: 'leases',
+    ...lease,
+    verbs: ['get', 'create', 'update', 'delete'],
+    purpose: 'to know which runs may be in flight, without which it waits on a new Redis',
+    level: 'warning',
+  });
+  if (election) {
+    add({
+      group: 'coordination.k8s.io',
+      resource: 'leases',
+      ...election,
+      verbs: ['get', 'watch', 'create', 'update'],
+      purpose: 'to elect one leader among gateways',
+    });
+  }
+  if (reconcileFunctions) {
+    const group = 'levelhook.dev';
+    const named = 'for what ReconcileFunctions name';
+    add({ group, resource: 'reconcilefunctions', verbs: ['get', 'list', 'watch'], purpose: 'to run them' });
+    add({ group, resource: 'reconcilefunctions/status', verbs: ['patch'], purpose: 'to say how they are' });
+    add({
+      group: 'authorization.k8s.io',
+      resource: 'subjectaccessreviews',
+      verbs: ['create'],
+      purpose: 'to ask what functions may read',
+    });
+    for (const each of ['services', 'serviceaccounts', 'secrets']) {
+      add({ group: '', resource: each, verbs: ['get'], purpose: named });
+    }
+    const events = { group: 'events.k8s.io', resource: 'events', verbs: ['create'] };
+    add({ ...events, purpose: 'to report on ReconcileFunctions', level: 'warning' });
+  }
+  for (const { resource, namespaces } of kinds) {
+    for (const namespace of namespaces ?? [undefined]) {
+      add({
+        group: groupOf(resource),
+        version: versionOf(resource),
+        resource: resource.plural,
+        ...(namespace === undefined ? {} : { namespace }),
+        verbs: ['get', 'list', 'watch'],
+        purpose: `to cache ${formatKind(resource)}`,
+      });
+    }
+  }
+  return rights;
+}
+
+const REVIEW = resourceOf('authorization.k8s.io/v1', 'SelfSubjectAccessReview', { namespaced: false });
+const SELF = resourceOf('authentication.k8s.io/v1', 'SelfSubjectReview', { namespaced: false });
+
+/** Asks the apiserver for each right. It keeps nothing of that. */
+export async function checkRights(
+  findings: Diagnoses,
+  client: Pick<ApiClient, 'json'>,
+  rights: readonly Right[],
+): Promise<void> {
+  const user = await userName(client);
+  let missing = 0;
+  for (const right of rights) {
+    const answers = await Promise.all(right.verbs.map((verb) => isAllowed(client, right, verb)));
+    const denied = right.verbs.filter((_, at) => !answers[at]);
+    if (denied.length === 0) continue;
+    missing += 1;
+    findings.add(right.level, missingRight(user, right, denied));
+  }
+  if (missing === 0) findings.ok(`${user} has all ${rights.length} rights that the gateway needs`);
+}
+
+/** The sentence for one right of which some verbs are missing. */
+export function missingRight(user: string, right: Right, denied: readonly string[]): string {
+  const { group, resource, namespace, name, purpose } = right;
+  const what = `${resource}${group === '' ? '' : `.${group}`}${name === undefined ? '' : ` ${name}`}`;
+  const where = namespace === undefined ? '' : ` in the namespace ${namespace}`;
+  return `${user} may not ${denied.join(', ')} ${what}${where}, which the gateway needs ${purpose}: grant it`;
+}
+
+/** Whom the rights are those of: the kubeconfig may be a person's, and not the gateway's. */
+async function userName(client: Pick<ApiClient, 'json'>): Promise<string> {
+  const { apiVersion, kind } = SELF;
+  // Kubernetes has it since 1.28.
+  const review = await orUndefined(
+    client.json<{ status?: { userInfo?: { username?: string } } }>({
+      method: 'POST',
+      path: resourcePath(SELF),
+      body: { apiVersion, kind },
+    }),
+  );
+  return review?.status?.userInfo?.username ?? 'the user of the kubeconfig';
+}
+
+async function isAllowed(client: Pick<ApiClient, 'json'>, right: Right, verb: string): Promise<boolean> {
+  const { group, version, namespace, name } = right;
+  const [resource, subresource] = right.resource.split('/');
+  const { apiVersion, kind } = REVIEW;
+  const resourceAttributes = { verb, group, version, resource, subresource, namespace, name };
+  const review = await client.json<{ status?: { allowed?: boolean } }>({
+    method: 'POST',
+    path: resourcePath(REVIEW),
+    // Undefined fields are left out.
+    body: { apiVersion, kind, spec: { resourceAttributes } },
+  });
+  return review.status?.allowed === true;
+}
