@@ -150,7 +150,7 @@ class Machine implements Clock {
         };
         answer.then(
           (value) => back(() => resolve(value instanceof Readable ? this.#received(value) : value)),
-          (error: unknown) => back(() => reject(error as Error)),
+          (error: unknown) => back(() => reject(error)),
         );
       });
     });
