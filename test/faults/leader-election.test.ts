@@ -15,8 +15,8 @@ import { Started } from '../harness/started.ts';
 const leases = resource<KubernetesObject & { spec?: LeaseSpec }>('coordination.k8s.io/v1', 'Lease');
 const RBAC = 'rbac.authorization.k8s.io';
 /** The times of `elector.ts`. */
-const LEASE_MS = 3000;
-const RETRY_MS = 500;
+const LEASE_MS = 4000;
+const RETRY_MS = 1000;
 
 /** With the rights that infra/rbac/gateway.yaml gives, in a namespace of the test's own. */
 describe('leader election on a real apiserver', () => {

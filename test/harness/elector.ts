@@ -1,5 +1,5 @@
 /**
- * A process that stands for election: `elector.ts KUBECONFIG NAMESPACE/NAME`, with the times 3, 2 and 0.5 s. It writes
+ * A process that stands for election: `elector.ts KUBECONFIG NAMESPACE/NAME`, with the times 4, 3 and 1 s. It writes
  * a line of JSON for each event, with the time of the machine's monotonic clock, and at SIGTERM it stops in order.
  */
 import { parseObjectKey, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
@@ -23,7 +23,7 @@ const election = new LeaderElection({
   runtime: { clock: systemClock, logger: { ...silentLogger, warn, error: warn }, metrics: silentMetrics },
   client: new ApiClient(credentials),
   lease: { namespace, name },
-  timing: { leaseMs: 3000, renewMs: 2000, retryMs: 500 },
+  timing: { leaseMs: 4000, renewMs: 3000, retryMs: 1000 },
 });
 
 // Its timer is due before those of the election, so it runs first after a freeze.

@@ -13,8 +13,10 @@ it('without any variable all defaults hold, and an empty variable is an unset on
     cacheCompressAbove: 16_384,
     redisUsers: false,
     apiserverLimits: { total: { perSecond: 200, burst: 400 }, perFlow: { perSecond: 20, burst: 30 } },
+    leaseTiming: { leaseMs: 15_000, renewMs: 10_000, retryMs: 2000 },
   });
-  for (const unset of ['kubeconfig', 'clusterId', 'cacheUrl', 'tls'] as const) expect(config[unset]).toBeUndefined();
+  for (const unset of ['kubeconfig', 'clusterId', 'lease', 'cacheUrl', 'tls'] as const)
+    expect(config[unset]).toBeUndefined();
   const empty = Object.fromEntries(describedSettings().map(({ variable }) => [variable, '']));
   expect(readConfig(empty)).toEqual(config);
 });
@@ -30,6 +32,10 @@ it('takes each variable in its unit, and the command line wins', () => {
     LEVELHOOK_CACHE_URL: 'https://two/cache//',
     LEVELHOOK_TLS_CERT_FILE: 'x.crt',
     LEVELHOOK_TLS_KEY_FILE: 'x.key',
+    LEVELHOOK_LEASE: 'here/gateway',
+    LEVELHOOK_LEASE_SECONDS: '5',
+    LEVELHOOK_LEASE_RENEW_SECONDS: '2.5',
+    LEVELHOOK_LEASE_RETRY_SECONDS: '0.5',
   };
   expect(readConfig(environment, { kubeconfig: 'file', port: 0 })).toMatchObject({
     functionUrls: ['http://a:1', 'https://b', 'http://c'],
@@ -40,6 +46,8 @@ it('takes each variable in its unit, and the command line wins', () => {
     allowedHosts: ['one', 'two'],
     cacheUrl: 'https://two/cache',
     tls: { certFile: 'x.crt', keyFile: 'x.key' },
+    lease: { namespace: 'here', name: 'gateway' },
+    leaseTiming: { leaseMs: 5000, renewMs: 2500, retryMs: 500 },
     kubeconfig: 'file',
   });
 });
@@ -53,6 +61,15 @@ it.each([
   ['LEVELHOOK_API_TOKENS', 'hidden', 'is wrong: must hold tokens of at least 16 characters each.'],
   ['LEVELHOOK_CACHE_COMPRESS_ABOVE', 'x', 'is wrong: must be a number of bytes, or off.'],
   ['LEVELHOOK_CACHE_URL', 'http://gateway/cache', 'is wrong: must be https, or on loopback: tokens are sent there.'],
+  ['LEVELHOOK_LEASE', 'levelhook', 'is wrong: must be off, or namespace/name of a Lease.'],
+  ['LEVELHOOK_LEASE', 'a/b/c', 'is wrong: must be off, or namespace/name of a Lease.'],
+  ['LEVELHOOK_LEASE_SECONDS', '15.5', 'is wrong: must be a whole number of seconds.'],
+  ['LEVELHOOK_LEASE_SECONDS', '10', 'LEVELHOOK_LEASE_SECONDS must be greater than LEVELHOOK_LEASE_RENEW_SECONDS.'],
+  [
+    'LEVELHOOK_LEASE_RETRY_SECONDS',
+    '9',
+    'LEVELHOOK_LEASE_RENEW_SECONDS must be greater than 1.2 times LEVELHOOK_LEASE_RETRY_SECONDS.',
+  ],
   ['LEVELHOOK_TLS_CERT_FILE', 'x', 'LEVELHOOK_TLS_KEY_FILE is not set: a certificate and its key belong together.'],
 ])('%s=%s is refused in one sentence', (variable, value, sentence) => {
   const read = () => readConfig({ [variable]: value });

@@ -134,6 +134,8 @@ class Machine implements Clock {
     return new Promise((resolve, reject) => {
       if (faults.happens('lostRequest')) return;
       const isRefused = faults.happens('refused');
+      // Between a write and its answer: the answer is older than it seems.
+      const isFreezing = passage.verb !== 'get' && faults.happens('freezeInWrite');
       // A write may arrive long after its sender has given it up. It then meets a newer version.
       const isLate = passage.verb === 'update' && faults.happens('lateRequest');
       const isAnswerLost = faults.happens('lostAnswer');
@@ -142,6 +144,7 @@ class Machine implements Clock {
         const answer = isRefused
           ? Promise.reject(new ApiError({ code: [403, 409, 429, 500][Math.floor(world.random() * 4)] ?? 500 }))
           : passage.arrive();
+        if (isFreezing) this.freeze(world.between(500, 40_000));
         const back = (deliver: () => void): void => {
           if (!isAnswerLost) this.#later(answerMs, deliver);
         };
@@ -163,7 +166,14 @@ class Machine implements Clock {
   }
 }
 
-const FAULTS = { lostRequest: 0.06, lostAnswer: 0.06, lateRequest: 0.05, lateAnswer: 0.06, refused: 0.08 };
+const FAULTS = {
+  lostRequest: 0.06,
+  lostAnswer: 0.06,
+  lateRequest: 0.05,
+  lateAnswer: 0.06,
+  freezeInWrite: 0.04,
+  refused: 0.08,
+};
 
 /** The probability of each fault, and how often it has happened. */
 class Faults {
