@@ -166,7 +166,8 @@ describe('what gateway and SDK send', () => {
       });
       const callback = async () => ({ url: 'https://gateway.example.com/x', token: 't', maxSeconds: 600 });
       const target = { endpoint, cacheAccess, callback };
-      const own = { controller: 'web', views: [], timeoutMs: 5000, logTriggers: false };
+      const keys = { openCircuit() {}, closeCircuit() {} };
+      const own = { controller: 'web', views: [], keys, logTriggers: false };
       const dispatcher = new Dispatcher({ ...own, target, runtime });
       const reasons = [
         { type: 'manual' as const, message: 'm' },

@@ -1,4 +1,4 @@
-import type { Pause, KeyPage, KeyStatus, Wait } from '../gateway/workqueue/work-queue.ts';
+import type { OpenCircuit, Pause, KeyPage, KeyStatus, Wait } from '../gateway/workqueue/work-queue.ts';
 
 /** One queue as `GET /queues` tells of it. */
 export interface QueueSummary {
@@ -6,15 +6,17 @@ export interface QueueSummary {
   /** Sizes by list. */
   readonly keys: Readonly<Record<string, number>>;
   readonly pauses: readonly Pause[];
+  /** Present while the gateway that was asked cannot reach the function. */
+  readonly circuit?: OpenCircuit;
 }
 
 export function describeQueues(queues: readonly QueueSummary[]): string {
   if (queues.length === 0) return 'this gateway runs no controller\n';
   const lists = Object.keys(queues[0]?.keys ?? {});
-  const rows = queues.map(({ controller, keys, pauses }) => [
+  const rows = queues.map(({ controller, keys, pauses, circuit }) => [
     controller,
     ...lists.map((list) => String(keys[list] ?? 0)),
-    pauses.map(({ scope }) => scope).join(',') || '-',
+    [...pauses.map(({ scope }) => scope), ...(circuit ? ['breaker'] : [])].join(',') || '-',
   ]);
   return table([['CONTROLLER', ...lists.map((list) => list.toUpperCase()), 'PAUSED'], ...rows]);
 }
@@ -59,7 +61,7 @@ function describeWait(wait: Wait): string {
     case 'busy':
       return `the outcome of its run, until ${time(wait.untilMs)}`;
     case 'breaker':
-      return `the function to be reachable${wait.untilMs === undefined ? '' : `, tried again at ${time(wait.untilMs)}`}`;
+      return `the function to be reachable from this gateway, tried again at ${time(wait.untilMs)}`;
     case 'recovery':
       return `unrecorded runs to end${wait.untilMs === undefined ? '' : `, ${time(wait.untilMs)}`}`;
     case 'paused':

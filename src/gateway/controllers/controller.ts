@@ -22,7 +22,7 @@ import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
 import { TimeLimitError } from '../cel/time-limit.ts';
 import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
 import { Dispatcher, type TriggerTarget } from '../dispatch/dispatcher.ts';
-import type { PausableKeys } from '../endpoint/endpoint-circuit-breaker.ts';
+import type { KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
 import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
 import { PAUSED_INDEX } from '../handlers/paused.ts';
@@ -288,15 +288,14 @@ export class RunningController {
       requestProgress: () => informer.requestProgress(),
     }));
     const callback = (): Promise<CallbackLocation | undefined> => this.#callback();
-    // The circuit breaker pauses when it has opened, and resumes when it has closed.
-    const keys: PausableKeys = {
-      pause: (untilMs) => {
+    const keys: KeyCircuit = {
+      openCircuit: (untilMs) => {
+        this.queue.openCircuit(untilMs);
         this.#options.onChanged();
-        return this.queue.pause('breaker', untilMs);
       },
-      resume: () => {
+      closeCircuit: () => {
+        this.queue.closeCircuit();
         this.#options.onChanged();
-        return this.queue.resume('breaker');
       },
     };
     const dispatcher = new Dispatcher({
@@ -305,7 +304,6 @@ export class RunningController {
       target: { endpoint, cacheAccess, callback },
       views,
       keys,
-      timeoutMs: this.timeoutMs,
       runtime,
       logTriggers: settings.logTriggers,
     });

@@ -12,7 +12,7 @@ import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
 import { Barriers } from './barrier.ts';
 import type { CacheAccess } from '../access/cache-access.ts';
 import type { Endpoint } from '../endpoint/endpoint.ts';
-import { EndpointCircuitBreaker, type PausableKeys } from '../endpoint/endpoint-circuit-breaker.ts';
+import { EndpointCircuitBreaker, type KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
 import { decodeLine, decodeOutcomes, fromResult, type Outcome } from '../endpoint/outcome.ts';
 import { decide, decideLost, type ReconcileResult } from './requeue-policy.ts';
 
@@ -40,10 +40,8 @@ export interface DispatcherOptions {
   readonly functionName?: string;
   readonly target: TriggerTarget;
   readonly views: readonly DispatchView[];
-  /** Paused while the circuit breaker is open. Default: each key waits in a timer of its own. */
-  readonly keys?: PausableKeys;
-  /** The time of a run. */
-  readonly timeoutMs: number;
+  /** Follows the circuit breaker. */
+  readonly keys: KeyCircuit;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
   /** Logs each trigger at info rather than debug. */
   readonly logTriggers: boolean;
@@ -65,15 +63,10 @@ export class Dispatcher implements Process {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    const { controller, keys, timeoutMs, runtime } = options;
+    const { controller, keys, runtime } = options;
     const views = options.views.map(({ view }) => view);
     this.#barriers = new Barriers(views, runtime.clock);
-    this.#circuitBreaker = new EndpointCircuitBreaker({
-      controller,
-      ...(keys ? { keys } : {}),
-      timeoutMs,
-      runtime,
-    });
+    this.#circuitBreaker = new EndpointCircuitBreaker({ controller, keys, runtime });
   }
 
   /** Why no triggers are sent at present, if so. */
@@ -105,10 +98,10 @@ export class Dispatcher implements Process {
     const timeoutMs = deadlineMs - startedAt;
     // One for a batch, in the function's log too; with key and run it names one run.
     const id = randomUUID();
-    // Of keys that had started when a circuit opened: nothing was tried, so nothing has failed.
-    const putOffMs = runs.map(() => this.#circuitBreaker.putOff());
-    if (putOffMs.some((each) => each !== undefined)) {
-      putOffMs.forEach((againAfterMs = 0, at) => onFinish(at, { kind: 'known', failures: 'keep', againAfterMs }));
+    const refused = runs.map(() => this.#circuitBreaker.refuses());
+    if (refused.some((isRefused) => isRefused)) {
+      // They had started when a circuit opened. Nothing was tried, so nothing has failed; another gateway may try now.
+      refused.forEach((_, at) => onFinish(at, { kind: 'known', failures: 'keep', againAfterMs: 0 }));
       return;
     }
     const outcomes: (Outcome | undefined)[] = runs.map(() => undefined);

@@ -50,7 +50,12 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
     'a refused connection',
     { kind: 'refused', message: 'm' },
     (failures) => ({
-      finish: { kind: 'known', failures: 'count', againAfterMs: Math.min(keyBackoffMs(failures + 1), 30_000) },
+      finish: {
+        kind: 'known',
+        failures: 'count',
+        againAfterMs: Math.min(keyBackoffMs(failures + 1), 30_000),
+        elsewhere: true,
+      },
       result: 'error',
     }),
   ],

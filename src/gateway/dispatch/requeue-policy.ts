@@ -39,6 +39,7 @@ export function decide(outcome: Outcome, failures: number, nowMs: number): Decis
           kind: 'known',
           failures: 'count',
           againAfterMs: Math.min(keyBackoffMs(failures + 1), REFUSED_MAX_MS),
+          elsewhere: true,
         },
         result: 'error',
       };

@@ -40,7 +40,7 @@ beforeEach(async () => {
   dispatcher = new Dispatcher({
     controller: 'c',
     views: [],
-    timeoutMs: 60_000,
+    keys: { openCircuit() {}, closeCircuit() {} },
     logTriggers: false,
     target: { endpoint, cacheAccess },
     runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },

@@ -6,7 +6,6 @@ export interface CircuitBreakerOptions {
   /** How long it stays open before one call is let through: at first, and at most, doubling. */
   readonly openMs: BackoffRange;
   readonly onOpen: (forMs: number) => void;
-  readonly onHalfOpen: () => void;
   readonly onClosed: () => void;
 }
 
@@ -75,11 +74,7 @@ export class CircuitBreaker {
 
   /** Makes a call. Only when it is closed, or open and `openForMs` is 0. */
   async call<T>(send: () => Promise<T>, isFailure: (result: T) => boolean): Promise<T> {
-    const { onHalfOpen } = this.#options;
-    if (this.#state === 'open') {
-      this.#state = 'half-open';
-      onHalfOpen();
-    }
+    if (this.#state === 'open') this.#state = 'half-open';
     const period = this.#period;
     let failed = true;
     try {

@@ -18,22 +18,20 @@ describe('the circuit breaker of an endpoint', () => {
   let sent: number;
   let open: Record<string, number>;
   let warnings: LogFields[];
-  /** When the keys are paused until; undefined once they are resumed. */
-  let paused: (number | undefined)[];
+  /** For how long the starts of keys are stopped; undefined once they go on. */
+  let stopped: (number | undefined)[];
 
   beforeEach(() => {
     nowMs = 1_700_000_000_000;
     sent = 0;
     open = {};
     warnings = [];
-    paused = [];
+    stopped = [];
     guard = new EndpointCircuitBreaker({
       controller: 'web',
-      timeoutMs: 15_000,
-      random: () => 0,
       keys: {
-        pause: async (untilMs) => void paused.push(untilMs - nowMs),
-        resume: async () => void paused.push(undefined),
+        openCircuit: (untilMs) => void stopped.push(untilMs - nowMs),
+        closeCircuit: () => void stopped.push(undefined),
       },
       runtime: {
         clock: { now: () => nowMs },
@@ -46,17 +44,15 @@ describe('the circuit breaker of an endpoint', () => {
     });
   });
 
-  /** As the dispatcher: sends when it may, else tells for how long the trigger is put off. */
-  const sendAll = async (outcomes: readonly Outcome[]): Promise<readonly Outcome[] | number> =>
-    guard.putOff() ??
-    guard.run(async () => {
+  /** As the dispatcher: sends when it may, else the answer is undefined. */
+  const sendAll = async (outcomes: readonly Outcome[]): Promise<readonly Outcome[] | undefined> => {
+    if (guard.refuses()) return undefined;
+    return guard.run(async () => {
       sent += 1;
       return outcomes;
     });
-  const send = async (outcome: Outcome): Promise<Outcome | undefined | number> => {
-    const answer = await sendAll([outcome]);
-    return typeof answer === 'number' ? answer : answer[0];
   };
+  const send = async (outcome: Outcome): Promise<Outcome | undefined> => (await sendAll([outcome]))?.[0];
   const sendMany = async (count: number, outcome: Outcome): Promise<void> => {
     for (let at = 0; at < count; at += 1) await send(outcome);
   };
@@ -70,8 +66,9 @@ describe('the circuit breaker of an endpoint', () => {
   ])('rejects triggers when %s for most of twenty', async (_what, failure) => {
     await sendMany(9, done);
     await sendMany(11, failure);
-    expect(await send(done)).toBe(501);
+    expect(await send(done)).toBeUndefined();
     expect(sent).toBe(20);
+    expect(stopped).toEqual([501]);
     expect(open).toEqual({ unreachable: 1, gone: 0 });
     expect(warnings).toEqual([{ controller: 'web', reason: 'unreachable', forMs: 500 }]);
   });
@@ -94,7 +91,7 @@ describe('the circuit breaker of an endpoint', () => {
     expect(open['unreachable']).toBe(0);
     for (let at = 0; at < 31; at += 1) await sendAll([unknown('body'), unknown('body')]);
     expect(open['unreachable']).toBe(1);
-    expect(await sendAll([done, done, done])).toBeTypeOf('number');
+    expect(await sendAll([done, done, done])).toBeUndefined();
     expect(sent).toBe(61);
   });
 
@@ -110,7 +107,7 @@ describe('the circuit breaker of an endpoint', () => {
     await sendMany(20, refused);
     for (const ms of [500, 1000, 2000, 4000, 8000, 10_000, 10_000]) {
       pass(ms);
-      expect(await send(done)).toBeTypeOf('number');
+      expect(await send(done)).toBeUndefined();
       pass(1);
       expect(await send(refused)).toBe(refused);
     }
@@ -121,44 +118,49 @@ describe('the circuit breaker of an endpoint', () => {
     expect(sent).toBe(20 + 7 + 20);
   });
 
-  it('pauses the keys for as long, for a probe while one is out, and lets them go when it went well', async () => {
+  it('stops the starts of keys for as long, and lets them go on when one trigger went well', async () => {
     await sendMany(20, refused);
-    expect(paused).toEqual([501]);
+    expect(stopped).toEqual([501]);
     pass(501);
     await send(refused);
-    expect(paused).toEqual([501, 15_250, 1001]);
+    expect(stopped).toEqual([501, 1001]);
     pass(1001);
     await send(done);
-    expect(paused).toEqual([501, 15_250, 1001, 15_250, undefined]);
+    expect(stopped).toEqual([501, 1001, undefined]);
     expect(await send(done)).toBe(done);
   });
 
-  it('rejects them all the same when they cannot be paused', async () => {
-    const keys = {
-      pause: () => Promise.reject(new Error('no Redis')),
-      resume: () => Promise.reject(new Error('no Redis')),
-    };
-    const logger = { ...silentLogger, warn: (fields: LogFields) => void warnings.push(fields) };
-    guard = new EndpointCircuitBreaker({
-      controller: 'web',
-      timeoutMs: 1000,
-      runtime: { clock: { now: () => nowMs }, logger, metrics: silentMetrics },
-      keys,
-    });
-    await sendMany(20, refused);
-    expect(await send(done)).toBeTypeOf('number');
-    pass(501);
+  it('stops them until the later of two circuits may be tried, and until both are closed', async () => {
+    // Sent while all circuits were closed: what they say of the other circuit counts.
+    const late = Promise.withResolvers<Outcome>();
+    const onTheirWay = Array.from({ length: 20 }, () => guard.run(async () => [await late.promise]));
+    await sendMany(3, unknown('gone'));
+    expect(stopped).toEqual([10_001]);
+    pass(1000);
+    late.resolve(refused);
+    await Promise.all(onTheirWay);
+    expect(open).toEqual({ unreachable: 1, gone: 1 });
+    expect(stopped).toEqual([10_001, 9001]);
+    pass(9000);
+    expect(await send(done)).toBeUndefined();
+    pass(1);
+    // It answers, and says that it is gone.
+    await send(unknown('gone'));
+    expect(open).toEqual({ unreachable: 0, gone: 1 });
+    expect(stopped.at(-1)).toBe(20_001);
+    expect(stopped).not.toContain(undefined);
+    pass(20_001);
+    await send(done);
+    expect(stopped.at(-1)).toBeUndefined();
     expect(await send(done)).toBe(done);
-    expect(await send(done)).toBe(done);
-    expect(warnings.filter(({ error }) => error === 'no Redis')).toHaveLength(3);
   });
 
-  it('puts the others off while one shows whether the function is back, and none waits for it', async () => {
+  it('refuses others while one shows whether the function is back, and none waits for it', async () => {
     await sendMany(20, refused);
     pass(501);
     let answer = (_outcome: Outcome): void => {};
     const probe = guard.run(async () => [await new Promise<Outcome>((resolve) => (answer = resolve))]);
-    expect(await send(done)).toBe(250);
+    expect(await send(done)).toBeUndefined();
     answer(done);
     expect(await probe).toEqual([done]);
     expect(await send(done)).toBe(done);
@@ -170,11 +172,12 @@ describe('the circuit breaker of an endpoint', () => {
     await sendMany(2, unknown('gone'));
     expect(await send(done)).toBe(done);
     await sendMany(3, unknown('gone'));
-    expect(await send(done)).toBe(10_001);
+    expect(await send(done)).toBeUndefined();
+    expect(stopped).toEqual([10_001]);
     expect(open).toEqual({ unreachable: 0, gone: 1 });
     for (const seconds of [10, 20, 40, 80, 160, 300, 300]) {
       pass(seconds * 1000);
-      expect(await send(done)).toBeTypeOf('number');
+      expect(await send(done)).toBeUndefined();
       pass(1);
       expect(await send(unknown('gone'))).toMatchObject({ reason: 'gone' });
     }

@@ -1,29 +1,23 @@
-import { type BackoffRange, type Clock, messageOf, type Runtime } from '../../core/index.ts';
+import type { BackoffRange, Clock, Runtime } from '../../core/index.ts';
 import { CircuitBreaker, consecutiveFailures, mostlyFailures, type Trip } from './circuit-breaker.ts';
 import type { Outcome } from './outcome.ts';
 
 export interface EndpointCircuitBreakerOptions {
   readonly controller: string;
   readonly runtime: Pick<Runtime, 'logger' | 'metrics'> & { readonly clock: Pick<Clock, 'now'> };
-  /** Pauses the keys of the controller, in all gateways. Default: each key finds out by itself. */
-  readonly keys?: PausableKeys;
-  /** The longest that a trigger can take, in milliseconds: the time of a probe. */
-  readonly timeoutMs: number;
-  /** 0 to 1. Default `Math.random`. */
-  readonly random?: () => number;
+  readonly keys: KeyCircuit;
   /** How long each circuit stays open before one trigger is let through: at first, and at most, doubling. */
   readonly unreachableMs?: BackoffRange;
   readonly goneMs?: BackoffRange;
 }
 
-/** The keys of one controller: while they are paused they wait without a run and without a slot. */
-export interface PausableKeys {
-  /** Until then at the latest, by the gateway's clock, however this gateway ends; a second time replaces the first. */
-  pause(untilMs: number): Promise<void>;
-  resume(): Promise<void>;
+/** Starts of the controller's keys in this gateway. */
+export interface KeyCircuit {
+  /** None starts until then, by the gateway's clock, and one at a time after that. A second time replaces the first. */
+  openCircuit(untilMs: number): void;
+  /** Any number may start. */
+  closeCircuit(): void;
 }
-
-const UNPAUSABLE: PausableKeys = { pause: async () => {}, resume: async () => {} };
 
 /** Why a circuit is open: the label of `levelhook_circuit_breaker_open` and `levelhook_triggers_not_sent_total`. */
 type OpenReason = 'unreachable' | 'gone';
@@ -37,15 +31,15 @@ type OpenReason = 'unreachable' | 'gone';
  * - `gone`: the function itself answered three triggers in a row with 410.
  *
  * After a time, which doubles, an open circuit lets one trigger through; its outcome closes the circuit or opens it
- * again. Meanwhile the keys are paused, and the dispatcher puts off a key that had started before the pause.
+ * again. Meanwhile this gateway starts no keys of the controller, and the dispatcher gives back a key that had started
+ * before. Each gateway judges by its own triggers: others that reach the function go on.
  */
 export class EndpointCircuitBreaker {
   readonly #options: Required<EndpointCircuitBreakerOptions>;
   readonly #circuits: readonly Circuit[];
 
   constructor(options: EndpointCircuitBreakerOptions) {
-    const defaults = { random: Math.random, keys: UNPAUSABLE };
-    this.#options = { ...defaults, unreachableMs: [500, 10_000], goneMs: [10_000, 300_000], ...options };
+    this.#options = { unreachableMs: [500, 10_000], goneMs: [10_000, 300_000], ...options };
     const { unreachableMs, goneMs } = this.#options;
     this.#circuits = [
       this.#circuit('gone', isGone, consecutiveFailures(3), goneMs),
@@ -54,23 +48,19 @@ export class EndpointCircuitBreaker {
   }
 
   /**
-   * After how many milliseconds a key may be tried again, when a circuit is open; undefined when a trigger may be sent
-   * now. Spread at random, so that the keys do not come back all at once, most of them to be put off by the probe. Each
-   * call that puts a key off is counted as a trigger that was not sent.
+   * Whether no trigger may be sent now, since a circuit is open or waits for the outcome of another trigger. Each call
+   * that says so is counted as a trigger that was not sent.
    */
-  putOff(): number | undefined {
-    const { controller, random, runtime } = this.#options;
-    for (const { reason, breaker } of this.#circuits) {
-      const waitMs = breaker.state === 'half-open' ? PROBE_MS : breaker.openForMs;
-      if (waitMs === 0) continue;
-      runtime.metrics.count('levelhook_triggers_not_sent_total', { controller, reason });
-      return Math.max(waitMs, PROBE_MS) * (1 + random() / 2);
-    }
-    return undefined;
+  refuses(): boolean {
+    const { controller, runtime } = this.#options;
+    const open = this.#circuits.find(({ breaker }) => breaker.state === 'half-open' || breaker.openForMs > 0);
+    if (!open) return false;
+    runtime.metrics.count('levelhook_triggers_not_sent_total', { controller, reason: open.reason });
+    return true;
   }
 
   /**
-   * Sends a trigger by calling `send`. Only when `putOff` has just answered undefined. An answer counts once, however
+   * Sends a trigger by calling `send`. Only when `refuses` has just answered false. An answer counts once, however
    * many outcomes it has.
    */
   run(send: () => Promise<readonly Outcome[]>): Promise<readonly Outcome[]> {
@@ -89,15 +79,17 @@ export class EndpointCircuitBreaker {
     return open && MESSAGES[open.reason];
   }
 
-  /** A pause saves work, and nothing depends on it. Pauses are stored in the order in which they were asked for. */
-  #logFailure(paused: Promise<void>): void {
-    const { controller, runtime } = this.#options;
-    const { logger } = runtime;
-    paused.catch((error: unknown) => logger.warn({ controller, error: messageOf(error) }, 'keys could not be paused'));
+  /** Keys start again when all circuits are closed. While one is half-open, its trigger is out. */
+  #applyToKeys(): void {
+    const { keys, runtime } = this.#options;
+    const breakers = this.#circuits.map(({ breaker }) => breaker);
+    if (breakers.every(({ state }) => state === 'closed')) keys.closeCircuit();
+    const openForMs = Math.max(...breakers.map((breaker) => breaker.openForMs));
+    if (openForMs > 0) keys.openCircuit(Math.ceil(runtime.clock.now() + openForMs));
   }
 
   #circuit(reason: OpenReason, counts: Circuit['counts'], trip: Trip, openMs: BackoffRange): Circuit {
-    const { controller, keys, timeoutMs, runtime } = this.#options;
+    const { controller, runtime } = this.#options;
     const { clock, logger, metrics } = runtime;
     const show = (open: 0 | 1): void => metrics.set('levelhook_circuit_breaker_open', { controller, reason }, open);
     const breaker = new CircuitBreaker({
@@ -105,15 +97,13 @@ export class EndpointCircuitBreaker {
       trip,
       openMs,
       onOpen: (forMs) => {
-        this.#logFailure(keys.pause(clock.now() + forMs + 1));
         show(1);
+        this.#applyToKeys();
         logger.warn({ controller, reason, forMs }, 'the circuit breaker of a function opened');
       },
-      // One key shows whether the function is back: no other needs to come and be sent away.
-      onHalfOpen: () => this.#logFailure(keys.pause(clock.now() + timeoutMs + PROBE_MS)),
       onClosed: () => {
-        this.#logFailure(keys.resume());
         show(0);
+        this.#applyToKeys();
         logger.info({ controller, reason }, 'the circuit breaker of a function closed');
       },
     });
@@ -130,9 +120,6 @@ interface Circuit {
   /** Whether an outcome is one of its failures. */
   readonly counts: (outcome: Outcome) => boolean;
 }
-
-/** While one trigger shows whether the function is back, and the least time for which another is put off. */
-const PROBE_MS = 250;
 
 function isGone(outcome: Outcome): boolean {
   return outcome.kind === 'unknown' && outcome.reason === 'gone';

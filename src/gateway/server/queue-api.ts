@@ -34,7 +34,8 @@ const pausable = z.strictObject({
 /**
  * Serves the state of the queues and the operations on them:
  *
- * - `GET /queues`: every queue with the sizes of its lists and its pauses
+ * - `GET /queues`: every queue with the sizes of its lists, its pauses, and `circuit` while this gateway starts none of
+ *   its keys since it cannot reach the function
  * - `GET /queues/<controller>/keys?list=dead&offset=0&limit=100`: a list, page by page
  * - `GET /queues/<controller>/keys/<namespace>/<name>`: everything about one key
  * - `POST /queues/<controller>/replay` and `/drop`: dead letters, by `{keys}`, `{namespace}` or `{all: true}`
@@ -109,6 +110,7 @@ async function summary(queue: WorkQueue): Promise<object> {
     controller: queue.name,
     keys: Object.fromEntries(KEY_LISTS.map((list, at) => [list, sizes[at]])),
     pauses: await queue.pauses(),
+    ...(queue.circuit ? { circuit: queue.circuit } : {}),
   };
 }
 

@@ -33,7 +33,7 @@ export class BullMqJobs {
   #worker: Worker<KeysJob> | undefined;
   /** When an error was last logged, by its text. */
   readonly #logged = new Map<string, number>();
-  #suspended = false;
+  #takes: JobsTaken = 'all';
 
   constructor(options: BullMqJobsOptions) {
     const { name, keys, redis } = options;
@@ -89,8 +89,7 @@ export class BullMqJobs {
     this.#worker = new Worker<KeysJob>(name, (job) => work(keysOf(job.data)), {
       connection: redis,
       prefix: keys.prefix,
-      // As many keys as there are slots, and one job more.
-      concurrency: Math.ceil(concurrency / JOB_KEYS) + 1,
+      concurrency: jobsAtOnce(concurrency),
       // The worker renews its locks. When this gateway has stopped, another gateway gets its jobs after 4 to 8 s.
       lockDuration: 4000,
       stalledInterval: 4000,
@@ -100,17 +99,22 @@ export class BullMqJobs {
       maxStalledCount: 1_000_000_000,
     });
     this.#worker.on('error', (error) => this.#warn(error, 'worker'));
-    if (this.#suspended) await this.#worker.pause(true);
+    this.#worker.concurrency = this.#takes === 'one' ? 1 : jobsAtOnce(concurrency);
+    if (this.#takes === 'none') await this.#worker.pause(true);
   }
 
-  /** Stops taking jobs until `unsuspend`; one or two may still come. Returns at once. */
-  suspend(): void {
-    this.#suspended = true;
-    this.#worker?.pause(true).catch((error: unknown) => this.#warn(error, 'worker'));
+  /** From now on this gateway takes so many jobs at a time. After `none` one or two may still come. Returns at once. */
+  take(jobs: JobsTaken): void {
+    if (jobs === this.#takes) return;
+    this.#takes = jobs;
+    if (this.#worker) this.#worker.concurrency = jobs === 'one' ? 1 : jobsAtOnce(this.#options.concurrency);
+    if (jobs === 'none') this.#worker?.pause(true).catch((error: unknown) => this.#warn(error, 'worker'));
+    else setImmediate(() => this.#resume());
   }
 
-  unsuspend(): void {
-    this.#suspended = false;
+  /** Trap: BullMQ's worker does not start again when it is resumed in the very turn in which its paused loop ends. */
+  #resume(): void {
+    if (this.#takes === 'none') return;
     this.#worker?.resume().catch((error: unknown) => this.#warn(error, 'worker'));
   }
 
@@ -130,6 +134,14 @@ export class BullMqJobs {
     this.#logged.set(text, clock.now());
     logger.warn({ controller: name, part, error: text }, 'a part of the work queue failed');
   }
+}
+
+/** How many jobs a gateway takes at a time. */
+export type JobsTaken = 'all' | 'one' | 'none';
+
+/** As many keys as there are slots, and one job more. */
+function jobsAtOnce(concurrency: number): number {
+  return Math.ceil(concurrency / JOB_KEYS) + 1;
 }
 
 /** How often the same error is logged. */

@@ -5,6 +5,7 @@ import type { Incarnated } from '../cache/incarnation.ts';
 import { type Redis, unlinkAll } from '../redis/redis.ts';
 import type { RedisLocation } from '../redis/redis-location.ts';
 import { BullMqJobs } from './bullmq-jobs.ts';
+import { Circuit } from './circuit.ts';
 import { GroupCommit } from './group-commit.ts';
 import { OwnRuns } from './own-runs.ts';
 import { Poller } from './poller.ts';
@@ -17,6 +18,7 @@ import { type DueKeys, Standstill } from './standstill.ts';
 import { Upkeep } from './upkeep.ts';
 import type {
   Finish,
+  OpenCircuit,
   Pause,
   PauseScope,
   KeyList,
@@ -86,6 +88,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #activeJobs = new Set<Promise<void>>();
   /** Present while suspended: starts wait for it. */
   #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
+  readonly #circuit: Circuit;
 
   constructor(options: WorkQueueOptions) {
     const { name, behaviour, location, runtime, onPauseChanged = () => {}, ownRuns = new OwnRuns() } = options;
@@ -105,7 +108,9 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#records = records;
     this.#inspector = new RedisInspector(redis, keys);
     this.#jobs = jobs;
-    this.#standstill = new Standstill({ concurrency, clock, read: () => this.#dueKeys() });
+    this.#circuit = new Circuit({ clock, onChanged: () => this.#circuitChanged() });
+    const isOpen = (): boolean => this.#circuit.room === 0;
+    this.#standstill = new Standstill({ concurrency, clock, read: () => this.#dueKeys(), isOpen });
     this.#adds = new GroupCommit(async (adds) => {
       const ready = await records.recordAdds(adds.flat(), clock.now());
       // Not awaited: the next adds are recorded meanwhile.
@@ -160,8 +165,12 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return this.#inspector.pauses();
   }
 
-  status(key: string): Promise<KeyStatus> {
-    return this.#inspector.status(key);
+  async status(key: string): Promise<KeyStatus> {
+    const status = await this.#inspector.status(key);
+    const { circuit } = this;
+    const isHere = circuit && !status.running && (status.queued || status.backlog);
+    if (!isHere) return status;
+    return { ...status, waits: [...status.waits, { reason: 'breaker', untilMs: circuit.untilMs }] };
   }
 
   list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage> {
@@ -179,6 +188,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async oldestDueMs(): Promise<number | undefined> {
     const now = this.#runtime.clock.now();
+    if (this.circuit) return undefined;
     const sinceMs = await this.#inspector.firstDueMs();
     return sinceMs <= now ? now - sinceMs : undefined;
   }
@@ -201,6 +211,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       records,
       process,
       onReady,
+      onOverdue: (keys) => this.#settleOrStart(keys),
       onLow: () => this.#runner?.starter.enterLow(),
       upkeep,
       clock,
@@ -210,6 +221,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       ending: this.#ending.signal,
       opened: (): Promise<boolean> => this.#opened(),
       closed: (): boolean => this.#gate !== undefined,
+      circuit: this.#circuit,
     };
     const on = {
       work: (work: Promise<unknown>): void => void this.#track(work),
@@ -220,7 +232,9 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#runner = new Runner({ name, records, process, limits, runtime, gate, ownRuns: this.#ownRuns, on });
     this.#poller = poller;
     this.#upkeep = upkeep;
-    if (this.#gate) this.#jobs.suspend();
+    this.#takeJobs();
+    // An earlier build paused the queue in Redis while the circuit of one gateway was open.
+    void this.#track(records.resume('breaker'));
     await this.#jobs.start((keys) => this.#processJob(keys));
     if (!this.#gate) this.#poller.start();
   }
@@ -232,7 +246,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#gate = { opened, open };
     // Nothing here waits for Redis, which may be away. The gate holds keys of jobs that BullMQ still gives out.
     this.#poller?.stop().catch((error: unknown) => this.#warn(error, 'poller'));
-    this.#jobs.suspend();
+    this.#takeJobs();
   }
 
   unsuspend(): void {
@@ -240,17 +254,30 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     if (!this.#gate || this.#ended) return;
     this.#gate.open();
     this.#gate = undefined;
-    this.#jobs.unsuspend();
+    this.#takeJobs();
     // Keys without a job: the answer that named them as ready may have been lost with the connection.
     this.#upkeep?.checkSoon(this.#runtime.clock.now());
     this.#runner?.starter.resume();
     this.#poller?.start();
   }
 
+  openCircuit(untilMs: number): void {
+    if (!this.#ended) this.#circuit.open(untilMs);
+  }
+
+  closeCircuit(): void {
+    this.#circuit.close();
+  }
+
+  get circuit(): OpenCircuit | undefined {
+    return this.#circuit.state;
+  }
+
   async stop(drainMs: number): Promise<void> {
     const { clock } = this.#runtime;
     const wasSuspended = this.#gate !== undefined;
     this.#ended = true;
+    this.#circuit.stop();
     // From here on no run starts, even if BullMQ still gives out jobs.
     this.suspend();
     this.#gate?.open();
@@ -327,6 +354,21 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return { firstDueMs, firstPauseEndMs, running, started };
   }
 
+  #circuitChanged(): void {
+    this.#takeJobs();
+    this.#runner?.starter.resume();
+  }
+
+  /**
+   * A gateway that may not start keys leaves the jobs to others. One that takes a single job at a time waits for the
+   * next one behind the others.
+   */
+  #takeJobs(): void {
+    const { room } = this.#circuit;
+    if (this.#gate || room === 0) this.#jobs.take('none');
+    else this.#jobs.take(room === 1 || this.#runner?.hasKeysForOthers ? 'one' : 'all');
+  }
+
   /** Waits while this gateway is suspended. @returns false when it has ended. */
   async #opened(): Promise<boolean> {
     while (this.#gate && !this.#ended) await this.#gate.opened;
@@ -339,11 +381,14 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
    */
   async #startOrEnqueue(keys: readonly string[]): Promise<void> {
     if (keys.length === 0) return;
-    const { starter } = this.#runner ?? {};
-    const here = keys.slice(0, starter?.room ?? 0);
-    if (starter && here.length > 0) void this.#track(this.#startHere(here));
+    const runner = this.#runner;
+    const room = runner?.starter.room ?? 0;
+    const here: string[] = [];
+    const others: string[] = [];
+    for (const key of keys) (here.length < room && !runner?.isForOthers(key) ? here : others).push(key);
+    if (here.length > 0) void this.#track(this.#startHere(here));
     for (const key of here) this.#keysToRetry.delete(key);
-    const others = keys.slice(here.length);
+    this.#takeJobs();
     try {
       await this.#standstill.endRest(this.#jobs.add(others));
       for (const key of others) this.#keysToRetry.delete(key);
@@ -351,6 +396,14 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       for (const key of others) this.#keysToRetry.add(key);
       throw error;
     }
+  }
+
+  /** Keys with a run that has passed its deadline: the start of the key settles it, but for an open circuit. */
+  async #settleOrStart(keys: readonly string[]): Promise<void> {
+    const { starter } = this.#runner ?? {};
+    if (!starter || !this.circuit || keys.length === 0) return this.#startOrEnqueue(keys);
+    // A record that cannot be read must not stop the other keys: each start then tells of its own.
+    await this.#startOrEnqueue(await starter.settle(keys).catch(() => keys));
   }
 
   /** Keys that have not started when this gateway ends go into jobs again, and other gateways start them. */

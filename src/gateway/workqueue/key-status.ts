@@ -2,10 +2,9 @@ import type { Reason } from '../../contract/index.ts';
 
 /**
  * The keys that a pause covers: all keys of the controller, those of one namespace, or one object. All keys, by the
- * gateway itself: `breaker`, because the function cannot be reached; `recovery`, because runs that are no longer on
- * record may go on.
+ * gateway itself: `recovery`, because runs that are no longer on record may go on.
  */
-export type PauseScope = 'controller' | 'breaker' | 'recovery' | `namespace/${string}` | `object/${string}`;
+export type PauseScope = 'controller' | 'recovery' | `namespace/${string}` | `object/${string}`;
 
 /** Keys in its scope do not start until it is resumed; what would have run meanwhile is kept and runs then. */
 export interface Pause {
@@ -16,14 +15,25 @@ export interface Pause {
   readonly untilMs?: number;
 }
 
+/**
+ * The function cannot be reached from this gateway, which therefore starts none of its keys: after `untilMs` it tries
+ * one. Other gateways may start them.
+ */
+export interface OpenCircuit {
+  readonly sinceMs: number;
+  readonly untilMs: number;
+}
+
 /** Why a key that has something to do does not run. */
 export type Wait =
   /** The cache does not show yet what the key's last run wrote. */
   | { readonly reason: 'barrier'; readonly sinceMs: number }
   /** Its run goes on elsewhere (a 202); its outcome is unknown after `untilMs`. */
   | { readonly reason: 'busy'; readonly untilMs: number }
-  | { readonly reason: 'breaker' | 'recovery'; readonly untilMs?: number }
-  | { readonly reason: 'paused'; readonly by: Exclude<PauseScope, 'breaker' | 'recovery'> }
+  /** The gateway that was asked does not start it, see `OpenCircuit`. */
+  | { readonly reason: 'breaker'; readonly untilMs: number }
+  | { readonly reason: 'recovery'; readonly untilMs?: number }
+  | { readonly reason: 'paused'; readonly by: Exclude<PauseScope, 'recovery'> }
   /** Its token of the controller's rate limit comes at `untilMs`. */
   | { readonly reason: 'rate-limit'; readonly untilMs: number }
   | { readonly reason: 'debounce'; readonly untilMs: number };
@@ -78,6 +88,6 @@ export interface KeyPage {
 
 /** The reason for which a paused key waits. */
 export function waitFor({ scope, untilMs }: Pause): Wait {
-  if (scope !== 'breaker' && scope !== 'recovery') return { reason: 'paused', by: scope };
+  if (scope !== 'recovery') return { reason: 'paused', by: scope };
   return { reason: scope, ...(untilMs === undefined ? {} : { untilMs }) };
 }

@@ -8,8 +8,10 @@ import type { Upkeep } from './upkeep.ts';
 export interface PollerOptions {
   readonly records: RedisRecords;
   readonly process: Process;
-  /** Called with keys that are ready to run, or whose runs are lost. */
+  /** Called with keys that are ready to run. */
   readonly onReady: (keys: readonly string[]) => Promise<void>;
+  /** Called with keys whose runs have passed their deadline. */
+  readonly onOverdue: (keys: readonly string[]) => Promise<void>;
   /** Called when the backlog has keys. */
   readonly onLow: () => void;
   /** Its `run` is called by each tick. */
@@ -95,7 +97,7 @@ export class Poller {
 
   /** Handles the keys that are due now. @returns the time of the next tick. */
   async tick(): Promise<number> {
-    const { records, onReady, onLow, clock, upkeep } = this.#options;
+    const { records, onReady, onOverdue, onLow, clock, upkeep } = this.#options;
     const now = clock.now();
     const { timers, debounced, inFlight, backlog, pauseEnds, nextMs = Infinity } = await records.due(now, LIMIT);
     const ready: DueTimer[] = [];
@@ -106,14 +108,14 @@ export class Poller {
       timers.forEach((timer, at) => (passed[at] ? ready : waiting).push(timer));
     }
     const again = now + AGAIN_MS;
-    const found = await Promise.all([
+    const [woken, added, overdue] = await Promise.all([
       records.wake('timers', again, ready),
       records.wake('debounced', again, debounced),
       records.postpone('inFlight', now + SETTLE_AGAIN_MS, inFlight),
       // Moved ahead, so that the next tick reads other keys first.
-      records.postpone('timers', now + BARRIER_AGAIN_MS, waiting).then(() => []),
+      records.postpone('timers', now + BARRIER_AGAIN_MS, waiting),
     ]);
-    await onReady(found.flat());
+    await Promise.all([onReady([...woken, ...added]), onOverdue(overdue)]);
     for (const { key: scope, score } of pauseEnds) await records.resume(scope, score);
     if (backlog > 0) onLow();
     const upkeepMs = (await upkeep.run(now)) ?? Infinity;

@@ -19,6 +19,8 @@ export interface StartTimes {
   readonly deadlineMs: number;
   /** When the slots of the runs expire. */
   readonly slotMs: number;
+  /** How many slots there are. Default: as many as the queue's `concurrency`. */
+  readonly slots?: number;
 }
 
 export interface Starts {

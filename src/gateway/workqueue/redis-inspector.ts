@@ -83,7 +83,7 @@ export class RedisInspector {
   async firstDueMs(): Promise<number> {
     const { queued, timers, backlog, debounced, pauses } = this.#keys;
     const [isPaused, low, ...others] = await Promise.all([
-      this.#redis.hmget(pauses, 'controller', 'breaker', 'recovery'),
+      this.#redis.hmget(pauses, 'controller', 'recovery'),
       this.#lowestScore(backlog),
       ...[queued, timers, debounced].map((set) => this.#lowestScore(set)),
     ]);

@@ -77,7 +77,7 @@ export class RedisRecords {
     const [msPerToken, burst] = this.#limits;
     const { count = 0, first = 0, nonce = '', gateway = '' } = lows ?? {};
     const args: (string | number)[] = [at.nowMs, at.deadlineMs, RUN_MARGIN_MS, BARRIER_AGAIN_MS, msPerToken, burst];
-    args.push(this.#concurrency, at.slotMs, count, first, nonce);
+    args.push(at.slots ?? this.#concurrency, at.slotMs, count, first, nonce);
     for (const request of requests) args.push(request.key, request.nonce, request.passedBarrier ?? '');
     const waits = [recordPrefix, timers, inFlight, backlog, debounced, runs, queue, pauses, pausedPrefix];
     const [answers, taken, lowLeft] = (await this.#scripts.start(

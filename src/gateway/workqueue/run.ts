@@ -25,6 +25,8 @@ export interface Known {
   readonly barrier?: BarrierText;
   /** What went wrong, for people: kept in the key's history, at most 1 KiB of it. */
   readonly error?: string;
+  /** Another gateway may reach what this one could not: the key's next run goes to the first that is free. */
+  readonly elsewhere?: boolean;
   /** A retry will not help: the key becomes a dead letter, and `againAfterMs` is ignored. */
   readonly dead?: boolean;
 }

@@ -34,6 +34,8 @@ export class Runner {
   readonly #finishes: GroupCommit<FinishRequest, Finished>;
   /** The barriers of keys that ended here last, and have not been started here since. */
   readonly #barriers = new Map<string, string>();
+  /** Keys of which this is known: they have not been started here since. */
+  readonly #elsewhere = new Set<string>();
 
   constructor(options: RunnerOptions) {
     const { name, records, limits, runtime, gate, on } = options;
@@ -52,6 +54,16 @@ export class Runner {
       },
     });
     this.#finishes = new GroupCommit((requests) => this.#finishAll(requests));
+  }
+
+  /** Whether there is a key that should start in another gateway. */
+  get hasKeysForOthers(): boolean {
+    return this.#elsewhere.size > 0;
+  }
+
+  /** Whether this gateway should not be the first to start this key, since its last run here got no answer. */
+  isForOthers(key: string): boolean {
+    return this.#elsewhere.has(key);
   }
 
   /**
@@ -76,6 +88,7 @@ export class Runner {
       const { key, run, finish } = request;
       ownRuns.finish(request);
       if (finish.kind === 'known' && finish.barrier !== undefined) this.#remember(key, finish.barrier);
+      if (finish.kind === 'unknown' || (finish.kind === 'known' && finish.elsewhere)) this.#giveAway(key);
       // What is started now is sent after the finish, on the same connection.
       this.starter.release(key, run);
     }
@@ -88,7 +101,13 @@ export class Runner {
   #remember(key: string, barrier: string): void {
     this.#barriers.set(key, barrier);
     const [oldest] = this.#barriers.keys();
-    if (this.#barriers.size > MOST_BARRIERS && oldest !== undefined) this.#barriers.delete(oldest);
+    if (this.#barriers.size > MOST_REMEMBERED && oldest !== undefined) this.#barriers.delete(oldest);
+  }
+
+  #giveAway(key: string): void {
+    this.#elsewhere.add(key);
+    const [oldest] = this.#elsewhere;
+    if (this.#elsewhere.size > MOST_REMEMBERED && oldest !== undefined) this.#elsewhere.delete(oldest);
   }
 
   #passedBarrier(key: string): Promise<string | undefined> | undefined {
@@ -121,6 +140,7 @@ export class Runner {
           break;
         case 'go': {
           this.#barriers.delete(key);
+          this.#elsewhere.delete(key);
           const heldMs = ownRuns.heldUntil({ key, run: start.run }, times.nowMs);
           if (heldMs !== undefined) {
             // Redis has lost the record of a run in flight, and recovery has not noticed yet.
@@ -206,7 +226,7 @@ interface Started {
   readonly queuedAtMs: number | undefined;
 }
 
-/** So many are remembered, for want of which a start is asked for twice. */
-const MOST_BARRIERS = 10_000;
+/** So many keys are remembered; without that a start is asked for twice, or the key starts here again. */
+const MOST_REMEMBERED = 10_000;
 
 const NO_FINISH: Promise<Finish> = Promise.resolve({ kind: 'unknown' });

@@ -6,12 +6,12 @@ const NOTHING_DUE: DueKeys = { firstDueMs: Infinity, firstPauseEndMs: Infinity, 
 
 function create(first: Partial<DueKeys> = {}) {
   const clock = new VirtualClock();
-  const world = { due: { ...NOTHING_DUE, ...first }, asked: 0 };
+  const world = { due: { ...NOTHING_DUE, ...first }, asked: 0, isOpen: false };
   const read = async (): Promise<DueKeys> => {
     world.asked += 1;
     return world.due;
   };
-  const standstill = new Standstill({ concurrency: 2, clock, read });
+  const standstill = new Standstill({ concurrency: 2, clock, read, isOpen: () => world.isOpen });
   return { clock, standstill, world, pass: (ms: number) => clock.step(clock.now() + ms) };
 }
 
@@ -50,6 +50,20 @@ describe('the standstill of a queue', () => {
     world.due = { ...world.due, firstDueMs: clock.now() };
     pass(31_000);
     expect(await standstill.ms()).toBe(31_000);
+  });
+
+  it('is none while the circuit is open, and counts from its end', async () => {
+    const { clock, standstill, world, pass } = create();
+    await standstill.ms();
+    world.due = { ...world.due, firstDueMs: clock.now() };
+    world.isOpen = true;
+    pass(40_000);
+    expect(await standstill.ms()).toBe(0);
+    expect(world.asked).toBe(1);
+    world.isOpen = false;
+    expect(await standstill.ms()).toBe(0);
+    pass(6000);
+    expect(await standstill.ms()).toBe(6000);
   });
 
   it('is the age of the first key that is due, but only since a run started last, and where there is room', async () => {

@@ -5,6 +5,8 @@ export interface StandstillOptions {
   readonly clock: Pick<Clock, 'now'>;
   /** Asks Redis. */
   readonly read: () => Promise<DueKeys>;
+  /** Whether this gateway starts no run on purpose, since its circuit is open. */
+  readonly isOpen: () => boolean;
 }
 
 /** How it stands with the keys of a queue that are to run. */
@@ -38,7 +40,13 @@ export class Standstill {
 
   /** In milliseconds, as far as this gateway has asked; 0 when runs start, or none need to. */
   async ms(): Promise<number> {
-    const { clock, concurrency, read } = this.#options;
+    const { clock, concurrency, read, isOpen } = this.#options;
+    if (isOpen()) {
+      // From when it may start runs again, it has its time to do so.
+      this.#lastStart = undefined;
+      this.#restsUntilMs = 0;
+      return 0;
+    }
     if (clock.now() < this.#restsUntilMs) return 0;
     const activity = this.#activity;
     const { firstDueMs, firstPauseEndMs, running, started } = await read();

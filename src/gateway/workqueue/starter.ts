@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { backoffMs, messageOf, type Runtime } from '../../core/index.ts';
+import type { Circuit } from './circuit.ts';
 import { isAboutOneCommand } from '../redis/redis.ts';
 import { RUN_MARGIN_MS, SLOT_MS } from './queue-options.ts';
 import type { LowRequest, Start, StartRequest, Starts, StartTimes } from './records.ts';
@@ -40,6 +41,8 @@ export interface RunGate {
   readonly opened: () => Promise<boolean>;
   /** Whether no run may begin here just now. */
   readonly closed: () => boolean;
+  /** How many may begin here, as the circuit breaker of the function says. */
+  readonly circuit: Pick<Circuit, 'room' | 'started' | 'ended'>;
 }
 
 /** How soon starts that Redis refused are tried again. */
@@ -92,18 +95,19 @@ export class Starter {
 
   constructor(options: StarterOptions) {
     this.#options = options;
-    options.gate.ending.addEventListener('abort', () => this.#end());
+    options.gate.ending.addEventListener('abort', () => this.#leaveAll());
   }
 
   /** For how many keys there may be a slot now. */
   get room(): number {
     const { gate, limits } = this.#options;
     if (this.#waiting.length > 0 || this.#isFull || gate.closed()) return 0;
-    return Math.max(0, limits.concurrency - this.#held.size - this.#asked);
+    return Math.max(0, Math.min(limits.concurrency - this.#held.size, gate.circuit.room) - this.#asked);
   }
 
   /**
-   * Puts keys into the line. @returns those about which nothing was decided when this gateway ended.
+   * Puts keys into the line. @returns those about which nothing was decided when this gateway ended, or the circuit
+   * had no more room: they are for other gateways.
    * @param hasJob `false`: a key that finds every slot taken is given to `on.full`. `true`: it waits here.
    */
   enter(keys: readonly string[], hasJob: boolean): Promise<readonly string[]> {
@@ -112,15 +116,33 @@ export class Starter {
       if (keys.length === 0) return resolve([]);
       for (const key of keys)
         this.#waiting.push({ request: { key, nonce: this.#nonce() }, hasJob, entry, failures: 0 });
-      if (this.#options.gate.ending.aborted) this.#end();
+      if (this.#options.gate.ending.aborted) this.#leaveAll();
       else this.#pump();
     });
   }
 
-  /** Asks again for a key whose barrier has passed. Should this gateway end, its timer brings it back. */
+  /** Asks again for a key whose barrier has passed. Should this gateway not start it, its timer brings it back. */
   enterAgain(request: StartRequest): void {
     this.#waiting.unshift({ request, hasJob: true, entry: undefined, failures: 0 });
     this.#pump();
+  }
+
+  /**
+   * Settles the lost runs of these keys, also while none may start here. @returns the keys that may start now.
+   * @throws when Redis refuses it.
+   */
+  async settle(keys: readonly string[]): Promise<readonly string[]> {
+    const { records, on } = this.#options;
+    const times = this.#times();
+    const requests = keys.map((key) => ({ key, nonce: this.#nonce() }));
+    const { starts } = await records.startAll(requests, { ...times, slots: 0 });
+    const decided = requests.map((request, at) => ({ request, start: starts[at] ?? FULL }));
+    const full = decided.filter(({ start }) => start.kind === 'full');
+    on.decided(
+      decided.filter(({ start }) => start.kind !== 'full'),
+      times,
+    );
+    return full.map(({ request }) => request.key);
   }
 
   /** There are keys in the backlog. */
@@ -131,12 +153,13 @@ export class Starter {
 
   /** The finish of this run has been sent. */
   release(key: string, run: number): void {
+    this.#options.gate.circuit.ended(key, run);
     if (this.#held.get(key)?.run !== run) return;
     this.#held.delete(key);
     this.resume();
   }
 
-  /** There may be a slot, or runs may begin here again. */
+  /** There may be a slot, or runs may begin here again, or may not any more. */
   resume(): void {
     this.#isFull = false;
     this.#isLowFull = false;
@@ -149,18 +172,23 @@ export class Starter {
   }
 
   #pump(): void {
-    if (this.#asking || this.#isFull || this.#options.gate.closed()) return;
-    const room = Math.min(this.#options.limits.concurrency - this.#held.size, MOST);
+    const { gate, limits } = this.#options;
+    const { circuit } = gate;
+    if (gate.closed()) return;
+    // While a call is under way, too: its answer may be the one run for which there was room.
+    if (circuit.room === 0) this.#leaveAll();
+    if (this.#asking || this.#isFull) return;
+    const room = Math.min(limits.concurrency - this.#held.size, circuit.room, MOST);
     if (room <= 0) return;
     const asked = this.#waiting.splice(0, room);
-    const low = this.#lowRequest(room - asked.length);
+    const low = asked.length < circuit.room ? this.#lowRequest(room - asked.length) : undefined;
     if (asked.length === 0 && !low) return;
     this.#asking = true;
     this.#asked = asked.length + (low?.count ?? 0);
     const asking = this.#ask(asked, low).finally(() => {
       this.#asking = false;
       this.#asked = 0;
-      if (this.#options.gate.ending.aborted) this.#end();
+      if (gate.ending.aborted) this.#leaveAll();
       this.#pump();
     });
     this.#options.on.work(asking);
@@ -178,17 +206,12 @@ export class Starter {
   }
 
   async #ask(asked: readonly Waiting[], low: LowRequest | undefined): Promise<void> {
-    const { records, limits, runtime, gate } = this.#options;
+    const { records, runtime, gate } = this.#options;
     const { clock, logger } = runtime;
     const { name } = this.#options;
     const requests = await this.#requests(asked);
     for (let failures = 1; ; failures += 1) {
-      const nowMs = clock.now();
-      const times = {
-        nowMs,
-        deadlineMs: nowMs + limits.timeoutMs,
-        slotMs: nowMs + Math.min(SLOT_MS, limits.timeoutMs + RUN_MARGIN_MS),
-      };
+      const times = this.#times();
       let answer: Starts | undefined;
       try {
         answer = await records.startAll(requests, times, low);
@@ -213,6 +236,13 @@ export class Starter {
         return;
       }
     }
+  }
+
+  #times(): StartTimes {
+    const { limits, runtime } = this.#options;
+    const nowMs = runtime.clock.now();
+    const slotMs = nowMs + Math.min(SLOT_MS, limits.timeoutMs + RUN_MARGIN_MS);
+    return { nowMs, deadlineMs: nowMs + limits.timeoutMs, slotMs };
   }
 
   /** With the barriers that are known here to have passed, so that the call need not be made again for them. */
@@ -271,7 +301,7 @@ export class Starter {
     starts: readonly Start[],
     { lows, times }: { lows: readonly Decided[]; times: StartTimes },
   ): void {
-    const { on } = this.#options;
+    const { on, gate } = this.#options;
     const decided: Decided[] = [];
     const full: Waiting[] = [];
     asked.forEach((each, at) => {
@@ -286,6 +316,7 @@ export class Starter {
     for (const { request, start } of decided) {
       if (start.kind !== 'go') continue;
       this.#held.set(request.key, { run: start.run, endMs: times.deadlineMs + RUN_MARGIN_MS });
+      gate.circuit.started(request.key, start.run);
     }
     if (this.#held.size > 0) void this.#prolong();
     const jobless = full.filter(({ hasJob }) => !hasJob);
@@ -328,8 +359,8 @@ export class Starter {
     this.#prolonging = false;
   }
 
-  #end(): void {
-    if (this.#asking) return;
+  /** Keys that are not asked for do not start here. */
+  #leaveAll(): void {
     for (const waiting of this.#waiting.splice(0)) leave(waiting, waiting.request.key);
   }
 
@@ -337,6 +368,8 @@ export class Starter {
     return `${this.#id}/${(calls += 1)}`;
   }
 }
+
+const FULL: Start = { kind: 'full' };
 
 interface Waiting {
   readonly request: StartRequest;

@@ -1,8 +1,8 @@
 import type { Reason } from '../../contract/index.ts';
-import type { Pause, PauseScope, KeyList, KeyPage, KeyStatus } from './key-status.ts';
+import type { OpenCircuit, Pause, PauseScope, KeyList, KeyPage, KeyStatus } from './key-status.ts';
 import type { Finish, Process } from './run.ts';
 
-export type { Pause, PauseScope, KeyList, KeyPage, KeyStatus, PastOutcome, Wait } from './key-status.ts';
+export type { OpenCircuit, Pause, PauseScope, KeyList, KeyPage, KeyStatus, PastOutcome, Wait } from './key-status.ts';
 export type { Debounce, QueueOptions, RateLimit } from './queue-options.ts';
 export type { BarrierText, Finish, Known, Process, Run } from './run.ts';
 
@@ -63,13 +63,14 @@ export interface WorkQueue {
 
   /**
    * For how long the key has been due that is due for longest and has not been started; undefined when there is none.
-   * Keys that wait for the end of a pause, an outcome, a barrier or a token are not due.
+   * Keys that wait for the end of a pause, an outcome, a barrier or a token are not due. Undefined also while the
+   * circuit of this gateway is open: it does not know whether others start the keys.
    */
   oldestDueMs(): Promise<number | undefined>;
   /**
    * For how long no run has started although a key is due and there is room for it, in milliseconds, as far as this
-   * gateway has asked; 0 when runs start, or none need to. A queue that is merely long does not stand still. Redis is
-   * not asked again before a key can be due.
+   * gateway has asked; 0 when runs start, none need to, or the circuit of this gateway is open. A queue that is merely
+   * long does not stand still. Redis is not asked again before a key can be due.
    */
   standstillMs(): Promise<number>;
 
@@ -78,6 +79,15 @@ export interface WorkQueue {
   /** This gateway starts no run from now on, before `start` as well as after it; those in flight go on. */
   suspend(): void;
   unsuspend(): void;
+  /**
+   * The function cannot be reached from this gateway, which starts no run until then and one at a time after that,
+   * until `closeCircuit`. Keys that are ready go to other gateways. A second time replaces the first. Neither this nor
+   * `suspend` ends the other.
+   */
+  openCircuit(untilMs: number): void;
+  closeCircuit(): void;
+  /** Undefined while the circuit of this gateway is closed. */
+  readonly circuit: OpenCircuit | undefined;
   /**
    * Starts no more runs and waits for those in flight, at most `drainMs`; unfinished ones are settled as lost later.
    */

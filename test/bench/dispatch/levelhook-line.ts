@@ -35,7 +35,7 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     target: { endpoint, cacheAccess },
     runtime,
     views: [],
-    timeoutMs: 15_000,
+    keys: { openCircuit() {}, closeCircuit() {} },
     logTriggers: false,
   });
   let triggers = 0;

@@ -1,6 +1,7 @@
 import { describe } from 'vitest';
 import { addsContract } from './adds.ts';
 import { barriersContract } from './barriers.ts';
+import { circuitContract } from './circuit.ts';
 import { pausesContract } from './pauses.ts';
 import { lifecycleContract } from './lifecycle.ts';
 import { limitsContract } from './limits.ts';
@@ -21,6 +22,7 @@ export function workQueueContract(name: string, create: CreateFixture): void {
     unknownContract,
     barriersContract,
     pausesContract,
+    circuitContract,
     limitsContract,
     lifecycleContract,
     statusContract,

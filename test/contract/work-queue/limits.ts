@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Process, QueueOptions, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
 import { done } from '../../harness/recording-process.ts';
 import { type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
 
@@ -88,34 +89,69 @@ export function limitsContract(create: CreateFixture): void {
     });
   });
 
-  describe('the rate limit', () => {
-    it('lets a burst start and then as many as there are tokens, over two gateways, each key once', async () => {
-      const { process, clock } = setting();
-      const options = { concurrency: 50, rateLimit: { perSecond: 10, burst: 5 } };
-      const [one, two] = [await setting().open(options), await setting().open(options)];
-      await Promise.all([one.start(process), two.start(process)]);
-      const from = clock.now();
-      await one.add(plain(...numbered('k', 15)));
-      await two.add(plain(...numbered('l', 10)));
-      await setting().settle();
-      expect(process.runs).toHaveLength(5);
-      const waiting = numbered('k', 15).find((key) => !process.keys().includes(key)) ?? '';
-      expect((await one.status(waiting)).waits).toMatchObject([{ reason: 'rate-limit' }]);
-      // Touching a key that waits for its token takes no second one.
-      await one.add(plain(...numbered('k', 15).filter((key) => !process.keys().includes(key))));
+  const openMore = (count: number, options: Partial<QueueOptions>): Promise<WorkQueue[]> =>
+    Promise.all(Array.from({ length: count }, () => setting().open(options)));
+
+  describe('the limit of runs at a time', () => {
+    it.each([2, 3])('is that of %i gateways together, and each of them may reach it alone', async (count) => {
+      const { clock } = setting();
+      const gateways = await openMore(count, { concurrency: 6 });
+      const processes = gateways.map(() => setting().newProcess());
+      const together: number[] = [];
+      for (const process of processes) {
+        process.onRun = async () => {
+          together.push(processes.reduce((sum, { inFlight }) => sum + inFlight.length, 0));
+          await clock.sleep(10);
+          return done;
+        };
+      }
+      await Promise.all(gateways.map((queue, at) => queue.start(processes[at] as Process)));
+      await Promise.all(gateways.map((queue, at) => queue.add(plain(...numbered(`${at}/`, 60)))));
+      await gateways[0]?.addLow(numbered('low', 60), 'initial');
       await setting().atRest();
-      expect(process.keys().toSorted()).toEqual([...numbered('k', 15), ...numbered('l', 10)].toSorted());
-      process.startedAtMs.forEach((startedAtMs, at) => {
-        expect(startedAtMs - from).toBeGreaterThanOrEqual(Math.max(0, at - 4) * 100);
-        expect(startedAtMs - from).toBeLessThanOrEqual(Math.max(0, at - 4) * 100 + 30);
-      });
-      // The bucket fills up again.
-      await setting().pass(2000);
-      await one.add(plain(...numbered('m', 6)));
-      await setting().settle();
-      expect(process.runs).toHaveLength(30);
+      expect(together).toHaveLength(60 * count + 60);
+      expect(Math.max(...together)).toBe(6);
+      const [first, ...rest] = gateways;
+      for (const queue of rest) queue.openCircuit(clock.now() + 600_000);
+      together.length = 0;
+      await first?.add(plain(...numbered('alone', 20)));
       await setting().atRest();
+      expect(Math.max(...together)).toBe(6);
     });
+  });
+
+  describe('the rate limit', () => {
+    it.each([2, 3])(
+      'lets a burst start and then as many as tokens come, over %i gateways, each key once',
+      async (count) => {
+        const { process, clock } = setting();
+        const options = { concurrency: 50, rateLimit: { perSecond: 10, burst: 5 } };
+        const one = await setting().open(options);
+        const others = await openMore(count - 1, options);
+        await Promise.all([one, ...others].map((queue) => queue.start(process)));
+        const from = clock.now();
+        await one.add(plain(...numbered('k', 15)));
+        await others.at(-1)?.add(plain(...numbered('l', 10)));
+        await setting().settle();
+        expect(process.runs).toHaveLength(5);
+        const waiting = numbered('k', 15).find((key) => !process.keys().includes(key)) ?? '';
+        expect((await one.status(waiting)).waits).toMatchObject([{ reason: 'rate-limit' }]);
+        // Touching a key that waits for its token takes no second one.
+        await one.add(plain(...numbered('k', 15).filter((key) => !process.keys().includes(key))));
+        await setting().atRest();
+        expect(process.keys().toSorted()).toEqual([...numbered('k', 15), ...numbered('l', 10)].toSorted());
+        process.startedAtMs.forEach((startedAtMs, at) => {
+          expect(startedAtMs - from).toBeGreaterThanOrEqual(Math.max(0, at - 4) * 100);
+          expect(startedAtMs - from).toBeLessThanOrEqual(Math.max(0, at - 4) * 100 + 30);
+        });
+        // The bucket fills up again.
+        await setting().pass(2000);
+        await one.add(plain(...numbered('m', 6)));
+        await setting().settle();
+        expect(process.runs).toHaveLength(30);
+        await setting().atRest();
+      },
+    );
   });
 
   describe('a dead letter', () => {

@@ -8,7 +8,14 @@ import { QueueModel } from './model.ts';
 import { numbered, type Setting } from './setting.ts';
 
 const KEYS = [...numbered('a/', 8), ...numbered('b/', 8), 'c'];
-const SCOPES: readonly PauseScope[] = ['controller', 'breaker', 'namespace/a', 'namespace/b', 'object/a/0', 'object/c'];
+const SCOPES: readonly PauseScope[] = [
+  'controller',
+  'recovery',
+  'namespace/a',
+  'namespace/b',
+  'object/a/0',
+  'object/c',
+];
 const TIMEOUT_MS = 500;
 const OPTIONS = { concurrency: 4, timeoutMs: TIMEOUT_MS, maxAttempts: 6 };
 
@@ -27,6 +34,8 @@ export class ModelHistory implements Process {
   readonly #barriers = new Map<string, number>();
   /** What was found wrong inside a run, where the queue would take it for its own trouble. */
   readonly #faults: unknown[] = [];
+  /** How many runs a gateway began while its circuit was open: they had started before. */
+  refused = 0;
   readonly inFlight: string[] = [];
   readonly overlaps: string[] = [];
   #adds = 0;
@@ -57,6 +66,15 @@ export class ModelHistory implements Process {
     }
     expect(await this.#setting.pending(), 'keys that never came to rest').toBe(0);
     this.model.checkAtRest();
+  }
+
+  /** As the dispatcher: a run that comes while the circuit of its gateway is open is given back. */
+  async #run(run: Run, queue: WorkQueue): Promise<Finish> {
+    if (queue.circuit && this.#now() < queue.circuit.untilMs) {
+      this.refused += 1;
+      return { kind: 'known', failures: 'keep', againAfterMs: 0 };
+    }
+    return this.run(run);
   }
 
   async run(run: Run): Promise<Finish> {
@@ -129,7 +147,8 @@ export class ModelHistory implements Process {
     else if (chance < 0.66) await this.#settleOne(queue);
     else if (chance < 0.67) await this.#replay(queue);
     else if (chance < 0.68) await this.#pauseAll();
-    else if (chance < 0.68 + this.#crashes / 1000) await this.#crash();
+    else if (chance < 0.69) this.#openOrCloseCircuit(queue);
+    else if (chance < 0.69 + this.#crashes / 1000) await this.#crash();
     else await this.#setting.pass(this.#below(this.#chance(0.05) ? 1500 : 25));
   }
 
@@ -186,6 +205,13 @@ export class ModelHistory implements Process {
     for (const each of this.#gateways) each.unsuspend();
   }
 
+  /** Of one gateway at a time: the other starts all that there is. */
+  #openOrCloseCircuit(queue: WorkQueue): void {
+    const open = this.#gateways.find(({ circuit }) => circuit);
+    if (open && this.#chance(0.7)) open.closeCircuit();
+    else if (!open || open === queue) queue.openCircuit(this.#now() + this.#below(3000));
+  }
+
   /** A gateway is gone in the middle of its runs, and another comes. */
   async #crash(): Promise<void> {
     const gone = this.#gateways.shift();
@@ -195,7 +221,12 @@ export class ModelHistory implements Process {
 
   async #openGateway(): Promise<void> {
     const queue = await this.#setting.open(OPTIONS);
-    await queue.start(this);
+    await queue.start({
+      run: (run) => this.#run(run, queue),
+      lost: (run) => this.lost(run),
+      passed: (barrier) => this.passed(barrier),
+      late: () => {},
+    });
     this.#gateways = [...this.#gateways, queue];
   }
 

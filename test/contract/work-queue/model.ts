@@ -135,7 +135,7 @@ export class QueueModel {
 }
 
 function covers(scope: PauseScope, key: string): boolean {
-  if (scope === 'controller' || scope === 'breaker') return true;
+  if (scope === 'controller' || scope === 'recovery') return true;
   if (scope.startsWith('object/')) return scope === `object/${key}`;
   return key.startsWith(`${scope.slice('namespace/'.length)}/`);
 }

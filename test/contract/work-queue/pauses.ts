@@ -9,7 +9,6 @@ export function pausesContract(create: CreateFixture): void {
   describe('a pause', () => {
     it.each<[PauseScope, string[]]>([
       ['controller', ['a/k', 'a/l', 'b/k', 'c']],
-      ['breaker', ['a/k', 'a/l', 'b/k', 'c']],
       ['recovery', ['a/k', 'a/l', 'b/k', 'c']],
       ['namespace/a', ['a/k', 'a/l']],
       ['object/a/k', ['a/k']],
@@ -24,8 +23,7 @@ export function pausesContract(create: CreateFixture): void {
       await queue.start(process);
       await setting().pass(60_000);
       expect(new Set(process.keys())).toEqual(new Set(keys.filter((key) => !kept.includes(key))));
-      const isOwn = scope === 'breaker' || scope === 'recovery';
-      const reason = isOwn ? { reason: scope } : { reason: 'paused', by: scope };
+      const reason = scope === 'recovery' ? { reason: scope } : { reason: 'paused', by: scope };
       for (const key of kept) expect((await queue.status(key)).waits).toEqual([reason]);
       expect((await queue.list('waiting', { offset: 0, limit: 10 })).keys.map(({ key }) => key).toSorted()).toEqual(
         kept,
@@ -56,14 +54,14 @@ export function pausesContract(create: CreateFixture): void {
     it('ends by itself at its time, unless that was put off', async () => {
       const { queue, process, clock } = setting();
       const from = clock.now();
-      await queue.pause('breaker', from + 500);
+      await queue.pause('recovery', from + 500);
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().pass(400);
-      await queue.pause('breaker', from + 5000);
+      await queue.pause('recovery', from + 5000);
       await setting().pass(4500);
       expect(process.runs).toEqual([]);
-      expect(await queue.pauses()).toMatchObject([{ scope: 'breaker', untilMs: from + 5000 }]);
+      expect(await queue.pauses()).toMatchObject([{ scope: 'recovery', untilMs: from + 5000 }]);
       await setting().atRest();
       expect(process.startedAtMs[0]).toBeGreaterThanOrEqual(from + 5000);
       expect(process.startedAtMs[0]).toBeLessThan(from + 5100);

@@ -71,6 +71,15 @@ describe('/queues', () => {
     expect(await request('/queues/controller/keys/a/x')).toEqual([200, await queue.status('a/x')]);
   });
 
+  it('tells while this gateway starts no keys, since it cannot reach the function', async () => {
+    const untilMs = Date.now() + 60_000;
+    queue.openCircuit(untilMs);
+    const circuit = { sinceMs: expect.any(Number) as number, untilMs };
+    expect(await request('/queues')).toMatchObject([200, { queues: [{ pauses: [], circuit }] }]);
+    queue.closeCircuit();
+    expect(JSON.stringify(await request('/queues'))).not.toContain('circuit');
+  });
+
   it('replays and drops one dead letter, those of a namespace, or all', async () => {
     await dead('a/1', 'a/2', 'b/1', 'b/2', 'c/1');
     expect(await request('/queues/controller/drop', { keys: ['a/1', 'none/such'] })).toEqual([200, { dropped: 1 }]);
@@ -168,6 +177,14 @@ describe('levelhook queue', () => {
       'paused of controller: namespace/a',
     ]);
     expect(await levelhook('resume', 'controller', '--namespace', 'a')).toEqual([0, 'paused of controller: nothing']);
+  });
+
+  it('shows why keys wait while the function cannot be reached', async () => {
+    queue.openCircuit(Date.now() + 60_000);
+    await queue.add([{ key: 'a/x', reasons: [] }]);
+    expect((await levelhook('list'))[1]).toMatch(/^controller .* breaker$/m);
+    const [, status] = await levelhook('get', 'controller', 'a/x');
+    expect(status).toMatch(/^waits for +the function to be reachable from this gateway, tried again at 20..-.*Z$/m);
   });
 
   it('ends in one sentence when something is wrong', async () => {
