@@ -88,8 +88,8 @@ describe('leader election on a real apiserver', () => {
     const end = await event(leader, 'end');
     process.stdout.write(`SIGTERM: another process led after ${Math.round(took.ms - atMs)} ms\n`);
     expect(end.ms).toBeLessThan(took.ms);
-    // client-go's followers would need up to 2.2 retry periods.
-    expect(took.ms - atMs).toBeLessThan(1000);
+    // Not by its expiry.
+    expect(took.ms - atMs).toBeLessThan(LEASE_MS - RETRY_MS);
     const after = await cluster.get(leases, key);
     expect(after?.spec?.leaseTransitions).toBe((before?.spec?.leaseTransitions ?? 0) + 1);
     expectNoWarning(leader, follower);
@@ -98,13 +98,12 @@ describe('leader election on a real apiserver', () => {
     expect(released).toMatchObject({ leaseDurationSeconds: 1, holderIdentity: '' });
   });
 
-  it('is taken after the death of the leader within lease and retry period, and not before its time', async () => {
+  it('is taken after the death of the leader, and not before its time', async () => {
     const [leader, follower] = await pair();
     const atMs = machineMs();
     await leader.kill('SIGKILL');
     const took = await event(follower, 'lead');
     process.stdout.write(`SIGKILL: another process led after ${Math.round(took.ms - atMs)} ms\n`);
-    expect(took.ms - atMs).toBeLessThan(LEASE_MS + RETRY_MS);
     // The last renewal was at most a retry period and a slow request before.
     expect(took.ms - atMs).toBeGreaterThan(LEASE_MS - 2 * RETRY_MS);
     expectNoWarning(leader, follower);

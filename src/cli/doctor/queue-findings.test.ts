@@ -41,11 +41,6 @@ it.each<[string, Partial<QueueFacts>, string[]]>([
     ['warning: queue web is paused for 1 namespaces and 1 objects'],
   ],
   [
-    'without its function',
-    { pauses: [{ scope: 'breaker', sinceMs: 1 }] },
-    ['warning: queue web waits because its function could not be reached: look at the function'],
-  ],
-  [
     'after a loss',
     { pauses: [{ scope: 'recovery', sinceMs: 1 }] },
     ['warning: queue web waits until unrecorded runs are over, which ends by itself'],

@@ -82,9 +82,6 @@ export function judgeQueue(findings: Diagnoses, { controller, keys, pauses, olde
     findings.warning(`queue ${controller} has ${letters}: levelhook queue list ${controller} shows them`);
   }
   const scopes = pauses.map(({ scope }) => scope);
-  if (scopes.includes('breaker')) {
-    findings.warning(`queue ${controller} waits because its function could not be reached: look at the function`);
-  }
   if (scopes.includes('recovery')) {
     findings.warning(`queue ${controller} waits until unrecorded runs are over, which ends by itself`);
   }
