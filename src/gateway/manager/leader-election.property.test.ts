@@ -150,7 +150,8 @@ class Machine implements Clock {
         };
         answer.then(
           (value) => back(() => resolve(value instanceof Readable ? this.#received(value) : value)),
-          (error: unknown) => back(() => reject(error)),
+          (error: unknown) =>
+            back(() => reject(error instanceof Error ? error : new Error('rejected', { cause: error }))),
         );
       });
     });
