@@ -30,6 +30,9 @@ it('takes each variable in its unit, and the command line wins', () => {
     LEVELHOOK_CACHE_URL: 'https://two/cache//',
     LEVELHOOK_TLS_CERT_FILE: 'x.crt',
     LEVELHOOK_TLS_KEY_FILE: 'x.key',
+    REDIS_URL: 'rediss+sentinel://me:pass@a,b/mymaster',
+    LEVELHOOK_REDIS_CA_FILE: 'ca',
+    LEVELHOOK_REDIS_SENTINEL_PASSWORD_FILE: 'password',
   };
   expect(readConfig(environment, { kubeconfig: 'file', port: 0 })).toMatchObject({
     functionUrls: ['http://a:1', 'https://b', 'http://c'],
@@ -40,11 +43,14 @@ it('takes each variable in its unit, and the command line wins', () => {
     allowedHosts: ['one', 'two'],
     cacheUrl: 'https://two/cache',
     tls: { certFile: 'x.crt', keyFile: 'x.key' },
+    redisUrl: 'rediss+sentinel://me:pass@a,b/mymaster',
+    redisFiles: { caFile: 'ca', certFile: undefined, sentinelPasswordFile: 'password' },
     kubeconfig: 'file',
   });
 });
 
 it.each([
+  ['REDIS_URL', 'redis://me:hid/den@a', 'is wrong: must have / ? # and @ of a password as %2F %3F %23 and %40.'],
   ['LEVELHOOK_KEY_PREFIX', 'a b', 'is wrong: may hold letters, digits, - and _ only.'],
   ['LEVELHOOK_FUNCTIONS', 'http://me:hidden@a', 'is wrong: must hold no user or password.'],
   ['LEVELHOOK_RECONCILE_FUNCTIONS', 'a=b=c', 'is wrong: must be all, none, or a label selector as kubectl takes it.'],
@@ -58,4 +64,10 @@ it.each([
   const read = () => readConfig({ [variable]: value });
   expect(read).toThrow(new UserError(sentence.startsWith('LEVELHOOK') ? sentence : `${variable} ${sentence}`));
   expect(read).not.toThrow('hidden');
+});
+
+it('refuses users for functions on a Redis Cluster', () => {
+  const environment = { REDIS_URL: 'redis+cluster://:hidden@a', LEVELHOOK_REDIS_USERS: 'true' };
+  expect(() => readConfig(environment)).toThrow(/^LEVELHOOK_REDIS_USERS cannot be true with a Redis Cluster: /);
+  expect(() => readConfig(environment)).not.toThrow('hidden');
 });
