@@ -87,7 +87,7 @@ async function readFiles(findings: Diagnoses, config: GatewayConfig, files: File
 }
 
 async function examineRedis(
-  { keyPrefix, redisUrl }: GatewayConfig,
+  { keyPrefix, redisFiles, redisUrl }: GatewayConfig,
   clusterId: string | undefined,
 ): Promise<{ sections: Section[]; usage: RedisUsage | undefined }> {
   const scope = { keyPrefix, clusterId };
@@ -96,7 +96,7 @@ async function examineRedis(
   let answers = false;
   try {
     const server = await section('Redis', async (findings) => {
-      redis = await connectRedis(redisUrl);
+      redis = await connectRedis(redisUrl, { files: redisFiles });
       await checkServer(findings, redis, redisUrl);
       answers = true;
       usage = await checkUsage(findings, redis, scope);

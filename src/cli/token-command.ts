@@ -37,7 +37,7 @@ export async function tokenCommand({ kubeconfig, kinds, namespaces, minutes, nam
   }
   const config = readConfig(process.env, { kubeconfig });
   const clusterId = config.clusterId ?? (await identityOf(config.kubeconfig));
-  const redis = await connectRedis(config.redisUrl);
+  const redis = await connectRedis(config.redisUrl, { files: config.redisFiles });
   try {
     const keys = gatewayKeys({ keyPrefix: config.keyPrefix, clusterId });
     await checkCached(redis, keys.views, kinds);

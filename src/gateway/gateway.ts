@@ -201,7 +201,7 @@ export class Gateway {
     this.#lifecycle.started('server', () => this.#server.stop());
     logger.info({ url: this.#server.url }, 'listening');
 
-    const redis = await connectRedis(redisUrl);
+    const redis = await connectRedis(redisUrl, { files: this.#config.redisFiles, logger });
     this.#redis = redis;
     this.#lifecycle.started('redis', async () => redis.disconnect());
     await refuseUnusable(redis, redisUrl);

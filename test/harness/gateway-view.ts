@@ -1,6 +1,8 @@
 import { Redis } from 'ioredis';
 import { queueKeys } from '../../src/gateway/workqueue/queue-keys.ts';
 import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
+import { masters } from '../../src/gateway/redis/cluster.ts';
+import { connectRedis } from '../../src/gateway/redis/redis.ts';
 import { settingsHash } from '../../src/gateway/cache/view-settings.ts';
 import { formatKind, type KubernetesObject } from '../../src/core/index.ts';
 import { viewPrefix } from '../../src/contract/cache-layout.ts';
@@ -29,12 +31,14 @@ export async function metric(
 export async function runsOnRecord(setting: Setting, cluster: Cluster, controller: string): Promise<string[]> {
   const clusterId = await clusterIdentity(cluster.client);
   const { inFlight, recordPrefix } = queueKeys({ keyPrefix: setting.keyPrefix, clusterId }, controller);
-  const redis = new Redis(setting.redisUrl);
+  const redis = await connectRedis(setting.redisUrl);
   try {
     const found = new Set(await redis.zrange(inFlight, '0', '-1'));
-    for await (const keys of redis.scanStream({ match: `${recordPrefix}*`, count: 1000 }) as AsyncIterable<string[]>) {
-      for (const key of keys) {
-        if ((await redis.hexists(key, 'run')) === 1) found.add(key.slice(recordPrefix.length));
+    for (const node of masters(redis)) {
+      for await (const keys of node.scanStream({ match: `${recordPrefix}*`, count: 1000 }) as AsyncIterable<string[]>) {
+        for (const key of keys) {
+          if ((await redis.hexists(key, 'run')) === 1) found.add(key.slice(recordPrefix.length));
+        }
       }
     }
     return [...found];
@@ -71,7 +75,7 @@ export async function cachedVersions(
     resource: configMaps,
     settings: settingsHash({}, configMaps),
   });
-  const redis = new Redis(setting.redisUrl);
+  const redis = await connectRedis(setting.redisUrl);
   try {
     const reader = new RedisReader(redis, { views: { [formatKind(configMaps)]: [{ prefix }] } });
     return versions((await reader.list(configMaps, { namespace })).items);

@@ -10,6 +10,7 @@ import {
   type ServerFacts,
 } from '../../gateway/redis/redis-server.ts';
 import type { Diagnoses } from './diagnosis.ts';
+import { masters } from '../../gateway/redis/cluster.ts';
 import { readUsage, type RedisUsage } from './redis-usage.ts';
 
 /** What of Redis belongs to one gateway. */
@@ -25,7 +26,12 @@ export async function checkServer(findings: Diagnoses, redis: Redis, url: string
   await redis.ping();
   const answerMs = performance.now() - startMs;
   findings.ok(`${withoutPassword(url)} answers in ${answerMs.toFixed(1)} ms`);
-  judgeServer(findings, await readServer(redis));
+  const servers = masters(redis);
+  for (const server of servers) {
+    const { host, port } = server.options;
+    if (servers.length > 1) findings.ok(`a master of the cluster at ${host}:${port}:`);
+    judgeServer(findings, await readServer(server));
+  }
 }
 
 /** A line for each thing that is judged. */

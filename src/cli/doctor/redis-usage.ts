@@ -1,3 +1,4 @@
+import { masters } from '../../gateway/redis/cluster.ts';
 import type { Redis } from '../../gateway/redis/redis.ts';
 import { KEY_KINDS, type KeyKind, kindOf } from './key-kinds.ts';
 
@@ -26,6 +27,12 @@ export interface UsageLimits {
   readonly sample: number;
 }
 
+/** A key, and the server that has it. */
+interface Sampled {
+  readonly server: Redis;
+  readonly key: string;
+}
+
 const LIMITS: UsageLimits = { scan: 1_000_000, sample: 100 };
 
 /**
@@ -38,28 +45,32 @@ export async function readUsage(
   limits: UsageLimits = LIMITS,
 ): Promise<RedisUsage> {
   const counts = new Map<KeyKind, number>();
-  const samples = new Map<KeyKind, string[]>();
-  let scanned = 0;
-  let cursor = '0';
-  do {
-    const [next, keys] = await redis.scan(cursor, 'COUNT', 1000);
-    cursor = next;
-    scanned += keys.length;
-    for (const key of keys) {
-      const kind = kindOf(key, scope.keyPrefix, scope.clusterId);
-      counts.set(kind, (counts.get(kind) ?? 0) + 1);
-      const sample = samples.get(kind) ?? [];
-      samples.set(kind, sample);
-      if (sample.length < limits.sample) sample.push(key);
-    }
-  } while (cursor !== '0' && scanned < limits.scan);
-  const total = cursor === '0' ? scanned : Math.max(scanned, await redis.dbsize());
+  const samples = new Map<KeyKind, Sampled[]>();
+  let [scanned, total] = [0, 0];
+  const servers = masters(redis);
+  for (const server of servers) {
+    let [cursor, here] = ['0', 0];
+    do {
+      const [next, keys] = await server.scan(cursor, 'COUNT', 1000);
+      cursor = next;
+      here += keys.length;
+      for (const key of keys) {
+        const kind = kindOf(key, scope.keyPrefix, scope.clusterId);
+        counts.set(kind, (counts.get(kind) ?? 0) + 1);
+        const sample = samples.get(kind) ?? [];
+        samples.set(kind, sample);
+        if (sample.length < limits.sample) sample.push({ server, key });
+      }
+    } while (cursor !== '0' && here < limits.scan / servers.length);
+    scanned += here;
+    total += cursor === '0' ? here : Math.max(here, await server.dbsize());
+  }
   const kinds: KindUsage[] = [];
   let measured = 0;
   for (const kind of KEY_KINDS) {
     const found = counts.get(kind) ?? 0;
     if (found === 0) continue;
-    const sizes = await measure(redis, samples.get(kind) ?? []);
+    const sizes = await measure(samples.get(kind) ?? []);
     measured += sizes.length;
     const keys = Math.round((found / scanned) * total);
     const sum = sizes.reduce((all, size) => all + size, 0);
@@ -69,7 +80,7 @@ export async function readUsage(
 }
 
 /** Bytes of each key that is still there. Redis itself samples five fields of a hash or a set. */
-async function measure(redis: Redis, keys: readonly string[]): Promise<number[]> {
-  const sizes = await Promise.all(keys.map((key) => redis.memory('USAGE', key)));
+async function measure(sampled: readonly Sampled[]): Promise<number[]> {
+  const sizes = await Promise.all(sampled.map(({ server, key }) => server.memory('USAGE', key)));
   return sizes.filter((size) => size !== null);
 }

@@ -1,8 +1,10 @@
 import { Redis } from 'ioredis';
-import { messageOf, systemClock } from '../../core/index.ts';
+import { messageOf, systemClock, UserError } from '../../core/index.ts';
 import { importSecret } from '../../contract/index.ts';
 import { groupWrites } from '../../contract/node/grouped-writes.ts';
 import { readerPassword } from '../../contract/node/reader-user.ts';
+import { type RedisAddressOptions, redisOptions } from '../../contract/node/redis-options.ts';
+import { parseRedisUrl, type RedisAddress } from '../../contract/node/redis-url.ts';
 import { SYNC_WAIT_MS } from '../cache-reader.ts';
 
 /** A read fails when Redis does not answer within this, and the key is retried. */
@@ -60,22 +62,25 @@ export class ReaderConnection {
   }
 
   async #connect(redisUser: string | undefined): Promise<ConnectedRedis> {
-    const url = this.#url();
-    const user = this.#secrets.length > 0 && !hasCredentials(url) ? redisUser : undefined;
-    const common = { commandTimeout: COMMAND_TIMEOUT_MS, maxRetriesPerRequest: 2 };
+    const address = serverOf(this.#url());
+    const hasCredentials = address.username !== undefined || address.password !== undefined;
+    const user = this.#secrets.length > 0 && !hasCredentials ? redisUser : undefined;
+    const common = { ...redisOptions(address), commandTimeout: COMMAND_TIMEOUT_MS, maxRetriesPerRequest: 2 };
     if (user === undefined) {
-      const redis = groupWrites(new Redis(url, common));
+      const redis = groupWrites(new Redis(common));
       // Each failed command rejects on its own; without a listener ioredis prints the failed attempts too.
       redis.on('error', () => {});
       return { redis, isUser: false, lastError: () => '' };
     }
     const keys = await Promise.all(this.#secrets.map(importSecret));
     const passwords = await Promise.all(keys.map((key) => readerPassword(key, user)));
-    return connectAs(url, user, passwords, common);
+    return connectAs(user, passwords, common);
   }
 }
 
 const POLL_MS = 20;
+
+type ReaderOptions = RedisAddressOptions & { readonly commandTimeout: number; readonly maxRetriesPerRequest: number };
 
 interface ConnectedRedis {
   readonly redis: Redis;
@@ -88,15 +93,10 @@ interface ConnectedRedis {
  * Tries the passwords in turn, one at each attempt to connect: while a secret is rotated, gateway and function need not
  * know of it at the same time. ioredis takes the password from its options whenever it connects.
  */
-function connectAs(
-  url: string,
-  user: string,
-  passwords: readonly string[],
-  common: { commandTimeout: number; maxRetriesPerRequest: number },
-): ConnectedRedis {
+function connectAs(user: string, passwords: readonly string[], common: ReaderOptions): ConnectedRedis {
   let at = 0;
   let last = 'no answer yet';
-  const redis = new Redis(url, {
+  const redis = new Redis({
     ...common,
     username: user,
     password: passwords[at] ?? '',
@@ -115,8 +115,21 @@ function connectAs(
   return { redis: groupWrites(redis), isUser: true, lastError: () => last };
 }
 
-function hasCredentials(url: string): boolean {
-  // A path of a socket is no URL.
-  const { username = '', password = '' } = URL.parse(url) ?? {};
-  return username !== '' || password !== '';
+/**
+ * The server of a Redis URL. After a failover an old master may answer for a while, and a function would take what it
+ * reads there for what the gateway has cached since; so a function does not read through Sentinels or from a cluster.
+ * @throws UserError, without showing the URL.
+ */
+export function serverOf(url: string): RedisAddress {
+  let address: RedisAddress;
+  try {
+    address = parseRedisUrl(url);
+  } catch (error) {
+    throw new UserError(`The Redis URL of this function is wrong: ${messageOf(error)}.`);
+  }
+  if (address.kind === 'server') return address;
+  const what = address.kind === 'sentinel' ? 'Sentinels' : 'a Redis Cluster';
+  throw new UserError(
+    `The Redis URL of this function names ${what}: a function reads from one server, or through the gateway without a Redis URL.`,
+  );
 }

@@ -51,7 +51,9 @@ export interface RedisCacheOptions {
  * the reader logs in as the controller's user, which may read the controller's views and nothing else. Credentials in
  * the URL take precedence.
  *
- * @param url `redis://host:port`, or a function that gives it at the first read.
+ * @param url `redis://host:port`, `rediss://host:port` or the path of a socket, or a function that gives it at the
+ *   first read. TLS takes further authorities from `NODE_EXTRA_CA_CERTS`. Sentinels and clusters are refused: read
+ *   through the cache API there.
  */
 export function redisCache(url: string | (() => string), options: RedisCacheOptions = {}): OpenCache {
   const connection = new ReaderConnection(url, options);

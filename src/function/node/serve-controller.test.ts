@@ -56,6 +56,16 @@ describe('serveController', () => {
     ['no secret', () => controllerApp(one, {}), /LEVELHOOK_SIGNING_SECRETS is not set/],
     ['a malformed secret', () => controllerApp(one, { LEVELHOOK_SIGNING_SECRETS: 'x' }), /secret 1 of 1 is malformed/],
     ['no controller', () => controllerApp([], environment), /was given no controller/],
+    [
+      'a wrong Redis URL',
+      () => controllerApp(one, { ...environment, REDIS_URL: 'http://a' }),
+      /^The Redis URL of this function is wrong: must begin with redis:/,
+    ],
+    [
+      'Sentinels',
+      () => controllerApp(one, { ...environment, REDIS_URL: 'redis+sentinel://:hidden@a/m' }),
+      /^The Redis URL of this function names Sentinels: a function reads from one server, or through the gateway/,
+    ],
     ['two of one name', () => controllerApp([one, one], environment), /two controllers have the name one/],
   ])('%s: one sentence', (_, make, message) => {
     expect(make).toThrow(UserError);

@@ -4,6 +4,7 @@ import type { Controller } from '../controller.ts';
 import { createFunctionApp, type FunctionApp } from '../function-app.ts';
 import type { TriggerHandler } from '../trigger-handler.ts';
 import { kubeConfigTransport } from './client-node-transport.ts';
+import { serverOf } from './reader-connection.ts';
 import { redisCache } from './redis-reader.ts';
 import { requiredVariable, serveFunction } from './serve.ts';
 
@@ -50,6 +51,7 @@ export function controllerApp(controllers: Controller | readonly Controller[], e
     .split(/[\s,]+/)
     .filter((word) => word !== '');
   const redisUrl = environment['REDIS_URL'];
+  if (redisUrl) serverOf(redisUrl);
   const api = kubeConfigTransport(environment['KUBECONFIG'] || undefined);
   const appOf = (controller: Controller): FunctionApp => {
     // A connection for each controller: in Redis each may be a user of its own.

@@ -1,14 +1,31 @@
+import { createHash } from 'node:crypto';
+import { masters } from '../redis/cluster.ts';
 import type { Redis } from '../redis/redis.ts';
 
 /**
  * The identity of the Redis process. Another one may have come up without the last writes (append-only file synced once
- * a second), from an older snapshot, or empty: data written on the old process may be lost. The same process is
- * another one for this purpose when it has evicted keys since.
+ * a second, or a replica that has become the master), from an older snapshot, or empty: data written on the old process
+ * may be lost. The same process is another one for this purpose when it has evicted keys since.
+ *
+ * Of a Redis Cluster it stands for the processes of all masters, so it changes with each of them: what one knows of the
+ * others (the registry of the queues' runs, the outbox of a view of its queues) holds only for all of them together.
+ * @throws Error while the cluster has no master for a part of the keys.
  */
 export async function redisRunId(redis: Redis): Promise<string> {
-  const [info, stats] = await Promise.all([redis.info('server'), redis.info('stats')]);
+  const ids = await Promise.all(masters(redis).map(processId));
+  const [first = ''] = ids;
+  return ids.length === 1 ? first : createHash('sha1').update(ids.toSorted().join()).digest('hex');
+}
+
+async function processId(redis: Redis): Promise<string> {
+  const [info, stats, replication] = await Promise.all([
+    redis.info('server'),
+    redis.info('stats'),
+    redis.info('replication'),
+  ]);
   const runId = /^run_id:(\S+)/m.exec(info)?.[1];
   if (!runId) throw new Error('Redis names no run_id in INFO server');
+  if (/^role:(?!master)/m.test(replication)) throw new Error('Redis has become a replica');
   const evicted = Number(/^evicted_keys:(\d+)/m.exec(stats)?.[1] ?? 0);
   return evicted === 0 ? runId : `${runId}+${evicted}`;
 }

@@ -36,6 +36,9 @@ it('takes each variable in its unit, and the command line wins', () => {
     LEVELHOOK_LEASE_SECONDS: '5',
     LEVELHOOK_LEASE_RENEW_SECONDS: '2.5',
     LEVELHOOK_LEASE_RETRY_SECONDS: '0.5',
+    REDIS_URL: 'rediss+sentinel://me:pass@a,b/mymaster',
+    LEVELHOOK_REDIS_CA_FILE: 'ca',
+    LEVELHOOK_REDIS_SENTINEL_PASSWORD_FILE: 'password',
   };
   expect(readConfig(environment, { kubeconfig: 'file', port: 0 })).toMatchObject({
     functionUrls: ['http://a:1', 'https://b', 'http://c'],
@@ -48,11 +51,14 @@ it('takes each variable in its unit, and the command line wins', () => {
     tls: { certFile: 'x.crt', keyFile: 'x.key' },
     lease: { namespace: 'here', name: 'gateway' },
     leaseTiming: { leaseMs: 5000, renewMs: 2500, retryMs: 500 },
+    redisUrl: 'rediss+sentinel://me:pass@a,b/mymaster',
+    redisFiles: { caFile: 'ca', certFile: undefined, sentinelPasswordFile: 'password' },
     kubeconfig: 'file',
   });
 });
 
 it.each([
+  ['REDIS_URL', 'redis://me:hid/den@a', 'is wrong: must have / ? # and @ of a password as %2F %3F %23 and %40.'],
   ['LEVELHOOK_KEY_PREFIX', 'a b', 'is wrong: may hold letters, digits, - and _ only.'],
   ['LEVELHOOK_FUNCTIONS', 'http://me:hidden@a', 'is wrong: must hold no user or password.'],
   ['LEVELHOOK_RECONCILE_FUNCTIONS', 'a=b=c', 'is wrong: must be all, none, or a label selector as kubectl takes it.'],
@@ -75,4 +81,10 @@ it.each([
   const read = () => readConfig({ [variable]: value });
   expect(read).toThrow(new UserError(sentence.startsWith('LEVELHOOK') ? sentence : `${variable} ${sentence}`));
   expect(read).not.toThrow('hidden');
+});
+
+it('refuses users for functions on a Redis Cluster', () => {
+  const environment = { REDIS_URL: 'redis+cluster://:hidden@a', LEVELHOOK_REDIS_USERS: 'true' };
+  expect(() => readConfig(environment)).toThrow(/^LEVELHOOK_REDIS_USERS cannot be true with a Redis Cluster: /);
+  expect(() => readConfig(environment)).not.toThrow('hidden');
 });

@@ -1,7 +1,8 @@
 import { z } from 'zod';
-import { decodeObjectKey, isDnsSubdomain, parseLabelSelector, UserError } from '../../core/index.ts';
+import { decodeObjectKey, isDnsSubdomain, messageOf, parseLabelSelector, UserError } from '../../core/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
 import { COMPRESS_ABOVE } from '../../contract/node/codec.ts';
+import { parseRedisUrl } from '../../contract/node/redis-url.ts';
 import { checkLeaseTiming, type LeaseKey, type LeaseTiming } from './lease.ts';
 
 const words = z.string().transform((text) => text.split(/[\s,]+/).filter((word) => word !== ''));
@@ -29,6 +30,14 @@ function isSelector(text: string): boolean {
   }
 }
 
+function checkRedisUrl(url: string, context: z.RefinementCtx): void {
+  try {
+    parseRedisUrl(url);
+  } catch (error) {
+    context.addIssue({ code: 'custom', message: messageOf(error), input: undefined });
+  }
+}
+
 /** What the documentation says of a setting. */
 export interface DescribedSetting {
   readonly variable: string;
@@ -48,7 +57,46 @@ function setting<Form extends z.ZodType>(variable: string, form: Form, meaning: 
 
 /** The one place that knows a setting: its variable, its form, its default, and its row in infra/docs/settings.md. */
 const schema = z.object({
-  redisUrl: setting('REDIS_URL', z.string().prefault('redis://127.0.0.1:6379'), 'where cache and queues live'),
+  redisUrl: setting(
+    'REDIS_URL',
+    z.string().superRefine(checkRedisUrl).prefault('redis://127.0.0.1:6379'),
+    'where cache and queues live: a server, Sentinels or a cluster, see below',
+  ),
+  // Read again when they change.
+  redisCaFile: setting(
+    'LEVELHOOK_REDIS_CA_FILE',
+    z.string().optional(),
+    'PEM file of the certificate authorities of Redis at `rediss` URLs',
+    "Node's authorities",
+  ),
+  redisCertFile: setting(
+    'LEVELHOOK_REDIS_CERT_FILE',
+    z.string().optional(),
+    'PEM file of a client certificate for Redis',
+  ),
+  redisKeyFile: setting('LEVELHOOK_REDIS_KEY_FILE', z.string().optional(), 'PEM file of its key'),
+  redisUsernameFile: setting(
+    'LEVELHOOK_REDIS_USERNAME_FILE',
+    z.string().optional(),
+    'file that holds the ACL user for Redis',
+    'that of the URL',
+  ),
+  redisPasswordFile: setting(
+    'LEVELHOOK_REDIS_PASSWORD_FILE',
+    z.string().optional(),
+    'file that holds its password',
+    'that of the URL',
+  ),
+  redisSentinelUsernameFile: setting(
+    'LEVELHOOK_REDIS_SENTINEL_USERNAME_FILE',
+    z.string().optional(),
+    'file that holds the ACL user for the Sentinels',
+  ),
+  redisSentinelPasswordFile: setting(
+    'LEVELHOOK_REDIS_SENTINEL_PASSWORD_FILE',
+    z.string().optional(),
+    'file that holds its password',
+  ),
   keyPrefix: setting(
     'LEVELHOOK_KEY_PREFIX',
     z
@@ -279,6 +327,19 @@ const schema = z.object({
   ),
 });
 
+/** Paths of files that belong to the connection to Redis. */
+export interface RedisFiles {
+  /** Certificate authorities, in PEM form. Undefined: Node's. */
+  readonly caFile?: string | undefined;
+  /** A client certificate and its key, in PEM form. */
+  readonly certFile?: string | undefined;
+  readonly keyFile?: string | undefined;
+  readonly usernameFile?: string | undefined;
+  readonly passwordFile?: string | undefined;
+  readonly sentinelUsernameFile?: string | undefined;
+  readonly sentinelPasswordFile?: string | undefined;
+}
+
 /** All settings of a gateway, checked once. */
 export interface GatewayConfig extends Readonly<ReturnType<typeof joined>> {
   /** Undefined: KUBECONFIG, ~/.kube/config, or the pod's service account. */
@@ -327,6 +388,13 @@ function described(form: z.ZodType): DescribedSetting {
 function joined({
   tlsCertFile,
   tlsKeyFile,
+  redisCaFile: caFile,
+  redisCertFile: certFile,
+  redisKeyFile: keyFile,
+  redisUsernameFile: usernameFile,
+  redisPasswordFile: passwordFile,
+  redisSentinelUsernameFile: sentinelUsernameFile,
+  redisSentinelPasswordFile: sentinelPasswordFile,
   kubeApiQps,
   kubeApiBurst,
   kubeApiControllerQps,
@@ -336,7 +404,11 @@ function joined({
   retryMs,
   ...settings
 }: z.output<typeof schema>) {
-  const { allowedHosts, cacheUrl } = settings;
+  const { allowedHosts, cacheUrl, redisUrl, redisUsers } = settings;
+  if (redisUsers && parseRedisUrl(redisUrl).kind === 'cluster') {
+    const why = 'each node of a Redis Cluster has users of its own, so functions need a user in their own URL';
+    throw new UserError(`${variableOf('redisUsers')} cannot be true with a Redis Cluster: ${why}.`);
+  }
   return {
     ...settings,
     allowedHosts: cacheUrl === undefined ? allowedHosts : [...allowedHosts, new URL(cacheUrl).hostname],
@@ -348,6 +420,15 @@ function joined({
     leaseTiming: leaseTimingOf({ leaseMs, renewMs, retryMs }),
     /** Files; undefined: plain http. */
     tls: tlsOf(tlsCertFile, tlsKeyFile),
+    redisFiles: {
+      caFile,
+      certFile,
+      keyFile,
+      usernameFile,
+      passwordFile,
+      sentinelUsernameFile,
+      sentinelPasswordFile,
+    } satisfies RedisFiles,
   };
 }
 

@@ -1,6 +1,7 @@
 import { messageOf, type Runtime } from '../../core/index.ts';
 import { redisRunId } from '../cache/incarnation.ts';
 import type { Informer } from '../cache/informer.ts';
+import { onConnection } from '../redis/cluster.ts';
 import { redisNotReady } from '../redis/redis-memory.ts';
 import type { View } from '../cache/view.ts';
 import type { GatewayWriter, Term } from '../cache/gateway-writer.ts';
@@ -141,14 +142,12 @@ export class Recovery {
       // A new connection alone tells nothing about what the process behind it holds.
       if (this.#state.kind === 'away') this.#state = { kind: 'unchecked' };
     };
-    redis.on('close', lost);
-    redis.on('ready', back);
+    const stopListening = onConnection(redis, lost, back);
     while (!signal.aborted) {
       await this.check(signal);
       await clock.sleep(1000, signal);
     }
-    redis.off('close', lost);
-    redis.off('ready', back);
+    stopListening();
   }
 
   /**

@@ -45,7 +45,8 @@ export class RedisHealth {
   async look(): Promise<void> {
     if (this.#redis.status !== 'ready') return;
     const { logger, metrics } = this.#runtime;
-    const found = new Map((await findProblems(this.#redis)).map((each) => [each.problem, each]));
+    const found = new Map<RedisProblem, FoundProblem>();
+    for (const each of await findProblems(this.#redis)) if (!found.has(each.problem)) found.set(each.problem, each);
     for (const problem of REDIS_PROBLEMS) {
       const [before, now] = [this.#found.get(problem), found.get(problem)];
       metrics.set('levelhook_redis_problem', { problem }, now ? 1 : 0);

@@ -1,4 +1,5 @@
 import { type Logger, messageOf } from '../../core/index.ts';
+import { masters } from './cluster.ts';
 import { type Redis, takeOutOfMemory } from './redis.ts';
 
 /**
@@ -11,17 +12,23 @@ const told = new WeakSet<Redis>();
 
 /**
  * Why nothing may be dispatched through this Redis for now: it evicts keys, or has no memory for a write. Undefined:
- * nothing speaks against it. Asked every second, so it reads INFO once and writes nothing.
+ * nothing speaks against it. Asked every second, so it reads INFO once, of a cluster that of each master, and writes
+ * nothing.
  */
 export async function redisNotReady(redis: Redis, logger: Logger): Promise<string | undefined> {
   const refused = takeOutOfMemory(redis);
+  const reasons = await Promise.all(masters(redis).map((server) => serverNotReady(server, logger)));
+  return reasons.find((reason) => reason !== undefined) ?? (refused ? REFUSED : undefined);
+}
+
+const REFUSED = 'Redis refused a write for want of memory';
+
+async function serverNotReady(redis: Redis, logger: Logger): Promise<string | undefined> {
   const { policy, used, limit } = await readMemory(redis);
   const known = policy ?? (await askPolicy(redis, logger));
   if (known !== undefined && known !== NO_EVICTION) return evictionReason(known);
-  if (limit > 0 && used >= limit) {
-    return `Redis is out of memory (${mebibytes(used)} of maxmemory ${mebibytes(limit)}): raise maxmemory or free some`;
-  }
-  return refused ? 'Redis refused a write for want of memory' : undefined;
+  if (limit === 0 || used < limit) return undefined;
+  return `Redis is out of memory (${mebibytes(used)} of maxmemory ${mebibytes(limit)}): raise maxmemory or free some`;
 }
 
 /** What is wrong with a policy other than `NO_EVICTION`, and what to do. */

@@ -1,5 +1,6 @@
 import { UserError } from '../../core/index.ts';
 import { variableOf } from '../config/config.ts';
+import { masters } from './cluster.ts';
 import { type Redis, withoutPassword } from './redis.ts';
 import { evictionReason, infoField, memoryOf, mebibytes, NO_EVICTION } from './redis-memory.ts';
 
@@ -137,9 +138,17 @@ function persistenceProblem({ product, persistence }: ServerFacts): string | und
   return `${product} failed to write its data to disk (${failed.join(', ')}): look at its log and its disk`;
 }
 
-/** `problemsOf` the server behind a connection. */
+/** `problemsOf` the server behind a connection, or of each master of a cluster, whose address the reason then names. */
 export async function findProblems(redis: Redis): Promise<FoundProblem[]> {
-  return problemsOf(await readServer(redis));
+  const servers = masters(redis);
+  const found = await Promise.all(
+    servers.map(async (server) => {
+      const { host, port } = server.options;
+      const at = servers.length > 1 ? `${host}:${port}: ` : '';
+      return problemsOf(await readServer(server)).map((each) => ({ ...each, reason: at + each.reason }));
+    }),
+  );
+  return found.flat();
 }
 
 /** @throws UserError for the first problem with which the gateway must not start. */

@@ -1,42 +1,108 @@
 import { readFileSync } from 'node:fs';
-import { Redis } from 'ioredis';
+import { Cluster, Redis } from 'ioredis';
 import { groupWrites } from '../../contract/node/grouped-writes.ts';
-import { messageOf, UserError } from '../../core/index.ts';
+import { redisOptions } from '../../contract/node/redis-options.ts';
+import { parseRedisUrl, type RedisAddress, withoutPassword } from '../../contract/node/redis-url.ts';
+import { type Logger, messageOf, silentLogger, UserError } from '../../core/index.ts';
+import { type RedisFiles, variableOf } from '../config/config.ts';
+import { masters, onConnection } from './cluster.ts';
+import { Connections, tlsOptions } from './connections.ts';
+import { RedisSecrets } from './redis-files.ts';
 
 export type { Redis } from 'ioredis';
+export { withoutPassword } from '../../contract/node/redis-url.ts';
+
+export interface ConnectOptions {
+  /** Default: none. */
+  readonly files?: RedisFiles;
+  /** Default: nothing is logged. */
+  readonly logger?: Logger;
+}
 
 /**
  * Opens a connection that waits for Redis to come back. Commands given meanwhile are kept and sent in order, so callers
- * wait and do not fail. A command that was in progress when the connection broke is sent again, so every script must be
- * harmless when it runs twice.
- * @throws UserError when Redis does not answer the first time.
+ * wait and do not fail. A command that was in progress when the connection broke, or that a demoted master refused, is
+ * sent again, so every script must be harmless when it runs twice. Duplicates of the connection behave alike.
+ * @param url see `parseRedisUrl`.
+ * @throws UserError when a file cannot be used, or Redis does not answer the first time. Shows no secret.
  */
-export async function connectRedis(url: string): Promise<Redis> {
-  const redis = new Redis(url, {
+export async function connectRedis(
+  url: string,
+  { files = {}, logger = silentLogger }: ConnectOptions = {},
+): Promise<Redis> {
+  const address = addressOf(url);
+  const secrets = new RedisSecrets(address, files);
+  const connections = new Connections(secrets, logger);
+  const redis =
+    address.kind === 'cluster'
+      ? createCluster(address, secrets, connections)
+      : createRedis(address, secrets, connections);
+  redis.on('end', () => connections.close());
+  // Without a listener ioredis prints each failed attempt itself.
+  let last: unknown;
+  redis.on('error', (error: unknown) => {
+    // What each of them said comes before.
+    if (!messageOf(error).startsWith('All sentinels are unreachable')) last = error;
+  });
+  redis.on('sentinelError', (error: unknown) => (last = error));
+  try {
+    await Promise.race([redis.connect(), rejectAfter(5000)]);
+    return redis;
+  } catch (error) {
+    redis.disconnect();
+    connections.close();
+    const reason = messageOf(reasonOf(last ?? error));
+    throw new UserError(
+      `Redis does not answer at ${withoutPassword(url)} (${reason}): start it, or set ${variableOf('redisUrl')}.`,
+    );
+  }
+}
+
+function createRedis(address: RedisAddress, secrets: RedisSecrets, connections: Connections): Redis {
+  const redis = new Redis({
+    ...redisOptions(address, tlsOptions(secrets)),
     lazyConnect: true,
     maxRetriesPerRequest: null,
     retryStrategy: (attempt) => Math.min(50 * attempt, 1000),
+    // A master that was cut off from the Sentinels would go on answering.
+    failoverDetector: address.kind === 'sentinel',
   });
-  // Without a listener ioredis prints each failed attempt itself.
-  let last: unknown;
-  redis.on('error', (error: unknown) => (last = error));
+  return groupWrites(connections.add(redis));
+}
+
+/** Has the commands of a connection to one server. */
+function createCluster(address: RedisAddress, secrets: RedisSecrets, connections: Connections): Redis {
+  const cluster = new Cluster([...address.hosts], {
+    lazyConnect: true,
+    // Commands wait for a master as they wait for a server.
+    maxRedirections: Infinity,
+    retryDelayOnMoved: 20,
+    clusterRetryStrategy: (attempt) => Math.min(50 * attempt, 1000),
+    slotsRefreshTimeout: 3000,
+    slotsRefreshInterval: 10_000,
+    // Node resolves the names, so that TLS can compare them with the certificate.
+    dnsLookup: (host, callback) => callback(null, host),
+    redisOptions: { ...redisOptions(address, tlsOptions(secrets)), maxRetriesPerRequest: null },
+  });
+  return connections.addCluster(cluster) as unknown as Redis;
+}
+
+/** Of a cluster, why its last node did not tell the slots. */
+function reasonOf(error: unknown): unknown {
+  return (error as { lastNodeError?: unknown } | undefined)?.lastNodeError ?? error;
+}
+
+/** @throws UserError for a wrong URL. */
+function addressOf(url: string): RedisAddress {
   try {
-    await Promise.race([redis.connect(), rejectAfter(5000)]);
-    return groupWrites(redis);
+    return parseRedisUrl(url);
   } catch (error) {
-    redis.disconnect();
-    const reason = messageOf(last ?? error);
-    throw new UserError(`Redis does not answer at ${withoutPassword(url)} (${reason}): start it, or set REDIS_URL.`);
+    throw new UserError(`${variableOf('redisUrl')} is wrong: ${messageOf(error)}.`);
   }
 }
 
 function rejectAfter(ms: number): Promise<never> {
   return new Promise((_, reject) => setTimeout(() => reject(new Error(`no answer in ${ms / 1000} s`)), ms).unref());
-}
-
-/** A Redis URL for a log or a message. */
-export function withoutPassword(url: string): string {
-  return url.replace(/\/\/[^@/]*@/, '//***@');
 }
 
 /**
@@ -47,7 +113,7 @@ export function withoutPassword(url: string): string {
 export function isAboutOneCommand(error: unknown): boolean {
   if (!(error instanceof Error) || error.name !== 'ReplyError') return false;
   // Redis 6 puts the script's name before the code.
-  return !/max number of clients|(?:^|-)(?:OOM|LOADING|READONLY|MISCONF|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY|NOREPLICAS|NOAUTH|NOPERM|UNKILLABLE)\b/.test(
+  return !/max number of clients|(?:^|-)(?:OOM|LOADING|READONLY|MISCONF|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY|NOREPLICAS|EXECABORT|UNBLOCKED|NOAUTH|WRONGPASS|NOPERM|UNKILLABLE)\b/.test(
     error.message,
   );
 }
@@ -70,7 +136,7 @@ export function connectionLosses(redis: Redis): number {
   const known = losses.get(redis);
   if (known !== undefined) return known;
   losses.set(redis, 0);
-  redis.on('close', () => losses.set(redis, (losses.get(redis) ?? 0) + 1));
+  onConnection(redis, () => losses.set(redis, (losses.get(redis) ?? 0) + 1));
   return 0;
 }
 
@@ -101,10 +167,12 @@ export function loadScript(redis: Redis, moduleUrl: string, name: string): Scrip
   };
 }
 
-/** Removes every key that begins with `prefix`, a batch at a time. */
+/** Removes every key that begins with `prefix`, which has a hash tag, a batch at a time. */
 export async function unlinkAll(redis: Redis, prefix: string): Promise<void> {
   const match = `${prefix.replace(/[\\[\]*?^]/g, '\\$&')}*`;
-  for await (const keys of redis.scanStream({ match, count: 1000 }) as AsyncIterable<string[]>) {
-    if (keys.length > 0) await redis.unlink(...keys);
+  for (const node of masters(redis)) {
+    for await (const keys of node.scanStream({ match, count: 1000 }) as AsyncIterable<string[]>) {
+      if (keys.length > 0) await redis.unlink(...keys);
+    }
   }
 }
