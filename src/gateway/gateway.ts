@@ -7,9 +7,8 @@ import {
   systemClock,
   UserError,
 } from '../core/index.ts';
-import type { Description, SigningKey } from '../contract/index.ts';
+import type { Description } from '../contract/index.ts';
 import { isLoopback } from '../contract/secure-url.ts';
-import type { KeyRing } from '../contract/node/key-ring.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity } from './apiserver/discovery.ts';
@@ -21,12 +20,9 @@ import { connectRedis, type Redis, withoutPassword } from './redis/redis.ts';
 import { type RedisLocation, redisLocation } from './redis/redis-location.ts';
 import { refuseUnusable } from './redis/redis-server.ts';
 import { CpuBudgets } from './cel/cpu-budget.ts';
-import { type CacheSettings, readCacheSettings } from './config/cache-file.ts';
-import { readCacheKeys } from './config/cache-keys.ts';
-import { readCertificates } from './config/certificates.ts';
 import type { GatewayConfig } from './config/config.ts';
+import { type ConfiguredFiles, readConfiguredFiles } from './config/files.ts';
 import { electionLease, type LeaseKey } from './config/lease.ts';
-import { readSigningKeys } from './config/signing-keys.ts';
 import type { RunningController } from './controllers/controller.ts';
 import { ControllerFactory } from './controllers/controller-factory.ts';
 import type { ControllerSpec } from './controllers/controller-spec.ts';
@@ -58,16 +54,6 @@ import { gatewayServer, knowsAll } from './server/gateway-server.ts';
 export interface GatewayOptions {
   /** For tests: called at the named points between two steps. Default: does nothing. */
   readonly checkpoint?: Checkpoint;
-}
-
-/** What the files hold that the settings name. */
-interface Files {
-  /** Sign the triggers of configured functions. */
-  readonly keys: readonly SigningKey[];
-  /** See `EndpointOptions`. */
-  readonly ca: string | undefined;
-  readonly cache: CacheSettings;
-  readonly keyRing: KeyRing | undefined;
 }
 
 /** The cluster that this gateway works for, and its place in Redis. */
@@ -174,22 +160,14 @@ export class Gateway {
   }
 
   async #start(): Promise<void> {
-    const files = await this.#readFiles();
+    // All settings are validated before anything is started.
+    checkFunctionUrls(this.#config.functionUrls);
+    const files = await readConfiguredFiles(this.#config);
     const connections = await this.#connect();
     // Nothing asks for a controller before `run`.
     const caches = this.#createCaches(files, connections, () => running.controllers);
     const running = this.#createControllers(connections, caches);
     this.#run(files, connections, { ...caches, ...running });
-  }
-
-  /** All settings are validated before anything is started. */
-  async #readFiles(): Promise<Files> {
-    const config = this.#config;
-    const keys = await readSigningKeys(config);
-    const ca = readCertificates(config.functionCaFile);
-    checkFunctionUrls(config.functionUrls);
-    const cache = await readCacheSettings(config.cacheFile);
-    return { keys, ca, cache, keyRing: readCacheKeys(config.cacheKeys, config.cacheKeysFile) };
   }
 
   /** The server first: health tells of a start that takes long. */
@@ -233,7 +211,11 @@ export class Gateway {
     return new LeaderElection({ runtime: { ...this.#runtime, clock: systemClock }, client, lease, timing });
   }
 
-  #createCaches(files: Files, { client, election, location }: Connections, controllers: () => Controllers): Caches {
+  #createCaches(
+    files: ConfiguredFiles,
+    { client, election, location }: Connections,
+    controllers: () => Controllers,
+  ): Caches {
     const runtime = this.#runtime;
     const controller = (id: string): RunningController | undefined => controllers().known().get(id);
     const progressRequests = new ProgressRequests({ location, informers: () => informers, logger: runtime.logger });
@@ -321,7 +303,7 @@ export class Gateway {
   }
 
   /** Last what declares controllers: from then on they come and go. */
-  #run(files: Files, connections: Connections, made: Caches & Running): void {
+  #run(files: ConfiguredFiles, connections: Connections, made: Caches & Running): void {
     const { controllers, progress, readerUsers, recovery, redisHealth } = made;
     const { signal } = this.#stop;
     const declared = this.#declaredFunctions(files, connections, made);
@@ -373,7 +355,7 @@ export class Gateway {
   }
 
   #declaredFunctions(
-    files: Files,
+    files: ConfiguredFiles,
     { client }: Connections,
     { controllers, progress }: Running,
   ): DeclaredFunctions | undefined {
@@ -401,7 +383,7 @@ export class Gateway {
   }
 
   #configuredFunctions(
-    { keys, ca }: Files,
+    { keys, ca }: ConfiguredFiles,
     { location }: Connections,
     { controllers, declared, informers }: Pick<Parts, 'controllers' | 'declared' | 'informers'>,
   ): ConfiguredFunctions {
@@ -459,29 +441,20 @@ export class Gateway {
   ): void {
     const leadership = new Leadership({
       runtime: this.#runtime,
-      redis: location.redis,
-      withoutRedisMs: this.#config.leaseTiming.renewMs,
+      location,
       writer,
       informers,
-      isLeading: () => election.isLeading(),
+      election,
+      withoutRedisMs: this.#config.leaseTiming.renewMs,
       onLead: (signal) => {
         declared?.lead();
         void recovery.check(signal);
         void this.#collectGarbage();
       },
+      fatal: (error) => this.#fatal(error),
     });
     this.#leadership = leadership;
-    const lead = async (signal: AbortSignal): Promise<void> => {
-      try {
-        await raiseDataVersion(location);
-      } catch (error) {
-        // A newer gateway has led since this one started.
-        if (error instanceof UserError) this.#fatal(error);
-        throw error;
-      }
-      await leadership.lead(signal);
-    };
-    const running = election.run({ onLead: lead }, this.#stop.signal);
+    const running = leadership.run(this.#stop.signal);
     // Stopped first: another gateway leads while the runs in flight of this one end.
     this.#lifecycle.started('leader election', () => running);
   }

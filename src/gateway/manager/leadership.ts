@@ -1,19 +1,22 @@
-import type { Runtime } from '../../core/index.ts';
+import { type Runtime, UserError } from '../../core/index.ts';
 import type { GatewayWriter } from '../cache/gateway-writer.ts';
 import type { Informers } from '../cache/informers.ts';
-import type { Redis } from '../redis/redis.ts';
+import type { RedisLocation } from '../redis/redis-location.ts';
+import { raiseDataVersion } from './data-version.ts';
+import type { LeaderElection } from './leader-election.ts';
 
 export interface LeadershipOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
-  readonly redis: Pick<Redis, 'ping'>;
+  readonly location: Pick<RedisLocation, 'redis' | 'registryKey'>;
   readonly writer: Pick<GatewayWriter, 'begin'>;
   readonly informers: Pick<Informers, 'lead' | 'follow'>;
-  /** Whether this gateway leads, by the clock. */
-  readonly isLeading: () => boolean;
+  readonly election: Pick<LeaderElection, 'run' | 'isLeading'>;
   /** A leader that Redis does not answer for so long gives up. Milliseconds. */
   readonly withoutRedisMs: number;
   /** Called when the views are taken. @param signal aborted when this gateway leads no longer. */
   readonly onLead: (signal: AbortSignal) => void;
+  /** Called when this gateway must not lead on the data in Redis: a newer build has written it. */
+  readonly fatal: (error: UserError) => void;
 }
 
 /** Another gateway that has not noticed the end of its term is left this much time before the views are taken again. */
@@ -41,20 +44,27 @@ export class Leadership {
     this.#options = options;
   }
 
+  /** Stands for election until `stop` is aborted, and leads whenever it is elected. Never rejects. */
+  run(stop: AbortSignal): Promise<void> {
+    return this.#options.election.run({ onLead: (signal) => this.#lead(signal) }, stop);
+  }
+
   /**
    * This gateway leads until `signal` is aborted, or until Redis does not answer. Resolves when the views are given up,
-   * or a second later: with Redis away that takes until it is back, and the next term waits for it. Never rejects.
+   * or a second later: with Redis away that takes until it is back, and the next term waits for it.
    */
-  async lead(signal: AbortSignal): Promise<void> {
+  async #lead(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options.runtime;
+    const over = this.#untilOver(signal);
+    if (!(await Promise.race([this.#mayWrite(), over]))) return;
     this.#signal = signal;
     this.#begin();
-    await this.#untilOver(signal);
+    await over;
     this.#signal = undefined;
     this.#end();
-    const over = new AbortController();
-    await Promise.race([this.#turn, clock.sleep(END_MS, over.signal)]);
-    over.abort();
+    const ended = new AbortController();
+    await Promise.race([this.#turn, clock.sleep(END_MS, ended.signal)]);
+    ended.abort();
   }
 
   /**
@@ -68,12 +78,25 @@ export class Leadership {
     void clock.sleep(TAKE_AGAIN_MS, this.#signal).then(() => this.#begin());
   }
 
+  /** @returns true. @throws when the data in Redis is that of a newer build, or Redis fails. */
+  async #mayWrite(): Promise<true> {
+    const { fatal, location } = this.#options;
+    try {
+      await raiseDataVersion(location);
+      return true;
+    } catch (error) {
+      // A newer gateway has led since this one started.
+      if (error instanceof UserError) fatal(error);
+      throw error;
+    }
+  }
+
   async #untilOver(signal: AbortSignal): Promise<void> {
-    const { redis, runtime, withoutRedisMs } = this.#options;
+    const { location, runtime, withoutRedisMs } = this.#options;
     const { clock, logger } = runtime;
     while (!signal.aborted) {
       const answered = new AbortController();
-      redis.ping().then(
+      location.redis.ping().then(
         () => answered.abort(),
         () => {},
       );
@@ -90,8 +113,8 @@ export class Leadership {
     const signal = this.#signal;
     if (!signal || signal.aborted) return;
     this.#term = new AbortController();
-    const { informers, isLeading, onLead, writer } = this.#options;
-    const term = writer.begin(AbortSignal.any([signal, this.#term.signal]), isLeading);
+    const { election, informers, onLead, writer } = this.#options;
+    const term = writer.begin(AbortSignal.any([signal, this.#term.signal]), () => election.isLeading());
     this.#turn = this.#turn
       .then(() => informers.lead(term))
       .then(() => {

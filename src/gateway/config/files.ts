@@ -1,0 +1,26 @@
+import type { SigningKey } from '../../contract/index.ts';
+import type { KeyRing } from '../../contract/node/key-ring.ts';
+import { type CacheSettings, readCacheSettings } from './cache-file.ts';
+import { readCacheKeys } from './cache-keys.ts';
+import { readCertificates } from './certificates.ts';
+import type { GatewayConfig } from './config.ts';
+import { readSigningKeys } from './signing-keys.ts';
+
+/** What the files hold that the settings name, and the keys that are in the settings themselves. */
+export interface ConfiguredFiles {
+  /** Sign the triggers of configured functions. */
+  readonly keys: readonly SigningKey[];
+  /** See `EndpointOptions`. */
+  readonly ca: string | undefined;
+  readonly cache: CacheSettings;
+  /** Undefined: Secrets cannot be encrypted. */
+  readonly keyRing: KeyRing | undefined;
+}
+
+/** @throws UserError for the first that cannot be used. */
+export async function readConfiguredFiles(config: GatewayConfig): Promise<ConfiguredFiles> {
+  const keys = await readSigningKeys(config);
+  const ca = readCertificates(config.functionCaFile);
+  const cache = await readCacheSettings(config.cacheFile);
+  return { keys, ca, cache, keyRing: readCacheKeys(config.cacheKeys, config.cacheKeysFile) };
+}
