@@ -89,6 +89,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   /** Present while suspended: starts wait for it. */
   #gate: { readonly opened: Promise<void>; readonly open: () => void } | undefined;
   readonly #circuit: Circuit;
+  /** The last keys that became ready have one among them that other gateways should have first. */
+  #givesAway = false;
 
   constructor(options: WorkQueueOptions) {
     const { name, behaviour, location, runtime, onPauseChanged = () => {}, ownRuns = new OwnRuns() } = options;
@@ -366,7 +368,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   #takeJobs(): void {
     const { room } = this.#circuit;
     if (this.#gate || room === 0) this.#jobs.take('none');
-    else this.#jobs.take(room === 1 || this.#runner?.hasKeysForOthers ? 'one' : 'all');
+    else this.#jobs.take(room === 1 || this.#givesAway ? 'one' : 'all');
   }
 
   /** Waits while this gateway is suspended. @returns false when it has ended. */
@@ -385,7 +387,12 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const room = runner?.starter.room ?? 0;
     const here: string[] = [];
     const others: string[] = [];
-    for (const key of keys) (here.length < room && !runner?.isForOthers(key) ? here : others).push(key);
+    this.#givesAway = false;
+    for (const key of keys) {
+      const isForOthers = runner?.giveAway(key) ?? false;
+      if (isForOthers) this.#givesAway = true;
+      (here.length < room && !isForOthers ? here : others).push(key);
+    }
     if (here.length > 0) void this.#track(this.#startHere(here));
     for (const key of here) this.#keysToRetry.delete(key);
     this.#takeJobs();

@@ -34,7 +34,7 @@ export class Runner {
   readonly #finishes: GroupCommit<FinishRequest, Finished>;
   /** The barriers of keys that ended here last, and have not been started here since. */
   readonly #barriers = new Map<string, string>();
-  /** Keys of which this is known: they have not been started here since. */
+  /** Keys whose last run here got no answer, and that have not become ready since. */
   readonly #elsewhere = new Set<string>();
 
   constructor(options: RunnerOptions) {
@@ -56,14 +56,9 @@ export class Runner {
     this.#finishes = new GroupCommit((requests) => this.#finishAll(requests));
   }
 
-  /** Whether there is a key that should start in another gateway. */
-  get hasKeysForOthers(): boolean {
-    return this.#elsewhere.size > 0;
-  }
-
-  /** Whether this gateway should not be the first to start this key, since its last run here got no answer. */
-  isForOthers(key: string): boolean {
-    return this.#elsewhere.has(key);
+  /** Whether other gateways should have this key first, since its last run here got no answer. True once a run. */
+  giveAway(key: string): boolean {
+    return this.#elsewhere.delete(key);
   }
 
   /**
@@ -88,7 +83,7 @@ export class Runner {
       const { key, run, finish } = request;
       ownRuns.finish(request);
       if (finish.kind === 'known' && finish.barrier !== undefined) this.#remember(key, finish.barrier);
-      if (finish.kind === 'unknown' || (finish.kind === 'known' && finish.elsewhere)) this.#giveAway(key);
+      if (finish.kind === 'unknown' || (finish.kind === 'known' && finish.elsewhere)) this.#rememberElsewhere(key);
       // What is started now is sent after the finish, on the same connection.
       this.starter.release(key, run);
     }
@@ -104,7 +99,7 @@ export class Runner {
     if (this.#barriers.size > MOST_REMEMBERED && oldest !== undefined) this.#barriers.delete(oldest);
   }
 
-  #giveAway(key: string): void {
+  #rememberElsewhere(key: string): void {
     this.#elsewhere.add(key);
     const [oldest] = this.#elsewhere;
     if (this.#elsewhere.size > MOST_REMEMBERED && oldest !== undefined) this.#elsewhere.delete(oldest);
