@@ -89,7 +89,7 @@ interface Functions {
   readonly declared: DeclaredFunctions | undefined;
 }
 
-type Parts = Caches & Running & Functions;
+type Parts = Caches & Running & Functions & Pick<Connections, 'election'>;
 
 /**
  * The long-running process, wired together: this is the one place that knows all parts. Start order as
@@ -308,7 +308,7 @@ export class Gateway {
     const { signal } = this.#stop;
     const declared = this.#declaredFunctions(files, connections, made);
     const configured = this.#configuredFunctions(files, connections, { ...made, declared });
-    this.#parts = { ...made, configured, declared };
+    this.#parts = { ...made, configured, declared, election: connections.election };
 
     const checking = recovery.run(signal);
     this.#lifecycle.started('recovery', () => checking);

@@ -3,14 +3,21 @@ import type { Cluster } from '../harness/cluster.ts';
 import { ConfigMapChanges } from '../harness/config-map-changes.ts';
 import { eventually } from '../harness/eventually.ts';
 import { cachedVersions, metric, runsOnRecord, servedVersions } from '../harness/gateway-view.ts';
-import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
+import {
+  createSetting,
+  type Listening,
+  type Setting,
+  startGateway,
+  uniqueName,
+  untilReady,
+} from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
 import { configMapsOf, type Observer, startObserver } from '../harness/observer.ts';
 import { SentinelSet } from '../harness/redis-process.ts';
 import { seededRandom } from '../harness/seeded-random.ts';
 import { Started } from '../harness/started.ts';
 
-describe('a Redis that Sentinels fail over while objects change', () => {
+describe.for([1, 2])('a Redis that Sentinels fail over while objects change, with %i gateways', (count) => {
   const namespace = uniqueName('sentinel');
   const started = new Started();
   const random = seededRandom('redis-sentinel');
@@ -18,7 +25,7 @@ describe('a Redis that Sentinels fail over while objects change', () => {
   let cluster: Cluster;
   let setting: Setting;
   let observer: Observer;
-  let gateway: Awaited<ReturnType<typeof startGateway>>;
+  const gateways: Listening[] = [];
 
   beforeAll(async () => {
     redis = await SentinelSet.start(started);
@@ -27,8 +34,12 @@ describe('a Redis that Sentinels fail over while objects change', () => {
     // Reads through the gateway.
     const variables = { REDIS_URL: '' };
     observer = started.keep(await startObserver(setting, configMapsOf(namespace), { variables }));
-    gateway = started.keep(await startGateway(setting, [observer.url]));
-    await untilReady(gateway.url);
+    const election = count > 1 ? { LEVELHOOK_LEASE: `${namespace}/levelhook` } : {};
+    for (let at = 0; at < count; at += 1) {
+      const gateway = started.keep(await startGateway(setting, [observer.url], election));
+      await untilReady(gateway.url);
+      gateways.push(gateway);
+    }
   });
 
   afterAll(() => started.stop());
@@ -36,10 +47,13 @@ describe('a Redis that Sentinels fail over while objects change', () => {
   it('loses no change: the master is killed, and later the next one freezes', { timeout: 240_000 }, async () => {
     const changes = new ConfigMapChanges(cluster, namespace, { count: 100, random });
     await changes.createAll();
-    const recoveries = () => metric(gateway.url, 'levelhook_recoveries_total');
+    const recoveries = async (): Promise<number> => {
+      const counts = await Promise.all(gateways.map(({ url }) => metric(url, 'levelhook_recoveries_total')));
+      return counts.reduce((sum, each) => sum + each, 0);
+    };
     const recovered = async (before: number): Promise<void> => {
       await eventually(async () => expect(await recoveries()).toBeGreaterThan(before), 60_000);
-      await untilReady(gateway.url);
+      for (const { url } of gateways) await untilReady(url);
     };
     await changes.keepChanging(50, async () => {
       let before = await recoveries();
@@ -67,6 +81,6 @@ describe('a Redis that Sentinels fail over while objects change', () => {
         `${((machineMs() - endedAt) / 1000).toFixed(1)} s after the last one, ${observer.count} runs\n`,
     );
     await eventually(async () => expect(await runsOnRecord(setting, cluster, observer.name)).toEqual([]), 10_000);
-    expect(gateway.process.output).not.toContain('[ioredis]');
+    for (const gateway of gateways) expect(gateway.process.output).not.toContain('[ioredis]');
   });
 });

@@ -51,14 +51,11 @@ interface Elector {
   stop(): Promise<void>;
 }
 
-async function start(random = 0.5): Promise<Elector> {
+async function start(random = 0.5, through: Through = (passage) => passage.arrive()): Promise<Elector> {
   const stop = new AbortController();
   const [events, warnings]: string[][] = [[], []];
   const metrics = new Map<string, number>();
-  const elector = { through: (passage: Passage) => passage.arrive(), work: async () => {} } as Pick<
-    Elector,
-    'through' | 'work'
-  >;
+  const elector = { through, work: async () => {} } as Pick<Elector, 'through' | 'work'>;
   const warn = (_: object, message: string): void => void warnings?.push(message);
   const election = new LeaderElection({
     runtime: {
@@ -255,6 +252,21 @@ describe('a leader', () => {
     leader.through = (passage) => passage.arrive();
     await pass(3200);
     expect(leader.events).toEqual(['lead', 'end', 'lead']);
+  });
+
+  it('without any right is not ready, and says why, until it has seen a leader', async () => {
+    const elector = await start(0.5, refused);
+    await pass(20_000);
+    expect(elector.events).toEqual([]);
+    expect(elector.election.notReady()).toContain('leases.coordination.k8s.io is forbidden');
+    elector.through = (passage) => passage.arrive();
+    await pass(5000);
+    expect(elector.events).toEqual(['lead']);
+    expect(elector.election.notReady()).toBeUndefined();
+    // It has the cache to serve, whoever leads.
+    elector.through = refused;
+    await pass(60_000);
+    expect(elector.election.notReady()).toBeUndefined();
   });
 
   it('releases the Lease after its work', async () => {

@@ -58,7 +58,8 @@ export class LeaderElection {
   readonly #random: () => number;
   #leadingUntilMs = -Infinity;
   #leader = '';
-  #failed = false;
+  /** Of the last attempt; undefined when it has succeeded. */
+  #lastError: string | undefined;
 
   /** @throws UserError when the times contradict each other. */
   constructor(options: LeaderElectionOptions) {
@@ -79,6 +80,16 @@ export class LeaderElection {
    */
   isLeading(): boolean {
     return this.#options.runtime.clock.now() < this.#leadingUntilMs;
+  }
+
+  /**
+   * Why nobody is known to lead since this process has started, such as a missing right; undefined once a leader has
+   * been seen. An apiserver that does not answer later makes no gateway unready: it still serves the cache.
+   */
+  notReady(): string | undefined {
+    if (this.leader !== '' || this.isLeading()) return undefined;
+    const reason = this.#lastError === undefined ? '' : ` (${this.#lastError})`;
+    return `no gateway has been seen to lead by the Lease ${this.#name}${reason}`;
   }
 
   /** The identity of the leader that was seen last; empty when there is none. */
@@ -196,16 +207,17 @@ export class LeaderElection {
     this.#setMetric(this.isLeading() ? 1 : 0);
     try {
       const attempt = await this.#lock.tryAcquireOrRenew(signal);
-      this.#failed = false;
+      this.#lastError = undefined;
       return attempt;
     } catch (error) {
-      if (!this.#failed && !signal.aborted) {
+      if (signal.aborted) return undefined;
+      if (this.#lastError === undefined) {
         this.#options.runtime.logger.warn(
           { lease: this.#name, error: messageOf(error) },
           'the Lease could not be read or written, trying again',
         );
-        this.#failed = true;
       }
+      this.#lastError = messageOf(error);
       return undefined;
     }
   }

@@ -3,6 +3,7 @@ import type { CacheApi } from '../cache-api/cache-api.ts';
 import type { Informers } from '../cache/informers.ts';
 import type { Controllers } from '../controllers/controllers.ts';
 import type { HealthCheck } from '../manager/health.ts';
+import type { LeaderElection } from '../manager/leader-election.ts';
 import type { PrometheusMetrics } from '../manager/metrics.ts';
 import type { Progress } from '../manager/progress.ts';
 import type { Recovery } from '../manager/recovery.ts';
@@ -26,6 +27,8 @@ export interface ServedParts {
   readonly configured: ConfiguredFunctions;
   /** Undefined when the settings say that there are none. */
   readonly declared: DeclaredFunctions | undefined;
+  /** Undefined when this gateway leads without one. */
+  readonly election: Pick<LeaderElection, 'notReady'> | undefined;
 }
 
 export interface GatewayServerOptions {
@@ -94,6 +97,7 @@ function readyChecks(parts: () => ServedParts | undefined): Map<string, HealthCh
     ['progress', check(({ progress }) => progress.notReady())],
     ['controllers', check(({ controllers }) => controllers.notReady())],
     ['reconcilefunctions', check(({ declared }) => declared?.notReady())],
+    ['leader', check(({ election }) => election?.notReady())],
   ]);
 }
 

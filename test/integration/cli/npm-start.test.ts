@@ -51,6 +51,7 @@ it('npm start brings up the whole line, shows it, and stops it in order at SIGTE
     '[+]progress ok',
     '[+]controllers ok',
     '[+]reconcilefunctions ok',
+    '[+]leader ok',
   ]);
   const metrics = await fetch(await printed('metrics'));
   expect(await metrics.text()).toContain('controller_runtime_reconcile_total{');
