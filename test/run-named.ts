@@ -46,6 +46,7 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     ),
     'redis-full': tests({ REDIS_FULL_SECONDS: '30', REDIS_FULL_RUNS: '20' }, 'test/faults/redis-full.test.ts'),
     churn: tests({ CHURN_LONG: '1' }, 'test/faults/churn.test.ts'),
+    builds: tests({ OLD_BUILD: '9f68b2e' }, 'test/faults/builds.test.ts'),
     replicas: tests({ REPLICAS_LONG: '1' }, 'test/faults/replicas.test.ts'),
   },
   conformance: {

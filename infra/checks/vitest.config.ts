@@ -26,6 +26,7 @@ const LONG = [
 /** What runs only when it is asked for, and by which command. */
 const ASKED_FOR = [
   { file: 'test/faults/overshoot.test.ts', variable: 'OVERSHOOT_RUNS', command: 'npm run soak overshoot' },
+  { file: 'test/faults/builds.test.ts', variable: 'OLD_BUILD', command: 'npm run soak builds' },
   {
     file: 'test/conformance/garbage-collector.test.ts',
     variable: 'CONFORMANCE_GC',
