@@ -68,7 +68,7 @@ describe('the health of Redis', () => {
     expect(health.notReady()).toMatch(/^maxmemory-policy is allkeys-lru, .*: set it to noeviction$/);
     expect(await problems()).toEqual(['eviction']);
     await expect(refuseUnusable(redis, 'redis://me:hidden@here')).rejects.toThrow(
-      /^The Redis at redis:\/\/\*\*\*@here cannot be used: maxmemory-policy is allkeys-lru, .*\.$/,
+      /^The Redis at redis:\/\/\*\*\*@here:6379 cannot be used: maxmemory-policy is allkeys-lru, .*\.$/,
     );
     await redis.config('SET', 'maxmemory-policy', 'noeviction');
     await health.look();
