@@ -69,7 +69,7 @@ async function examine(kubeconfig: string | undefined): Promise<{ sections: Sect
   }
 }
 
-/** Reads each by itself, so that one that is wrong hides no other. */
+/** Reads each file separately, so that a wrong file does not hide the others. */
 async function readFiles(findings: Diagnoses, config: GatewayConfig, files: Files): Promise<void> {
   const read = async (each: () => unknown): Promise<void> => {
     try {

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { availableParallelism } from 'node:os';
 import { compareResourceVersions, resourcePath } from '../../src/core/index.ts';
+import { isFullList } from '../harness/audit-log.ts';
 import { type AuditedPlane, startAuditedPlane } from '../harness/audited-plane.ts';
 import { Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
@@ -94,11 +95,8 @@ async function runArm(name: FailoverArmName, audited: AuditedPlane, cluster: Clu
       const requests = (await audited.requests()).slice(before);
       figures[`${signal}.waited`] = waited;
       figures[`${signal}.lost`] = lost;
-      figures[`${signal}.lists`] = requests.filter(
-        ({ resource, verb, query }) =>
-          resource === 'configmaps' &&
-          ((verb === 'list' && query.get('limit') !== '1') || (verb === 'watch' && query.has('sendInitialEvents'))),
-      ).length;
+      const lists = requests.filter((each) => each.resource === 'configmaps' && isFullList(each));
+      figures[`${signal}.lists`] = lists.length;
       replicas.shift();
       replicas.push(await arm.startReplica());
     }

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { compareResourceVersions } from '../../src/core/index.ts';
-import { type AuditedPlane, type AuditedRequest, startAuditedPlane } from '../harness/audited-plane.ts';
+import { type AuditedRequest, isFullList } from '../harness/audit-log.ts';
+import { type AuditedPlane, startAuditedPlane } from '../harness/audited-plane.ts';
 import { untilCacheEqualsServer } from '../harness/cache-equals-server.ts';
 import { Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
@@ -62,11 +63,7 @@ describe('gateway and apiserver are killed', () => {
     return (await audited.requests()).slice(from).filter(({ resource }) => resource === 'configmaps');
   }
 
-  const fullLists = (requests: readonly AuditedRequest[]): AuditedRequest[] =>
-    requests.filter(
-      ({ verb, query }) =>
-        (verb === 'list' && query.get('limit') !== '1') || (verb === 'watch' && query.has('sendInitialEvents')),
-    );
+  const fullLists = (requests: readonly AuditedRequest[]): AuditedRequest[] => requests.filter(isFullList);
 
   const keysOf = (observations: readonly Observation[]): string[] =>
     observations.map(({ key }) => key.slice(namespace.length + 1)).toSorted();

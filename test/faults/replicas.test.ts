@@ -1,12 +1,14 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { type AuditedPlane, type AuditedRequest, startAuditedPlane } from '../harness/audited-plane.ts';
+import { type AuditedRequest, isFullList } from '../harness/audit-log.ts';
+import { type AuditedPlane, startAuditedPlane } from '../harness/audited-plane.ts';
 import { untilCacheEqualsServer } from '../harness/cache-equals-server.ts';
 import { Cluster, configMaps } from '../harness/cluster.ts';
 import { ConfigMapChanges } from '../harness/config-map-changes.ts';
 import { CuttingProxy } from '../harness/cutting-proxy.ts';
 import { eventually } from '../harness/eventually.ts';
+import { metric } from '../harness/gateway-view.ts';
 import {
   createSetting,
   type Listening,
@@ -88,8 +90,7 @@ describe(`${REPLICAS} gateways of one deployment`, () => {
   async function leader(): Promise<Replica> {
     const leading: Replica[] = [];
     for (const gateway of gateways) {
-      const text = await (await fetch(`${gateway.url}/metrics`)).text();
-      if (/^leader_election_master_status\{[^}]*\} 1$/m.test(text)) leading.push(gateway);
+      if ((await metric(gateway.url, 'leader_election_master_status')) === 1) leading.push(gateway);
     }
     expect(leading).toHaveLength(1);
     return leading[0] as Replica;
@@ -102,11 +103,7 @@ describe(`${REPLICAS} gateways of one deployment`, () => {
   }
 
   const lists = (requests: readonly AuditedRequest[]): AuditedRequest[] =>
-    requests.filter(
-      ({ resource, verb, query }) =>
-        resource === 'configmaps' &&
-        ((verb === 'list' && query.get('limit') !== '1') || (verb === 'watch' && query.has('sendInitialEvents'))),
-    );
+    requests.filter((each) => each.resource === 'configmaps' && isFullList(each));
 
   async function untilAllIsWell(): Promise<void> {
     await eventually(async () => expect(await changes.unreconciled(observer)).toEqual([]), 120_000);

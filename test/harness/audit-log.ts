@@ -16,6 +16,11 @@ export interface AuditedRequest {
   readonly authorized: boolean;
 }
 
+/** Whether it asks for all objects: a list that is not one of a single object, or a watch that begins with a list. */
+export function isFullList({ verb, query }: AuditedRequest): boolean {
+  return (verb === 'list' && query.get('limit') !== '1') || (verb === 'watch' && query.has('sendInitialEvents'));
+}
+
 interface AuditEvent {
   stage: string;
   verb: string;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { formatObjectKey, messageOf, type Runtime } from '../../core/index.ts';
+import { boundedText, formatObjectKey, messageOf, type Runtime } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { checkLeaseTiming, JITTER_FACTOR, type LeaseKey, type LeaseTiming } from '../config/lease.ts';
 import { type Attempt, LeaseLock } from './lease-lock.ts';
@@ -29,6 +29,8 @@ export interface LeaderCallbacks {
   onFollow?(leader: string): void;
 }
 
+/** Of an error, in `/readyz`. */
+const MAX_REASON = 300;
 /** For the requests of a release. */
 const RELEASE_MS = 3000;
 
@@ -88,7 +90,7 @@ export class LeaderElection {
    */
   notReady(): string | undefined {
     if (this.leader !== '' || this.isLeading()) return undefined;
-    const reason = this.#lastError === undefined ? '' : ` (${this.#lastError})`;
+    const reason = this.#lastError === undefined ? '' : ` (${boundedText(this.#lastError, MAX_REASON)})`;
     return `no gateway has been seen to lead by the Lease ${this.#name}${reason}`;
   }
 

@@ -10,7 +10,7 @@ export interface ProgressRequestsOptions {
 
 /**
  * How gateways that follow ask the gateway that leads for an event which tells how far a view is (ADR 0004): they have
- * no watch of their own. A message of Redis, which nothing keeps: whoever waits asks again.
+ * no watch of their own. The request is a message of Redis, which may be lost; a follower repeats it while it waits.
  */
 export class ProgressRequests {
   readonly #options: ProgressRequestsOptions;

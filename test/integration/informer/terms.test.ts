@@ -1,12 +1,13 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { silentLogger } from '../../../src/core/index.ts';
+import { compareResourceVersions, resource, silentLogger } from '../../../src/core/index.ts';
 import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
 import type { ChangeHandler } from '../../../src/gateway/cache/change.ts';
 import { GatewayWriter } from '../../../src/gateway/cache/gateway-writer.ts';
 import type { Informer } from '../../../src/gateway/cache/informer.ts';
 import { Informers } from '../../../src/gateway/cache/informers.ts';
+import { ProgressRequests } from '../../../src/gateway/manager/progress-requests.ts';
 import { redisLocation } from '../../../src/gateway/redis/redis-location.ts';
 import { untilCacheEqualsServer } from '../../harness/cache-equals-server.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
@@ -16,6 +17,7 @@ import { quietRuntime } from '../../harness/quiet-runtime.ts';
 import { Started } from '../../harness/started.ts';
 
 const USER = 'user';
+const secrets = resource('v1', 'Secret');
 
 /** One replica's part of the cache: what it relays to queues is kept. */
 class Replica {
@@ -23,13 +25,20 @@ class Replica {
   replaced = 0;
   readonly writer: GatewayWriter;
   readonly informers: Informers;
+  readonly requests: ProgressRequests;
   #term = new AbortController();
 
   constructor(cluster: Cluster, redis: Redis, setting: Setting, clusterId: string) {
-    this.writer = new GatewayWriter({ logger: silentLogger, onReplaced: () => (this.replaced += 1) });
+    const location = redisLocation(redis, setting.keyPrefix, clusterId);
+    this.requests = new ProgressRequests({ location, informers: () => this.informers, logger: silentLogger });
+    this.writer = new GatewayWriter({
+      logger: silentLogger,
+      onReplaced: () => (this.replaced += 1),
+      askLeader: (viewPrefix) => this.requests.send(viewPrefix),
+    });
     this.informers = new Informers({
       client: cluster.client,
-      location: redisLocation(redis, setting.keyPrefix, clusterId),
+      location,
       settings: { defaults: {}, kinds: {} },
       writer: this.writer,
       listeners: {
@@ -113,6 +122,24 @@ describe('the terms of an informer', () => {
     const key = await change('a');
     await eventually(async () => expect(one.woken).toContain(key));
     await equal();
+    expect(two.woken).toEqual([]);
+  });
+
+  it('the one that follows learns through the leader how far the view is, without an event of its own', async () => {
+    const [following] = two.informers.all();
+    if (!following) throw new Error('no informer');
+    await cluster.create(secrets, { metadata: { namespace, name: 'other-kind' } });
+    const current = await following.currentVersion();
+    const stopListening = one.requests.listen();
+    try {
+      await eventually(async () => {
+        following.requestProgress();
+        const { version = '1' } = await following.view.state();
+        expect(compareResourceVersions(version, current)).toBeGreaterThanOrEqual(0);
+      });
+    } finally {
+      await stopListening();
+    }
     expect(two.woken).toEqual([]);
   });
 
