@@ -14,7 +14,7 @@ import { Comparison, type Figures } from './comparison.ts';
 import { type FailoverArm, type FailoverArmName, failoverArms, LEASE_SECONDS } from './failover/arms.ts';
 import { createObjects, deleteObjects } from './line/parts.ts';
 import { formatLoad, measureMachine } from './machine-load.ts';
-import { cpuSeconds, residentMemory } from './process-figures.ts';
+import { cpuSeconds, privateMemory, residentMemory } from './process-figures.ts';
 import { showResults } from './results.ts';
 import { stopAtSignal } from './stop-at-signal.ts';
 
@@ -42,6 +42,7 @@ const found = new Comparison(
     { label: 'changes that no run has seen', figures: ['SIGKILL.lost', 'SIGTERM.lost'], sum: true },
     { label: 'a replica that follows, without work: % of a processor', figures: ['follower.cpu'] },
     { label: 'a replica that follows, without work: memory, MB', figures: ['follower.memory'] },
+    { label: 'of it private, MB: not the pages of files, such as the executable', figures: ['follower.private'] },
   ],
   { subject: 'levelhook', to: ['controller-runtime'] },
 );
@@ -123,6 +124,7 @@ async function measureFollower(follower: TestProcess | undefined, figures: Recor
   await sleep(IDLE_MS);
   figures['follower.cpu'] = (100 * (cpuSeconds(follower.pid) - from)) / (IDLE_MS / 1000);
   figures['follower.memory'] = residentMemory(follower.pid) / 1e6;
+  figures['follower.private'] = privateMemory(follower.pid) / 1e6;
 }
 
 interface Change {

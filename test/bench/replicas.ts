@@ -16,7 +16,7 @@ import { Started } from '../harness/started.ts';
 import { Comparison } from './comparison.ts';
 import { createObjects } from './line/parts.ts';
 import { formatLoad, measureMachine } from './machine-load.ts';
-import { cpuSeconds, residentMemory } from './process-figures.ts';
+import { cpuSeconds, privateMemory, residentMemory } from './process-figures.ts';
 import { showResults } from './results.ts';
 import { stopAtSignal } from './stop-at-signal.ts';
 
@@ -40,6 +40,7 @@ const found = new Comparison(
     { label: 'CPU of a key, all replicas, ms', figures: ['cpuMs'] },
     { label: 'a replica that follows, without work: % of a processor', figures: ['idle.cpu'] },
     { label: 'a replica that follows, without work: memory, MB', figures: ['idle.memory'] },
+    { label: 'of it private, MB: not the pages of files, such as the executable', figures: ['idle.private'] },
   ],
   { subject: nameOf(3), to: [nameOf(1)] },
 );
@@ -133,6 +134,7 @@ async function measure(
       await sleep(IDLE_MS);
       figures['idle.cpu'] = (100 * (cpuSeconds(follower.process.pid) - idleFrom)) / (IDLE_MS / 1000);
       figures['idle.memory'] = residentMemory(follower.process.pid) / 1e6;
+      figures['idle.private'] = privateMemory(follower.process.pid) / 1e6;
     }
     return figures;
   } finally {
