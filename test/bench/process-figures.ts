@@ -14,8 +14,8 @@ export function residentMemory(pid: number): number {
 }
 
 /**
- * What a process alone has in memory, in bytes: without the pages of files, such as its executable, that other processes
- * share. Linux only.
+ * What a process alone has in memory, in bytes: without the pages of files, such as its executable, that other
+ * processes share. Linux only.
  */
 export function privateMemory(pid: number): number {
   return memory(pid, 'RssAnon');
