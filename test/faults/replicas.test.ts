@@ -133,6 +133,21 @@ describe(`${REPLICAS} gateways of one deployment`, () => {
       await leading.process.kill('SIGKILL');
       await replace(leading);
     },
+    'killed with SIGKILL while the next one cannot reach Redis': async (leading) => {
+      const [next, last] = gateways.filter((gateway) => gateway !== leading);
+      if (!next || !last) throw new Error('too few gateways');
+      const from = next.process.lines.length;
+      next.toRedis.hold();
+      await sleep(2 * RETRY_SECONDS * 1000);
+      await leading.process.kill('SIGKILL');
+      await eventually(
+        async () => expect(await metric(last.url, 'leader_election_master_status')).toBe(1),
+        (LEASE_SECONDS + 5) * 1000,
+      );
+      expect(next.process.lines.slice(from).filter(({ msg }) => msg === 'leading')).toEqual([]);
+      next.toRedis.cut();
+      await replace(leading);
+    },
     'stopped with SIGTERM': async (leading) => {
       expect(await leading.process.kill('SIGTERM')).toBe(0);
       await replace(leading);

@@ -48,6 +48,7 @@ interface Elector {
   through: Through;
   /** What its work does besides waiting for the end of the leadership. */
   work: (signal: AbortSignal) => Promise<void>;
+  mayStand: boolean;
   stop(): Promise<void>;
 }
 
@@ -55,7 +56,7 @@ async function start(random = 0.5, through: Through = (passage) => passage.arriv
   const stop = new AbortController();
   const [events, warnings]: string[][] = [[], []];
   const metrics = new Map<string, number>();
-  const elector = { through, work: async () => {} } as Pick<Elector, 'through' | 'work'>;
+  const elector = { through, work: async () => {}, mayStand: true } as Pick<Elector, 'through' | 'work' | 'mayStand'>;
   const warn = (_: object, message: string): void => void warnings?.push(message);
   const election = new LeaderElection({
     runtime: {
@@ -86,6 +87,7 @@ async function start(random = 0.5, through: Through = (passage) => passage.arriv
         ]);
       },
       onFollow: (leader) => void events?.push(leader === election.leader ? 'follow' : 'wrong leader'),
+      mayStand: async () => elector.mayStand,
     },
     stop.signal,
   );
@@ -328,6 +330,23 @@ describe('a leader', () => {
     expect(leader.election.isLeading()).toBe(false);
   });
 
+  it('that has given up, could not release the Lease and may not stand leaves it to others', async () => {
+    const broken = await start(0.5, unreachable);
+    const work = Promise.withResolvers<void>();
+    broken.work = () => work.promise;
+    broken.through = (passage) => passage.arrive();
+    await pass(20_000);
+    const other = await start();
+    expect(broken.election.isLeading()).toBe(true);
+    broken.mayStand = false;
+    broken.through = unreachable;
+    work.reject(new Error('no Redis'));
+    await pass(4000);
+    broken.through = (passage) => passage.arrive();
+    await pass(15_000);
+    expect([broken.election.isLeading(), other.election.isLeading()]).toEqual([false, true]);
+  });
+
   it('that cannot reach the apiserver at a stop gives up after a few seconds', async () => {
     const leader = await start();
     leader.through = unreachable;
@@ -402,6 +421,17 @@ describe('a follower', () => {
     follower.through = (passage) => passage.arrive();
     await pass(20_000);
     expect(follower.election.isLeading()).toBe(true);
+  });
+
+  it('that may not stand leaves a free Lease alone until it may', async () => {
+    const elector = await start(0.5, unreachable);
+    elector.mayStand = false;
+    elector.through = (passage) => passage.arrive();
+    await pass(60_000);
+    expect([server.stored, elector.events]).toEqual([undefined, []]);
+    elector.mayStand = true;
+    await pass(5000);
+    expect(elector.events).toEqual(['lead']);
   });
 
   it('that is stopped in the middle of an attempt leaves no Lease behind', async () => {

@@ -27,6 +27,11 @@ export interface LeaderCallbacks {
   onLead(signal: AbortSignal): Promise<void>;
   /** Another process has been seen to lead. Not called again while the same one leads. Must not throw. */
   onFollow?(leader: string): void;
+  /**
+   * Whether this process could do the work of a leader now. Asked before each attempt to take the Lease; while it is
+   * false this process leaves the Lease to others, also one that still names itself. Must not throw. Default: it could.
+   */
+  mayStand?(): Promise<boolean>;
 }
 
 /** Of an error, in `/readyz`. */
@@ -120,7 +125,8 @@ export class LeaderElection {
       for (;;) {
         // Before the attempt: a change during it is followed by another attempt.
         changed = new AbortController();
-        const attempt = await this.#attempt(stop);
+        const mayStand = (await callbacks.mayStand?.()) ?? true;
+        const attempt = mayStand ? await this.#attempt(stop) : undefined;
         if (stop.aborted) {
           // An attempt that was cut off, too, may have taken the Lease.
           if (attempt !== 'refused') await this.#release();

@@ -30,7 +30,8 @@ const END_MS = 1000;
  * without a list, and gives them up again. The writer ID of the term protects the views: a gateway that still writes
  * after its term is refused, and one that takes the views late, because it stood still, loses them again.
  *
- * A leader that cannot reach Redis gives up, so that a gateway leads that can.
+ * A leader that cannot reach Redis gives up, and a follower that cannot reach Redis does not stand for election, so
+ * that a gateway leads that can.
  */
 export class Leadership {
   readonly #options: LeadershipOptions;
@@ -46,7 +47,8 @@ export class Leadership {
 
   /** Stands for election until `stop` is aborted, and leads whenever it is elected. Never rejects. */
   run(stop: AbortSignal): Promise<void> {
-    return this.#options.election.run({ onLead: (signal) => this.#lead(signal) }, stop);
+    const onLead = (signal: AbortSignal): Promise<void> => this.#lead(signal);
+    return this.#options.election.run({ onLead, mayStand: () => this.#redisAnswers(ASK_REDIS_MS) }, stop);
   }
 
   /**
@@ -92,21 +94,27 @@ export class Leadership {
   }
 
   async #untilOver(signal: AbortSignal): Promise<void> {
-    const { location, runtime, withoutRedisMs } = this.#options;
+    const { runtime, withoutRedisMs } = this.#options;
     const { clock, logger } = runtime;
     while (!signal.aborted) {
-      const answered = new AbortController();
-      location.redis.ping().then(
-        () => answered.abort(),
-        () => {},
-      );
-      await clock.sleep(withoutRedisMs, AbortSignal.any([signal, answered.signal]));
-      if (!answered.signal.aborted && !signal.aborted) {
+      if (!(await this.#redisAnswers(withoutRedisMs, signal)) && !signal.aborted) {
         logger.warn({ seconds: withoutRedisMs / 1000 }, 'Redis does not answer: this gateway gives up the leadership');
         return;
       }
       await clock.sleep(ASK_REDIS_MS, signal);
     }
+  }
+
+  /** Whether Redis answers within this time, or before `signal` is aborted. Never rejects. */
+  async #redisAnswers(ms: number, signal?: AbortSignal): Promise<boolean> {
+    const { location, runtime } = this.#options;
+    const answered = new AbortController();
+    location.redis.ping().then(
+      () => answered.abort(),
+      () => {},
+    );
+    await runtime.clock.sleep(ms, signal ? AbortSignal.any([signal, answered.signal]) : answered.signal);
+    return answered.signal.aborted;
   }
 
   #begin(): void {
