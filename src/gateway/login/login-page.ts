@@ -79,6 +79,7 @@ function page(
   content: Html,
   head: Html | '' = '',
 ): Response | Promise<Response> {
+  // The policy allows this style by its hash, so it must not be indented like the rest.
   const styleHash = createHash('sha256').update(STYLE).digest('base64');
   context.header(
     'content-security-policy',
@@ -92,10 +93,7 @@ function page(
           <meta charset="utf-8" />
           <meta name="viewport" content="width=device-width" />
           <title>${title} · levelhook</title>
-          ${head}
-          <style>
-            ${raw(STYLE)}
-          </style>
+          ${head} ${raw(`<style>${STYLE}</style>`)}
         </head>
         <body>
           <main>

@@ -5,7 +5,17 @@ import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import { boundedText, type Logger } from '../../core/index.ts';
 import { type Identities, type Identity, LOCAL, LoginUnavailableError } from './identity.ts';
 import { HEADERS, LOGIN_PATH, loginPage, LOGOUT_PATH, onwardPage, problemPage } from './login-page.ts';
-import { isHttps, isLocal, isPrivate, isRead, type Listening, ownPath, senderOf, wantsPage } from './request.ts';
+import {
+  isHttps,
+  isLinkFromElsewhere,
+  isLocal,
+  isPrivate,
+  isRead,
+  type Listening,
+  ownPath,
+  senderOf,
+  wantsPage,
+} from './request.ts';
 import { csrfTokenOf, SESSION_MS, type Sessions } from './sessions.ts';
 import type { AuditFields, LoginEnv, Visitor } from './visitor.ts';
 
@@ -35,7 +45,10 @@ interface Caller {
 }
 
 /** The form of a change has a thousand keys of 60 characters at most. */
-const MAX_BODY_BYTES = 64 * 1024;
+const LIMIT = bodyLimit({
+  maxSize: 64 * 1024,
+  onError: (context) => context.json({ error: 'the body is over 64 KiB' }, 413),
+});
 const COOKIE = 'levelhook-session';
 const FORM = /^(application\/x-www-form-urlencoded|multipart\/form-data)\b/i;
 const FORGED = 'this request has no proof that it comes from a page of this gateway: load the page again';
@@ -58,9 +71,8 @@ export class Login {
 
   /** Lets a request through to its handlers, with `context.var.visitor`, or answers it. */
   guard(): MiddlewareHandler<LoginEnv>[] {
-    const tooLarge = (context: Context): Response => context.json({ error: 'the body is over 64 KiB' }, 413);
     return [
-      bodyLimit({ maxSize: MAX_BODY_BYTES, onError: tooLarge }),
+      LIMIT,
       async (context, next) => {
         const checked = await this.#check(context).catch((error: unknown) => unavailable(context, error));
         if (checked instanceof Response) return checked;
@@ -83,14 +95,13 @@ export class Login {
   /** The form, and what it and the button of the pages are sent to. */
   routes(): Hono {
     const app = new Hono();
-    app.use(bodyLimit({ maxSize: MAX_BODY_BYTES }));
     app.get(LOGIN_PATH, async (context) => {
       const to = this.#targetOf(context.req.query('to'));
       const caller = await this.#callerOf(context);
       return caller ? context.redirect(to, 303) : this.#form(context, 200, to);
     });
-    app.post(LOGIN_PATH, (context) => this.#logIn(context));
-    app.post(LOGOUT_PATH, (context) => this.#logOut(context));
+    app.post(LOGIN_PATH, LIMIT, (context) => this.#logIn(context));
+    app.post(LOGOUT_PATH, LIMIT, (context) => this.#logOut(context));
     app.onError((error, context) => unavailable(context, error));
     return app;
   }
@@ -158,7 +169,7 @@ export class Login {
     }
     const { pathname, search } = new URL(context.req.url);
     const to = isRead(context) ? this.#targetOf(pathname + search) : this.#options.home;
-    if (isRead(context) && cookie === undefined && senderOf(context) === 'other') return onwardPage(context, to);
+    if (isRead(context) && cookie === undefined && isLinkFromElsewhere(context)) return onwardPage(context, to);
     if (!isRead(context)) return this.#form(context, 401, to, 'The session has ended, and nothing was changed.');
     return this.#form(context, 401, to, cookie === undefined ? undefined : 'The session has ended.');
   }

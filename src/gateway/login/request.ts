@@ -64,6 +64,11 @@ export function senderOf(context: Context): 'same' | 'other' | 'unknown' {
   return URL.canParse(origin) && new URL(origin).host === host.toLowerCase() ? 'same' : 'other';
 }
 
+/** Whether the browser follows a link on a page elsewhere: it leaves strict cookies out. */
+export function isLinkFromElsewhere(context: Context): boolean {
+  return ['cross-site', 'same-site'].includes(context.req.header('sec-fetch-site') ?? '');
+}
+
 /** A path of this gateway with its query, to return to after the login; undefined for anything else. */
 export function ownPath(text: unknown): string | undefined {
   const BASE = 'http://gateway.invalid';
