@@ -1,9 +1,16 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Hono } from 'hono';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resource, resourcePath, silentLogger, systemClock } from '../../../src/core/index.ts';
 import { ApiClient } from '../../../src/gateway/apiserver/api-client.ts';
 import { KubernetesIdentities } from '../../../src/gateway/login/kubernetes-identities.ts';
+import { StaticTokens } from '../../../src/gateway/login/static-tokens.ts';
+import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
+import { Dashboard } from '../../../src/gateway/server/dashboard.ts';
 import { clusterAccess } from '../../../src/kubeconfig/cluster-access.ts';
 import { Credentials } from '../../../src/kubeconfig/credentials.ts';
+import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, startFunction, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
@@ -187,14 +194,20 @@ it('a static token reads, or reads and changes', async () => {
   expect(await ask('/readyz')).toBe(200);
 });
 
-it.each(['//queues', '/Queues', '/queues%2F', '/%71ueues', '/queues/', '/./queues', '/x/../queues', '/dashboard/..;/queues'])(
-  'shows nothing at %s without a token',
-  async (path) => {
-    const answer = await fetch(gateway.url + path);
-    expect([401, 404]).toContain(answer.status);
-    expect(await answer.text()).not.toContain(CONTROLLER);
-  },
-);
+it.each([
+  '//queues',
+  '/Queues',
+  '/queues%2F',
+  '/%71ueues',
+  '/queues/',
+  '/./queues',
+  '/x/../queues',
+  '/dashboard/..;/queues',
+])('shows nothing at %s without a token', async (path) => {
+  const answer = await fetch(gateway.url + path);
+  expect([401, 404]).toContain(answer.status);
+  expect(await answer.text()).not.toContain(CONTROLLER);
+});
 
 describe('a session of a browser', () => {
   const form = (path: string, fields: Record<string, string>, cookie?: string) =>
@@ -248,5 +261,70 @@ describe('a session of a browser', () => {
   it('does not begin without a right to see anything', async () => {
     const answer = await form('/login', { token: await account('ola'), to: '/queues' });
     expect([answer.status, answer.headers.get('set-cookie')]).toEqual([403, null]);
+  });
+});
+
+describe('levelhook queue', () => {
+  async function levelhook(args: string[], variables: Record<string, string> = {}): Promise<[number | string, string]> {
+    const command = new TestProcess('src/cli/levelhook.js', ['queue', ...args], {
+      LEVELHOOK_GATEWAY: url,
+      ...variables,
+    });
+    const code = await command.exited;
+    return [code, command.output];
+  }
+
+  it('works with a token, within its rights', async () => {
+    const asReader = { LEVELHOOK_GATEWAY_TOKEN: STATIC.reader };
+    const [code, text] = await levelhook(['list'], asReader);
+    expect([code, text]).toEqual([0, expect.stringContaining(CONTROLLER)]);
+    expect(await levelhook(['pause', CONTROLLER], asReader)).toEqual([
+      1,
+      `levelhook: The gateway at ${url} answered 403: ann has no right to post ${PAUSE}.`,
+    ]);
+    const asOperator = { LEVELHOOK_GATEWAY_TOKEN: STATIC.operator };
+    expect((await levelhook(['pause', CONTROLLER], asOperator))[0]).toBe(0);
+    expect(await pauses()).toEqual(['controller']);
+    expect((await levelhook(['resume', CONTROLLER], asOperator))[0]).toBe(0);
+  });
+
+  it('says in one sentence that a token is wrong or missing', async () => {
+    const wrong = `levelhook: The gateway at ${url} answered 401: the bearer token is missing, wrong or no longer valid.`;
+    expect(await levelhook(['list'], { LEVELHOOK_GATEWAY_TOKEN: 'wrong' })).toEqual([1, wrong]);
+    const [code, text] = await levelhook(['list']);
+    expect([code, text]).toEqual([1, expect.stringMatching(/^levelhook: .* asks for a login: .*[.]$/)]);
+  });
+
+  it('works over https with the authorities of the gateway', async () => {
+    const folder = await started.directory();
+    const ca = await createCertificates(folder);
+    const caFile = join(folder, 'own-authority.crt');
+    await writeFile(caFile, ca);
+    const server = new AdminServer({
+      listen: {
+        host: '::ffff:127.0.0.1',
+        port: 0,
+        tls: { certFile: join(folder, 'serving.crt'), keyFile: join(folder, 'serving.key') },
+      },
+      live: new Map(),
+      ready: new Map(),
+      metrics: async () => '',
+      apis: { dashboard: new Dashboard(), reconcile: new Hono(), queues: () => new Map() },
+      login: {
+        backend: () => ({
+          identities: [new StaticTokens([{ name: 'ann', right: 'read', token: STATIC.reader }])],
+          sessions: { start: async () => '', tokenOf: async () => undefined, end: async () => {} },
+        }),
+        metrics: false,
+      },
+      logger: silentLogger,
+    });
+    await server.start();
+    started.add(() => server.stop());
+    const https = `https://127.0.0.1:${new URL(server.url).port}`;
+    const variables = { LEVELHOOK_GATEWAY: https, LEVELHOOK_GATEWAY_TOKEN: STATIC.reader };
+    expect(await levelhook(['list', '--ca-file', caFile], variables)).toEqual([0, 'this gateway runs no controller']);
+    const [code, text] = await levelhook(['list'], variables);
+    expect([code, text]).toEqual([1, expect.stringMatching(/^levelhook: No gateway answers .* --ca-file[.]$/)]);
   });
 });
