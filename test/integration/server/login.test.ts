@@ -242,6 +242,14 @@ describe('a session of a browser', () => {
     expect(await open(cookie)).toBe(200);
   });
 
+  it.each(['', 'x', 'A'.repeat(43), '%00'.repeat(43), 'of:x', '*', '"', 'é', 'A'.repeat(8000)])(
+    'is not found by the cookie %s',
+    async (value) => {
+      const sent = `levelhook-session=${encodeURIComponent(value)}; __Host-levelhook-session=${encodeURIComponent(value)}`;
+      expect(await open(sent)).toBe(401);
+    },
+  );
+
   it('ends with the token that it began with', async () => {
     const token = await account('noa');
     await allow('noa', 'noa', ['get'], ['/queues']);
