@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
-import { afterAll, beforeAll, beforeEach, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { createSetting, startFunction, startGateway, untilReady } from '../harness/levelhook.ts';
 import { Started } from '../harness/started.ts';
 import { openBrowser } from './browser.ts';
@@ -16,6 +16,8 @@ let elsewhere: string;
 let pages: Map<string, string>;
 /** A name of this machine, as through `kubectl port-forward`: the gateway itself does not listen on loopback only. */
 let url: string;
+/** Of a gateway that asks for no login: a page elsewhere runs on the same machine as the browser. */
+let local: string;
 let page: Page;
 
 beforeAll(async () => {
@@ -25,6 +27,11 @@ beforeAll(async () => {
   const gateway = started.keep(await startGateway(setting, [fn.url], variables));
   await untilReady(gateway.url);
   url = `http://localhost:${new URL(gateway.url).port}`;
+  const other = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+  const ofOther = started.keep(await startFunction(other, 'examples/01-minimal'));
+  const onLoopback = started.keep(await startGateway(other, [ofOther.url]));
+  await untilReady(onLoopback.url);
+  local = `http://localhost:${new URL(onLoopback.url).port}`;
   const server: Server = createServer((request, response) => {
     response.writeHead(200, { 'content-type': 'text/html' }).end(pages.get(request.url ?? ''));
   });
@@ -46,8 +53,8 @@ beforeEach(() => {
 });
 afterAll(() => started.stop());
 
-async function pauses(): Promise<unknown> {
-  const answer = await fetch(`${url}/queues`, { headers: { authorization: `Bearer ${OPERATOR}` } });
+async function pauses(of: string): Promise<unknown> {
+  const answer = await fetch(`${of}/queues`, { headers: { authorization: `Bearer ${OPERATOR}` } });
   const { queues } = (await answer.json()) as { queues: { controller: string; pauses: object[] }[] };
   return queues.find(({ controller }) => controller === CONTROLLER)?.pauses.length;
 }
@@ -74,44 +81,46 @@ it('shows the page behind a link on another site, without a second login', async
   await page.getByRole('link', { name: CONTROLLER }).first().waitFor();
 });
 
-it.each([
-  ['a form', 'application/x-www-form-urlencoded'],
-  ['a form that looks like JSON', 'text/plain'],
-])('%s of another site changes nothing', async (_what, type) => {
-  const action = `${url}/queues/${CONTROLLER}/pause`;
-  const field = `<input name='{"scope":"controller","x":"' value='"}'>`;
-  pages.set('/', `<form method="post" action="${action}" enctype="${type}">${field}<button>go</button></form>`);
-  await page.goto(elsewhere);
-  const [answer] = await Promise.all([page.waitForResponse(action), page.getByRole('button').click()]);
-  expect([401, 403]).toContain(answer.status());
-  expect(await pauses()).toBe(0);
-});
+describe.each([
+  ['a session', () => url, 401],
+  ['no login, on loopback,', () => local, 403],
+])('of another site, at a gateway with %s', (_what, gatewayUrl, status) => {
+  const path = `/queues/${CONTROLLER}/pause`;
 
-it('a script of another site changes nothing, and reads nothing', async () => {
-  await page.goto(elsewhere);
-  const outcome = await page.evaluate(
-    async ([target, paused]) => {
-      const json = { 'content-type': 'application/json' };
-      const attempts: [string, RequestInit][] = [
-        [`${target}/queues`, { credentials: 'include' }],
-        [
-          `${target}${paused}`,
-          { method: 'POST', credentials: 'include', headers: json, body: '{"scope":"controller"}' },
-        ],
-        [
-          `${target}${paused}`,
-          { method: 'POST', credentials: 'include', mode: 'no-cors', body: '{"scope":"controller"}' },
-        ],
-      ];
-      const results: string[] = [];
-      for (const [to, options] of attempts) {
-        const answer = await fetch(to, options).catch(() => undefined);
-        results.push(answer === undefined ? 'blocked' : `${answer.type} ${await answer.text()}`.trim());
-      }
-      return results;
-    },
-    [url, `/queues/${CONTROLLER}/pause`],
-  );
-  expect(outcome).toEqual(['blocked', 'blocked', 'opaque']);
-  expect(await pauses()).toBe(0);
+  it.each([
+    ['a form', 'application/x-www-form-urlencoded'],
+    ['a form that looks like JSON', 'text/plain'],
+  ])('%s changes nothing', async (_form, type) => {
+    const action = gatewayUrl() + path;
+    const field = `<input name='{"scope":"controller","x":"' value='"}'>`;
+    pages.set('/', `<form method="post" action="${action}" enctype="${type}">${field}<button>go</button></form>`);
+    await page.goto(elsewhere);
+    const [answer] = await Promise.all([page.waitForResponse(action), page.getByRole('button').click()]);
+    expect(answer.status()).toBe(status);
+    expect(await pauses(gatewayUrl())).toBe(0);
+  });
+
+  it('a script changes nothing, and reads nothing', async () => {
+    await page.goto(elsewhere);
+    const outcome = await page.evaluate(
+      async ([target, paused]) => {
+        const json = { 'content-type': 'application/json' };
+        const body = '{"scope":"controller"}';
+        const attempts: [string, RequestInit][] = [
+          [`${target}/queues`, { credentials: 'include' }],
+          [`${target}${paused}`, { method: 'POST', credentials: 'include', headers: json, body }],
+          [`${target}${paused}`, { method: 'POST', credentials: 'include', mode: 'no-cors', body }],
+        ];
+        const results: string[] = [];
+        for (const [to, options] of attempts) {
+          const answer = await fetch(to, options).catch(() => undefined);
+          results.push(answer === undefined ? 'blocked' : `${answer.type} ${await answer.text()}`.trim());
+        }
+        return results;
+      },
+      [gatewayUrl(), path],
+    );
+    expect(outcome).toEqual(['blocked', 'blocked', 'opaque']);
+    expect(await pauses(gatewayUrl())).toBe(0);
+  });
 });

@@ -243,7 +243,7 @@ describe('a session of a browser', () => {
   });
 
   it.each(['', 'x', 'A'.repeat(43), '%00'.repeat(43), 'of:x', '*', '"', 'é', 'A'.repeat(8000)])(
-    'is not found by the cookie %s',
+    'is not found by the invented cookie %#',
     async (value) => {
       const sent = `levelhook-session=${encodeURIComponent(value)}; __Host-levelhook-session=${encodeURIComponent(value)}`;
       expect(await open(sent)).toBe(401);
@@ -304,7 +304,7 @@ describe('levelhook queue', () => {
   });
 
   it('works over https with the authorities of the gateway', async () => {
-    const folder = await started.directory();
+    const folder = join(await started.directory(), 'certificates');
     const ca = await createCertificates(folder);
     const caFile = join(folder, 'own-authority.crt');
     await writeFile(caFile, ca);
