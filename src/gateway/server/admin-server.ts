@@ -10,7 +10,7 @@ import { type HealthCheck, report } from '../manager/health.ts';
 import type { CacheApi } from '../cache-api/cache-api.ts';
 import { statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
 import { LoginUnavailableError } from '../login/identity.ts';
-import { Login, type LoginOptions } from '../login/login.ts';
+import { LoginGuard, type LoginOptions } from '../login/login.ts';
 import type { Dashboard } from './dashboard.ts';
 import { hostCheck } from './host-check.ts';
 import { queueApi, type Queues } from './queue-api.ts';
@@ -131,7 +131,7 @@ export class AdminServer {
 function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: AdminServerOptions): Hono {
   const { dashboard } = apis;
   const listening = { host: listen.host, https: listen.tls !== undefined };
-  const login = new Login({ listening, backend: admin.backend, home: dashboard.path, logger });
+  const login = new LoginGuard({ listening, backend: admin.backend, home: dashboard.path, logger });
   const app = new Hono();
   app.onError((error, context) => {
     // Its body did not come: the client has hung up, or was too slow, and no answer reaches it.
