@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import type { GatewayAddress, DeadLetterFlags } from './queue-command.ts';
+import type { DeadLetterFlags, QueueFlags } from './queue-command.ts';
 
 /** `levelhook queue …`: what the queues of a running gateway know, and what a person may do with them. */
 export function queueCommands(): Command {
@@ -17,6 +17,18 @@ export function queueCommands(): Command {
           .default('http://127.0.0.1:8787')
           .argParser(gatewayUrl),
       )
+      .addOption(
+        new Option(
+          '--token-file <file>',
+          'token for a gateway that is not on loopback (default: $LEVELHOOK_GATEWAY_TOKEN)',
+        ).env('LEVELHOOK_GATEWAY_TOKEN_FILE'),
+      )
+      .option('--kubeconfig <file>', 'ask with the token of its user instead')
+      .addOption(
+        new Option('--ca-file <file>', 'certificate authorities of the gateway (default: those of Node)').env(
+          'LEVELHOOK_GATEWAY_CA_FILE',
+        ),
+      )
       .option('--json', 'print the answer as JSON');
 
   verb('list [controller]', 'every queue, or a list of one controller’s keys')
@@ -24,14 +36,11 @@ export function queueCommands(): Command {
     .option('--offset <number>', 'how many keys to skip', count, 0)
     .option('--limit <number>', 'how many keys to show', count, 100)
     .action(
-      async (
-        controller: string | undefined,
-        options: GatewayAddress & { list: string; offset: number; limit: number },
-      ) => (await load()).listCommand(controller, options),
+      async (controller: string | undefined, options: QueueFlags & { list: string; offset: number; limit: number }) =>
+        (await load()).listCommand(controller, options),
     );
   verb('get <controller> <key>', 'everything about one key: namespace/name, or name').action(
-    async (controller: string, key: string, options: GatewayAddress) =>
-      (await load()).getCommand(controller, key, options),
+    async (controller: string, key: string, options: QueueFlags) => (await load()).getCommand(controller, key, options),
   );
   for (const name of ['replay', 'drop'] as const) {
     const what = name === 'replay' ? 'run dead letters again' : 'forget dead letters; the next event runs them';
@@ -49,7 +58,7 @@ export function queueCommands(): Command {
         : 'end a pause';
     verb(`${name} <controller>`, what)
       .option('--namespace <name>', 'only the keys of this namespace')
-      .action(async (controller: string, options: GatewayAddress & { namespace?: string }) =>
+      .action(async (controller: string, options: QueueFlags & { namespace?: string }) =>
         (await load()).pauseCommand(name, controller, options),
       );
   }

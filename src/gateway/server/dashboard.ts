@@ -17,6 +17,10 @@ export class Dashboard {
 
   constructor() {
     this.app = new Hono().all('*', async (context) => {
+      // bull-board's own read-only mode is checked queue by queue, and by each of its handlers: this by none of them.
+      if (!['GET', 'HEAD'].includes(context.req.method)) {
+        return context.text('the dashboard is read-only\n', 405, { allow: 'GET, HEAD' });
+      }
       this.#board ??= Board.load(PATH).catch((error: unknown) => {
         this.#board = undefined;
         throw error;

@@ -2,6 +2,7 @@ import { type Runtime, systemClock } from '../../core/index.ts';
 import type { CacheApi } from '../cache-api/cache-api.ts';
 import type { Informers } from '../cache/informers.ts';
 import type { Controllers } from '../controllers/controllers.ts';
+import type { LoginBackend } from '../login/login.ts';
 import type { HealthCheck } from '../manager/health.ts';
 import type { LeaderElection } from '../manager/leader-election.ts';
 import type { PrometheusMetrics } from '../manager/metrics.ts';
@@ -11,7 +12,7 @@ import type { RedisHealth } from '../manager/redis-health.ts';
 import type { ConfiguredFunctions } from '../registration/configured-functions.ts';
 import type { DeclaredFunctions } from '../registration/declared-functions.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
-import { AdminServer, type ListenOptions } from './admin-server.ts';
+import { type AdminLogin, AdminServer, type ListenOptions } from './admin-server.ts';
 import { callbackApi } from './callback-api.ts';
 import type { Dashboard } from './dashboard.ts';
 import { reconcileApi, type ReconcileApiOptions } from './reconcile-api.ts';
@@ -29,11 +30,13 @@ export interface ServedParts {
   readonly declared: DeclaredFunctions | undefined;
   /** Undefined when this gateway leads without one. */
   readonly election: Pick<LeaderElection, 'notReady'> | undefined;
+  readonly login: LoginBackend;
 }
 
 export interface GatewayServerOptions {
   readonly listen: ListenOptions;
   readonly apiTokens: ReconcileApiOptions['tokens'];
+  readonly metricsLogin: AdminLogin['metrics'];
   readonly dashboard: Dashboard;
   readonly metrics: PrometheusMetrics;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
@@ -43,7 +46,7 @@ export interface GatewayServerOptions {
 
 /** The server of a gateway. It is up before the parts that it asks. */
 export function gatewayServer(options: GatewayServerOptions): AdminServer {
-  const { listen, apiTokens, dashboard, metrics, runtime, parts } = options;
+  const { listen, apiTokens, metricsLogin, dashboard, metrics, runtime, parts } = options;
   const { clock, logger } = runtime;
   const healthy = (): boolean => parts()?.recovery.healthy ?? false;
   return new AdminServer({
@@ -73,6 +76,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
         logger,
       }),
     },
+    login: { backend: () => parts()?.login, metrics: metricsLogin },
     logger,
   });
 }

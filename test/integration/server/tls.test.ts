@@ -9,6 +9,7 @@ import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
 import { Dashboard } from '../../../src/gateway/server/dashboard.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 import { eventually } from '../../harness/eventually.ts';
+import { NO_LOGIN } from '../../harness/login.ts';
 
 describe('a gateway with a certificate', () => {
   let folder: string;
@@ -33,6 +34,7 @@ describe('a gateway with a certificate', () => {
       ready: new Map(),
       metrics: async () => '',
       apis: { dashboard: new Dashboard(), reconcile: new Hono(), queues: () => new Map() },
+      login: NO_LOGIN,
       logger: silentLogger,
     });
 
