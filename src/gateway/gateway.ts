@@ -38,6 +38,7 @@ import { DispatchLease } from './manager/dispatch-lease.ts';
 import { GatewayClock } from './manager/gateway-clock.ts';
 import { forgetController, collectGarbage, sweepRegistry } from './manager/garbage-collection.ts';
 import { LeaderElection } from './manager/leader-election.ts';
+import { LeaderRecord } from './manager/leader-record.ts';
 import { Leadership } from './manager/leadership.ts';
 import { Lifecycle } from './manager/lifecycle.ts';
 import { PrometheusMetrics } from './manager/metrics.ts';
@@ -93,7 +94,14 @@ interface Functions {
   readonly declared: DeclaredFunctions | undefined;
 }
 
-type Parts = Caches & Running & Functions & Pick<Connections, 'election'> & { readonly login: LoginBackend };
+type Parts = Caches &
+  Running &
+  Functions &
+  Pick<Connections, 'election'> & {
+    readonly login: LoginBackend;
+    /** Undefined when this gateway leads without an election. */
+    readonly leaderRecord: LeaderRecord | undefined;
+  };
 
 /**
  * The long-running process, wired together: this is the one place that knows all parts. Start order as
@@ -314,7 +322,10 @@ export class Gateway {
     const declared = this.#declaredFunctions(files, connections, made);
     const configured = this.#configuredFunctions(files, connections, { ...made, declared });
     const login = this.#login(files, connections);
-    this.#parts = { ...made, configured, declared, election: connections.election, login };
+    const { election, location } = connections;
+    const { leaseTiming: timing } = this.#config;
+    const leaderRecord = election && new LeaderRecord({ runtime: this.#runtime, location, election, timing });
+    this.#parts = { ...made, configured, declared, election, leaderRecord, login };
 
     const checking = recovery.run(signal);
     this.#lifecycle.started('recovery', () => checking);
@@ -324,6 +335,8 @@ export class Gateway {
     this.#lifecycle.started('progress', () => watching);
     const sweeping = sweepRegistry(connections.location, this.#runtime, { signal, leads: this.#leads });
     this.#lifecycle.started('sweep', () => sweeping);
+    const comparing = leaderRecord?.run(signal);
+    this.#lifecycle.started('leader record', async () => comparing);
     const updating = readerUsers?.run(signal);
     this.#lifecycle.started('redis users', async () => updating);
     this.#lifecycle.started('controllers', async () => {

@@ -9,7 +9,7 @@ const declared = JSON.parse(requiredVariable(process.env, 'OBSERVERS')) as Obser
 /** The program of observers: controllers over any kinds that do nothing but tell what they were shown. */
 await serveController(Array.isArray(declared) ? declared.map(observer) : observer(declared));
 
-function observer({ onlyIn, delayMs = 0, ...options }: ObserverSpec) {
+function observer({ onlyIn, delayMs = 0, readsAgain = false, ...options }: ObserverSpec) {
   const kind: Resource = 'resource' in options.for ? options.for.resource : options.for;
   const inTests = { timeoutSeconds: 1, concurrency: 10 };
   const running = new Set<string>();
@@ -19,11 +19,14 @@ function observer({ onlyIn, delayMs = 0, ...options }: ObserverSpec) {
       // Kubernetes itself has a ConfigMap in every namespace.
       if (onlyIn !== undefined && (namespace !== onlyIn || name === 'kube-root-ca.crt')) return;
       const key = namespace === undefined ? name : `${namespace}/${name}`;
-      if (running.has(key))
-        process.stdout.write(`${JSON.stringify({ msg: 'overlap', controller: options.name, key })}\n`);
+      const report = (msg: string): void => {
+        process.stdout.write(`${JSON.stringify({ msg, controller: options.name, key })}\n`);
+      };
+      if (running.has(key)) report('overlap');
       running.add(key);
       try {
-        const object = await cache.get(kind, namespace === undefined ? { name } : { namespace, name });
+        const read = () => cache.get(kind, namespace === undefined ? { name } : { namespace, name });
+        const object = await read();
         const observation: Observation = {
           msg: 'observed',
           controller: options.name,
@@ -37,7 +40,9 @@ function observer({ onlyIn, delayMs = 0, ...options }: ObserverSpec) {
         };
         process.stdout.write(`${JSON.stringify(observation)}\n`);
         if (delayMs > 0) await sleep(delayMs, undefined, { signal });
+        if (readsAgain) await read();
       } finally {
+        if (signal.aborted) report('broken off');
         running.delete(key);
       }
     },

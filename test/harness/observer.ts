@@ -22,6 +22,8 @@ export interface ObserverSpec extends ControllerOptions {
   readonly onlyIn?: string;
   /** How long a run takes after what it told. Default 0. */
   readonly delayMs?: number;
+  /** Whether a run reads its object again at its end, after the delay. Default false. */
+  readonly readsAgain?: boolean;
 }
 
 /** One run of an observer. */
@@ -66,8 +68,12 @@ export class Observer {
 
   /** Keys of which two runs have gone on at the same time. */
   get overlaps(): string[] {
-    const overlaps = this.process.lines.filter(({ msg, controller }) => msg === 'overlap' && controller === this.name);
-    return overlaps.map(({ key }) => String(key));
+    return this.#keysOf('overlap');
+  }
+
+  /** Keys of runs that were broken off, because the caller hung up or the deadline passed. */
+  get brokenOff(): string[] {
+    return this.#keysOf('broken off');
   }
 
   /** The keys of its runs from the `from`th on, each once, sorted. */
@@ -81,6 +87,11 @@ export class Observer {
       const woken = this.seen({ from }).some(({ reasons }) => reasons.some((reason) => reason.object === object));
       if (!woken) throw new Error(`${this.name} has not been woken by ${object}`);
     });
+  }
+
+  #keysOf(message: string): string[] {
+    const lines = this.process.lines.filter(({ msg, controller }) => msg === message && controller === this.name);
+    return lines.map(({ key }) => String(key));
   }
 }
 

@@ -58,6 +58,15 @@ export class RedisProcess {
     connection.disconnect();
   }
 
+  /** From now on its replicas get nothing more from it, until it is started again. Other connections go on. */
+  async loseReplicas(started: Started): Promise<void> {
+    const connection = this.connect(started);
+    // A replica that connects again has no password. Connections that are open need none.
+    await connection.config('SET', 'requirepass', 'not-for-replicas');
+    await connection.call('CLIENT', 'KILL', 'TYPE', 'replica');
+    connection.disconnect();
+  }
+
   async kill(signal: NodeJS.Signals): Promise<void> {
     await this.#running.kill(signal);
   }

@@ -76,6 +76,8 @@ export class Relay {
   #running: Promise<void> | undefined;
   /** The outbox may have entries behind `#after`. */
   #hasMore = false;
+  /** How often it was found that the outbox must be read from the beginning. */
+  #restarts = 0;
   /** Every entry of the outbox was read or pushed, on the connection `#connection`. */
   #isComplete = false;
   #connection: number | undefined;
@@ -135,6 +137,7 @@ export class Relay {
 
   /** The next `kick` reads from the beginning. */
   #readAgain(): void {
+    this.#restarts += 1;
     this.#isComplete = false;
     this.#after = undefined;
   }
@@ -167,10 +170,16 @@ export class Relay {
     this.#connection = outbox.connection;
     // Entries that are pushed meanwhile must be read: put before this page, they would be out of order.
     this.#isComplete = false;
+    const restarts = this.#restarts;
     try {
       while (this.#hasMore && this.#waiting.length < MAX_WAITING) {
         this.#hasMore = false;
         const page = await outbox.read(PAGE, this.#after);
+        if (restarts !== this.#restarts) {
+          // A lane or an apply has failed meanwhile: entries that were passed over as known may not be known any more.
+          this.#hasMore = true;
+          return;
+        }
         for (const entry of page) {
           if (this.#known.has(entry.id) || outbox.isAcknowledged(entry.id)) continue;
           this.#known.add(entry.id);

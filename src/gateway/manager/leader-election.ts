@@ -58,8 +58,8 @@ export class LeaderElection {
   /** The `holderIdentity` of this process: random, with the host's name for people. */
   readonly identity = `${hostname()}_${randomUUID()}`;
   readonly #options: LeaderElectionOptions;
-  /** The `name` of client-go's metrics. */
-  readonly #name: string;
+  /** The Lease, as `namespace/name`: also the `name` of client-go's metrics. */
+  readonly name: string;
   readonly #lock: LeaseLock;
   readonly #watch: LeaseWatch;
   readonly #random: () => number;
@@ -73,10 +73,10 @@ export class LeaderElection {
     const { client, lease, runtime, timing } = options;
     checkLeaseTiming(timing, (time) => time);
     this.#options = options;
-    this.#name = formatObjectKey(lease);
+    this.name = formatObjectKey(lease);
     this.#random = options.random ?? Math.random;
     const { clock, metrics } = runtime;
-    const onSlowPath = (): void => metrics.count('leader_election_slowpath_total', { name: this.#name });
+    const onSlowPath = (): void => metrics.count('leader_election_slowpath_total', { name: this.name });
     this.#lock = new LeaseLock({ client, clock, lease, timing, identity: this.identity, onSlowPath });
     this.#watch = new LeaseWatch({ runtime, client, lease, retryMs: timing.retryMs });
   }
@@ -96,7 +96,7 @@ export class LeaderElection {
   notReady(): string | undefined {
     if (this.leader !== '' || this.isLeading()) return undefined;
     const reason = this.#lastError === undefined ? '' : ` (${boundedText(this.#lastError, MAX_REASON)})`;
-    return `no gateway has been seen to lead by the Lease ${this.#name}${reason}`;
+    return `no gateway has been seen to lead by the Lease ${this.name}${reason}`;
   }
 
   /** The identity of the leader that was seen last; empty when there is none. */
@@ -166,7 +166,7 @@ export class LeaderElection {
     const workEnded = new AbortController();
     const work = (async () => callbacks.onLead(leadership.signal))()
       .catch((error: unknown) => {
-        logger.error({ lease: this.#name, error: messageOf(error) }, 'the work of the leader failed');
+        logger.error({ lease: this.name, error: messageOf(error) }, 'the work of the leader failed');
       })
       .finally(() => workEnded.abort());
 
@@ -221,7 +221,7 @@ export class LeaderElection {
       if (signal.aborted) return undefined;
       if (this.#lastError === undefined) {
         this.#options.runtime.logger.warn(
-          { lease: this.#name, error: messageOf(error) },
+          { lease: this.name, error: messageOf(error) },
           'the Lease could not be read or written, trying again',
         );
       }
@@ -240,18 +240,18 @@ export class LeaderElection {
     try {
       await this.#lock.release(limit.signal);
     } catch (error) {
-      logger.warn({ lease: this.#name, error: messageOf(error) }, 'the Lease could not be released: it will expire');
+      logger.warn({ lease: this.name, error: messageOf(error) }, 'the Lease could not be released: it will expire');
     } finally {
       over.abort();
     }
   }
 
   #setMetric(value: 0 | 1): void {
-    this.#options.runtime.metrics.set('leader_election_master_status', { name: this.#name }, value);
+    this.#options.runtime.metrics.set('leader_election_master_status', { name: this.name }, value);
   }
 
   #log(message: string, fields: Readonly<Record<string, string>>): void {
-    this.#options.runtime.logger.info({ lease: this.#name, identity: this.identity, ...fields }, message);
+    this.#options.runtime.logger.info({ lease: this.name, identity: this.identity, ...fields }, message);
   }
 }
 

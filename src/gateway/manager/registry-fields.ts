@@ -4,6 +4,9 @@
  */
 export const LOST_FIELD = 'lostAt';
 
+/** The registry's field with the identity of the gateway that leads: see `LeaderRecord`. */
+export const LEADER_FIELD = 'leader';
+
 /** The registry's field with the version of the data: see `checkDataVersion`. */
 export const DATA_VERSION_FIELD = 'dataVersion';
 

@@ -66,6 +66,7 @@ export class Connections {
 
   #add(redis: Redis): Redis {
     follow(redis.options, this.#secrets);
+    if (redis.options.sentinels) keepLooking(redis);
     redis.on('ready', () => this.#open.add(redis));
     redis.on('close', () => this.#open.delete(redis));
     return redis;
@@ -116,6 +117,25 @@ function listenToSentinels(redis: Redis): void {
   const { connector } = redis as unknown as { connector: { connectToSentinel: (...all: unknown[]) => Redis } };
   const connect = connector.connectToSentinel.bind(connector);
   connector.connectToSentinel = (...all) => connect(...all).on('error', () => {});
+}
+
+/**
+ * Trap: ioredis ends a connection for good if it hears of a failover, or is to connect again, while it asks the
+ * Sentinels for the master. Such a connection connects again once there is a connection, because it may be one to the
+ * former master.
+ */
+function keepLooking(redis: Redis): void {
+  const inside = redis as unknown as { connector: { disconnect: () => void }; manuallyClosing: boolean };
+  const disconnect = inside.connector.disconnect.bind(inside.connector);
+  let again = false;
+  inside.connector.disconnect = () => {
+    if (redis.status === 'connecting' && !inside.manuallyClosing) again = true;
+    else disconnect();
+  };
+  redis.on('close', () => (again = false));
+  redis.on('connect', () => {
+    if (again) disconnect();
+  });
 }
 
 /** Lets the options of a connection name what the files hold. ioredis reads them whenever it connects. */

@@ -5,6 +5,7 @@ import type { Controllers } from '../controllers/controllers.ts';
 import type { LoginBackend } from '../login/login.ts';
 import type { HealthCheck } from '../manager/health.ts';
 import type { LeaderElection } from '../manager/leader-election.ts';
+import type { LeaderRecord } from '../manager/leader-record.ts';
 import type { PrometheusMetrics } from '../manager/metrics.ts';
 import type { Progress } from '../manager/progress.ts';
 import type { Recovery } from '../manager/recovery.ts';
@@ -31,6 +32,7 @@ export interface ServedParts {
   /** Undefined when this gateway leads without one. */
   readonly election: Pick<LeaderElection, 'notReady'> | undefined;
   readonly login: LoginBackend;
+  readonly leaderRecord: Pick<LeaderRecord, 'notReady'> | undefined;
 }
 
 export interface GatewayServerOptions {
@@ -101,7 +103,7 @@ function readyChecks(parts: () => ServedParts | undefined): Map<string, HealthCh
     ['progress', check(({ progress }) => progress.notReady())],
     ['controllers', check(({ controllers }) => controllers.notReady())],
     ['reconcilefunctions', check(({ declared }) => declared?.notReady())],
-    ['leader', check(({ election }) => election?.notReady())],
+    ['leader', check(({ election, leaderRecord }) => election?.notReady() ?? leaderRecord?.notReady())],
   ]);
 }
 

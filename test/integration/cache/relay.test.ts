@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import {
   type Checkpoint,
@@ -139,6 +139,40 @@ describe('the relay', () => {
     relay.push(await change('y'));
     await relay.drained();
     expect(queued).toEqual(['a/x', 'a/y']);
+  });
+
+  it('reads the outbox again when a wakeup is given back while it reads', async () => {
+    const [added, goOn, ended] = [0, 1, 2].map(() => Promise.withResolvers<void>());
+    const relay = relayOf(async (point) => {
+      if (point === 'relay:after-add') {
+        added?.resolve();
+        await goOn?.promise;
+      }
+      if (point === 'relay:after-delete') ended?.resolve();
+    });
+    await relay.drained();
+    relay.push(await change('x'));
+    await added?.promise;
+    await loseConnection(view, redis, admin);
+    const { outbox } = view;
+    const read = outbox.read.bind(outbox);
+    let reads = 0;
+    outbox.read = async (...given) => {
+      reads += 1;
+      const page = await read(...given);
+      // The first page has the wakeup, which is still being moved. It is given back before the second page is there.
+      if (reads === 1) relay.kick();
+      else goOn?.resolve();
+      if (reads === 2) await ended?.promise.then(() => setImmediate());
+      return page;
+    };
+    relay.retry();
+    await relay.drained();
+    expect(reads).toBeGreaterThan(1);
+    relay.retry();
+    await relay.drained();
+    expect(queued).toEqual(['a/x', 'a/x']);
+    expect(await outboxLength()).toBe(0);
   });
 });
 
