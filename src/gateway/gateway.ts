@@ -48,7 +48,7 @@ import { RedisHealth } from './manager/redis-health.ts';
 import { type AdminServer, CACHE_PATH, CALLBACK_PATH } from './server/admin-server.ts';
 import { CacheApi } from './cache-api/cache-api.ts';
 import { Catalog } from './cache-api/catalog.ts';
-import { Dashboard } from './server/dashboard.ts';
+import { BullMqBoard } from './server/bullmq-board.ts';
 import { gatewayServer, knowsAll } from './server/gateway-server.ts';
 
 export interface GatewayOptions {
@@ -89,7 +89,7 @@ interface Functions {
   readonly declared: DeclaredFunctions | undefined;
 }
 
-type Parts = Caches & Running & Functions & Pick<Connections, 'election'>;
+type Parts = Caches & Running & Functions & Pick<Connections, 'election' | 'client'>;
 
 /**
  * The long-running process, wired together: this is the one place that knows all parts. Start order as
@@ -102,7 +102,7 @@ export class Gateway {
   readonly #runtime: Runtime;
   readonly #lifecycle: Lifecycle;
   readonly #cpuBudgets = new CpuBudgets();
-  readonly #dashboard = new Dashboard();
+  readonly #board = new BullMqBoard();
   readonly #server: AdminServer;
   readonly #stop = new AbortController();
   #redis: Redis | undefined;
@@ -124,7 +124,7 @@ export class Gateway {
     this.#server = gatewayServer({
       listen: { host, port, allowedHosts, tls },
       apiTokens,
-      dashboard: this.#dashboard,
+      board: this.#board,
       metrics: this.#metrics,
       runtime: this.#runtime,
       parts: () => this.#parts,
@@ -267,8 +267,8 @@ export class Gateway {
         waitsFor: (controller) => recovery.waitsFor(controller),
       },
       events: {
-        onRunning: ({ name, queue }) => this.#dashboard.add(name, queue.bullmq),
-        onStopped: ({ name }) => this.#dashboard.remove(name),
+        onRunning: ({ name, queue }) => this.#board.add(name, queue.bullmq),
+        onStopped: ({ name }) => this.#board.remove(name),
         forget: async (id, endMs) => {
           if (this.#leads()) await forgetController(location, runtime.clock, id, endMs);
           await runtime.metrics.forget({ controller: id });
@@ -308,7 +308,8 @@ export class Gateway {
     const { signal } = this.#stop;
     const declared = this.#declaredFunctions(files, connections, made);
     const configured = this.#configuredFunctions(files, connections, { ...made, declared });
-    this.#parts = { ...made, configured, declared, election: connections.election };
+    const { client, election } = connections;
+    this.#parts = { ...made, configured, declared, election, client };
 
     const checking = recovery.run(signal);
     this.#lifecycle.started('recovery', () => checking);

@@ -10,7 +10,8 @@ import { variableOf } from '../config/config.ts';
 import { type HealthCheck, report } from '../manager/health.ts';
 import type { CacheApi } from '../cache-api/cache-api.ts';
 import { statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
-import type { Dashboard } from './dashboard.ts';
+import type { LoginEnv } from '../dashboard/visitor.ts';
+import { DASHBOARD_PATH } from '../dashboard/urls.ts';
 import { hostCheck, nameOf } from './host-check.ts';
 import { queueApi, type Queues } from './queue-api.ts';
 import { readTls, type TlsFiles, watchTls } from './tls.ts';
@@ -41,7 +42,8 @@ export interface ListenOptions {
 
 /** What it serves beside health and metrics. */
 export interface MountedApis {
-  readonly dashboard: Dashboard;
+  /** Mounted at `DASHBOARD_PATH`: see `dashboardApp`. */
+  readonly dashboard: Hono<LoginEnv>;
   readonly queues: Queues;
   /** Mounted at `/reconcile`: see `reconcileApi`. */
   readonly reconcile: Hono;
@@ -153,24 +155,17 @@ function adminApp({ listen, live, ready, metrics, apis, logger }: AdminServerOpt
   app.get('/metrics', async (context) => context.text(await metrics()));
   app.route('/reconcile', apis.reconcile);
   if (isLoopback(listen.host)) {
-    const { dashboard } = apis;
-    app.get('/', (context) => context.redirect(dashboard.path));
+    app.get('/', (context) => context.redirect(DASHBOARD_PATH));
     // Until there is a login: on loopback only, under its own names, whatever else is allowed.
     const onLoopback: MiddlewareHandler = async (context, next) => {
       if (!isLoopback(nameOf(context.req.header('host') ?? '')))
         return context.text('this is answered on loopback only\n', 403);
       return next();
     };
-    app.use(`${dashboard.path}/*`, onLoopback, async (context, next) => {
-      // bull-board's own read-only mode is checked queue by queue, and by each of its handlers: this by none of them.
-      if (!['GET', 'HEAD'].includes(context.req.method)) {
-        return context.text('the dashboard is read-only\n', 405, { allow: 'GET, HEAD' });
-      }
-      return next();
-    });
+    app.use(`${DASHBOARD_PATH}/*`, onLoopback);
     app.use('/queues/*', onLoopback);
     app.route('/queues', queueApi(apis.queues));
-    app.route(dashboard.path, dashboard.app);
+    app.route(DASHBOARD_PATH, apis.dashboard);
   }
   return app;
 }

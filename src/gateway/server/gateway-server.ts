@@ -13,7 +13,11 @@ import type { DeclaredFunctions } from '../registration/declared-functions.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { AdminServer, type ListenOptions } from './admin-server.ts';
 import { callbackApi } from './callback-api.ts';
-import type { Dashboard } from './dashboard.ts';
+import type { BullMqBoard } from './bullmq-board.ts';
+import { dashboardData, type DashboardParts } from './dashboard-data.ts';
+import { Hono, type MiddlewareHandler } from 'hono';
+import { LOCAL_VISITOR, type LoginEnv } from '../dashboard/visitor.ts';
+import { dashboardApp } from '../dashboard/app.ts';
 import { reconcileApi, type ReconcileApiOptions } from './reconcile-api.ts';
 
 /** The parts of a gateway that requests and checks ask. */
@@ -28,13 +32,14 @@ export interface ServedParts {
   /** Undefined when the settings say that there are none. */
   readonly declared: DeclaredFunctions | undefined;
   /** Undefined when this gateway leads without one. */
-  readonly election: Pick<LeaderElection, 'notReady'> | undefined;
+  readonly election: Pick<LeaderElection, 'notReady' | 'identity' | 'leader' | 'isLeading'> | undefined;
+  readonly client: DashboardParts['client'];
 }
 
 export interface GatewayServerOptions {
   readonly listen: ListenOptions;
   readonly apiTokens: ReconcileApiOptions['tokens'];
-  readonly dashboard: Dashboard;
+  readonly board: BullMqBoard;
   readonly metrics: PrometheusMetrics;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
   /** Undefined while the gateway is starting. */
@@ -43,13 +48,16 @@ export interface GatewayServerOptions {
 
 /** The server of a gateway. It is up before the parts that it asks. */
 export function gatewayServer(options: GatewayServerOptions): AdminServer {
-  const { listen, apiTokens, dashboard, metrics, runtime, parts } = options;
+  const { listen, apiTokens, board, metrics, runtime, parts } = options;
   const { clock, logger } = runtime;
+  const ready = readyChecks(parts);
+  const data = dashboardData({ parts, checks: ready, clock });
+  const dashboard = new Hono<LoginEnv>().use(local).route('/bullmq', board.app).route('/', dashboardApp(data, logger));
   const healthy = (): boolean => parts()?.recovery.healthy ?? false;
   return new AdminServer({
     listen,
     live: new Map([['ping', () => undefined]]),
-    ready: readyChecks(parts),
+    ready,
     metrics: () => renderMetrics(metrics, parts),
     apis: {
       dashboard,
@@ -76,6 +84,12 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
     logger,
   });
 }
+
+/** Until there is a login. */
+const local: MiddlewareHandler<LoginEnv> = async (context, next) => {
+  context.set('visitor', LOCAL_VISITOR);
+  return next();
+};
 
 /** Whether every function has described its controller: data of an unknown controller is then data of a removed one. */
 export function knowsAll(parts: Pick<ServedParts, 'configured' | 'declared'> | undefined): boolean {

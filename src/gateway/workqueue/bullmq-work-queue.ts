@@ -179,6 +179,10 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return this.#inspector.list(list, page);
   }
 
+  lastErrors(keys: readonly string[]): Promise<readonly (string | undefined)[]> {
+    return this.#inspector.lastErrors(keys);
+  }
+
   drop(keys: readonly string[]): Promise<number> {
     return this.#records.drop(keys, this.#runtime.clock.now());
   }

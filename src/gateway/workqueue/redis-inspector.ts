@@ -122,6 +122,16 @@ export class RedisInspector {
     }
   }
 
+  /** One small command for each key, in one trip. */
+  lastErrors(keys: readonly string[]): Promise<(string | undefined)[]> {
+    return Promise.all(
+      keys.map(async (key) => {
+        const text = await this.#redis.lindex(this.#keys.historyPrefix + key, 0);
+        return text === null ? undefined : (JSON.parse(text) as PastOutcome).error;
+      }),
+    );
+  }
+
   /** Several sets one after the other. */
   async #sorted(sets: readonly string[], offset: number, limit: number): Promise<KeyPage> {
     const keys: { key: string; atMs: number }[] = [];

@@ -56,6 +56,10 @@ export interface WorkQueue {
 
   status(key: string): Promise<KeyStatus>;
   list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage>;
+  /**
+   * Of each of these keys the error of the last outcome on record; undefined for a success, and where there is none.
+   */
+  lastErrors(keys: readonly string[]): Promise<readonly (string | undefined)[]>;
   /** Forgets these dead letters. Others are left alone. @returns how many were. */
   drop(keys: readonly string[]): Promise<number>;
   /** Keys that wait to run now, and runs in flight. */

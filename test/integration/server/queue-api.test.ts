@@ -2,7 +2,6 @@ import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import { silentLogger, systemClock } from '../../../src/core/index.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
-import { Dashboard } from '../../../src/gateway/server/dashboard.ts';
 import type { WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
@@ -26,7 +25,7 @@ beforeEach(async () => {
     ready: new Map(),
     metrics: async () => '',
     apis: {
-      dashboard: new Dashboard(),
+      dashboard: new Hono(),
       reconcile: new Hono(),
       queues: () => (redisIsThere ? new Map([['controller', queue]]) : undefined),
     },
