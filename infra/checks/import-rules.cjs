@@ -25,6 +25,7 @@ const GATEWAY_FLOW = [
   'registration',
   'manager',
   'cache-api',
+  'login',
   'dashboard',
   'server',
   'gateway.ts',

@@ -63,9 +63,16 @@ export function gatewayKeys({ keyPrefix, clusterId }: { keyPrefix: string; clust
   readonly tokenKeys: string;
   /** HASH: the Redis process and the controllers that have dispatched through it. */
   readonly registry: string;
+  /** Begins the keys of browsers' sessions: a STRING for each, and for each user a LIST of these keys. */
+  readonly sessions: string;
 } {
   const prefix = `{${keyPrefix}:v1:${clusterId}}`;
-  return { views: `${prefix}:views`, tokenKeys: `${prefix}:token-keys`, registry: `${prefix}:gateway` };
+  return {
+    views: `${prefix}:views`,
+    tokenKeys: `${prefix}:token-keys`,
+    registry: `${prefix}:gateway`,
+    sessions: `${prefix}:session:`,
+  };
 }
 
 export function viewKeys(prefix: string): ViewKeys {

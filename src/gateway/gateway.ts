@@ -49,6 +49,10 @@ import { type AdminServer, CACHE_PATH, CALLBACK_PATH } from './server/admin-serv
 import { CacheApi } from './cache-api/cache-api.ts';
 import { Catalog } from './cache-api/catalog.ts';
 import { BullMqBoard } from './server/bullmq-board.ts';
+import { KubernetesIdentities } from './login/kubernetes-identities.ts';
+import type { LoginBackend } from './login/login.ts';
+import { Sessions } from './login/sessions.ts';
+import { StaticTokens } from './login/static-tokens.ts';
 import { gatewayServer, knowsAll } from './server/gateway-server.ts';
 
 export interface GatewayOptions {
@@ -89,7 +93,7 @@ interface Functions {
   readonly declared: DeclaredFunctions | undefined;
 }
 
-type Parts = Caches & Running & Functions & Pick<Connections, 'election' | 'client'>;
+type Parts = Caches & Running & Functions & Pick<Connections, 'election' | 'client'> & { readonly login: LoginBackend };
 
 /**
  * The long-running process, wired together: this is the one place that knows all parts. Start order as
@@ -120,10 +124,11 @@ export class Gateway {
     this.#config = config;
     this.#runtime = { clock: this.#clock, logger, metrics: this.#metrics, checkpoint };
     this.#lifecycle = new Lifecycle(this.#clock, logger);
-    const { host, port, allowedHosts, tls, apiTokens } = config;
+    const { host, port, allowedHosts, tls, apiTokens, metricsLogin } = config;
     this.#server = gatewayServer({
       listen: { host, port, allowedHosts, tls },
       apiTokens,
+      metricsLogin,
       board: this.#board,
       metrics: this.#metrics,
       runtime: this.#runtime,
@@ -308,8 +313,9 @@ export class Gateway {
     const { signal } = this.#stop;
     const declared = this.#declaredFunctions(files, connections, made);
     const configured = this.#configuredFunctions(files, connections, { ...made, declared });
+    const login = this.#login(files, connections);
     const { client, election } = connections;
-    this.#parts = { ...made, configured, declared, election, client };
+    this.#parts = { ...made, configured, declared, election, client, login };
 
     const checking = recovery.run(signal);
     this.#lifecycle.started('recovery', () => checking);
@@ -432,6 +438,13 @@ export class Gateway {
       listLimit: this.#config.cacheListLimit,
       requestsPerSecond: this.#config.cacheRequestsPerSecond,
     });
+  }
+
+  /** Requests of people have a limit of their own at the apiserver, under a name that no controller has. */
+  #login({ adminTokens }: ConfiguredFiles, { client, location }: Connections): LoginBackend {
+    const { logger } = this.#runtime;
+    const kubernetes = new KubernetesIdentities({ client: client.for(':login'), clock: systemClock, logger });
+    return { identities: [new StaticTokens(adminTokens), kubernetes], sessions: new Sessions(location) };
   }
 
   /** Stands for election, and leads whenever it is elected. */

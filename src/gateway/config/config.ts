@@ -172,10 +172,26 @@ const schema = z.object({
     'bearer tokens for `POST /reconcile`, see [server](../../src/gateway/server/README.md)',
     'none: requests are refused',
   ),
+  adminTokens: setting(
+    'LEVELHOOK_ADMIN_TOKENS',
+    words.prefault(''),
+    'static tokens for dashboard and queues: `NAME:read:TOKEN` or `NAME:change:TOKEN`, see below',
+    "none: Kubernetes' own tokens",
+  ),
+  adminTokensFile: setting(
+    'LEVELHOOK_ADMIN_TOKENS_FILE',
+    z.string().optional(),
+    'file that holds these tokens instead',
+  ),
+  metricsLogin: setting(
+    'LEVELHOOK_METRICS_LOGIN',
+    flag.prefault('false'),
+    'ask for a login at `/metrics` too; never on loopback',
+  ),
   host: setting(
     'LEVELHOOK_HOST',
     z.string().prefault('127.0.0.1'),
-    'where health, metrics and, on loopback only, the dashboard are',
+    'where health, metrics, queues and the dashboard are; elsewhere than on loopback the last two need a login',
   ),
   port: setting(
     'LEVELHOOK_PORT',

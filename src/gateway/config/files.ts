@@ -1,5 +1,6 @@
 import type { SigningKey } from '../../contract/index.ts';
 import type { KeyRing } from '../../contract/node/key-ring.ts';
+import { type AdminToken, readAdminTokens } from './admin-tokens.ts';
 import { type CacheSettings, readCacheSettings } from './cache-file.ts';
 import { readCacheKeys } from './cache-keys.ts';
 import { readCertificates } from './certificates.ts';
@@ -15,6 +16,8 @@ export interface ConfiguredFiles {
   readonly cache: CacheSettings;
   /** Undefined: Secrets cannot be encrypted. */
   readonly keyRing: KeyRing | undefined;
+  /** Let people read and change what is not public. */
+  readonly adminTokens: readonly AdminToken[];
 }
 
 /** @throws UserError for the first that cannot be used. */
@@ -22,5 +25,6 @@ export async function readConfiguredFiles(config: GatewayConfig): Promise<Config
   const keys = await readSigningKeys(config);
   const ca = readCertificates(config.functionCaFile);
   const cache = await readCacheSettings(config.cacheFile);
-  return { keys, ca, cache, keyRing: readCacheKeys(config.cacheKeys, config.cacheKeysFile) };
+  const keyRing = readCacheKeys(config.cacheKeys, config.cacheKeysFile);
+  return { keys, ca, cache, keyRing, adminTokens: readAdminTokens(config.adminTokens, config.adminTokensFile) };
 }

@@ -19,7 +19,7 @@ import { plural } from './html.ts';
 import { leaveMessage } from './messages.ts';
 import type { Replays } from './replays.ts';
 import { returnPath } from './urls.ts';
-import { audit, type LoginEnv } from './visitor.ts';
+import { audit, type LoginEnv } from '../login/visitor.ts';
 import { pauseName } from './waits.ts';
 
 export interface ActionsOptions {

@@ -5,7 +5,7 @@ import type { KeyStatus } from '../workqueue/work-queue.ts';
 import { dashboardApp } from './app.ts';
 import type { ControllerAccess, ControllerSummary, DashboardData, ShownQueue } from './data.ts';
 import { DASHBOARD_PATH } from './urls.ts';
-import type { LoginEnv, Visitor } from './visitor.ts';
+import type { LoginEnv, Visitor } from '../login/visitor.ts';
 
 const NOW = Date.UTC(2026, 10, 23, 4, 5, 6);
 const HOSTILE = `"><script>alert('x')</script>&amp;`;

@@ -16,7 +16,7 @@ import { objectPage, objectsPage, viewsPage } from './pages/views.ts';
 import { Replays } from './replays.ts';
 import { Times } from './times.ts';
 import { DASHBOARD_PATH } from './urls.ts';
-import type { LoginEnv } from './visitor.ts';
+import type { LoginEnv } from '../login/visitor.ts';
 
 /** The browser runs and loads what this server sends, and nothing else. */
 const POLICY = [

@@ -3,7 +3,7 @@ import type { GatewaySummary } from './data.ts';
 import { type Content, html, type Html } from './html.ts';
 import type { Times } from './times.ts';
 import { BULLMQ_PATH, DASHBOARD_PATH, deadLettersUrl, VIEWS_URL } from './urls.ts';
-import type { Visitor } from './visitor.ts';
+import type { Visitor } from '../login/visitor.ts';
 
 /** What every page knows: for whom, when and where it is made. */
 export interface Page {

@@ -13,9 +13,19 @@ export interface RedisLocation {
   readonly viewsKey: string;
   /** HASH: what the cache API's tokens are signed with. */
   readonly tokenKeysKey: string;
+  /** Begins the keys of browsers' sessions. */
+  readonly sessionsPrefix: string;
 }
 
 export function redisLocation(redis: Redis, keyPrefix: string, clusterId: string): RedisLocation {
-  const { registry, views, tokenKeys } = gatewayKeys({ keyPrefix, clusterId });
-  return { redis, keyPrefix, clusterId, registryKey: registry, viewsKey: views, tokenKeysKey: tokenKeys };
+  const { registry, views, tokenKeys, sessions } = gatewayKeys({ keyPrefix, clusterId });
+  return {
+    redis,
+    keyPrefix,
+    clusterId,
+    registryKey: registry,
+    viewsKey: views,
+    tokenKeysKey: tokenKeys,
+    sessionsPrefix: sessions,
+  };
 }

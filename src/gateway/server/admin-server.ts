@@ -3,16 +3,17 @@ import type { Server } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import { createAdaptorServer } from '@hono/node-server';
-import { type Context, Hono, type MiddlewareHandler } from 'hono';
+import { type Context, Hono } from 'hono';
 import { type Logger, messageOf, UserError } from '../../core/index.ts';
-import { isLoopback } from '../../contract/secure-url.ts';
 import { variableOf } from '../config/config.ts';
 import { type HealthCheck, report } from '../manager/health.ts';
 import type { CacheApi } from '../cache-api/cache-api.ts';
 import { statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
-import type { LoginEnv } from '../dashboard/visitor.ts';
+import type { LoginEnv } from '../login/visitor.ts';
 import { DASHBOARD_PATH } from '../dashboard/urls.ts';
-import { hostCheck, nameOf } from './host-check.ts';
+import { LoginUnavailableError } from '../login/identity.ts';
+import { Login, type LoginOptions } from '../login/login.ts';
+import { hostCheck } from './host-check.ts';
 import { queueApi, type Queues } from './queue-api.ts';
 import { readTls, type TlsFiles, watchTls } from './tls.ts';
 
@@ -25,7 +26,15 @@ export interface AdminServerOptions {
   /** The metrics in Prometheus' text form. */
   readonly metrics: () => Promise<string>;
   readonly apis: MountedApis;
+  readonly login: AdminLogin;
   readonly logger: Logger;
+}
+
+/** The login for the dashboard and `/queues`. */
+export interface AdminLogin {
+  readonly backend: LoginOptions['backend'];
+  /** Whether `/metrics` needs it too. */
+  readonly metrics: boolean;
 }
 
 export interface ListenOptions {
@@ -67,8 +76,8 @@ const RECEIVE_MS = 10_000;
 const LOOK_MS = 2000;
 
 /**
- * The gateway's own HTTP server: `/livez`, `/readyz`, `/metrics`, `/reconcile`, the cache API, and
- * on loopback only the dashboard and `/queues`.
+ * The gateway's own HTTP server: `/livez`, `/readyz`, `/metrics`, `/reconcile`, the cache API, and behind the login the
+ * dashboard and `/queues`.
  */
 export class AdminServer {
   readonly #options: AdminServerOptions;
@@ -121,11 +130,14 @@ export class AdminServer {
   }
 }
 
-function adminApp({ listen, live, ready, metrics, apis, logger }: AdminServerOptions): Hono {
+function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: AdminServerOptions): Hono {
+  const listening = { host: listen.host, https: listen.tls !== undefined };
+  const login = new Login({ listening, backend: admin.backend, home: DASHBOARD_PATH, logger });
   const app = new Hono();
   app.onError((error, context) => {
     // Its body did not come: the client has hung up, or was too slow, and no answer reaches it.
     if (context.req.raw.signal.aborted) return context.text('the request is incomplete\n', 408);
+    if (error instanceof LoginUnavailableError) return context.text(`${error.message}\n`, 503, { 'retry-after': '1' });
     logger.error({ path: context.req.path, error: messageOf(error) }, 'a request failed');
     return context.text('internal error\n', 500);
   });
@@ -152,20 +164,13 @@ function adminApp({ listen, live, ready, metrics, apis, logger }: AdminServerOpt
   );
   app.get('/livez', health(live));
   app.get('/readyz', health(ready));
+  if (admin.metrics) app.use('/metrics', ...login.guard());
   app.get('/metrics', async (context) => context.text(await metrics()));
   app.route('/reconcile', apis.reconcile);
-  if (isLoopback(listen.host)) {
-    app.get('/', (context) => context.redirect(DASHBOARD_PATH));
-    // Until there is a login: on loopback only, under its own names, whatever else is allowed.
-    const onLoopback: MiddlewareHandler = async (context, next) => {
-      if (!isLoopback(nameOf(context.req.header('host') ?? '')))
-        return context.text('this is answered on loopback only\n', 403);
-      return next();
-    };
-    app.use(`${DASHBOARD_PATH}/*`, onLoopback);
-    app.use('/queues/*', onLoopback);
-    app.route('/queues', queueApi(apis.queues));
-    app.route(DASHBOARD_PATH, apis.dashboard);
-  }
+  app.get('/', (context) => context.redirect(DASHBOARD_PATH));
+  app.route('/', login.routes());
+  for (const path of ['/queues/*', `${DASHBOARD_PATH}/*`]) app.use(path, ...login.guard());
+  app.route('/queues', queueApi(apis.queues));
+  app.route(DASHBOARD_PATH, apis.dashboard);
   return app;
 }

@@ -2,6 +2,7 @@ import { type Runtime, systemClock } from '../../core/index.ts';
 import type { CacheApi } from '../cache-api/cache-api.ts';
 import type { Informers } from '../cache/informers.ts';
 import type { Controllers } from '../controllers/controllers.ts';
+import type { LoginBackend } from '../login/login.ts';
 import type { HealthCheck } from '../manager/health.ts';
 import type { LeaderElection } from '../manager/leader-election.ts';
 import type { PrometheusMetrics } from '../manager/metrics.ts';
@@ -11,12 +12,12 @@ import type { RedisHealth } from '../manager/redis-health.ts';
 import type { ConfiguredFunctions } from '../registration/configured-functions.ts';
 import type { DeclaredFunctions } from '../registration/declared-functions.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
-import { AdminServer, type ListenOptions } from './admin-server.ts';
+import { type AdminLogin, AdminServer, type ListenOptions } from './admin-server.ts';
 import { callbackApi } from './callback-api.ts';
 import type { BullMqBoard } from './bullmq-board.ts';
 import { dashboardData, type DashboardParts } from './dashboard-data.ts';
-import { Hono, type MiddlewareHandler } from 'hono';
-import { LOCAL_VISITOR, type LoginEnv } from '../dashboard/visitor.ts';
+import { Hono } from 'hono';
+import type { LoginEnv } from '../login/visitor.ts';
 import { dashboardApp } from '../dashboard/app.ts';
 import { reconcileApi, type ReconcileApiOptions } from './reconcile-api.ts';
 
@@ -34,11 +35,13 @@ export interface ServedParts {
   /** Undefined when this gateway leads without one. */
   readonly election: Pick<LeaderElection, 'notReady' | 'identity' | 'leader' | 'isLeading'> | undefined;
   readonly client: DashboardParts['client'];
+  readonly login: LoginBackend;
 }
 
 export interface GatewayServerOptions {
   readonly listen: ListenOptions;
   readonly apiTokens: ReconcileApiOptions['tokens'];
+  readonly metricsLogin: AdminLogin['metrics'];
   readonly board: BullMqBoard;
   readonly metrics: PrometheusMetrics;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
@@ -48,11 +51,11 @@ export interface GatewayServerOptions {
 
 /** The server of a gateway. It is up before the parts that it asks. */
 export function gatewayServer(options: GatewayServerOptions): AdminServer {
-  const { listen, apiTokens, board, metrics, runtime, parts } = options;
+  const { listen, apiTokens, metricsLogin, board, metrics, runtime, parts } = options;
   const { clock, logger } = runtime;
   const ready = readyChecks(parts);
   const data = dashboardData({ parts, checks: ready, clock });
-  const dashboard = new Hono<LoginEnv>().use(local).route('/bullmq', board.app).route('/', dashboardApp(data, logger));
+  const dashboard = new Hono<LoginEnv>().route('/bullmq', board.app).route('/', dashboardApp(data, logger));
   const healthy = (): boolean => parts()?.recovery.healthy ?? false;
   return new AdminServer({
     listen,
@@ -81,15 +84,10 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
         logger,
       }),
     },
+    login: { backend: () => parts()?.login, metrics: metricsLogin },
     logger,
   });
 }
-
-/** Until there is a login. */
-const local: MiddlewareHandler<LoginEnv> = async (context, next) => {
-  context.set('visitor', LOCAL_VISITOR);
-  return next();
-};
 
 /** Whether every function has described its controller: data of an unknown controller is then data of a removed one. */
 export function knowsAll(parts: Pick<ServedParts, 'configured' | 'declared'> | undefined): boolean {

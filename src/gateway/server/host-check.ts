@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { isLoopback } from '../../contract/secure-url.ts';
+import { nameOf } from '../login/request.ts';
 
 /**
  * Whether the gateway answers a request with this Host header. A web page can let its own name resolve to an address of
@@ -18,14 +19,6 @@ export function hostCheck(listening: string, allowed: readonly string[]): (heade
     if (own.has(name) || isLoopback(name)) return true;
     return !isLocal && (isIP(name.replace(/^\[(.*)\]$/, '$1')) !== 0 || isClusterName(name));
   };
-}
-
-/** Without port and the dot of the root. */
-export function nameOf(header: string): string {
-  return header
-    .toLowerCase()
-    .replace(/:[0-9]*$/, '')
-    .replace(/\.$/, '');
 }
 
 /** `gateway`, `gateway.tenant.svc`, `gateway.tenant.svc.cluster.local`: no public name has one label, or ends so. */

@@ -3,6 +3,7 @@ import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
 import { boundedText, decodeObjectKey, isNamespace } from '../../core/index.ts';
 import { namespace } from '../../contract/name-schema.ts';
+import { audit, type AuditFields } from '../login/visitor.ts';
 import { dropDeadLetters, replayDeadLetters } from '../workqueue/dead-letters.ts';
 import { type PauseScope, KEY_LISTS } from '../workqueue/key-status.ts';
 import type { WorkQueue } from '../workqueue/work-queue.ts';
@@ -72,24 +73,42 @@ export function queueApi(queues: Queues): Hono {
     }),
   );
   app.post('/:name/replay', (context) =>
-    withBody(context, queues, selection, async (queue, which) => ({ replayed: await replayDeadLetters(queue, which) })),
+    withBody(context, queues, selection, async (queue, which) => {
+      audit(context, { controller: queue.name, action: 'replay', ...auditedSelection(which) });
+      const replayed = await replayDeadLetters(queue, which);
+      audit(context, { count: replayed });
+      return { replayed };
+    }),
   );
   app.post('/:name/drop', (context) =>
-    withBody(context, queues, selection, async (queue, which) => ({ dropped: await dropDeadLetters(queue, which) })),
+    withBody(context, queues, selection, async (queue, which) => {
+      audit(context, { controller: queue.name, action: 'drop', ...auditedSelection(which) });
+      const dropped = await dropDeadLetters(queue, which);
+      audit(context, { count: dropped });
+      return { dropped };
+    }),
   );
   app.post('/:name/pause', (context) =>
     withBody(context, queues, pausable, async (queue, { scope }) => {
+      audit(context, { controller: queue.name, action: 'pause', scope });
       await queue.pause(scope);
       return { pauses: await queue.pauses() };
     }),
   );
   app.post('/:name/resume', (context) =>
     withBody(context, queues, pausable, async (queue, { scope }) => {
+      audit(context, { controller: queue.name, action: 'resume', scope });
       await queue.resume(scope);
       return { pauses: await queue.pauses() };
     }),
   );
   return app;
+}
+
+/** What was asked for, in a few words: the audit log does not list a thousand keys. */
+function auditedSelection(which: z.output<typeof selection>): AuditFields {
+  if ('keys' in which) return { keys: which.keys.slice(0, 3).join(' '), asked: which.keys.length };
+  return 'namespace' in which ? { namespace: which.namespace } : { all: true };
 }
 
 /** A thousand keys of 60 characters. */

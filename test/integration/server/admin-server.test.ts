@@ -5,6 +5,7 @@ import type { HealthCheck } from '../../../src/gateway/manager/health.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
 import { Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
+import { NO_LOGIN } from '../../harness/login.ts';
 import { createSetting, startFunction, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
 import type { TestProcess } from '../../harness/process.ts';
 
@@ -20,6 +21,7 @@ async function withServer(
     ready: new Map(options.ready ?? [['redis', ok]]),
     metrics: async () => '',
     apis: { dashboard: new Hono(), reconcile: new Hono(), queues: () => new Map() },
+    login: NO_LOGIN,
     logger: silentLogger,
   });
   await server.start();
@@ -76,12 +78,13 @@ describe('health', () => {
   });
 });
 
-it('there is no dashboard on an address that is not loopback', async () => {
+it('shows nothing but health and metrics without a login on an address that is not loopback', async () => {
   // It is loopback really, but in a spelling that does not count as it: nothing else may be bound in a test.
   await withServer({ host: '::ffff:127.0.0.2' }, async (url) => {
-    for (const path of ['/', '/dashboard', '/dashboard/', '/dashboard/api/queues', '/queues']) {
-      expect((await get(url + path))[0], path).toBe(404);
+    for (const path of ['/dashboard', '/dashboard/', '/dashboard/api/queues', '/queues', '/queues/']) {
+      expect((await get(url + path))[0], path).toBe(401);
     }
+    expect(await get(`${url}/metrics`)).toEqual([200, '']);
     expect(await get(`${url}/livez`)).toEqual([200, 'ok']);
   });
 });

@@ -4,6 +4,7 @@ import { silentLogger, systemClock } from '../../../src/core/index.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
 import type { WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
 import { eventually } from '../../harness/eventually.ts';
+import { NO_LOGIN } from '../../harness/login.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
 import { TestProcess } from '../../harness/process.ts';
 import { RedisQueueFixture } from '../../harness/redis-queue.ts';
@@ -29,6 +30,7 @@ beforeEach(async () => {
       reconcile: new Hono(),
       queues: () => (redisIsThere ? new Map([['controller', queue]]) : undefined),
     },
+    login: NO_LOGIN,
     logger: silentLogger,
   });
   await server.start();
@@ -137,7 +139,7 @@ describe('/queues', () => {
       expect(await request(path, body), path).toMatchObject([status, { error: expect.any(String) as string }]);
     }
     expect(await request('/queues/controller/drop', { all: true }, { 'content-type': 'text/plain' })).toMatchObject([
-      415,
+      403,
       {},
     ]);
     redisIsThere = false;

@@ -8,6 +8,7 @@ import { silentLogger } from '../../../src/core/index.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 import { eventually } from '../../harness/eventually.ts';
+import { NO_LOGIN } from '../../harness/login.ts';
 
 describe('a gateway with a certificate', () => {
   let folder: string;
@@ -32,6 +33,7 @@ describe('a gateway with a certificate', () => {
       ready: new Map(),
       metrics: async () => '',
       apis: { dashboard: new Hono(), reconcile: new Hono(), queues: () => new Map() },
+      login: NO_LOGIN,
       logger: silentLogger,
     });
 

@@ -1,0 +1,26 @@
+/** The owner of a token that is valid now. */
+export interface Identity {
+  /** Others may have chosen it. */
+  readonly name: string;
+  /** What vouches for the name: equal names of different kinds are different users. */
+  readonly from: 'kubernetes' | 'static token' | 'loopback';
+  /**
+   * Whether a request may be answered.
+   * @param verb the HTTP method in lower case, as kube-apiserver names it for paths that are not resources.
+   * @throws LoginUnavailableError
+   */
+  may(verb: string, path: string): Promise<boolean>;
+}
+
+/** Who is on the same machine: as kubectl proxy, it asks nobody. */
+export const LOCAL: Identity = { name: 'local', from: 'loopback', may: async () => true };
+
+export interface Identities {
+  /** Undefined when the token is not valid. @throws LoginUnavailableError */
+  identify(token: string): Promise<Identity | undefined>;
+}
+
+/** A token or a right cannot be checked now; the message says why, and holds nothing of what was sent. */
+export class LoginUnavailableError extends Error {
+  override readonly name = 'LoginUnavailableError';
+}

@@ -1,0 +1,113 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { ApiError, type LogFields, silentLogger } from '../../core/index.ts';
+import type { ApiRequest } from '../apiserver/api-client.ts';
+import { LoginUnavailableError } from './identity.ts';
+import { KubernetesIdentities } from './kubernetes-identities.ts';
+
+const ANN = { username: 'ann', uid: 'u1', groups: ['devs'], extra: { scopes: ['x'] } };
+let nowMs: number;
+/** What the apiserver was asked, as `kind` and `spec`. */
+let asked: { kind: string; spec: Record<string, unknown> }[];
+let answer: (kind: string, spec: Record<string, unknown>) => object;
+let logged: LogFields[];
+let identities: KubernetesIdentities;
+
+beforeEach(() => {
+  nowMs = 0;
+  asked = [];
+  logged = [];
+  answer = (kind, { token }) =>
+    kind === 'TokenReview' ? { authenticated: token === 'good', user: ANN } : { allowed: true };
+  const json = async ({ body }: ApiRequest): Promise<unknown> => {
+    const { kind, spec } = body as (typeof asked)[number];
+    asked.push({ kind, spec });
+    return { status: answer(kind, spec) };
+  };
+  identities = new KubernetesIdentities({
+    client: { json: json as <T>(request: ApiRequest) => Promise<T> },
+    clock: { now: () => nowMs },
+    logger: { ...silentLogger, warn: (fields) => logged.push(fields) },
+  });
+});
+
+const kinds = (): string[] => asked.map(({ kind }) => kind);
+
+describe('KubernetesIdentities', () => {
+  it('asks about the user as TokenReview has named it, by path and method', async () => {
+    const ann = await identities.identify('good');
+    expect(ann).toMatchObject({ name: 'ann', from: 'kubernetes' });
+    expect(await ann?.may('post', '/queues/web/pause')).toBe(true);
+    expect(asked.at(-1)).toEqual({
+      kind: 'SubjectAccessReview',
+      spec: {
+        user: 'ann',
+        uid: 'u1',
+        groups: ['devs', 'system:authenticated'],
+        extra: { scopes: ['x'] },
+        nonResourceAttributes: { path: '/queues/web/pause', verb: 'post' },
+      },
+    });
+  });
+
+  it('uses each answer for ten seconds, for its own user, method and path', async () => {
+    const ann = await identities.identify('good');
+    await identities.identify('good');
+    for (const path of ['/queues', '/queues', '/dashboard']) await ann?.may('get', path);
+    await ann?.may('post', '/queues');
+    expect(kinds()).toEqual(['TokenReview', ...Array.from({ length: 3 }, () => 'SubjectAccessReview')]);
+    answer = (kind) => (kind === 'TokenReview' ? { authenticated: false } : { allowed: false });
+    nowMs = 9999;
+    expect(await identities.identify('good')).toBeDefined();
+    expect(await ann?.may('get', '/queues')).toBe(true);
+    nowMs = 10_000;
+    expect(await identities.identify('good')).toBeUndefined();
+    expect(await ann?.may('get', '/queues')).toBe(false);
+  });
+
+  it.each([
+    { authenticated: false, user: ANN },
+    { user: ANN },
+    { authenticated: 'true', user: ANN },
+    { authenticated: true },
+    { authenticated: true, user: { username: '' } },
+    {},
+  ])('takes %j for no user', async (status) => {
+    answer = () => status;
+    expect(await identities.identify('any')).toBeUndefined();
+  });
+
+  it.each([{ allowed: false }, { allowed: true, denied: true }, { allowed: 'true' }, {}])(
+    'takes %j for no right',
+    async (status) => {
+      const ann = await identities.identify('good');
+      answer = () => status;
+      expect(await ann?.may('get', '/queues')).toBe(false);
+    },
+  );
+
+  it('reviews few guesses a second, and goes on reviewing tokens that were valid', async () => {
+    await identities.identify('good');
+    const guesses = await Promise.allSettled(
+      Array.from({ length: 40 }, async (_, at) => identities.identify(`guess-${at}`)),
+    );
+    expect(guesses.filter(({ status }) => status === 'rejected').length).toBeGreaterThan(0);
+    expect(asked.length).toBeLessThanOrEqual(30);
+    nowMs = 10_000;
+    for (let at = 0; at < 200; at += 1) await identities.identify(`more-${at}`).catch(() => {});
+    expect(await identities.identify('good')).toBeDefined();
+  });
+
+  it('asks nothing about a text that is longer than a header', async () => {
+    expect(await identities.identify('x'.repeat(20_000))).toBeUndefined();
+    expect(asked).toEqual([]);
+  });
+
+  it('says that it has no right to ask, and logs no token', async () => {
+    answer = () => {
+      throw new ApiError({ code: 403, reason: 'Forbidden', message: 'the token secret-token is refused' });
+    };
+    await expect(identities.identify('secret-token')).rejects.toThrow(/system:auth-delegator/);
+    await expect(identities.identify('secret-token')).rejects.toThrow(LoginUnavailableError);
+    expect(logged).toEqual([{ review: 'TokenReview', error: '403 Forbidden' }]);
+  });
+});

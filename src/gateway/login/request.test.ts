@@ -1,0 +1,82 @@
+import { Hono } from 'hono';
+import { describe, expect, it } from 'vitest';
+import { isLocal, isPrivate, ownPath, senderOf } from './request.ts';
+
+/** What a function of a request says of one with these headers. */
+async function asked<Answer>(ask: (context: Parameters<typeof senderOf>[0]) => Answer, headers: object) {
+  let answer: Answer | undefined;
+  const app = new Hono().all('*', (context) => {
+    answer = ask(context);
+    return context.text('');
+  });
+  await app.request('http://gateway/', { headers: { host: 'gateway:8787', ...headers } });
+  return answer;
+}
+
+describe('a path to return to', () => {
+  it.each(['/', '/dashboard', '/dashboard/keys?filter=a%2Fb&x=1', '/a b'])('may be %s', (path) => {
+    expect(ownPath(path)).toBe(path.replace(' ', '%20'));
+  });
+
+  it.each([
+    'https://evil.example/',
+    '//evil.example/',
+    '/\\evil.example/',
+    '/\t/evil.example/',
+    '\\\\evil.example',
+    '/.//evil.example/',
+    'javascript:alert(1)',
+    'dashboard',
+    '',
+    `/${'x'.repeat(3000)}`,
+    undefined,
+    7,
+  ])('is not %j', (text) => expect(ownPath(text)).toBeUndefined());
+});
+
+describe('the sender of a request', () => {
+  it.each([
+    [{ 'sec-fetch-site': 'same-origin' }, 'same'],
+    [{ 'sec-fetch-site': 'same-origin', origin: 'https://gateway:8787' }, 'same'],
+    [{ 'sec-fetch-site': 'same-site', origin: 'https://gateway:8787' }, 'other'],
+    [{ 'sec-fetch-site': 'cross-site' }, 'other'],
+    [{ 'sec-fetch-site': 'none' }, 'other'],
+    [{ 'sec-fetch-site': '' }, 'other'],
+    [{ origin: 'http://gateway:8787' }, 'same'],
+    [{ origin: 'https://gateway:8787' }, 'same'],
+    [{ origin: 'http://gateway:8788' }, 'other'],
+    [{ origin: 'http://gateway' }, 'other'],
+    [{ origin: 'http://gateway.evil.example:8787' }, 'other'],
+    [{ origin: 'null' }, 'other'],
+    [{}, 'unknown'],
+  ])('with %j is %s', async (headers, sender) => {
+    expect(await asked(senderOf, headers)).toBe(sender);
+  });
+});
+
+describe('a request from this machine', () => {
+  it.each([
+    ['127.0.0.1', { host: 'localhost:8787' }, true],
+    ['localhost', { host: '127.0.0.1' }, true],
+    ['127.0.0.1', { host: 'gateway.example.com' }, false],
+    ['127.0.0.1', { host: 'localhost:8787', 'x-forwarded-for': '10.0.0.1' }, false],
+    ['127.0.0.1', { host: 'localhost:8787', forwarded: 'for=10.0.0.1' }, false],
+    ['127.0.0.1', { host: 'localhost:8787', via: '1.1 proxy' }, false],
+    ['0.0.0.0', { host: 'localhost:8787' }, false],
+    ['::', { host: '[::1]:8787' }, false],
+  ])('at a server on %s with %j: %s', async (host, headers, local) => {
+    expect(await asked((context) => isLocal({ host }, context), headers)).toBe(local);
+  });
+});
+
+it.each([
+  [false, {}, false],
+  [true, {}, true],
+  [false, { 'x-forwarded-proto': 'https' }, true],
+  [false, { 'x-forwarded-proto': 'https, http' }, true],
+  [false, { 'x-forwarded-proto': 'http, https' }, false],
+  [false, { host: 'localhost:8787' }, true],
+  [false, { host: 'localhost.evil.example' }, false],
+])('a token may be entered at a server with https %s and %j: %s', async (https, headers, may) => {
+  expect(await asked((context) => isPrivate({ host: '0.0.0.0', https }, context), headers)).toBe(may);
+});

@@ -1,0 +1,76 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { LoginUnavailableError } from './identity.ts';
+import { ReviewCache } from './review-cache.ts';
+
+let nowMs: number;
+let asked: string[];
+let cache: ReviewCache<string | undefined>;
+
+beforeEach(() => {
+  nowMs = 0;
+  asked = [];
+  cache = new ReviewCache({ clock: { now: () => nowMs }, keepMs: 10_000, maxEntries: 3, maxPending: 2 });
+});
+
+const get = (key: string, answer: string | undefined = key) =>
+  cache.get(key, async () => {
+    asked.push(key);
+    return answer;
+  });
+
+describe('ReviewCache', () => {
+  it('uses an answer for its time, and asks again afterwards', async () => {
+    expect(await get('a')).toBe('a');
+    nowMs = 9999;
+    expect(await get('a', 'other')).toBe('a');
+    expect(cache.needsReview('a')).toBe(false);
+    nowMs = 10_000;
+    expect(cache.needsReview('a')).toBe(true);
+    expect(cache.last('a')).toBe('a');
+    expect(await get('a', 'other')).toBe('other');
+    expect(asked).toEqual(['a', 'a']);
+  });
+
+  it('keeps a refusal as long as an acceptance', async () => {
+    const refusing = new ReviewCache<boolean>({
+      clock: { now: () => nowMs },
+      keepMs: 10,
+      maxEntries: 3,
+      maxPending: 2,
+    });
+    expect(await refusing.get('a', async () => false)).toBe(false);
+    expect(await refusing.get('a', async () => true)).toBe(false);
+    nowMs = 10;
+    expect(await refusing.get('a', async () => true)).toBe(true);
+  });
+
+  it('asks once for all that wait for the same answer', async () => {
+    expect(await Promise.all([get('a'), get('a'), get('a')])).toEqual(['a', 'a', 'a']);
+    expect(asked).toEqual(['a']);
+  });
+
+  it('keeps no error', async () => {
+    await expect(cache.get('a', () => Promise.reject(new Error('away')))).rejects.toThrow('away');
+    expect(await get('a')).toBe('a');
+  });
+
+  it('is bounded: the answer that was not used for the longest time goes first', async () => {
+    for (const key of ['a', 'b', 'c', 'a', 'd']) await get(key);
+    asked = [];
+    for (const key of ['a', 'c', 'd']) await get(key);
+    expect(asked).toEqual([]);
+    await get('b');
+    expect(asked).toEqual(['b']);
+  });
+
+  it('asks a bounded number of questions at a time', async () => {
+    const waiting = Promise.withResolvers<string>();
+    const first = cache.get('a', () => waiting.promise);
+    const second = cache.get('b', () => waiting.promise);
+    await expect(get('c')).rejects.toThrow(LoginUnavailableError);
+    expect(asked).toEqual([]);
+    waiting.resolve('done');
+    expect(await Promise.all([first, second])).toEqual(['done', 'done']);
+    expect(await get('c')).toBe('c');
+  });
+});

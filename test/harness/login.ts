@@ -1,0 +1,4 @@
+import type { AdminLogin } from '../../src/gateway/server/admin-server.ts';
+
+/** Of a server that is asked on loopback only. */
+export const NO_LOGIN: AdminLogin = { backend: () => undefined, metrics: false };

@@ -1,0 +1,258 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { resource, resourcePath, silentLogger, systemClock } from '../../../src/core/index.ts';
+import { ApiClient } from '../../../src/gateway/apiserver/api-client.ts';
+import { KubernetesIdentities } from '../../../src/gateway/login/kubernetes-identities.ts';
+import { clusterAccess } from '../../../src/kubeconfig/cluster-access.ts';
+import { Credentials } from '../../../src/kubeconfig/credentials.ts';
+import type { Cluster } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { createSetting, startFunction, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { TestProcess } from '../../harness/process.ts';
+import { dumpRedis } from '../../harness/redis-dump.ts';
+import { Started } from '../../harness/started.ts';
+
+const RBAC = 'rbac.authorization.k8s.io';
+const accounts = resource('v1', 'ServiceAccount');
+const clusterRoles = resource(`${RBAC}/v1`, 'ClusterRole', { namespaced: false });
+const clusterRoleBindings = resource(`${RBAC}/v1`, 'ClusterRoleBinding', { namespaced: false });
+
+const CONTROLLER = 'greeting';
+const STATIC = { reader: 'static-token-of-a-reader', operator: 'static-token-of-an-operator' };
+const namespace = uniqueName('login');
+const started = new Started();
+const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+
+let cluster: Cluster;
+let functionUrl: string;
+let gateway: { process: TestProcess; url: string };
+/** Of the same gateway, by a name of the browser's own machine: as through `kubectl port-forward`. */
+let url: string;
+
+beforeAll(async () => {
+  cluster = await started.cluster(inject('kubeconfig'), namespace);
+  const fn = started.keep(await startFunction(setting, 'examples/01-minimal'));
+  functionUrl = fn.url;
+  await start();
+}, 120_000);
+afterAll(() => started.stop());
+
+async function start(): Promise<void> {
+  const variables = {
+    // Loopback really, but in a spelling that does not count as it: nothing else may be bound in a test.
+    LEVELHOOK_HOST: '::ffff:127.0.0.1',
+    LEVELHOOK_ADMIN_TOKENS: `ann:read:${STATIC.reader} ops:change:${STATIC.operator}`,
+    LEVELHOOK_METRICS_LOGIN: 'true',
+  };
+  gateway = started.keep(await startGateway(setting, [functionUrl], variables));
+  url = `http://127.0.0.1:${new URL(gateway.url).port}`;
+  await untilReady(gateway.url);
+}
+
+/** A ServiceAccount of the test, and a token of it. */
+async function account(name: string): Promise<string> {
+  await cluster.create(accounts, { metadata: { namespace, name } });
+  const { status } = await cluster.client.json<{ status: { token: string } }>({
+    method: 'POST',
+    path: `${resourcePath(accounts, { namespace, name })}/token`,
+    body: { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} },
+  });
+  return status.token;
+}
+
+async function bind(name: string, subject: string, roleName = `${namespace}-${name}`): Promise<void> {
+  await cluster.create(clusterRoleBindings, {
+    metadata: { name: `${namespace}-${name}` },
+    roleRef: { apiGroup: RBAC, kind: 'ClusterRole', name: roleName },
+    subjects: [{ kind: 'ServiceAccount', name: subject, namespace }],
+  });
+  started.add(() => cluster.delete(clusterRoleBindings, { name: `${namespace}-${name}` }).catch(() => {}));
+}
+
+async function allow(name: string, subject: string, verbs: string[], paths: string[]): Promise<void> {
+  const metadata = { name: `${namespace}-${name}` };
+  await cluster.create(clusterRoles, { metadata, rules: [{ nonResourceURLs: paths, verbs }] });
+  started.add(() => cluster.delete(clusterRoles, metadata));
+  await bind(name, subject);
+}
+
+async function ask(path: string, token?: string, body?: object): Promise<number> {
+  const answer = await fetch(gateway.url + path, {
+    ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}),
+    headers: {
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      ...(body ? { 'content-type': 'application/json' } : {}),
+    },
+    redirect: 'manual',
+  });
+  await answer.text();
+  return answer.status;
+}
+
+const PAUSE = `/queues/${CONTROLLER}/pause`;
+const RESUME = `/queues/${CONTROLLER}/resume`;
+const ALL = { scope: 'controller' };
+
+async function pauses(): Promise<unknown> {
+  const answer = await fetch(`${gateway.url}/queues`, { headers: { authorization: `Bearer ${STATIC.reader}` } });
+  const { queues } = (await answer.json()) as { queues: { pauses: { scope: string }[] }[] };
+  return queues[0]?.pauses.map(({ scope }) => scope);
+}
+
+describe('a token of Kubernetes', () => {
+  it('reads and changes what RBAC allows, and no longer once the right is gone', async () => {
+    const token = await account('kim');
+    expect(await ask('/queues', token)).toBe(403);
+    await allow('read', 'kim', ['get'], ['/queues', '/queues/*', '/metrics']);
+    await eventually(async () => expect(await ask('/queues', token)).toBe(200));
+    expect(await ask('/metrics', token)).toBe(200);
+    expect(await ask('/dashboard', token)).toBe(403);
+    expect(await ask(PAUSE, token, ALL)).toBe(403);
+    expect(await pauses()).toEqual([]);
+
+    await allow('change', 'kim', ['post'], [PAUSE]);
+    await eventually(async () => expect(await ask(PAUSE, token, ALL)).toBe(200));
+    expect(await ask(RESUME, token, ALL)).toBe(403);
+    expect(await pauses()).toEqual(['controller']);
+    const who = { user: `system:serviceaccount:${namespace}:kim`, from: 'kubernetes' };
+    const what = { audit: true, method: 'POST', path: PAUSE, action: 'pause', controller: CONTROLLER };
+    expect(gateway.process.lines).toContainEqual(
+      expect.objectContaining({ ...who, ...what, scope: 'controller', status: 200, result: 'done' }),
+    );
+    expect(gateway.process.lines).toContainEqual(
+      expect.objectContaining({ audit: true, ...who, path: RESUME, result: 'refused: no right' }),
+    );
+
+    await cluster.delete(clusterRoleBindings, { name: `${namespace}-change` });
+    await eventually(async () => expect(await ask(PAUSE, token, ALL)).toBe(403));
+    expect(await ask('/queues', token)).toBe(200);
+    await cluster.delete(accounts, { namespace, name: 'kim' });
+    await eventually(async () => expect(await ask('/queues', token)).toBe(401), 60_000);
+    expect(await ask(RESUME, STATIC.operator, ALL)).toBe(200);
+    expect(gateway.process.output).not.toContain(token);
+  });
+
+  it('is not valid when it is altered, for others, or none', async () => {
+    const token = await account('lee');
+    await allow('lee', 'lee', ['get'], ['/queues']);
+    await eventually(async () => expect(await ask('/queues', token)).toBe(200));
+    const [header, payload, signature = ''] = token.split('.');
+    const path = `${resourcePath(accounts, { namespace, name: 'lee' })}/token`;
+    const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { audiences: ['vault'] } };
+    const { status } = await cluster.client.json<{ status: { token: string } }>({ method: 'POST', path, body });
+    for (const wrong of [
+      undefined,
+      'x',
+      `${header}.${payload}.${signature.split('').toReversed().join('')}`,
+      `${header}.${payload}.`,
+      status.token,
+      setting.secret,
+    ]) {
+      expect(await ask('/queues', wrong)).toBe(401);
+    }
+  });
+
+  it('is checked with the rights of system:auth-delegator, and a gateway without them says so', async () => {
+    const asked = await account('mia');
+    const credentials = await account('gateway');
+    const access = await clusterAccess(inject('kubeconfig'));
+    const { ca } = (await access.read()).tls;
+    const own = new Credentials({
+      server: access.server,
+      read: async () => ({ tls: { ca }, headers: { authorization: `Bearer ${credentials}` } }),
+    });
+    started.add(() => own.close());
+    const identities = new KubernetesIdentities({
+      client: new ApiClient(own),
+      clock: systemClock,
+      logger: silentLogger,
+    });
+    await expect(identities.identify(asked)).rejects.toThrow('system:auth-delegator');
+    await bind('delegator', 'gateway', 'system:auth-delegator');
+    const mia = await eventually(() => identities.identify(asked));
+    expect(mia?.name).toBe(`system:serviceaccount:${namespace}:mia`);
+    expect(await mia?.may('get', '/queues')).toBe(false);
+  });
+});
+
+it('a static token reads, or reads and changes', async () => {
+  for (const path of ['/queues', '/dashboard', '/metrics']) {
+    expect(await ask(path), path).toBe(401);
+    expect(await ask(path, STATIC.reader), path).toBe(200);
+  }
+  expect(await ask(PAUSE, undefined, ALL)).toBe(401);
+  expect(await ask(PAUSE, STATIC.reader, ALL)).toBe(403);
+  expect(await pauses()).toEqual([]);
+  expect(await ask(PAUSE, STATIC.operator, ALL)).toBe(200);
+  expect(await ask(RESUME, STATIC.operator, ALL)).toBe(200);
+  expect(await ask('/readyz')).toBe(200);
+});
+
+it.each([
+  '//queues',
+  '/Queues',
+  '/queues%2F',
+  '/%71ueues',
+  '/queues/',
+  '/./queues',
+  '/x/../queues',
+  '/dashboard/..;/queues',
+])('shows nothing at %s without a token', async (path) => {
+  const answer = await fetch(gateway.url + path);
+  expect([401, 404]).toContain(answer.status);
+  expect(await answer.text()).not.toContain(CONTROLLER);
+});
+
+describe('a session of a browser', () => {
+  const form = (path: string, fields: Record<string, string>, cookie?: string) =>
+    fetch(url + path, {
+      method: 'POST',
+      body: new URLSearchParams(fields),
+      headers: { accept: 'text/html', origin: url, ...(cookie === undefined ? {} : { cookie }) },
+      redirect: 'manual',
+    });
+  const open = async (cookie: string) => (await fetch(`${url}/queues`, { headers: { cookie } })).status;
+
+  async function logIn(token: string): Promise<string> {
+    const answer = await form('/login', { token, to: '/queues' });
+    expect([answer.status, answer.headers.get('location')]).toEqual([303, '/queues']);
+    return answer.headers.get('set-cookie')?.split(';')[0] ?? '';
+  }
+
+  it('lasts over a restart, shows its token neither in the cookie nor in Redis, and ends by logout', async () => {
+    const cookie = await logIn(STATIC.operator);
+    expect(await open(cookie)).toBe(200);
+    const shown = `${cookie}\n${await dumpRedis(setting.redisUrl, setting.keyPrefix)}\n${gateway.process.output}`;
+    expect(shown).toContain(':session:');
+    expect(shown).not.toContain(STATIC.operator);
+    expect(shown.slice(cookie.length)).not.toContain(cookie.split('=')[1]);
+    await gateway.process.kill('SIGTERM');
+    await start();
+    expect(await open(cookie)).toBe(200);
+
+    expect((await form(PAUSE, {}, cookie)).status).toBe(403);
+    expect(await pauses()).toEqual([]);
+    expect((await form('/logout', {}, cookie)).status).toBe(403);
+    expect(await open(cookie)).toBe(200);
+  });
+
+  it('ends with the token that it began with', async () => {
+    const token = await account('noa');
+    await allow('noa', 'noa', ['get'], ['/queues']);
+    await eventually(async () => expect(await ask('/queues', token)).toBe(200));
+    const cookie = await logIn(token);
+    expect(await open(cookie)).toBe(200);
+    await cluster.delete(accounts, { namespace, name: 'noa' });
+    await eventually(async () => expect(await open(cookie)).toBe(401), 60_000);
+  });
+
+  it('is one of twenty of its user: the oldest one ends', async () => {
+    const first = await logIn(STATIC.reader);
+    for (let at = 0; at < 20; at += 1) expect(await open(await logIn(STATIC.reader))).toBe(200);
+    expect(await open(first)).toBe(401);
+  });
+
+  it('does not begin without a right to see anything', async () => {
+    const answer = await form('/login', { token: await account('ola'), to: '/queues' });
+    expect([answer.status, answer.headers.get('set-cookie')]).toEqual([403, null]);
+  });
+});
