@@ -54,6 +54,7 @@ const gatewayFlow = [
   'manager',
   'cache-api',
   'login',
+  'dashboard',
 ];
 
 const violations: Violation[] = [

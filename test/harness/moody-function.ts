@@ -1,0 +1,21 @@
+import { controller, TerminalError } from 'levelhook/function';
+import { serveController } from 'levelhook/function/node';
+import { configMaps } from './cluster.ts';
+
+/**
+ * A controller over ConfigMaps whose data says how each run ends: `fail` is the text of its error, `terminal` of one
+ * that is not tried again. Any other ConfigMap succeeds, and so does one without the field.
+ */
+await serveController(
+  controller({
+    name: 'moody',
+    for: { resource: configMaps, labelSelector: { matchLabels: { moody: 'true' } } },
+    concurrency: 4,
+    queue: { maxAttempts: 3 },
+  }).reconcile(async ({ namespace = '', name }, { cache }) => {
+    const object = await cache.get(configMaps, { namespace, name });
+    const { fail, terminal } = object?.data ?? {};
+    if (terminal !== undefined) throw new TerminalError(terminal);
+    if (fail !== undefined) throw new Error(fail);
+  }),
+);
