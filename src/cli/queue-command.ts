@@ -1,5 +1,6 @@
 import { formatObjectKey, isNamespace, messageOf, parseObjectKey, shown, UserError } from '../core/index.ts';
-import type { Pause, KeyPage, KeyStatus } from '../gateway/workqueue/work-queue.ts';
+import type { ServedKey } from '../gateway/server/queue-api.ts';
+import type { Pause, KeyPage } from '../gateway/workqueue/work-queue.ts';
 import { describeKey, describePage, describeQueues, type QueueSummary } from './queue-text.ts';
 
 export interface GatewayAddress {
@@ -29,7 +30,7 @@ export async function listCommand(
 
 /** `levelhook queue get`: everything about one key. */
 export async function getCommand(controller: string, key: string, options: GatewayAddress): Promise<void> {
-  const answer = await ask<KeyStatus>(
+  const answer = await ask<ServedKey>(
     options,
     `${pathOf(controller)}/keys/${keyOf(key).split('/').map(encodeURIComponent).join('/')}`,
   );

@@ -1,4 +1,5 @@
-import type { OpenCircuit, Pause, KeyPage, KeyStatus, Wait } from '../gateway/workqueue/work-queue.ts';
+import type { ServedKey, ServedWait } from '../gateway/server/queue-api.ts';
+import type { OpenCircuit, Pause, KeyPage } from '../gateway/workqueue/work-queue.ts';
 
 /** One queue as `GET /queues` tells of it. */
 export interface QueueSummary {
@@ -28,7 +29,7 @@ export function describePage({ total, keys }: KeyPage, offset: number): string {
   return table([['KEY', 'TIME'], ...rows]) + (rest > 0 ? `${rest} more: --offset ${offset + keys.length}\n` : '');
 }
 
-export function describeKey(status: KeyStatus, nowMs: number): string {
+export function describeKey(status: ServedKey, nowMs: number): string {
   const { running, timerMs, waits, failures, deadSinceMs, queuedAtMs, reasons, history } = status;
   const states = [
     ...(running
@@ -49,12 +50,15 @@ export function describeKey(status: KeyStatus, nowMs: number): string {
       [type, object, resourceVersion && `at ${resourceVersion}`].filter(Boolean).join(' '),
     ]),
     ['failures', String(failures)],
-    ...history.map(({ atMs, run, error }) => ['outcome', `${time(atMs)} run ${run}: ${error ?? 'success'}`]),
+    ...history.map(({ atMs, run, outcome, error }) => [
+      'outcome',
+      `${time(atMs)} run ${run}: ${outcome}${error === undefined ? '' : `: ${error}`}`,
+    ]),
   ];
   return table(rows);
 }
 
-function describeWait(wait: Wait): string {
+function describeWait(wait: ServedWait): string {
   switch (wait.reason) {
     case 'barrier':
       return `the cache to show what the last run wrote, since ${time(wait.sinceMs)}`;

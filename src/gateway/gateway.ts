@@ -342,7 +342,7 @@ export class Gateway {
     { client, location }: Connections,
     { informers, readerUsers, tokenKeys }: Caches,
   ): ControllerFactory {
-    const { cacheTokenMs, logTriggers, resyncMs } = this.#config;
+    const { cacheTokenMs, historyRuns, logTriggers, resyncMs } = this.#config;
     return new ControllerFactory({
       runtime: this.#runtime,
       location,
@@ -356,7 +356,7 @@ export class Gateway {
         callbackUrl: (id) => this.#callbackUrlFor(id),
       },
       cpuBudgets: this.#cpuBudgets,
-      settings: { resyncMs, logTriggers },
+      settings: { resyncMs, logTriggers, historyRuns },
       onChanged: (id) => this.#wakeDeclared(id),
     });
   }

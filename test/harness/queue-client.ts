@@ -1,4 +1,4 @@
-import type { KeyStatus } from '../../src/gateway/workqueue/work-queue.ts';
+import type { ServedKey } from '../../src/gateway/server/queue-api.ts';
 
 /** The gateway's `/queues` of one controller, as a person would ask. */
 export class QueueClient {
@@ -8,10 +8,10 @@ export class QueueClient {
     this.#url = `${gatewayUrl}/queues/${controller}`;
   }
 
-  async status(key: string): Promise<KeyStatus> {
+  async status(key: string): Promise<ServedKey> {
     const answer = await fetch(`${this.#url}/keys/${key}`);
     if (!answer.ok) throw new Error(await answer.text());
-    return (await answer.json()) as KeyStatus;
+    return (await answer.json()) as ServedKey;
   }
 
   /** What went wrong with a key, the newest first; undefined where it succeeded. */

@@ -1,7 +1,7 @@
 import { Hono } from 'hono';
 import { expect, test } from 'vitest';
 import { type LogFields, type Logger } from '../../core/index.ts';
-import type { KeyStatus } from '../workqueue/work-queue.ts';
+import type { KeyStatus, PastRun } from '../workqueue/work-queue.ts';
 import { dashboardApp } from './app.ts';
 import type { ControllerAccess, ControllerSummary, DashboardData, ShownQueue } from './data.ts';
 import { DASHBOARD_PATH } from './urls.ts';
@@ -27,6 +27,7 @@ function summary(more: Partial<ControllerSummary> = {}): ControllerSummary {
     oldestDueMs: undefined,
     pauses: [],
     circuit: undefined,
+    samples: [],
     ...more,
   };
 }
@@ -40,13 +41,28 @@ function keyStatus(key: string, more: Partial<KeyStatus> = {}): KeyStatus {
     waits: [],
     failures: 0,
     reasons: [],
-    history: [],
     ...more,
   };
 }
 
+function pastRun(key: string, error: string | undefined): PastRun {
+  const reasons = [{ type: 'updated' as const, object: `v1/ConfigMap ${key}`, resourceVersion: '7' }];
+  return {
+    outcome: error === undefined ? 'done' : 'failed',
+    key,
+    run: 3,
+    atMs: NOW,
+    reasons,
+    ...(error ? { error } : {}),
+  };
+}
+
 /** A queue whose lists all hold these keys. */
-function queueOf(statuses: readonly KeyStatus[], changes: string[] = []): ShownQueue {
+function queueOf(
+  statuses: readonly KeyStatus[],
+  changes: string[] = [],
+  errorOf: (key: string) => string | undefined = () => undefined,
+): ShownQueue {
   const change = async (text: string): Promise<void> => void changes.push(text);
   return {
     list: async (_, { offset, limit }) => ({
@@ -54,8 +70,9 @@ function queueOf(statuses: readonly KeyStatus[], changes: string[] = []): ShownQ
       keys: statuses.slice(offset, offset + limit).map(({ key }) => ({ key, atMs: NOW - 90_000 })),
     }),
     status: async (key) => statuses.find((each) => each.key === key) ?? keyStatus(key),
-    lastErrors: async (keys) =>
-      keys.map((key) => statuses.find((each) => each.key === key)?.history[0]?.error ?? undefined),
+    lastErrors: async (keys) => keys.map(errorOf),
+    runs: async () => ({ runs: statuses.map(({ key }) => pastRun(key, errorOf(key))) }),
+    runsOf: async (key) => [pastRun(key, errorOf(key))],
     add: (keys) => change(`add ${keys.map(({ key }) => key).join(' ')}`),
     addLow: (keys) => change(`add low ${keys.join(' ')}`),
     drop: async (keys) => {
@@ -142,14 +159,16 @@ test('names, reasons and errors from outside stay text', async () => {
   const key = 'shop/cart';
   const status = keyStatus(key, {
     failures: 1,
-    history: [{ atMs: NOW, run: 3, error: HOSTILE }],
     reasons: [{ type: 'manual', message: HOSTILE }],
   });
   const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'cart', annotations: { note: HOSTILE } } };
-  const controller = access(queueOf([status]), {
-    summary: async () => summary({ id: HOSTILE, problems: [HOSTILE] }),
-    object: async () => ({ kind: 'shown', cached: object as never, server: undefined, serverError: undefined }),
-  });
+  const controller = access(
+    queueOf([status], [], () => HOSTILE),
+    {
+      summary: async () => summary({ id: HOSTILE, problems: [HOSTILE] }),
+      object: async () => ({ kind: 'shown', cached: object as never, server: undefined, serverError: undefined }),
+    },
+  );
   const app = served(
     {
       controllers: async () => [summary({ id: HOSTILE, problems: [HOSTILE], kind: HOSTILE })],
@@ -178,6 +197,7 @@ test('names, reasons and errors from outside stay text', async () => {
     '/dashboard',
     `/dashboard/controllers/web?list=dead&namespace=${encodeURIComponent(HOSTILE)}`,
     '/dashboard/controllers/web/keys/shop/cart',
+    '/dashboard/controllers/web/runs',
     '/dashboard/dead-letters',
     '/dashboard/views',
   ]) {
@@ -297,13 +317,12 @@ test('a change leads to no page elsewhere, and refuses what is no key, namespace
 });
 
 test('dead letters are grouped by error, whatever names and numbers are in it', async () => {
-  const letters = Array.from({ length: 30 }, (_, at) =>
-    keyStatus(`shop/cart-${at}`, {
-      deadSinceMs: NOW,
-      history: [{ atMs: NOW, run: at, error: at % 3 === 0 ? 'other' : `cart-${at} failed after ${at} ms` }],
-    }),
-  );
-  const queue = queueOf(letters);
+  const letters = Array.from({ length: 30 }, (_, at) => keyStatus(`shop/cart-${at}`, { deadSinceMs: NOW }));
+  const errorOf = (key: string): string => {
+    const at = Number(key.split('-')[1]);
+    return at % 3 === 0 ? 'other' : `cart-${at} failed after ${at} ms`;
+  };
+  const queue = queueOf(letters, [], errorOf);
   const text = await textOf(served({ queues: () => new Map([['web', queue]]) }), '/dashboard/dead-letters');
   const counts = [...text.matchAll(/<span class="strong">(\d+)<\/span>/g)].map(([, count]) => Number(count));
   expect(counts).toEqual([20, 10]);

@@ -1,6 +1,7 @@
 import { type Context, Hono } from 'hono';
 import { decodeObjectKey, type Logger, messageOf } from '../../core/index.ts';
 import { KEY_LISTS, type KeyList } from '../workqueue/key-status.ts';
+import { isCursor, RUN_OUTCOMES, type RunOutcome } from '../workqueue/past-run.ts';
 import { actions } from './actions.ts';
 import { Assets } from './assets.ts';
 import type { DashboardData } from './data.ts';
@@ -12,8 +13,10 @@ import { controllerPage } from './pages/controller.ts';
 import { deadLettersPage } from './pages/dead-letters.ts';
 import { keyPage } from './pages/key.ts';
 import { overviewPage } from './pages/overview.ts';
+import { runsPage } from './pages/runs.ts';
 import { objectPage, objectsPage, viewsPage } from './pages/views.ts';
 import { Replays } from './replays.ts';
+import { runStream } from './run-stream.ts';
 import { Times } from './times.ts';
 import { DASHBOARD_PATH } from './urls.ts';
 import type { LoginEnv } from '../login/visitor.ts';
@@ -66,6 +69,19 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     const controller = data.controller(req.param('id') ?? '');
     return controller && controllerPage(page, controller, { ...keysFilter((name) => req.query(name)) });
   });
+  serve('/controllers/:id/runs', (page, { req }) => {
+    const id = req.param('id') ?? '';
+    const controller = data.controller(id);
+    const before = cursorOf(req.query('before'));
+    const filter = { outcome: outcomeOf(req.query('outcome')), before };
+    return controller && runsPage(page, { id, controller, filter });
+  });
+  app.get('/controllers/:id/runs/stream', (context) => {
+    const { req } = context;
+    const outcome = outcomeOf(req.query('outcome'));
+    const query = { id: req.param('id'), outcome, after: cursorOf(req.query('after')) };
+    return runStream(context, data, { query, logger });
+  });
   serve('/controllers/:id/keys/:key{.+}', (page, { req }) => {
     const controller = data.controller(req.param('id') ?? '');
     const key = req.param('key') ?? '';
@@ -107,6 +123,15 @@ async function pageOf(context: Context<LoginEnv>, data: DashboardData, assets: A
     gateway: data.gateway(),
     assets,
   };
+}
+
+function outcomeOf(text: string | undefined): RunOutcome | undefined {
+  return RUN_OUTCOMES.find((each) => each === text);
+}
+
+/** A text that is no cursor selects nothing, as if it were not there. */
+function cursorOf(text: string | undefined): string | undefined {
+  return text !== undefined && isCursor(text) ? text : undefined;
 }
 
 /** @param query a parameter of the URL by its name. */

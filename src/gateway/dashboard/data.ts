@@ -3,7 +3,7 @@ import type { Description } from '../../contract/index.ts';
 import type { KeySelection } from '../controllers/requeue.ts';
 import type { HealthCheck } from '../manager/health.ts';
 import type { DeadLetterQueue } from '../workqueue/dead-letters.ts';
-import type { KeyList, OpenCircuit, Pause, WorkQueue } from '../workqueue/work-queue.ts';
+import type { KeyList, OpenCircuit, Pause, Sample, WorkQueue } from '../workqueue/work-queue.ts';
 
 /** Everything that the pages show and change. The server implements it from the parts of the gateway. */
 export interface DashboardData {
@@ -27,7 +27,7 @@ export interface DashboardData {
 }
 
 /** What the pages need of a queue. */
-export type ShownQueue = DeadLetterQueue & Pick<WorkQueue, 'lastErrors' | 'pause' | 'resume'>;
+export type ShownQueue = DeadLetterQueue & Pick<WorkQueue, 'lastErrors' | 'runs' | 'runsOf' | 'pause' | 'resume'>;
 
 /** This gateway among its replicas. */
 export interface GatewaySummary {
@@ -56,6 +56,8 @@ export interface ControllerSummary {
   readonly oldestDueMs: number | undefined;
   readonly pauses: readonly Pause[];
   readonly circuit: OpenCircuit | undefined;
+  /** The last hour in intervals, the oldest first. May be half a minute old. */
+  readonly samples: readonly Sample[];
 }
 
 /** The last answer of a function to this gateway. */

@@ -25,6 +25,11 @@ export function controllerActionUrl(id: string, action: string): string {
   return `${controllerUrl(id)}/${action}`;
 }
 
+/** The runs of a controller. @param part of the page. */
+export function runsUrl(id: string, query: Query = {}, part?: 'stream'): string {
+  return withQuery(`${controllerUrl(id)}/runs${part === undefined ? '' : `/${part}`}`, query);
+}
+
 /** @param key `namespace/name`, or `name`. */
 export function keyUrl(id: string, key: string): string {
   return `${controllerUrl(id)}/keys/${key.split('/').map(encodeURIComponent).join('/')}`;

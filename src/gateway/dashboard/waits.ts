@@ -1,3 +1,4 @@
+import { awaitedBy } from '../dispatch/barrier.ts';
 import type { KeyStatus, Wait } from '../workqueue/work-queue.ts';
 import { html, type Html } from './html.ts';
 import type { Tone } from './components/panel.ts';
@@ -49,7 +50,8 @@ const WORDS: Readonly<Record<Wait['reason'], string>> = {
 export function waitText(wait: Wait, times: Times): Html {
   switch (wait.reason) {
     case 'barrier':
-      return html`the cache does not show yet what its last run wrote, since ${times.at(wait.sinceMs)}`;
+      return html`the cache does not show yet what its last run wrote (${awaitedText(wait.barrier)}), since
+      ${times.at(wait.sinceMs)}`;
     case 'busy':
       return html`its function has answered 202 and sends the outcome later, until ${times.at(wait.untilMs)} at most`;
     case 'breaker':
@@ -65,6 +67,15 @@ export function waitText(wait: Wait, times: Times): Html {
     case 'debounce':
       return html`more changes are waited for until ${times.at(wait.untilMs)}`;
   }
+}
+
+/** `v1/Pod up to version 1234`. */
+function awaitedText(barrier: string): string {
+  const parts = awaitedBy(barrier).flatMap(({ kind, resourceVersion, deleted = [] }) => [
+    ...(resourceVersion === undefined ? [] : [`${kind} up to version ${resourceVersion}`]),
+    ...(deleted.length === 0 ? [] : [`${kind} without ${deleted.join(', ')}`]),
+  ]);
+  return parts.join('; ');
 }
 
 /** The scope of a pause in words. */

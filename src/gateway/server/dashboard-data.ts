@@ -36,6 +36,7 @@ import type { Recovery } from '../manager/recovery.ts';
 import type { ConfiguredFunctions } from '../registration/configured-functions.ts';
 import type { DeclaredFunctions } from '../registration/declared-functions.ts';
 import { KEY_LISTS, type KeyList } from '../workqueue/key-status.ts';
+import type { Sample } from '../workqueue/work-queue.ts';
 
 export interface GatewayDashboardOptions {
   /** Undefined while the gateway is starting. */
@@ -60,11 +61,14 @@ export interface DashboardParts {
 const MOST_LOOKED_AT = 2000;
 /** How long a page waits for an object of the server. */
 const SERVER_MS = 3000;
+/** All visitors share what is younger. */
+const SAMPLES_FRESH_MS = 10_000;
 const MAX_OBJECT_BYTES = 4 * 1024 * 1024;
 
 /** What the dashboard shows and changes, asked of the parts of a gateway. */
 export function dashboardData({ parts, checks, clock }: GatewayDashboardOptions): DashboardData {
   const known = (): ReadonlyMap<string, RunningController> => parts()?.controllers.known() ?? new Map();
+  const samples = new SampleCache(clock);
   const informers = (): readonly Informer[] => parts()?.informers.all() ?? [];
   return {
     clock,
@@ -76,12 +80,12 @@ export function dashboardData({ parts, checks, clock }: GatewayDashboardOptions)
       return `Redis cannot be asked: ${made.recovery.notReady() ?? 'it is being checked'}`;
     },
     gateway: () => gatewaySummary(parts()),
-    controllers: () => Promise.all([...known().values()].map((controller) => summaryOf(controller, parts()))),
+    controllers: () => Promise.all([...known().values()].map((controller) => summaryOf(controller, parts(), samples))),
     functions: () => functionsOf(parts(), clock),
     views: () => Promise.all(informers().map((informer) => viewSummary(informer, known(), clock))),
     controller: (id) => {
       const controller = known().get(id);
-      return controller && controllerAccess(controller, parts);
+      return controller && controllerAccess(controller, parts, samples);
     },
     queues: () => new Map([...known()].map(([id, { queue }]) => [id, queue])),
     view: (name) => {
@@ -99,9 +103,37 @@ function gatewaySummary(parts: DashboardParts | undefined): GatewaySummary {
   return { role: election.isLeading() ? 'leader' : 'follower', identity, leader };
 }
 
-async function summaryOf(controller: RunningController, parts: DashboardParts | undefined): Promise<ControllerSummary> {
+/** The samples of controllers, as they were read last: a new one comes every half minute. */
+class SampleCache {
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #known = new WeakMap<
+    RunningController,
+    { readonly atMs: number; readonly samples: Promise<readonly Sample[]> }
+  >();
+
+  constructor(clock: Pick<Clock, 'now'>) {
+    this.#clock = clock;
+  }
+
+  of(controller: RunningController): Promise<readonly Sample[]> {
+    const now = this.#clock.now();
+    const known = this.#known.get(controller);
+    if (known && now - known.atMs < SAMPLES_FRESH_MS) return known.samples;
+    const samples = controller.queue.samples();
+    this.#known.set(controller, { atMs: now, samples });
+    samples.catch(() => this.#known.delete(controller));
+    return samples;
+  }
+}
+
+async function summaryOf(
+  controller: RunningController,
+  parts: DashboardParts | undefined,
+  cache: SampleCache,
+): Promise<ControllerSummary> {
   const { name, origin, queue, description } = controller;
-  const [oldestDueMs, pauses, ...totals] = await Promise.all([
+  const [samples, oldestDueMs, pauses, ...totals] = await Promise.all([
+    cache.of(controller),
     queue.oldestDueMs(),
     queue.pauses(),
     ...KEY_LISTS.map(async (list) => (await queue.list(list, { offset: 0, limit: 1 })).total),
@@ -124,6 +156,7 @@ async function summaryOf(controller: RunningController, parts: DashboardParts | 
     oldestDueMs,
     pauses,
     circuit: queue.circuit,
+    samples,
   };
 }
 
@@ -173,13 +206,17 @@ async function viewSummary(
   };
 }
 
-function controllerAccess(controller: RunningController, parts: () => DashboardParts | undefined): ControllerAccess {
+function controllerAccess(
+  controller: RunningController,
+  parts: () => DashboardParts | undefined,
+  samples: SampleCache,
+): ControllerAccess {
   const { name, queue, description, endpoint, scope, reconciledViews: views } = controller;
   return {
     description,
     url: endpoint.url,
     queue,
-    summary: () => summaryOf(controller, parts()),
+    summary: () => summaryOf(controller, parts(), samples),
     scope,
     conditions: () => parts()?.declared?.statuses().get(name)?.conditions ?? [],
     namespaced: views[0]?.resource.namespaced ?? true,

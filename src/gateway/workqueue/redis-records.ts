@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import type { Reason } from '../../contract/index.ts';
 import { loadScript, type Redis, type Script } from '../redis/redis.ts';
 import type { QueueKeys } from './queue-keys.ts';
@@ -9,9 +10,11 @@ import {
   SLOT_MS,
   HISTORY_LENGTH,
   HISTORY_MS,
+  HISTORY_RUNS,
   type QueueOptions,
 } from './queue-options.ts';
 import type { OwnRun } from './own-runs.ts';
+import { type EndedRun, encodeRun } from './past-run.ts';
 import {
   type Due,
   type DueTimer,
@@ -30,6 +33,9 @@ import {
 import type { PauseScope, LowReason, QueuedKey } from './work-queue.ts';
 
 const SCRIPTS = ['add', 'start', 'finish', 'due', 'wake', 'postpone', 'resume', 'drop', 'forget', 'put-back'] as const;
+/** Few enough that old runs leave the history in small steps. */
+const RUNS_IN_TEXT = 64;
+const TEXT_LENGTH = 16_384;
 type Scripts = Record<(typeof SCRIPTS)[number], Script>;
 
 /**
@@ -42,17 +48,23 @@ export class RedisRecords {
   readonly #debounce: Debounce | undefined;
   readonly #limits: readonly [msPerToken: number, burst: number, maxAttempts: number];
   readonly #concurrency: number;
+  readonly #historyRuns: number;
+  /** The name of this gateway in the history of runs. */
+  readonly #gateway = hostname();
   readonly #scripts: Scripts;
 
   constructor(
     redis: Redis,
     keys: QueueKeys,
-    options: Pick<QueueOptions, 'concurrency' | 'debounce' | 'rateLimit' | 'maxAttempts'>,
+    options: Pick<QueueOptions, 'concurrency' | 'debounce' | 'rateLimit' | 'maxAttempts'> & {
+      historyRuns?: number;
+    },
   ) {
     this.#redis = redis;
     this.#keys = keys;
     this.#debounce = options.debounce;
     this.#concurrency = options.concurrency;
+    this.#historyRuns = options.historyRuns ?? HISTORY_RUNS;
     const { rateLimit, maxAttempts = 0 } = options;
     this.#limits = [rateLimit ? 1000 / rateLimit.perSecond : 0, rateLimit?.burst ?? 0, maxAttempts];
     const load = (name: string): Script => loadScript(redis, import.meta.url, name);
@@ -99,10 +111,13 @@ export class RedisRecords {
 
   async finishAll(requests: readonly FinishRequest[], nowMs: number): Promise<Finished[]> {
     const { recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots } = this.#keys;
+    const { recent, queue } = this.#keys;
     const each = requests.flatMap(({ key, run, finish }) => [key, run, ...finishArguments(finish, nowMs)]);
+    const texts = this.#texts(requests);
+    const history = [HISTORY_LENGTH, HISTORY_MS, this.#historyRuns, texts.length / 2, ...texts];
     const answers = (await this.#scripts.finish(
-      [recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots],
-      [nowMs, RUN_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, ...each],
+      [recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots, recent, queue],
+      [nowMs, RUN_MARGIN_MS, this.#limits[2], ...history, ...each],
     )) as [number, string, number][];
     return answers.map(([code, timer, ready]) => ({
       current: code > 0,
@@ -111,6 +126,27 @@ export class RedisRecords {
       ready: ready === 1,
       unreadable: code < 0 ? timer : undefined,
     }));
+  }
+
+  /**
+   * What the requests leave in the history: texts with a line for each, and before each text the number of its lines.
+   */
+  #texts(requests: readonly FinishRequest[]): (string | number)[] {
+    const texts: (string | number)[] = [];
+    let [runs, text] = [0, ''];
+    for (const [at, { ended }] of requests.entries()) {
+      text += `${runs > 0 ? '\n' : ''}${ended && this.#keeps(ended) ? encodeRun(ended, this.#gateway) : ''}`;
+      runs += 1;
+      if (runs < RUNS_IN_TEXT && text.length < TEXT_LENGTH && at < requests.length - 1) continue;
+      texts.push(runs, text);
+      [runs, text] = [0, ''];
+    }
+    return texts;
+  }
+
+  /** Without a history of all runs, only failures and the success after them are kept. */
+  #keeps({ attempt, finish }: EndedRun): boolean {
+    return this.#historyRuns > 0 || attempt !== 1 || (finish.kind === 'known' && finish.failures !== 'forget');
   }
 
   /** @param limit of each. */
@@ -273,7 +309,8 @@ function decodeStart(answer: StartAnswer): Start {
         LowReason | '',
       ];
       const reasons = reasonsOrDefault(decodeReasons(recorded), { low: low || undefined, failures });
-      return { kind, run, failures, reasons, queuedAtMs: queuedAt ? Number(queuedAt) : undefined };
+      const queuedAtMs = queuedAt ? Number(queuedAt) : undefined;
+      return { kind, run, failures, reasons, queuedAtMs, recorded };
     }
     case 'lost':
       return { kind, run: first as number, failures: second as number, error: (third as string) || undefined };
@@ -295,7 +332,7 @@ function finishArguments(finish: FinishRequest['finish'], nowMs: number): (strin
   if (finish.kind === 'unknown') return ['unknown', '', '', (finish.error ?? '').slice(0, ERROR_LENGTH), ''];
   const { failures, againAfterMs, barrier = '', error = '', dead = false } = finish;
   const again = againAfterMs === undefined ? '' : Math.ceil(nowMs + againAfterMs);
-  return [failures, again, barrier, error.slice(0, ERROR_LENGTH), dead ? '1' : ''];
+  return [failures, again, barrier, error === '' ? '' : '1', dead ? '1' : ''];
 }
 
 /** The reasons of a key's record. */

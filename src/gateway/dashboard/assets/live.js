@@ -79,3 +79,27 @@ document.addEventListener('keydown', (event) => {
     open.querySelector('summary')?.focus();
   }
 });
+
+// Runs, as they end: the stream sends rows, which go to the top of the table.
+const stream = document.querySelector('[data-stream]');
+if (stream) {
+  const source = new EventSource(stream.dataset['stream']);
+  source.addEventListener('message', ({ data }) => {
+    const rows = new DOMParser().parseFromString(data, 'text/html').querySelectorAll('tbody tr');
+    const body = main.querySelector('tbody');
+    // The first run of a page without a table.
+    if (!body) return location.reload();
+    for (const row of [...rows].reverse()) if (!document.getElementById(row.id)) body.prepend(row);
+    while (body.rows.length > 200) body.lastElementChild.remove();
+  });
+  if (control) {
+    control.hidden = false;
+    control.addEventListener('click', () => {
+      // What has ended meanwhile is on the page when it is loaded again.
+      if (!on) return location.reload();
+      source.close();
+      stop();
+    });
+    show();
+  }
+}

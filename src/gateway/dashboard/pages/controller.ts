@@ -1,4 +1,5 @@
 import { type KeyList, type KeyStatus, KEY_LISTS } from '../../workqueue/key-status.ts';
+import { activityPlots } from '../components/activity-plots.ts';
 import { controllerButtons, pauseList } from '../components/controller-buttons.ts';
 import { declaration } from '../components/declaration.ts';
 import { hiddenFields } from '../components/form.ts';
@@ -8,7 +9,7 @@ import type { ControllerAccess, ControllerSummary } from '../data.ts';
 import { type Content, formatCount, html, type Html, plural } from '../html.ts';
 import { findKeys, type FoundKeys, type KeySearch } from '../key-search.ts';
 import { crumbs, layout, type Page } from '../page.ts';
-import { controllerActionUrl, controllerUrl, DASHBOARD_PATH, keyUrl } from '../urls.ts';
+import { controllerActionUrl, controllerUrl, DASHBOARD_PATH, keyUrl, runsUrl } from '../urls.ts';
 import { keyState } from '../waits.ts';
 import { controllerState } from './overview.ts';
 
@@ -45,9 +46,14 @@ export async function controllerPage(page: Page, controller: ControllerAccess, f
     controller.summary(),
     findKeys(queue, filter.list, { search: filter, from: filter.from, limit: PAGE }),
   ]);
-  const rows = await Promise.all(
-    found.keys.map(async ({ key, atMs }) => ({ key, atMs, status: await queue.status(key) })),
-  );
+  const [errors, statuses] = await Promise.all([
+    queue.lastErrors(found.keys.map(({ key }) => key)),
+    Promise.all(found.keys.map(({ key }) => queue.status(key))),
+  ]);
+  const rows = found.keys.flatMap(({ key, atMs }, at) => {
+    const status = statuses[at];
+    return status ? [{ key, atMs, status, error: errors[at] }] : [];
+  });
   const { id, problems, remarks } = summary;
   return layout(page, {
     title: id,
@@ -58,6 +64,7 @@ export async function controllerPage(page: Page, controller: ControllerAccess, f
       ${[...problems, ...remarks].map(
         (text, at) => html`<p class="notice ${at < problems.length && 'bad'}">${text}</p>`,
       )}
+      ${panel('Last hour', activityPlots(summary.samples), html`<a href="${runsUrl(id)}">Runs, as they end</a>`)}
       ${controllerButtons(page, controller, summary)} ${pauseList(page, summary)}
       ${panel(
         'Keys',
@@ -104,6 +111,7 @@ interface Row {
   readonly key: string;
   readonly atMs: number;
   readonly status: KeyStatus;
+  readonly error: string | undefined;
 }
 
 interface KeyTable {
@@ -136,7 +144,7 @@ function keyTable(page: Page, { summary, rows, found, filter }: KeyTable): Conte
     },
     { title: TIME_TITLES[list], look: 'nowrap', cell: ({ atMs }) => page.times.at(atMs) },
     { title: 'Failures', look: 'number optional', cell: ({ status }) => status.failures },
-    { title: 'Last error', look: 'text optional', cell: ({ status }) => status.history[0]?.error },
+    { title: 'Last error', look: 'text optional', cell: ({ error }) => error },
   ];
   const check: Column<Row> = {
     title: html`<span class="hidden">Select</span>`,

@@ -1,21 +1,23 @@
 import { decodeObjectKey } from '../../../core/index.ts';
-import type { Reason } from '../../../contract/index.ts';
 import { PAUSED_ANNOTATION } from '../../handlers/paused.ts';
-import type { KeyStatus } from '../../workqueue/work-queue.ts';
+import type { KeyStatus, PastRun } from '../../workqueue/work-queue.ts';
 import { actionForm } from '../components/form.ts';
 import { objectPanel } from '../components/object.ts';
 import { badge, empty, facts, panel } from '../components/panel.ts';
+import { outcomeBadge, outcomeTone, reasonList, wroteText } from '../components/runs.ts';
 import type { ControllerAccess, ControllerSummary } from '../data.ts';
 import { type Content, html, type Html, plural } from '../html.ts';
 import { crumbs, layout, type Page } from '../page.ts';
+import { formatDuration, type Times } from '../times.ts';
 import { controllerActionUrl, controllerUrl, DASHBOARD_PATH } from '../urls.ts';
 import { keyState, waitText } from '../waits.ts';
 
 /** One key: why it runs or does not, what has happened, what is next, and its object. */
 export async function keyPage(page: Page, controller: ControllerAccess, key: string): Promise<Html> {
-  const [summary, status, object] = await Promise.all([
+  const [summary, status, runs, object] = await Promise.all([
     controller.summary(),
     controller.queue.status(key),
+    controller.queue.runsOf(key),
     controller.object(key),
   ]);
   const { id } = summary;
@@ -28,7 +30,8 @@ export async function keyPage(page: Page, controller: ControllerAccess, key: str
       <h1>${key} ${badge(state.tone, state.word)}</h1>
       ${panel('Now', html`<div class="body">${nowFacts(page, status)}</div>`, buttons(page, summary, status))}
       <div class="columns">
-        ${panel('What happened', timeline(page, status))} ${panel('Why it runs next', reasons(status.reasons))}
+        ${panel('What happened', timeline(page, runs, status.failures))}
+        ${panel('Why it runs next', nextReasons(status))}
       </div>
       ${objectPanel(object)} ${pauseHelp(controller, key, status)}
     `,
@@ -97,42 +100,52 @@ function buttons(page: Page, { id, pauses }: ControllerSummary, { key, deadSince
   ];
 }
 
-function timeline({ times }: Page, { history, failures }: KeyStatus): Content {
-  if (history.length === 0) {
+function nextReasons({ reasons }: KeyStatus): Html {
+  const list = reasonList(reasons);
+  return list ? html`<div class="body">${list}</div>` : empty('Nothing has asked for another run.');
+}
+
+function timeline({ times }: Page, runs: readonly PastRun[], failures: number): Content {
+  if (runs.length === 0) {
     return empty(
-      'No failure is on record. A key in good health leaves no outcomes here: failures and the success after them stay for an hour.',
+      'No run is on record: the history keeps the last runs of each controller, unless LEVELHOOK_HISTORY_RUNS is 0.',
     );
   }
   return html`<ol class="timeline">
-      ${history.map(
-        ({ atMs, run, error }) =>
-          html`<li class="${error === undefined ? 'ok' : 'bad'}">
-            <span class="strong">${error === undefined ? 'succeeded' : 'failed'}</span> ${times.at(atMs)}
-            <span class="muted">run ${run}</span> ${error !== undefined && html`<span class="reason">${error}</span>`}
+      ${runs.map(
+        (run) =>
+          html`<li class="${outcomeTone(run.outcome)}">
+            ${outcomeBadge(run.outcome)} ${times.at(run.atMs)}
+            <span class="muted">${runText(run)}</span>
+            ${run.error !== undefined && html`<span class="reason">${run.error}</span>`} ${runFacts(run, times)}
           </li>`,
       )}
     </ol>
     ${
-      failures > history.length &&
-      html`<p class="empty">The last ${history.length} of ${plural(failures, 'failure')} in a row are on record.</p>`
+      failures > runs.length &&
+      html`<p class="empty">${plural(failures, 'failure')} in a row: the last ${runs.length} runs are on record.</p>`
     }`;
 }
 
-function reasons(list: readonly Reason[]): Content {
-  if (list.length === 0) return empty('Nothing has asked for another run.');
-  return html`<ul class="timeline">
-    ${list.map((reason) => {
-      const { type, ...more } = reason;
-      return html`<li>
-        <span class="strong">${type}</span>
-        <span class="reason">${Object.entries(more).map(([name, value]) => `${name} ${textOf(value)} `)}</span>
-      </li>`;
-    })}
-  </ul>`;
+/** `run 12, attempt 3, took 15 ms after a wait of 2 s, on gateway-1`. */
+function runText({ run, attempt, tookMs, waitedMs, gateway }: PastRun): string {
+  const parts = [
+    `run ${run}`,
+    attempt !== undefined && attempt > 1 && `attempt ${attempt}`,
+    tookMs !== undefined && `took ${formatDuration(tookMs)}`,
+    waitedMs !== undefined && `after ${formatDuration(waitedMs)} of waiting`,
+    gateway !== undefined && `on ${gateway}`,
+  ];
+  return parts.filter((part) => part !== undefined && part !== false).join(', ');
 }
 
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value);
+function runFacts({ reasons, wrote, barrier, nextMs }: PastRun, times: Times): Html {
+  return facts([
+    ['Why', reasonList(reasons)],
+    ['Wrote', wroteText(wrote)],
+    ['Then', barrier && 'its next run waits until the cache shows these writes'],
+    ['Next', nextMs !== undefined && times.at(nextMs)],
+  ]);
 }
 
 /** The gateway may not write to objects that it watches: the visitor does, with kubectl. */

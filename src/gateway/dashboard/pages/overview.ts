@@ -1,11 +1,14 @@
 import { report } from '../../manager/health.ts';
+import { activityOf } from '../activity.ts';
+import { SAMPLE_MS } from '../../workqueue/samples.ts';
+import { rateText, runsSpark, shareText, spanText } from '../components/activity-plots.ts';
 import { count, table } from '../components/table.ts';
 import { badge, empty, facts, panel } from '../components/panel.ts';
 import type { ControllerSummary, DashboardData, FunctionSummary, GatewaySummary, ViewSummary } from '../data.ts';
 import { type Content, formatCount, html, type Html, plural } from '../html.ts';
 import { layout, type Page } from '../page.ts';
 import { formatDuration } from '../times.ts';
-import { controllerUrl, DASHBOARD_PATH, deadLettersUrl, objectsUrl, VIEWS_URL } from '../urls.ts';
+import { controllerUrl, DASHBOARD_PATH, deadLettersUrl, objectsUrl, runsUrl, VIEWS_URL } from '../urls.ts';
 
 export interface OverviewFilter {
   /** Only controllers whose name contains it. */
@@ -123,13 +126,40 @@ function controllerTable(
       },
       {
         title: 'Running',
-        look: 'number optional',
+        look: 'number',
         cell: ({ id, sizes, concurrency }) =>
           html`${listLink(id, 'running', sizes.running)}<span class="muted"> / ${concurrency}</span>`,
       },
       { title: 'Delayed', look: 'number optional', cell: ({ id, sizes }) => listLink(id, 'timers', sizes.timers) },
       { title: 'Paused', look: 'number optional', cell: ({ id, sizes }) => listLink(id, 'waiting', sizes.waiting) },
       { title: 'Low', look: 'number optional', cell: ({ id, sizes }) => listLink(id, 'backlog', sizes.backlog) },
+      {
+        title: 'Runs',
+        look: 'number optional',
+        cell: ({ id, samples }) =>
+          html`<a href="${runsUrl(id)}">${rateText(activityOf(samples, SAMPLE_MS).perMinute)}</a>`,
+      },
+      {
+        title: 'Failed',
+        look: 'number optional',
+        cell: ({ samples }) => {
+          const { failedShare = 0 } = activityOf(samples, SAMPLE_MS);
+          return html`<span class="${failedShare === 0 && 'zero'}">${shareText(failedShare)}</span>`;
+        },
+      },
+      {
+        title: html`<abbr title="From the event to the start of its run, p50 / p99 of the last five minutes"
+          >Event to run</abbr
+        >`,
+        look: 'number optional',
+        cell: ({ samples }) => spanText(activityOf(samples, SAMPLE_MS).waitedMs),
+      },
+      {
+        title: html`<abbr title="Duration of runs, p50 / p99 of the last five minutes">Run</abbr>`,
+        look: 'number optional',
+        cell: ({ samples }) => spanText(activityOf(samples, SAMPLE_MS).tookMs),
+      },
+      { title: 'Last hour', look: 'optional', cell: ({ samples }) => runsSpark(samples) },
       { title: 'Dead', look: 'number', cell: ({ id, sizes }) => listLink(id, 'dead', sizes.dead) },
     ],
     ({ id }) => `controller-${id}`,

@@ -1,0 +1,119 @@
+import { loadScript, type Redis, type Script } from '../redis/redis.ts';
+import { decodePastRun, isCursor, type PastRun, type RunPage, type RunQuery } from './past-run.ts';
+import type { QueueKeys } from './queue-keys.ts';
+import { HISTORY_LENGTH } from './queue-options.ts';
+
+/** Calls of the script for one question: each reads up to 256 KiB. */
+const MOST_CALLS = 64;
+
+/** A place in the stream of runs: an entry, and a line of it. */
+interface Place {
+  readonly id: string;
+  readonly line: number;
+}
+
+interface Line extends Place {
+  readonly text: string;
+}
+
+/** Reads the history of runs that `lua/finish.lua` writes. */
+export class RedisHistory {
+  readonly #redis: Redis;
+  readonly #keys: QueueKeys;
+  readonly #script: Script;
+
+  constructor(redis: Redis, keys: QueueKeys) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#script = loadScript(redis, import.meta.url, 'runs');
+  }
+
+  /** @throws TypeError for a cursor that is none. */
+  async runs({ limit, outcome, before, after }: RunQuery): Promise<RunPage> {
+    const from = before === undefined ? NEWEST : placeOf(before);
+    const until = after === undefined ? OLDEST : placeOf(after);
+    const needles = outcome === undefined ? [] : [`"outcome":"${outcome}"`];
+    const [newest, { lines, next }] = await Promise.all([this.#newest(), this.#read({ from, until, limit, needles })]);
+    const runs = lines.flatMap(({ text }) => decodePastRun(text, undefined) ?? []);
+    return {
+      runs: outcome === undefined ? runs : runs.filter((run) => run.outcome === outcome),
+      ...(next ? { next: cursorOf(next) } : {}),
+      ...(newest ? { newest: cursorOf(newest) } : {}),
+    };
+  }
+
+  /** The last runs of a key, the newest first: 10 at most. */
+  async runsOf(key: string): Promise<readonly PastRun[]> {
+    const query = { from: NEWEST, until: OLDEST, limit: HISTORY_LENGTH, needles: [`"key":${JSON.stringify(key)}`] };
+    const [own, { lines }] = await Promise.all([
+      this.#redis.lrange(this.#keys.historyPrefix + key, 0, -1),
+      this.#read(query),
+    ]);
+    // A failure is in both.
+    const texts = new Set([...lines.map(({ text }) => text), ...own]);
+    const runs = [...texts].flatMap((text) => decodePastRun(text, key) ?? []).filter((run) => run.key === key);
+    return runs.toSorted((one, other) => other.atMs - one.atMs || other.run - one.run).slice(0, HISTORY_LENGTH);
+  }
+
+  /** Of each key the error of its last failure or of the success after it. One small command for each, in one trip. */
+  lastErrors(keys: readonly string[]): Promise<(string | undefined)[]> {
+    return Promise.all(
+      keys.map(async (key) => {
+        const text = await this.#redis.lindex(this.#keys.historyPrefix + key, 0);
+        return text === null ? undefined : decodePastRun(text, key)?.error;
+      }),
+    );
+  }
+
+  async #newest(): Promise<Place | undefined> {
+    const { lines } = await this.#call(NEWEST, { until: OLDEST, limit: 1, needles: [] });
+    return lines[0];
+  }
+
+  async #read({ from, limit, ...query }: Query & { from: Place }): Promise<Lines> {
+    const lines: Line[] = [];
+    let next: Place | undefined = from;
+    for (let calls = 0; next && lines.length < limit && calls < MOST_CALLS; calls += 1) {
+      const found: Lines = await this.#call(next, { ...query, limit: limit - lines.length });
+      lines.push(...found.lines);
+      next = found.next;
+    }
+    return { lines, next };
+  }
+
+  async #call(from: Place, { until, limit, needles }: Query): Promise<Lines> {
+    const args = [from.id, from.line, until.id, until.line, limit, ...needles];
+    const [found, id, line] = (await this.#script([this.#keys.recent], args)) as [(string | number)[], string, number];
+    const lines: Line[] = [];
+    for (let at = 0; at < found.length; at += 3) {
+      lines.push({ id: `${found[at]}`, line: Number(found[at + 1]), text: `${found[at + 2]}` });
+    }
+    return { lines, next: id === '' ? undefined : { id, line } };
+  }
+}
+
+interface Query {
+  readonly until: Place;
+  readonly limit: number;
+  readonly needles: readonly string[];
+}
+
+interface Lines {
+  readonly lines: readonly Line[];
+  /** Where a further call begins: below this line. */
+  readonly next: Place | undefined;
+}
+
+const NEWEST: Place = { id: '+', line: 0 };
+const OLDEST: Place = { id: '-', line: 0 };
+
+/** Entries have the IDs `<number>-1`. */
+function cursorOf({ id, line }: Place): string {
+  return `${id.split('-')[0]}.${line}`;
+}
+
+function placeOf(cursor: string): Place {
+  if (!isCursor(cursor)) throw new TypeError('the cursor is not one of a page of runs');
+  const [id = '', line = ''] = cursor.split('.');
+  return { id: `${id}-1`, line: Number(line) };
+}
