@@ -76,7 +76,9 @@ it('offers nothing that writes', async () => {
 });
 
 it('refuses every write', async () => {
-  const { queues } = (await (await fetch(`${url}/dashboard/bullmq/api/queues`)).json()) as { queues: { name: string }[] };
+  const { queues } = (await (await fetch(`${url}/dashboard/bullmq/api/queues`)).json()) as {
+    queues: { name: string }[];
+  };
   const name = encodeURIComponent(queues[0]?.name ?? '');
   expect(name).not.toBe('');
   const queue = `${url}/dashboard/bullmq/api/queues/${name}`;

@@ -4,7 +4,7 @@ import { configMaps } from './cluster.ts';
 
 /**
  * A controller over ConfigMaps whose data says how each run ends: `fail` is the text of its error, `terminal` of one
- * that is not tried again. Any other ConfigMap succeeds, and so does one without the field.
+ * that is not tried again, `again` after how many seconds it is requeued. Any other ConfigMap succeeds.
  */
 await serveController(
   controller({
@@ -14,8 +14,9 @@ await serveController(
     queue: { maxAttempts: 3 },
   }).reconcile(async ({ namespace = '', name }, { cache }) => {
     const object = await cache.get(configMaps, { namespace, name });
-    const { fail, terminal } = object?.data ?? {};
+    const { fail, terminal, again } = object?.data ?? {};
     if (terminal !== undefined) throw new TerminalError(terminal);
     if (fail !== undefined) throw new Error(fail);
+    return again === undefined ? {} : { requeueAfterSeconds: Number(again) };
   }),
 );

@@ -140,11 +140,13 @@ function keysFilter(query: (name: string) => string | undefined): {
   readonly from: number;
   readonly namespace: string;
   readonly name: string;
+  readonly failing: boolean;
 } {
   const named = query('list');
   const from = Number(query('from') ?? 0);
   return {
-    list: KEY_LISTS.find((each) => each === named) ?? 'queued',
+    list: named === 'failing' ? 'timers' : (KEY_LISTS.find((each) => each === named) ?? 'queued'),
+    failing: named === 'failing',
     from: Number.isSafeInteger(from) && from > 0 ? from : 0,
     namespace: (query('namespace') ?? '').trim(),
     name: (query('name') ?? '').trim(),

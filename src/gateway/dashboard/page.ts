@@ -43,7 +43,7 @@ const NAVIGATION = [
 const ROLES = {
   leader: 'this gateway leads',
   follower: 'this gateway follows',
-  alone: 'this gateway leads, without an election',
+  alone: 'single gateway',
   starting: 'this gateway is starting',
 } as const;
 

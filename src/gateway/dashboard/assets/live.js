@@ -89,7 +89,7 @@ if (stream) {
     const body = main.querySelector('tbody');
     // The first run of a page without a table.
     if (!body) return location.reload();
-    for (const row of [...rows].reverse()) if (!document.getElementById(row.id)) body.prepend(row);
+    for (const row of [...rows].toReversed()) if (!document.getElementById(row.id)) body.prepend(row);
     while (body.rows.length > 200) body.lastElementChild.remove();
   });
   if (control) {

@@ -8,22 +8,15 @@ import { panel } from './panel.ts';
 import { table } from './table.ts';
 
 /** What can be done with a controller as a whole. */
-export function controllerButtons(page: Page, controller: ControllerAccess, summary: ControllerSummary): Content {
-  if (!page.mayChange) return undefined;
-  const { id, pauses, sizes } = summary;
+export function controllerButtons(page: Page, { id, pauses, sizes }: ControllerSummary): Content {
   const action = (name: string): string => controllerActionUrl(id, name);
-  const isPaused = pauses.some(({ scope }) => scope === 'controller');
-  const pause = isPaused
-    ? actionForm(page, {
-        action: action('resume'),
-        label: 'Resume',
-        fields: { scope: 'controller' },
-        tone: 'main',
-      })
+  const fields = { scope: 'controller' };
+  const pause = pauses.some(({ scope }) => scope === 'controller')
+    ? actionForm(page, { action: action('resume'), label: 'Resume', fields, tone: 'main' })
     : actionForm(page, {
         action: action('pause'),
         label: 'Pause',
-        fields: { scope: 'controller' },
+        fields,
         question: 'No key of this controller starts on any gateway until you resume it. Runs in flight end.',
       });
   const all = actionForm(page, {
@@ -40,12 +33,17 @@ export function controllerButtons(page: Page, controller: ControllerAccess, summ
       tone: 'main',
       question: 'All dead letters of this controller run again, with their failures forgotten.',
     });
+  return html`${replay} ${all} ${pause}`;
+}
+
+/** What can be done with a part of the keys of a controller. */
+export function selectionPanel(page: Page, controller: ControllerAccess, id: string): Content {
+  if (!page.mayChange) return undefined;
   return panel(
-    'Actions',
+    'Some keys',
     html`<div class="body row">
-      ${controller.namespaced && namespaceForm(page, id)} ${selectorForm(page, controller, id)}
+      ${selectorForm(page, controller, id)} ${controller.namespaced && namespaceForm(page, id)}
     </div>`,
-    html`${pause} ${all} ${replay}`,
   );
 }
 

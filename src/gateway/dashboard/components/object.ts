@@ -18,6 +18,12 @@ export function yamlBlock(object: KubernetesObject, label: string): Html {
   return html`<pre tabindex="0" role="region" aria-label="${label}"><code>${yamlOf(object)}</code></pre>`;
 }
 
+/** Whether the object needs no comparison: the cache has what the server has, or it is not shown. */
+export function isSame(states: ObjectStates): boolean {
+  if (states.kind === 'hidden' || !states.cached || !states.server) return true;
+  return yamlOf(states.cached) === yamlOf(states.server);
+}
+
 /** The object in the cache beside the one on the server; one text where both are the same. */
 export function objectPanel(states: ObjectStates): Html {
   if (states.kind === 'hidden') return panel('Object', empty(states.reason));

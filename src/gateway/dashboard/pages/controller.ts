@@ -1,13 +1,13 @@
 import { type KeyList, type KeyStatus, KEY_LISTS } from '../../workqueue/key-status.ts';
 import { activityPlots } from '../components/activity-plots.ts';
-import { controllerButtons, pauseList } from '../components/controller-buttons.ts';
+import { controllerButtons, pauseList, selectionPanel } from '../components/controller-buttons.ts';
 import { declaration } from '../components/declaration.ts';
 import { hiddenFields } from '../components/form.ts';
 import { badge, empty, panel } from '../components/panel.ts';
 import { type Column, table } from '../components/table.ts';
 import type { ControllerAccess, ControllerSummary } from '../data.ts';
 import { type Content, formatCount, html, type Html, plural } from '../html.ts';
-import { findKeys, type FoundKeys, type KeySearch } from '../key-search.ts';
+import { findKeys, type FoundKeys, isSearch, type KeySearch } from '../key-search.ts';
 import { crumbs, layout, type Page } from '../page.ts';
 import { controllerActionUrl, controllerUrl, DASHBOARD_PATH, keyUrl, runsUrl } from '../urls.ts';
 import { keyState } from '../waits.ts';
@@ -60,41 +60,53 @@ export async function controllerPage(page: Page, controller: ControllerAccess, f
     section: 'overview',
     content: html`
       ${crumbs(['Overview', DASHBOARD_PATH])}
-      <h1>${id} ${controllerState(page, { ...summary, problems: [], remarks: [] })}</h1>
+      <h1>
+        ${id} ${controllerState(page, { ...summary, problems: [], remarks: [] })}
+        <span class="end">${controllerButtons(page, summary)}</span>
+      </h1>
       ${[...problems, ...remarks].map(
         (text, at) => html`<p class="notice ${at < problems.length && 'bad'}">${text}</p>`,
       )}
       ${panel('Last hour', activityPlots(summary.samples), html`<a href="${runsUrl(id)}">Runs, as they end</a>`)}
-      ${controllerButtons(page, controller, summary)} ${pauseList(page, summary)}
+      ${pauseList(page, summary)}
       ${panel(
         'Keys',
         html`<div class="body">${tabs(summary, filter)}</div>
           <div class="body">${searchForm(controller, id, filter)}</div>
           ${keyTable(page, { summary, rows, found, filter })}`,
       )}
-      ${declaration(controller)}
+      ${selectionPanel(page, controller, id)} ${declaration(controller)}
     `,
   });
 }
 
-function tabs({ id, sizes }: ControllerSummary, { list, namespace, name }: KeysFilter): Html {
+/** The lists as the page offers them: failing keys are a part of the delayed ones. */
+const TABS = KEY_LISTS.flatMap((list) => [
+  { list, failing: false, title: TITLES[list] },
+  ...(list === 'timers' ? [{ list, failing: true, title: 'Failing' }] : []),
+]);
+
+function tabs({ id, sizes }: ControllerSummary, { list, failing, namespace, name }: KeysFilter): Html {
   return html`<nav aria-label="Lists of keys">
     <ul class="tabs">
-      ${KEY_LISTS.map(
-        (each) =>
-          html`<li>
-            <a
-              href="${controllerUrl(id, { list: each, namespace, name })}"
-              ${each === list && html`aria-current="page"`}
-              >${TITLES[each]} ${formatCount(sizes[each])}</a
-            >
-          </li>`,
-      )}
+      ${TABS.map((tab) => {
+        const url = controllerUrl(id, { list: listText(tab), namespace, name });
+        const current = tab.list === list && tab.failing === failing && html` aria-current="page"`;
+        const size = tab.failing ? '' : formatCount(sizes[tab.list]);
+        return html`<li><a href="${url}" ${current}>${tab.title} ${size}</a></li>`;
+      })}
     </ul>
   </nav>`;
 }
 
-function searchForm({ namespaced }: ControllerAccess, id: string, { list, namespace, name }: KeysFilter): Html {
+/** A list as URLs name it. */
+function listText({ list, failing }: Pick<KeysFilter, 'list' | 'failing'>): string {
+  return failing ? 'failing' : list;
+}
+
+function searchForm({ namespaced }: ControllerAccess, id: string, filter: KeysFilter): Html {
+  const { namespace, name } = filter;
+  const list = listText(filter);
   return html`<form class="row" method="get" action="${controllerUrl(id)}">
     <input type="hidden" name="list" value="${list}" />
     ${
@@ -126,9 +138,10 @@ function keyTable(page: Page, { summary, rows, found, filter }: KeyTable): Conte
   const { list } = filter;
   const pages = pager(id, found, filter);
   if (rows.length === 0) {
-    const isSearch = filter.namespace !== '' || filter.name !== '';
     return html`${empty(
-      isSearch && found.total > 0 ? `None of ${plural(found.looked, 'key')} that were searched matches.` : EMPTY[list],
+      isSearch(filter) && found.total > 0
+        ? `None of ${plural(found.looked, 'key')} that were searched matches.`
+        : EMPTY[list],
     )}${pages}`;
   }
   const form = `keys-${list}`;
@@ -179,11 +192,11 @@ function selectionForm(page: Page, { id, list, form }: { id: string; list: KeyLi
 }
 
 function pager(id: string, { keys, total, looked, next }: FoundKeys, filter: KeysFilter): Content {
-  const { from, ...search } = filter;
+  const { from, namespace, name } = filter;
   if (next === undefined && from === 0) return undefined;
-  const query = { ...search, list: filter.list };
-  const isSearch = filter.namespace !== '' || filter.name !== '';
-  const where = isSearch
+  const query = { list: listText(filter), namespace, name };
+  const isPart = isSearch(filter);
+  const where = isPart
     ? `${plural(keys.length, 'key')} of ${plural(looked, 'key')} that were searched, from number ${formatCount(from + 1)} of ${formatCount(total)}`
     : `${formatCount(from + 1)} to ${formatCount(from + keys.length)} of ${formatCount(total)}`;
   return html`<nav class="pager" aria-label="Pages">
@@ -191,14 +204,14 @@ function pager(id: string, { keys, total, looked, next }: FoundKeys, filter: Key
     ${from > 0 && html`<a class="button" href="${controllerUrl(id, query)}">First</a>`}
     ${
       from > 0 &&
-      !isSearch &&
+      !isPart &&
       html`<a class="button" href="${controllerUrl(id, { ...query, from: Math.max(0, from - PAGE) || undefined })}"
         >Previous</a
       >`
     }
     ${
       next !== undefined &&
-      html`<a class="button" href="${controllerUrl(id, { ...query, from: next })}">${isSearch ? 'Go on' : 'Next'}</a>`
+      html`<a class="button" href="${controllerUrl(id, { ...query, from: next })}">${isPart ? 'Go on' : 'Next'}</a>`
     }
   </nav>`;
 }

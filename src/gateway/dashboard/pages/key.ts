@@ -2,7 +2,7 @@ import { decodeObjectKey } from '../../../core/index.ts';
 import { PAUSED_ANNOTATION } from '../../handlers/paused.ts';
 import type { KeyStatus, PastRun } from '../../workqueue/work-queue.ts';
 import { actionForm } from '../components/form.ts';
-import { objectPanel } from '../components/object.ts';
+import { isSame, objectPanel } from '../components/object.ts';
 import { badge, empty, facts, panel } from '../components/panel.ts';
 import { outcomeBadge, outcomeTone, reasonList, wroteText } from '../components/runs.ts';
 import type { ControllerAccess, ControllerSummary } from '../data.ts';
@@ -22,6 +22,7 @@ export async function keyPage(page: Page, controller: ControllerAccess, key: str
   ]);
   const { id } = summary;
   const state = keyState(status, page.times);
+  const happened = panel('What happened', timeline(page, runs, status.failures));
   return layout(page, {
     title: `${key} · ${id}`,
     section: 'overview',
@@ -29,17 +30,18 @@ export async function keyPage(page: Page, controller: ControllerAccess, key: str
       ${crumbs(['Overview', DASHBOARD_PATH], [id, controllerUrl(id)])}
       <h1>${key} ${badge(state.tone, state.word)}</h1>
       ${panel('Now', html`<div class="body">${nowFacts(page, status)}</div>`, buttons(page, summary, status))}
-      <div class="columns">
-        ${panel('What happened', timeline(page, runs, status.failures))}
-        ${panel('Why it runs next', nextReasons(status))}
-      </div>
-      ${objectPanel(object)} ${pauseHelp(controller, key, status)}
+      ${
+        isSame(object)
+          ? html`<div class="columns">${happened} ${objectPanel(object)}</div>`
+          : html`${happened} ${objectPanel(object)}`
+      }
+      ${pauseHelp(controller, key, status)}
     `,
   });
 }
 
 function nowFacts({ times }: Page, status: KeyStatus): Html {
-  const { running, dirty, queued, backlog, timerMs, waits, failures, deadSinceMs, queuedAtMs } = status;
+  const { running, dirty, queued, backlog, timerMs, waits, failures, deadSinceMs, queuedAtMs, reasons } = status;
   const { why } = keyState(status, times);
   const next =
     queued || backlog
@@ -61,8 +63,8 @@ function nowFacts({ times }: Page, status: KeyStatus): Html {
         </ul>`,
     ],
     ['Next run', deadSinceMs === undefined || queued || backlog ? next : 'by a change of the object, or Replay'],
+    ['Asked for by', reasonList(reasons)],
     ['Failures in a row', String(failures)],
-    ['Dead letter', deadSinceMs !== undefined && html`since ${times.at(deadSinceMs)}`],
     ['Queued', queuedAtMs !== undefined && times.at(queuedAtMs)],
   ]);
 }
@@ -98,11 +100,6 @@ function buttons(page: Page, { id, pauses }: ControllerSummary, { key, deadSince
         fields: { scope },
       }),
   ];
-}
-
-function nextReasons({ reasons }: KeyStatus): Html {
-  const list = reasonList(reasons);
-  return list ? html`<div class="body">${list}</div>` : empty('Nothing has asked for another run.');
 }
 
 function timeline({ times }: Page, runs: readonly PastRun[], failures: number): Content {

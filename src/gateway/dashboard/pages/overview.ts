@@ -181,8 +181,9 @@ export function controllerState({ times }: Page, { problems, remarks, pauses, si
     return html`${badge('warn', 'partly paused')}
       <span class="reason">${plural(namespaces, 'namespace')} paused</span>`;
   }
-  const remark = remarks[0] ?? (sizes.dead > 0 ? plural(sizes.dead, 'dead letter') : undefined);
-  if (remark !== undefined) return html`${badge('warn', 'look')} <span class="reason">${remark}</span>`;
+  const [remark] = remarks;
+  if (remark !== undefined) return html`${badge('warn', 'remark')} <span class="reason">${remark}</span>`;
+  if (sizes.dead > 0) return badge('warn', plural(sizes.dead, 'dead letter'));
   return badge('ok', sizes.running + sizes.queued > 0 ? 'busy' : 'idle');
 }
 
