@@ -31,7 +31,6 @@ async function refresh() {
   const next = page.querySelector('main');
   if (!next || !on || isBusy()) return;
   globalThis.Idiomorph.morph(main, next, {
-    morphStyle: 'innerHTML',
     callbacks: {
       // What the visitor has opened or closed stays so; the message of a change has been read by then.
       beforeAttributeUpdated: (name, element) => !(name === 'open' && element instanceof HTMLDetailsElement),
