@@ -29,13 +29,14 @@ const STEP = 250;
 /** Of one controller, as many are grouped. */
 const MOST = 20_000;
 const EXAMPLES = 5;
-/** For as long all visitors see the same groups. */
-const FRESH_MS = 3000;
+/** For as long all visitors see the same groups: this, or so many times what it took to read them. */
+const FRESH_MS = 2000;
+const FRESH_FACTOR = 20;
 
 /** Groups the dead letters of all controllers by error, page by page, and keeps the result for a moment. */
 export class DeadLetterGrouping {
   readonly #clock: Pick<Clock, 'now'>;
-  #latest: { readonly atMs: number; readonly groups: Promise<DeadLetterGroups> } | undefined;
+  #latest: { untilMs: number; readonly groups: Promise<DeadLetterGroups> } | undefined;
 
   constructor(clock: Pick<Clock, 'now'>) {
     this.#clock = clock;
@@ -44,12 +45,19 @@ export class DeadLetterGrouping {
   /** The groups as they are now, or were a moment ago. */
   async groups(queues: ReadonlyMap<string, ShownQueue>): Promise<DeadLetterGroups> {
     const now = this.#clock.now();
-    if (!this.#latest || now - this.#latest.atMs > FRESH_MS) {
-      const groups = group(queues);
-      this.#latest = { atMs: now, groups };
-      groups.catch(() => this.forget());
+    if (this.#latest && now < this.#latest.untilMs) return this.#latest.groups;
+    // Whoever asks meanwhile waits for this one.
+    const latest = { untilMs: Infinity, groups: group(queues) };
+    this.#latest = latest;
+    try {
+      const groups = await latest.groups;
+      const endMs = this.#clock.now();
+      latest.untilMs = endMs + Math.max(FRESH_MS, FRESH_FACTOR * (endMs - now));
+      return groups;
+    } catch (error) {
+      this.forget();
+      throw error;
     }
-    return this.#latest.groups;
   }
 
   /** The dead letters have changed: the next visitor sees that. */

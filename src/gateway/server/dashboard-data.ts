@@ -63,6 +63,7 @@ const MOST_LOOKED_AT = 2000;
 const SERVER_MS = 3000;
 /** All visitors share what is younger. */
 const SAMPLES_FRESH_MS = 10_000;
+const SUMMARIES_FRESH_MS = 1000;
 const MAX_OBJECT_BYTES = 4 * 1024 * 1024;
 
 /** What the dashboard shows and changes, asked of the parts of a gateway. */
@@ -80,9 +81,11 @@ export function dashboardData({ parts, checks, clock }: GatewayDashboardOptions)
       return `Redis cannot be asked: ${made.recovery.notReady() ?? 'it is being checked'}`;
     },
     gateway: () => gatewaySummary(parts()),
-    controllers: () => Promise.all([...known().values()].map((controller) => summaryOf(controller, parts(), samples))),
+    controllers: recent(clock, () =>
+      Promise.all([...known().values()].map((controller) => summaryOf(controller, parts(), samples))),
+    ),
     functions: () => functionsOf(parts(), clock),
-    views: () => Promise.all(informers().map((informer) => viewSummary(informer, known(), clock))),
+    views: recent(clock, () => Promise.all(informers().map((informer) => viewSummary(informer, known(), clock)))),
     controller: (id) => {
       const controller = known().get(id);
       return controller && controllerAccess(controller, parts, samples);
@@ -92,6 +95,21 @@ export function dashboardData({ parts, checks, clock }: GatewayDashboardOptions)
       const informer = informers().find((each) => each.name === name);
       return informer && viewAccess(informer.view);
     },
+  };
+}
+
+/** The last result while it is young, which all visitors share. */
+function recent<T>(clock: Pick<Clock, 'now'>, read: () => Promise<T>): () => Promise<T> {
+  let latest: { readonly atMs: number; readonly result: Promise<T> } | undefined;
+  return () => {
+    const now = clock.now();
+    if (latest && now - latest.atMs < SUMMARIES_FRESH_MS) return latest.result;
+    const mine = { atMs: now, result: read() };
+    latest = mine;
+    mine.result.catch(() => {
+      if (latest === mine) latest = undefined;
+    });
+    return mine.result;
   };
 }
 

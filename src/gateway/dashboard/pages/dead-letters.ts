@@ -12,6 +12,9 @@ export interface DeadLettersFilter {
   readonly controller: string;
 }
 
+/** Groups that one page shows. */
+const MOST_SHOWN = 100;
+
 /** The dead letters of all controllers by error, with what mends them. */
 export function deadLettersPage(
   page: Page,
@@ -24,6 +27,7 @@ export function deadLettersPage(
 ): Html {
   const { filter, replays, controllers } = more;
   const shown = groups.filter(({ controller }) => filter.controller === '' || controller === filter.controller);
+  const largest = shown.slice(0, MOST_SHOWN);
   const all = actionForm(page, {
     action: deadLettersAction('replay-all'),
     label: 'Replay all',
@@ -39,7 +43,11 @@ export function deadLettersPage(
       <h1>Dead letters <span class="muted">${formatCount(total)}</span></h1>
       ${replays.length > 0 && panel('Replays', replayList(page, replays))}
       ${grouped < total && html`<p class="notice">The oldest ${formatCount(grouped)} of them are grouped here.</p>`}
-      ${panel('By error', groupTable(page, shown, total), html`${filterForm(controllers, filter)} ${total > 0 && all}`)}
+      ${
+        largest.length < shown.length &&
+        html`<p class="notice">These are the ${largest.length} largest of ${formatCount(shown.length)} groups.</p>`
+      }
+      ${panel('By error', groupTable(page, largest, total), html`${filterForm(controllers, filter)} ${total > 0 && all}`)}
     `,
   });
 }
