@@ -30,15 +30,20 @@ export class RedisHistory {
 
   /** @throws TypeError for a cursor that is none. */
   async runs({ limit, outcome, before, after }: RunQuery): Promise<RunPage> {
-    const from = before === undefined ? NEWEST : placeOf(before);
-    const until = after === undefined ? OLDEST : placeOf(after);
+    const newest = await this.#newest();
+    if (!newest) return { runs: [] };
+    // Not from the end: what is recorded between the two calls must come with the next `after`, and only then.
+    const from = before === undefined ? { ...newest, line: newest.line + 1 } : placeOf(before);
+    const last = after === undefined ? OLDEST : placeOf(after);
+    // A history that began anew counts from 0 again.
+    const until = sizeOf(last) > sizeOf(newest) ? OLDEST : last;
     const needles = outcome === undefined ? [] : [`"outcome":"${outcome}"`];
-    const [newest, { lines, next }] = await Promise.all([this.#newest(), this.#read({ from, until, limit, needles })]);
+    const { lines, next } = await this.#read({ from, until, limit, needles });
     const runs = lines.flatMap(({ text }) => decodePastRun(text, undefined) ?? []);
     return {
       runs: outcome === undefined ? runs : runs.filter((run) => run.outcome === outcome),
       ...(next ? { next: cursorOf(next) } : {}),
-      ...(newest ? { newest: cursorOf(newest) } : {}),
+      newest: cursorOf(newest),
     };
   }
 
@@ -100,6 +105,11 @@ const OLDEST: Place = { id: '-', line: 0 };
 /** Entries have the IDs `<number>-1`. */
 function cursorOf({ id, line }: Place): string {
   return `${id.split('-')[0]}.${line}`;
+}
+
+/** Of everything before the entry; NaN for `OLDEST`. */
+function sizeOf({ id }: Place): number {
+  return Number.parseInt(id, 10);
 }
 
 function placeOf(cursor: string): Place {
