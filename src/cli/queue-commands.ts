@@ -52,7 +52,7 @@ export function queueCommands(): Command {
 }
 
 /** `levelhook explain …`: everything that a running gateway remembers of one key. */
-export function explainCommand(): Command {
+export function explainSubcommand(): Command {
   return new Command('explain')
     .description('say why a key ran, what happened, what it waits for, and when it runs next')
     .argument('<controller>', 'name of the controller')
