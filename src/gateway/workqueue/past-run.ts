@@ -48,6 +48,8 @@ export interface RunQuery {
   readonly limit: number;
   /** Only runs with this outcome. Default: all. */
   readonly outcome?: PastOutcome;
+  /** Only runs of this key. Default: all. */
+  readonly key?: string;
   /** Only runs that were recorded before those of this cursor: `next` of the page before. Default: from the newest. */
   readonly before?: string;
   /** Only runs that were recorded after this cursor: `newest` of an earlier page, to follow the runs. Default: all. */

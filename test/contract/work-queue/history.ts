@@ -170,6 +170,7 @@ export function historyContract(create: CreateFixture): void {
         await setting().atRest();
       }
       const runs = process.runsOf('a/k').map(({ run }) => run);
+      expect((await allRuns(queue, { limit: 5, key: 'a/k' })).map(({ run }) => run)).toEqual(runs.toReversed());
       expect((await queue.runsOf('a/k')).map(({ run }) => run)).toEqual(runs.toReversed().slice(0, 10));
     });
 

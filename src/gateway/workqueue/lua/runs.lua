@@ -11,7 +11,7 @@
 -- Answer: {runs, next ID, next line}; runs as ID, line, text for each; the ID is '' when there are no further runs.
 -- A call reads a bounded part of the stream, so that it never takes more than some milliseconds.
 
-local MOST_BYTES, MOST_ENTRIES = 262144, 512
+local MOST_BYTES, MOST_ENTRIES = 131072, 256
 local last, below = ARGV[3], tonumber(ARGV[2])
 local above, limit = tonumber(ARGV[4]), tonumber(ARGV[5])
 local found, bytes, entries, from = {}, 0, 0, ARGV[1]
