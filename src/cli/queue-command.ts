@@ -1,6 +1,7 @@
 import { formatObjectKey, isNamespace, messageOf, parseObjectKey, shown, UserError } from '../core/index.ts';
 import type { ServedKey } from '../gateway/server/queue-api.ts';
 import type { Pause, KeyPage } from '../gateway/workqueue/work-queue.ts';
+import { explainKey } from './explain-text.ts';
 import { describeKey, describePage, describeQueues, type QueueSummary } from './queue-text.ts';
 
 export interface GatewayAddress {
@@ -30,11 +31,19 @@ export async function listCommand(
 
 /** `levelhook queue get`: everything about one key. */
 export async function getCommand(controller: string, key: string, options: GatewayAddress): Promise<void> {
-  const answer = await ask<ServedKey>(
-    options,
-    `${pathOf(controller)}/keys/${keyOf(key).split('/').map(encodeURIComponent).join('/')}`,
-  );
+  const answer = await ask<ServedKey>(options, pathOfKey(controller, key));
   print(options, answer, describeKey(answer, Date.now()));
+}
+
+/** `levelhook explain`: why a key ran, what happened, what it waits for, when it runs next. */
+export async function explainCommand(
+  controller: string,
+  key: string,
+  { gateway, output }: { readonly gateway: string; readonly output: 'text' | 'json' },
+): Promise<void> {
+  const options = { gateway, json: output === 'json' };
+  const answer = await ask<ServedKey>(options, pathOfKey(controller, key));
+  print(options, answer, explainKey(controller, answer, Date.now()));
 }
 
 /** `levelhook queue replay` and `drop`: dead letters by key, of a namespace, or all. */
@@ -89,6 +98,10 @@ function keyOf(text: string): string {
 
 function pathOf(controller: string): string {
   return `/queues/${encodeURIComponent(controller)}`;
+}
+
+function pathOfKey(controller: string, key: string): string {
+  return `${pathOf(controller)}/keys/${keyOf(key).split('/').map(encodeURIComponent).join('/')}`;
 }
 
 async function ask<T>({ gateway }: GatewayAddress, path: string, body?: object): Promise<T> {

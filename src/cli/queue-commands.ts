@@ -11,12 +11,7 @@ export function queueCommands(): Command {
     queue
       .command(usage)
       .description(description)
-      .addOption(
-        new Option('--gateway <url>', "the gateway's own server")
-          .env('LEVELHOOK_GATEWAY')
-          .default('http://127.0.0.1:8787')
-          .argParser(gatewayUrl),
-      )
+      .addOption(gatewayOption())
       .option('--json', 'print the answer as JSON');
 
   verb('list [controller]', 'every queue, or a list of one controller’s keys')
@@ -54,6 +49,26 @@ export function queueCommands(): Command {
       );
   }
   return queue;
+}
+
+/** `levelhook explain …`: everything that a running gateway remembers of one key. */
+export function explainSubcommand(): Command {
+  return new Command('explain')
+    .description('say why a key ran, what happened, what it waits for, and when it runs next')
+    .argument('<controller>', 'name of the controller')
+    .argument('<key>', 'namespace/name, or name')
+    .addOption(gatewayOption())
+    .addOption(new Option('--output <form>', 'form of the answer').choices(['text', 'json']).default('text'))
+    .action(async (controller: string, key: string, options: { gateway: string; output: 'text' | 'json' }) =>
+      (await import('./queue-command.ts')).explainCommand(controller, key, options),
+    );
+}
+
+function gatewayOption(): Option {
+  return new Option('--gateway <url>', "the gateway's own server")
+    .env('LEVELHOOK_GATEWAY')
+    .default('http://127.0.0.1:8787')
+    .argParser(gatewayUrl);
 }
 
 /** As `KEY_LISTS`; a command is loaded only when it is asked for. */

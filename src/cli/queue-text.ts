@@ -58,10 +58,11 @@ export function describeKey(status: ServedKey, nowMs: number): string {
   return table(rows);
 }
 
-function describeWait(wait: ServedWait): string {
+/** What a key waits for, as the object of a sentence. */
+export function describeWait(wait: ServedWait): string {
   switch (wait.reason) {
     case 'barrier':
-      return `the cache to show what the last run wrote, since ${time(wait.sinceMs)}`;
+      return `the cache to show what the last run wrote${describeAwaits(wait.awaits)}, since ${time(wait.sinceMs)}`;
     case 'busy':
       return `the outcome of its run, until ${time(wait.untilMs)}`;
     case 'breaker':
@@ -77,11 +78,20 @@ function describeWait(wait: ServedWait): string {
   }
 }
 
-function time(ms: number): string {
+function describeAwaits(awaits: Extract<ServedWait, { reason: 'barrier' }>['awaits']): string {
+  const parts = awaits.map(({ kind, resourceVersion, deleted }) =>
+    [kind, resourceVersion && `at ${resourceVersion}`, deleted && `without ${deleted.join(', ')}`]
+      .filter(Boolean)
+      .join(' '),
+  );
+  return parts.length === 0 ? '' : ` (${parts.join('; ')})`;
+}
+
+export function time(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-function inWords(ms: number): string {
+export function inWords(ms: number): string {
   return ms <= 0 ? 'now' : `in ${ms < 1000 ? `${Math.ceil(ms)} ms` : `${Math.round(ms / 1000)} s`}`;
 }
 

@@ -14,9 +14,11 @@ export class QueueClient {
     return (await answer.json()) as ServedKey;
   }
 
-  /** What went wrong with a key, the newest first; undefined where it succeeded. */
+  /** What went wrong with the runs of a key that have ended, the newest first; undefined where one succeeded. */
   async errors(key: string): Promise<(string | undefined)[]> {
-    return (await this.status(key)).history.map(({ error }) => error);
+    const { history } = await this.status(key);
+    const ended = history.filter(({ outcome }) => !['accepted', 'unknown', 'deferred'].includes(outcome));
+    return ended.map(({ error }) => error);
   }
 
   async pause(): Promise<void> {

@@ -1,7 +1,7 @@
 import { type Context, Hono } from 'hono';
 import { decodeObjectKey, type Logger, messageOf } from '../../core/index.ts';
 import { KEY_LISTS, type KeyList } from '../workqueue/key-status.ts';
-import { isCursor, RUN_OUTCOMES, type RunOutcome } from '../workqueue/past-run.ts';
+import { isCursor, RUN_OUTCOMES, type PastOutcome } from '../workqueue/past-run.ts';
 import { actions } from './actions.ts';
 import { Assets } from './assets.ts';
 import type { DashboardData } from './data.ts';
@@ -125,7 +125,7 @@ async function pageOf(context: Context<LoginEnv>, data: DashboardData, assets: A
   };
 }
 
-function outcomeOf(text: string | undefined): RunOutcome | undefined {
+function outcomeOf(text: string | undefined): PastOutcome | undefined {
   return RUN_OUTCOMES.find((each) => each === text);
 }
 

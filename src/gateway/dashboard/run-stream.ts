@@ -2,14 +2,14 @@ import type { Context } from 'hono';
 import { streamSSE } from 'hono/streaming';
 import { type Logger, messageOf } from '../../core/index.ts';
 import type { LoginEnv } from '../login/visitor.ts';
-import { isCursor, type RunOutcome } from '../workqueue/past-run.ts';
+import { isCursor, type PastOutcome } from '../workqueue/past-run.ts';
 import type { DashboardData } from './data.ts';
 import { newRows } from './pages/runs.ts';
 import { Times } from './times.ts';
 
 export interface RunStreamQuery {
   readonly id: string;
-  readonly outcome: RunOutcome | undefined;
+  readonly outcome: PastOutcome | undefined;
   /** The cursor of the newest run that the visitor has; undefined when there was none. */
   readonly after: string | undefined;
 }

@@ -32,14 +32,15 @@ const page = z.object({
   limit: z.coerce.number().int().min(1).max(1000).default(100),
 });
 
+const key = z.string().refine((text) => decodeObjectKey(text) !== undefined, 'must be a key: namespace/name, or name');
+
 const runs = z.object({
   limit: z.coerce.number().int().min(1).max(1000).default(100),
   outcome: z.enum(RUN_OUTCOMES).optional(),
+  key: key.optional(),
   before: z.string().refine(isCursor, 'must be the `next` of a page of runs').optional(),
   after: z.string().refine(isCursor, 'must be the `newest` of a page of runs').optional(),
 });
-
-const key = z.string().refine((text) => decodeObjectKey(text) !== undefined, 'must be a key: namespace/name, or name');
 
 const selection = z.union([
   z.strictObject({ keys: z.array(key).min(1).max(1000) }),
@@ -61,8 +62,8 @@ const pausable = z.strictObject({
  *   its keys since it cannot reach the function
  * - `GET /queues/<controller>/keys?list=dead&offset=0&limit=100`: a list, page by page
  * - `GET /queues/<controller>/keys/<namespace>/<name>`: everything about one key (`ServedKey`)
- * - `GET /queues/<controller>/runs?outcome=failed&limit=100&before=<next>&after=<newest>`: the last runs of all keys,
- *   the newest first (`RunPage`)
+ * - `GET /queues/<controller>/runs?outcome=failed&key=<key>&limit=100&before=<next>&after=<newest>`: the last runs of
+ *   all keys, the newest first (`RunPage`)
  * - `GET /queues/<controller>/samples`: the last hour in intervals of 30 s (`{seconds, samples}`)
  * - `POST /queues/<controller>/replay` and `/drop`: dead letters, by `{keys}`, `{namespace}` or `{all: true}`
  * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`
@@ -101,10 +102,11 @@ export function queueApi(queues: Queues): Hono {
     withQueue(context, queues, async (queue) => {
       const parsed = runs.safeParse(context.req.query());
       if (!parsed.success) return wrong(context, parsed.error);
-      const { limit, outcome, before, after } = parsed.data;
+      const { limit, outcome, key: only, before, after } = parsed.data;
       const query = {
         limit,
         ...(outcome ? { outcome } : {}),
+        ...(only ? { key: only } : {}),
         ...(before ? { before } : {}),
         ...(after ? { after } : {}),
       };

@@ -8,7 +8,7 @@ const counted = (all: readonly number[]): Histogram => {
   return histogram;
 };
 
-it('tells percentiles within 10 %, whatever the durations are', () => {
+it('tells percentiles within 9.1 %, as whole milliseconds, whatever the durations are', () => {
   const durations = array(integer({ min: 0, max: 100_000_000 }), { minLength: 1, maxLength: 300 });
   assert(
     property(durations, (all) => {
@@ -19,7 +19,7 @@ it('tells percentiles within 10 %, whatever the durations are', () => {
         [p50, exact(0.5)],
         [p99, exact(0.99)],
       ] as const) {
-        expect(Math.abs(told - is)).toBeLessThanOrEqual(Math.max(1, is * 0.1));
+        expect(Math.abs(told - is)).toBeLessThanOrEqual(is * 0.0906 + 0.5);
       }
     }),
   );

@@ -12,12 +12,12 @@ import type { Finish, Wrote } from './run.ts';
  * - `unknown`: no answer that says what happened. An entry `lost` of the same run follows at its deadline.
  * - `lost`: the deadline passed without an outcome; counts as a failure.
  */
-export type RunOutcome = (typeof RUN_OUTCOMES)[number];
+export type PastOutcome = (typeof RUN_OUTCOMES)[number];
 export const RUN_OUTCOMES = ['done', 'requeue', 'deferred', 'failed', 'dead', 'accepted', 'unknown', 'lost'] as const;
 
 /** One entry of the history of runs. All texts are bounded; error and messages come from functions and are hostile. */
 export interface PastRun {
-  readonly outcome: RunOutcome;
+  readonly outcome: PastOutcome;
   readonly key: string;
   /** The fencing number. */
   readonly run: number;
@@ -47,7 +47,9 @@ export interface RunQuery {
   /** How many at most: 1 to 1000. */
   readonly limit: number;
   /** Only runs with this outcome. Default: all. */
-  readonly outcome?: RunOutcome;
+  readonly outcome?: PastOutcome;
+  /** Only runs of this key. Default: all. */
+  readonly key?: string;
   /** Only runs that were recorded before those of this cursor: `next` of the page before. Default: from the newest. */
   readonly before?: string;
   /** Only runs that were recorded after this cursor: `newest` of an earlier page, to follow the runs. Default: all. */
@@ -108,7 +110,7 @@ export function encodeRun(ended: EndedRun, gateway: string): string {
   return `${text}}`;
 }
 
-function outcomeOf(finish: Finish): RunOutcome {
+function outcomeOf(finish: Finish): PastOutcome {
   if (finish.kind === 'busy') return 'accepted';
   if (finish.kind === 'unknown') return 'unknown';
   if (finish.dead) return 'dead';

@@ -3,8 +3,9 @@ import { decodePastRun, isCursor, type PastRun, type RunPage, type RunQuery } fr
 import type { QueueKeys } from './queue-keys.ts';
 import { HISTORY_LENGTH } from './queue-options.ts';
 
-/** Calls of the script for one question: each reads up to 256 KiB. */
-const MOST_CALLS = 64;
+/** Calls of the script for one question: each reads up to 128 KiB, and answers with so many runs. */
+const MOST_CALLS = 128;
+const MOST_RUNS = 250;
 
 /** A place in the stream of runs: an entry, and a line of it. */
 interface Place {
@@ -29,22 +30,30 @@ export class RedisHistory {
   }
 
   /** @throws TypeError for a cursor that is none. */
-  async runs({ limit, outcome, before, after }: RunQuery): Promise<RunPage> {
-    const from = before === undefined ? NEWEST : placeOf(before);
-    const until = after === undefined ? OLDEST : placeOf(after);
-    const needles = outcome === undefined ? [] : [`"outcome":"${outcome}"`];
-    const [newest, { lines, next }] = await Promise.all([this.#newest(), this.#read({ from, until, limit, needles })]);
+  async runs({ limit, outcome, key, before, after }: RunQuery): Promise<RunPage> {
+    const newest = await this.#newest();
+    if (!newest) return { runs: [] };
+    // Not from the end: what is recorded between the two calls must come with the next `after`, and only then.
+    const from = before === undefined ? { ...newest, line: newest.line + 1 } : placeOf(before);
+    const last = after === undefined ? OLDEST : placeOf(after);
+    // A history that began anew counts from 0 again.
+    const until = sizeOf(last) > sizeOf(newest) ? OLDEST : last;
+    const needles = [
+      ...(outcome === undefined ? [] : [`"outcome":"${outcome}"`]),
+      ...(key === undefined ? [] : [keyNeedle(key)]),
+    ];
+    const { lines, next } = await this.#read({ from, until, limit, needles });
     const runs = lines.flatMap(({ text }) => decodePastRun(text, undefined) ?? []);
     return {
-      runs: outcome === undefined ? runs : runs.filter((run) => run.outcome === outcome),
+      runs: runs.filter((run) => run.outcome === (outcome ?? run.outcome) && run.key === (key ?? run.key)),
       ...(next ? { next: cursorOf(next) } : {}),
-      ...(newest ? { newest: cursorOf(newest) } : {}),
+      newest: cursorOf(newest),
     };
   }
 
   /** The last runs of a key, the newest first: 10 at most. */
   async runsOf(key: string): Promise<readonly PastRun[]> {
-    const query = { from: NEWEST, until: OLDEST, limit: HISTORY_LENGTH, needles: [`"key":${JSON.stringify(key)}`] };
+    const query = { from: NEWEST, until: OLDEST, limit: HISTORY_LENGTH, needles: [keyNeedle(key)] };
     const [own, { lines }] = await Promise.all([
       this.#redis.lrange(this.#keys.historyPrefix + key, 0, -1),
       this.#read(query),
@@ -74,7 +83,7 @@ export class RedisHistory {
     const lines: Line[] = [];
     let next: Place | undefined = from;
     for (let calls = 0; next && lines.length < limit && calls < MOST_CALLS; calls += 1) {
-      const found: Lines = await this.#call(next, { ...query, limit: limit - lines.length });
+      const found: Lines = await this.#call(next, { ...query, limit: Math.min(MOST_RUNS, limit - lines.length) });
       lines.push(...found.lines);
       next = found.next;
     }
@@ -104,12 +113,22 @@ interface Lines {
   readonly next: Place | undefined;
 }
 
+/** As `encodeRun` writes it: a text within the line has its quotes escaped. */
+function keyNeedle(key: string): string {
+  return `"key":${JSON.stringify(key)}`;
+}
+
 const NEWEST: Place = { id: '+', line: 0 };
 const OLDEST: Place = { id: '-', line: 0 };
 
 /** Entries have the IDs `<number>-1`. */
 function cursorOf({ id, line }: Place): string {
   return `${id.split('-')[0]}.${line}`;
+}
+
+/** Of everything before the entry; NaN for `OLDEST`. */
+function sizeOf({ id }: Place): number {
+  return Number.parseInt(id, 10);
 }
 
 function placeOf(cursor: string): Place {

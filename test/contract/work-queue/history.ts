@@ -32,7 +32,7 @@ export function historyContract(create: CreateFixture): void {
       const from = clock.now();
       const wrote = { count: 1, first: [{ object: 'v1/ConfigMap a/b', resourceVersion: '7' }] };
       await queue.add([{ key: 'a/b', reasons: [because('1'), { type: 'manual', message: '"}\n{<script>' }] }]);
-      await setting().pass(30);
+      clock.step(from + 30);
       const blocked = setting().blockRuns('a/b');
       await queue.start(process);
       await setting().ran('a/b');
@@ -69,15 +69,16 @@ export function historyContract(create: CreateFixture): void {
       await setting().settle();
       const other = await setting().open();
       const { run = 0 } = process.runs[0] ?? {};
-      expect(await other.settle('k', run, { kind: 'known', failures: 'count', againAfterMs: 1, error: 'no' })).toBe(
-        true,
-      );
+      expect(
+        await other.settle('k', run, { kind: 'known', failures: 'count', againAfterMs: 9_000_000, error: 'no' }),
+      ).toBe(true);
       process.onRun = () => done;
       expect((await queue.runsOf('k')).toReversed().slice(0, 2)).toMatchObject([
         { run, outcome: 'accepted', nextMs: untilMs },
         { run, outcome: 'failed', error: 'no' },
       ]);
-      await setting().atRest();
+      await queue.add(plain('k'));
+      await setting().settle();
       expect((await queue.runsOf('k')).map(({ outcome }) => outcome)).toEqual(['done', 'failed', 'accepted']);
     });
 
@@ -169,6 +170,7 @@ export function historyContract(create: CreateFixture): void {
         await setting().atRest();
       }
       const runs = process.runsOf('a/k').map(({ run }) => run);
+      expect((await allRuns(queue, { limit: 5, key: 'a/k' })).map(({ run }) => run)).toEqual(runs.toReversed());
       expect((await queue.runsOf('a/k')).map(({ run }) => run)).toEqual(runs.toReversed().slice(0, 10));
     });
 

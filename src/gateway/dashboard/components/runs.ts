@@ -1,12 +1,12 @@
 import type { Reason } from '../../../contract/index.ts';
-import type { PastRun, RunOutcome } from '../../workqueue/work-queue.ts';
+import type { PastRun, PastOutcome } from '../../workqueue/work-queue.ts';
 import { type Content, html, type Html, plural } from '../html.ts';
 import { formatDuration, type Times } from '../times.ts';
 import { keyUrl } from '../urls.ts';
 import { badge, type Tone } from './panel.ts';
 import type { Column } from './table.ts';
 
-const OUTCOMES: Readonly<Record<RunOutcome, readonly [tone: Tone, word: string]>> = {
+const OUTCOMES: Readonly<Record<PastOutcome, readonly [tone: Tone, word: string]>> = {
   done: ['ok', 'done'],
   requeue: ['ok', 'done, again later'],
   deferred: ['neutral', 'deferred'],
@@ -18,11 +18,11 @@ const OUTCOMES: Readonly<Record<RunOutcome, readonly [tone: Tone, word: string]>
 };
 
 /** How a run ended, in a word. */
-export function outcomeBadge(outcome: RunOutcome): Html {
+export function outcomeBadge(outcome: PastOutcome): Html {
   return badge(...OUTCOMES[outcome]);
 }
 
-export function outcomeTone(outcome: RunOutcome): Tone {
+export function outcomeTone(outcome: PastOutcome): Tone {
   return OUTCOMES[outcome][0];
 }
 

@@ -1,5 +1,5 @@
 import { RUN_OUTCOMES } from '../../workqueue/past-run.ts';
-import type { PastRun, RunOutcome, RunPage } from '../../workqueue/work-queue.ts';
+import type { PastRun, PastOutcome, RunPage } from '../../workqueue/work-queue.ts';
 import { empty, panel } from '../components/panel.ts';
 import { runColumns } from '../components/runs.ts';
 import { table } from '../components/table.ts';
@@ -9,7 +9,7 @@ import { crumbs, layout, type Page } from '../page.ts';
 import { controllerUrl, DASHBOARD_PATH, runsUrl } from '../urls.ts';
 
 export interface RunsFilter {
-  readonly outcome: RunOutcome | undefined;
+  readonly outcome: PastOutcome | undefined;
   /** A cursor: only runs before it. */
   readonly before: string | undefined;
 }

@@ -11,10 +11,11 @@
 -- Answer: {runs, next ID, next line}; runs as ID, line, text for each; the ID is '' when there are no further runs.
 -- A call reads a bounded part of the stream, so that it never takes more than some milliseconds.
 
-local MOST_BYTES, MOST_ENTRIES, PAGE = 262144, 512, 16
+local MOST_BYTES, MOST_ENTRIES = 131072, 256
 local last, below = ARGV[3], tonumber(ARGV[2])
 local above, limit = tonumber(ARGV[4]), tonumber(ARGV[5])
 local found, bytes, entries, from = {}, 0, 0, ARGV[1]
+local page_size = #ARGV < 6 and math.min(limit, 16) or 16
 
 local function has_all(text)
   for at = 6, #ARGV do
@@ -24,7 +25,7 @@ local function has_all(text)
 end
 
 while true do
-  local page = redis.call('XREVRANGE', KEYS[1], from, last, 'COUNT', PAGE)
+  local page = redis.call('XREVRANGE', KEYS[1], from, last, 'COUNT', page_size)
   for _, entry in ipairs(page) do
     local id, text = entry[1], entry[2][2]
     if has_all(text) then
@@ -45,5 +46,5 @@ while true do
     if bytes >= MOST_BYTES or entries >= MOST_ENTRIES then return { found, id, 1 } end
     from = '(' .. id
   end
-  if #page < PAGE then return { found, '', 0 } end
+  if #page < page_size then return { found, '', 0 } end
 end
