@@ -1,9 +1,11 @@
 import { formatKind, type GroupVersionKind, messageOf, type Resource } from '../core/index.ts';
 import type { Description, SigningKey } from '../contract/index.ts';
+import { isLoopback } from '../contract/secure-url.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { type Credentials, loadCredentials } from '../gateway/apiserver/credentials.ts';
 import { clusterIdentity, DiscoveryError, discoverResource } from '../gateway/apiserver/discovery.ts';
 import { settingsFor } from '../gateway/cache/view-settings.ts';
+import { readAdminTokens } from '../gateway/config/admin-tokens.ts';
 import { type CacheSettings, readCacheSettings } from '../gateway/config/cache-file.ts';
 import { readCacheKeys } from '../gateway/config/cache-keys.ts';
 import { readCertificates } from '../gateway/config/certificates.ts';
@@ -82,6 +84,7 @@ async function readFiles(findings: Diagnoses, config: GatewayConfig, files: File
   await read(async () => (files.keys = await readSigningKeys(config)));
   await read(() => (files.ca = readCertificates(config.functionCaFile)));
   await read(async () => (files.cacheSettings = await readCacheSettings(config.cacheFile)));
+  await read(() => readAdminTokens(config.adminTokens, config.adminTokensFile));
   await read(() => (files.canEncrypt = readCacheKeys(config.cacheKeys, config.cacheKeysFile) !== undefined));
   if (findings.all.length === 0) findings.ok('the settings are valid');
 }
@@ -183,12 +186,13 @@ class ClusterCheck {
   async checkRights(findings: Diagnoses): Promise<void> {
     const client = this.#client;
     if (!client) return;
-    const { clusterId, keyPrefix } = this.#config;
+    const { allowedHosts, clusterId, host, keyPrefix } = this.#config;
     const rights = neededRights({
       clusterNamed: clusterId !== undefined,
       lease: { namespace: NAMESPACE, name: leaseName(keyPrefix, clusterId) },
       election: electionLease(this.#config.lease, this.#credentials?.podNamespace),
       reconcileFunctions: this.#hasReconcileFunctions,
+      login: !isLoopback(host) || allowedHosts.length > 0,
       kinds: await this.#kinds(client, findings),
     });
     await checkRights(findings, client, rights);

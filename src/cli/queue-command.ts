@@ -2,15 +2,14 @@ import { formatObjectKey, isNamespace, messageOf, parseObjectKey, shown, UserErr
 import type { ServedKey } from '../gateway/server/queue-api.ts';
 import type { Pause, KeyPage } from '../gateway/workqueue/work-queue.ts';
 import { explainKey } from './explain-text.ts';
+import { askGateway, type GatewayAddress } from './gateway-client.ts';
 import { describeKey, describePage, describeQueues, type QueueSummary } from './queue-text.ts';
 
-export interface GatewayAddress {
-  /** URL of the gateway's own server. */
-  readonly gateway: string;
+export interface QueueFlags extends GatewayAddress {
   readonly json?: boolean;
 }
 
-export interface DeadLetterFlags extends GatewayAddress {
+export interface DeadLetterFlags extends QueueFlags {
   readonly namespace?: string;
   readonly all?: boolean;
 }
@@ -18,20 +17,20 @@ export interface DeadLetterFlags extends GatewayAddress {
 /** `levelhook queue list`: every queue, or one list of one controller's keys. */
 export async function listCommand(
   controller: string | undefined,
-  options: GatewayAddress & { list: string; offset: number; limit: number },
+  options: QueueFlags & { list: string; offset: number; limit: number },
 ): Promise<void> {
   if (controller === undefined) {
-    const answer = await ask<{ queues: QueueSummary[] }>(options, '/queues');
+    const answer = await askGateway<{ queues: QueueSummary[] }>(options, '/queues');
     return print(options, answer, describeQueues(answer.queues));
   }
   const query = new URLSearchParams({ list: options.list, offset: `${options.offset}`, limit: `${options.limit}` });
-  const answer = await ask<KeyPage>(options, `${pathOf(controller)}/keys?${query.toString()}`);
+  const answer = await askGateway<KeyPage>(options, `${pathOf(controller)}/keys?${query.toString()}`);
   print(options, answer, describePage(answer, options.offset));
 }
 
 /** `levelhook queue get`: everything about one key. */
-export async function getCommand(controller: string, key: string, options: GatewayAddress): Promise<void> {
-  const answer = await ask<ServedKey>(options, pathOfKey(controller, key));
+export async function getCommand(controller: string, key: string, options: QueueFlags): Promise<void> {
+  const answer = await askGateway<ServedKey>(options, pathOfKey(controller, key));
   print(options, answer, describeKey(answer, Date.now()));
 }
 
@@ -39,11 +38,10 @@ export async function getCommand(controller: string, key: string, options: Gatew
 export async function explainCommand(
   controller: string,
   key: string,
-  { gateway, output }: { readonly gateway: string; readonly output: 'text' | 'json' },
+  { output, ...address }: GatewayAddress & { readonly output: 'text' | 'json' },
 ): Promise<void> {
-  const options = { gateway, json: output === 'json' };
-  const answer = await ask<ServedKey>(options, pathOfKey(controller, key));
-  print(options, answer, explainKey(controller, answer, Date.now()));
+  const answer = await askGateway<ServedKey>(address, pathOfKey(controller, key));
+  print({ json: output === 'json' }, answer, explainKey(controller, answer, Date.now()));
 }
 
 /** `levelhook queue replay` and `drop`: dead letters by key, of a namespace, or all. */
@@ -53,7 +51,7 @@ export async function deadLettersCommand(
   keys: readonly string[],
   options: DeadLetterFlags,
 ): Promise<void> {
-  const answer = await ask<Record<string, number>>(
+  const answer = await askGateway<Record<string, number>>(
     options,
     `${pathOf(controller)}/${verb}`,
     selectionOf(keys, options),
@@ -66,11 +64,11 @@ export async function deadLettersCommand(
 export async function pauseCommand(
   verb: 'pause' | 'resume',
   controller: string,
-  options: GatewayAddress & { namespace?: string },
+  options: QueueFlags & { namespace?: string },
 ): Promise<void> {
   checkNamespace(options.namespace);
   const scope = options.namespace === undefined ? 'controller' : `namespace/${options.namespace}`;
-  const answer = await ask<{ pauses: Pause[] }>(options, `${pathOf(controller)}/${verb}`, { scope });
+  const answer = await askGateway<{ pauses: Pause[] }>(options, `${pathOf(controller)}/${verb}`, { scope });
   const paused = answer.pauses.map(({ scope: each }) => each).join(', ') || 'nothing';
   print(options, answer, `paused of ${controller}: ${paused}\n`);
 }
@@ -104,26 +102,6 @@ function pathOfKey(controller: string, key: string): string {
   return `${pathOf(controller)}/keys/${keyOf(key).split('/').map(encodeURIComponent).join('/')}`;
 }
 
-async function ask<T>({ gateway }: GatewayAddress, path: string, body?: object): Promise<T> {
-  let answer: Response;
-  let value: unknown;
-  try {
-    const sent = body && {
-      method: 'POST',
-      body: JSON.stringify(body),
-      headers: { 'content-type': 'application/json' },
-    };
-    answer = await fetch(new URL(path, gateway), { ...sent, redirect: 'error' });
-    const json = answer.headers.get('content-type')?.startsWith('application/json');
-    value = json ? await answer.json() : { error: (await answer.text()).trim() };
-  } catch (error) {
-    throw new UserError(`No gateway answers at ${gateway} (${messageOf(error)}): start it, or set --gateway.`);
-  }
-  if (answer.ok) return value as T;
-  const { error } = value as { error?: string };
-  throw new UserError(`The gateway at ${gateway} answered ${answer.status}: ${error || 'it has no queues'}.`);
-}
-
-function print(options: GatewayAddress, answer: unknown, text: string): void {
+function print(options: Pick<QueueFlags, 'json'>, answer: unknown, text: string): void {
   process.stdout.write(options.json ? `${JSON.stringify(answer, undefined, 2)}\n` : text);
 }

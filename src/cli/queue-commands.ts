@@ -1,5 +1,6 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import type { GatewayAddress, DeadLetterFlags } from './queue-command.ts';
+import type { GatewayAddress } from './gateway-client.ts';
+import type { DeadLetterFlags, QueueFlags } from './queue-command.ts';
 
 /** `levelhook queue …`: what the queues of a running gateway know, and what a person may do with them. */
 export function queueCommands(): Command {
@@ -8,25 +9,18 @@ export function queueCommands(): Command {
   );
   const load = () => import('./queue-command.ts');
   const verb = (usage: string, description: string): Command =>
-    queue
-      .command(usage)
-      .description(description)
-      .addOption(gatewayOption())
-      .option('--json', 'print the answer as JSON');
+    withGateway(queue.command(usage)).description(description).option('--json', 'print the answer as JSON');
 
   verb('list [controller]', 'every queue, or a list of one controller’s keys')
     .addOption(new Option('--list <name>', 'which keys').choices(LISTS).default('dead'))
     .option('--offset <number>', 'how many keys to skip', count, 0)
     .option('--limit <number>', 'how many keys to show', count, 100)
     .action(
-      async (
-        controller: string | undefined,
-        options: GatewayAddress & { list: string; offset: number; limit: number },
-      ) => (await load()).listCommand(controller, options),
+      async (controller: string | undefined, options: QueueFlags & { list: string; offset: number; limit: number }) =>
+        (await load()).listCommand(controller, options),
     );
   verb('get <controller> <key>', 'everything about one key: namespace/name, or name').action(
-    async (controller: string, key: string, options: GatewayAddress) =>
-      (await load()).getCommand(controller, key, options),
+    async (controller: string, key: string, options: QueueFlags) => (await load()).getCommand(controller, key, options),
   );
   for (const name of ['replay', 'drop'] as const) {
     const what = name === 'replay' ? 'run dead letters again' : 'forget dead letters; the next event runs them';
@@ -44,7 +38,7 @@ export function queueCommands(): Command {
         : 'end a pause';
     verb(`${name} <controller>`, what)
       .option('--namespace <name>', 'only the keys of this namespace')
-      .action(async (controller: string, options: GatewayAddress & { namespace?: string }) =>
+      .action(async (controller: string, options: QueueFlags & { namespace?: string }) =>
         (await load()).pauseCommand(name, controller, options),
       );
   }
@@ -53,22 +47,37 @@ export function queueCommands(): Command {
 
 /** `levelhook explain …`: everything that a running gateway remembers of one key. */
 export function explainSubcommand(): Command {
-  return new Command('explain')
+  return withGateway(new Command('explain'))
     .description('say why a key ran, what happened, what it waits for, and when it runs next')
     .argument('<controller>', 'name of the controller')
     .argument('<key>', 'namespace/name, or name')
-    .addOption(gatewayOption())
     .addOption(new Option('--output <form>', 'form of the answer').choices(['text', 'json']).default('text'))
-    .action(async (controller: string, key: string, options: { gateway: string; output: 'text' | 'json' }) =>
+    .action(async (controller: string, key: string, options: GatewayAddress & { output: 'text' | 'json' }) =>
       (await import('./queue-command.ts')).explainCommand(controller, key, options),
     );
 }
 
-function gatewayOption(): Option {
-  return new Option('--gateway <url>', "the gateway's own server")
-    .env('LEVELHOOK_GATEWAY')
-    .default('http://127.0.0.1:8787')
-    .argParser(gatewayUrl);
+/** The options of a command that asks a running gateway. */
+function withGateway(command: Command): Command {
+  return command
+    .addOption(
+      new Option('--gateway <url>', "the gateway's own server")
+        .env('LEVELHOOK_GATEWAY')
+        .default('http://127.0.0.1:8787')
+        .argParser(gatewayUrl),
+    )
+    .addOption(
+      new Option(
+        '--token-file <file>',
+        'token for a gateway that is not on loopback (default: $LEVELHOOK_GATEWAY_TOKEN)',
+      ).env('LEVELHOOK_GATEWAY_TOKEN_FILE'),
+    )
+    .option('--kubeconfig <file>', 'ask with the token of its user instead')
+    .addOption(
+      new Option('--ca-file <file>', 'certificate authorities of the gateway (default: those of Node)').env(
+        'LEVELHOOK_GATEWAY_CA_FILE',
+      ),
+    );
 }
 
 /** As `KEY_LISTS`; a command is loaded only when it is asked for. */

@@ -109,15 +109,15 @@ try {
 
   const { pid } = gateway.process;
   const idle = await cpuOver(pid, OPEN_MS);
-  let isOpen = true;
+  const closing = new AbortController();
   const visits = Array.from({ length: OPEN_PAGES }, async () => {
-    while (isOpen) {
+    while (!closing.signal.aborted) {
       await (await fetch(`${gateway.url}/dashboard`)).text();
       await sleep(5000);
     }
   });
   const open = await cpuOver(pid, OPEN_MS);
-  isOpen = false;
+  closing.abort();
   await Promise.all(visits);
   print(`processor of the gateway: ${percent(idle)} at rest, ${percent(open)} with ${OPEN_PAGES} open overviews`);
 } finally {

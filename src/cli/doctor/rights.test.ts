@@ -14,6 +14,7 @@ const all = neededRights({
   lease: { namespace: 'kube-system', name: 'levelhook-dispatch' },
   election: { namespace: 'levelhook', name: 'levelhook' },
   reconcileFunctions: true,
+  login: true,
   kinds,
 });
 
@@ -24,6 +25,17 @@ interface Rule {
   readonly verbs: readonly string[];
 }
 
+interface Document {
+  readonly rules?: readonly Rule[];
+  readonly roleRef?: { readonly name: string };
+}
+
+/** What every cluster grants with this role: plugin/pkg/auth/authorizer/rbac/bootstrappolicy of Kubernetes. */
+const AUTH_DELEGATOR: readonly Rule[] = [
+  { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] },
+  { apiGroups: ['authorization.k8s.io'], resources: ['subjectaccessreviews'], verbs: ['create'] },
+];
+
 function textsOf({ group, resource: name, name: object, verbs }: Right): string[] {
   return verbs.map((verb) => `${verb} ${name}.${group} ${object ?? '*'}`);
 }
@@ -31,9 +43,9 @@ function textsOf({ group, resource: name, name: object, verbs }: Right): string[
 describe('the rights that the doctor asks for', () => {
   it('are those that infra/rbac/gateway.yaml grants', () => {
     const text = readFileSync(new URL('../../../infra/rbac/gateway.yaml', import.meta.url), 'utf8');
-    const documents = parseAllDocuments(text).map((each) => each.toJS() as { rules?: readonly Rule[] });
+    const documents = parseAllDocuments(text).map((each) => each.toJS() as Document);
     const granted = documents
-      .flatMap(({ rules = [] }) => rules)
+      .flatMap(({ rules = [], roleRef }) => (roleRef?.name === 'system:auth-delegator' ? AUTH_DELEGATOR : rules))
       .flatMap(({ apiGroups, resources, resourceNames = ['*'], verbs }) =>
         apiGroups.flatMap((group) =>
           resources.flatMap((name) =>
@@ -46,14 +58,20 @@ describe('the rights that the doctor asks for', () => {
 
   it('are fewer without ReconcileFunctions and with a named cluster', () => {
     const lease = { namespace: 'kube-system', name: 'x' };
-    const rights = neededRights({ clusterNamed: true, lease, reconcileFunctions: false, kinds: [] });
+    const rights = neededRights({ clusterNamed: true, lease, reconcileFunctions: false, login: false, kinds: [] });
     expect(rights.map(({ resource: name }) => name)).toEqual(['leases']);
   });
 
   it('are asked for in each namespace that is cached', () => {
     const lease = { namespace: 'kube-system', name: 'x' };
     const [pods] = kinds.map((kind) => ({ ...kind, namespaces: ['a', 'b'] }));
-    const rights = neededRights({ clusterNamed: true, lease, reconcileFunctions: false, kinds: pods ? [pods] : [] });
+    const rights = neededRights({
+      clusterNamed: true,
+      lease,
+      reconcileFunctions: false,
+      login: false,
+      kinds: pods ? [pods] : [],
+    });
     expect(rights.slice(1).map(({ namespace }) => namespace)).toEqual(['a', 'b']);
   });
 });
@@ -63,6 +81,7 @@ it('a missing right is named with what it is needed for', () => {
     clusterNamed: true,
     lease: { namespace: 'kube-system', name: 'x' },
     reconcileFunctions: false,
+    login: false,
     kinds: [],
   });
   expect(missingRight('ann', right as Right, ['get'])).toBe(

@@ -44,11 +44,14 @@ export interface NeededFor {
   readonly election?: LeaseKey | undefined;
   /** Whether the gateway runs ReconcileFunctions. */
   readonly reconcileFunctions: boolean;
+  /** Whether the gateway can be reached under other names than those of loopback. */
+  readonly login: boolean;
   readonly kinds: readonly CachedKind[];
 }
 
 /** Every right that the gateway uses: `infra/rbac/gateway.yaml` grants those that do not depend on functions. */
-export function neededRights({ clusterNamed, lease, election, reconcileFunctions, kinds }: NeededFor): Right[] {
+export function neededRights(needed: NeededFor): Right[] {
+  const { clusterNamed, lease, election, reconcileFunctions, login, kinds } = needed;
   const rights: Right[] = [];
   const add = (right: Omit<Right, 'level'> & { level?: Right['level'] }): void => {
     rights.push({ level: 'problem', ...right });
@@ -89,6 +92,13 @@ export function neededRights({ clusterNamed, lease, election, reconcileFunctions
     }
     const events = { group: 'events.k8s.io', resource: 'events', verbs: ['create'] };
     add({ ...events, purpose: 'to report on ReconcileFunctions', level: 'warning' });
+  }
+  if (login) {
+    // Static tokens need neither.
+    const purpose = 'to check who asks for the dashboard and the queues (ClusterRole system:auth-delegator)';
+    const review = { verbs: ['create'], purpose, level: 'warning' } as const;
+    add({ group: 'authentication.k8s.io', resource: 'tokenreviews', ...review });
+    add({ group: 'authorization.k8s.io', resource: 'subjectaccessreviews', ...review });
   }
   for (const { resource, namespaces } of kinds) {
     for (const namespace of namespaces ?? [undefined]) {

@@ -234,7 +234,7 @@ export class Login {
   #audit(context: Context, identity: Identity, fields: AuditFields): void {
     const { method, path } = context.req;
     const who = { user: shownName(identity), from: identity.from };
-    this.#options.logger.info({ audit: true, ...who, method, path: boundedText(path, 512), ...fields }, 'a change');
+    this.#options.logger.info({ ...fields, audit: true, ...who, method, path: boundedText(path, 512) }, 'a change');
   }
 }
 

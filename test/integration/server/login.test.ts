@@ -1,9 +1,15 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Hono } from 'hono';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resource, resourcePath, silentLogger, systemClock } from '../../../src/core/index.ts';
 import { ApiClient } from '../../../src/gateway/apiserver/api-client.ts';
 import { KubernetesIdentities } from '../../../src/gateway/login/kubernetes-identities.ts';
+import { StaticTokens } from '../../../src/gateway/login/static-tokens.ts';
+import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
 import { clusterAccess } from '../../../src/kubeconfig/cluster-access.ts';
 import { Credentials } from '../../../src/kubeconfig/credentials.ts';
+import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, startFunction, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
@@ -235,6 +241,14 @@ describe('a session of a browser', () => {
     expect(await open(cookie)).toBe(200);
   });
 
+  it.each(['', 'x', 'A'.repeat(43), '%00'.repeat(43), 'of:x', '*', '"', 'é', 'A'.repeat(8000)])(
+    'is not found by the invented cookie %#',
+    async (value) => {
+      const sent = `levelhook-session=${encodeURIComponent(value)}; __Host-levelhook-session=${encodeURIComponent(value)}`;
+      expect(await open(sent)).toBe(401);
+    },
+  );
+
   it('ends with the token that it began with', async () => {
     const token = await account('noa');
     await allow('noa', 'noa', ['get'], ['/queues']);
@@ -254,5 +268,70 @@ describe('a session of a browser', () => {
   it('does not begin without a right to see anything', async () => {
     const answer = await form('/login', { token: await account('ola'), to: '/queues' });
     expect([answer.status, answer.headers.get('set-cookie')]).toEqual([403, null]);
+  });
+});
+
+describe('levelhook queue', () => {
+  async function levelhook(args: string[], variables: Record<string, string> = {}): Promise<[number | string, string]> {
+    const command = new TestProcess('src/cli/levelhook.js', ['queue', ...args], {
+      LEVELHOOK_GATEWAY: url,
+      ...variables,
+    });
+    const code = await command.exited;
+    return [code, command.output];
+  }
+
+  it('works with a token, within its rights', async () => {
+    const asReader = { LEVELHOOK_GATEWAY_TOKEN: STATIC.reader };
+    const [code, text] = await levelhook(['list'], asReader);
+    expect([code, text]).toEqual([0, expect.stringContaining(CONTROLLER)]);
+    expect(await levelhook(['pause', CONTROLLER], asReader)).toEqual([
+      1,
+      `levelhook: The gateway at ${url} answered 403: ann has no right to post ${PAUSE}.`,
+    ]);
+    const asOperator = { LEVELHOOK_GATEWAY_TOKEN: STATIC.operator };
+    expect((await levelhook(['pause', CONTROLLER], asOperator))[0]).toBe(0);
+    expect(await pauses()).toEqual(['controller']);
+    expect((await levelhook(['resume', CONTROLLER], asOperator))[0]).toBe(0);
+  });
+
+  it('says in one sentence that a token is wrong or missing', async () => {
+    const wrong = `levelhook: The gateway at ${url} answered 401: the bearer token is missing, wrong or no longer valid.`;
+    expect(await levelhook(['list'], { LEVELHOOK_GATEWAY_TOKEN: 'wrong' })).toEqual([1, wrong]);
+    const [code, text] = await levelhook(['list']);
+    expect([code, text]).toEqual([1, expect.stringMatching(/^levelhook: .* asks for a login: .*[.]$/)]);
+  });
+
+  it('works over https with the authorities of the gateway', async () => {
+    const folder = join(await started.directory(), 'certificates');
+    const ca = await createCertificates(folder);
+    const caFile = join(folder, 'own-authority.crt');
+    await writeFile(caFile, ca);
+    const server = new AdminServer({
+      listen: {
+        host: '::ffff:127.0.0.1',
+        port: 0,
+        tls: { certFile: join(folder, 'serving.crt'), keyFile: join(folder, 'serving.key') },
+      },
+      live: new Map(),
+      ready: new Map(),
+      metrics: async () => '',
+      apis: { dashboard: new Hono(), reconcile: new Hono(), queues: () => new Map() },
+      login: {
+        backend: () => ({
+          identities: [new StaticTokens([{ name: 'ann', right: 'read', token: STATIC.reader }])],
+          sessions: { start: async () => '', tokenOf: async () => undefined, end: async () => {} },
+        }),
+        metrics: false,
+      },
+      logger: silentLogger,
+    });
+    await server.start();
+    started.add(() => server.stop());
+    const https = `https://127.0.0.1:${new URL(server.url).port}`;
+    const variables = { LEVELHOOK_GATEWAY: https, LEVELHOOK_GATEWAY_TOKEN: STATIC.reader };
+    expect(await levelhook(['list', '--ca-file', caFile], variables)).toEqual([0, 'this gateway runs no controller']);
+    const [code, text] = await levelhook(['list'], variables);
+    expect([code, text]).toEqual([1, expect.stringMatching(/^levelhook: No gateway answers .* --ca-file[.]$/)]);
   });
 });

@@ -1,0 +1,100 @@
+import { readFileSync } from 'node:fs';
+import { Agent, fetch } from 'undici';
+import { messageOf, UserError } from '../core/index.ts';
+import { isSecureUrl } from '../contract/secure-url.ts';
+import { clusterAccess } from '../kubeconfig/cluster-access.ts';
+
+/** A running gateway, and as whom to ask it. */
+export interface GatewayAddress {
+  /** URL of the gateway's own server. */
+  readonly gateway: string;
+  /** PEM file of the certificate authorities of the gateway at an https URL. Default: Node's. */
+  readonly caFile?: string;
+  /** File with a token. Default: the variable LEVELHOOK_GATEWAY_TOKEN, else none: enough on loopback. */
+  readonly tokenFile?: string;
+  /** Kubeconfig whose user asks, with its token, instead of the others. */
+  readonly kubeconfig?: string;
+}
+
+/**
+ * Asks the gateway, and returns what it answers as JSON.
+ * @param body what to send by POST. Default: a GET.
+ * @throws UserError with one sentence: no token, a wrong one, no right, no answer, another status.
+ */
+export async function askGateway<T>(address: GatewayAddress, path: string, body?: object): Promise<T> {
+  const { gateway, caFile } = address;
+  const token = await tokenOf(address);
+  if (token !== undefined && !isSecureUrl(gateway)) {
+    throw new UserError(`The token is not sent to ${gateway} by plain http: use https, or kubectl port-forward.`);
+  }
+  const dispatcher = new Agent(caFile === undefined ? {} : { connect: { ca: textOf(caFile, '--ca-file') } });
+  let status: number;
+  let value: unknown;
+  try {
+    const answer = await fetch(new URL(path, gateway), {
+      dispatcher,
+      // A token goes to the gateway and to no other server.
+      redirect: 'error',
+      headers: {
+        accept: 'application/json',
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...(body ? { 'content-type': 'application/json' } : {}),
+      },
+      ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}),
+    });
+    status = answer.status;
+    const json = answer.headers.get('content-type')?.startsWith('application/json');
+    value = json ? await answer.json() : { error: (await answer.text()).trim() };
+  } catch (error) {
+    const remedy = gateway.startsWith('https:') ? 'or set --gateway or --ca-file' : 'or set --gateway';
+    throw new UserError(`No gateway answers at ${gateway} (${messageOf(error)}): start it, ${remedy}.`);
+  } finally {
+    await dispatcher.close();
+  }
+  if (status >= 200 && status < 300) return value as T;
+  if (status === 401 && token === undefined) {
+    throw new UserError(
+      `The gateway at ${gateway} asks for a login: set LEVELHOOK_GATEWAY_TOKEN, --token-file or --kubeconfig.`,
+    );
+  }
+  const { error } = value as { error?: string };
+  throw new UserError(`The gateway at ${gateway} answered ${status}: ${error || 'it has no queues'}.`);
+}
+
+async function tokenOf({ tokenFile, kubeconfig }: GatewayAddress): Promise<string | undefined> {
+  if (kubeconfig !== undefined) return tokenOfUser(kubeconfig);
+  if (tokenFile !== undefined) return checked(textOf(tokenFile, '--token-file'), `--token-file ${tokenFile}`);
+  const variable = process.env['LEVELHOOK_GATEWAY_TOKEN'];
+  return variable ? checked(variable, 'LEVELHOOK_GATEWAY_TOKEN') : undefined;
+}
+
+async function tokenOfUser(kubeconfig: string): Promise<string> {
+  const { headers } = await (await clusterAccess(kubeconfig)).read();
+  if (Object.keys(headers).some((name) => name.startsWith('Impersonate-'))) {
+    throw new UserError(
+      `The user of ${kubeconfig} impersonates another, which the gateway does not know: name a token.`,
+    );
+  }
+  const token = /^Bearer (.+)$/.exec(String(headers['Authorization'] ?? ''))?.[1];
+  if (token === undefined) {
+    throw new UserError(
+      `The user of ${kubeconfig} has no token, as the gateway needs it: put one into a file for --token-file.`,
+    );
+  }
+  return checked(token, `the token of ${kubeconfig}`);
+}
+
+/** What cannot be in a header would show in the error about it. */
+function checked(text: string, where: string): string {
+  const token = text.trim();
+  if (/^[\x21-\x7e]+$/.test(token)) return token;
+  throw new UserError(`${where} is not a token: it must be one word.`);
+}
+
+function textOf(file: string, option: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new UserError(`${option} ${file} cannot be read (${messageOf(error)}).`);
+  }
+}
