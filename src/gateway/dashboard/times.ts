@@ -1,4 +1,4 @@
-import { html, type Html } from './html.ts';
+import { type Content, html, type Html } from './html.ts';
 
 /** Renders times of the gateway's clock relative to the moment of a page, with the absolute time on hover. */
 export class Times {
@@ -21,6 +21,12 @@ export class Times {
     const distance = formatDuration(Math.abs(differenceMs));
     const text = Math.abs(differenceMs) < 1000 ? 'now' : differenceMs < 0 ? `${distance} ago` : `in ${distance}`;
     return this.#element(ms, text);
+  }
+
+  /** The same for a time as Kubernetes writes it; text that is none stays as it is. */
+  of(text: string | undefined): Content {
+    const wallMs = Date.parse(text ?? '');
+    return Number.isNaN(wallMs) ? text : this.at(wallMs - this.#wallMs + this.#nowMs);
   }
 
   /** `3 min`: how long something has lasted. */

@@ -1,6 +1,6 @@
 import { awaitedBy } from '../dispatch/barrier.ts';
 import type { KeyStatus, Wait } from '../workqueue/work-queue.ts';
-import { html, type Html } from './html.ts';
+import { html, type Html, plural } from './html.ts';
 import type { Tone } from './components/panel.ts';
 import type { Times } from './times.ts';
 
@@ -26,7 +26,8 @@ export function keyState(status: KeyStatus, times: Times): KeyState {
   if (queued) return { tone: 'ok', word: 'ready', why: html`runs as soon as there is room` };
   if (backlog) return { tone: 'ok', word: 'low priority', why: html`runs when no other key is ready` };
   if (deadSinceMs !== undefined) {
-    return { tone: 'bad', word: 'dead letter', why: html`since ${times.at(deadSinceMs)}, after ${failures} failures` };
+    const cause = failures === 0 ? 'by an error that is not tried again' : `after ${plural(failures, 'failure')}`;
+    return { tone: 'bad', word: 'dead letter', why: html`since ${times.at(deadSinceMs)}, ${cause}` };
   }
   if (timerMs !== undefined && failures > 0) {
     return { tone: 'bad', word: 'failing', why: html`attempt ${failures + 1} ${times.at(timerMs)}` };

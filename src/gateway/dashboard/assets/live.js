@@ -37,6 +37,8 @@ async function refresh() {
       beforeNodeRemoved: (node) => !(node instanceof HTMLElement && node.id === 'message'),
     },
   });
+  const [before, after] = [document, page].map((each) => each.querySelector('footer'));
+  before.replaceChildren(...after.childNodes);
   document.title = page.title;
 }
 

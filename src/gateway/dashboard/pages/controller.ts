@@ -75,7 +75,7 @@ export async function controllerPage(page: Page, controller: ControllerAccess, f
           <div class="body">${searchForm(controller, id, filter)}</div>
           ${keyTable(page, { summary, rows, found, filter })}`,
       )}
-      ${selectionPanel(page, controller, id)} ${declaration(controller)}
+      ${selectionPanel(page, controller, id)} ${declaration(page, controller)}
     `,
   });
 }

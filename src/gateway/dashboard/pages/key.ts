@@ -35,7 +35,7 @@ export async function keyPage(page: Page, controller: ControllerAccess, key: str
           ? html`<div class="columns">${happened} ${objectPanel(object)}</div>`
           : html`${happened} ${objectPanel(object)}`
       }
-      ${pauseHelp(controller, key, status)}
+      ${commandHelp(controller, { id, status })}
     `,
   });
 }
@@ -141,12 +141,16 @@ function runFacts({ reasons, wrote, barrier, nextMs }: PastRun, times: Times): H
     ['Why', reasonList(reasons)],
     ['Wrote', wroteText(wrote)],
     ['Then', barrier && 'its next run waits until the cache shows these writes'],
-    ['Next', nextMs !== undefined && times.at(nextMs)],
+    ['Next', nextMs !== undefined && nextMs > times.nowMs && times.at(nextMs)],
   ]);
 }
 
-/** The gateway may not write to objects that it watches: the visitor does, with kubectl. */
-function pauseHelp({ description }: ControllerAccess, key: string, { waits }: KeyStatus): Html {
+/** The same as text; and the pause of the object, to which the gateway may not write: the visitor does. */
+function commandHelp(
+  { description }: ControllerAccess,
+  { id, status }: { readonly id: string; readonly status: KeyStatus },
+): Html {
+  const { key, waits } = status;
   const isPaused = waits.some((wait) => wait.reason === 'paused' && wait.by.startsWith('object/'));
   const { namespace, name = key } = decodeObjectKey(key) ?? {};
   const [group] = description.for.apiVersion.split('/');
@@ -162,9 +166,13 @@ function pauseHelp({ description }: ControllerAccess, key: string, { waits }: Ke
     value,
   ].join(' ');
   return panel(
-    isPaused ? 'Resume this object' : 'Pause this object',
+    'On the command line',
     html`<div class="body">
-      <p class="muted">An object is paused by its annotation, so that the cluster shows it:</p>
+      <p class="muted">This page as text:</p>
+      <pre class="command"><code>levelhook explain ${quoted(id)} ${quoted(key)}</code></pre>
+      <p class="muted">
+        ${isPaused ? 'Resume' : 'Pause'} this object: it is paused by its annotation, so that the cluster shows it.
+      </p>
       <pre class="command"><code>${command}</code></pre>
     </div>`,
   );

@@ -72,7 +72,7 @@ export async function objectsPage(page: Page, view: ViewAccess, filter: ObjectsF
       ...(namespace === '' ? {} : { namespace }),
       ...(labels === '' ? {} : { labels }),
     };
-    body = await objectTable(view, filter, selection);
+    body = await objectTable(page, view, filter, selection);
   }
   const form = html`<form class="row" method="get" action="${VIEWS_URL}/objects">
     <input type="hidden" name="view" value="${name}" />
@@ -98,6 +98,7 @@ export async function objectsPage(page: Page, view: ViewAccess, filter: ObjectsF
 }
 
 async function objectTable(
+  { times }: Page,
   view: ViewAccess,
   { namespace, labels, after }: ObjectsFilter,
   selection: ObjectSelection,
@@ -121,7 +122,7 @@ async function objectTable(
               .join(', ')}</span
           >`,
       },
-      { title: 'Created', look: 'nowrap', cell: ({ metadata }) => metadata.creationTimestamp },
+      { title: 'Created', look: 'nowrap', cell: ({ metadata }) => times.of(metadata.creationTimestamp) },
       { title: 'Version', look: 'number optional', cell: ({ metadata }) => metadata.resourceVersion },
     ]);
     const more =
