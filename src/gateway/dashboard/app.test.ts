@@ -1,5 +1,6 @@
 import { Hono } from 'hono';
 import { expect, test } from 'vitest';
+import { viewPrefix } from '../../contract/cache-layout.ts';
 import { type LogFields, type Logger } from '../../core/index.ts';
 import type { KeyStatus, PastRun } from '../workqueue/work-queue.ts';
 import { dashboardApp } from './app.ts';
@@ -314,6 +315,52 @@ test('a change leads to no page elsewhere, and refuses what is no key, namespace
     expect(response.headers.get('set-cookie'), action).toContain('levelhook-message=failed');
   }
   expect(changes).toEqual([]);
+});
+
+test('a key says what it waits for: a barrier with its kinds and versions, a pause, a rate limit', async () => {
+  const view = { keyPrefix: 'test', clusterId: 'c', resource: { apiVersion: 'v1', kind: 'Pod' }, settings: 'x' };
+  const barrier = JSON.stringify({ [viewPrefix(view)]: { version: '1234', deleted: [['shop/old', 'uid']] } });
+  for (const [wait, word, why] of [
+    [{ reason: 'barrier', sinceMs: NOW - 5000, barrier }, 'waits for the cache', 'v1/Pod up to version 1234'],
+    [{ reason: 'paused', by: 'namespace/shop' }, 'paused', 'the pause of the namespace shop'],
+    [{ reason: 'rate-limit', untilMs: NOW + 5000 }, 'rate limit', 'lets it run'],
+    [{ reason: 'breaker', untilMs: NOW + 5000 }, 'circuit open', 'cannot reach the function'],
+  ] as const) {
+    const status = keyStatus('shop/cart', { waits: [wait], timerMs: NOW + 1000 });
+    const app = served({ controller: () => access(queueOf([status])) });
+    const text = await textOf(app, '/dashboard/controllers/web/keys/shop/cart');
+    expect(text).toContain(`<span class="state warn">${word}</span>`);
+    expect(text).toContain(why);
+  }
+});
+
+test('an object that differs is shown beside the one of the server, a Secret is not shown', async () => {
+  const object = (color: string): never =>
+    ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'cart' }, data: { color } }) as never;
+  const differs = access(queueOf([]), {
+    object: async () => ({ kind: 'shown', cached: object('red'), server: object('blue'), serverError: undefined }),
+  });
+  const text = await textOf(served({ controller: () => differs }), '/dashboard/controllers/web/keys/shop/cart');
+  expect(text).toContain('<del>  color: red</del>');
+  expect(text).toContain('<ins>  color: blue</ins>');
+  expect(text).toContain('the cache is behind the server');
+  const hidden = access(queueOf([]), { object: async () => ({ kind: 'hidden', reason: 'Secrets are not shown' }) });
+  expect(await textOf(served({ controller: () => hidden }), '/dashboard/controllers/web/keys/shop/cart')).toContain(
+    'Secrets are not shown',
+  );
+});
+
+test('runs come as events with their rows as escaped markup', async () => {
+  const app = served({ controller: () => access(queueOf([keyStatus('shop/cart')], [], () => HOSTILE)) });
+  const response = await app.request('/dashboard/controllers/web/runs/stream');
+  expect(response.headers.get('content-type')).toContain('text/event-stream');
+  const reader = response.body?.getReader();
+  const { value } = (await reader?.read()) ?? {};
+  await reader?.cancel();
+  const text = new TextDecoder().decode(value as Uint8Array | undefined);
+  expect(text).toContain('id="run-3-failed"');
+  expect(text).toContain('&lt;script&gt;');
+  expect(text).not.toContain('<script>');
 });
 
 test('dead letters are grouped by error, whatever names and numbers are in it', async () => {

@@ -59,6 +59,27 @@ export function historyContract(create: CreateFixture): void {
       expect((await queue.runs({ limit: 10 })).runs).toEqual([run]);
     });
 
+    it('tells the last error of many keys at once, and none after a success', async () => {
+      const { queue, process } = setting();
+      process.onRun = ({ key }) => (key === 'good' ? done : { ...done, failures: 'count', error: `${key} broke` });
+      await queue.start(process);
+      await queue.add(['good', 'bad', 'worse'].flatMap((key) => plain(key)));
+      for (const key of ['good', 'bad', 'worse']) await setting().ran(key);
+      await setting().settle();
+      expect(await queue.lastErrors(['worse', 'good', 'never', 'bad'])).toEqual([
+        'worse broke',
+        undefined,
+        undefined,
+        'bad broke',
+      ]);
+      expect(await queue.lastErrors([])).toEqual([]);
+      process.onRun = () => done;
+      await queue.add(plain('bad'));
+      await setting().ran('bad', 2);
+      await setting().settle();
+      expect(await queue.lastErrors(['bad', 'worse'])).toEqual([undefined, 'worse broke']);
+    });
+
     it('has both parts of a run that goes on after its answer, and its end by another gateway', async () => {
       const { queue, process, clock } = setting();
       const untilMs = clock.now() + 60_000;
