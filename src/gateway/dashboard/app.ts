@@ -8,7 +8,7 @@ import type { DashboardData } from './data.ts';
 import { DeadLetterGrouping } from './dead-letter-groups.ts';
 import { type Content, html, type Html } from './html.ts';
 import { takeMessage } from './messages.ts';
-import { layout, type Page } from './page.ts';
+import { layout, type PageRequest } from './page.ts';
 import { controllerPage } from './pages/controller.ts';
 import { deadLettersPage } from './pages/dead-letters.ts';
 import { keyPage } from './pages/key.ts';
@@ -34,7 +34,7 @@ const POLICY = [
 ].join('; ');
 
 /** A page: rendered, or undefined when there is no such thing. */
-type Render = (page: Page, context: Context<LoginEnv>) => Promise<Html | undefined> | Html | undefined;
+type Render = (page: PageRequest, context: Context<LoginEnv>) => Promise<Html | undefined> | Html | undefined;
 
 /**
  * The pages, below `DASHBOARD_PATH`. Each is a GET whose URL says all of what it shows; each change is a POST that
@@ -111,7 +111,7 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
   return app;
 }
 
-async function pageOf(context: Context<LoginEnv>, data: DashboardData, assets: Assets): Promise<Page> {
+async function pageOf(context: Context<LoginEnv>, data: DashboardData, assets: Assets): Promise<PageRequest> {
   const { visitor } = context.var;
   const { pathname, search } = new URL(context.req.url);
   return {
@@ -153,11 +153,11 @@ function keysFilter(query: (name: string) => string | undefined): {
   };
 }
 
-function unavailablePage(page: Page, reason: string): Html {
+function unavailablePage(page: PageRequest, reason: string): Html {
   return messagePage(page, 'Not available now', html`${reason}. This page tries again by itself.`, 2000);
 }
 
-function notFoundPage(page: Page): Html {
+function notFoundPage(page: PageRequest): Html {
   return messagePage(
     page,
     'Not found',
@@ -166,11 +166,11 @@ function notFoundPage(page: Page): Html {
   );
 }
 
-function failedPage(page: Page, error: string): Html {
+function failedPage(page: PageRequest, error: string): Html {
   return messagePage(page, 'This page could not be made', html`${error}. The log of the gateway has the same line.`);
 }
 
-function messagePage(page: Page, title: string, text: Content, refreshMs = 5000): Html {
+function messagePage(page: PageRequest, title: string, text: Content, refreshMs = 5000): Html {
   return layout(page, {
     title,
     section: 'overview',

@@ -61,7 +61,7 @@ export interface ControllerSummary {
 }
 
 /** The last answer of a function to this gateway. */
-export interface LastAnswer {
+export interface AnswerSummary {
   readonly atMs: number;
   readonly text: string;
   readonly isFailure: boolean;
@@ -76,7 +76,7 @@ export interface FunctionSummary {
   readonly problem: string | undefined;
   /** Why no triggers are sent to it at present. */
   readonly openReason: string | undefined;
-  readonly lastAnswer: LastAnswer | undefined;
+  readonly lastAnswer: AnswerSummary | undefined;
 }
 
 export interface ViewSummary {

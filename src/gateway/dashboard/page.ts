@@ -6,7 +6,7 @@ import { BULLMQ_PATH, DASHBOARD_PATH, deadLettersUrl, VIEWS_URL } from './urls.t
 import type { Visitor } from '../login/visitor.ts';
 
 /** What every page knows: for whom, when and where it is made. */
-export interface Page {
+export interface PageRequest {
   readonly times: Times;
   readonly visitor: Visitor;
   /** Whether buttons are shown. The login checks the right again when a button is used. */
@@ -48,7 +48,7 @@ const ROLES = {
 } as const;
 
 /** The frame of all pages. */
-export function layout(page: Page, { title, section, content, refreshMs = 5000 }: PageContent): Html {
+export function layout(page: PageRequest, { title, section, content, refreshMs = 5000 }: PageContent): Html {
   const { assets, gateway, message, visitor } = page;
   const links = NAVIGATION.map((each) => {
     const current = each.section === section ? html` aria-current="page"` : '';

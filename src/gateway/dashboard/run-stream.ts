@@ -52,7 +52,7 @@ export function runStream(
         if (found.runs.length > 0) {
           const times = new Times(data.clock.now(), data.clock.wallNow());
           await stream.writeSSE({
-            data: String(await newRows({ times }, id, found.runs)),
+            data: newRows({ times }, id, found.runs),
             ...(found.newest === undefined ? {} : { id: found.newest }),
           });
         }

@@ -4,10 +4,10 @@ export const DASHBOARD_PATH = '/dashboard';
 export const BULLMQ_PATH = `${DASHBOARD_PATH}/bullmq`;
 
 /** Parameters of a URL; empty and undefined ones are left out. */
-export type Query = Readonly<Record<string, string | number | undefined>>;
+export type UrlQuery = Readonly<Record<string, string | number | undefined>>;
 
 /** A path with a query, each part encoded. */
-export function withQuery(path: string, query: Query): string {
+export function withQuery(path: string, query: UrlQuery): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined && value !== '') parameters.set(name, String(value));
@@ -16,7 +16,7 @@ export function withQuery(path: string, query: Query): string {
   return text === '' ? path : `${path}?${text}`;
 }
 
-export function controllerUrl(id: string, query: Query = {}): string {
+export function controllerUrl(id: string, query: UrlQuery = {}): string {
   return withQuery(`${DASHBOARD_PATH}/controllers/${encodeURIComponent(id)}`, query);
 }
 
@@ -26,7 +26,7 @@ export function controllerActionUrl(id: string, action: string): string {
 }
 
 /** The runs of a controller. @param part of the page. */
-export function runsUrl(id: string, query: Query = {}, part?: 'stream'): string {
+export function runsUrl(id: string, query: UrlQuery = {}, part?: 'stream'): string {
   return withQuery(`${controllerUrl(id)}/runs${part === undefined ? '' : `/${part}`}`, query);
 }
 
@@ -35,14 +35,14 @@ export function keyUrl(id: string, key: string): string {
   return `${controllerUrl(id)}/keys/${key.split('/').map(encodeURIComponent).join('/')}`;
 }
 
-export function deadLettersUrl(query: Query = {}): string {
+export function deadLettersUrl(query: UrlQuery = {}): string {
   return withQuery(`${DASHBOARD_PATH}/dead-letters`, query);
 }
 
 export const VIEWS_URL = `${DASHBOARD_PATH}/views`;
 
 /** @param view the name of a view. */
-export function objectsUrl(view: string, query: Query = {}): string {
+export function objectsUrl(view: string, query: UrlQuery = {}): string {
   return withQuery(`${VIEWS_URL}/objects`, { view, ...query });
 }
 

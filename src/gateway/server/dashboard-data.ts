@@ -23,7 +23,7 @@ import type {
   DashboardData,
   FunctionSummary,
   GatewaySummary,
-  LastAnswer,
+  AnswerSummary,
   ObjectSelection,
   ObjectStates,
   ViewAccess,
@@ -198,7 +198,7 @@ function functionsOf(parts: DashboardParts | undefined, clock: DashboardData['cl
 function lastAnswerOf(
   controller: RunningController | undefined,
   clock: DashboardData['clock'],
-): LastAnswer | undefined {
+): AnswerSummary | undefined {
   const last = controller?.endpoint.lastAnswer;
   if (!last) return undefined;
   return { atMs: clock.now() - (clock.wallNow() - last.wallMs), text: last.text, isFailure: last.isFailure };

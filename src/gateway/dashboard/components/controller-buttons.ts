@@ -1,6 +1,6 @@
 import type { ControllerAccess, ControllerSummary } from '../data.ts';
 import { type Content, html, type Html } from '../html.ts';
-import type { Page } from '../page.ts';
+import type { PageRequest } from '../page.ts';
 import { controllerActionUrl } from '../urls.ts';
 import { pauseName } from '../waits.ts';
 import { actionForm, hiddenFields } from './form.ts';
@@ -8,7 +8,7 @@ import { panel } from './panel.ts';
 import { table } from './table.ts';
 
 /** What can be done with a controller as a whole. */
-export function controllerButtons(page: Page, { id, pauses, sizes }: ControllerSummary): Content {
+export function controllerButtons(page: PageRequest, { id, pauses, sizes }: ControllerSummary): Content {
   const action = (name: string): string => controllerActionUrl(id, name);
   const fields = { scope: 'controller' };
   const pause = pauses.some(({ scope }) => scope === 'controller')
@@ -37,7 +37,7 @@ export function controllerButtons(page: Page, { id, pauses, sizes }: ControllerS
 }
 
 /** What can be done with a part of the keys of a controller. */
-export function selectionPanel(page: Page, controller: ControllerAccess, id: string): Content {
+export function selectionPanel(page: PageRequest, controller: ControllerAccess, id: string): Content {
   if (!page.mayChange) return undefined;
   return panel(
     'Some keys',
@@ -47,7 +47,7 @@ export function selectionPanel(page: Page, controller: ControllerAccess, id: str
   );
 }
 
-function namespaceForm(page: Page, id: string): Html {
+function namespaceForm(page: PageRequest, id: string): Html {
   return html`<form class="row" method="post" action="${controllerActionUrl(id, 'pause')}">
     ${hiddenFields(page)}
     <label>Namespace <input type="text" name="namespace" required spellcheck="false" /></label>
@@ -55,7 +55,7 @@ function namespaceForm(page: Page, id: string): Html {
   </form>`;
 }
 
-function selectorForm(page: Page, { namespaced }: ControllerAccess, id: string): Html {
+function selectorForm(page: PageRequest, { namespaced }: ControllerAccess, id: string): Html {
   const field = namespaced
     ? html`<label>In namespace <input type="text" name="namespace" spellcheck="false" /></label>`
     : '';
@@ -67,7 +67,7 @@ function selectorForm(page: Page, { namespaced }: ControllerAccess, id: string):
 }
 
 /** The pauses of a controller, each with its end. Those of single objects are on the pages of their keys. */
-export function pauseList(page: Page, { id, pauses }: ControllerSummary): Content {
+export function pauseList(page: PageRequest, { id, pauses }: ControllerSummary): Content {
   const shown = pauses.filter(({ scope }) => !scope.startsWith('object/'));
   const objects = pauses.length - shown.length;
   if (pauses.length === 0) return undefined;

@@ -2,7 +2,7 @@ import { formatKind } from '../../../core/index.ts';
 import type { Predicate, WatchMap } from '../../../contract/source.ts';
 import type { ControllerAccess } from '../data.ts';
 import { type Content, html, type Html } from '../html.ts';
-import type { Page } from '../page.ts';
+import type { PageRequest } from '../page.ts';
 import { formatDuration } from '../times.ts';
 import { badge, facts, panel, type Tone } from './panel.ts';
 import { table } from './table.ts';
@@ -16,7 +16,7 @@ interface Source {
 }
 
 /** What a controller has declared: which changes wake which keys, what it may read, and its limits. */
-export function declaration(page: Page, controller: ControllerAccess): Html {
+export function declaration(page: PageRequest, controller: ControllerAccess): Html {
   const { description, url, scope } = controller;
   const rights = (kind: string): string => {
     const allowed = Object.hasOwn(scope, kind) ? scope[kind] : undefined;
@@ -127,7 +127,7 @@ function limits(description: ControllerAccess['description'], url: string): Html
   ]);
 }
 
-function conditionPanel({ times }: Page, controller: ControllerAccess): Content {
+function conditionPanel({ times }: PageRequest, controller: ControllerAccess): Content {
   const conditions = controller.conditions();
   if (conditions.length === 0) return undefined;
   const toneOf = (type: string, status: string): Tone => {

@@ -1,8 +1,8 @@
 import { type Content, html, type Html } from '../html.ts';
-import type { Page } from '../page.ts';
+import type { PageRequest } from '../page.ts';
 
 /** The fields of each form that changes something. */
-export function hiddenFields({ path, visitor }: Page, fields: Readonly<Record<string, string>> = {}): Html {
+export function hiddenFields({ path, visitor }: PageRequest, fields: Readonly<Record<string, string>> = {}): Html {
   const all = { ...(visitor.csrfToken === undefined ? {} : { csrf: visitor.csrfToken }), to: path, ...fields };
   return html`${Object.entries(all).map(
     ([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`,
@@ -19,7 +19,10 @@ export interface ActionForm {
 }
 
 /** A button that changes something; nothing when the visitor may not. */
-export function actionForm(page: Page, { action, label, fields = {}, tone, question }: ActionForm): Html | undefined {
+export function actionForm(
+  page: PageRequest,
+  { action, label, fields = {}, tone, question }: ActionForm,
+): Html | undefined {
   if (!page.mayChange) return undefined;
   const form = html`<form method="post" action="${action}">
     ${hiddenFields(page, fields)}<button class="${tone ?? ''}">${label}</button>

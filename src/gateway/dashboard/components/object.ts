@@ -19,7 +19,7 @@ export function yamlBlock(object: KubernetesObject, label: string): Html {
 }
 
 /** Whether the object needs no comparison: the cache has what the server has, or it is not shown. */
-export function isSame(states: ObjectStates): boolean {
+export function isUnchanged(states: ObjectStates): boolean {
   if (states.kind === 'hidden' || !states.cached || !states.server) return true;
   return yamlOf(states.cached) === yamlOf(states.server);
 }

@@ -4,7 +4,7 @@ import { type Content, html, type Html, plural } from '../html.ts';
 import { formatDuration, type Times } from '../times.ts';
 import { keyUrl } from '../urls.ts';
 import { badge, type Tone } from './panel.ts';
-import type { Column } from './table.ts';
+import type { TableColumn } from './table.ts';
 
 const OUTCOMES: Readonly<Record<PastOutcome, readonly [tone: Tone, word: string]>> = {
   done: ['ok', 'done'],
@@ -27,7 +27,7 @@ export function outcomeTone(outcome: PastOutcome): Tone {
 }
 
 /** The columns of a table of runs of one controller. */
-export function runColumns(controller: string, times: Times): Column<PastRun>[] {
+export function runColumns(controller: string, times: Times): TableColumn<PastRun>[] {
   return [
     { title: 'Key', heading: true, cell: ({ key }) => html`<a href="${keyUrl(controller, key)}">${key}</a>` },
     { title: 'Ended', look: 'nowrap', cell: ({ atMs }) => times.at(atMs) },

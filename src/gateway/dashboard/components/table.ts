@@ -1,6 +1,6 @@
 import { type Content, formatCount, html, type Html } from '../html.ts';
 
-export interface Column<T> {
+export interface TableColumn<T> {
   readonly title: Content;
   readonly cell: (row: T) => Content;
   /** `optional` columns are left out on a narrow screen. */
@@ -13,7 +13,7 @@ export interface Column<T> {
 export function table<T>(
   label: string,
   rows: readonly T[],
-  columns: readonly Column<T>[],
+  columns: readonly TableColumn<T>[],
   id?: (row: T) => string,
 ): Html {
   const head = columns.map(({ title, look }) => html`<th scope="col" class="${look ?? ''}">${title}</th>`);

@@ -4,11 +4,11 @@ import { controllerButtons, pauseList, selectionPanel } from '../components/cont
 import { declaration } from '../components/declaration.ts';
 import { hiddenFields } from '../components/form.ts';
 import { badge, empty, panel } from '../components/panel.ts';
-import { type Column, table } from '../components/table.ts';
+import { type TableColumn, table } from '../components/table.ts';
 import type { ControllerAccess, ControllerSummary } from '../data.ts';
 import { type Content, formatCount, html, type Html, plural } from '../html.ts';
 import { findKeys, type FoundKeys, isSearch, type KeySearch } from '../key-search.ts';
-import { crumbs, layout, type Page } from '../page.ts';
+import { crumbs, layout, type PageRequest } from '../page.ts';
 import { controllerActionUrl, controllerUrl, DASHBOARD_PATH, keyUrl, runsUrl } from '../urls.ts';
 import { keyState } from '../waits.ts';
 import { controllerState } from './overview.ts';
@@ -40,7 +40,11 @@ const EMPTY: Readonly<Record<KeyList, string>> = {
 };
 
 /** One controller: its lists of keys, what can be done with them, and its declaration. */
-export async function controllerPage(page: Page, controller: ControllerAccess, filter: KeysFilter): Promise<Html> {
+export async function controllerPage(
+  page: PageRequest,
+  controller: ControllerAccess,
+  filter: KeysFilter,
+): Promise<Html> {
   const { queue } = controller;
   const [summary, found] = await Promise.all([
     controller.summary(),
@@ -133,7 +137,7 @@ interface KeyTable {
   readonly filter: KeysFilter;
 }
 
-function keyTable(page: Page, { summary, rows, found, filter }: KeyTable): Content {
+function keyTable(page: PageRequest, { summary, rows, found, filter }: KeyTable): Content {
   const { id } = summary;
   const { list } = filter;
   const pages = pager(id, found, filter);
@@ -145,7 +149,7 @@ function keyTable(page: Page, { summary, rows, found, filter }: KeyTable): Conte
     )}${pages}`;
   }
   const form = `keys-${list}`;
-  const columns: Column<Row>[] = [
+  const columns: TableColumn<Row>[] = [
     { title: 'Key', heading: true, cell: ({ key }) => html`<a href="${keyUrl(id, key)}">${key}</a>` },
     {
       title: 'State',
@@ -159,7 +163,7 @@ function keyTable(page: Page, { summary, rows, found, filter }: KeyTable): Conte
     { title: 'Failures', look: 'number optional', cell: ({ status }) => status.failures },
     { title: 'Last error', look: 'text optional', cell: ({ error }) => error },
   ];
-  const check: Column<Row> = {
+  const check: TableColumn<Row> = {
     title: html`<span class="hidden">Select</span>`,
     look: 'check',
     cell: ({ key }) =>
@@ -179,7 +183,7 @@ const TIME_TITLES: Readonly<Record<KeyList, string>> = {
 };
 
 /** Buttons for the keys whose rows are marked. */
-function selectionForm(page: Page, { id, list, form }: { id: string; list: KeyList; form: string }): Html {
+function selectionForm(page: PageRequest, { id, list, form }: { id: string; list: KeyList; form: string }): Html {
   const button = (action: string, label: string, tone = ''): Html =>
     html`<button class="${tone}" formaction="${controllerActionUrl(id, action)}">${label}</button>`;
   const buttons =

@@ -3,7 +3,7 @@ import { badge, empty, panel } from '../components/panel.ts';
 import { table } from '../components/table.ts';
 import type { DeadLetterGroup, DeadLetterGroups } from '../dead-letter-groups.ts';
 import { type Content, formatCount, html, type Html, plural } from '../html.ts';
-import { layout, type Page } from '../page.ts';
+import { layout, type PageRequest } from '../page.ts';
 import type { Replay } from '../replays.ts';
 import { controllerUrl, deadLettersUrl, keyUrl } from '../urls.ts';
 
@@ -17,7 +17,7 @@ const MOST_SHOWN = 100;
 
 /** The dead letters of all controllers by error, with what mends them. */
 export function deadLettersPage(
-  page: Page,
+  page: PageRequest,
   { groups, total, grouped }: DeadLetterGroups,
   more: {
     readonly replays: readonly Replay[];
@@ -69,7 +69,7 @@ function filterForm(controllers: readonly string[], { controller }: DeadLettersF
   </form>`;
 }
 
-function groupTable(page: Page, groups: readonly DeadLetterGroup[], total: number): Content {
+function groupTable(page: PageRequest, groups: readonly DeadLetterGroup[], total: number): Content {
   if (groups.length === 0) {
     return empty(
       total === 0
@@ -108,7 +108,7 @@ function errorCell({ error, controller, keys, count }: DeadLetterGroup): Html {
     >`;
 }
 
-function replayList({ times }: Page, replays: readonly Replay[]): Html {
+function replayList({ times }: PageRequest, replays: readonly Replay[]): Html {
   return html`<div class="body" role="status">
     ${replays.map(({ id, controller, label, startedMs, total, done, endedMs, error }) => {
       const state =

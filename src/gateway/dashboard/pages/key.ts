@@ -1,19 +1,20 @@
+import { variableOf } from '../../config/config.ts';
 import { decodeObjectKey } from '../../../core/index.ts';
 import { PAUSED_ANNOTATION } from '../../handlers/paused.ts';
 import type { KeyStatus, PastRun } from '../../workqueue/work-queue.ts';
 import { actionForm } from '../components/form.ts';
-import { isSame, objectPanel } from '../components/object.ts';
+import { isUnchanged, objectPanel } from '../components/object.ts';
 import { badge, empty, facts, panel } from '../components/panel.ts';
 import { outcomeBadge, outcomeTone, reasonList, wroteText } from '../components/runs.ts';
 import type { ControllerAccess, ControllerSummary } from '../data.ts';
 import { type Content, html, type Html, plural } from '../html.ts';
-import { crumbs, layout, type Page } from '../page.ts';
+import { crumbs, layout, type PageRequest } from '../page.ts';
 import { formatDuration, type Times } from '../times.ts';
 import { controllerActionUrl, controllerUrl, DASHBOARD_PATH } from '../urls.ts';
 import { keyState, waitText } from '../waits.ts';
 
 /** One key: why it runs or does not, what has happened, what is next, and its object. */
-export async function keyPage(page: Page, controller: ControllerAccess, key: string): Promise<Html> {
+export async function keyPage(page: PageRequest, controller: ControllerAccess, key: string): Promise<Html> {
   const [summary, status, runs, object] = await Promise.all([
     controller.summary(),
     controller.queue.status(key),
@@ -31,7 +32,7 @@ export async function keyPage(page: Page, controller: ControllerAccess, key: str
       <h1>${key} ${badge(state.tone, state.word)}</h1>
       ${panel('Now', html`<div class="body">${nowFacts(page, status)}</div>`, buttons(page, summary, status))}
       ${
-        isSame(object)
+        isUnchanged(object)
           ? html`<div class="columns">${happened} ${objectPanel(object)}</div>`
           : html`${happened} ${objectPanel(object)}`
       }
@@ -40,7 +41,7 @@ export async function keyPage(page: Page, controller: ControllerAccess, key: str
   });
 }
 
-function nowFacts({ times }: Page, status: KeyStatus): Html {
+function nowFacts({ times }: PageRequest, status: KeyStatus): Html {
   const { running, dirty, queued, backlog, timerMs, waits, failures, deadSinceMs, queuedAtMs, reasons } = status;
   const { why } = keyState(status, times);
   const next =
@@ -69,7 +70,7 @@ function nowFacts({ times }: Page, status: KeyStatus): Html {
   ]);
 }
 
-function buttons(page: Page, { id, pauses }: ControllerSummary, { key, deadSinceMs }: KeyStatus): Content {
+function buttons(page: PageRequest, { id, pauses }: ControllerSummary, { key, deadSinceMs }: KeyStatus): Content {
   const fields = { key };
   const namespace = decodeObjectKey(key)?.namespace;
   const scope = `namespace/${namespace}`;
@@ -102,10 +103,10 @@ function buttons(page: Page, { id, pauses }: ControllerSummary, { key, deadSince
   ];
 }
 
-function timeline({ times }: Page, runs: readonly PastRun[], failures: number): Content {
+function timeline({ times }: PageRequest, runs: readonly PastRun[], failures: number): Content {
   if (runs.length === 0) {
     return empty(
-      'No run is on record: the history keeps the last runs of each controller, unless LEVELHOOK_HISTORY_RUNS is 0.',
+      `No run is on record: the history keeps the last runs of each controller, unless ${variableOf('historyRuns')} is 0.`,
     );
   }
   return html`<ol class="timeline">

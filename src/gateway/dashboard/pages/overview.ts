@@ -1,3 +1,4 @@
+import { variableOf } from '../../config/config.ts';
 import { report } from '../../manager/health.ts';
 import { activityOf } from '../activity.ts';
 import { SAMPLE_MS } from '../../workqueue/samples.ts';
@@ -6,7 +7,7 @@ import { count, table } from '../components/table.ts';
 import { badge, empty, facts, panel } from '../components/panel.ts';
 import type { ControllerSummary, DashboardData, FunctionSummary, GatewaySummary, ViewSummary } from '../data.ts';
 import { type Content, formatCount, html, type Html, plural } from '../html.ts';
-import { layout, type Page } from '../page.ts';
+import { layout, type PageRequest } from '../page.ts';
 import { formatDuration } from '../times.ts';
 import { controllerUrl, DASHBOARD_PATH, deadLettersUrl, objectsUrl, runsUrl, VIEWS_URL } from '../urls.ts';
 
@@ -18,7 +19,7 @@ export interface OverviewFilter {
 }
 
 /** The first page: whether all is well, and where it is not. */
-export async function overviewPage(page: Page, data: DashboardData, filter: OverviewFilter): Promise<Html> {
+export async function overviewPage(page: PageRequest, data: DashboardData, filter: OverviewFilter): Promise<Html> {
   const [controllers, views] = await Promise.all([data.controllers(), data.views()]);
   const functions = data.functions();
   const shown = controllers
@@ -94,14 +95,14 @@ function filterForm({ name, problems }: OverviewFilter): Html {
 }
 
 function controllerTable(
-  page: Page,
+  page: PageRequest,
   shown: readonly ControllerSummary[],
   total: number,
   filter: OverviewFilter,
 ): Content {
   if (total === 0)
     return empty(
-      html`No controller runs. Name a function with <code>LEVELHOOK_FUNCTIONS</code> or
+      html`No controller runs. Name a function with <code>${variableOf('functionUrls')}</code> or
         <code>levelhook start FOLDER</code>, or apply a ReconcileFunction to the cluster.`,
     );
   if (shown.length === 0) {
@@ -171,7 +172,7 @@ function listLink(id: string, list: string, size: number): Content {
 }
 
 /** A controller's state in a word, and the reason for it. */
-export function controllerState({ times }: Page, { problems, remarks, pauses, sizes }: ControllerSummary): Html {
+export function controllerState({ times }: PageRequest, { problems, remarks, pauses, sizes }: ControllerSummary): Html {
   const [problem] = problems;
   const paused = pauses.find(({ scope }) => scope === 'controller');
   if (problem !== undefined) return html`${badge('bad', 'problem')} <span class="reason">${problem}</span>`;
@@ -187,7 +188,7 @@ export function controllerState({ times }: Page, { problems, remarks, pauses, si
   return badge('ok', sizes.running + sizes.queued > 0 ? 'busy' : 'idle');
 }
 
-function viewTable({ times }: Page, views: readonly ViewSummary[]): Content {
+function viewTable({ times }: PageRequest, views: readonly ViewSummary[]): Content {
   if (views.length === 0) return empty('Nothing is cached yet: a kind is cached when a controller names it.');
   return table(
     'Cache',
@@ -217,7 +218,7 @@ export function viewState({ synced, behindMs }: ViewSummary): Html {
   return badge('ok', 'up to date');
 }
 
-function functionTable({ times }: Page, functions: readonly FunctionSummary[]): Content {
+function functionTable({ times }: PageRequest, functions: readonly FunctionSummary[]): Content {
   if (functions.length === 0) return empty('No function is known.');
   return table('Functions', functions, [
     {

@@ -1,3 +1,4 @@
+import { variableOf } from '../../config/config.ts';
 import { RUN_OUTCOMES } from '../../workqueue/past-run.ts';
 import type { PastRun, PastOutcome, RunPage } from '../../workqueue/work-queue.ts';
 import { empty, panel } from '../components/panel.ts';
@@ -5,7 +6,7 @@ import { runColumns } from '../components/runs.ts';
 import { table } from '../components/table.ts';
 import type { ControllerAccess } from '../data.ts';
 import { html, type Html } from '../html.ts';
-import { crumbs, layout, type Page } from '../page.ts';
+import { crumbs, layout, type PageRequest } from '../page.ts';
 import { controllerUrl, DASHBOARD_PATH, runsUrl } from '../urls.ts';
 
 export interface RunsFilter {
@@ -18,7 +19,7 @@ const PAGE = 50;
 
 /** The runs of one controller, the newest first. The first page follows them as they end. */
 export async function runsPage(
-  page: Page,
+  page: PageRequest,
   {
     id,
     controller,
@@ -54,7 +55,7 @@ function filterForm(id: string, { outcome }: RunsFilter): Html {
   </form>`;
 }
 
-function runTable({ times }: Page, id: string, { runs, next, newest }: RunPage, filter: RunsFilter): Html {
+function runTable({ times }: PageRequest, id: string, { runs, next, newest }: RunPage, filter: RunsFilter): Html {
   const { outcome, before } = filter;
   const stream =
     before === undefined &&
@@ -63,7 +64,7 @@ function runTable({ times }: Page, id: string, { runs, next, newest }: RunPage, 
     runs.length === 0
       ? empty(
           outcome === undefined
-            ? 'No run is on record. The history keeps the last runs of each controller, unless LEVELHOOK_HISTORY_RUNS is 0.'
+            ? `No run is on record. The history keeps the last runs of each controller, unless ${variableOf('historyRuns')} is 0.`
             : html`No such run is on this page. <a href="${runsUrl(id)}">Show all</a>`,
         )
       : table('Runs', runs, runColumns(id, times), rowId);
@@ -76,7 +77,7 @@ function runTable({ times }: Page, id: string, { runs, next, newest }: RunPage, 
 }
 
 /** The rows of runs that have ended since, as the stream sends them: a table, for a script to take them out of. */
-export function newRows({ times }: Pick<Page, 'times'>, id: string, runs: readonly PastRun[]): Html {
+export function newRows({ times }: Pick<PageRequest, 'times'>, id: string, runs: readonly PastRun[]): Html {
   return table('Runs', runs, runColumns(id, times), rowId);
 }
 

@@ -4,13 +4,13 @@ import { badge, empty, panel } from '../components/panel.ts';
 import { count, table } from '../components/table.ts';
 import type { ObjectSelection, ViewAccess, ViewSummary } from '../data.ts';
 import { type Content, html, type Html } from '../html.ts';
-import { crumbs, layout, type Page } from '../page.ts';
+import { crumbs, layout, type PageRequest } from '../page.ts';
 import { formatDuration } from '../times.ts';
 import { controllerUrl, objectsUrl, objectUrl, VIEWS_URL, withQuery } from '../urls.ts';
 import { viewState } from './overview.ts';
 
 /** All views of the cache. */
-export function viewsPage(page: Page, views: readonly ViewSummary[]): Html {
+export function viewsPage(page: PageRequest, views: readonly ViewSummary[]): Html {
   const { times } = page;
   const shown =
     views.length === 0
@@ -62,7 +62,7 @@ export interface ObjectsFilter {
 const PAGE = 50;
 
 /** The objects of one view. */
-export async function objectsPage(page: Page, view: ViewAccess, filter: ObjectsFilter): Promise<Html> {
+export async function objectsPage(page: PageRequest, view: ViewAccess, filter: ObjectsFilter): Promise<Html> {
   const { name, namespaced, hidden } = view;
   const { namespace, labels, after } = filter;
   let body: Content;
@@ -98,7 +98,7 @@ export async function objectsPage(page: Page, view: ViewAccess, filter: ObjectsF
 }
 
 async function objectTable(
-  { times }: Page,
+  { times }: PageRequest,
   view: ViewAccess,
   { namespace, labels, after }: ObjectsFilter,
   selection: ObjectSelection,
@@ -142,7 +142,7 @@ function keyText({ metadata }: KubernetesObject): string {
 }
 
 /** One object of a view as YAML. */
-export async function objectPage(page: Page, view: ViewAccess, key: string): Promise<Html> {
+export async function objectPage(page: PageRequest, view: ViewAccess, key: string): Promise<Html> {
   const { name, hidden } = view;
   const object = hidden === undefined ? await view.get(key) : undefined;
   const body =
