@@ -8,13 +8,15 @@ import { BullMqJobs } from './bullmq-jobs.ts';
 import { Circuit } from './circuit.ts';
 import { GroupCommit } from './group-commit.ts';
 import { OwnRuns } from './own-runs.ts';
-import type { PastRun, RunPage, RunQuery } from './past-run.ts';
+import type { EndedRun, PastRun, RunPage, RunQuery } from './past-run.ts';
 import { Poller } from './poller.ts';
 import { queueKeys, type QueueKeys } from './queue-keys.ts';
 import { HISTORY_RUNS, type QueueOptions } from './queue-options.ts';
+import type { Finished } from './records.ts';
 import { RedisHistory } from './redis-history.ts';
 import { RedisInspector } from './redis-inspector.ts';
 import { RedisRecords } from './redis-records.ts';
+import { RunRecorder } from './run-recorder.ts';
 import { Runner } from './runner.ts';
 import { RedisSamples, type Sample, Sampler } from './samples.ts';
 import { type DueKeys, Standstill } from './standstill.ts';
@@ -80,6 +82,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #samples: RedisSamples;
   /** Undefined while the history is off. */
   readonly #sampler: Sampler | undefined;
+  readonly #recorder: RunRecorder | undefined;
   readonly #jobs: BullMqJobs;
   #poller: Poller | undefined;
   readonly #standstill: Standstill;
@@ -108,7 +111,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const { clock, logger } = runtime;
     const { concurrency } = behaviour;
     const keys = queueKeys(location, name);
-    const records = new RedisRecords(redis, keys, { ...behaviour, historyRuns });
+    const records = new RedisRecords(redis, keys, behaviour);
     const jobs = new BullMqJobs({ redis, keys, name, concurrency, clock, logger });
     this.#redis = redis;
     this.#keys = keys;
@@ -121,6 +124,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#inspector = new RedisInspector(redis, keys);
     this.#history = new RedisHistory(redis, keys);
     this.#samples = new RedisSamples(redis, keys);
+    this.#recorder = historyRuns > 0 ? new RunRecorder({ name, redis, keys, historyRuns, clock, logger }) : undefined;
     this.#sampler = historyRuns > 0 ? new Sampler({ name, samples: this.#samples, clock, logger }) : undefined;
     this.#jobs = jobs;
     this.#circuit = new Circuit({ clock, onChanged: () => this.#circuitChanged() });
@@ -163,6 +167,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     if (this.#runner) return this.#standstill.endRest(this.#runner.finish(request));
     this.#ownRuns.finish(request);
     const [finished] = await this.#standstill.endRest(this.#records.finishAll([request], nowMs));
+    if (finished) this.#recorder?.record(request.ended, finished);
     if (finished?.unreadable !== undefined) throw new Error(finished.unreadable);
     return finished?.current ?? false;
   }
@@ -199,11 +204,13 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     return this.#history.lastErrors(keys);
   }
 
-  runs(query: RunQuery): Promise<RunPage> {
+  async runs(query: RunQuery): Promise<RunPage> {
+    await this.#recorder?.write();
     return this.#history.runs(query);
   }
 
-  runsOf(key: string): Promise<readonly PastRun[]> {
+  async runsOf(key: string): Promise<readonly PastRun[]> {
+    await this.#recorder?.write();
     return this.#history.runsOf(key);
   }
 
@@ -261,6 +268,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       work: (work: Promise<unknown>): void => void this.#track(work),
       due: (atMs: number): void => poller.wake(atMs),
       ready: (keys: readonly string[]): void => void this.#track(this.#startOrEnqueue(keys)),
+      finished: (run: EndedRun, finished: Finished): void => this.#recorder?.record(run, finished),
       started: (waitedMs: number): void => this.#sampler?.started(waitedMs),
       ended: (tookMs: number, hasFailed: boolean): void => this.#sampler?.ended(tookMs, hasFailed),
     };
@@ -327,6 +335,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     // in new jobs.
     const ended = Promise.all(this.#activeJobs).then(() => true);
     const haveEnded = await Promise.race([ended, clock.sleep(CLOSE_TIMEOUT_MS, limit.signal).then(() => false)]);
+    // Redis may be away.
+    await Promise.race([this.#recorder?.stop(), clock.sleep(CLOSE_TIMEOUT_MS, limit.signal)]);
     limit.abort();
     this.#sampler?.stop();
     this.#runner?.starter.close();

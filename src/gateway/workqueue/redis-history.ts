@@ -17,7 +17,7 @@ interface Line extends Place {
   readonly text: string;
 }
 
-/** Reads the history of runs that `lua/finish.lua` writes. */
+/** Reads the history of runs that `lua/record.lua` and `lua/finish.lua` write. */
 export class RedisHistory {
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
@@ -58,10 +58,11 @@ export class RedisHistory {
       this.#redis.lrange(this.#keys.historyPrefix + key, 0, -1),
       this.#read(query),
     ]);
+    const texts = [...lines.map(({ text }) => text), ...own];
+    const runs = texts.flatMap((text) => decodePastRun(text, key) ?? []).filter((run) => run.key === key);
     // A failure is in both.
-    const texts = new Set([...lines.map(({ text }) => text), ...own]);
-    const runs = [...texts].flatMap((text) => decodePastRun(text, key) ?? []).filter((run) => run.key === key);
-    return runs.toSorted((one, other) => other.atMs - one.atMs || other.run - one.run).slice(0, HISTORY_LENGTH);
+    const once = new Map(runs.map((run) => [`${run.run}/${run.outcome}`, run]));
+    return [...once.values()].toSorted(newestFirst).slice(0, HISTORY_LENGTH);
   }
 
   /** Of each key the error of its last failure or of the success after it. One small command for each, in one trip. */
@@ -111,6 +112,12 @@ interface Lines {
   readonly lines: readonly Line[];
   /** Where a further call begins: below this line. */
   readonly next: Place | undefined;
+}
+
+/** The end of a run comes after what was known of it before, also when both are of one millisecond. */
+function newestFirst(one: PastRun, other: PastRun): number {
+  const isEnd = ({ outcome }: PastRun): number => (outcome === 'accepted' || outcome === 'unknown' ? 0 : 1);
+  return other.atMs - one.atMs || other.run - one.run || isEnd(other) - isEnd(one);
 }
 
 /** As `encodeRun` writes it: a text within the line has its quotes escaped. */

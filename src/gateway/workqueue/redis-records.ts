@@ -10,11 +10,10 @@ import {
   SLOT_MS,
   HISTORY_LENGTH,
   HISTORY_MS,
-  HISTORY_RUNS,
   type QueueOptions,
 } from './queue-options.ts';
 import type { OwnRun } from './own-runs.ts';
-import { type EndedRun, encodeRun } from './past-run.ts';
+import { encodeRun } from './past-run.ts';
 import {
   type Due,
   type DueTimer,
@@ -33,9 +32,6 @@ import {
 import type { PauseScope, LowReason, QueuedKey } from './work-queue.ts';
 
 const SCRIPTS = ['add', 'start', 'finish', 'due', 'wake', 'postpone', 'resume', 'drop', 'forget', 'put-back'] as const;
-/** Few enough that old runs leave the history in small steps. */
-const RUNS_IN_TEXT = 64;
-const TEXT_LENGTH = 16_384;
 type Scripts = Record<(typeof SCRIPTS)[number], Script>;
 
 /**
@@ -48,7 +44,6 @@ export class RedisRecords {
   readonly #debounce: Debounce | undefined;
   readonly #limits: readonly [msPerToken: number, burst: number, maxAttempts: number];
   readonly #concurrency: number;
-  readonly #historyRuns: number;
   /** The name of this gateway in the history of runs. */
   readonly #gateway = hostname();
   readonly #scripts: Scripts;
@@ -56,15 +51,12 @@ export class RedisRecords {
   constructor(
     redis: Redis,
     keys: QueueKeys,
-    options: Pick<QueueOptions, 'concurrency' | 'debounce' | 'rateLimit' | 'maxAttempts'> & {
-      historyRuns?: number;
-    },
+    options: Pick<QueueOptions, 'concurrency' | 'debounce' | 'rateLimit' | 'maxAttempts'>,
   ) {
     this.#redis = redis;
     this.#keys = keys;
     this.#debounce = options.debounce;
     this.#concurrency = options.concurrency;
-    this.#historyRuns = options.historyRuns ?? HISTORY_RUNS;
     const { rateLimit, maxAttempts = 0 } = options;
     this.#limits = [rateLimit ? 1000 / rateLimit.perSecond : 0, rateLimit?.burst ?? 0, maxAttempts];
     const load = (name: string): Script => loadScript(redis, import.meta.url, name);
@@ -111,13 +103,10 @@ export class RedisRecords {
 
   async finishAll(requests: readonly FinishRequest[], nowMs: number): Promise<Finished[]> {
     const { recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots } = this.#keys;
-    const { recent, queue } = this.#keys;
-    const each = requests.flatMap(({ key, run, finish }) => [key, run, ...finishArguments(finish, nowMs)]);
-    const texts = this.#texts(requests);
-    const history = [HISTORY_LENGTH, HISTORY_MS, this.#historyRuns, texts.length / 2, ...texts];
+    const each = requests.flatMap((request) => [request.key, request.run, ...this.#finishArguments(request, nowMs)]);
     const answers = (await this.#scripts.finish(
-      [recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots, recent, queue],
-      [nowMs, RUN_MARGIN_MS, this.#limits[2], ...history, ...each],
+      [recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots],
+      [nowMs, RUN_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, ...each],
     )) as [number, string, number][];
     return answers.map(([code, timer, ready]) => ({
       current: code > 0,
@@ -128,25 +117,13 @@ export class RedisRecords {
     }));
   }
 
-  /**
-   * What the requests leave in the history: texts with a line for each, and before each text the number of its lines.
-   */
-  #texts(requests: readonly FinishRequest[]): (string | number)[] {
-    const texts: (string | number)[] = [];
-    let [runs, text] = [0, ''];
-    for (const [at, { ended }] of requests.entries()) {
-      text += `${runs > 0 ? '\n' : ''}${ended && this.#keeps(ended) ? encodeRun(ended, this.#gateway) : ''}`;
-      runs += 1;
-      if (runs < RUNS_IN_TEXT && text.length < TEXT_LENGTH && at < requests.length - 1) continue;
-      texts.push(runs, text);
-      [runs, text] = [0, ''];
-    }
-    return texts;
-  }
-
-  /** Without a history of all runs, only failures and the success after them are kept. */
-  #keeps({ attempt, finish }: EndedRun): boolean {
-    return this.#historyRuns > 0 || attempt !== 1 || (finish.kind === 'known' && finish.failures !== 'forget');
+  #finishArguments({ finish, ended }: FinishRequest, nowMs: number): (string | number)[] {
+    if (finish.kind === 'busy') return ['busy', Math.ceil(finish.untilMs), '', '', ''];
+    if (finish.kind === 'unknown') return ['unknown', '', '', (finish.error ?? '').slice(0, ERROR_LENGTH), ''];
+    const { failures, againAfterMs, barrier = '', dead = false } = finish;
+    const again = againAfterMs === undefined ? '' : Math.ceil(nowMs + againAfterMs);
+    const isOne = ended && (ended.attempt !== 1 || failures === 'count' || finish.error !== undefined || dead);
+    return [failures, again, barrier, isOne ? encodeRun(ended, this.#gateway) : '', dead ? '1' : ''];
   }
 
   /** @param limit of each. */
@@ -325,14 +302,6 @@ function decodeStart(answer: StartAnswer): Start {
     default:
       return { kind: 'busy' };
   }
-}
-
-function finishArguments(finish: FinishRequest['finish'], nowMs: number): (string | number)[] {
-  if (finish.kind === 'busy') return ['busy', Math.ceil(finish.untilMs), '', '', ''];
-  if (finish.kind === 'unknown') return ['unknown', '', '', (finish.error ?? '').slice(0, ERROR_LENGTH), ''];
-  const { failures, againAfterMs, barrier = '', error = '', dead = false } = finish;
-  const again = againAfterMs === undefined ? '' : Math.ceil(nowMs + againAfterMs);
-  return [failures, again, barrier, error === '' ? '' : '1', dead ? '1' : ''];
 }
 
 /** The reasons of a key's record. */

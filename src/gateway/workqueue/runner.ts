@@ -2,6 +2,7 @@ import { messageOf, type Runtime } from '../../core/index.ts';
 import { GroupCommit } from './group-commit.ts';
 import { BARRIER_AGAIN_MS, RUN_MARGIN_MS } from './queue-options.ts';
 import type { OwnRuns } from './own-runs.ts';
+import type { EndedRun } from './past-run.ts';
 import type { Finished, FinishRequest, Start, StartTimes } from './records.ts';
 import type { RedisRecords } from './redis-records.ts';
 import type { Finish, Process, Run } from './run.ts';
@@ -25,6 +26,8 @@ export interface RunnerEvents {
   readonly due: (atMs: number) => void;
   /** Keys are ready to run, and nobody has them. */
   readonly ready: (keys: readonly string[]) => void;
+  /** A finish has been answered. */
+  readonly finished: (ended: EndedRun, finished: Finished) => void;
   /** A run begins that was added so long ago. */
   readonly started: (waitedMs: number) => void;
   readonly ended: (tookMs: number, hasFailed: boolean) => void;
@@ -91,6 +94,10 @@ export class Runner {
       this.starter.release(key, run);
     }
     const finished = await answer;
+    requests.forEach(({ ended }, at) => {
+      const each = finished[at];
+      if (ended && each) on.finished(ended, each);
+    });
     const ready = requests.flatMap(({ key }, at) => (finished[at]?.ready ? [key] : []));
     if (ready.length > 0) on.ready(ready);
     return finished;

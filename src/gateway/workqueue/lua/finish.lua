@@ -9,16 +9,11 @@
 -- KEYS[7] resting ZSET
 -- KEYS[8] debounced ZSET
 -- KEYS[9] slots ZSET
--- KEYS[10] recent STREAM: the last runs of all keys, several in each entry, one in each line
--- KEYS[11] queue HASH: recorded, the size of everything that was ever added to the stream
 -- ARGV[1] now
 -- ARGV[2] margin, see start.lua
 -- ARGV[3] failures after which a key is a dead letter, 0 for never
 -- ARGV[4] how many outcomes a history holds
 -- ARGV[5] how long a history stays after its last outcome, in ms
--- ARGV[6] how many runs the stream holds, of 256 bytes each; 0 for none
--- ARGV[7] number of texts
--- then    two each, for the history: number of runs; a text with a line for each of them, empty for none (past-run.ts)
 -- then    seven each:
 --         key
 --         run: refused unless it is the one in flight
@@ -27,7 +22,8 @@
 --         when to run again, or ''; for 'busy' the run's new deadline, unless it has a later one. Milliseconds since
 --         the epoch. A run cannot become busy after its deadline and margin: a gateway may be settling it as lost
 --         barrier, or ''
---         for 'unknown' what went wrong, else any text for an error; or ''
+--         for 'unknown' what went wrong, or ''; else the run for the key's history (past-run.ts), or '' for a success
+--         that is known to follow a success
 --         '1' for a dead letter, else ''
 --
 -- Answer, for each run: {code, when the key's timer is due or '', whether the key is ready to run again as 1 or 0}.
@@ -38,25 +34,6 @@
 local now, margin, max_failures = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local timers, in_flight = KEYS[2], KEYS[3]
 
-local first_run = 8 + 2 * tonumber(ARGV[7])
--- By the place of a text among the arguments, its lines; only of a text of which a single line is needed.
-local split = {}
-
--- The lines of the text that has the line of this run (from 0), and its place among them.
-local function lines_of(run)
-  local text = 9
-  while run >= tonumber(ARGV[text - 1]) do
-    run = run - tonumber(ARGV[text - 1])
-    text = text + 2
-  end
-  if not split[text] then
-    local lines = {}
-    for line in string.gmatch(ARGV[text] .. '\n', '([^\n]*)\n') do lines[#lines + 1] = line end
-    split[text] = lines
-  end
-  return split[text], run + 1
-end
-
 local function remember(key, past, keep)
   local history = KEYS[5] .. key
   redis.call('LPUSH', history, past)
@@ -64,7 +41,7 @@ local function remember(key, past, keep)
   if keep then redis.call('PERSIST', history) else redis.call('PEXPIRE', history, ARGV[5]) end
 end
 
-local function finish(at, key, run, mode, again, barrier, error, dead)
+local function finish(key, run, mode, again, barrier, told, dead)
   local record = KEYS[1] .. key
   local r = redis.call('HMGET', record, 'run', 'dirty', 'failures', 'deadline', 'queuedAt')
   if r[1] ~= run then return { 0, '', 0 } end
@@ -77,7 +54,7 @@ local function finish(at, key, run, mode, again, barrier, error, dead)
     return { 1, '', 0 }
   end
   if mode == 'unknown' then
-    if error ~= '' then redis.call('HSET', record, 'error', error) end
+    if told ~= '' then redis.call('HSET', record, 'error', told) end
     redis.call('ZREM', KEYS[9], key)
     return { 1, '', 0 }
   end
@@ -94,11 +71,11 @@ local function finish(at, key, run, mode, again, barrier, error, dead)
     redis.call('ZADD', KEYS[4], now, key)
     again = ''
   end
-  -- The key's own history has failures, and the success that ends them.
-  if error ~= '' or mode == 'count' or dead == '1' or (mode == 'forget' and r[3]) then
-    local lines, place = lines_of(at)
-    if dead == '1' then lines[place] = string.gsub(lines[place] or '', '^{"outcome":"%a+"', '{"outcome":"dead"') end
-    if (lines[place] or '') ~= '' then pcall(remember, key, lines[place], dead == '1') end
+  -- Only failures, and the success that ends them, go into the history.
+  if told ~= '' and (mode ~= 'forget' or dead == '1' or r[3]) then
+    if dead == '1' then told = string.gsub(told, '^{"outcome":"%a+"', '{"outcome":"dead"') end
+    -- A history that cannot be written must not fail the run.
+    pcall(remember, key, told, dead == '1')
   end
   -- A poller may have read a timer of this key and moves it ahead if it is unchanged. The fraction of a millisecond,
   -- which differs from run to run, makes a timer for the same millisecond a changed one.
@@ -127,43 +104,15 @@ local function is_general(message)
   return false
 end
 
--- Adds a text to the stream. An entry's ID is the size of all entries before it, in units of 256 bytes or at least one
--- for each run, so that trimming by ID bounds both the runs and the bytes. A history that cannot be written must not
--- fail the runs.
-local function record(text, runs)
-  local size = math.max(runs, math.ceil(#text / 256))
-  local total = redis.pcall('HINCRBY', KEYS[11], 'recorded', size)
-  if type(total) ~= 'number' then return end
-  local id = string.format('%.0f-1', total - size)
-  local oldest = string.format('%.0f', math.max(0, total - math.max(size, tonumber(ARGV[6]))))
-  local added = redis.pcall('XADD', KEYS[10], 'MINID', '=', oldest, id, 'runs', text)
-  if type(added) == 'table' and added.err and not string.find(added.err, 'OOM', 1, true) then
-    -- Redis has lost the count, or the key has another type.
-    redis.call('UNLINK', KEYS[10])
-    redis.pcall('XADD', KEYS[10], id, 'runs', text)
-  end
-end
-
 local answers = {}
-for at = first_run, #ARGV, 7 do
-  local is_done, answer = pcall(finish, #answers, unpack(ARGV, at, at + 6))
+for at = 6, #ARGV, 7 do
+  local is_done, answer = pcall(finish, unpack(ARGV, at, at + 6))
   if not is_done then
     local message = type(answer) == 'table' and answer.err or tostring(answer)
     if is_general(message) then error(answer) end
     -- A record that cannot be read: the other runs end all the same.
     answer = { -1, message, 0 }
   end
-  if answer[1] <= 0 then
-    -- Nothing has ended.
-    local lines, place = lines_of(#answers)
-    lines[place] = ''
-  end
   answers[#answers + 1] = answer
-end
-if tonumber(ARGV[6]) > 0 then
-  for at = 9, first_run - 1, 2 do
-    local text = split[at] and table.concat(split[at], '\n') or ARGV[at]
-    if string.find(text, '{', 1, true) then record(text, tonumber(ARGV[at - 1])) end
-  end
 end
 return answers

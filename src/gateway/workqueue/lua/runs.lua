@@ -1,6 +1,6 @@
 -- Reads runs of the history, the newest first.
 --
--- KEYS[1] recent STREAM, see finish.lua
+-- KEYS[1] recent STREAM, see record.lua
 -- ARGV[1] ID of the entry to begin with, or '+'
 -- ARGV[2] of that entry, lines below this number
 -- ARGV[3] ID of the entry to end with, or '-'
