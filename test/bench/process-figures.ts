@@ -13,6 +13,14 @@ export function residentMemory(pid: number): number {
   return memory(pid, 'VmRSS');
 }
 
+/**
+ * What a process alone has in memory, in bytes: without the pages of files, such as its executable, that other
+ * processes share. Linux only.
+ */
+export function privateMemory(pid: number): number {
+  return memory(pid, 'RssAnon');
+}
+
 /** Processor time of a process since its start, in user and kernel mode, in seconds. Linux only. */
 export function cpuSeconds(pid: number): number {
   return statOf(pid)?.seconds ?? 0;

@@ -118,6 +118,16 @@ describe(`${REPLICAS} gateways of one deployment`, () => {
     expect(lists(await audited.requests())).toHaveLength(1);
   }, 240_000);
 
+  /** Who has led from when to when, by the logs of the gateways that run: for the message of a failed assertion. */
+  const leaderships = (): string =>
+    gateways
+      .flatMap(({ process }) => process.lines)
+      .filter(({ lease }) => lease !== undefined)
+      .map(({ time, msg, identity, reason, leader: leading }) => ({ time, msg, identity, reason, leading }))
+      .toSorted((a, b) => Number(a.time) - Number(b.time))
+      .map((line) => JSON.stringify(line))
+      .join('\n');
+
   const faults: Readonly<Record<string, (leading: Replica) => Promise<void>>> = {
     'killed with SIGKILL': async (leading) => {
       await leading.process.kill('SIGKILL');
@@ -162,7 +172,7 @@ describe(`${REPLICAS} gateways of one deployment`, () => {
           await sleep(PAUSE_MS);
         });
         await untilAllIsWell();
-        expect(await leader()).not.toBe(before);
+        expect(await leader(), leaderships()).not.toBe(before);
         expect(lists((await audited.requests()).slice(from))).toEqual([]);
       },
     );

@@ -85,7 +85,7 @@ function page(
     'content-security-policy',
     `default-src 'none'; style-src 'sha256-${styleHash}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
   );
-  for (const [name, value] of Object.entries(HEADERS)) context.header(name, value);
+  for (const [name, value] of Object.entries(PRIVATE_HEADERS)) context.header(name, value);
   return context.html(
     html`<!doctype html>
       <html lang="en">
@@ -107,7 +107,7 @@ function page(
 }
 
 /** Headers of each answer that is not public. */
-export const HEADERS: Readonly<Record<string, string>> = {
+export const PRIVATE_HEADERS: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',

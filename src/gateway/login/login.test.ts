@@ -2,7 +2,7 @@ import { Hono } from 'hono';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type LogFields, silentLogger } from '../../core/index.ts';
 import { LoginUnavailableError } from './identity.ts';
-import { Login, type LoginBackend } from './login.ts';
+import { type LoginBackend, LoginGuard } from './login.ts';
 import type { Listening } from './request.ts';
 import { csrfTokenOf } from './sessions.ts';
 import { StaticTokens } from './static-tokens.ts';
@@ -45,7 +45,7 @@ beforeEach(() => {
 
 function serve(listening: Partial<Listening> = {}): Hono<LoginEnv> {
   const logger = { ...silentLogger, info: (fields: LogFields) => log.push(fields) };
-  const login = new Login({
+  const login = new LoginGuard({
     listening: { host: '0.0.0.0', https: true, ...listening },
     backend: () => backend,
     home: '/dashboard',

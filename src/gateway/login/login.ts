@@ -4,7 +4,7 @@ import { bodyLimit } from 'hono/body-limit';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import { boundedText, type Logger } from '../../core/index.ts';
 import { type Identities, type Identity, LOCAL, LoginUnavailableError } from './identity.ts';
-import { HEADERS, LOGIN_PATH, loginPage, LOGOUT_PATH, onwardPage, problemPage } from './login-page.ts';
+import { PRIVATE_HEADERS, LOGIN_PATH, loginPage, LOGOUT_PATH, onwardPage, problemPage } from './login-page.ts';
 import {
   isHttps,
   isLinkFromElsewhere,
@@ -60,7 +60,7 @@ const PLAIN =
  * token, or the cookie of a session that began with one; the token is checked again for each request. A change needs
  * the right to its method on its path, and proof that no page elsewhere has sent it. It gives a line in the audit log.
  */
-export class Login {
+export class LoginGuard {
   readonly #options: LoginOptions;
   /** Of the forms on loopback, which have no session. A restart makes them invalid. */
   readonly #localSecret = randomBytes(32).toString('base64url');
@@ -78,7 +78,7 @@ export class Login {
         if (checked instanceof Response) return checked;
         context.set('visitor', this.#visitorOf(context, checked));
         await next();
-        for (const [name, value] of Object.entries(HEADERS)) {
+        for (const [name, value] of Object.entries(PRIVATE_HEADERS)) {
           if (!context.res.headers.has(name)) context.header(name, value);
         }
         if (isRead(context)) return;

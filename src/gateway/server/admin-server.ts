@@ -12,7 +12,7 @@ import { statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
 import type { LoginEnv } from '../login/visitor.ts';
 import { DASHBOARD_PATH } from '../dashboard/urls.ts';
 import { LoginUnavailableError } from '../login/identity.ts';
-import { Login, type LoginOptions } from '../login/login.ts';
+import { LoginGuard, type LoginOptions } from '../login/login.ts';
 import { hostCheck } from './host-check.ts';
 import { queueApi, type Queues } from './queue-api.ts';
 import { readTls, type TlsFiles, watchTls } from './tls.ts';
@@ -132,7 +132,7 @@ export class AdminServer {
 
 function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: AdminServerOptions): Hono {
   const listening = { host: listen.host, https: listen.tls !== undefined };
-  const login = new Login({ listening, backend: admin.backend, home: DASHBOARD_PATH, logger });
+  const login = new LoginGuard({ listening, backend: admin.backend, home: DASHBOARD_PATH, logger });
   const app = new Hono();
   app.onError((error, context) => {
     // Its body did not come: the client has hung up, or was too slow, and no answer reaches it.

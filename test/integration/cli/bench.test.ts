@@ -55,9 +55,26 @@ it('npm run bench rollout has figures of both arms, and leaves no process', asyn
   for (const arm of arms) expect(plot).toContain(`>${arm}</text>`);
 }, 600_000);
 
+it('npm run bench failover has figures of both arms, loses nothing, and leaves no process', async () => {
+  const [table] = await run('failover', { BENCH_OBJECTS: '200', BENCH_SECONDS: '1' });
+  expect(table.get('')?.slice(0, 2)).toEqual(['controller-runtime', 'levelhook']);
+  for (const signal of ['SIGKILL', 'SIGTERM']) {
+    const waits = table.get(`${signal} of the leader: longest wait of a change, s`) ?? [];
+    for (const wait of waits.slice(0, 2)) expect(Number(wait), signal).toBeGreaterThan(0);
+  }
+  expect(table.get('lists of all objects')?.slice(0, 2)).toEqual(['2', '0']);
+  expect(table.get('changes that no run has seen')?.slice(0, 2)).toEqual(['0', '0']);
+}, 600_000);
+
+it('npm run bench replicas has figures of one, two and three replicas, and leaves no process', async () => {
+  const [table] = await run('replicas', { BENCH_OBJECTS: '200', BENCH_SECONDS: '1' });
+  expect(table.get('')?.slice(0, 3)).toEqual(['one replica', '2 replicas', '3 replicas']);
+  for (const rate of table.get('keys a second')?.slice(0, 3) ?? [undefined]) expect(Number(rate)).toBeGreaterThan(0);
+}, 600_000);
+
 it('the README has a section for the figures of each of these', () => {
   const readme = readFileSync('README.md', 'utf8');
-  for (const name of ['line', 'rollout']) {
+  for (const name of ['line', 'rollout', 'failover', 'replicas']) {
     const changed = withSection(readme, name, 'figures');
     expect(changed).toContain(`<!-- bench ${name} -->\n\nfigures\n\n<!-- end of bench ${name} -->`);
     expect(withSection(changed, name, 'figures')).toBe(changed);

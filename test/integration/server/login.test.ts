@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resource, resourcePath, silentLogger, systemClock } from '../../../src/core/index.ts';
 import { ApiClient } from '../../../src/gateway/apiserver/api-client.ts';
 import { KubernetesIdentities } from '../../../src/gateway/login/kubernetes-identities.ts';
+import { csrfTokenOf } from '../../../src/gateway/login/sessions.ts';
 import { StaticTokens } from '../../../src/gateway/login/static-tokens.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
 import { clusterAccess } from '../../../src/kubeconfig/cluster-access.ts';
@@ -43,15 +44,26 @@ beforeAll(async () => {
 afterAll(() => started.stop());
 
 async function start(): Promise<void> {
+  gateway = await startReplica();
+  url = nameOf(gateway.url);
+}
+
+/** The URL of a gateway by a loopback name. */
+function nameOf(gatewayUrl: string): string {
+  return `http://127.0.0.1:${new URL(gatewayUrl).port}`;
+}
+
+async function startReplica(): Promise<typeof gateway> {
   const variables = {
+    LEVELHOOK_LEASE: `${namespace}/gateways`,
     // Loopback really, but in a spelling that does not count as it: nothing else may be bound in a test.
     LEVELHOOK_HOST: '::ffff:127.0.0.1',
     LEVELHOOK_ADMIN_TOKENS: `ann:read:${STATIC.reader} ops:change:${STATIC.operator}`,
     LEVELHOOK_METRICS_LOGIN: 'true',
   };
-  gateway = started.keep(await startGateway(setting, [functionUrl], variables));
-  url = `http://127.0.0.1:${new URL(gateway.url).port}`;
-  await untilReady(gateway.url);
+  const replica = started.keep(await startGateway(setting, [functionUrl], variables));
+  await untilReady(replica.url);
+  return replica;
 }
 
 /** A ServiceAccount of the test, and a token of it. */
@@ -216,7 +228,7 @@ describe('a session of a browser', () => {
       headers: { accept: 'text/html', origin: url, ...(cookie === undefined ? {} : { cookie }) },
       redirect: 'manual',
     });
-  const open = async (cookie: string) => (await fetch(`${url}/queues`, { headers: { cookie } })).status;
+  const open = async (cookie: string, at = url) => (await fetch(`${at}/queues`, { headers: { cookie } })).status;
 
   async function logIn(token: string): Promise<string> {
     const answer = await form('/login', { token, to: '/queues' });
@@ -224,7 +236,17 @@ describe('a session of a browser', () => {
     return answer.headers.get('set-cookie')?.split(';')[0] ?? '';
   }
 
-  it('lasts over a restart, shows its token neither in the cookie nor in Redis, and ends by logout', async () => {
+  it('begins and ends on all replicas', async () => {
+    const replica = await startReplica();
+    const cookie = await logIn(STATIC.reader);
+    expect(await open(cookie, nameOf(replica.url))).toBe(200);
+    const csrf = csrfTokenOf(cookie.slice(cookie.indexOf('=') + 1));
+    expect((await form('/logout', { csrf }, cookie)).status).toBe(303);
+    expect(await open(cookie, nameOf(replica.url))).toBe(401);
+    await replica.process.kill('SIGTERM');
+  });
+
+  it('lasts over a restart, and shows its token neither in the cookie nor in Redis', async () => {
     const cookie = await logIn(STATIC.operator);
     expect(await open(cookie)).toBe(200);
     const shown = `${cookie}\n${await dumpRedis(setting.redisUrl, setting.keyPrefix)}\n${gateway.process.output}`;
