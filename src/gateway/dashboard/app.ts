@@ -7,6 +7,7 @@ import { Assets } from './assets.ts';
 import type { DashboardData } from './data.ts';
 import { DeadLetterGrouping } from './dead-letter-groups.ts';
 import { type Content, html, type Html } from './html.ts';
+import { KeyRuns } from './key-runs.ts';
 import { takeMessage } from './messages.ts';
 import { layout, type PageRequest } from './page.ts';
 import { controllerPage } from './pages/controller.ts';
@@ -43,6 +44,7 @@ type Render = (page: PageRequest, context: Context<LoginEnv>) => Promise<Html | 
 export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv> {
   const assets = new Assets();
   const replays = new Replays(data.clock);
+  const keyRuns = new KeyRuns();
   const grouping = new DeadLetterGrouping(data.clock);
   const app = new Hono<LoginEnv>();
 
@@ -82,10 +84,12 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     const query = { id: req.param('id'), outcome, after: cursorOf(req.query('after')) };
     return runStream(context, data, { query, logger });
   });
-  serve('/controllers/:id/keys/:key{.+}', (page, { req }) => {
-    const controller = data.controller(req.param('id') ?? '');
+  serve('/controllers/:id/keys/:key{.+}', async (page, { req }) => {
+    const id = req.param('id') ?? '';
+    const controller = data.controller(id);
     const key = req.param('key') ?? '';
-    return controller && decodeObjectKey(key) && keyPage(page, controller, key);
+    if (!controller || !decodeObjectKey(key)) return undefined;
+    return keyPage(page, controller, { key, runs: await keyRuns.of(id, controller.queue, key) });
   });
   serve('/dead-letters', async (page, { req }) => {
     const queues = data.queues();

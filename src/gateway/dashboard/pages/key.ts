@@ -14,11 +14,14 @@ import { controllerActionUrl, controllerUrl, DASHBOARD_PATH } from '../urls.ts';
 import { keyState, waitText } from '../waits.ts';
 
 /** One key: why it runs or does not, what has happened, what is next, and its object. */
-export async function keyPage(page: PageRequest, controller: ControllerAccess, key: string): Promise<Html> {
-  const [summary, status, runs, object] = await Promise.all([
+export async function keyPage(
+  page: PageRequest,
+  controller: ControllerAccess,
+  { key, runs }: { readonly key: string; readonly runs: readonly PastRun[] },
+): Promise<Html> {
+  const [summary, status, object] = await Promise.all([
     controller.summary(),
     controller.queue.status(key),
-    controller.queue.runsOf(key),
     controller.object(key),
   ]);
   const { id } = summary;
