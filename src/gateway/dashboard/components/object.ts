@@ -8,10 +8,13 @@ import { badge, empty, panel } from './panel.ts';
 /** More text than this is cut: a page is for people. */
 const MAX_CHARACTERS = 200_000;
 
-/** An object as YAML, its fields in alphabetical order. */
+/** An object as YAML, its fields in alphabetical order. A large one as the beginning of its JSON, which costs less. */
 export function yamlOf(object: KubernetesObject): string {
-  const text = stringify(object, { lineWidth: 0, aliasDuplicateObjects: false, sortMapEntries: true });
-  return text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}\n# … cut after 200,000 characters\n` : text;
+  const json = JSON.stringify(object);
+  if (json.length <= MAX_CHARACTERS) {
+    return stringify(object, { lineWidth: 0, aliasDuplicateObjects: false, sortMapEntries: true });
+  }
+  return `# The first 200,000 of ${json.length} characters, as JSON:\n${json.slice(0, MAX_CHARACTERS)}\n`;
 }
 
 export function yamlBlock(object: KubernetesObject, label: string): Html {
