@@ -18,6 +18,9 @@ export interface OverviewFilter {
   readonly problems: boolean;
 }
 
+/** Controllers beyond which the page is brought up to date half as often. */
+const MANY = 20;
+
 /** The first page: whether all is well, and where it is not. */
 export async function overviewPage(page: PageRequest, data: DashboardData, filter: OverviewFilter): Promise<Html> {
   const [controllers, views] = await Promise.all([data.controllers(), data.views()]);
@@ -28,6 +31,8 @@ export async function overviewPage(page: PageRequest, data: DashboardData, filte
   return layout(page, {
     title: 'Overview',
     section: 'overview',
+    // What a page costs grows with the controllers.
+    refreshMs: controllers.length > MANY ? 10_000 : 5000,
     content: html`
       <h1 class="hidden">Overview</h1>
       ${healthNotice(data)} ${tiles(controllers, views)}
