@@ -30,6 +30,7 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     start: bench('test/bench/start.ts'),
     failover: bench('test/bench/failover.ts'),
     replicas: bench('test/bench/replicas.ts'),
+    dashboard: bench('test/bench/dashboard.ts'),
   },
   soak: {
     rollouts: tests({ ROLLOUTS_SECONDS: '600' }, 'test/faults/rollouts.test.ts'),

@@ -1,6 +1,6 @@
 /**
  * Compiles src and functions to dist, or to the folder given as the only argument, with declarations and without tests.
- * The Lua files go beside their JavaScript: they are read at run time by a path relative to it.
+ * The Lua files and the assets of pages go beside their JavaScript: they are read at run time by a path relative to it.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, globSync, rmSync } from 'node:fs';
@@ -16,7 +16,9 @@ const tsc = join(root, 'node_modules/typescript/bin/tsc');
 const project = join(root, 'infra/checks/tsconfig.build.json');
 const { status } = spawnSync(process.execPath, [tsc, '--project', project, '--outDir', outDir], { stdio: 'inherit' });
 if (status === 0) {
-  for (const file of globSync('{src,functions}/**/*.lua', { cwd: root })) cpSync(join(root, file), join(outDir, file));
+  for (const file of globSync(['{src,functions}/**/*.lua', 'src/**/assets/*'], { cwd: root })) {
+    cpSync(join(root, file), join(outDir, file));
+  }
 } else {
   process.exitCode = 1;
 }

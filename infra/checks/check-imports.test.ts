@@ -21,8 +21,8 @@ const clean: Record<string, string> = {
   'src/gateway/cache/index.ts': `import type { Redis } from 'ioredis'; export { credentials } from '../apiserver/credentials.ts'; export type { Redis };`,
   'src/gateway/workqueue/bullmq-work-queue.ts': `import { Queue } from 'bullmq'; export { Queue };`,
   'src/gateway/manager/metrics.ts': `import 'prom-client'; import 'pino'; export const metrics = 1;`,
-  'src/gateway/server/dashboard.ts': `import '@bull-board/api'; import 'bullmq'; export const dashboard = 1;`,
-  'src/gateway/gateway.ts': `export { dashboard as gateway } from './server/dashboard.ts'; import './cache/index.ts'; import 'ioredis';`,
+  'src/gateway/server/bullmq-board.ts': `import '@bull-board/api'; import 'bullmq'; export const dashboard = 1;`,
+  'src/gateway/gateway.ts': `export { dashboard as gateway } from './server/bullmq-board.ts'; import './cache/index.ts'; import 'ioredis';`,
   'src/testing/index.ts': `export { gateway } from '../gateway/index.ts'; export { app } from '../function/index.ts'; import 'ioredis';`,
   'src/cli/levelhook.ts': `import { Command } from 'commander'; export { gateway } from '../gateway/index.ts'; export { Command };`,
   'functions/hello/index.ts': `import { serve } from '@hono/node-server'; import { app } from 'levelhook/function'; import './own.ts'; serve(app);`,
@@ -54,6 +54,7 @@ const gatewayFlow = [
   'manager',
   'cache-api',
   'login',
+  'dashboard',
 ];
 
 const violations: Violation[] = [
@@ -88,7 +89,7 @@ const violations: Violation[] = [
   ...gatewayFlow.map((part) => ({
     rule: `gateway-flow-${part}`,
     from: `src/gateway/${part}/later.ts`,
-    to: '../server/dashboard.ts',
+    to: '../server/bullmq-board.ts',
   })),
   { rule: 'gateway-flow-handlers', from: 'src/gateway/handlers/next.ts', to: '../workqueue/bullmq-work-queue.ts' },
   { rule: 'gateway-flow-server', from: 'src/gateway/server/a.ts', to: '../gateway.ts' },

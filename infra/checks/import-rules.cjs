@@ -26,6 +26,7 @@ const GATEWAY_FLOW = [
   'manager',
   'cache-api',
   'login',
+  'dashboard',
   'server',
   'gateway.ts',
   'index.ts',
@@ -39,13 +40,13 @@ const HOMES = {
     'src/function/node/',
     'src/testing/',
   ],
-  bullmq: ['src/gateway/workqueue/bullmq-[a-z-]+[.]ts$', 'src/gateway/server/dashboard[.]ts$'],
+  bullmq: ['src/gateway/workqueue/bullmq-[a-z-]+[.]ts$', 'src/gateway/server/bullmq-board[.]ts$'],
   '@kubernetes/client-node': ['src/kubeconfig/cluster-access[.]ts$', 'src/function/node/'],
   'prom-client': ['src/gateway/manager/metrics[.]ts$'],
   '@bufbuild': ['src/gateway/cel/'],
   commander: ['src/cli/'],
   'json-schema-to-typescript': ['src/cli/crd-types[.]ts$'],
-  '@bull-board': ['src/gateway/server/dashboard[.]ts$'],
+  '@bull-board': ['src/gateway/server/bullmq-board[.]ts$'],
   zod: ['src/gateway/', 'src/contract/.*schema[^/]*[.]ts$', 'src/(cli|testing)/'],
 };
 

@@ -5,7 +5,7 @@ import type { DoctorFlags } from './doctor-command.ts';
 import type { GatewayFlags } from './gateway-command.ts';
 import type { ManifestCommandOptions } from './manifest-command.ts';
 import { packageRoot } from './package-root.ts';
-import { queueCommands } from './queue-commands.ts';
+import { explainSubcommand, queueCommands } from './queue-commands.ts';
 import type { StartFlags } from './start-command.ts';
 import type { TokenOptions } from './token-command.ts';
 import type { TypesOptions } from './types-command.ts';
@@ -80,6 +80,7 @@ export async function main(argv: readonly string[]): Promise<void> {
       await (await import('./manifest-command.ts')).manifestCommand(url, options);
     });
   program.addCommand(withErrorsAsSentences(queueCommands()));
+  program.addCommand(withErrorsAsSentences(explainSubcommand()));
   program
     .command('token')
     .description(

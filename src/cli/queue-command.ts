@@ -1,5 +1,7 @@
 import { formatObjectKey, isNamespace, messageOf, parseObjectKey, shown, UserError } from '../core/index.ts';
-import type { Pause, KeyPage, KeyStatus } from '../gateway/workqueue/work-queue.ts';
+import type { ServedKey } from '../gateway/server/queue-api.ts';
+import type { Pause, KeyPage } from '../gateway/workqueue/work-queue.ts';
+import { explainKey } from './explain-text.ts';
 import { askGateway, type GatewayAddress } from './gateway-client.ts';
 import { describeKey, describePage, describeQueues, type QueueSummary } from './queue-text.ts';
 
@@ -28,11 +30,18 @@ export async function listCommand(
 
 /** `levelhook queue get`: everything about one key. */
 export async function getCommand(controller: string, key: string, options: QueueFlags): Promise<void> {
-  const answer = await askGateway<KeyStatus>(
-    options,
-    `${pathOf(controller)}/keys/${keyOf(key).split('/').map(encodeURIComponent).join('/')}`,
-  );
+  const answer = await askGateway<ServedKey>(options, pathOfKey(controller, key));
   print(options, answer, describeKey(answer, Date.now()));
+}
+
+/** `levelhook explain`: why a key ran, what happened, what it waits for, when it runs next. */
+export async function explainCommand(
+  controller: string,
+  key: string,
+  { output, ...address }: GatewayAddress & { readonly output: 'text' | 'json' },
+): Promise<void> {
+  const answer = await askGateway<ServedKey>(address, pathOfKey(controller, key));
+  print({ json: output === 'json' }, answer, explainKey(controller, answer, Date.now()));
 }
 
 /** `levelhook queue replay` and `drop`: dead letters by key, of a namespace, or all. */
@@ -89,6 +98,10 @@ function pathOf(controller: string): string {
   return `/queues/${encodeURIComponent(controller)}`;
 }
 
-function print(options: QueueFlags, answer: unknown, text: string): void {
+function pathOfKey(controller: string, key: string): string {
+  return `${pathOf(controller)}/keys/${keyOf(key).split('/').map(encodeURIComponent).join('/')}`;
+}
+
+function print(options: Pick<QueueFlags, 'json'>, answer: unknown, text: string): void {
   process.stdout.write(options.json ? `${JSON.stringify(answer, undefined, 2)}\n` : text);
 }

@@ -1,4 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
+import type { GatewayAddress } from './gateway-client.ts';
 import type { DeadLetterFlags, QueueFlags } from './queue-command.ts';
 
 /** `levelhook queue …`: what the queues of a running gateway know, and what a person may do with them. */
@@ -8,28 +9,7 @@ export function queueCommands(): Command {
   );
   const load = () => import('./queue-command.ts');
   const verb = (usage: string, description: string): Command =>
-    queue
-      .command(usage)
-      .description(description)
-      .addOption(
-        new Option('--gateway <url>', "the gateway's own server")
-          .env('LEVELHOOK_GATEWAY')
-          .default('http://127.0.0.1:8787')
-          .argParser(gatewayUrl),
-      )
-      .addOption(
-        new Option(
-          '--token-file <file>',
-          'token for a gateway that is not on loopback (default: $LEVELHOOK_GATEWAY_TOKEN)',
-        ).env('LEVELHOOK_GATEWAY_TOKEN_FILE'),
-      )
-      .option('--kubeconfig <file>', 'ask with the token of its user instead')
-      .addOption(
-        new Option('--ca-file <file>', 'certificate authorities of the gateway (default: those of Node)').env(
-          'LEVELHOOK_GATEWAY_CA_FILE',
-        ),
-      )
-      .option('--json', 'print the answer as JSON');
+    withGateway(queue.command(usage)).description(description).option('--json', 'print the answer as JSON');
 
   verb('list [controller]', 'every queue, or a list of one controller’s keys')
     .addOption(new Option('--list <name>', 'which keys').choices(LISTS).default('dead'))
@@ -63,6 +43,41 @@ export function queueCommands(): Command {
       );
   }
   return queue;
+}
+
+/** `levelhook explain …`: everything that a running gateway remembers of one key. */
+export function explainSubcommand(): Command {
+  return withGateway(new Command('explain'))
+    .description('say why a key ran, what happened, what it waits for, and when it runs next')
+    .argument('<controller>', 'name of the controller')
+    .argument('<key>', 'namespace/name, or name')
+    .addOption(new Option('--output <form>', 'form of the answer').choices(['text', 'json']).default('text'))
+    .action(async (controller: string, key: string, options: GatewayAddress & { output: 'text' | 'json' }) =>
+      (await import('./queue-command.ts')).explainCommand(controller, key, options),
+    );
+}
+
+/** The options of a command that asks a running gateway. */
+function withGateway(command: Command): Command {
+  return command
+    .addOption(
+      new Option('--gateway <url>', "the gateway's own server")
+        .env('LEVELHOOK_GATEWAY')
+        .default('http://127.0.0.1:8787')
+        .argParser(gatewayUrl),
+    )
+    .addOption(
+      new Option(
+        '--token-file <file>',
+        'token for a gateway that is not on loopback (default: $LEVELHOOK_GATEWAY_TOKEN)',
+      ).env('LEVELHOOK_GATEWAY_TOKEN_FILE'),
+    )
+    .option('--kubeconfig <file>', 'ask with the token of its user instead')
+    .addOption(
+      new Option('--ca-file <file>', 'certificate authorities of the gateway (default: those of Node)').env(
+        'LEVELHOOK_GATEWAY_CA_FILE',
+      ),
+    );
 }
 
 /** As `KEY_LISTS`; a command is loaded only when it is asked for. */

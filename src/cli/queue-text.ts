@@ -1,4 +1,5 @@
-import type { OpenCircuit, Pause, KeyPage, KeyStatus, Wait } from '../gateway/workqueue/work-queue.ts';
+import type { ServedKey, ServedWait } from '../gateway/server/queue-api.ts';
+import type { OpenCircuit, Pause, KeyPage } from '../gateway/workqueue/work-queue.ts';
 
 /** One queue as `GET /queues` tells of it. */
 export interface QueueSummary {
@@ -28,7 +29,7 @@ export function describePage({ total, keys }: KeyPage, offset: number): string {
   return table([['KEY', 'TIME'], ...rows]) + (rest > 0 ? `${rest} more: --offset ${offset + keys.length}\n` : '');
 }
 
-export function describeKey(status: KeyStatus, nowMs: number): string {
+export function describeKey(status: ServedKey, nowMs: number): string {
   const { running, timerMs, waits, failures, deadSinceMs, queuedAtMs, reasons, history } = status;
   const states = [
     ...(running
@@ -49,15 +50,19 @@ export function describeKey(status: KeyStatus, nowMs: number): string {
       [type, object, resourceVersion && `at ${resourceVersion}`].filter(Boolean).join(' '),
     ]),
     ['failures', String(failures)],
-    ...history.map(({ atMs, run, error }) => ['outcome', `${time(atMs)} run ${run}: ${error ?? 'success'}`]),
+    ...history.map(({ atMs, run, outcome, error }) => [
+      'outcome',
+      `${time(atMs)} run ${run}: ${outcome}${error === undefined ? '' : `: ${error}`}`,
+    ]),
   ];
   return table(rows);
 }
 
-function describeWait(wait: Wait): string {
+/** What a key waits for, as the object of a sentence. */
+export function describeWait(wait: ServedWait): string {
   switch (wait.reason) {
     case 'barrier':
-      return `the cache to show what the last run wrote, since ${time(wait.sinceMs)}`;
+      return `the cache to show what the last run wrote${describeAwaits(wait.awaits)}, since ${time(wait.sinceMs)}`;
     case 'busy':
       return `the outcome of its run, until ${time(wait.untilMs)}`;
     case 'breaker':
@@ -73,11 +78,20 @@ function describeWait(wait: Wait): string {
   }
 }
 
-function time(ms: number): string {
+function describeAwaits(awaits: Extract<ServedWait, { reason: 'barrier' }>['awaits']): string {
+  const parts = awaits.map(({ kind, resourceVersion, deleted }) =>
+    [kind, resourceVersion && `at ${resourceVersion}`, deleted && `without ${deleted.join(', ')}`]
+      .filter(Boolean)
+      .join(' '),
+  );
+  return parts.length === 0 ? '' : ` (${parts.join('; ')})`;
+}
+
+export function time(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-function inWords(ms: number): string {
+export function inWords(ms: number): string {
   return ms <= 0 ? 'now' : `in ${ms < 1000 ? `${Math.ceil(ms)} ms` : `${Math.round(ms / 1000)} s`}`;
 }
 

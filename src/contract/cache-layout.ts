@@ -55,6 +55,11 @@ export function viewPrefix(view: {
   return `{${view.keyPrefix}:v1:${view.clusterId}:${formatKind(view.resource)}:${view.settings}}`;
 }
 
+/** The kind of a view, as `apiVersion/Kind`. Undefined for text that is no prefix of a view. */
+export function kindOfView(prefix: string): string | undefined {
+  return /^\{[^:]+:v1:[^:]+:([^:]+):[^:]+\}$/.exec(prefix)?.[1];
+}
+
 /** The keys in Redis that a gateway has beside its views and queues. */
 export function gatewayKeys({ keyPrefix, clusterId }: { keyPrefix: string; clusterId: string }): {
   /** SET: the prefixes of all its views. */

@@ -49,11 +49,11 @@ import { RedisHealth } from './manager/redis-health.ts';
 import { type AdminServer, CACHE_PATH, CALLBACK_PATH } from './server/admin-server.ts';
 import { CacheApi } from './cache-api/cache-api.ts';
 import { Catalog } from './cache-api/catalog.ts';
+import { BullMqBoard } from './server/bullmq-board.ts';
 import { KubernetesIdentities } from './login/kubernetes-identities.ts';
 import type { LoginBackend } from './login/login.ts';
 import { Sessions } from './login/sessions.ts';
 import { StaticTokens } from './login/static-tokens.ts';
-import { Dashboard } from './server/dashboard.ts';
 import { gatewayServer, knowsAll } from './server/gateway-server.ts';
 
 export interface GatewayOptions {
@@ -97,7 +97,7 @@ interface Functions {
 type Parts = Caches &
   Running &
   Functions &
-  Pick<Connections, 'election'> & {
+  Pick<Connections, 'election' | 'client'> & {
     readonly login: LoginBackend;
     /** Undefined when this gateway leads without an election. */
     readonly leaderRecord: LeaderRecord | undefined;
@@ -114,7 +114,7 @@ export class Gateway {
   readonly #runtime: Runtime;
   readonly #lifecycle: Lifecycle;
   readonly #cpuBudgets = new CpuBudgets();
-  readonly #dashboard = new Dashboard();
+  readonly #board = new BullMqBoard();
   readonly #server: AdminServer;
   readonly #stop = new AbortController();
   #redis: Redis | undefined;
@@ -137,7 +137,7 @@ export class Gateway {
       listen: { host, port, allowedHosts, tls },
       apiTokens,
       metricsLogin,
-      dashboard: this.#dashboard,
+      board: this.#board,
       metrics: this.#metrics,
       runtime: this.#runtime,
       parts: () => this.#parts,
@@ -280,8 +280,8 @@ export class Gateway {
         waitsFor: (controller) => recovery.waitsFor(controller),
       },
       events: {
-        onRunning: ({ name, queue }) => this.#dashboard.add(name, queue.bullmq),
-        onStopped: ({ name }) => this.#dashboard.remove(name),
+        onRunning: ({ name, queue }) => this.#board.add(name, queue.bullmq),
+        onStopped: ({ name }) => this.#board.remove(name),
         forget: async (id, endMs) => {
           if (this.#leads()) await forgetController(location, runtime.clock, id, endMs);
           await runtime.metrics.forget({ controller: id });
@@ -322,10 +322,10 @@ export class Gateway {
     const declared = this.#declaredFunctions(files, connections, made);
     const configured = this.#configuredFunctions(files, connections, { ...made, declared });
     const login = this.#login(files, connections);
-    const { election, location } = connections;
+    const { client, election, location } = connections;
     const { leaseTiming: timing } = this.#config;
     const leaderRecord = election && new LeaderRecord({ runtime: this.#runtime, location, election, timing });
-    this.#parts = { ...made, configured, declared, election, leaderRecord, login };
+    this.#parts = { ...made, configured, declared, election, client, leaderRecord, login };
 
     const checking = recovery.run(signal);
     this.#lifecycle.started('recovery', () => checking);
@@ -354,7 +354,7 @@ export class Gateway {
     { client, location }: Connections,
     { informers, readerUsers, tokenKeys }: Caches,
   ): ControllerFactory {
-    const { cacheTokenMs, logTriggers, resyncMs } = this.#config;
+    const { cacheTokenMs, historyRuns, logTriggers, resyncMs } = this.#config;
     return new ControllerFactory({
       runtime: this.#runtime,
       location,
@@ -368,7 +368,7 @@ export class Gateway {
         callbackUrl: (id) => this.#callbackUrlFor(id),
       },
       cpuBudgets: this.#cpuBudgets,
-      settings: { resyncMs, logTriggers },
+      settings: { resyncMs, logTriggers, historyRuns },
       onChanged: (id) => this.#wakeDeclared(id),
     });
   }

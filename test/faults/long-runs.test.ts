@@ -141,7 +141,11 @@ describe('a run that goes on after its 202', () => {
       error: expect.stringContaining('is no longer in flight'),
     });
     await expect(heartbeat(token, { ...options(), withinSeconds: 30, api: api() })).rejects.toThrow(RunOverError);
-    expect(await queue.status(`${namespace}/${name}`)).toMatchObject({ failures: 0, history: [], waits: [] });
+    expect(await queue.status(`${namespace}/${name}`)).toMatchObject({
+      failures: 0,
+      history: [{ outcome: 'done' }, { outcome: 'accepted' }],
+      waits: [],
+    });
   });
 
   it('is lost when it says nothing in time; what it says later is refused', { timeout: 30_000 }, async () => {
@@ -237,7 +241,11 @@ describe('a run that goes on after its 202', () => {
     await eventually(async () => {
       expect((await queue.status(`${namespace}/${name}`)).running).toBeUndefined();
     }, 3000);
-    expect(await queue.status(`${namespace}/${name}`)).toMatchObject({ waits: [], failures: 0, history: [] });
+    expect(await queue.status(`${namespace}/${name}`)).toMatchObject({
+      waits: [],
+      failures: 0,
+      history: [{ outcome: 'done' }],
+    });
   });
 
   it('is over for the gateway when Redis has lost its record, and its key waits until it is for certain', async () => {

@@ -1,4 +1,4 @@
-import type { KeyStatus } from '../../src/gateway/workqueue/work-queue.ts';
+import type { ServedKey } from '../../src/gateway/server/queue-api.ts';
 
 /** The gateway's `/queues` of one controller, as a person would ask. */
 export class QueueClient {
@@ -8,15 +8,17 @@ export class QueueClient {
     this.#url = `${gatewayUrl}/queues/${controller}`;
   }
 
-  async status(key: string): Promise<KeyStatus> {
+  async status(key: string): Promise<ServedKey> {
     const answer = await fetch(`${this.#url}/keys/${key}`);
     if (!answer.ok) throw new Error(await answer.text());
-    return (await answer.json()) as KeyStatus;
+    return (await answer.json()) as ServedKey;
   }
 
-  /** What went wrong with a key, the newest first; undefined where it succeeded. */
+  /** What went wrong with the runs of a key that have ended, the newest first; undefined where one succeeded. */
   async errors(key: string): Promise<(string | undefined)[]> {
-    return (await this.status(key)).history.map(({ error }) => error);
+    const { history } = await this.status(key);
+    const ended = history.filter(({ outcome }) => !['accepted', 'unknown', 'deferred'].includes(outcome));
+    return ended.map(({ error }) => error);
   }
 
   async pause(): Promise<void> {

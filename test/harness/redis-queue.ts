@@ -36,7 +36,10 @@ export class RedisQueueFixture {
   }
 
   /** One more gateway: with a connection of its own, as in a process of its own. */
-  async open(options: Partial<QueueOptions> = {}): Promise<BullMqWorkQueue> {
+  async open(
+    options: Partial<QueueOptions> = {},
+    history: { readonly historyRuns?: number } = {},
+  ): Promise<BullMqWorkQueue> {
     const redis = await connectWith(this.#url, this.#scripts);
     const { clock, scope } = this;
     const behaviour = { concurrency: 4, timeoutMs: 15_000, ...options };
@@ -44,6 +47,7 @@ export class RedisQueueFixture {
     const queue = new BullMqWorkQueue({
       name: scope.name,
       behaviour,
+      ...history,
       location: { redis, ...scope },
       runtime: quietRuntime({ clock, logger: noting(this.troubles) }),
     });

@@ -22,6 +22,8 @@ it.each([
   [`${queue.takenPrefix}x`, 'queues'],
   [`${queue.recordPrefix}shop/a:b`, 'records'],
   [`${queue.historyPrefix}shop/a`, 'histories'],
+  [queue.recent, 'histories'],
+  [queue.samples, 'histories'],
   [queue.waiting, 'BullMQ'],
   [`${queue.bullmqPrefix}17`, 'BullMQ'],
   ...Object.values(gatewayKeys(scope)).map((key) => [key, 'gateway']),

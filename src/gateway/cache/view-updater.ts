@@ -10,7 +10,7 @@ import { UnreadableObjectError } from '../../contract/node/codec.ts';
 import { isDataError } from '../redis/redis.ts';
 import { EventBuffer } from '../reflector/event-buffer.ts';
 import type { ListWatch } from '../reflector/list-watch.ts';
-import { Reflector } from '../reflector/reflector.ts';
+import { type PastList, Reflector } from '../reflector/reflector.ts';
 import type { WatchEvent } from '../reflector/watch-event.ts';
 import { Applier } from './applier.ts';
 import { Backfill } from './backfill.ts';
@@ -130,6 +130,11 @@ export class ViewUpdater {
   /** Since when the oldest event that was read waits for being in the cache; undefined when none does. */
   get unappliedSinceMs(): number | undefined {
     return this.#applyingSinceMs ?? this.#buffer.oldestAtMs;
+  }
+
+  /** The last list of the server that was read; undefined when there was none. */
+  get lastList(): PastList | undefined {
+    return this.#reflector.lastList;
   }
 
   /** Resolves when the chunk that is being applied now is in the view. */

@@ -268,6 +268,16 @@ const schema = z.object({
       .prefault('10'),
     'hours between two times that all keys are queued again from the cache',
   ),
+  historyRuns: setting(
+    'LEVELHOOK_HISTORY_RUNS',
+    number
+      .int()
+      .min(0)
+      .max(1_000_000)
+      .refine((runs) => runs === 0 || runs >= 1000, 'must be 0, or 1000 to 1000000')
+      .prefault('10000'),
+    'runs of each controller that Redis remembers, 256 bytes each; `0`: failures only, and no plots',
+  ),
   cacheFile: setting(
     'LEVELHOOK_CACHE_FILE',
     z.string().optional(),

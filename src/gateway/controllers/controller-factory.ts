@@ -11,7 +11,7 @@ import { CacheAccess } from '../access/cache-access.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import type { TokenKeys } from '../access/token-keys.ts';
 import { GatewayRuns } from '../workqueue/own-runs.ts';
-import { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
+import { BullMqWorkQueue, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSettings, RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { queueOptions } from './queue-options.ts';
@@ -25,7 +25,7 @@ export interface ControllerFactoryOptions {
   readonly wayBack: WayBack;
   /** Of all controllers. */
   readonly cpuBudgets: CpuBudgets;
-  readonly settings: ControllerSettings;
+  readonly settings: ControllerSettings & Pick<WorkQueueOptions, 'historyRuns'>;
   /** A controller, or the pause of all its keys, has changed: see `RunningControllerOptions` and `WorkQueueOptions`. */
   readonly onChanged: (id: string) => void;
 }
@@ -71,7 +71,16 @@ export class ControllerFactory {
     // The last that can fail has not: a queue has to be closed.
     const behaviour = queueOptions(description);
     const ownRuns = this.ownRuns.of(id);
-    const queue = new BullMqWorkQueue({ name: id, behaviour, location, runtime, onPauseChanged: onChanged, ownRuns });
+    const { historyRuns } = settings;
+    const queue = new BullMqWorkQueue({
+      name: id,
+      behaviour,
+      location,
+      runtime,
+      onPauseChanged: onChanged,
+      ownRuns,
+      historyRuns,
+    });
     queue.suspend();
     const views = sources.flatMap((source) => source.informers.map(({ view }) => view));
     // A token must not be sent in the open.

@@ -10,6 +10,7 @@ import type {
   CacheScope,
   CallbackBody,
   CallbackLocation,
+  Description,
   IndexSpec,
   SigningKey,
   ViewLocation,
@@ -17,11 +18,13 @@ import type {
 import { HandlerError, type KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
 import type { LookupBudget } from '../cache/lookup.ts';
+import type { View } from '../cache/view.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
 import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
 import { TimeLimitError } from '../cel/time-limit.ts';
 import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
 import { Dispatcher, type TriggerTarget } from '../dispatch/dispatcher.ts';
+import type { Endpoint } from '../endpoint/endpoint.ts';
 import type { KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
 import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
@@ -143,6 +146,20 @@ export class RunningController {
   /** The views that its function may read in Redis. */
   get inRedis(): readonly ViewLocation[] {
     return this.#options.target.cacheAccess.inRedis;
+  }
+
+  get description(): Description {
+    return this.#options.spec.description;
+  }
+
+  /** Where its function is. */
+  get endpoint(): Pick<Endpoint, 'url' | 'lastAnswer'> {
+    return this.#options.target.endpoint;
+  }
+
+  /** The views of the kind that it reconciles. */
+  get reconciledViews(): readonly View[] {
+    return this.#scope.views;
   }
 
   /** Why no triggers are sent to its function at present, if so. */

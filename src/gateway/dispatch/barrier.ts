@@ -7,6 +7,7 @@ import {
   systemClock,
 } from '../../core/index.ts';
 import type { Write } from '../../contract/index.ts';
+import { kindOfView } from '../../contract/cache-layout.ts';
 import type { View } from '../cache/view.ts';
 
 /**
@@ -37,6 +38,25 @@ export interface HighWaterMark {
 
 /** Between gateways' clocks: a barrier may have been made by another one. */
 const CLOCKS_APART_MS = 1000;
+
+/** What a barrier waits for in the cache of one kind, for people. */
+export interface Awaited {
+  /** `apiVersion/Kind`. */
+  readonly kind: string;
+  /** The cache must be at least as new as this version of the resource. */
+  readonly resourceVersion?: ResourceVersion;
+  /** The cache must show that these objects are deleted: the keys of the first 5. */
+  readonly deleted?: readonly string[];
+}
+
+/** What the views must show before this barrier has passed. */
+export function awaitedBy(text: string): Awaited[] {
+  return Object.entries(JSON.parse(text) as Barrier).map(([prefix, { version, deleted }]) => ({
+    kind: kindOfView(prefix) ?? 'a kind that is no longer cached',
+    ...(version === undefined ? {} : { resourceVersion: version }),
+    ...(deleted === undefined ? {} : { deleted: deleted.slice(0, 5).map(([key]) => key) }),
+  }));
+}
 
 /** Makes and checks the barriers of one controller, over the views that it can read. */
 export class Barriers {

@@ -1,5 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { messageOf, parseObjectKey, type ResourceVersion, type Runtime } from '../../core/index.ts';
+import {
+  formatKind,
+  formatObjectKey,
+  messageOf,
+  parseObjectKey,
+  type ResourceVersion,
+  type Runtime,
+} from '../../core/index.ts';
 import {
   type CallbackLocation,
   CONTRACT_VERSION,
@@ -8,7 +15,7 @@ import {
   type Write,
 } from '../../contract/index.ts';
 import type { View } from '../cache/view.ts';
-import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
+import type { Finish, Process, Run, Written, Wrote } from '../workqueue/work-queue.ts';
 import { Barriers } from './barrier.ts';
 import type { CacheAccess } from '../access/cache-access.ts';
 import type { Endpoint } from '../endpoint/endpoint.ts';
@@ -280,13 +287,27 @@ export class Dispatcher implements Process {
 }
 
 const ASK_EVERY_MS = 1000;
+const WRITES_IN_HISTORY = 5;
 
 /** Never: there are as many outcomes as runs. But should there not be, nothing is known. */
 const NO_OUTCOME: Outcome = { kind: 'unknown', reason: 'body', message: 'the answer has no result for this request' };
 
-/** With what went wrong, for the key's history. */
+/** With what went wrong and what was written, for the history. */
 function told(finish: Finish, outcome: Outcome): Finish {
-  return finish.kind !== 'busy' && 'message' in outcome ? { ...finish, error: outcome.message } : finish;
+  if (finish.kind === 'busy') return finish;
+  const withError = 'message' in outcome ? { ...finish, error: outcome.message } : finish;
+  const writes = writesOf(outcome);
+  return withError.kind === 'known' && writes.length > 0 ? { ...withError, wrote: wroteOf(writes) } : withError;
+}
+
+function wroteOf(writes: readonly Write[]): Wrote {
+  const first = writes.slice(0, WRITES_IN_HISTORY).map((write): Written => {
+    const object = `${formatKind(write)} ${formatObjectKey(write)}`;
+    const { resourceVersion, deleted } = write;
+    if (deleted) return { object, deleted };
+    return resourceVersion === undefined ? { object } : { object, resourceVersion };
+  });
+  return { count: writes.length, first };
 }
 
 function writesOf(outcome: Outcome): readonly Write[] {

@@ -26,6 +26,15 @@ export type Answer =
   /** It may have been delivered, in whole or in part. */
   | { readonly kind: 'failed'; readonly reason: FailureReason; readonly message: string };
 
+/** The last answer of a function to any request, or its absence. */
+export interface LastAnswer {
+  /** As people tell the time. */
+  readonly wallMs: number;
+  /** `200`, or what went wrong. */
+  readonly text: string;
+  readonly isFailure: boolean;
+}
+
 export type FailureReason = 'timeout' | 'connection' | 'too-large';
 
 export interface EndpointOptions {
@@ -75,6 +84,7 @@ export class Endpoint {
   readonly #path: string;
   readonly #keys: readonly KeyObject[];
   readonly #clock: Pick<Clock, 'wallNow'>;
+  #last: LastAnswer | undefined;
 
   /**
    * @param keys sign the requests; see `importExtractableSecret`.
@@ -92,12 +102,25 @@ export class Endpoint {
     this.#clock = clock;
   }
 
+  /** The last answer; undefined before the first. */
+  get lastAnswer(): LastAnswer | undefined {
+    return this.#last;
+  }
+
   /**
    * Sends one signed request, once, and never rejects: undici fails the request that a broken connection was busy with,
    * and without pipelining there is no other on it. Functions refuse an id that comes again. Redirects are not
    * followed: they are answers like any other.
    */
   async send(request: EndpointRequest): Promise<Answer> {
+    const answer = await this.#send(request);
+    const isAnswered = answer.kind === 'answered';
+    const text = isAnswered ? `HTTP ${answer.status}` : answer.message;
+    this.#last = { wallMs: this.#clock.wallNow(), text, isFailure: !isAnswered || answer.status >= 400 };
+    return answer;
+  }
+
+  async #send(request: EndpointRequest): Promise<Answer> {
     const { method, id, body, onLine } = request;
     const accept = onLine ? `${RESULT_STREAM}, application/json` : 'application/json';
     try {

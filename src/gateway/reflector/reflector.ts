@@ -38,6 +38,8 @@ type State = { readonly kind: 'watching' } | Listing;
 
 interface Listing {
   readonly kind: 'listing';
+  /** Why the server is read again, for people. */
+  readonly why: string;
   /** The number of the list, by which its caller can tell when it is applied. */
   readonly list: number;
   readonly rewound: boolean;
@@ -45,6 +47,13 @@ interface Listing {
   readonly newest: boolean;
   /** The list must not be older. Default: than the last version. */
   readonly atLeast?: ResourceVersion | undefined;
+}
+
+/** A list that was read to its end. */
+export interface PastList {
+  readonly atMs: number;
+  /** Why it was read, as a phrase for people. */
+  readonly reason: string;
 }
 
 /** The purpose of a stream. */
@@ -93,6 +102,7 @@ export class Reflector {
   #progressWanted = false;
   #progressAt = 0;
   #endWatch: (() => void) | undefined;
+  #lastList: PastList | undefined;
 
   constructor(options: ReflectorOptions) {
     this.#options = options;
@@ -103,6 +113,11 @@ export class Reflector {
     this.#removedResource = new RemovedResource(versionsServed, runtime.logger.child({ resource: this.#name }));
   }
 
+  /** The last list that was read; undefined when there was none. */
+  get lastList(): PastList | undefined {
+    return this.#lastList;
+  }
+
   /**
    * Runs until `signal` is aborted; it never rejects.
    * @param knownObject the newest object of the view: shows whether the server still has the history that we followed.
@@ -110,7 +125,7 @@ export class Reflector {
    */
   async run(stored: ResourceVersion | undefined, signal: AbortSignal, knownObject?: KnownObject): Promise<void> {
     this.#version = stored;
-    if (stored === undefined) this.#listAgain();
+    if (stored === undefined) this.#listAgain('the cache had no list of it');
     else this.#unverified = knownObject ?? 'version';
     while (!signal.aborted) {
       try {
@@ -148,7 +163,10 @@ export class Reflector {
     const isRewound = rewound || (before?.rewound ?? false);
     if (isRewound) this.#version = undefined;
     const newest = before?.newest ?? false;
-    this.#state = { kind: 'listing', list: this.#lists, rewound: isRewound, newest, atLeast };
+    const why = isRewound
+      ? REWOUND
+      : 'the gateway asked for it: data was lost in Redis, or no event came after a write';
+    this.#state = { kind: 'listing', why, list: this.#lists, rewound: isRewound, newest, atLeast };
     this.#endWatch?.();
     return this.#lists;
   }
@@ -167,9 +185,9 @@ export class Reflector {
   }
 
   /** Begins a list, unless one is under way. */
-  #listAgain(): void {
+  #listAgain(why: string): void {
     if (this.#state.kind === 'listing') return;
-    this.#state = { kind: 'listing', list: this.#lists, rewound: false, newest: false };
+    this.#state = { kind: 'listing', why, list: this.#lists, rewound: false, newest: false };
   }
 
   /** A version of the server below ours means that its data was restored from an older state. */
@@ -183,11 +201,11 @@ export class Reflector {
         : await listWatch.checkHistory(unverified, signal);
     this.#unverified = undefined;
     // In doubt a list as a diff repairs the view; a contradiction in the list shows a restore.
-    if (history === 'unknown') this.#listAgain();
+    if (history === 'unknown') this.#listAgain('the server may have another history than the cache');
     if (this.#version === undefined) return;
     if (history !== 'other' && compareResourceVersions(current, this.#version) >= 0) return;
     this.#log('warn', { version: this.#version, current }, 'the apiserver has older data than the cache: listing anew');
-    this.#state = { kind: 'listing', list: this.#lists, rewound: true, newest: false };
+    this.#state = { kind: 'listing', why: REWOUND, list: this.#lists, rewound: true, newest: false };
     this.#version = undefined;
   }
 
@@ -202,7 +220,7 @@ export class Reflector {
         await buffer.drained(signal);
         break;
       case 'expired':
-        this.#listAgain();
+        this.#listAgain('the server has no events any more from the version of the cache on');
         break;
       case 'throttled':
         this.#unverified ??= 'version';
@@ -220,7 +238,7 @@ export class Reflector {
     if (presence === 'gone') {
       this.#options.buffer.push({ kind: 'gone', list: this.#lists }, 0);
       this.#version = undefined;
-      this.#listAgain();
+      this.#listAgain('the server did not serve the kind for a while');
     }
     const waitMs = this.#backoff.next();
     const named = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
@@ -274,6 +292,7 @@ export class Reflector {
   #listDone(listing: Listing, version: ResourceVersion, bytes: number): void {
     this.#options.buffer.push({ kind: 'init-done', version, list: listing.list }, bytes);
     this.#version = version;
+    this.#lastList = { atMs: this.#options.runtime.clock.now(), reason: listing.why };
     this.#removedResource.reset();
     // `relist` may have asked for another list meanwhile, which this one does not settle.
     if (this.#state === listing) this.#state = { kind: 'watching' };
@@ -435,6 +454,8 @@ function errorOf(end: WatchEnd): Error {
       return new Error('the stream of a list was closed');
   }
 }
+
+const REWOUND = 'the server had older data than the cache';
 
 /** The reader of the stream gets its error; a stream without a reader would throw it. */
 function ignore(): void {}

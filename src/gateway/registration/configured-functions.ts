@@ -55,6 +55,15 @@ export class ConfiguredFunctions {
     return first && `${first[0]}: ${first[1]}`;
   }
 
+  /** Each function with the name of its controller, and why that does not run as it has to, if so. */
+  all(): { url: string; controller: string | undefined; problem: string | undefined }[] {
+    return this.#options.urls.map((url) => ({
+      url,
+      controller: this.#described.get(url)?.name,
+      problem: this.#awaited.get(url),
+    }));
+  }
+
   async #run(signal: AbortSignal): Promise<void> {
     const { urls, complete } = this.#options;
     const asking = urls.map((url) => this.#ask(url, signal));

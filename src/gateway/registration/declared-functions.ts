@@ -7,7 +7,7 @@ import { ListWatch } from '../reflector/list-watch.ts';
 import { Reflector } from '../reflector/reflector.ts';
 import type { WatchEvent } from '../reflector/watch-event.ts';
 import { FunctionReconciler, type FunctionReconcilerOptions } from './function-reconciler.ts';
-import { ReconcileFunction } from './reconcile-function.ts';
+import { ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
 export interface DeclaredFunctionsOptions extends Pick<
@@ -66,6 +66,11 @@ export class DeclaredFunctions {
   /** Of all that there are, whether or not they run; undefined while the cluster does not have the definition. */
   ids(): string[] | undefined {
     return this.#served ? [...this.#functions.keys()].map((key) => key.replace('/', '.')) : undefined;
+  }
+
+  /** The status of each ReconcileFunction, by the id of its controller. */
+  statuses(): ReadonlyMap<string, ReconcileFunctionStatus | undefined> {
+    return new Map([...this.#functions].map(([key, { status }]) => [key.replace('/', '.'), status]));
   }
 
   /** Something that the conditions of this one tell of has changed; does nothing for any other controller. */

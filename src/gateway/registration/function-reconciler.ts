@@ -97,6 +97,11 @@ export class FunctionReconciler {
     return this.#object.metadata.name;
   }
 
+  /** As the object has it: the gateway that leads reports it. */
+  get status(): ReconcileFunctionStatus | undefined {
+    return this.#object.status ?? this.#status;
+  }
+
   /** As the apiserver writes it, which sorts by time. */
   get createdAt(): string {
     return this.#object.metadata.creationTimestamp ?? '';

@@ -9,9 +9,10 @@ import { variableOf } from '../config/config.ts';
 import { type HealthCheck, report } from '../manager/health.ts';
 import type { CacheApi } from '../cache-api/cache-api.ts';
 import { statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
+import type { LoginEnv } from '../login/visitor.ts';
+import { DASHBOARD_PATH } from '../dashboard/urls.ts';
 import { LoginUnavailableError } from '../login/identity.ts';
 import { LoginGuard, type LoginOptions } from '../login/login.ts';
-import type { Dashboard } from './dashboard.ts';
 import { hostCheck } from './host-check.ts';
 import { queueApi, type Queues } from './queue-api.ts';
 import { readTls, type TlsFiles, watchTls } from './tls.ts';
@@ -50,7 +51,8 @@ export interface ListenOptions {
 
 /** What it serves beside health and metrics. */
 export interface MountedApis {
-  readonly dashboard: Dashboard;
+  /** Mounted at `DASHBOARD_PATH`: see `dashboardApp`. */
+  readonly dashboard: Hono<LoginEnv>;
   readonly queues: Queues;
   /** Mounted at `/reconcile`: see `reconcileApi`. */
   readonly reconcile: Hono;
@@ -129,9 +131,8 @@ export class AdminServer {
 }
 
 function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: AdminServerOptions): Hono {
-  const { dashboard } = apis;
   const listening = { host: listen.host, https: listen.tls !== undefined };
-  const login = new LoginGuard({ listening, backend: admin.backend, home: dashboard.path, logger });
+  const login = new LoginGuard({ listening, backend: admin.backend, home: DASHBOARD_PATH, logger });
   const app = new Hono();
   app.onError((error, context) => {
     // Its body did not come: the client has hung up, or was too slow, and no answer reaches it.
@@ -166,10 +167,10 @@ function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: 
   if (admin.metrics) app.use('/metrics', ...login.guard());
   app.get('/metrics', async (context) => context.text(await metrics()));
   app.route('/reconcile', apis.reconcile);
-  app.get('/', (context) => context.redirect(dashboard.path));
+  app.get('/', (context) => context.redirect(DASHBOARD_PATH));
   app.route('/', login.routes());
-  for (const path of ['/queues/*', `${dashboard.path}/*`]) app.use(path, ...login.guard());
+  for (const path of ['/queues/*', `${DASHBOARD_PATH}/*`]) app.use(path, ...login.guard());
   app.route('/queues', queueApi(apis.queues));
-  app.route(dashboard.path, dashboard.app);
+  app.route(DASHBOARD_PATH, apis.dashboard);
   return app;
 }

@@ -15,7 +15,11 @@ import type { DeclaredFunctions } from '../registration/declared-functions.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { type AdminLogin, AdminServer, type ListenOptions } from './admin-server.ts';
 import { callbackApi } from './callback-api.ts';
-import type { Dashboard } from './dashboard.ts';
+import type { BullMqBoard } from './bullmq-board.ts';
+import { dashboardData, type DashboardParts } from './dashboard-data.ts';
+import { Hono } from 'hono';
+import type { LoginEnv } from '../login/visitor.ts';
+import { dashboardApp } from '../dashboard/app.ts';
 import { reconcileApi, type ReconcileApiOptions } from './reconcile-api.ts';
 
 /** The parts of a gateway that requests and checks ask. */
@@ -30,7 +34,8 @@ export interface ServedParts {
   /** Undefined when the settings say that there are none. */
   readonly declared: DeclaredFunctions | undefined;
   /** Undefined when this gateway leads without one. */
-  readonly election: Pick<LeaderElection, 'notReady'> | undefined;
+  readonly election: Pick<LeaderElection, 'notReady' | 'identity' | 'leader' | 'isLeading'> | undefined;
+  readonly client: DashboardParts['client'];
   readonly login: LoginBackend;
   readonly leaderRecord: Pick<LeaderRecord, 'notReady'> | undefined;
 }
@@ -39,7 +44,7 @@ export interface GatewayServerOptions {
   readonly listen: ListenOptions;
   readonly apiTokens: ReconcileApiOptions['tokens'];
   readonly metricsLogin: AdminLogin['metrics'];
-  readonly dashboard: Dashboard;
+  readonly board: BullMqBoard;
   readonly metrics: PrometheusMetrics;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
   /** Undefined while the gateway is starting. */
@@ -48,13 +53,16 @@ export interface GatewayServerOptions {
 
 /** The server of a gateway. It is up before the parts that it asks. */
 export function gatewayServer(options: GatewayServerOptions): AdminServer {
-  const { listen, apiTokens, metricsLogin, dashboard, metrics, runtime, parts } = options;
+  const { listen, apiTokens, metricsLogin, board, metrics, runtime, parts } = options;
   const { clock, logger } = runtime;
+  const ready = readyChecks(parts);
+  const data = dashboardData({ parts, checks: ready, clock });
+  const dashboard = new Hono<LoginEnv>().route('/bullmq', board.app).route('/', dashboardApp(data, logger));
   const healthy = (): boolean => parts()?.recovery.healthy ?? false;
   return new AdminServer({
     listen,
     live: new Map([['ping', () => undefined]]),
-    ready: readyChecks(parts),
+    ready,
     metrics: () => renderMetrics(metrics, parts),
     apis: {
       dashboard,

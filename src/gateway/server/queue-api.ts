@@ -4,9 +4,24 @@ import { z } from 'zod';
 import { boundedText, decodeObjectKey, isNamespace } from '../../core/index.ts';
 import { namespace } from '../../contract/name-schema.ts';
 import { audit, type AuditFields } from '../login/visitor.ts';
+import { type Awaited, awaitedBy } from '../dispatch/barrier.ts';
 import { dropDeadLetters, replayDeadLetters } from '../workqueue/dead-letters.ts';
 import { type PauseScope, KEY_LISTS } from '../workqueue/key-status.ts';
-import type { WorkQueue } from '../workqueue/work-queue.ts';
+import { isCursor, RUN_OUTCOMES } from '../workqueue/past-run.ts';
+import { SAMPLE_MS } from '../workqueue/samples.ts';
+import type { KeyStatus, PastRun, Wait, WorkQueue } from '../workqueue/work-queue.ts';
+
+/** A wait as it is served: a barrier with what it waits for. */
+export type ServedWait =
+  | Exclude<Wait, { reason: 'barrier' }>
+  | (Omit<Extract<Wait, { reason: 'barrier' }>, 'barrier'> & { readonly awaits: readonly Awaited[] });
+
+/** Everything about one key, as `GET /queues/<controller>/keys/<namespace>/<name>` serves it. */
+export interface ServedKey extends Omit<KeyStatus, 'waits'> {
+  readonly waits: readonly ServedWait[];
+  /** Its last runs, the newest first, 10 at most. */
+  readonly history: readonly PastRun[];
+}
 
 /** The queues by their controller's name; undefined while Redis is away and nothing can be asked. */
 export type Queues = () => ReadonlyMap<string, WorkQueue> | undefined;
@@ -18,6 +33,14 @@ const page = z.object({
 });
 
 const key = z.string().refine((text) => decodeObjectKey(text) !== undefined, 'must be a key: namespace/name, or name');
+
+const runs = z.object({
+  limit: z.coerce.number().int().min(1).max(1000).default(100),
+  outcome: z.enum(RUN_OUTCOMES).optional(),
+  key: key.optional(),
+  before: z.string().refine(isCursor, 'must be the `next` of a page of runs').optional(),
+  after: z.string().refine(isCursor, 'must be the `newest` of a page of runs').optional(),
+});
 
 const selection = z.union([
   z.strictObject({ keys: z.array(key).min(1).max(1000) }),
@@ -38,7 +61,10 @@ const pausable = z.strictObject({
  * - `GET /queues`: every queue with the sizes of its lists, its pauses, and `circuit` while this gateway starts none of
  *   its keys since it cannot reach the function
  * - `GET /queues/<controller>/keys?list=dead&offset=0&limit=100`: a list, page by page
- * - `GET /queues/<controller>/keys/<namespace>/<name>`: everything about one key
+ * - `GET /queues/<controller>/keys/<namespace>/<name>`: everything about one key (`ServedKey`)
+ * - `GET /queues/<controller>/runs?outcome=failed&key=<key>&limit=100&before=<next>&after=<newest>`: the last runs of
+ *   all keys, the newest first (`RunPage`)
+ * - `GET /queues/<controller>/samples`: the last hour in intervals of 30 s (`{seconds, samples}`)
  * - `POST /queues/<controller>/replay` and `/drop`: dead letters, by `{keys}`, `{namespace}` or `{all: true}`
  * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`
  *
@@ -69,8 +95,28 @@ export function queueApi(queues: Queues): Hono {
   app.get('/:name/keys/:key{.+}', (context) =>
     withQueue(context, queues, async (queue) => {
       const parsed = key.safeParse(context.req.param('key'));
-      return parsed.success ? context.json(await queue.status(parsed.data)) : wrong(context, parsed.error);
+      return parsed.success ? context.json(await servedKey(queue, parsed.data)) : wrong(context, parsed.error);
     }),
+  );
+  app.get('/:name/runs', (context) =>
+    withQueue(context, queues, async (queue) => {
+      const parsed = runs.safeParse(context.req.query());
+      if (!parsed.success) return wrong(context, parsed.error);
+      const { limit, outcome, key: only, before, after } = parsed.data;
+      const query = {
+        limit,
+        ...(outcome ? { outcome } : {}),
+        ...(only ? { key: only } : {}),
+        ...(before ? { before } : {}),
+        ...(after ? { after } : {}),
+      };
+      return context.json(await queue.runs(query));
+    }),
+  );
+  app.get('/:name/samples', (context) =>
+    withQueue(context, queues, async (queue) =>
+      context.json({ seconds: SAMPLE_MS / 1000, samples: await queue.samples() }),
+    ),
   );
   app.post('/:name/replay', (context) =>
     withBody(context, queues, selection, async (queue, which) => {
@@ -119,6 +165,18 @@ function isScope(value: unknown): boolean {
   const [kind, name, ...more] = value.split('/');
   if (more.length > 0) return false;
   return name === undefined ? kind === 'controller' : kind === 'namespace' && isNamespace(name);
+}
+
+/** Everything that is known of a key, with its last runs. */
+export async function servedKey(queue: WorkQueue, name: string): Promise<ServedKey> {
+  const [status, history] = await Promise.all([queue.status(name), queue.runsOf(name)]);
+  return { ...status, waits: status.waits.map(servedWait), history };
+}
+
+function servedWait(wait: Wait): ServedWait {
+  if (wait.reason !== 'barrier') return wait;
+  const { barrier, ...rest } = wait;
+  return { ...rest, awaits: awaitedBy(barrier) };
 }
 
 async function summary(queue: WorkQueue): Promise<object> {

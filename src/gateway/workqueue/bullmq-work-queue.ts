@@ -8,12 +8,17 @@ import { BullMqJobs } from './bullmq-jobs.ts';
 import { Circuit } from './circuit.ts';
 import { GroupCommit } from './group-commit.ts';
 import { OwnRuns } from './own-runs.ts';
+import type { EndedRun, PastRun, RunPage, RunQuery } from './past-run.ts';
 import { Poller } from './poller.ts';
 import { queueKeys, type QueueKeys } from './queue-keys.ts';
-import type { QueueOptions } from './queue-options.ts';
+import { HISTORY_RUNS, type QueueOptions } from './queue-options.ts';
+import type { Finished } from './records.ts';
+import { RedisHistory } from './redis-history.ts';
 import { RedisInspector } from './redis-inspector.ts';
 import { RedisRecords } from './redis-records.ts';
+import { RunRecorder } from './run-recorder.ts';
 import { Runner } from './runner.ts';
+import { RedisSamples, type Sample, Sampler } from './samples.ts';
 import { type DueKeys, Standstill } from './standstill.ts';
 import { Upkeep } from './upkeep.ts';
 import type {
@@ -41,6 +46,8 @@ export interface WorkQueueOptions {
   readonly onPauseChanged?: () => void;
   /** The runs that this gateway has started of the queue of this name. Default: none. */
   readonly ownRuns?: OwnRuns;
+  /** How many runs of all keys the history holds; 0: none but failures. Default 10,000. */
+  readonly historyRuns?: number | undefined;
 }
 
 /** The fields of a queue as a whole. */
@@ -71,6 +78,11 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #keys: QueueKeys;
   readonly #records: RedisRecords;
   readonly #inspector: RedisInspector;
+  readonly #history: RedisHistory;
+  readonly #samples: RedisSamples;
+  /** Undefined while the history is off. */
+  readonly #sampler: Sampler | undefined;
+  readonly #recorder: RunRecorder | undefined;
   readonly #jobs: BullMqJobs;
   #poller: Poller | undefined;
   readonly #standstill: Standstill;
@@ -94,6 +106,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   constructor(options: WorkQueueOptions) {
     const { name, behaviour, location, runtime, onPauseChanged = () => {}, ownRuns = new OwnRuns() } = options;
+    const { historyRuns = HISTORY_RUNS } = options;
     const { redis } = location;
     const { clock, logger } = runtime;
     const { concurrency } = behaviour;
@@ -109,6 +122,10 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#ownRuns = ownRuns;
     this.#records = records;
     this.#inspector = new RedisInspector(redis, keys);
+    this.#history = new RedisHistory(redis, keys);
+    this.#samples = new RedisSamples(redis, keys);
+    this.#recorder = historyRuns > 0 ? new RunRecorder({ name, redis, keys, historyRuns, clock, logger }) : undefined;
+    this.#sampler = historyRuns > 0 ? new Sampler({ name, samples: this.#samples, clock, logger }) : undefined;
     this.#jobs = jobs;
     this.#circuit = new Circuit({ clock, onChanged: () => this.#circuitChanged() });
     const isOpen = (): boolean => this.#circuit.room === 0;
@@ -127,12 +144,14 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const { debounce } = this.#behaviour;
     await this.#standstill.endRest(this.#adds.submit(keys));
     if (debounce) this.#poller?.wake(clock.now() + debounce.windowMs);
+    this.#sampler?.touch();
     metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
   }
 
   async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
     await this.#standstill.endRest(this.#records.addToBacklog(keys, this.#runtime.clock.now(), reason));
     this.#runner?.starter.enterLow();
+    this.#sampler?.touch();
     this.#runtime.metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
   }
 
@@ -143,10 +162,12 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async settle(key: string, run: number, finish: Exclude<Finish, { kind: 'unknown' }>): Promise<boolean> {
-    const { clock } = this.#runtime;
-    if (this.#runner) return this.#standstill.endRest(this.#runner.finish({ key, run, finish }));
-    this.#ownRuns.finish({ key, run, finish });
-    const [finished] = await this.#standstill.endRest(this.#records.finishAll([{ key, run, finish }], clock.now()));
+    const nowMs = this.#runtime.clock.now();
+    const request = { key, run, finish, ended: { key, run, finish, atMs: nowMs } };
+    if (this.#runner) return this.#standstill.endRest(this.#runner.finish(request));
+    this.#ownRuns.finish(request);
+    const [finished] = await this.#standstill.endRest(this.#records.finishAll([request], nowMs));
+    if (finished) this.#recorder?.record(request.ended, finished);
     if (finished?.unreadable !== undefined) throw new Error(finished.unreadable);
     return finished?.current ?? false;
   }
@@ -177,6 +198,24 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage> {
     return this.#inspector.list(list, page);
+  }
+
+  lastErrors(keys: readonly string[]): Promise<readonly (string | undefined)[]> {
+    return this.#history.lastErrors(keys);
+  }
+
+  async runs(query: RunQuery): Promise<RunPage> {
+    await this.#recorder?.write();
+    return this.#history.runs(query);
+  }
+
+  async runsOf(key: string): Promise<readonly PastRun[]> {
+    await this.#recorder?.write();
+    return this.#history.runsOf(key);
+  }
+
+  samples(): Promise<readonly Sample[]> {
+    return this.#samples.read(this.#runtime.clock.now());
   }
 
   drop(keys: readonly string[]): Promise<number> {
@@ -229,9 +268,14 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       work: (work: Promise<unknown>): void => void this.#track(work),
       due: (atMs: number): void => poller.wake(atMs),
       ready: (keys: readonly string[]): void => void this.#track(this.#startOrEnqueue(keys)),
+      finished: (run: EndedRun, finished: Finished): void => this.#recorder?.record(run, finished),
+      started: (waitedMs: number): void => this.#sampler?.started(waitedMs),
+      ended: (tookMs: number, hasFailed: boolean): void => this.#sampler?.ended(tookMs, hasFailed),
     };
     const limits = { timeoutMs, concurrency, maxBatch };
     this.#runner = new Runner({ name, records, process, limits, runtime, gate, ownRuns: this.#ownRuns, on });
+    // A gateway before this one may have left keys that wait.
+    this.#sampler?.touch();
     this.#poller = poller;
     this.#upkeep = upkeep;
     this.#takeJobs();
@@ -291,7 +335,10 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     // in new jobs.
     const ended = Promise.all(this.#activeJobs).then(() => true);
     const haveEnded = await Promise.race([ended, clock.sleep(CLOSE_TIMEOUT_MS, limit.signal).then(() => false)]);
+    // Redis may be away.
+    await Promise.race([this.#recorder?.stop(), clock.sleep(CLOSE_TIMEOUT_MS, limit.signal)]);
     limit.abort();
+    this.#sampler?.stop();
     this.#runner?.starter.close();
     await this.#jobs.close(wasSuspended || !haveEnded || this.#hasStalledJob);
   }

@@ -1,5 +1,8 @@
 import type { WorkQueue } from './work-queue.ts';
 
+/** What replaying and dropping need of a queue. */
+export type DeadLetterQueue = Pick<WorkQueue, 'list' | 'status' | 'add' | 'addLow' | 'drop'>;
+
 /** Which dead letters: some by key, those of a namespace, or all. */
 export type DeadLetterSelection =
   { readonly keys: readonly string[] } | { readonly namespace: string } | { readonly all: true };
@@ -11,20 +14,27 @@ const FEW = 100;
 /**
  * Runs dead letters again, with their failures forgotten. Each stays a dead letter until its run starts, so none is
  * lost on the way. Keys that are none are left out.
+ * @param onProgress called with how many of all have been queued, at the beginning and after each part.
  * @returns how many are run again.
  */
-export async function replayDeadLetters(queue: WorkQueue, selection: DeadLetterSelection): Promise<number> {
+export async function replayDeadLetters(
+  queue: DeadLetterQueue,
+  selection: DeadLetterSelection,
+  onProgress: (done: number, total: number) => void = () => {},
+): Promise<number> {
   const keys = await select(queue, selection);
+  onProgress(0, keys.length);
   for (let at = 0; at < keys.length; at += PAGE) {
     const page = keys.slice(at, at + PAGE);
     if (keys.length > FEW) await queue.addLow(page, 'manual');
     else await queue.add(page.map((key) => ({ key, reasons: [{ type: 'manual' }] })));
+    onProgress(at + page.length, keys.length);
   }
   return keys.length;
 }
 
 /** Forgets dead letters: nothing runs them until the next event. @returns how many. */
-export async function dropDeadLetters(queue: WorkQueue, selection: DeadLetterSelection): Promise<number> {
+export async function dropDeadLetters(queue: DeadLetterQueue, selection: DeadLetterSelection): Promise<number> {
   const keys = await select(queue, selection);
   let dropped = 0;
   for (let at = 0; at < keys.length; at += PAGE) dropped += await queue.drop(keys.slice(at, at + PAGE));
@@ -32,10 +42,14 @@ export async function dropDeadLetters(queue: WorkQueue, selection: DeadLetterSel
 }
 
 /** All of them before the first is touched: the list shrinks while they are. */
-async function select(queue: WorkQueue, selection: DeadLetterSelection): Promise<string[]> {
+async function select(queue: DeadLetterQueue, selection: DeadLetterSelection): Promise<string[]> {
   if ('keys' in selection) {
-    const found = await Promise.all(selection.keys.map((key) => queue.status(key)));
-    return found.filter(({ deadSinceMs }) => deadSinceMs !== undefined).map(({ key }) => key);
+    const dead: string[] = [];
+    for (let at = 0; at < selection.keys.length; at += PAGE) {
+      const found = await Promise.all(selection.keys.slice(at, at + PAGE).map((key) => queue.status(key)));
+      dead.push(...found.filter(({ deadSinceMs }) => deadSinceMs !== undefined).map(({ key }) => key));
+    }
+    return dead;
   }
   const prefix = 'namespace' in selection ? `${selection.namespace}/` : '';
   const keys = new Set<string>();

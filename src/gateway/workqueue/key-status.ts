@@ -1,4 +1,5 @@
 import type { Reason } from '../../contract/index.ts';
+import type { BarrierText } from './run.ts';
 
 /**
  * The keys that a pause covers: all keys of the controller, those of one namespace, or one object. All keys, by the
@@ -27,7 +28,7 @@ export interface OpenCircuit {
 /** Why a key that has something to do does not run. */
 export type Wait =
   /** The cache does not show yet what the key's last run wrote. */
-  | { readonly reason: 'barrier'; readonly sinceMs: number }
+  | { readonly reason: 'barrier'; readonly sinceMs: number; readonly barrier: BarrierText }
   /** Its run goes on elsewhere (a 202); its outcome is unknown after `untilMs`. */
   | { readonly reason: 'busy'; readonly untilMs: number }
   /** The gateway that was asked does not start it, see `OpenCircuit`. */
@@ -37,14 +38,6 @@ export type Wait =
   /** Its token of the controller's rate limit comes at `untilMs`. */
   | { readonly reason: 'rate-limit'; readonly untilMs: number }
   | { readonly reason: 'debounce'; readonly untilMs: number };
-
-/** The end of one run, as it is kept: failures, and the success after them. */
-export interface PastOutcome {
-  readonly atMs: number;
-  readonly run: number;
-  /** Absent for a success. */
-  readonly error?: string;
-}
 
 /** Everything that is known of one key. */
 export interface KeyStatus {
@@ -68,8 +61,6 @@ export interface KeyStatus {
   readonly queuedAtMs?: number;
   /** Why it was added since its last start. */
   readonly reasons: readonly Reason[];
-  /** The newest first, 10 at most. A key in good health has none. */
-  readonly history: readonly PastOutcome[];
 }
 
 /** The sets in which a key can be found; one key can be in several. */

@@ -4,7 +4,7 @@ import type { PauseScope } from './key-status.ts';
 export interface QueueKeys {
   /** BullMQ's `prefix` option; its keys are `<prefix>:<queue name>:*`. */
   readonly prefix: string;
-  /** HASH: `incarnation`, `runId`, `initial`, `resyncAt`, `lowReason`. */
+  /** HASH: `incarnation`, `runId`, `initial`, `resyncAt`, `lowReason`, `recorded`. */
   readonly queue: string;
   /** ZSET key -> due time: requeues and backoffs. A timer ends only with a run. */
   readonly timers: string;
@@ -39,6 +39,10 @@ export interface QueueKeys {
   readonly dead: string;
   /** What a key is appended to, to name its past outcomes (LIST). */
   readonly historyPrefix: string;
+  /** STREAM: the last runs of all keys. */
+  readonly recent: string;
+  /** HASH interval -> what happened in it: the samples of the last hour. */
+  readonly samples: string;
   /** What BullMQ's own names are appended to. */
   readonly bullmqPrefix: string;
   /** BullMQ's list of waiting jobs. */
@@ -69,6 +73,8 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
     pausedPrefix: `${prefix}:paused:`,
     dead: `${prefix}:dead`,
     historyPrefix: `${prefix}:history:`,
+    recent: `${prefix}:recent`,
+    samples: `${prefix}:samples`,
     bullmqPrefix: `${prefix}:${name}:`,
     waiting: `${prefix}:${name}:wait`,
     active: `${prefix}:${name}:active`,

@@ -41,5 +41,7 @@ export const BARRIER_LATE_MS = 1000;
 /** How many outcomes of a key are kept, and how long after the last. A dead letter keeps them until it is none. */
 export const HISTORY_LENGTH = 10;
 export const HISTORY_MS = 3_600_000;
+/** How many runs of all keys are kept. */
+export const HISTORY_RUNS = 10_000;
 /** Of an error's text this much is kept. */
 export const ERROR_LENGTH = 1024;

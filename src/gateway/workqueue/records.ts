@@ -1,5 +1,6 @@
 import type { Reason } from '../../contract/index.ts';
 import type { BarrierText, Finish } from './run.ts';
+import type { EndedRun } from './past-run.ts';
 import type { LowReason } from './work-queue.ts';
 
 /** Asks `startAll` to start low-priority keys of the backlog as well. */
@@ -48,6 +49,8 @@ export type Start =
       readonly reasons: readonly Reason[];
       /** When the key was first added since its last start; undefined when a timer alone brought it here. */
       readonly queuedAtMs: number | undefined;
+      /** The reasons as they are on record: JSON, one in each line; empty for none. */
+      readonly recorded: string;
     }
   /** The key has no reason to run: an earlier run has handled it. */
   | { readonly kind: 'idle' }
@@ -69,6 +72,8 @@ export interface FinishRequest {
   readonly run: number;
   /** After `unknown` the run stays on record with the error, for `Process.lost`. */
   readonly finish: Finish;
+  /** For the history of runs. Undefined: nothing, since the run has not begun. */
+  readonly ended?: EndedRun;
 }
 
 export interface Finished {

@@ -6,7 +6,6 @@ import {
   type KeyList,
   type KeyPage,
   type KeyStatus,
-  type PastOutcome,
   type Wait,
   waitFor,
 } from './key-status.ts';
@@ -23,14 +22,13 @@ export class RedisInspector {
   }
 
   async status(key: string): Promise<KeyStatus> {
-    const { recordPrefix, timers, backlog, debounced, queued, historyPrefix, pausedPrefix } = this.#keys;
+    const { recordPrefix, timers, backlog, debounced, queued, pausedPrefix } = this.#keys;
     const scopes = scopesOf(key);
-    const [record, timer, low, added, history, pauses, ready, ...paused] = await Promise.all([
+    const [record, timer, low, added, pauses, ready, ...paused] = await Promise.all([
       this.#redis.hgetall(recordPrefix + key),
       this.#redis.zscore(timers, key),
       this.#redis.zscore(backlog, key),
       this.#redis.zscore(debounced, key),
-      this.#redis.lrange(historyPrefix + key, 0, -1),
       this.pauses(),
       this.#redis.zscore(queued, key),
       ...scopes.map((scope) => this.#redis.zscore(pausedPrefix + scope, key)),
@@ -46,7 +44,7 @@ export class RedisInspector {
     });
     // A key at rest keeps its barrier, too. The key waits for it only when it has a reason to run.
     if (barrier !== undefined && (timer ?? queuedAt) && !running) {
-      waits.push({ reason: 'barrier', sinceMs: Number(barrierAt) });
+      waits.push({ reason: 'barrier', sinceMs: Number(barrierAt), barrier });
     }
     if (tokenAt !== undefined) waits.push({ reason: 'rate-limit', untilMs: Number(tokenAt) });
     if (added !== null) waits.push({ reason: 'debounce', untilMs: Number(added) });
@@ -63,7 +61,6 @@ export class RedisInspector {
       ...(dead === undefined ? {} : { deadSinceMs: Number(dead) }),
       ...(queuedAt === undefined ? {} : { queuedAtMs: Number(queuedAt) }),
       reasons: decodeReasons(reasons),
-      history: history.map((text) => JSON.parse(text) as PastOutcome),
     };
   }
 

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import type { Reason } from '../../contract/index.ts';
 import { loadScript, type Redis, type Script } from '../redis/redis.ts';
 import type { QueueKeys } from './queue-keys.ts';
@@ -12,6 +13,7 @@ import {
   type QueueOptions,
 } from './queue-options.ts';
 import type { OwnRun } from './own-runs.ts';
+import { encodeRun } from './past-run.ts';
 import {
   type Due,
   type DueTimer,
@@ -42,6 +44,8 @@ export class RedisRecords {
   readonly #debounce: Debounce | undefined;
   readonly #limits: readonly [msPerToken: number, burst: number, maxAttempts: number];
   readonly #concurrency: number;
+  /** The name of this gateway in the history of runs. */
+  readonly #gateway = hostname();
   readonly #scripts: Scripts;
 
   constructor(
@@ -99,7 +103,7 @@ export class RedisRecords {
 
   async finishAll(requests: readonly FinishRequest[], nowMs: number): Promise<Finished[]> {
     const { recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots } = this.#keys;
-    const each = requests.flatMap(({ key, run, finish }) => [key, run, ...finishArguments(finish, nowMs)]);
+    const each = requests.flatMap((request) => [request.key, request.run, ...this.#finishArguments(request, nowMs)]);
     const answers = (await this.#scripts.finish(
       [recordPrefix, timers, inFlight, dead, historyPrefix, queued, resting, debounced, slots],
       [nowMs, RUN_MARGIN_MS, this.#limits[2], HISTORY_LENGTH, HISTORY_MS, ...each],
@@ -111,6 +115,15 @@ export class RedisRecords {
       ready: ready === 1,
       unreadable: code < 0 ? timer : undefined,
     }));
+  }
+
+  #finishArguments({ finish, ended }: FinishRequest, nowMs: number): (string | number)[] {
+    if (finish.kind === 'busy') return ['busy', Math.ceil(finish.untilMs), '', '', ''];
+    if (finish.kind === 'unknown') return ['unknown', '', '', (finish.error ?? '').slice(0, ERROR_LENGTH), ''];
+    const { failures, againAfterMs, barrier = '', dead = false } = finish;
+    const again = againAfterMs === undefined ? '' : Math.ceil(nowMs + againAfterMs);
+    const isOne = ended && (ended.attempt !== 1 || failures === 'count' || finish.error !== undefined || dead);
+    return [failures, again, barrier, isOne ? encodeRun(ended, this.#gateway) : '', dead ? '1' : ''];
   }
 
   /** @param limit of each. */
@@ -273,7 +286,8 @@ function decodeStart(answer: StartAnswer): Start {
         LowReason | '',
       ];
       const reasons = reasonsOrDefault(decodeReasons(recorded), { low: low || undefined, failures });
-      return { kind, run, failures, reasons, queuedAtMs: queuedAt ? Number(queuedAt) : undefined };
+      const queuedAtMs = queuedAt ? Number(queuedAt) : undefined;
+      return { kind, run, failures, reasons, queuedAtMs, recorded };
     }
     case 'lost':
       return { kind, run: first as number, failures: second as number, error: (third as string) || undefined };
@@ -288,14 +302,6 @@ function decodeStart(answer: StartAnswer): Start {
     default:
       return { kind: 'busy' };
   }
-}
-
-function finishArguments(finish: FinishRequest['finish'], nowMs: number): (string | number)[] {
-  if (finish.kind === 'busy') return ['busy', Math.ceil(finish.untilMs), '', '', ''];
-  if (finish.kind === 'unknown') return ['unknown', '', '', (finish.error ?? '').slice(0, ERROR_LENGTH), ''];
-  const { failures, againAfterMs, barrier = '', error = '', dead = false } = finish;
-  const again = againAfterMs === undefined ? '' : Math.ceil(nowMs + againAfterMs);
-  return [failures, again, barrier, error.slice(0, ERROR_LENGTH), dead ? '1' : ''];
 }
 
 /** The reasons of a key's record. */

@@ -12,6 +12,21 @@ export interface Run {
   readonly deadlineMs: number;
 }
 
+/** An object that a run has written, as `apiVersion/Kind namespace/name`, for people. */
+export interface Written {
+  readonly object: string;
+  /** Absent for a delete. */
+  readonly resourceVersion?: string;
+  readonly deleted?: true;
+}
+
+/** What a run has written. */
+export interface Wrote {
+  readonly count: number;
+  /** The first of them, 5 at most. */
+  readonly first: readonly Written[];
+}
+
 /** The barrier that the views must have passed before the key's next run; stored as text, see `dispatch/barrier`. */
 export type BarrierText = string;
 
@@ -25,6 +40,8 @@ export interface Known {
   readonly barrier?: BarrierText;
   /** What went wrong, for people: kept in the key's history, at most 1 KiB of it. */
   readonly error?: string;
+  /** For people: kept in the history of runs. Undefined: nothing that the outcome names. */
+  readonly wrote?: Wrote;
   /** Another gateway may reach what this one could not: the key's next run goes to the first that is free. */
   readonly elsewhere?: boolean;
   /** A retry will not help: the key becomes a dead letter, and `againAfterMs` is ignored. */

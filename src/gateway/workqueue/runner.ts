@@ -2,6 +2,7 @@ import { messageOf, type Runtime } from '../../core/index.ts';
 import { GroupCommit } from './group-commit.ts';
 import { BARRIER_AGAIN_MS, RUN_MARGIN_MS } from './queue-options.ts';
 import type { OwnRuns } from './own-runs.ts';
+import type { EndedRun } from './past-run.ts';
 import type { Finished, FinishRequest, Start, StartTimes } from './records.ts';
 import type { RedisRecords } from './redis-records.ts';
 import type { Finish, Process, Run } from './run.ts';
@@ -25,6 +26,11 @@ export interface RunnerEvents {
   readonly due: (atMs: number) => void;
   /** Keys are ready to run, and nobody has them. */
   readonly ready: (keys: readonly string[]) => void;
+  /** A finish has been answered. */
+  readonly finished: (ended: EndedRun, finished: Finished) => void;
+  /** A run begins that was added so long ago. */
+  readonly started: (waitedMs: number) => void;
+  readonly ended: (tookMs: number, hasFailed: boolean) => void;
 }
 
 /** Takes keys through their runs: start, process, finish. Starts and finishes of many share a trip. */
@@ -88,6 +94,10 @@ export class Runner {
       this.starter.release(key, run);
     }
     const finished = await answer;
+    requests.forEach(({ ended }, at) => {
+      const each = finished[at];
+      if (ended && each) on.finished(ended, each);
+    });
     const ready = requests.flatMap(({ key }, at) => (finished[at]?.ready ? [key] : []));
     if (ready.length > 0) on.ready(ready);
     return finished;
@@ -142,8 +152,8 @@ export class Runner {
             this.#putOff(key, start.run, heldMs - times.nowMs);
             break;
           }
-          const { run, failures, reasons, queuedAtMs } = start;
-          const started = { run: { key, run, failures, reasons, deadlineMs: times.deadlineMs }, queuedAtMs };
+          const { run, failures, reasons, queuedAtMs, recorded } = start;
+          const started = { run: { key, run, failures, reasons, deadlineMs: times.deadlineMs }, queuedAtMs, recorded };
           // A key that brings down its function must not do so again and again to those that start with it.
           if (failures === 0) together.push(started);
           else this.#run([started], times);
@@ -166,8 +176,13 @@ export class Runner {
   async #settle(key: string, { run, failures, error }: Start & { kind: 'lost' }): Promise<void> {
     const { name, process, runtime } = this.#options;
     runtime.metrics.count('levelhook_lost_outcomes_total', { controller: name });
-    const finish = await process.lost({ key, run, failures });
-    await this.finish({ key, run, finish: { error: error ?? 'no outcome before the deadline', ...finish } });
+    const finish = {
+      error: error ?? 'no outcome before the deadline',
+      ...(await process.lost({ key, run, failures })),
+    };
+    const atMs = runtime.clock.now();
+    const ended = { key, run, finish, atMs, lost: true, attempt: failures + 1 } as const;
+    await this.finish({ key, run, finish, ended });
   }
 
   #run(started: readonly Started[], { nowMs, deadlineMs }: StartTimes): void {
@@ -186,13 +201,15 @@ export class Runner {
     }
     for (const { queuedAtMs } of started) {
       if (queuedAtMs === undefined) continue;
-      metrics.observe('workqueue_queue_duration_seconds', { name }, Math.max(0, nowMs - queuedAtMs) / 1000);
+      const waitedMs = Math.max(0, nowMs - queuedAtMs);
+      metrics.observe('workqueue_queue_duration_seconds', { name }, waitedMs / 1000);
+      on.started(waitedMs);
     }
     const runs = started.map(({ run }) => run);
     for (const run of runs) ownRuns.begin(run, nowMs);
     const together = runs.length > 1 ? process.runAll?.(runs) : undefined;
     const finishes = together ?? runs.map((run) => process.run(run));
-    runs.forEach((run, at) => on.work(this.#end(run, finishes[at] ?? NO_FINISH, nowMs)));
+    started.forEach((each, at) => on.work(this.#end(each, finishes[at] ?? NO_FINISH, nowMs)));
   }
 
   /** A run that is on record does not begin. */
@@ -200,11 +217,13 @@ export class Runner {
     this.#options.on.work(this.finish({ key, run, finish: { kind: 'known', failures: 'keep', againAfterMs } }));
   }
 
-  async #end(run: Run, finishing: Promise<Finish>, startedMs: number): Promise<void> {
+  async #end({ run, queuedAtMs, recorded }: Started, finishing: Promise<Finish>, startedMs: number): Promise<void> {
     const { name, on, runtime } = this.#options;
     const { clock, metrics } = runtime;
     const finish = await finishing.catch((error: unknown) => ({ kind: 'unknown' as const, error: messageOf(error) }));
-    metrics.observe('workqueue_work_duration_seconds', { name }, (clock.now() - startedMs) / 1000);
+    const nowMs = clock.now();
+    metrics.observe('workqueue_work_duration_seconds', { name }, (nowMs - startedMs) / 1000);
+    on.ended(nowMs - startedMs, hasFailed(finish));
     // Unknown: the run stays on record, and the poller finds it after its deadline.
     if (finish.kind === 'unknown') on.due(run.deadlineMs + RUN_MARGIN_MS);
     if (finish.kind === 'busy') on.due(finish.untilMs + RUN_MARGIN_MS);
@@ -212,13 +231,30 @@ export class Runner {
       metrics.count('workqueue_retries_total', { name });
     }
     // If it fails the run is settled at its deadline.
-    await this.finish({ key: run.key, run: run.run, finish });
+    const ended = {
+      key: run.key,
+      run: run.run,
+      finish,
+      atMs: nowMs,
+      attempt: run.failures + 1,
+      tookMs: nowMs - startedMs,
+      waitedMs: queuedAtMs === undefined ? undefined : Math.max(0, startedMs - queuedAtMs),
+      recorded,
+      reasons: run.reasons,
+    };
+    await this.finish({ key: run.key, run: run.run, finish, ended });
   }
+}
+
+function hasFailed(finish: Finish): boolean {
+  if (finish.kind !== 'known') return finish.kind === 'unknown';
+  return finish.failures === 'count' || finish.dead === true;
 }
 
 interface Started {
   readonly run: Run;
   readonly queuedAtMs: number | undefined;
+  readonly recorded: string;
 }
 
 /** So many keys are remembered; without that a start is asked for twice, or the key starts here again. */

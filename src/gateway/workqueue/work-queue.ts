@@ -1,10 +1,14 @@
 import type { Reason } from '../../contract/index.ts';
 import type { OpenCircuit, Pause, PauseScope, KeyList, KeyPage, KeyStatus } from './key-status.ts';
+import type { PastRun, RunPage, RunQuery } from './past-run.ts';
 import type { Finish, Process } from './run.ts';
+import type { Sample } from './samples.ts';
 
-export type { OpenCircuit, Pause, PauseScope, KeyList, KeyPage, KeyStatus, PastOutcome, Wait } from './key-status.ts';
+export type { OpenCircuit, Pause, PauseScope, KeyList, KeyPage, KeyStatus, Wait } from './key-status.ts';
+export type { PastRun, PastOutcome, RunPage, RunQuery } from './past-run.ts';
 export type { Debounce, QueueOptions, RateLimit } from './queue-options.ts';
-export type { BarrierText, Finish, Known, Process, Run } from './run.ts';
+export type { Sample } from './samples.ts';
+export type { BarrierText, Finish, Known, Process, Run, Written, Wrote } from './run.ts';
 
 /** A key to run, and why. */
 export interface QueuedKey {
@@ -56,6 +60,19 @@ export interface WorkQueue {
 
   status(key: string): Promise<KeyStatus>;
   list(list: KeyList, page: { readonly offset: number; readonly limit: number }): Promise<KeyPage>;
+  /**
+   * Of each of these keys the error of the last outcome on record; undefined for a success, and where there is none.
+   */
+  lastErrors(keys: readonly string[]): Promise<readonly (string | undefined)[]>;
+  /** The last runs of all keys, page by page, or those since an earlier call. Empty while the history is off. */
+  runs(query: RunQuery): Promise<RunPage>;
+  /**
+   * The last runs of a key, the newest first, 10 at most. A key that fails has its last ones whatever else runs; of
+   * another key, those among the last runs of all keys.
+   */
+  runsOf(key: string): Promise<readonly PastRun[]>;
+  /** The last hour in intervals, the oldest first. */
+  samples(): Promise<readonly Sample[]>;
   /** Forgets these dead letters. Others are left alone. @returns how many were. */
   drop(keys: readonly string[]): Promise<number>;
   /** Keys that wait to run now, and runs in flight. */

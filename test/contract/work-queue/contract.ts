@@ -3,6 +3,7 @@ import { addsContract } from './adds.ts';
 import { barriersContract } from './barriers.ts';
 import { circuitContract } from './circuit.ts';
 import { pausesContract } from './pauses.ts';
+import { historyContract } from './history.ts';
 import { lifecycleContract } from './lifecycle.ts';
 import { limitsContract } from './limits.ts';
 import { lostJobsContract } from './lost-jobs.ts';
@@ -26,6 +27,7 @@ export function workQueueContract(name: string, create: CreateFixture): void {
     limitsContract,
     lifecycleContract,
     statusContract,
+    historyContract,
     lostJobsContract,
     oldestDueContract,
   ];

@@ -172,7 +172,12 @@ export function limitsContract(create: CreateFixture): void {
       expect(status).toMatchObject({ queued: false, failures: 3, waits: [] });
       expect(status.deadSinceMs).toBe(process.startedAtMs[2]);
       expect(status.timerMs).toBeUndefined();
-      expect(status.history.map(({ error }) => error)).toEqual(['no 3', 'no 2', 'no 1']);
+      const history = await queue.runsOf('k');
+      expect(history.map(({ outcome, error }) => [outcome, error])).toEqual([
+        ['dead', 'no 3'],
+        ['failed', 'no 2'],
+        ['failed', 'no 1'],
+      ]);
       const dead = await queue.list('dead', { offset: 0, limit: 10 });
       expect(dead).toEqual({ total: 1, keys: [{ key: 'k', atMs: status.deadSinceMs }] });
       expect(await setting().pending()).toBe(0);
@@ -211,22 +216,23 @@ export function limitsContract(create: CreateFixture): void {
       await queue.add(plain('dead1', 'dead2', 'alive'));
       await setting().settle();
       expect(await queue.drop(['dead1', 'alive', 'unknown'])).toBe(1);
-      expect(await queue.status('dead1')).toMatchObject({ failures: 0, history: [] });
+      expect(await queue.status('dead1')).toMatchObject({ failures: 0 });
       expect((await queue.status('dead1')).deadSinceMs).toBeUndefined();
       expect(await queue.status('alive')).toMatchObject({ failures: 1 });
       expect((await queue.list('dead', { offset: 0, limit: 10 })).keys.map(({ key }) => key)).toEqual(['dead2']);
     });
 
-    it('keeps a bounded history, newest first; a success ends it', async () => {
-      const { queue, process } = setting();
+    it('keeps a bounded history, newest first, whatever else runs; a success ends it', async () => {
+      const { process } = setting();
+      const queue = await setting().open({}, { historyRuns: 0 });
       process.onRun = ({ failures }) =>
         failures < 14 ? { kind: 'known', failures: 'count', againAfterMs: 5, error: `${failures}`.repeat(2000) } : done;
       await queue.start(process);
       await queue.add(plain('k'));
       await setting().atRest();
-      const { history } = await queue.status('k');
+      const history = await queue.runsOf('k');
       expect(history).toHaveLength(10);
-      expect(history[0]).toEqual({ atMs: process.startedAtMs[14], run: process.runs[14]?.run });
+      expect(history[0]).toMatchObject({ outcome: 'done', atMs: process.startedAtMs[14], run: process.runs[14]?.run });
       expect(history[1]?.error).toBe('13'.repeat(512));
     });
   });

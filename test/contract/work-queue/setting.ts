@@ -7,10 +7,15 @@ import { eventually } from '../../harness/eventually.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
 import { VirtualClock } from '../../harness/test-clock.ts';
 
+/** See `WorkQueueOptions`. */
+export interface HistoryOptions {
+  readonly historyRuns?: number;
+}
+
 /** One queue of an implementation, for this test alone. */
 export interface WorkQueueFixture {
   /** One more gateway on the same queue. */
-  open(options?: Partial<QueueOptions>): Promise<WorkQueue>;
+  open(options?: Partial<QueueOptions>, history?: HistoryOptions): Promise<WorkQueue>;
   /** How many keys wait for anything, now or later; runs in flight included. */
   pending(): Promise<number>;
   /**
@@ -73,8 +78,8 @@ export class Setting {
     return setting;
   }
 
-  open(options?: Partial<QueueOptions>): Promise<WorkQueue> {
-    return this.#fixture.open(options);
+  open(options?: Partial<QueueOptions>, history?: HistoryOptions): Promise<WorkQueue> {
+    return this.#fixture.open(options, history);
   }
 
   /** What a gateway runs. Its runs count as going on for `settle`. */

@@ -23,7 +23,11 @@ export function unknownContract(create: CreateFixture): void {
       expect(process.runs[1]?.failures).toBe(1);
       await setting().atRest();
       expect(process.runs).toHaveLength(2);
-      expect((await queue.status('k')).history).toMatchObject([{ error: 'no outcome before the deadline' }]);
+      expect(await queue.runsOf('k')).toMatchObject([
+        { outcome: 'deferred', attempt: 2 },
+        { outcome: 'lost', attempt: 1, error: 'no outcome before the deadline' },
+        { outcome: 'unknown', attempt: 1 },
+      ]);
     });
 
     it('keeps why in the history of its key, once it is settled', async () => {
@@ -35,7 +39,7 @@ export function unknownContract(create: CreateFixture): void {
       await queue.add(plain('k'));
       await setting().ran('k', 2);
       await setting().atRest();
-      const [success, failure] = (await queue.status('k')).history;
+      const [success, failure] = await queue.runsOf('k');
       expect(success?.error).toBeUndefined();
       expect(failure).toMatchObject({ run: process.runs[0]?.run, error: error.slice(0, 1024) });
     });

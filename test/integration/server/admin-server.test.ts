@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { METRICS, silentLogger } from '../../../src/core/index.ts';
 import type { HealthCheck } from '../../../src/gateway/manager/health.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
-import { Dashboard } from '../../../src/gateway/server/dashboard.ts';
 import { Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { NO_LOGIN } from '../../harness/login.ts';
@@ -21,7 +20,7 @@ async function withServer(
     live: new Map(options.live ?? [['ping', ok]]),
     ready: new Map(options.ready ?? [['redis', ok]]),
     metrics: async () => '',
-    apis: { dashboard: new Dashboard(), reconcile: new Hono(), queues: () => new Map() },
+    apis: { dashboard: new Hono(), reconcile: new Hono(), queues: () => new Map() },
     login: NO_LOGIN,
     logger: silentLogger,
   });

@@ -8,7 +8,6 @@ import { KubernetesIdentities } from '../../../src/gateway/login/kubernetes-iden
 import { csrfTokenOf } from '../../../src/gateway/login/sessions.ts';
 import { StaticTokens } from '../../../src/gateway/login/static-tokens.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
-import { Dashboard } from '../../../src/gateway/server/dashboard.ts';
 import { clusterAccess } from '../../../src/kubeconfig/cluster-access.ts';
 import { Credentials } from '../../../src/kubeconfig/credentials.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
@@ -339,7 +338,7 @@ describe('levelhook queue', () => {
       live: new Map(),
       ready: new Map(),
       metrics: async () => '',
-      apis: { dashboard: new Dashboard(), reconcile: new Hono(), queues: () => new Map() },
+      apis: { dashboard: new Hono(), reconcile: new Hono(), queues: () => new Map() },
       login: {
         backend: () => ({
           identities: [new StaticTokens([{ name: 'ann', right: 'read', token: STATIC.reader }])],

@@ -1,9 +1,9 @@
 import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import { viewPrefix } from '../../../src/contract/cache-layout.ts';
 import { silentLogger, systemClock } from '../../../src/core/index.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
-import { Dashboard } from '../../../src/gateway/server/dashboard.ts';
-import type { WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
+import type { RunPage, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { NO_LOGIN } from '../../harness/login.ts';
 import { done, RecordingProcess } from '../../harness/recording-process.ts';
@@ -27,7 +27,7 @@ beforeEach(async () => {
     ready: new Map(),
     metrics: async () => '',
     apis: {
-      dashboard: new Dashboard(),
+      dashboard: new Hono(),
       reconcile: new Hono(),
       queues: () => (redisIsThere ? new Map([['controller', queue]]) : undefined),
     },
@@ -70,7 +70,52 @@ describe('/queues', () => {
     const pauses = [{ scope: 'namespace/c', sinceMs: expect.any(Number) as number }];
     expect(await request('/queues')).toEqual([200, { queues: [{ controller: 'controller', keys, pauses }] }]);
     expect(await request('/queues/controller/keys?list=dead&limit=1')).toMatchObject([200, { total: 2, keys: [{}] }]);
-    expect(await request('/queues/controller/keys/a/x')).toEqual([200, await queue.status('a/x')]);
+    const history = await queue.runsOf('a/x');
+    expect(history).toMatchObject([{ outcome: 'dead', error: 'quota exceeded', reasons: [{ type: 'added' }] }]);
+    expect(await request('/queues/controller/keys/a/x')).toEqual([200, { ...(await queue.status('a/x')), history }]);
+  });
+
+  it('tells of the last runs, page by page and by outcome, and of the last hour', async () => {
+    await dead('a/x', 'b/y');
+    process.onRun = () => done;
+    await queue.add([{ key: 'c/z', reasons: [] }]);
+    await eventually(async () => expect(await queue.runsOf('c/z')).toHaveLength(1));
+    const [, first] = (await request('/queues/controller/runs?limit=2')) as [number, RunPage];
+    expect(first).toEqual(await queue.runs({ limit: 2 }));
+    expect(first.runs.map(({ key }) => key)[0]).toBe('c/z');
+    const [, rest] = (await request(`/queues/controller/runs?limit=2&before=${first.next}`)) as [number, RunPage];
+    expect(rest.runs).toHaveLength(1);
+    expect(await request(`/queues/controller/runs?after=${first.newest}`)).toMatchObject([200, { runs: [] }]);
+    const [, failed] = (await request('/queues/controller/runs?outcome=dead')) as [number, RunPage];
+    expect(failed.runs.map(({ key }) => key).toSorted()).toEqual(['a/x', 'b/y']);
+    expect(await request('/queues/controller/samples')).toEqual([
+      200,
+      { seconds: 30, samples: expect.objectContaining({ length: 120 }) as unknown },
+    ]);
+  });
+
+  it('tells what a key waits for in the cache', async () => {
+    const prefix = viewPrefix({
+      keyPrefix: 'levelhook',
+      clusterId: 'c',
+      resource: { apiVersion: 'apps/v1', kind: 'Deployment' },
+      settings: 's',
+    });
+    const barrier = JSON.stringify({ [prefix]: { version: '77', deleted: [['a/old', 'uid']], endedAtMs: 1 } });
+    process.unpassed.add(barrier);
+    process.onRun = () => ({ kind: 'known', failures: 'forget', barrier, againAfterMs: 0 });
+    await queue.add([{ key: 'a/x', reasons: [] }]);
+    const awaits = [{ kind: 'apps/v1/Deployment', resourceVersion: '77', deleted: ['a/old'] }];
+    await eventually(async () => {
+      const waits = [{ reason: 'barrier', sinceMs: expect.any(Number) as number, awaits }];
+      expect(await request('/queues/controller/keys/a/x')).toMatchObject([
+        200,
+        { waits, history: [{ barrier: true }] },
+      ]);
+    });
+    process.unpassed.clear();
+    process.onRun = () => done;
+    await eventually(async () => expect(await fixture.pending()).toBe(0));
   });
 
   it('tells while this gateway starts no keys, since it cannot reach the function', async () => {
@@ -121,6 +166,10 @@ describe('/queues', () => {
       ['/queues/other/keys?list=dead', undefined, 404],
       ['/queues/controller/keys', undefined, 400],
       ['/queues/controller/keys?list=nothing', undefined, 400],
+      ['/queues/controller/runs?limit=1001', undefined, 400],
+      ['/queues/controller/runs?outcome=good', undefined, 400],
+      ['/queues/controller/runs?before=%2B', undefined, 400],
+      ['/queues/other/samples', undefined, 404],
       ['/queues/controller/keys?list=dead&limit=100000', undefined, 400],
       ['/queues/controller/drop', {}, 400],
       ['/queues/controller/drop', { all: false }, 400],
@@ -151,12 +200,28 @@ describe('/queues', () => {
   });
 });
 
+const run = async (...args: string[]): Promise<[number | string, string]> => {
+  const command = new TestProcess('src/cli/levelhook.js', args, { LEVELHOOK_GATEWAY: server.url });
+  const code = await command.exited;
+  return [code, command.output];
+};
+
+describe('levelhook explain', () => {
+  it('says why a key ran and how it ended, as text and as JSON', async () => {
+    await dead('a/x');
+    const [code, text] = await run('explain', 'controller', 'a/x');
+    expect(code, text).toBe(0);
+    expect(text).toMatch(/^ +20.*Z {2}failed, became a dead letter: quota exceeded {2}\(run 1, /m);
+    expect(text).toMatch(/^ +because added apps\/v1\/ReplicaSet a\/x$/m);
+    expect(text).toMatch(/^next run: none: it is a dead letter since /m);
+    const [, json] = await run('explain', 'controller', 'a/x', '--output', 'json');
+    expect(JSON.parse(json)).toMatchObject({ key: 'a/x', history: [{ outcome: 'dead' }] });
+    expect(await run('explain', 'controller', 'a/b/c')).toEqual([1, expect.stringMatching(/^levelhook: /) as string]);
+  });
+});
+
 describe('levelhook queue', () => {
-  const levelhook = async (...args: string[]): Promise<[number | string, string]> => {
-    const command = new TestProcess('src/cli/levelhook.js', ['queue', ...args], { LEVELHOOK_GATEWAY: server.url });
-    const code = await command.exited;
-    return [code, command.output];
-  };
+  const levelhook = (...args: string[]): Promise<[number | string, string]> => run('queue', ...args);
 
   it('shows queues, lists and keys, replays, drops, pauses and resumes', async () => {
     await dead('a/x', 'a/y');
@@ -166,7 +231,7 @@ describe('levelhook queue', () => {
     expect((await levelhook('list', 'controller'))[1]).toMatch(/^a\/x +20..-.*Z$/m);
     const [, status] = await levelhook('get', 'controller', 'a/x');
     expect(status).toMatch(/^state +dead letter since /m);
-    expect(status).toMatch(/^outcome +.* run [0-9]+: quota exceeded$/m);
+    expect(status).toMatch(/^outcome +.* run [0-9]+: dead: quota exceeded$/m);
     process.onRun = () => done;
     expect(await levelhook('replay', 'controller', 'a/x')).toEqual([0, 'replayed 1 dead letter of controller']);
     expect(await levelhook('drop', 'controller', '--all')).toEqual([

@@ -6,7 +6,6 @@ import { Hono } from 'hono';
 import { Agent, request } from 'undici';
 import { silentLogger } from '../../../src/core/index.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
-import { Dashboard } from '../../../src/gateway/server/dashboard.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { NO_LOGIN } from '../../harness/login.ts';
@@ -33,7 +32,7 @@ describe('a gateway with a certificate', () => {
       live: new Map([['ping', () => undefined]]),
       ready: new Map(),
       metrics: async () => '',
-      apis: { dashboard: new Dashboard(), reconcile: new Hono(), queues: () => new Map() },
+      apis: { dashboard: new Hono(), reconcile: new Hono(), queues: () => new Map() },
       login: NO_LOGIN,
       logger: silentLogger,
     });

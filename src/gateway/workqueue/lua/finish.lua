@@ -22,7 +22,8 @@
 --         when to run again, or ''; for 'busy' the run's new deadline, unless it has a later one. Milliseconds since
 --         the epoch. A run cannot become busy after its deadline and margin: a gateway may be settling it as lost
 --         barrier, or ''
---         what went wrong, or ''
+--         for 'unknown' what went wrong, or ''; else the run for the key's history (past-run.ts), or '' for a success
+--         that is known to follow a success
 --         '1' for a dead letter, else ''
 --
 -- Answer, for each run: {code, when the key's timer is due or '', whether the key is ready to run again as 1 or 0}.
@@ -33,16 +34,14 @@
 local now, margin, max_failures = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local timers, in_flight = KEYS[2], KEYS[3]
 
-local function remember(key, run, error, keep)
+local function remember(key, past, keep)
   local history = KEYS[5] .. key
-  local outcome = { atMs = tonumber(now), run = tonumber(run) }
-  if error ~= '' then outcome.error = error end
-  redis.call('LPUSH', history, cjson.encode(outcome))
+  redis.call('LPUSH', history, past)
   redis.call('LTRIM', history, 0, tonumber(ARGV[4]) - 1)
   if keep then redis.call('PERSIST', history) else redis.call('PEXPIRE', history, ARGV[5]) end
 end
 
-local function finish(key, run, mode, again, barrier, error, dead)
+local function finish(key, run, mode, again, barrier, told, dead)
   local record = KEYS[1] .. key
   local r = redis.call('HMGET', record, 'run', 'dirty', 'failures', 'deadline', 'queuedAt')
   if r[1] ~= run then return { 0, '', 0 } end
@@ -55,7 +54,7 @@ local function finish(key, run, mode, again, barrier, error, dead)
     return { 1, '', 0 }
   end
   if mode == 'unknown' then
-    if error ~= '' then redis.call('HSET', record, 'error', error) end
+    if told ~= '' then redis.call('HSET', record, 'error', told) end
     redis.call('ZREM', KEYS[9], key)
     return { 1, '', 0 }
   end
@@ -73,8 +72,10 @@ local function finish(key, run, mode, again, barrier, error, dead)
     again = ''
   end
   -- Only failures, and the success that ends them, go into the history.
-  if error ~= '' or mode == 'count' or dead == '1' or (mode == 'forget' and r[3]) then
-    remember(key, run, error, dead == '1')
+  if told ~= '' and (mode ~= 'forget' or dead == '1' or r[3]) then
+    if dead == '1' then told = string.gsub(told, '^{"outcome":"%a+"', '{"outcome":"dead"') end
+    -- A history that cannot be written must not fail the run.
+    pcall(remember, key, told, dead == '1')
   end
   -- A poller may have read a timer of this key and moves it ahead if it is unchanged. The fraction of a millisecond,
   -- which differs from run to run, makes a timer for the same millisecond a changed one.

@@ -49,15 +49,16 @@ afterAll(async () => {
 it('shows the queue of each controller, without a complaint of the browser', async () => {
   await page.goto(url);
   expect(new URL(page.url()).pathname).toBe('/dashboard');
+  await page.getByRole('link', { name: 'BullMQ' }).click();
   expect(await page.title()).toContain('levelhook');
   await page.getByRole('link', { name: QUEUE }).first().waitFor();
-  await page.screenshot({ path: join(tmpdir(), 'levelhook-dashboard.png') });
+  await page.screenshot({ path: join(tmpdir(), 'levelhook-bullmq.png') });
 
   await page.getByRole('link', { name: QUEUE }).first().click();
-  await page.waitForURL(/\/dashboard\/queue\//);
+  await page.waitForURL(/\/dashboard\/bullmq\/queue\//);
   await page.getByRole('heading', { name: QUEUE }).first().waitFor();
   await page.getByText('No latest jobs in this queue.').waitFor();
-  await page.screenshot({ path: join(tmpdir(), 'levelhook-dashboard-queue.png') });
+  await page.screenshot({ path: join(tmpdir(), 'levelhook-bullmq-queue.png') });
   expect(complaints).toEqual([]);
 });
 
@@ -75,10 +76,12 @@ it('offers nothing that writes', async () => {
 });
 
 it('refuses every write', async () => {
-  const { queues } = (await (await fetch(`${url}/dashboard/api/queues`)).json()) as { queues: { name: string }[] };
+  const { queues } = (await (await fetch(`${url}/dashboard/bullmq/api/queues`)).json()) as {
+    queues: { name: string }[];
+  };
   const name = encodeURIComponent(queues[0]?.name ?? '');
   expect(name).not.toBe('');
-  const queue = `${url}/dashboard/api/queues/${name}`;
+  const queue = `${url}/dashboard/bullmq/api/queues/${name}`;
   const writes: [string, string][] = [
     ['PUT', '/pause'],
     ['PUT', '/resume'],
@@ -103,7 +106,7 @@ it('refuses every write', async () => {
       return [method, path, (await fetch(queue + path, { method, headers, body })).status];
     }),
   );
-  for (const path of ['/dashboard/api/queues/pause', '/dashboard/api/queues/resume']) {
+  for (const path of ['/dashboard/bullmq/api/queues/pause', '/dashboard/bullmq/api/queues/resume']) {
     answers.push(['PUT', path, (await fetch(url + path, { method: 'PUT' })).status]);
   }
   expect(answers.filter(([, , status]) => status !== 405 && status !== 403)).toEqual([]);
@@ -117,7 +120,7 @@ it('answers only to a name of this machine', async () => {
       sent.on('error', reject).end();
     });
   const { port } = new URL(url);
-  for (const path of ['/dashboard', '/dashboard/', '/dashboard/api/queues', '/dashboard/static/x']) {
+  for (const path of ['/dashboard', '/dashboard/', '/dashboard/bullmq/api/queues', '/dashboard/bullmq/static/x']) {
     expect(await asked(path, `evil.example:${port}`), path).toBe(403);
     expect(await asked(path, 'localhost.evil.example'), path).toBe(403);
   }

@@ -2,26 +2,20 @@ import type { createBullBoard } from '@bull-board/api';
 import type { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
 import type { Queue } from 'bullmq';
 import { Hono, type MiddlewareHandler } from 'hono';
-
-const PATH = '/dashboard';
+import { BULLMQ_PATH } from '../dashboard/urls.ts';
 
 /**
  * bull-board over the queues, read-only: a job retried or removed there would go past the key records, and could run
  * beside a live one. The first request loads it.
  */
-export class Dashboard {
-  readonly path = PATH;
+export class BullMqBoard {
   readonly app: Hono;
   readonly #queues = new Map<string, Queue>();
   #board: Promise<Board> | undefined;
 
   constructor() {
-    this.app = new Hono().all('*', async (context) => {
-      // bull-board's own read-only mode is checked queue by queue, and by each of its handlers: this by none of them.
-      if (!['GET', 'HEAD'].includes(context.req.method)) {
-        return context.text('the dashboard is read-only\n', 405, { allow: 'GET, HEAD' });
-      }
-      this.#board ??= Board.load(PATH).catch((error: unknown) => {
+    this.app = new Hono().use(readOnly).all('*', async (context) => {
+      this.#board ??= Board.load(BULLMQ_PATH).catch((error: unknown) => {
         this.#board = undefined;
         throw error;
       });
@@ -87,6 +81,12 @@ class Board {
     }
   }
 }
+
+/** bull-board's own read-only mode is checked queue by queue, and by each of its handlers: this by none of them. */
+const readOnly: MiddlewareHandler = async (context, next) => {
+  if (['GET', 'HEAD'].includes(context.req.method)) return next();
+  return context.text('this part of the dashboard is read-only\n', 405, { allow: 'GET, HEAD' });
+};
 
 /**
  * bull-board's page asks Google for its fonts: no outside server learns of a gateway, and without a network it would

@@ -1,0 +1,87 @@
+import { expect, it } from 'vitest';
+import type { ServedKey } from '../gateway/server/queue-api.ts';
+import { explainKey } from './explain-text.ts';
+
+const at = (seconds: number): number => Date.UTC(2026, 0, 1) + seconds * 1000;
+const rest: ServedKey = {
+  key: 'shop/web',
+  queued: false,
+  dirty: false,
+  backlog: false,
+  waits: [],
+  failures: 0,
+  reasons: [],
+  history: [],
+};
+
+it('says that nothing is known of an unknown key', () => {
+  expect(explainKey('demo', rest, at(0))).toBe(`shop/web of controller demo
+
+what happened:
+  no run of this key is remembered
+
+what it is doing:
+  nothing
+
+next run: none is planned: an event, a resync or a person can cause one
+`);
+});
+
+it('tells the runs in order, why and how they ended, what is waited for, and when the next run is', () => {
+  const text = explainKey(
+    'demo',
+    {
+      ...rest,
+      failures: 1,
+      queuedAtMs: at(40),
+      reasons: [{ type: 'manual', message: 'try' }],
+      timerMs: at(65),
+      waits: [{ reason: 'barrier', sinceMs: at(31), awaits: [{ kind: 'apps/v1/Deployment', resourceVersion: '77' }] }],
+      history: [
+        { outcome: 'failed', key: 'shop/web', run: 9, atMs: at(31), attempt: 2, tookMs: 40, error: 'a\u001b[31m\nb' },
+        {
+          outcome: 'requeue',
+          key: 'shop/web',
+          run: 8,
+          atMs: at(10),
+          attempt: 1,
+          waitedMs: 3,
+          tookMs: 25,
+          gateway: 'levelhook-0',
+          reasons: [{ type: 'updated', object: 'apps/v1/Deployment shop/web', resourceVersion: '70' }],
+          wrote: { count: 3, first: [{ object: 'v1/Pod shop/p', deleted: true }] },
+          barrier: true,
+          nextMs: at(20),
+        },
+      ],
+    },
+    at(60),
+  );
+  expect(text).toBe(`shop/web of controller demo
+
+what happened:
+  2026-01-01T00:00:10.000Z  done, asked for another run  (run 8, waited 3 ms, took 25 ms, on levelhook-0)
+    because updated apps/v1/Deployment shop/web at 70
+    wrote v1/Pod shop/p (deleted) and 2 more
+    the next run waits until the cache shows this
+    to run again by 2026-01-01T00:00:20.000Z
+  2026-01-01T00:00:31.000Z  failed: a [31m b  (run 9, attempt 2, took 40 ms)
+
+what it is doing:
+  added 2026-01-01T00:00:40.000Z, because manual "try"
+  waits for the cache to show what the last run wrote (apps/v1/Deployment at 77), since 2026-01-01T00:00:31.000Z
+
+next run: in 5 s, at 2026-01-01T00:01:05.000Z; an event may run it earlier
+`);
+});
+
+it.each([
+  [{ running: { run: 3, deadlineMs: at(9) } }, 'not before the run in flight ends'],
+  [{ running: { run: 3, deadlineMs: at(9) }, dirty: true }, 'after the run in flight, since it was touched meanwhile'],
+  [{ waits: [{ reason: 'paused', by: 'controller' }], timerMs: at(9) }, 'when its pause ends'],
+  [{ queued: true }, 'as soon as there is a free slot'],
+  [{ backlog: true }, 'when there is a free slot, after the keys that were added'],
+  [{ deadSinceMs: at(1) }, 'none: it is a dead letter since 2026-01-01T00:00:01.000Z'],
+] as const)('says when the next run is: %o', (state, next) => {
+  expect(explainKey('demo', { ...rest, ...state }, at(0))).toContain(`next run: ${next}`);
+});

@@ -1,0 +1,97 @@
+import { boundedText } from '../core/index.ts';
+import type { Reason } from '../contract/index.ts';
+import type { ServedKey } from '../gateway/server/queue-api.ts';
+import type { PastRun, Wrote } from '../gateway/workqueue/work-queue.ts';
+import { describeWait, inWords, time } from './queue-text.ts';
+
+/** Why a key ran, what happened, what it waits for, and when it runs next: a timeline, the oldest run first. */
+export function explainKey(controller: string, status: ServedKey, nowMs: number): string {
+  const { key, history, waits, reasons, running, queuedAtMs } = status;
+  const runs = history.toReversed().flatMap((run) => [headOf(run), ...detailsOf(run).map((line) => `  ${line}`)]);
+  const now = [
+    ...(running ? [`run ${running.run} is in flight, until ${time(running.deadlineMs)} at the latest`] : []),
+    ...(queuedAtMs === undefined ? [] : [`added ${time(queuedAtMs)}${becauseOf(reasons)}`]),
+    ...waits.map((wait) => `waits for ${describeWait(wait)}`),
+  ];
+  const lines = [
+    `${key} of controller ${controller}`,
+    '',
+    'what happened:',
+    ...indented(runs, 'no run of this key is remembered'),
+    '',
+    'what it is doing:',
+    ...indented(now, 'nothing'),
+    '',
+    `next run: ${nextRun(status, nowMs)}`,
+  ];
+  // Errors and messages come from functions, which may send anything to the terminal.
+  return lines.map((line) => `${boundedText(line, LONGEST_LINE)}\n`).join('');
+}
+
+const LONGEST_LINE = 4096;
+
+function indented(lines: readonly string[], otherwise: string): string[] {
+  return (lines.length > 0 ? lines : [otherwise]).map((line) => `  ${line}`);
+}
+
+function headOf({ atMs, run, outcome, attempt, waitedMs, tookMs, gateway, error }: PastRun): string {
+  const facts = [
+    `run ${run}`,
+    ...(attempt === undefined || attempt === 1 ? [] : [`attempt ${attempt}`]),
+    ...(waitedMs === undefined ? [] : [`waited ${waitedMs} ms`]),
+    ...(tookMs === undefined ? [] : [`took ${tookMs} ms`]),
+    ...(gateway === undefined ? [] : [`on ${gateway}`]),
+  ];
+  return `${time(atMs)}  ${OUTCOMES[outcome]}${error === undefined ? '' : `: ${error}`}  (${facts.join(', ')})`;
+}
+
+const OUTCOMES = {
+  done: 'done',
+  requeue: 'done, asked for another run',
+  deferred: 'the function asked for later',
+  failed: 'failed',
+  dead: 'failed, became a dead letter',
+  accepted: 'goes on after its answer',
+  unknown: 'outcome unknown',
+  lost: 'lost, counted as a failure',
+} as const satisfies Record<PastRun['outcome'], string>;
+
+function detailsOf({ reasons, wrote, barrier, nextMs, outcome }: PastRun): string[] {
+  const until = outcome === 'accepted' ? 'its outcome is due by' : 'to run again by';
+  return [
+    ...(reasons ?? []).map((reason) => `because ${describeReason(reason)}`),
+    ...(wrote ? [`wrote ${describeWrote(wrote)}`] : []),
+    ...(barrier ? ['the next run waits until the cache shows this'] : []),
+    ...(nextMs === undefined ? [] : [`${until} ${time(nextMs)}`]),
+  ];
+}
+
+function becauseOf(reasons: readonly Reason[]): string {
+  return reasons.length === 0 ? '' : `, because ${reasons.map(describeReason).join('; ')}`;
+}
+
+function describeReason({ type, object, resourceVersion, message }: Reason): string {
+  const parts = [type, object, resourceVersion && `at ${resourceVersion}`, message && JSON.stringify(message)];
+  return parts.filter(Boolean).join(' ');
+}
+
+function describeWrote({ count, first }: Wrote): string {
+  const objects = first.map(({ object, resourceVersion, deleted }) => {
+    if (deleted) return `${object} (deleted)`;
+    return resourceVersion === undefined ? object : `${object} at ${resourceVersion}`;
+  });
+  const more = count - first.length;
+  return `${objects.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+function nextRun({ running, dirty, deadSinceMs, waits, queued, backlog, timerMs }: ServedKey, nowMs: number): string {
+  if (running)
+    return dirty ? 'after the run in flight, since it was touched meanwhile' : 'not before the run in flight ends';
+  if (waits.some(({ reason }) => reason === 'paused' || reason === 'recovery')) return 'when its pause ends';
+  if (queued) return 'as soon as there is a free slot';
+  if (backlog) return 'when there is a free slot, after the keys that were added';
+  if (timerMs !== undefined) return `${inWords(timerMs - nowMs)}, at ${time(timerMs)}; an event may run it earlier`;
+  const events = 'an event, a resync or a person';
+  if (deadSinceMs === undefined) return `none is planned: ${events} can cause one`;
+  return `none: it is a dead letter since ${time(deadSinceMs)}, until ${events} (levelhook queue replay) runs it again`;
+}

@@ -1,0 +1,151 @@
+import type { Clock, Condition, KubernetesObject } from '../../core/index.ts';
+import type { Description } from '../../contract/index.ts';
+import type { KeySelection } from '../controllers/requeue.ts';
+import type { HealthCheck } from '../manager/health.ts';
+import type { DeadLetterQueue } from '../workqueue/dead-letters.ts';
+import type { KeyList, OpenCircuit, Pause, Sample, WorkQueue } from '../workqueue/work-queue.ts';
+
+/** Everything that the pages show and change. The server implements it from the parts of the gateway. */
+export interface DashboardData {
+  readonly clock: Pick<Clock, 'now' | 'wallNow'>;
+  /** Why queues and views cannot be asked now, such as Redis being away; undefined when they can. */
+  unavailable(): string | undefined;
+  /** The checks of `/readyz`. */
+  readonly checks: ReadonlyMap<string, HealthCheck>;
+  gateway(): GatewaySummary;
+  /** Of each controller that runs or is being started, by name. */
+  controllers(): Promise<readonly ControllerSummary[]>;
+  /** The functions that this gateway knows, also those whose controllers do not run. */
+  functions(): readonly FunctionSummary[];
+  views(): Promise<readonly ViewSummary[]>;
+  /** One controller; undefined when there is none of this name. */
+  controller(id: string): ControllerAccess | undefined;
+  /** The queues of all controllers by the name of the controller. */
+  queues(): ReadonlyMap<string, ShownQueue>;
+  /** One view by its name; undefined when there is none. */
+  view(name: string): ViewAccess | undefined;
+}
+
+/** What the pages need of a queue. */
+export type ShownQueue = DeadLetterQueue & Pick<WorkQueue, 'lastErrors' | 'runs' | 'runsOf' | 'pause' | 'resume'>;
+
+/** This gateway among its replicas. */
+export interface GatewaySummary {
+  /** `alone`: it leads without an election. */
+  readonly role: 'leader' | 'follower' | 'alone' | 'starting';
+  /** How the Lease calls this gateway; undefined without an election. */
+  readonly identity: string | undefined;
+  /** How the Lease calls the gateway that leads; empty when it is not known. */
+  readonly leader: string;
+}
+
+export interface ControllerSummary {
+  readonly id: string;
+  /** Where it is declared: in the settings of the gateway, or in a ReconcileFunction. */
+  readonly origin: 'configured' | 'declared';
+  /** `apps/v1/ReplicaSet`. */
+  readonly kind: string;
+  /** What is wrong with it, the worst first; empty when all is well. */
+  readonly problems: readonly string[];
+  /** What a person may want to know although all is well. */
+  readonly remarks: readonly string[];
+  readonly sizes: Readonly<Record<KeyList, number>>;
+  /** Keys that may run at a time, over all gateways. */
+  readonly concurrency: number;
+  /** For how long the key has been due that is due for longest. */
+  readonly oldestDueMs: number | undefined;
+  readonly pauses: readonly Pause[];
+  readonly circuit: OpenCircuit | undefined;
+  /** The last hour in intervals, the oldest first. May be half a minute old. */
+  readonly samples: readonly Sample[];
+}
+
+/** The last answer of a function to this gateway. */
+export interface AnswerSummary {
+  readonly atMs: number;
+  readonly text: string;
+  readonly isFailure: boolean;
+}
+
+export interface FunctionSummary {
+  /** The name of its controller, or of the ReconcileFunction; undefined until the function has described itself. */
+  readonly controller: string | undefined;
+  /** Where triggers are sent. */
+  readonly url: string | undefined;
+  /** Why its controller does not run, or not as declared. */
+  readonly problem: string | undefined;
+  /** Why no triggers are sent to it at present. */
+  readonly openReason: string | undefined;
+  readonly lastAnswer: AnswerSummary | undefined;
+}
+
+export interface ViewSummary {
+  /** The kind, and the namespace of a view that holds one: names the view. */
+  readonly name: string;
+  readonly objects: number;
+  /** Whether its first list is complete. */
+  readonly synced: boolean;
+  readonly encrypted: boolean;
+  /** For how long the oldest event waits that is not in the cache; undefined where another gateway fills the view. */
+  readonly behindMs: number | undefined;
+  /** The last list of the server, as far as this gateway has made one. */
+  readonly lastList: { readonly atMs: number; readonly reason: string } | undefined;
+  readonly version: string | undefined;
+  /** The controllers that read it. */
+  readonly users: readonly string[];
+}
+
+export interface ControllerAccess {
+  readonly description: Description;
+  readonly url: string;
+  readonly queue: ShownQueue;
+  summary(): Promise<ControllerSummary>;
+  /** What its function may read of the cache, by kind: the namespaces, or `*` for all. */
+  readonly scope: Readonly<Record<string, '*' | readonly string[]>>;
+  /** The conditions of its ReconcileFunction; empty for a configured function. */
+  conditions(): readonly Condition[];
+  /** Whether keys of its kind have a namespace. */
+  readonly namespaced: boolean;
+  /** The views of the kind that it reconciles. */
+  readonly views: readonly string[];
+  /** See `RunningController.requeue`. @throws UserError for a selection that is none of the controller's. */
+  requeue(which: KeySelection, priority: 'high' | 'low'): Promise<number>;
+  /** The object of a key, in the cache and on the server. */
+  object(key: string): Promise<ObjectStates>;
+}
+
+/** One object as the cache has it and as the server has it. */
+export type ObjectStates =
+  /** It must not be shown, and why. */
+  | { readonly kind: 'hidden'; readonly reason: string }
+  | {
+      readonly kind: 'shown';
+      /** Undefined when it is not there. */
+      readonly cached: KubernetesObject | undefined;
+      readonly server: KubernetesObject | undefined;
+      /** Why the server's is not known. */
+      readonly serverError: string | undefined;
+    };
+
+/** Which objects of a view. */
+export interface ObjectSelection {
+  readonly namespace?: string;
+  /** As in `kubectl -l`. */
+  readonly labels?: string;
+}
+
+export interface ViewAccess {
+  readonly name: string;
+  readonly namespaced: boolean;
+  /** Why its objects are not shown; undefined when they are. */
+  readonly hidden: string | undefined;
+  /**
+   * The keys of selected objects behind `after`, in order, at most `limit`.
+   * @throws SelectorError
+   */
+  keys(
+    selection: ObjectSelection,
+    page: { readonly after: string; readonly limit: number },
+  ): Promise<{ readonly objects: readonly KubernetesObject[]; readonly next: string | undefined }>;
+  get(key: string): Promise<KubernetesObject | undefined>;
+}

@@ -1,0 +1,26 @@
+import { html as tagged } from 'hono/html';
+import type { HtmlEscapedString } from 'hono/utils/html';
+
+/** Escaped markup. */
+export type Html = HtmlEscapedString;
+
+/** What a template may contain: `false` and undefined show nothing. */
+export type Content = Html | string | number | false | undefined | readonly Content[];
+
+/** Makes markup. Every value that is none is escaped, so texts from outside stay texts. */
+export function html(strings: TemplateStringsArray, ...values: readonly Content[]): Html {
+  // A promise only where a value is one.
+  return tagged(strings, ...values) as Html;
+}
+
+/** `1 key`, `2 keys`, `12,345 keys`. */
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${formatCount(count)} ${count === 1 ? one : many}`;
+}
+
+/** `12,345`: the same in every locale, so that pages can be compared. */
+export function formatCount(count: number): string {
+  return Math.round(count)
+    .toString()
+    .replaceAll(/\B(?=(\d{3})+$)/g, ',');
+}

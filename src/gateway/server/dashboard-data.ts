@@ -1,0 +1,330 @@
+import {
+  ApiError,
+  type Clock,
+  formatKind,
+  fulfils,
+  isNamespace,
+  type KubernetesObject,
+  messageOf,
+  parseLabelSelector,
+  parseObjectKey,
+  resourcePath,
+} from '../../core/index.ts';
+import type { ApiClient } from '../apiserver/api-client.ts';
+import type { Informer } from '../cache/informer.ts';
+import type { Informers } from '../cache/informers.ts';
+import type { View } from '../cache/view.ts';
+import { settingsFor, transformOf } from '../cache/view-settings.ts';
+import type { RunningController } from '../controllers/controller.ts';
+import type { Controllers } from '../controllers/controllers.ts';
+import type {
+  ControllerAccess,
+  ControllerSummary,
+  DashboardData,
+  FunctionSummary,
+  GatewaySummary,
+  AnswerSummary,
+  ObjectSelection,
+  ObjectStates,
+  ViewAccess,
+  ViewSummary,
+} from '../dashboard/data.ts';
+import type { HealthCheck } from '../manager/health.ts';
+import type { LeaderElection } from '../manager/leader-election.ts';
+import type { Progress } from '../manager/progress.ts';
+import type { Recovery } from '../manager/recovery.ts';
+import type { ConfiguredFunctions } from '../registration/configured-functions.ts';
+import type { DeclaredFunctions } from '../registration/declared-functions.ts';
+import { KEY_LISTS, type KeyList } from '../workqueue/key-status.ts';
+import type { Sample } from '../workqueue/work-queue.ts';
+
+export interface GatewayDashboardOptions {
+  /** Undefined while the gateway is starting. */
+  readonly parts: () => DashboardParts | undefined;
+  readonly checks: ReadonlyMap<string, HealthCheck>;
+  readonly clock: Pick<Clock, 'now' | 'wallNow'>;
+}
+
+/** The parts of a gateway of which the dashboard tells. */
+export interface DashboardParts {
+  readonly informers: Informers;
+  readonly recovery: Recovery;
+  readonly progress: Progress;
+  readonly controllers: Controllers;
+  readonly configured: ConfiguredFunctions;
+  readonly declared: DeclaredFunctions | undefined;
+  readonly client: ApiClient;
+  readonly election: Pick<LeaderElection, 'identity' | 'leader' | 'isLeading'> | undefined;
+}
+
+/** Objects whose labels one page looks at, at most. */
+const MOST_LOOKED_AT = 2000;
+/** How long a page waits for an object of the server. */
+const SERVER_MS = 3000;
+/** All visitors share what is younger. */
+const SAMPLES_FRESH_MS = 10_000;
+const SUMMARIES_FRESH_MS = 1000;
+const MAX_OBJECT_BYTES = 4 * 1024 * 1024;
+
+/** What the dashboard shows and changes, asked of the parts of a gateway. */
+export function dashboardData({ parts, checks, clock }: GatewayDashboardOptions): DashboardData {
+  const known = (): ReadonlyMap<string, RunningController> => parts()?.controllers.known() ?? new Map();
+  const samples = new SampleCache(clock);
+  const informers = (): readonly Informer[] => parts()?.informers.all() ?? [];
+  return {
+    clock,
+    checks,
+    unavailable: () => {
+      const made = parts();
+      if (!made) return 'The gateway is starting';
+      if (made.recovery.healthy) return undefined;
+      return `Redis cannot be asked: ${made.recovery.notReady() ?? 'it is being checked'}`;
+    },
+    gateway: () => gatewaySummary(parts()),
+    controllers: recent(clock, () =>
+      Promise.all([...known().values()].map((controller) => summaryOf(controller, parts(), samples))),
+    ),
+    functions: () => functionsOf(parts(), clock),
+    views: recent(clock, () => Promise.all(informers().map((informer) => viewSummary(informer, known(), clock)))),
+    controller: (id) => {
+      const controller = known().get(id);
+      return controller && controllerAccess(controller, parts, samples);
+    },
+    queues: () => new Map([...known()].map(([id, { queue }]) => [id, queue])),
+    view: (name) => {
+      const informer = informers().find((each) => each.name === name);
+      return informer && viewAccess(informer.view);
+    },
+  };
+}
+
+/** The last result while it is young, which all visitors share. */
+function recent<T>(clock: Pick<Clock, 'now'>, read: () => Promise<T>): () => Promise<T> {
+  let latest: { readonly atMs: number; readonly result: Promise<T> } | undefined;
+  return () => {
+    const now = clock.now();
+    if (latest && now - latest.atMs < SUMMARIES_FRESH_MS) return latest.result;
+    const mine = { atMs: now, result: read() };
+    latest = mine;
+    mine.result.catch(() => {
+      if (latest === mine) latest = undefined;
+    });
+    return mine.result;
+  };
+}
+
+function gatewaySummary(parts: DashboardParts | undefined): GatewaySummary {
+  if (!parts) return { role: 'starting', identity: undefined, leader: '' };
+  const { election } = parts;
+  if (!election) return { role: 'alone', identity: undefined, leader: '' };
+  const { identity, leader } = election;
+  return { role: election.isLeading() ? 'leader' : 'follower', identity, leader };
+}
+
+/** The samples of controllers, as they were read last: a new one comes every half minute. */
+class SampleCache {
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #known = new WeakMap<
+    RunningController,
+    { readonly atMs: number; readonly samples: Promise<readonly Sample[]> }
+  >();
+
+  constructor(clock: Pick<Clock, 'now'>) {
+    this.#clock = clock;
+  }
+
+  of(controller: RunningController): Promise<readonly Sample[]> {
+    const now = this.#clock.now();
+    const known = this.#known.get(controller);
+    if (known && now - known.atMs < SAMPLES_FRESH_MS) return known.samples;
+    const samples = controller.queue.samples();
+    this.#known.set(controller, { atMs: now, samples });
+    samples.catch(() => this.#known.delete(controller));
+    return samples;
+  }
+}
+
+async function summaryOf(
+  controller: RunningController,
+  parts: DashboardParts | undefined,
+  cache: SampleCache,
+): Promise<ControllerSummary> {
+  const { name, origin, queue, description } = controller;
+  const [samples, oldestDueMs, pauses, ...totals] = await Promise.all([
+    cache.of(controller),
+    queue.oldestDueMs(),
+    queue.pauses(),
+    ...KEY_LISTS.map(async (list) => (await queue.list(list, { offset: 0, limit: 1 })).total),
+  ]);
+  const isRunning = parts?.controllers.get(name) === controller;
+  const problems = [
+    isRunning ? parts.controllers.waitsFor(controller) : 'it is being started, or waits until its views are complete',
+    controller.openReason,
+    controller.missesEvents,
+    parts?.progress.standstill(name),
+  ];
+  return {
+    id: name,
+    origin,
+    kind: formatKind(description.for),
+    problems: problems.filter((each) => each !== undefined),
+    remarks: controller.remarks === undefined ? [] : [controller.remarks],
+    sizes: Object.fromEntries(KEY_LISTS.map((list, at) => [list, totals[at] ?? 0])) as Record<KeyList, number>,
+    concurrency: description.concurrency,
+    oldestDueMs,
+    pauses,
+    circuit: queue.circuit,
+    samples,
+  };
+}
+
+function functionsOf(parts: DashboardParts | undefined, clock: DashboardData['clock']): FunctionSummary[] {
+  if (!parts) return [];
+  const { configured, controllers, declared } = parts;
+  const running = (id: string | undefined): Pick<FunctionSummary, 'openReason' | 'lastAnswer'> => {
+    const controller = id === undefined ? undefined : controllers.known().get(id);
+    return { openReason: controller?.openReason, lastAnswer: lastAnswerOf(controller, clock) };
+  };
+  return [
+    ...configured.all().map((each) => ({ ...each, ...running(each.controller) })),
+    ...[...(declared?.statuses() ?? [])].map(([id, status]) => {
+      const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+      const problem = ready?.status === 'False' ? `${ready.reason}: ${ready.message}` : undefined;
+      return { controller: id, url: status?.url, problem, ...running(id) };
+    }),
+  ];
+}
+
+function lastAnswerOf(
+  controller: RunningController | undefined,
+  clock: DashboardData['clock'],
+): AnswerSummary | undefined {
+  const last = controller?.endpoint.lastAnswer;
+  if (!last) return undefined;
+  return { atMs: clock.now() - (clock.wallNow() - last.wallMs), text: last.text, isFailure: last.isFailure };
+}
+
+async function viewSummary(
+  informer: Informer,
+  controllers: ReadonlyMap<string, RunningController>,
+  clock: DashboardData['clock'],
+): Promise<ViewSummary> {
+  const { name, synced, view, lastList, isTaken, unappliedMs } = informer;
+  const [objects, { version }] = await Promise.all([view.size(), view.progress()]);
+  const users = [...controllers.values()].filter((each) => each.informers().includes(informer));
+  return {
+    name,
+    objects,
+    synced,
+    encrypted: view.encrypted,
+    behindMs: isTaken ? unappliedMs : undefined,
+    lastList: lastList && { ...lastList, atMs: Math.min(lastList.atMs, clock.now()) },
+    version,
+    users: users.map((each) => each.name),
+  };
+}
+
+function controllerAccess(
+  controller: RunningController,
+  parts: () => DashboardParts | undefined,
+  samples: SampleCache,
+): ControllerAccess {
+  const { name, queue, description, endpoint, scope, reconciledViews: views } = controller;
+  return {
+    description,
+    url: endpoint.url,
+    queue,
+    summary: () => summaryOf(controller, parts(), samples),
+    scope,
+    conditions: () => parts()?.declared?.statuses().get(name)?.conditions ?? [],
+    namespaced: views[0]?.resource.namespaced ?? true,
+    views: views.map((view) => view.name),
+    requeue: (which, priority) => controller.requeue({ which, priority, message: 'by the dashboard' }),
+    object: (key) => objectStates(views, key, parts()),
+  };
+}
+
+/** Why the objects of a view are shown to nobody; undefined when they are shown. */
+function hiddenReason(view: View): string | undefined {
+  const isSecret = view.encrypted || formatKind(view.resource) === 'v1/Secret';
+  return isSecret ? 'Secrets are not shown here: ask the cluster with kubectl.' : undefined;
+}
+
+async function objectStates(
+  views: readonly View[],
+  key: string,
+  parts: DashboardParts | undefined,
+): Promise<ObjectStates> {
+  const { namespace, name } = parseObjectKey(key);
+  const view = views.find((each) => each.contains(namespace));
+  if (!view || !parts) return { kind: 'hidden', reason: 'The cache has no view of objects in this namespace.' };
+  const reason = hiddenReason(view);
+  if (reason !== undefined) return { kind: 'hidden', reason };
+  const at = namespace === undefined ? { name } : { namespace, name };
+  const [[cached], server] = await Promise.all([view.objects([key]), serverObject(view, at, parts)]);
+  return { kind: 'shown', cached, ...server };
+}
+
+/** The object as the server has it, without what the cache leaves out of each object. */
+async function serverObject(
+  { resource }: View,
+  at: { readonly namespace?: string; readonly name: string },
+  { client, informers }: DashboardParts,
+): Promise<{ server: KubernetesObject | undefined; serverError: string | undefined }> {
+  try {
+    const object = await client.json<KubernetesObject>({
+      path: resourcePath(resource, at),
+      maxBytes: MAX_OBJECT_BYTES,
+      signal: AbortSignal.timeout(SERVER_MS),
+    });
+    const kind = formatKind(resource);
+    const settings = settingsFor(informers.settings, kind);
+    transformOf(settings, kind).object(object);
+    const { apiVersion, kind: named, metadata } = object;
+    const server = settings.metadataOnly === true ? { apiVersion, kind: named, metadata } : object;
+    return { server, serverError: undefined };
+  } catch (error) {
+    const isGone = error instanceof ApiError && error.code === 404;
+    return { server: undefined, serverError: isGone ? undefined : messageOf(error) };
+  }
+}
+
+function viewAccess(view: View): ViewAccess {
+  const hidden = hiddenReason(view);
+  return {
+    name: view.name,
+    namespaced: view.resource.namespaced,
+    hidden,
+    keys: (selection, page) => (hidden === undefined ? objectPage(view, selection, page) : noObjects()),
+    get: async (key) => (hidden === undefined ? (await view.objects([key]))[0] : undefined),
+  };
+}
+
+async function noObjects(): Promise<{ objects: KubernetesObject[]; next: undefined }> {
+  return { objects: [], next: undefined };
+}
+
+async function objectPage(
+  view: View,
+  { namespace, labels = '' }: ObjectSelection,
+  { after, limit }: { readonly after: string; readonly limit: number },
+): ReturnType<ViewAccess['keys']> {
+  const requirements = parseLabelSelector(labels);
+  if (namespace !== undefined && !isNamespace(namespace)) return noObjects();
+  const selection = namespace === undefined ? {} : { namespace };
+  const { reader } = view;
+  const state = await reader.state();
+  if (!state) return noObjects();
+  const objects: KubernetesObject[] = [];
+  let looked = 0;
+  // The keys of a namespace are read in their order, a page at a time; labels are compared here, to a limit.
+  for await (const batch of reader.select(selection, { state: { ...state, keys: undefined }, after, first: limit })) {
+    for (const found of batch) {
+      const object = found.decode();
+      looked += 1;
+      if (fulfils(requirements, object.metadata.labels)) objects.push(object);
+      if (objects.length >= limit || looked >= MOST_LOOKED_AT) return { objects, next: found.key };
+    }
+  }
+  return { objects, next: undefined };
+}

@@ -1,0 +1,332 @@
+import { createRequire } from 'node:module';
+import { readFileSync } from 'node:fs';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { type Cluster, configMaps } from '../harness/cluster.ts';
+import { eventually } from '../harness/eventually.ts';
+import { createSetting, uniqueName } from '../harness/levelhook.ts';
+import { Started } from '../harness/started.ts';
+import { openBrowser } from './browser.ts';
+import { createMoody, HOSTILE, startScene, untilDead } from './scene.ts';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const namespace = uniqueName('pages');
+const started = new Started();
+const complaints: string[] = [];
+let cluster: Cluster;
+let url: string;
+let page: Page;
+
+beforeAll(async () => {
+  const kubeconfig = inject('kubeconfig');
+  cluster = await started.cluster(kubeconfig, namespace);
+  const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
+  const scene = await startScene(setting, { cluster, namespace, started });
+  url = scene.gateway.url;
+  await untilDead(url, 5);
+  const browser = await openBrowser();
+  started.add(() => browser.close());
+  page = await browser.context.newPage();
+  page.on('console', (message) => {
+    if (message.type() === 'error') complaints.push(`${message.text()} (${message.location().url})`);
+  });
+  page.on('pageerror', (error) => complaints.push(String(error)));
+});
+
+afterAll(() => started.stop());
+
+const moodyUrl = (rest = ''): string => `${url}/dashboard/controllers/moody${rest}`;
+const keyPath = (name: string): string => `/keys/${namespace}/${name}`;
+/** The word for the state of a page's key. */
+const state = (): Promise<string> => page.locator('h1 .state').innerText();
+
+describe('overview', () => {
+  it('shows controllers, cache, functions and the role of the gateway', async () => {
+    await page.goto(url);
+    expect(new URL(page.url()).pathname).toBe('/dashboard');
+    for (const name of ['Controllers', 'Cache', 'Functions', 'Gateway']) {
+      await page.getByRole('heading', { name }).waitFor();
+    }
+    const moody = page.getByRole('row').filter({ has: page.getByRole('link', { name: 'moody', exact: true }) });
+    expect(await moody.first().innerText()).toContain('5 dead letters');
+    expect(await page.getByText('single gateway').count()).toBe(1);
+  });
+
+  it('keeps its filter in the URL', async () => {
+    await page.goto(`${url}/dashboard?name=greet`);
+    expect(await page.getByRole('link', { name: 'moody', exact: true }).count()).toBe(0);
+    await page.getByLabel('Name contains').fill('nothing of the kind');
+    await page.getByRole('button', { name: 'Filter' }).click();
+    await page.waitForURL(/name=nothing/);
+    await page.getByText('has such a name').waitFor();
+    await page.getByRole('link', { name: 'Show all' }).click();
+    await page.getByRole('link', { name: 'moody', exact: true }).first().waitFor();
+  });
+
+  it('comes up to date by itself, without losing the focus', async () => {
+    await page.goto(`${url}/dashboard`);
+    await page.getByRole('link', { name: 'greeting' }).first().focus();
+    await page.evaluate('globalThis.isSamePage = true');
+    await createMoody(cluster, { namespace, name: 'late' }, { terminal: 'too late' });
+    const row = page.locator('#controller-moody');
+    await row.getByText('6 dead letters').waitFor();
+    expect(await page.evaluate<boolean>('globalThis.isSamePage')).toBe(true);
+    expect(await page.evaluate<string>('document.activeElement.textContent')).toBe('greeting');
+    await cluster.delete(configMaps, { namespace, name: 'late' });
+    await untilDead(url, 5);
+  });
+});
+
+describe('a controller', () => {
+  it('lists its keys by what they wait for, with a search that stands in the URL', async () => {
+    await page.goto(moodyUrl());
+    await page.getByRole('navigation', { name: 'Lists of keys' }).getByRole('link', { name: /^Dead/ }).click();
+    await page.waitForURL(/list=dead/);
+    await page.getByLabel('Name contains').fill('broken');
+    await page.getByLabel('Name contains').press('Enter');
+    await page.waitForURL(/name=broken/);
+    expect(await page.locator('tbody').first().getByRole('row').count()).toBe(3);
+    await page.goto(moodyUrl('?list=timers'));
+    const row = page.getByRole('row').filter({ hasText: `${namespace}/later` });
+    expect(await row.innerText()).toContain('requeued');
+    await page.goto(moodyUrl('?list=waiting'));
+    expect(
+      await page
+        .getByRole('row')
+        .filter({ hasText: `${namespace}/halted` })
+        .innerText(),
+    ).toContain('paused');
+  });
+
+  it('is paused and resumed, after a question', async () => {
+    await page.goto(moodyUrl());
+    await page.locator('summary', { hasText: /^Pause/ }).click();
+    await page.getByRole('button', { name: 'Pause', exact: true }).click();
+    await page.getByText('Paused: the controller.').waitFor();
+    expect(await state()).toBe('paused');
+    await page.locator('h1').getByRole('button', { name: 'Resume' }).click();
+    await page.getByText('Resumed: the controller.').waitFor();
+    expect(await state()).not.toBe('paused');
+  });
+
+  it('pauses a namespace: its keys wait and say so, until it is resumed', async () => {
+    await page.goto(moodyUrl());
+    await page.getByRole('textbox', { name: 'Namespace', exact: true }).fill(namespace);
+    await page.getByRole('button', { name: 'Pause namespace' }).click();
+    await page.getByText(`Paused: the namespace ${namespace}.`).waitFor();
+
+    await page.goto(moodyUrl(keyPath('calm')));
+    await page.getByRole('button', { name: 'Reconcile now' }).click();
+    await page.getByText('1 key queued.').waitFor();
+    await eventually(async () => {
+      await page.reload();
+      expect(await state()).toBe('paused');
+    });
+    await page.getByRole('button', { name: `Resume namespace ${namespace}` }).click();
+    await page.getByText(`Resumed: the namespace ${namespace}.`).waitFor();
+    await eventually(async () => {
+      await page.reload();
+      expect(await state()).toBe('at rest');
+    });
+  });
+
+  it('reconciles all keys, those of a namespace, and those whose rows are marked', async () => {
+    await page.goto(moodyUrl());
+    await page.locator('summary', { hasText: 'Reconcile all' }).click();
+    await page.getByRole('button', { name: 'Reconcile all' }).click();
+    await page.getByText(/\d+ keys queued at low priority/).waitFor();
+    await page.getByRole('textbox', { name: 'With labels' }).fill('moody=true');
+    await page.getByRole('button', { name: 'Reconcile these' }).click();
+    await page.getByText(/\d+ keys queued at low priority/).waitFor();
+    await page.getByRole('button', { name: 'Reconcile these' }).click();
+    await page.getByText('Nothing was selected').waitFor();
+    // All dead letters have run again, and are dead letters again.
+    await untilDead(url, 5);
+    await page.goto(moodyUrl('?list=timers'));
+    await page.getByRole('checkbox', { name: `${namespace}/later` }).check();
+    await page.getByRole('button', { name: 'Reconcile selected' }).click();
+    await page.getByText('1 key queued.').waitFor();
+  });
+
+  it('shows its runs, and new ones as they end', async () => {
+    await page.goto(moodyUrl('/runs'));
+    await page.getByRole('row').filter({ hasText: 'is full' }).first().waitFor();
+    await createMoody(cluster, { namespace, name: 'fresh' }, {});
+    await page
+      .getByRole('row')
+      .filter({ hasText: `${namespace}/fresh` })
+      .first()
+      .waitFor();
+    await page.getByLabel('Outcome').selectOption('dead');
+    await page.getByRole('button', { name: 'Filter' }).click();
+    await page.waitForURL(/outcome=dead/);
+    expect(
+      await page
+        .getByRole('row')
+        .filter({ hasText: `${namespace}/calm` })
+        .count(),
+    ).toBe(0);
+  });
+
+  it('says what wakes its keys and what its limits are', async () => {
+    await page.goto(moodyUrl());
+    const sources = page.getByRole('region', { name: 'Sources' });
+    expect(await sources.innerText()).toContain('moody');
+    await page.getByRole('heading', { name: 'Limits' }).waitFor();
+  });
+});
+
+describe('a key', () => {
+  it('that fails three times becomes a dead letter, and a click runs it again', async () => {
+    await page.goto(moodyUrl(keyPath('broken-1')));
+    expect(await state()).toBe('dead letter');
+    const timeline = page.getByRole('listitem').filter({ hasText: 'the disk of broken-1 is full' });
+    expect(await timeline.count()).toBeGreaterThanOrEqual(3);
+    await page.getByRole('button', { name: 'Replay' }).click();
+    await page.getByText('1 dead letter replayed.').waitFor();
+    await eventually(async () => {
+      await page.reload();
+      const runs = await page.getByRole('listitem').filter({ hasText: 'manual' }).count();
+      expect(runs).toBeGreaterThan(0);
+    });
+  });
+
+  it('shows its object in the cache and on the server, and how it is paused', async () => {
+    await page.goto(moodyUrl(keyPath('calm')));
+    await page.getByText('the cache has what the server has').waitFor();
+    await page.getByText(`kubectl annotate -n ${namespace} configmap calm levelhook.dev/paused=true`).waitFor();
+    await page.goto(moodyUrl(keyPath('halted')));
+    expect(await state()).toBe('paused');
+    await page.getByText('levelhook.dev/paused-').waitFor();
+  });
+
+  it('without an object, and one that is no name, say so', async () => {
+    await page.goto(moodyUrl(keyPath('never-there')));
+    await page.getByText('There is no such object').waitFor();
+    const answer = await page.goto(moodyUrl('/keys/a/b/c'));
+    expect(answer?.status()).toBe(404);
+    complaints.length = 0;
+  });
+
+  it('is dropped after a question', async () => {
+    await page.goto(moodyUrl(keyPath('refused')));
+    await page.locator('summary', { hasText: 'Drop' }).click();
+    await page.getByRole('button', { name: 'Drop', exact: true }).click();
+    await page.getByText('1 dead letter dropped.').waitFor();
+    expect(await state()).toBe('at rest');
+  });
+});
+
+describe('dead letters', () => {
+  it('are grouped by error, and a group is replayed with progress', async () => {
+    await page.goto(`${url}/dashboard/dead-letters`);
+    await page.getByRole('row').filter({ hasText: 'is full' }).getByRole('button', { name: 'Replay' }).click();
+    await page.getByText('The replay has begun.').waitFor();
+    await page.getByRole('heading', { name: 'Replays' }).waitFor();
+    await page.getByText('the dead letters of one error').first().waitFor();
+    await page
+      .getByText(/queued\s+\d+ keys?/)
+      .first()
+      .waitFor();
+  });
+
+  it('are all replayed after a question', async () => {
+    await eventually(async () => {
+      await page.goto(`${url}/dashboard/dead-letters`);
+      await page.getByText('Replay all').first().waitFor({ timeout: 1000 });
+    });
+    await page.locator('summary', { hasText: 'Replay all' }).click();
+    await page.getByRole('button', { name: 'Replay all' }).click();
+    await page.getByText('The replays of 1 controller have begun.').waitFor();
+  });
+});
+
+describe('the cache', () => {
+  it('shows objects by kind, namespace and label, as YAML', async () => {
+    await page.goto(`${url}/dashboard/views`);
+    await page.getByRole('link', { name: 'v1/ConfigMap' }).click();
+    await page.getByLabel('Namespace').fill(namespace);
+    await page.getByLabel('Labels').fill('greet=true');
+    await page.getByRole('button', { name: 'Search' }).click();
+    await page.waitForURL(/labels=greet/);
+    expect(await page.getByRole('link', { name: `${namespace}/` }).count()).toBe(1);
+    await page.getByRole('link', { name: `${namespace}/ann` }).click();
+    await page.getByText('name: Ann').waitFor();
+  });
+});
+
+it('texts from outside stay text on every page', async () => {
+  for (const path of [keyPath('hostile'), '?list=dead', '/runs', `?list=dead&name=${encodeURIComponent(HOSTILE)}`]) {
+    await page.goto(moodyUrl(path));
+    expect(await page.title(), path).toContain('levelhook');
+    expect(await page.locator('main img, main script').count(), path).toBe(0);
+  }
+  await page.goto(moodyUrl(keyPath('hostile')));
+  expect(await page.getByText(HOSTILE).count()).toBeGreaterThan(0);
+});
+
+it('works without JavaScript', async () => {
+  const context = await page.context().browser()?.newContext({ javaScriptEnabled: false });
+  if (!context) throw new Error('there is no browser');
+  const plain = await context.newPage();
+  await plain.goto(moodyUrl(keyPath('mild')));
+  await plain.getByRole('button', { name: 'Reconcile now' }).click();
+  await plain.getByText('1 key queued.').waitFor();
+  await context.close();
+});
+
+it('can be used with the keyboard alone', async () => {
+  await page.goto(`${url}/dashboard`);
+  await page.keyboard.press('Tab');
+  expect(await page.evaluate<string>('document.activeElement.textContent')).toBe('Skip to the content');
+  await page.keyboard.press('Enter');
+  expect(await page.evaluate<string>('document.activeElement.id')).toBe('content');
+  await page.goto(moodyUrl());
+  await page.locator('summary', { hasText: 'Reconcile all' }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Reconcile all' }).waitFor();
+  await page.keyboard.press('Escape');
+  expect(await page.locator('details.confirm[open]').count()).toBe(0);
+});
+
+it.each([
+  { look: 'light', colorScheme: 'light', width: 1280 },
+  { look: 'dark', colorScheme: 'dark', width: 1280 },
+  { look: 'narrow', colorScheme: 'light', width: 390 },
+] as const)('axe finds nothing on any page: $look', async ({ colorScheme, width }) => {
+  await page.emulateMedia({ colorScheme });
+  await page.setViewportSize({ width, height: 800 });
+  for (const path of [
+    '',
+    '?name=none',
+    '/controllers/moody?list=dead',
+    '/controllers/moody?list=queued',
+    '/controllers/moody/runs',
+    `/controllers/moody${keyPath('hostile')}`,
+    `/controllers/moody${keyPath('halted')}`,
+    '/dead-letters',
+    '/views',
+    `/views/objects?view=v1%2FConfigMap&namespace=${namespace}`,
+    `/views/object?view=v1%2FConfigMap&key=${namespace}%2Fann`,
+  ]) {
+    await page.goto(`${url}/dashboard${path}`);
+    // The policy of the page lets no script in: the test's own comes past it, through the protocol.
+    await page.evaluate(AXE);
+    const violations = await page.evaluate(async () => {
+      const { axe } = globalThis as unknown as { axe: { run(): Promise<{ violations: Violation[] }> } };
+      interface Violation {
+        id: string;
+        nodes: { html: string }[];
+      }
+      const found = await axe.run();
+      return found.violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`);
+    });
+    expect(violations, path).toEqual([]);
+    const isTooWide = await page.evaluate<boolean>('document.documentElement.scrollWidth > innerWidth');
+    expect(isTooWide, path).toBe(false);
+  }
+});
+
+it('the browser had nothing to complain about', () => {
+  expect(complaints).toEqual([]);
+});

@@ -1,0 +1,22 @@
+import { controller, TerminalError } from 'levelhook/function';
+import { serveController } from 'levelhook/function/node';
+import { configMaps } from './cluster.ts';
+
+/**
+ * A controller over ConfigMaps whose data says how each run ends: `fail` is the text of its error, `terminal` of one
+ * that is not tried again, `again` after how many seconds it is requeued. Any other ConfigMap succeeds.
+ */
+await serveController(
+  controller({
+    name: 'moody',
+    for: { resource: configMaps, labelSelector: { matchLabels: { moody: 'true' } } },
+    concurrency: 4,
+    queue: { maxAttempts: 3 },
+  }).reconcile(async ({ namespace = '', name }, { cache }) => {
+    const object = await cache.get(configMaps, { namespace, name });
+    const { fail, terminal, again } = object?.data ?? {};
+    if (terminal !== undefined) throw new TerminalError(terminal);
+    if (fail !== undefined) throw new Error(fail);
+    return again === undefined ? {} : { requeueAfterSeconds: Number(again) };
+  }),
+);
