@@ -17,8 +17,8 @@ export function unhandledReason({ object, json }: SentObject): string | undefine
   return isDeeper(object, MAX_DEPTH) ? `it is nested more than ${MAX_DEPTH} levels deep` : undefined;
 }
 
-/** Looks no deeper than that, so it does not run out of stack itself. */
-function isDeeper(value: object, levels: number): boolean {
+/** Whether parsed JSON has more levels. Looks no deeper than that, so it does not run out of stack itself. */
+export function isDeeper(value: object, levels: number): boolean {
   if (levels === 0) return true;
   // `value` is parsed JSON, so it has no inherited field. `for in` makes no array of its values.
   const holder = value as Record<string, unknown>;

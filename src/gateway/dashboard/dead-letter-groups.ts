@@ -46,7 +46,7 @@ export class DeadLetterGrouping {
   async groups(queues: ReadonlyMap<string, ShownQueue>): Promise<DeadLetterGroups> {
     const now = this.#clock.now();
     if (this.#latest && now < this.#latest.untilMs) return this.#latest.groups;
-    // Whoever asks meanwhile waits for this one.
+    // Visitors that ask meanwhile wait for this one.
     const latest = { untilMs: Infinity, groups: group(queues) };
     this.#latest = latest;
     try {

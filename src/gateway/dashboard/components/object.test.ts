@@ -13,3 +13,17 @@ test('a large object is cut', () => {
   expect(text.length).toBeLessThan(201_000);
   expect(text).toContain('The first 200,000 of 3000');
 });
+
+test.each([
+  [100, /^# All of \d+ characters, as JSON:\n\{/],
+  [2000, /^# All of \d+ characters, as JSON:\n\{/],
+  [100_000, /^# It is nested too deeply to be shown\.\n$/],
+])('shows no YAML of an object that is %i levels deep', (depth, text) => {
+  const nested: unknown = JSON.parse(`${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`);
+  expect(yamlOf({ ...object('x'), spec: nested } as Parameters<typeof yamlOf>[0])).toMatch(text);
+});
+
+test('shows a large object with many small fields as JSON', () => {
+  const data = Object.fromEntries(Array.from({ length: 5000 }, (_, at) => [`field-${at}`, 'x']));
+  expect(yamlOf({ ...object('x'), data } as Parameters<typeof yamlOf>[0])).toMatch(/^# All of \d+ characters/);
+});

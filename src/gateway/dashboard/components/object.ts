@@ -1,5 +1,6 @@
 import { stringify } from 'yaml';
 import type { KubernetesObject } from '../../../core/index.ts';
+import { isDeeper } from '../../cache/kept-out.ts';
 import type { ObjectStates } from '../data.ts';
 import { type Content, html, type Html } from '../html.ts';
 import { diffLines } from '../line-diff.ts';
@@ -7,14 +8,31 @@ import { badge, empty, panel } from './panel.ts';
 
 /** More text than this is cut: a page is for people. */
 const MAX_CHARACTERS = 200_000;
+/** YAML of more JSON than this, or of deeper objects, would keep the thread from the work of all controllers. */
+const MAX_YAML = { characters: 32_768, depth: 50 };
 
-/** An object as YAML, its fields in alphabetical order. A large one as the beginning of its JSON, which costs less. */
+/**
+ * An object as YAML, its fields in alphabetical order. A large or deep one as the beginning of its JSON, which costs
+ * less; one that is too deep for JSON as a sentence.
+ */
 export function yamlOf(object: KubernetesObject): string {
-  const json = JSON.stringify(object);
-  if (json.length <= MAX_CHARACTERS) {
+  const json = jsonOf(object);
+  if (json === undefined) return '# It is nested too deeply to be shown.\n';
+  if (json.length <= MAX_YAML.characters && !isDeeper(object, MAX_YAML.depth)) {
     return stringify(object, { lineWidth: 0, aliasDuplicateObjects: false, sortMapEntries: true });
   }
-  return `# The first 200,000 of ${json.length} characters, as JSON:\n${json.slice(0, MAX_CHARACTERS)}\n`;
+  const what = json.length <= MAX_CHARACTERS ? 'All' : 'The first 200,000';
+  return `# ${what} of ${json.length} characters, as JSON:\n${json.slice(0, MAX_CHARACTERS)}\n`;
+}
+
+/** Undefined when the stack has no room for it: an apiserver takes 10,000 levels. */
+function jsonOf(object: KubernetesObject): string | undefined {
+  try {
+    return JSON.stringify(object);
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
 }
 
 export function yamlBlock(object: KubernetesObject, label: string): Html {
