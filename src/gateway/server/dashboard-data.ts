@@ -36,6 +36,7 @@ import type { Recovery } from '../manager/recovery.ts';
 import type { ConfiguredFunctions } from '../registration/configured-functions.ts';
 import type { DeclaredFunctions } from '../registration/declared-functions.ts';
 import { KEY_LISTS, type KeyList } from '../workqueue/key-status.ts';
+import { TimeSlice } from '../time-slice.ts';
 import type { Sample } from '../workqueue/work-queue.ts';
 
 export interface GatewayDashboardOptions {
@@ -318,8 +319,11 @@ async function objectPage(
   const objects: KubernetesObject[] = [];
   let looked = 0;
   // The keys of a namespace are read in their order, a page at a time; labels are compared here, to a limit.
+  const slice = new TimeSlice();
   for await (const batch of reader.select(selection, { state: { ...state, keys: undefined }, after, first: limit })) {
+    slice.restart();
     for (const found of batch) {
+      if (slice.isOver) await slice.next();
       const object = found.decode();
       looked += 1;
       if (fulfils(requirements, object.metadata.labels)) objects.push(object);
