@@ -104,7 +104,10 @@ export class ViewUpdater {
     });
     const wakeups = { enqueue, lookupBudget, onUndeliverable };
     this.#relay = new Relay({ view, viewAt, ...wakeups, logger, metrics, checkpoint });
-    const onWakeups = (entries: readonly OutboxEntry[]): void => this.#relay.push(entries);
+    const onWakeups = (entries: readonly OutboxEntry[]): void => {
+      const atMs = this.#applyingSinceMs ?? clock.now();
+      this.#relay.push(entries.map((entry) => ({ ...entry, atMs })));
+    };
     this.#applier = new Applier({ view, handlers, onWakeups, logger, metrics, checkpoint });
     this.#backfill = new Backfill({
       view,

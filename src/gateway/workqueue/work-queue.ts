@@ -14,6 +14,8 @@ export type { BarrierText, Finish, Known, Process, Run, Written, Wrote } from '.
 export interface QueuedKey {
   readonly key: string;
   readonly reasons: readonly Reason[];
+  /** Since when there is a reason to run it: from then on its wait counts. Default: now. */
+  readonly atMs?: number;
   /**
    * Whether its object says that it is paused: begins or ends the pause `object/<key>`. Undefined leaves it as it is.
    */

@@ -109,7 +109,7 @@ function buttons(page: PageRequest, { id, pauses }: ControllerSummary, { key, de
 function timeline({ times }: PageRequest, runs: readonly PastRun[], failures: number): Content {
   if (runs.length === 0) {
     return empty(
-      `No run is on record: the history keeps the last runs of each controller, unless ${variableOf('historyRuns')} is 0.`,
+      `No run is on record: the history keeps the last runs of each controller, and of very many a second some, unless ${variableOf('historyRuns')} is 0.`,
     );
   }
   return html`<ol class="timeline">
