@@ -18,7 +18,8 @@ export async function gatewayCommand(options: GatewayFlags): Promise<void> {
     // The one place through which the fields of every line go: names and messages in them come from anywhere.
     formatters: { log: boundedFields },
   });
-  const gateway = new Gateway(config, logger);
+  // What people change is written at each level.
+  const gateway = new Gateway(config, logger, { auditLog: logger.child({}, { level: 'info' }) });
   const { signal, release } = stopSignal();
   let fatal: unknown;
   await new Promise<void>((resolve) => {

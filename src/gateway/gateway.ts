@@ -59,6 +59,11 @@ import { gatewayServer, knowsAll } from './server/gateway-server.ts';
 export interface GatewayOptions {
   /** For tests: called at the named points between two steps. Default: does nothing. */
   readonly checkpoint?: Checkpoint;
+  /**
+   * Writes the audit log: a line of level `info` for each change that a person makes. A filter by level would lose
+   * these lines. Default: the logger.
+   */
+  readonly auditLog?: Pick<Logger, 'info'>;
 }
 
 /** The cluster that this gateway works for, and its place in Redis. */
@@ -128,7 +133,11 @@ export class Gateway {
   readonly #leads = (): boolean => this.#writer?.term !== undefined;
   #fatal: (error: unknown) => void = () => {};
 
-  constructor(config: GatewayConfig, logger: Logger, { checkpoint = noCheckpoint }: GatewayOptions = {}) {
+  constructor(
+    config: GatewayConfig,
+    logger: Logger,
+    { checkpoint = noCheckpoint, auditLog = logger }: GatewayOptions = {},
+  ) {
     this.#config = config;
     this.#runtime = { clock: this.#clock, logger, metrics: this.#metrics, checkpoint };
     this.#lifecycle = new Lifecycle(this.#clock, logger);
@@ -137,6 +146,7 @@ export class Gateway {
       listen: { host, port, allowedHosts, tls },
       apiTokens,
       metricsLogin,
+      auditLog,
       board: this.#board,
       metrics: this.#metrics,
       runtime: this.#runtime,

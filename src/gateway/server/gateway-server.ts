@@ -44,6 +44,7 @@ export interface GatewayServerOptions {
   readonly listen: ListenOptions;
   readonly apiTokens: ReconcileApiOptions['tokens'];
   readonly metricsLogin: AdminLogin['metrics'];
+  readonly auditLog: AdminLogin['auditLog'];
   readonly board: BullMqBoard;
   readonly metrics: PrometheusMetrics;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
@@ -53,7 +54,7 @@ export interface GatewayServerOptions {
 
 /** The server of a gateway. It is up before the parts that it asks. */
 export function gatewayServer(options: GatewayServerOptions): AdminServer {
-  const { listen, apiTokens, metricsLogin, board, metrics, runtime, parts } = options;
+  const { listen, apiTokens, metricsLogin, auditLog, board, metrics, runtime, parts } = options;
   const { clock, logger } = runtime;
   const ready = readyChecks(parts);
   const data = dashboardData({ parts, checks: ready, clock });
@@ -86,7 +87,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
         logger,
       }),
     },
-    login: { backend: () => parts()?.login, metrics: metricsLogin },
+    login: { backend: () => parts()?.login, metrics: metricsLogin, auditLog },
     logger,
   });
 }
