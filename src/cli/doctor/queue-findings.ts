@@ -88,10 +88,12 @@ export function judgeQueue(findings: Diagnoses, { controller, keys, pauses, olde
   if (scopes.includes('controller')) {
     findings.warning(`queue ${controller} is paused: levelhook queue resume ${controller} ends that`);
   }
-  const namespaces = scopes.filter((scope) => scope.startsWith('namespace/')).length;
-  const objects = scopes.filter((scope) => scope.startsWith('object/')).length;
-  if (namespaces + objects > 0) {
-    findings.warning(`queue ${controller} is paused for ${namespaces} namespaces and ${objects} objects`);
+  const [namespaces = 0, single = 0, objects = 0] = ['namespace/', 'key/', 'object/'].map(
+    (kind) => scopes.filter((scope) => scope.startsWith(kind)).length,
+  );
+  if (namespaces + single + objects > 0) {
+    const parts = `${namespaces} namespaces, ${single} keys, and ${objects} objects by their annotation`;
+    findings.warning(`queue ${controller} is paused for ${parts}`);
   }
   if (oldestDueMs > DUE_MS) {
     const seconds = Math.round(oldestDueMs / 1000);

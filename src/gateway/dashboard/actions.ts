@@ -12,7 +12,7 @@ import {
 import { namespace } from '../../contract/name-schema.ts';
 import type { KeySelection } from '../controllers/requeue.ts';
 import { dropDeadLetters, replayDeadLetters } from '../workqueue/dead-letters.ts';
-import type { PauseScope } from '../workqueue/work-queue.ts';
+import { isPersonScope, type PersonScope } from '../workqueue/key-status.ts';
 import type { ControllerAccess, DashboardData } from './data.ts';
 import { type DeadLetterGrouping, keysOfGroup } from './dead-letter-groups.ts';
 import { plural } from './html.ts';
@@ -172,11 +172,12 @@ function fieldsOf(body: Awaited<ReturnType<Context['req']['parseBody']>>): Field
   };
 }
 
-function pauseScope(text: string): PauseScope {
-  if (text === 'controller') return text;
-  const [kind, name, ...more] = text.split('/');
-  if (kind === 'namespace' && more.length === 0 && namespace.safeParse(name).success) return `namespace/${name}`;
-  throw new FormError(boundedText(`A namespace has no such name: ${name ?? ''}`, 400));
+function pauseScope(text: string): PersonScope {
+  if (isPersonScope(text)) return text;
+  if (text.startsWith('namespace/')) {
+    throw new FormError(boundedText(`A namespace has no such name: ${text.slice('namespace/'.length)}`, 400));
+  }
+  throw new FormError(boundedText(`A person cannot pause or resume this here: ${text}`, 400));
 }
 
 /** As many keys as one page lists, with room. */

@@ -183,9 +183,11 @@ export function controllerState({ times }: PageRequest, { problems, remarks, pau
   if (problem !== undefined) return html`${badge('bad', 'problem')} <span class="reason">${problem}</span>`;
   if (paused) return html`${badge('warn', 'paused')} <span class="reason">since ${times.at(paused.sinceMs)}</span>`;
   const namespaces = pauses.filter(({ scope }) => scope.startsWith('namespace/')).length;
-  if (namespaces > 0) {
+  const keys = pauses.filter(({ scope }) => scope.startsWith('key/')).length;
+  if (namespaces + keys > 0) {
+    const parts = [namespaces > 0 && plural(namespaces, 'namespace'), keys > 0 && plural(keys, 'key')];
     return html`${badge('warn', 'partly paused')}
-      <span class="reason">${plural(namespaces, 'namespace')} paused</span>`;
+      <span class="reason">${parts.filter((part) => part !== false).join(' and ')} paused</span>`;
   }
   const [remark] = remarks;
   if (remark !== undefined) return html`${badge('warn', 'remark')} <span class="reason">${remark}</span>`;
