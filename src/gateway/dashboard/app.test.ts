@@ -119,6 +119,8 @@ function dataOf(more: Partial<DashboardData> = {}): DashboardData {
     unavailable: () => undefined,
     checks: new Map(),
     gateway: () => ({ role: 'alone', identity: undefined, leader: '' }),
+    replicas: async () => [],
+    replays: () => undefined,
     controllers: async () => [],
     functions: () => [],
     views: async () => [],
@@ -335,6 +337,26 @@ test('a key says what it waits for: a barrier with its kinds and versions, a pau
     expect(text).toContain(`<span class="state warn">${word}</span>`);
     expect(text).toContain(why);
   }
+});
+
+test('the overview lists the gateways with their roles, and which of them answers', async () => {
+  const gateway = { version: '1.2.3', startedMs: NOW - 3_600_000, roleSinceMs: NOW - 60_000 };
+  const app = served({
+    gateway: () => ({ role: 'follower', identity: 'b_2', leader: 'a_1' }),
+    replicas: async () => [
+      { ...gateway, id: 'a_1', name: 'a', role: 'leader', seenMs: NOW - 30_000, isThis: false },
+      { ...gateway, id: 'b_2', name: HOSTILE, role: 'follower', seenMs: NOW, isThis: true },
+    ],
+  });
+  const text = await textOf(app, '/dashboard');
+  const [leader = '', own = ''] = [...text.matchAll(/<tr id="gateway-[ab]_.*?<\/tr>/gs)].map(([row]) => row);
+  expect(leader).toContain('<span class="state ok">leader</span>');
+  expect(leader).toContain('1.2.3');
+  expect(leader).toContain('silent');
+  expect(own).toContain('(this one)');
+  expect(own).not.toContain('silent');
+  expect(text).not.toContain('<script>alert');
+  expect(text).not.toContain('which is not listed');
 });
 
 test('a key offers Pause, and Resume while a person has paused it, though it has nothing to do', async () => {
