@@ -1,6 +1,7 @@
 import { pino } from 'pino';
 import { boundedFields, messageOf, UserError } from '../core/index.ts';
 import { Gateway, readConfig } from '../gateway/index.ts';
+import { packageVersion } from './package-root.ts';
 import { stopSignal } from './stop-signal.ts';
 
 export interface GatewayFlags {
@@ -19,7 +20,8 @@ export async function gatewayCommand(options: GatewayFlags): Promise<void> {
     formatters: { log: boundedFields },
   });
   // What people change is written at each level.
-  const gateway = new Gateway(config, logger, { auditLog: logger.child({}, { level: 'info' }) });
+  const auditLog = logger.child({}, { level: 'info' });
+  const gateway = new Gateway(config, logger, { auditLog, version: packageVersion() });
   const { signal, release } = stopSignal();
   let fatal: unknown;
   await new Promise<void>((resolve) => {

@@ -1,5 +1,5 @@
 import type { ServedKey, ServedWait } from '../gateway/server/queue-api.ts';
-import type { OpenCircuit, Pause, KeyPage } from '../gateway/workqueue/work-queue.ts';
+import type { KeyPage, OpenCircuit, Pause, PauseScope } from '../gateway/workqueue/work-queue.ts';
 
 /** One queue as `GET /queues` tells of it. */
 export interface QueueSummary {
@@ -70,12 +70,23 @@ export function describeWait(wait: ServedWait): string {
     case 'recovery':
       return `unrecorded runs to end${wait.untilMs === undefined ? '' : `, ${time(wait.untilMs)}`}`;
     case 'paused':
-      return `the end of a pause: ${wait.by}`;
+      return `the end of a pause: ${pausedBy(wait.by)}`;
     case 'rate-limit':
       return `its turn under the rate limit, ${time(wait.untilMs)}`;
     case 'debounce':
       return `the end of its debounce, ${time(wait.untilMs)}`;
   }
+}
+
+/** Who or what has set a pause, as `levelhook queue pause` names it. */
+export function pausedBy(scope: PauseScope): string {
+  if (scope === 'controller') return 'a person has paused the controller';
+  if (scope === 'recovery') return 'the gateway waits for unrecorded runs';
+  const [kind] = scope.split('/', 1);
+  const name = scope.slice(scope.indexOf('/') + 1);
+  return kind === 'object'
+    ? `${name} has the annotation levelhook.dev/paused`
+    : `a person has paused the ${kind} ${name}`;
 }
 
 function describeAwaits(awaits: Extract<ServedWait, { reason: 'barrier' }>['awaits']): string {

@@ -35,10 +35,12 @@ it.each<[string, Partial<QueueFacts>, string[]]>([
     {
       pauses: [
         { scope: 'namespace/a', sinceMs: 1 },
+        { scope: 'key/a/b', sinceMs: 1 },
         { scope: 'object/a/b', sinceMs: 1 },
+        { scope: 'object/a/c', sinceMs: 1 },
       ],
     },
-    ['warning: queue web is paused for 1 namespaces and 1 objects'],
+    ['warning: queue web is paused for 1 namespaces, 1 keys, and 2 objects by their annotation'],
   ],
   [
     'after a loss',

@@ -2,7 +2,9 @@ import type { Clock, Condition, KubernetesObject } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
 import type { KeySelection } from '../controllers/requeue.ts';
 import type { HealthCheck } from '../manager/health.ts';
+import type { ListedReplica, ReplicaRole } from '../manager/replica-record.ts';
 import type { DeadLetterQueue } from '../workqueue/dead-letters.ts';
+import type { ReplayRecords } from '../workqueue/replay-records.ts';
 import type { KeyList, OpenCircuit, Pause, Sample, WorkQueue } from '../workqueue/work-queue.ts';
 
 /** Everything that the pages show and change. The server implements it from the parts of the gateway. */
@@ -13,6 +15,10 @@ export interface DashboardData {
   /** The checks of `/readyz`. */
   readonly checks: ReadonlyMap<string, HealthCheck>;
   gateway(): GatewaySummary;
+  /** All gateways of the deployment, this one among them. */
+  replicas(): Promise<readonly ListedReplica[]>;
+  /** Replays of many dead letters, of all gateways; undefined while the gateway is starting. */
+  replays(): Pick<ReplayRecords, 'begin' | 'report' | 'recent'> | undefined;
   /** Of each controller that runs or is being started, by name. */
   controllers(): Promise<readonly ControllerSummary[]>;
   /** The functions that this gateway knows, also those whose controllers do not run. */
@@ -31,8 +37,7 @@ export type ShownQueue = DeadLetterQueue & Pick<WorkQueue, 'lastErrors' | 'runs'
 
 /** This gateway among its replicas. */
 export interface GatewaySummary {
-  /** `alone`: it leads without an election. */
-  readonly role: 'leader' | 'follower' | 'alone' | 'starting';
+  readonly role: ReplicaRole;
   /** How the Lease calls this gateway; undefined without an election. */
   readonly identity: string | undefined;
   /** How the Lease calls the gateway that leads; empty when it is not known. */

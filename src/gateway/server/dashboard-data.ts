@@ -33,8 +33,10 @@ import type { HealthCheck } from '../manager/health.ts';
 import type { LeaderElection } from '../manager/leader-election.ts';
 import type { Progress } from '../manager/progress.ts';
 import type { Recovery } from '../manager/recovery.ts';
+import { type ReplicaRecord, roleOf } from '../manager/replica-record.ts';
 import type { ConfiguredFunctions } from '../registration/configured-functions.ts';
 import type { DeclaredFunctions } from '../registration/declared-functions.ts';
+import type { ReplayRecords } from '../workqueue/replay-records.ts';
 import { KEY_LISTS, type KeyList } from '../workqueue/key-status.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { Sample } from '../workqueue/work-queue.ts';
@@ -56,6 +58,8 @@ export interface DashboardParts {
   readonly declared: DeclaredFunctions | undefined;
   readonly client: ApiClient;
   readonly election: Pick<LeaderElection, 'identity' | 'leader' | 'isLeading'> | undefined;
+  readonly replica: Pick<ReplicaRecord, 'all'>;
+  readonly replays: ReplayRecords;
 }
 
 /** Objects whose labels one page looks at, at most. */
@@ -82,9 +86,11 @@ export function dashboardData({ parts, checks, clock }: GatewayDashboardOptions)
       return `Redis cannot be asked: ${made.recovery.notReady() ?? 'it is being checked'}`;
     },
     gateway: () => gatewaySummary(parts()),
+    replicas: recent(clock, async () => (await parts()?.replica.all()) ?? []),
     controllers: recent(clock, () =>
       Promise.all([...known().values()].map((controller) => summaryOf(controller, parts(), samples))),
     ),
+    replays: () => parts()?.replays,
     functions: () => functionsOf(parts(), clock),
     views: recent(clock, () => Promise.all(informers().map((informer) => viewSummary(informer, known(), clock)))),
     controller: (id) => {
@@ -115,11 +121,8 @@ function recent<T>(clock: Pick<Clock, 'now'>, read: () => Promise<T>): () => Pro
 }
 
 function gatewaySummary(parts: DashboardParts | undefined): GatewaySummary {
-  if (!parts) return { role: 'starting', identity: undefined, leader: '' };
-  const { election } = parts;
-  if (!election) return { role: 'alone', identity: undefined, leader: '' };
-  const { identity, leader } = election;
-  return { role: election.isLeading() ? 'leader' : 'follower', identity, leader };
+  const { identity, leader = '' } = parts?.election ?? {};
+  return { role: roleOf(parts), identity, leader };
 }
 
 /** The samples of controllers, as they were read last: a new one comes every half minute. */

@@ -35,6 +35,8 @@ export interface ServedParts {
   readonly declared: DeclaredFunctions | undefined;
   /** Undefined when this gateway leads without one. */
   readonly election: Pick<LeaderElection, 'notReady' | 'identity' | 'leader' | 'isLeading'> | undefined;
+  readonly replica: DashboardParts['replica'];
+  readonly replays: DashboardParts['replays'];
   readonly client: DashboardParts['client'];
   readonly login: LoginBackend;
   readonly leaderRecord: Pick<LeaderRecord, 'notReady'> | undefined;
