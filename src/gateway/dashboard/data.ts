@@ -93,7 +93,7 @@ export interface ViewSummary {
   readonly encrypted: boolean;
   /** For how long the oldest event waits that is not in the cache; undefined where another gateway fills the view. */
   readonly behindMs: number | undefined;
-  /** The last list of the server, as far as this gateway has made one. */
+  /** The last complete list of the server, by any gateway. */
   readonly lastList: { readonly atMs: number; readonly reason: string } | undefined;
   readonly version: string | undefined;
   /** The controllers that read it. */

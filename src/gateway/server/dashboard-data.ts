@@ -213,8 +213,8 @@ async function viewSummary(
   controllers: ReadonlyMap<string, RunningController>,
   clock: DashboardData['clock'],
 ): Promise<ViewSummary> {
-  const { name, synced, view, lastList, isTaken, unappliedMs } = informer;
-  const [objects, { version }] = await Promise.all([view.size(), view.progress()]);
+  const { name, synced, view, isTaken, unappliedMs } = informer;
+  const [objects, { version }, lastList] = await Promise.all([view.size(), view.progress(), view.lastList()]);
   const users = [...controllers.values()].filter((each) => each.informers().includes(informer));
   return {
     name,
