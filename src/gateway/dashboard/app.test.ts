@@ -368,6 +368,21 @@ test('the overview lists the gateways with their roles, and which of them answer
   expect(text).not.toContain('which is not listed');
 });
 
+test('a gateway that was killed while it led has led, once another one holds the Lease', async () => {
+  const gateway = { version: '1.2.3', startedMs: NOW - 3_600_000, roleSinceMs: NOW - 60_000, role: 'leader' } as const;
+  const replicas = [
+    { ...gateway, id: 'a_1', name: 'a', seenMs: NOW - 30_000, isThis: false },
+    { ...gateway, id: 'b_2', name: 'b', seenMs: NOW, isThis: true },
+  ];
+  const app = served({
+    gateway: () => ({ role: 'leader', identity: 'b_2', leader: '' }),
+    replicas: async () => replicas,
+  });
+  const text = await textOf(app, '/dashboard');
+  expect(/<tr id="gateway-a_1.*?<\/tr>/s.exec(text)?.[0]).toContain('<span class="state warn">has led</span>');
+  expect(/<tr id="gateway-b_2.*?<\/tr>/s.exec(text)?.[0]).toContain('<span class="state ok">leader</span>');
+});
+
 test('a key offers Pause, and Resume while a person has paused it, though it has nothing to do', async () => {
   const page = async (more: Partial<KeyStatus>): Promise<string> => {
     const app = served({ controller: () => access(queueOf([keyStatus('shop/cart', more)])) });
