@@ -30,7 +30,10 @@ export function describePage({ total, keys }: KeyPage, offset: number): string {
 }
 
 export function describeKey(status: ServedKey, nowMs: number): string {
-  const { running, timerMs, waits, failures, deadSinceMs, queuedAtMs, reasons, history } = status;
+  const { running, timerMs, failures, deadSinceMs, queuedAtMs, reasons, history } = status;
+  // A pause by its name, whether or not the key waits for its end.
+  const pauses = status.pauses.filter(({ scope }) => scope !== 'recovery');
+  const waits = status.waits.filter(({ reason }) => reason !== 'paused');
   const states = [
     ...(running
       ? [`run ${running.run} in flight, until ${time(running.deadlineMs)}${status.dirty ? ', to be run again' : ''}`]
@@ -41,8 +44,9 @@ export function describeKey(status: ServedKey, nowMs: number): string {
   ];
   const rows = [
     ['key', status.key],
-    ['state', states.join('; ') || (waits.length > 0 || timerMs !== undefined ? 'waiting' : 'at rest')],
+    ['state', states.join('; ') || (status.waits.length > 0 || timerMs !== undefined ? 'waiting' : 'at rest')],
     ...waits.map((wait) => ['waits for', describeWait(wait)]),
+    ...pauses.map(({ scope, sinceMs }) => ['paused', `since ${time(sinceMs)}: ${pausedBy(scope)}`]),
     ...(timerMs === undefined ? [] : [['timer', `${time(timerMs)} (${inWords(timerMs - nowMs)})`]]),
     ...(queuedAtMs === undefined ? [] : [['added', time(queuedAtMs)]]),
     ...reasons.map(({ type, object, resourceVersion }) => [

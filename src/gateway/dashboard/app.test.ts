@@ -89,6 +89,7 @@ function queueOf(
 function access(queue: ShownQueue, more: Partial<ControllerAccess> = {}): ControllerAccess {
   const kind = { apiVersion: 'v1', kind: 'ConfigMap' };
   return {
+    origin: 'configured',
     description: {
       version: 'v1',
       name: 'web',
@@ -104,6 +105,7 @@ function access(queue: ShownQueue, more: Partial<ControllerAccess> = {}): Contro
     queue,
     summary: async () => summary(),
     scope: { 'v1/ConfigMap': '*' },
+    rights: () => undefined,
     conditions: () => [],
     namespaced: true,
     views: ['v1/ConfigMap'],
@@ -177,7 +179,14 @@ test('names, reasons and errors from outside stay text', async () => {
     {
       controllers: async () => [summary({ id: HOSTILE, problems: [HOSTILE], kind: HOSTILE })],
       functions: () => [
-        { controller: HOSTILE, url: HOSTILE, problem: HOSTILE, openReason: HOSTILE, lastAnswer: undefined },
+        {
+          controller: HOSTILE,
+          url: HOSTILE,
+          problem: HOSTILE,
+          openReason: HOSTILE,
+          lastAnswer: undefined,
+          rights: { result: 'refused', atMs: NOW, message: HOSTILE },
+        },
       ],
       views: async () => [
         {
@@ -359,6 +368,21 @@ test('the overview lists the gateways with their roles, and which of them answer
   expect(text).not.toContain('which is not listed');
 });
 
+test('a gateway that was killed while it led has led, once another one holds the Lease', async () => {
+  const gateway = { version: '1.2.3', startedMs: NOW - 3_600_000, roleSinceMs: NOW - 60_000, role: 'leader' } as const;
+  const replicas = [
+    { ...gateway, id: 'a_1', name: 'a', seenMs: NOW - 30_000, isThis: false },
+    { ...gateway, id: 'b_2', name: 'b', seenMs: NOW, isThis: true },
+  ];
+  const app = served({
+    gateway: () => ({ role: 'leader', identity: 'b_2', leader: '' }),
+    replicas: async () => replicas,
+  });
+  const text = await textOf(app, '/dashboard');
+  expect(/<tr id="gateway-a_1.*?<\/tr>/s.exec(text)?.[0]).toContain('<span class="state warn">has led</span>');
+  expect(/<tr id="gateway-b_2.*?<\/tr>/s.exec(text)?.[0]).toContain('<span class="state ok">leader</span>');
+});
+
 test('a key offers Pause, and Resume while a person has paused it, though it has nothing to do', async () => {
   const page = async (more: Partial<KeyStatus>): Promise<string> => {
     const app = served({ controller: () => access(queueOf([keyStatus('shop/cart', more)])) });
@@ -389,6 +413,23 @@ test('the pauses of keys are listed with their controller, each with a link and 
   expect(text).toContain('name="scope" value="key/shop/cart"');
   expect(text).toContain('1 object is paused by the annotation');
   expect(text).toContain('1 key paused');
+});
+
+test('the page of a controller shows the last review of its rights, and a question without an answer since', async () => {
+  const page = async (more: Partial<ControllerAccess>): Promise<string> => {
+    const text = await textOf(served({ controller: () => access(queueOf([]), more) }), '/dashboard/controllers/web');
+    return /aria-label="Rights".*?<\/table>/s.exec(text)?.[0] ?? '';
+  };
+  expect(await page({})).toContain('a configured function may read what the gateway caches');
+  const declared = { origin: 'declared', scope: { 'v1/ConfigMap': ['shop', 'till'] } } as const;
+  expect(await page(declared)).toContain('not reviewed by this gateway yet');
+  const failed = { atMs: NOW - 1000, error: HOSTILE };
+  const text = await page({ ...declared, rights: () => ({ result: 'allowed', atMs: NOW - 60_000, failed }) });
+  expect(text).toContain('<span class="state ok">allowed</span>');
+  expect(text).toContain('1 min ago');
+  expect(text).toContain('shop, till');
+  expect(text).toContain('without an answer');
+  expect(text).not.toContain('<script>');
 });
 
 test('an object that differs is shown beside the one of the server, a Secret is not shown', async () => {

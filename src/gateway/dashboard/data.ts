@@ -4,6 +4,7 @@ import type { KeySelection } from '../controllers/requeue.ts';
 import type { HealthCheck } from '../manager/health.ts';
 import type { ListedReplica, ReplicaRole } from '../manager/replica-record.ts';
 import type { DeadLetterQueue } from '../workqueue/dead-letters.ts';
+import type { RightsReview } from '../registration/rights-review.ts';
 import type { ReplayRecords } from '../workqueue/replay-records.ts';
 import type { KeyList, OpenCircuit, Pause, Sample, WorkQueue } from '../workqueue/work-queue.ts';
 
@@ -82,6 +83,8 @@ export interface FunctionSummary {
   /** Why no triggers are sent to it at present. */
   readonly openReason: string | undefined;
   readonly lastAnswer: AnswerSummary | undefined;
+  /** See `ControllerAccess.rights`. */
+  readonly rights: RightsReview | undefined;
 }
 
 export interface ViewSummary {
@@ -101,12 +104,18 @@ export interface ViewSummary {
 }
 
 export interface ControllerAccess {
+  readonly origin: ControllerSummary['origin'];
   readonly description: Description;
   readonly url: string;
   readonly queue: ShownQueue;
   summary(): Promise<ControllerSummary>;
   /** What its function may read of the cache, by kind: the namespaces, or `*` for all. */
   readonly scope: Readonly<Record<string, '*' | readonly string[]>>;
+  /**
+   * The last review of the rights of its ServiceAccount, by this gateway; undefined before the first one, and for a
+   * configured function, whose rights are those of the gateway.
+   */
+  rights(): RightsReview | undefined;
   /** The conditions of its ReconcileFunction; empty for a configured function. */
   conditions(): readonly Condition[];
   /** Whether keys of its kind have a namespace. */

@@ -190,11 +190,12 @@ function functionsOf(parts: DashboardParts | undefined, clock: DashboardData['cl
     return { openReason: controller?.openReason, lastAnswer: lastAnswerOf(controller, clock) };
   };
   return [
-    ...configured.all().map((each) => ({ ...each, ...running(each.controller) })),
+    ...configured.all().map((each) => ({ ...each, ...running(each.controller), rights: undefined })),
     ...[...(declared?.statuses() ?? [])].map(([id, status]) => {
       const ready = status?.conditions?.find(({ type }) => type === 'Ready');
       const problem = ready?.status === 'False' ? `${ready.reason}: ${ready.message}` : undefined;
-      return { controller: id, url: status?.url, problem, ...running(id) };
+      const rights = declared?.rightsOf(id);
+      return { controller: id, url: status?.url, problem, ...running(id), rights };
     }),
   ];
 }
@@ -233,13 +234,15 @@ function controllerAccess(
   parts: () => DashboardParts | undefined,
   samples: SampleCache,
 ): ControllerAccess {
-  const { name, queue, description, endpoint, scope, reconciledViews: views } = controller;
+  const { name, origin, queue, description, endpoint, scope, reconciledViews: views } = controller;
   return {
+    origin,
     description,
     url: endpoint.url,
     queue,
     summary: () => summaryOf(controller, parts(), samples),
     scope,
+    rights: () => parts()?.declared?.rightsOf(name),
     conditions: () => parts()?.declared?.statuses().get(name)?.conditions ?? [],
     namespaced: views[0]?.resource.namespaced ?? true,
     views: views.map((view) => view.name),

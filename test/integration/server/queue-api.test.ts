@@ -247,6 +247,9 @@ describe('levelhook queue', () => {
     ]);
     expect(await levelhook('pause', 'controller', 'a/x')).toEqual([0, 'paused of controller: namespace/a, key/a/x']);
     expect(await levelhook('resume', 'controller', '--namespace', 'a')).toEqual([0, 'paused of controller: key/a/x']);
+    expect((await levelhook('get', 'controller', 'a/x'))[1]).toMatch(
+      /^paused +since .*: a person has paused the key a\/x$/m,
+    );
     expect((await run('explain', 'controller', 'a/x'))[1]).toMatch(
       /^ +paused since .*: a person has paused the key a\/x$/m,
     );

@@ -29,8 +29,11 @@ export function gatewayTable({ times }: PageRequest, replicas: readonly ListedRe
       },
       {
         title: 'Role',
-        cell: ({ role, roleSinceMs }) =>
-          html`${badge(TONES[role], role)} <span class="muted">for ${times.since(roleSinceMs)}</span>`,
+        cell: (each) =>
+          isFormer(each, own)
+            ? badge('warn', 'has led')
+            : html`${badge(TONES[each.role], each.role)}
+                <span class="muted">for ${times.since(each.roleSinceMs)}</span>`,
       },
       { title: 'Version', look: 'optional', cell: ({ version }) => version },
       { title: 'Started', look: 'optional', cell: ({ startedMs }) => times.at(startedMs) },
@@ -39,6 +42,12 @@ export function gatewayTable({ times }: PageRequest, replicas: readonly ListedRe
     ({ id }) => `gateway-${id}`,
   );
   return html`${rows}${otherLeader(replicas, own)}`;
+}
+
+/** A leader that was killed is listed until it counts as gone, and another gateway holds its Lease by then. */
+function isFormer({ id, role }: ListedReplica, own: GatewaySummary): boolean {
+  const holder = own.role === 'leader' ? (own.identity ?? '') : own.leader;
+  return role === 'leader' && holder !== '' && id !== holder;
 }
 
 function heardOf(times: PageRequest['times'], seenMs: number): Html {

@@ -4,6 +4,7 @@ import { activityOf } from '../activity.ts';
 import { SAMPLE_MS } from '../../workqueue/samples.ts';
 import { rateText, runsSpark, shareText, spanText } from '../components/activity-plots.ts';
 import { count, table } from '../components/table.ts';
+import { rightsText } from '../components/declaration.ts';
 import { gatewayTable } from '../components/gateways.ts';
 import { badge, empty, panel } from '../components/panel.ts';
 import type { ControllerSummary, DashboardData, FunctionSummary, ViewSummary } from '../data.ts';
@@ -240,11 +241,12 @@ function functionTable({ times }: PageRequest, functions: readonly FunctionSumma
     {
       title: 'State',
       look: 'text',
-      cell: ({ problem, openReason }) =>
+      cell: ({ problem, openReason, rights }) =>
         problem === undefined && openReason === undefined
           ? badge('ok', 'open to triggers')
           : html`${badge('bad', openReason === undefined ? 'does not run' : 'circuit open')}
-              <span class="reason">${openReason ?? problem}</span>`,
+              <span class="reason">${openReason ?? problem}</span>
+              ${rights?.result === 'refused' && html`<span class="reason">Rights: ${rightsText(rights, times)}</span>`}`,
     },
     {
       title: 'Last answer',
