@@ -8,7 +8,6 @@ export interface ViewCommands {
   hgetBuffer(key: string, field: string): Promise<Buffer | null>;
   hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
   hmgetBuffer(key: string, ...fields: string[]): Promise<(Buffer | null)[]>;
-  hstrlen(key: string, field: string): Promise<number>;
   smembers(key: string): Promise<string[]>;
   sinter(...keys: string[]): Promise<string[]>;
   zrangebylex(key: string, min: string, max: string, limit: 'LIMIT', offset: number, count: number): Promise<string[]>;
@@ -145,7 +144,7 @@ export class ViewReader {
 
   /** The keys in their order, in parts whose objects have so many bytes, or of one key. */
   async #parts(keys: readonly string[], bytes: number): Promise<string[][]> {
-    const sizes = await Promise.all(keys.map((key) => this.#redis.hstrlen(this.#keys.objects, key)));
+    const sizes = (await this.#inOneTrip(keys.map((key) => ['hstrlen', this.#keys.objects, key]))) as number[];
     const parts: string[][] = [];
     let room = 0;
     for (const [at, key] of keys.entries()) {
@@ -215,17 +214,22 @@ export class ViewReader {
       ['hmgetBuffer', objects, ...keys],
       ['hmget', entries, ...keys],
     ];
-    const answers = await this.#redis.multi(commands).exec();
-    if (!answers) throw new Error('Redis has discarded a transaction that watches nothing');
-    const [stored, texts] = answers.map(([error, answer]) => {
-      if (error) throw error;
-      return answer;
-    }) as [(Buffer | null)[], (string | null)[]];
+    const [stored, texts] = (await this.#inOneTrip(commands)) as [(Buffer | null)[], (string | null)[]];
     const isCertain = (at: number): boolean => {
       const { indexEntries } = decodeEntry(texts[at] ?? '');
       return indexes.every((each) => indexEntries.includes(each));
     };
     return { stored, isCertain };
+  }
+
+  /** The answers to commands of one transaction. */
+  async #inOneTrip(commands: string[][]): Promise<unknown[]> {
+    const answers = await this.#redis.multi(commands).exec();
+    if (!answers) throw new Error('Redis has discarded a transaction that watches nothing');
+    return answers.map(([error, answer]) => {
+      if (error) throw error;
+      return answer;
+    });
   }
 
   async *#candidates(
