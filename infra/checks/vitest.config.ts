@@ -20,6 +20,7 @@ const LONG = [
   'test/integration/informer/{any-resource,events}.test.ts',
   'test/integration/line/{deployment,hash-slots,redis-users}.test.ts',
   'test/integration/reconcile-functions/{names,life,processor-time}.test.ts',
+  'test/integration/server/{dashboard-commands,login-unavailable}.test.ts',
   'test/integration/workqueue/{history,mutations,refused-starts}.test.ts',
 ];
 
