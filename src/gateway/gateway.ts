@@ -354,7 +354,7 @@ export class Gateway {
     { client, location }: Connections,
     { informers, readerUsers, tokenKeys }: Caches,
   ): ControllerFactory {
-    const { cacheTokenMs, historyRuns, logTriggers, resyncMs } = this.#config;
+    const { cacheTokenMs, historyRuns, logTriggers, resyncMs, startWindowMs } = this.#config;
     return new ControllerFactory({
       runtime: this.#runtime,
       location,
@@ -368,7 +368,7 @@ export class Gateway {
         callbackUrl: (id) => this.#callbackUrlFor(id),
       },
       cpuBudgets: this.#cpuBudgets,
-      settings: { resyncMs, logTriggers, historyRuns },
+      settings: { resyncMs, logTriggers, historyRuns, startWindowMs },
       onChanged: (id) => this.#wakeDeclared(id),
     });
   }
