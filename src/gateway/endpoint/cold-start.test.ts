@@ -112,7 +112,7 @@ describe('a cold start', () => {
     expect(sent).toEqual(['GET', 'GET', 'POST', 'POST']);
   });
 
-  it('has a new window when none asked for the function for as long', async () => {
+  it('has a new window when no key has called the function for a minute', async () => {
     answer = refused;
     await dispatch();
     nowMs += 60_000;
@@ -120,6 +120,17 @@ describe('a cold start', () => {
     nowMs += 60_001;
     expect(await dispatch()).toBe('connection refused');
     expect(coldStart.isStarting).toBe(true);
+  });
+
+  it('has one window, however short, while a key tries again', async () => {
+    coldStart = create(1000);
+    answer = refused;
+    await dispatch();
+    for (let at = 0; at < 5; at += 1) {
+      nowMs += 30_000;
+      expect(await dispatch()).toBe(refused);
+    }
+    expect(sent).toEqual(['GET', 'POST', 'POST', 'POST', 'POST', 'POST']);
   });
 
   it('asks once for all triggers of a moment, and none while another is with the function', async () => {

@@ -14,6 +14,11 @@ export interface ColdStartOptions {
 const SILENT_MS = 10_000;
 /** A platform may hold a request while the function starts. */
 const MAX_ASK_MS = 10_000;
+/**
+ * If no key has called an absent function for so long, the next call is a new start. A key that finds its function
+ * absent tries again sooner.
+ */
+const FORGOTTEN_MS = 60_000;
 /** Answers of a proxy or a platform in place of the function's. */
 const PROXY_STATUSES: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
@@ -24,7 +29,7 @@ const PROXY_STATUSES: ReadonlySet<number> = new Set([429, 502, 503, 504]);
  *
  * Within the start window, which begins with the first request that the function did not answer, no trigger is sent
  * and nothing has failed. After the window triggers are sent whatever the function answers. A later window begins when
- * the function has answered, or when none asked for it for as long as a window.
+ * the function has answered, or when no key has called it for a minute.
  */
 export class ColdStart {
   readonly #options: ColdStartOptions;
@@ -72,8 +77,7 @@ export class ColdStart {
     const { clock, windowMs } = this.#options;
     const nowMs = clock.now();
     if (windowMs === 0) return false;
-    // None asked for it for as long as a window, so it is a new start.
-    if (this.#absence) return this.isStarting || nowMs - this.#absence.untilMs > windowMs;
+    if (this.#absence) return this.isStarting || nowMs - this.#absence.untilMs > FORGOTTEN_MS;
     if (this.#heardMs === undefined) return true;
     return this.#inFlight === 0 && nowMs - this.#heardMs > SILENT_MS;
   }
@@ -88,8 +92,7 @@ export class ColdStart {
   }
 
   #learn(answer: Answer): Answer {
-    const { clock, windowMs } = this.#options;
-    const nowMs = clock.now();
+    const nowMs = this.#options.clock.now();
     if (isOfFunction(answer)) {
       this.#heardMs = nowMs;
       this.#absence = undefined;
@@ -97,7 +100,7 @@ export class ColdStart {
     }
     this.#heardMs = undefined;
     const { sinceMs, untilMs } = this.#absence ?? { sinceMs: nowMs, untilMs: nowMs };
-    this.#absence = { sinceMs: nowMs - untilMs > windowMs ? nowMs : sinceMs, untilMs: nowMs };
+    this.#absence = { sinceMs: nowMs - untilMs > FORGOTTEN_MS ? nowMs : sinceMs, untilMs: nowMs };
     return answer;
   }
 }

@@ -33,6 +33,8 @@ export interface LastAnswer {
   /** `200`, or what went wrong. */
   readonly text: string;
   readonly isFailure: boolean;
+  /** It had the contract's header, so no other server gave it. */
+  readonly isOfFunction: boolean;
 }
 
 export type FailureReason = 'timeout' | 'connection' | 'too-large';
@@ -116,7 +118,9 @@ export class Endpoint {
     const answer = await this.#send(request);
     const isAnswered = answer.kind === 'answered';
     const text = isAnswered ? `HTTP ${answer.status}` : answer.message;
-    this.#last = { wallMs: this.#clock.wallNow(), text, isFailure: !isAnswered || answer.status >= 400 };
+    const isFailure = !isAnswered || answer.status >= 400;
+    const isOfFunction = isAnswered && answer.headers[LEVELHOOK_HEADER] !== undefined;
+    this.#last = { wallMs: this.#clock.wallNow(), text, isFailure, isOfFunction };
     return answer;
   }
 

@@ -87,10 +87,13 @@ describe('whether a function answers', () => {
   it('is told by an answer to a trigger', async () => {
     name = 'another';
     await look();
-    lastAnswer = { wallMs: clock.wallNow() - 1, text: 'HTTP 200', isFailure: false };
+    const fine = { text: 'HTTP 200', isFailure: false, isOfFunction: true };
+    lastAnswer = { ...fine, wallMs: clock.wallNow() - 1 };
     expect(await look()).toMatchObject({ status: 'False' });
     clock.jump(500);
-    lastAnswer = { wallMs: clock.wallNow(), text: 'HTTP 200', isFailure: false };
+    lastAnswer = { ...fine, wallMs: clock.wallNow(), isOfFunction: false };
+    expect(await look()).toMatchObject({ status: 'False' });
+    lastAnswer = { ...fine, wallMs: clock.wallNow() };
     expect(await look()).toEqual(GOOD);
     await pass(86_400_000);
     expect(requests).toBe(1);

@@ -86,7 +86,7 @@ function isGood({ finding }: { readonly finding: Finding }): boolean {
 }
 
 function answersSince(wallMs: number, last: LastAnswer | undefined): boolean {
-  return last !== undefined && !last.isFailure && last.wallMs > wallMs;
+  return last !== undefined && !last.isFailure && last.isOfFunction && last.wallMs > wallMs;
 }
 
 async function probe({ url, rules, keys, ca, description }: ControllerSpec, clock: Clock): Promise<Finding> {
