@@ -51,7 +51,7 @@ export const METRICS = {
       labels: ['controller', 'reason'],
     },
     levelhook_triggers_not_sent_total: {
-      help: 'Keys not sent because the circuit breaker of the endpoint is open, by reason.',
+      help: 'Keys not sent because the circuit breaker of the endpoint is open or its function starts, by reason.',
       labels: ['controller', 'reason'],
     },
     levelhook_callbacks_total: {

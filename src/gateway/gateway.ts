@@ -385,7 +385,7 @@ export class Gateway {
     { client, location }: Connections,
     { informers, readerUsers, tokenKeys }: Caches,
   ): ControllerFactory {
-    const { cacheTokenMs, historyRuns, logTriggers, resyncMs } = this.#config;
+    const { cacheTokenMs, historyRuns, logTriggers, resyncMs, startWindowMs } = this.#config;
     return new ControllerFactory({
       runtime: this.#runtime,
       location,
@@ -399,7 +399,7 @@ export class Gateway {
         callbackUrl: (id) => this.#callbackUrlFor(id),
       },
       cpuBudgets: this.#cpuBudgets,
-      settings: { resyncMs, logTriggers, historyRuns },
+      settings: { resyncMs, logTriggers, historyRuns, startWindowMs },
       onChanged: (id) => this.#wakeDeclared(id),
     });
   }

@@ -114,7 +114,10 @@ async function checkOne(
     findings.ok(`ReconcileFunction ${name} is valid; its Service can be asked from inside the cluster only`);
     return;
   }
-  const { status, message } = await new Reachability(systemClock).look(controller, hash, undefined);
+  const { status, message } = await new Reachability(systemClock, undefined).look(controller, hash, {
+    openReason: undefined,
+    lastAnswer: undefined,
+  });
   if (status === 'True') findings.ok(`ReconcileFunction ${name} answers at ${controller.url}`);
   else findings.problem(`ReconcileFunction ${name} does not answer: ${message}`);
 }

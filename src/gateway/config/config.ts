@@ -221,6 +221,11 @@ const schema = z.object({
     flag.prefault('false'),
     'log each trigger at `info`, not at `debug`; failures are always warnings',
   ),
+  startWindowMs: setting(
+    'LEVELHOOK_START_WINDOW_SECONDS',
+    seconds(0, 3600).prefault('60'),
+    'seconds that a function may take to start, in which its keys wait and nothing has failed; 0: none',
+  ),
   drainMs: setting(
     'LEVELHOOK_DRAIN_SECONDS',
     seconds(0, 3600).prefault('20'),

@@ -83,7 +83,7 @@ export class FunctionReconciler {
     this.#id = idOf(object);
     this.#object = object;
     this.#status = object.status;
-    this.#reachability = new Reachability(options.runtime.clock);
+    this.#reachability = new Reachability(options.runtime.clock, reportedReachable(object));
     this.#rights = new RightsReviews(options.runtime.clock);
     this.#ended = this.#run();
   }
@@ -329,9 +329,9 @@ export class FunctionReconciler {
     this.#endsMs = controller.endsMs;
     this.#record({ EventsHandled: handledBy(controller, standstill(this.#id)) });
     if (this.#stale) await this.#read(controller, resolved.paused);
-    this.#record({
-      Reachable: await this.#reachability.look(resolved.controller, resolved.hash, controller.openReason),
-    });
+    const { openReason, endpoint } = controller;
+    const heard = { openReason, lastAnswer: endpoint.lastAnswer };
+    this.#record({ Reachable: await this.#reachability.look(resolved.controller, resolved.hash, heard) });
     await this.#report(resolved.controller.url, undefined, signal);
   }
 
@@ -402,6 +402,13 @@ export class FunctionReconciler {
 }
 
 const COMPLETE = TRUE('CacheComplete', 'All that it reads is in the cache.');
+
+/** What an earlier gateway has found of this declaration, if it was good: this one need not wake the function. */
+function reportedReachable({ metadata, status }: ReconcileFunction): Finding | undefined {
+  const found = status?.conditions?.find(({ type }) => type === 'Reachable');
+  if (found?.status !== 'True' || found.observedGeneration !== metadata.generation) return undefined;
+  return TRUE(found.reason, found.message);
+}
 
 function pausedBy(paused: boolean | undefined, isPaused: boolean): Finding {
   if (paused) return TRUE('PausedBySpec', 'spec.paused is true.');
