@@ -127,10 +127,15 @@ function askableQueues(parts: ServedParts | undefined): ReadonlyMap<string, Bull
 /** Depths are read when `/metrics` is scraped, not counted along. */
 async function renderMetrics(metrics: PrometheusMetrics, parts: () => ServedParts | undefined): Promise<string> {
   for (const [name, queue] of askableQueues(parts()) ?? []) {
-    const [{ waiting, running }, oldestMs = 0] = await Promise.all([queue.counts(), queue.oldestDueMs()]);
+    const [{ waiting, running }, demand, oldestMs = 0] = await Promise.all([
+      queue.counts(),
+      queue.demand(),
+      queue.oldestDueMs(),
+    ]);
     // Removed meanwhile, and its series with it.
     if (!parts()?.controllers.known().has(name)) continue;
     metrics.set('workqueue_depth', { name }, waiting);
+    metrics.set('levelhook_queue_demand', { name }, demand);
     metrics.set('levelhook_queue_oldest_due_seconds', { name }, oldestMs / 1000);
     metrics.set('controller_runtime_active_workers', { controller: name }, running);
   }

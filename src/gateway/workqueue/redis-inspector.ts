@@ -101,6 +101,20 @@ export class RedisInspector {
     return Math.min(isPaused.some((since) => since !== null) ? Infinity : low, ...others);
   }
 
+  /** Keys that are ready, in flight, in the backlog, or due until then. */
+  async demand(untilMs: number): Promise<number> {
+    const { queued, inFlight, timers, backlog, debounced, pauses } = this.#keys;
+    const [isPaused, low, ...others] = await Promise.all([
+      this.#redis.hmget(pauses, 'controller', 'recovery'),
+      this.#redis.zcard(backlog),
+      ...[queued, inFlight].map((set) => this.#redis.zcard(set)),
+      ...[timers, debounced].map((set) => this.#redis.zcount(set, '-inf', untilMs)),
+    ]);
+    // A pause of all keys leaves low-priority keys in the backlog.
+    const waiting = isPaused.some((since) => since !== null) ? 0 : low;
+    return others.reduce((sum, count) => sum + count, waiting);
+  }
+
   /** When the first pause ends by itself; Infinity when none does. */
   firstPauseEndMs(): Promise<number> {
     return this.#lowestScore(this.#keys.pauseEnds);

@@ -25,6 +25,9 @@ export interface QueuedKey {
 /** Why keys are queued at low priority. */
 export type LowReason = Extract<Reason['type'], 'initial' | 'resync' | 'manual'>;
 
+/** A key that is due within this time counts as demand, because an instance of a function takes seconds to start. */
+export const DEMAND_AHEAD_MS = 30_000;
+
 /**
  * client-go's workqueue (util/workqueue), shared by several gateways and durable. Each queue guarantees:
  *
@@ -79,6 +82,12 @@ export interface WorkQueue {
   drop(keys: readonly string[]): Promise<number>;
   /** Keys that wait to run now, and runs in flight. */
   counts(): Promise<{ waiting: number; running: number }>;
+  /**
+   * Keys that the function has to run now or within `DEMAND_AHEAD_MS`: ready, in flight, in the backlog, or due by
+   * then. A scaler of the function reads it. Keys that wait for the end of a pause are left out. A key whose function
+   * has no instance is in a backoff most of the time, so `counts` does not show it.
+   */
+  demand(): Promise<number>;
 
   /**
    * For how long the key has been due that is due for longest and has not been started; undefined when there is none.
