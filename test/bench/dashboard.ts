@@ -3,9 +3,10 @@ import { startControlPlane } from '../../src/testing/index.ts';
 import { Cluster } from '../harness/cluster.ts';
 import { type FullGateway, fullGatewayPaths, startFullGateway } from '../harness/full-gateway.ts';
 import { type Listening, startFunctionProcess } from '../harness/levelhook.ts';
+import type { TestProcess } from '../harness/process.ts';
 import { slowCommandsOf, watchSlowCommands } from '../harness/slow-commands.ts';
 import { Started } from '../harness/started.ts';
-import { measureLineRate } from './dashboard/line-rate.ts';
+import { type LineObjects, measureLineRate } from './dashboard/line-rate.ts';
 import { OpenPages } from './dashboard/open-pages.ts';
 import { createObjects } from './line/parts.ts';
 import { formatLoad, measureMachine } from './machine-load.ts';
@@ -16,21 +17,25 @@ import { stopAtSignal } from './stop-at-signal.ts';
 /**
  * What the dashboard costs a gateway with many controllers, keys, dead letters and runs: `npm run bench dashboard`.
  * `BENCH_CONTROLLERS` (50), `BENCH_WAITING` (100,000 keys over all), `BENCH_DEAD` (10,000) and `BENCH_RUNS` (10,000 in
- * each of four histories) set the size, `BENCH_VISITS` (10) how often each page is asked for, `BENCH_OBJECTS` (5,000)
- * and `BENCH_ROUNDS` (6 with pages, 6 without) the measurement of the line. `BENCH_PARTS` chooses: `pages,line`.
+ * each of four histories) set the size, `BENCH_VISITS` (10) how often each page is asked for, `BENCH_OBJECTS` (4,000),
+ * `BENCH_ROUNDS` (5 with pages, 5 without) and `BENCH_SECONDS` (12, of a round) the measurement of the line.
+ * `BENCH_PARTS` chooses: `pages,line`.
  */
 const CONTROLLERS = Number(process.env['BENCH_CONTROLLERS'] ?? 50);
 const WAITING = Number(process.env['BENCH_WAITING'] ?? 100_000);
 const DEAD = Number(process.env['BENCH_DEAD'] ?? 10_000);
 const RUNS = Number(process.env['BENCH_RUNS'] ?? 10_000);
 const VISITS = Number(process.env['BENCH_VISITS'] ?? 10);
-const OBJECTS = Number(process.env['BENCH_OBJECTS'] ?? 5000);
-const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 6);
+const OBJECTS = Number(process.env['BENCH_OBJECTS'] ?? 4000);
+const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 5);
+/** Longer than a page waits before it comes up to date. */
+const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 12);
 const PARTS = process.env['BENCH_PARTS']?.split(',') ?? ['pages', 'line'];
-/** A page shows the same for so long to all: what is younger costs nothing. */
+/** Overview and views show the same for so long to all: what is younger costs nothing. */
 const FRESH_MS = 1050;
+const SHARED = /^[/]dashboard([?].*|[/]views)?$/;
 const SLOW_US = 5000;
-const OPEN_MS = 30_000;
+const OPEN_MS = 20_000;
 const NAMESPACE = 'bench';
 
 const print = (line: string): boolean => process.stdout.write(`${line}\n`);
@@ -68,36 +73,7 @@ try {
     `${CONTROLLERS} controllers, ${WAITING} waiting keys, ${DEAD} dead letters, four histories of up to ${RUNS} runs`,
   );
   if (PARTS.includes('pages')) await measurePages(full);
-  if (PARTS.includes('line')) {
-    const urls = openUrls(full.gateway.url);
-    const rates: Record<'closed' | 'open', number[]> = { closed: [], open: [] };
-    const cpu: Record<'closed' | 'open', number[]> = { closed: [], open: [] };
-    // Not counted: the functions that run first are compiled.
-    await measureLineRate(objects, fn, -1);
-    for (let round = 0; round < 2 * ROUNDS; round += 1) {
-      // none, pages, pages, none: a machine that becomes slower slows both.
-      const arm = round % 4 === 1 || round % 4 === 2 ? 'open' : 'closed';
-      const pages = arm === 'open' ? new OpenPages(urls) : undefined;
-      // Pages that are open have been loaded before.
-      await sleep(2000);
-      const machine = measureMachine();
-      const from = cpuOf(full);
-      const rate = await measureLineRate(objects, fn, round);
-      const used = ((cpuOf(full) - from) / OBJECTS) * 1000;
-      const load = formatLoad(machine());
-      const visits = await pages?.close();
-      rates[arm].push(rate);
-      cpu[arm].push(used);
-      const seen = visits ? `, ${visits.pages} pages and ${visits.events} events` : '';
-      print(`round ${round + 1}, ${arm}: ${rate.toFixed(0)} changes a second, ${used.toFixed(3)} ms${seen} (${load})`);
-    }
-    const [closed, open] = [median(rates.closed), median(rates.open)];
-    print(
-      `line, from the watch event to the run: median ${closed.toFixed(0)} changes a second with no page open, ` +
-        `${open.toFixed(0)} with ${urls.length}: ratio ${(open / closed).toFixed(3)}; CPU of gateway and Redis for each ` +
-        `change ${median(cpu.closed).toFixed(3)} and ${median(cpu.open).toFixed(3)} ms`,
-    );
-  }
+  if (PARTS.includes('line')) await measureLine(full, objects, fn);
 } finally {
   await started.stop();
 }
@@ -115,7 +91,7 @@ async function measurePages({ gateway, redis }: FullGateway): Promise<void> {
         bytes = (await answer.text()).length;
         if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
         times.push(performance.now() - from);
-        await sleep(path.startsWith('/queues') ? 0 : FRESH_MS);
+        if (SHARED.test(path)) await sleep(FRESH_MS);
       }
     });
     const [first = 0, ...later] = times;
@@ -132,6 +108,39 @@ async function measurePages({ gateway, redis }: FullGateway): Promise<void> {
   print(
     `processor of the gateway: ${percent(idle)} without pages, ${percent(open)} with ten that load ${loaded} times ` +
       `in ${OPEN_MS / 1000} s`,
+  );
+}
+
+/** The rate of the line with ten open pages and with none, in turn. */
+async function measureLine(full: FullGateway, objects: LineObjects, fn: TestProcess): Promise<void> {
+  const urls = openUrls(full.gateway.url);
+  const figures: Record<'closed' | 'open', { rate: number; cpuMs: number }[]> = { closed: [], open: [] };
+  // Not counted: code that runs first is compiled.
+  await measureLineRate(objects, fn, SECONDS);
+  for (let round = 0; round < 2 * ROUNDS; round += 1) {
+    // none, pages, pages, none: a machine that becomes slower slows both.
+    const arm = round % 4 === 1 || round % 4 === 2 ? 'open' : 'closed';
+    const pages = arm === 'open' ? new OpenPages(urls) : undefined;
+    // Pages that are open have been loaded before.
+    await sleep(2000);
+    const machine = measureMachine();
+    const from = cpuOf(full);
+    const { changes, perSecond: rate } = await measureLineRate(objects, fn, SECONDS);
+    const cpuMs = (1000 * (cpuOf(full) - from)) / changes;
+    const load = formatLoad(machine());
+    const visits = await pages?.close();
+    figures[arm].push({ rate, cpuMs });
+    const seen = visits ? `, ${visits.pages} pages and ${visits.events} events` : '';
+    print(
+      `round ${round + 1}, ${arm}: ${rate.toFixed(0)} changes a second, ${cpuMs.toFixed(3)} ms each${seen} (${load})`,
+    );
+  }
+  const of = (arm: 'closed' | 'open', what: 'rate' | 'cpuMs'): number => median(figures[arm].map((each) => each[what]));
+  const [closed, open] = [of('closed', 'rate'), of('open', 'rate')];
+  print(
+    `line, from the write to the run: median ${closed.toFixed(0)} changes a second with no page open, ` +
+      `${open.toFixed(0)} with ${urls.length}: ratio ${(open / closed).toFixed(3)}; CPU of gateway and Redis for a ` +
+      `change ${of('closed', 'cpuMs').toFixed(3)} and ${of('open', 'cpuMs').toFixed(3)} ms`,
   );
 }
 
