@@ -49,7 +49,7 @@ beforeAll(() => {
   // Staged, so that neither an old dist nor a run of this test beside another can falsify the result.
   for (const name of ['package.json', ...packageJson.files]) {
     const source = join(repositoryRoot, name);
-    if (name !== 'dist' && existsSync(source)) cpSync(source, join(stage, name), { recursive: true });
+    if (!name.startsWith('dist') && existsSync(source)) cpSync(source, join(stage, name), { recursive: true });
   }
   const built = runNode(repositoryRoot, ['infra/checks/build.ts', join(stage, 'dist')]);
   expect(built, built.output).toMatchObject({ exitCode: 0 });

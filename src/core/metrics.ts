@@ -102,6 +102,10 @@ export const METRICS = {
   },
   gauges: {
     workqueue_depth: { help: 'Keys waiting to run now.', labels: ['name'] },
+    levelhook_queue_demand: {
+      help: 'Keys that the function has to run now or within 30 s, those in flight included: for a scaler.',
+      labels: ['name'],
+    },
     levelhook_queue_oldest_due_seconds: {
       help: 'Age of the oldest key that is due and has not been started; 0 when there is none.',
       labels: ['name'],

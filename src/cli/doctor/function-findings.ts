@@ -28,7 +28,7 @@ const MAX_DECLARED = 200;
 /** What one ReconcileFunction names is looked up within this time. */
 const RESOLVE_MS = 10_000;
 
-/** Asks the functions at configured URLs. @returns the descriptions of those that answer. */
+/** Asks the functions at configured URLs. @returns the description of each function that answers. */
 export async function checkConfigured(
   findings: Diagnoses,
   urls: readonly string[],
@@ -65,7 +65,7 @@ export interface DeclaredOptions {
   readonly inCluster: boolean;
 }
 
-/** Checks the ReconcileFunctions. @returns the descriptions of those that can be read. */
+/** Checks the ReconcileFunctions. @returns the description of each function with a valid ReconcileFunction. */
 export async function checkDeclared(findings: Diagnoses, options: DeclaredOptions): Promise<Description[]> {
   const { client, config, cacheSettings, canEncrypt } = options;
   const { reconcileFunctions: which } = config;

@@ -214,7 +214,7 @@ const schema = z.object({
   logLevel: setting(
     'LEVELHOOK_LOG_LEVEL',
     z.enum(['debug', 'info', 'warn', 'error', 'silent']).prefault('info'),
-    '`debug`, `info`, `warn`, `error` or `silent`',
+    '`debug`, `info`, `warn`, `error` or `silent`; the audit log is always written',
   ),
   logTriggers: setting(
     'LEVELHOOK_LOG_TRIGGERS',
@@ -407,7 +407,8 @@ export function describedSettings(): DescribedSetting[] {
   return Object.values(schema.shape).map(described);
 }
 
-type SettingName = keyof typeof schema.shape;
+/** The name of a setting in `GatewayConfig`. */
+export type SettingName = keyof typeof schema.shape;
 
 function described(form: z.ZodType): DescribedSetting {
   const description = descriptions.get(form);

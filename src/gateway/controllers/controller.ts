@@ -270,7 +270,9 @@ export class RunningController {
       const chunk = own.slice(from, from + WAKE_CHUNK);
       const keys = chunk.map(({ key }) => key);
       const paused = await pausedAmong(this.#scope.views, keys);
-      await this.queue.add(chunk.map(({ key, reasons }) => ({ key, reasons, paused: paused.has(key) })));
+      await this.queue.add(
+        chunk.map(({ controller: _, ...wakeup }) => ({ ...wakeup, paused: paused.has(wakeup.key) })),
+      );
     }
   }
 
