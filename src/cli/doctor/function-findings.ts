@@ -114,7 +114,7 @@ async function checkOne(
     findings.ok(`ReconcileFunction ${name} is valid; its Service can be asked from inside the cluster only`);
     return;
   }
-  const { status, message } = await new Reachability(systemClock, undefined).look(controller, hash, {
+  const { status, message } = await new Reachability(systemClock).look(controller, hash, {
     openReason: undefined,
     lastAnswer: undefined,
   });

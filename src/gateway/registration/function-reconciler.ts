@@ -83,7 +83,8 @@ export class FunctionReconciler {
     this.#id = idOf(object);
     this.#object = object;
     this.#status = object.status;
-    this.#reachability = new Reachability(options.runtime.clock, reportedReachable(object));
+    this.#reachability = new Reachability(options.runtime.clock);
+    this.#reachability.adopt(reportedReachable(object));
     this.#rights = new RightsReviews(options.runtime.clock);
     this.#ended = this.#run();
   }
@@ -146,6 +147,7 @@ export class FunctionReconciler {
   /** This gateway leads from now on: it reports the state that it sees, where the object tells another. */
   lead(): void {
     this.#status = this.#object.status;
+    this.#reachability.adopt(reportedReachable(this.#object));
     this.wake();
   }
 
@@ -197,7 +199,7 @@ export class FunctionReconciler {
   #nextMs(): number {
     const controller = this.#options.controllers.get(this.#id);
     if (!controller || !this.#started) return this.#reviewAtMs;
-    const askedMs = this.#reachability.dueMs(this.#started.hash, controller.openReason);
+    const askedMs = this.#leads ? this.#reachability.dueMs(this.#started.hash, controller.openReason) : Infinity;
     return Math.min(this.#reviewAtMs, this.#endsMs, askedMs);
   }
 
@@ -329,6 +331,8 @@ export class FunctionReconciler {
     this.#endsMs = controller.endsMs;
     this.#record({ EventsHandled: handledBy(controller, standstill(this.#id)) });
     if (this.#stale) await this.#read(controller, resolved.paused);
+    // Only the gateway that reports it asks the function.
+    if (!this.#leads) return;
     const { openReason, endpoint } = controller;
     const heard = { openReason, lastAnswer: endpoint.lastAnswer };
     this.#record({ Reachable: await this.#reachability.look(resolved.controller, resolved.hash, heard) });

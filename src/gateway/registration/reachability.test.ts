@@ -35,7 +35,7 @@ describe('whether a function answers', () => {
     const rules = { allow: [new URL(url).origin], loopback: true };
     const description = { name: 'web' } as Description;
     spec = { id: 'shop.web', origin: 'declared', description, url, rules, ca: undefined, keys: [] };
-    reachability = new Reachability(clock, undefined);
+    reachability = new Reachability(clock);
   });
 
   afterEach(() => {
@@ -67,10 +67,20 @@ describe('whether a function answers', () => {
   });
 
   it('is not asked when an earlier gateway has found that it does', async () => {
-    reachability = new Reachability(clock, GOOD);
+    reachability.adopt(GOOD);
     expect(await look()).toEqual(GOOD);
     await pass(86_400_000);
     expect(requests).toBe(0);
+    // A change of it is another matter.
+    await reachability.look(spec, 'b', { openReason, lastAnswer });
+    expect(requests).toBe(1);
+  });
+
+  it('is asked again by none that has asked before', async () => {
+    name = 'another';
+    await look();
+    reachability.adopt(GOOD);
+    expect(await look()).toMatchObject({ status: 'False', reason: 'NameMismatch' });
   });
 
   it('is asked more and more rarely of a function that answers as it should not', async () => {

@@ -22,13 +22,19 @@ export interface Heard {
  */
 export class Reachability {
   readonly #clock: Clock;
-  /** What the status says of this declaration: an earlier gateway has asked. */
+  /** What the status says of this declaration: another gateway has asked. */
   #reported: Finding | undefined;
   #probe: Probe | undefined;
 
-  /** @param reported the finding in the status, if it is about the same declaration and was good. */
-  constructor(clock: Clock, reported: Finding | undefined) {
+  constructor(clock: Clock) {
     this.#clock = clock;
+  }
+
+  /**
+   * Takes over what another gateway has found, unless this one has asked itself.
+   * @param reported the finding in the status, if it is about the same declaration and was good.
+   */
+  adopt(reported: Finding | undefined): void {
     this.#reported = reported;
   }
 
