@@ -52,13 +52,12 @@ export class ImageBuilder {
 
   async build(dockerfile: string, args: Readonly<Record<string, string>> = {}): Promise<BuiltImage> {
     const given = { BUILD_IMAGE: 'localhost/build', RUN_IMAGE: 'localhost/run', ...args };
-    await this.#buildah([
-      ...['build', '--layers', '--isolation', 'chroot', '--format', 'oci', '--tag', dockerfile.toLowerCase()],
-      ...['--file', `infra/images/${dockerfile}`, '--ignorefile', `infra/images/${dockerfile}.dockerignore`],
-      ...Object.entries(given).flatMap(([name, value]) => ['--build-arg', `${name}=${value}`]),
-      '.',
-    ]);
-    const container = (await this.#buildah(['from', `localhost/${dockerfile.toLowerCase()}`])).trim();
+    const tag = dockerfile.toLowerCase();
+    const file = `infra/images/${dockerfile}`;
+    const named = Object.entries(given).map(([name, value]) => `--build-arg=${name}=${value}`);
+    const how = ['--layers', '--isolation=chroot', '--format=oci', `--tag=${tag}`];
+    await this.#buildah(['build', ...how, `--file=${file}`, `--ignorefile=${file}.dockerignore`, ...named, '.']);
+    const container = (await this.#buildah(['from', `localhost/${tag}`])).trim();
     const folder = (await this.#buildah(['mount', container])).trim();
     const inspected = JSON.parse(await this.#buildah(['inspect', container])) as {
       OCIv1: { config: BuiltImage['config'] };

@@ -23,6 +23,7 @@ export class Pods {
   readonly #hosts: Record<string, string> = {};
   #gateways: Gateway[] = [];
   #function: TestProcess | undefined;
+  #stopForward: () => Promise<void> = async () => {};
   #redis: { process: TestProcess; client: Redis } | undefined;
 
   constructor(started: Started, installed: Installation) {
@@ -42,9 +43,9 @@ export class Pods {
       root: { kind: 'machine', script: '' },
       append: { '/etc/redis/redis.conf': `bind ${address}\n` },
     });
-    const secret = await this.#installed.kubectl([
-      ...['-n', 'levelhook', 'get', 'secret', 'levelhook-secrets', '-o', 'jsonpath={.data.redis-password}'],
-    ]);
+    const path = 'jsonpath={.data.redis-password}';
+    const args = ['--namespace', 'levelhook', 'get', 'secret', 'levelhook-secrets', '--output', path];
+    const secret = await this.#installed.kubectl(args);
     const client = new Redis({ host: address, password: Buffer.from(secret, 'base64').toString() });
     client.on('error', () => {});
     this.#started.add(async () => client.disconnect());
@@ -114,8 +115,6 @@ export class Pods {
     this.#stopForward = await forward(service, { address, port: 8080 });
     this.#started.add(this.#stopForward);
   }
-
-  #stopForward: () => Promise<void> = async () => {};
 
   async stopFunction(): Promise<number | string | undefined> {
     // A Service without pods refuses connections.
