@@ -14,8 +14,10 @@ COPY infra/images infra/images
 COPY src src
 COPY functions functions
 # Only what runs: no declarations of types, no functions.
-RUN node infra/checks/build.ts /out/dist && rm -r /out/dist/functions && find /out/dist -name '*.d.ts' -delete
-RUN npm prune --omit=dev --no-audit --no-fund && node infra/images/write-installed-bill.ts /out/sbom.cdx.json
+RUN node infra/checks/build.ts /out/dist && rm -r /out/dist/functions && find /out/dist -name '*.d.ts' -exec rm {} +
+# npm keeps the compiler, because a package names it as an optional peer for its types.
+RUN npm prune --omit=dev --no-audit --no-fund && rm -r node_modules/typescript node_modules/@typescript
+RUN node infra/images/write-installed-bill.ts /out/sbom.cdx.json
 RUN mv node_modules package.json /out/
 
 FROM ${RUN_IMAGE}

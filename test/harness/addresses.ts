@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
-import { createServer, connect, type Server, type Socket } from 'node:net';
 import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
 import type { Started } from './started.ts';
 
 let count = 0;
@@ -17,32 +17,29 @@ export function ownAddress(started: Started): string {
   return address;
 }
 
-/** What kube-proxy does for a Service with one pod: connections to one port lead to another one. */
+/** What kube-proxy does for a Service with one pod: connections to one port lead to another one. @returns its end. */
 export async function forward(
-  started: Started,
   from: { address: string; port: number },
   to: { address: string; port: number },
-): Promise<void> {
+): Promise<() => Promise<void>> {
   const sockets = new Set<Socket>();
-  const server: Server = createServer((client) => {
+  const server = createServer((client) => {
     const pod = connect(to.port, to.address);
-    for (const [one, other] of [
-      [client, pod],
-      [pod, client],
-    ] as const) {
-      sockets.add(one);
-      one.pipe(other);
-      one.on('error', () => other.destroy());
-      one.on('close', () => {
-        sockets.delete(one);
-        other.destroy();
+    client.pipe(pod).pipe(client);
+    for (const socket of [client, pod]) {
+      sockets.add(socket);
+      socket.on('error', () => {});
+      socket.on('close', () => {
+        sockets.delete(socket);
+        client.destroy();
+        pod.destroy();
       });
     }
   });
   server.listen(from.port, from.address);
   await once(server, 'listening');
-  started.add(async () => {
+  return async () => {
     server.close();
     for (const socket of sockets) socket.destroy();
-  });
+  };
 }

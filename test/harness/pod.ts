@@ -55,6 +55,8 @@ export interface PodOptions {
   readonly hosts: Readonly<Record<string, string>>;
   /** Variables instead of those of the specification: where to listen, since the pod has no network of its own. */
   readonly variables?: Readonly<Record<string, string>>;
+  /** Text at the end of files, by their path, for the same reason. Default: none. */
+  readonly append?: Readonly<Record<string, string>>;
   /** Who runs it if the specification does not say. Default 65532, the user of our images. */
   readonly user?: number;
 }
@@ -96,10 +98,11 @@ export async function runPod(started: Started, options: PodOptions): Promise<Tes
     lines.push(`chown ${user}:${group} ${quote(newRoot + path)}`);
   }
   const cwd = root.kind === 'image' ? root.cwd : ROOT;
-  const assigned = Object.entries({ PATH: '/usr/local/bin:/usr/bin:/bin', ...environment });
+  // A container runtime sets HOME, to / for a user that the image does not know.
+  const assigned = Object.entries({ PATH: '/usr/local/bin:/usr/bin:/bin', HOME: '/', ...environment });
   const words = ['env', '-i', ...assigned.map(([name, value]) => `${name}=${value}`)];
   // The chain of exec keeps the process id, so that signals reach the program.
-  words.push('chroot', `--userspec=${user}:${group}`, '--groups=', newRoot);
+  words.push('/usr/sbin/chroot', `--userspec=${user}:${group}`, '--groups=', newRoot);
   lines.push(`exec ${[...words, ...inFolder(root, cwd, own)].map(quote).join(' ')}`);
   const script = join(folder, 'start.sh');
   await writeFile(script, lines.join('\n'), { mode: 0o600 });
@@ -136,7 +139,7 @@ const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** The files of all volumes, and the path of each folder in the container. */
 async function filesOf(folder: string, options: PodOptions): Promise<[path: string, source: string][]> {
-  const { cluster, namespace, spec, hosts, kubeconfig } = options;
+  const { cluster, namespace, spec, hosts, kubeconfig, append = {} } = options;
   const found: [string, string][] = [];
   for (const { name, mountPath } of spec.containers[0]?.volumeMounts ?? []) {
     const volume = spec.volumes?.find((each) => each.name === name);
@@ -145,7 +148,8 @@ async function filesOf(folder: string, options: PodOptions): Promise<[path: stri
     await mkdir(source, { recursive: true });
     for (const [file, content] of await contentOf(cluster, namespace, volume)) {
       // The group of the pod may read it: the kubelet does that by fsGroup.
-      await writeFile(join(source, file), content, { mode: 0o444 });
+      const more = append[join(mountPath, file)] ?? '';
+      await writeFile(join(source, file), Buffer.concat([Buffer.from(content), Buffer.from(more)]), { mode: 0o444 });
     }
     found.push([mountPath, source]);
   }

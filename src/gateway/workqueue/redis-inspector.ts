@@ -101,18 +101,28 @@ export class RedisInspector {
     return Math.min(isPaused.some((since) => since !== null) ? Infinity : low, ...others);
   }
 
-  /** Keys that are ready, in flight, in the backlog, or due until then. */
+  /** See `WorkQueue.demand`. */
   async demand(untilMs: number): Promise<number> {
     const { queued, inFlight, timers, backlog, debounced, pauses } = this.#keys;
-    const [isPaused, low, ...others] = await Promise.all([
-      this.#redis.hmget(pauses, 'controller', 'recovery'),
-      this.#redis.zcard(backlog),
-      ...[queued, inFlight].map((set) => this.#redis.zcard(set)),
-      ...[timers, debounced].map((set) => this.#redis.zcount(set, '-inf', untilMs)),
-    ]);
+    // At one moment: a key that moves from one set to another one must not be missed.
+    const answers = await this.#redis
+      .multi()
+      .hmget(pauses, 'controller', 'recovery')
+      .zcard(backlog)
+      .zcard(queued)
+      .zcard(inFlight)
+      .zcount(timers, '-inf', untilMs)
+      .zcount(debounced, '-inf', untilMs)
+      .exec();
+    const [isPaused, ...counts] = (answers ?? []).map(([error, answer]) => {
+      if (error) throw error;
+      return answer;
+    });
+    const [low = 0, ready = 0, running = 0, timed = 0, delayed = 0] = counts as number[];
     // A pause of all keys leaves low-priority keys in the backlog.
-    const waiting = isPaused.some((since) => since !== null) ? 0 : low;
-    return others.reduce((sum, count) => sum + count, waiting);
+    const hasPause = (isPaused as (string | null)[]).some((since) => since !== null);
+    // A key whose time has come is ready and keeps its time until it starts.
+    return (hasPause ? 0 : low) + running + Math.max(ready, timed + delayed);
   }
 
   /** When the first pause ends by itself; Infinity when none does. */

@@ -83,9 +83,10 @@ export interface WorkQueue {
   /** Keys that wait to run now, and runs in flight. */
   counts(): Promise<{ waiting: number; running: number }>;
   /**
-   * Keys that the function has to run now or within `DEMAND_AHEAD_MS`: ready, in flight, in the backlog, or due by
-   * then. A scaler of the function reads it. Keys that wait for the end of a pause are left out. A key whose function
-   * has no instance is in a backoff most of the time, so `counts` does not show it.
+   * How many keys the function has to run now or within `DEMAND_AHEAD_MS`, for a scaler: those in flight and in the
+   * backlog, and the greater number of those that are ready and those that are due by then, because most are both. So
+   * it is 0 only if there is none, and at least half of them. Keys that wait for the end of a pause are left out.
+   * `counts` does not show a key whose function has no instance, because it is in a backoff most of the time.
    */
   demand(): Promise<number>;
 

@@ -13,7 +13,8 @@ export function demandContract(create: CreateFixture): void {
     await queue.addLow(['low'], 'resync');
     await queue.addAfter('soon', DEMAND_AHEAD_MS);
     await queue.addAfter('late', DEMAND_AHEAD_MS + 60_000);
-    expect(await queue.demand()).toBe(3);
+    // Of ready and due keys the greater number.
+    expect(await queue.demand()).toBe(2);
     const blocked = setting().blockRuns('ready');
     await queue.start(process);
     await setting().ran('ready');

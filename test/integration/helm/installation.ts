@@ -51,13 +51,12 @@ export class Installation {
     return this.#run('bash', ['-c', `set -euo pipefail\n${text}`], ROOT);
   }
 
-  /** Every object of the cluster as `resource namespace/name`, without those that no person makes. */
+  /** Every object of the cluster as `resource namespace/name`, without Events, and what the apiserver derives. */
   async objects(): Promise<string[]> {
     const names = (await this.kubectl(['api-resources', '--verbs=list,get', '--output=name'])).trim().split('\n');
-    const listed = names.filter((name) => !/^(events|componentstatuses|leases\.)|^(podmetrics|nodemetrics)/.test(name));
+    const listed = names.filter((name) => !/^(events|componentstatuses|apiservices)(\.|$)/.test(name));
     const path = '{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\\n"}{end}';
-    const all = [...listed, 'leases.coordination.k8s.io'];
-    const text = await this.kubectl(['get', all.join(','), '--all-namespaces', `--output=jsonpath=${path}`]);
+    const text = await this.kubectl(['get', listed.join(','), '--all-namespaces', `--output=jsonpath=${path}`]);
     return [...new Set(text.trim().split('\n'))].toSorted();
   }
 
