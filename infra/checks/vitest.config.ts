@@ -19,6 +19,7 @@ const LONG = [
   'test/integration/cli/{bad-input,bench,npm-start,start-on-cluster,manifest}.test.ts',
   'test/integration/informer/{any-resource,events}.test.ts',
   'test/integration/line/{deployment,hash-slots,redis-users}.test.ts',
+  'test/integration/packages/published.test.ts',
   'test/integration/reconcile-functions/{names,life,processor-time}.test.ts',
   'test/integration/workqueue/{history,mutations,refused-starts}.test.ts',
 ];

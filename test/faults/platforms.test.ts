@@ -23,7 +23,7 @@ beforeAll(() => npmTools(), 600_000);
 beforeAll(async () => {
   project = new PlatformProject(await started.directory());
   account = await accountOf(inject('kubeconfig'), await started.directory());
-});
+}, 300_000);
 
 afterAll(() => started.stop());
 

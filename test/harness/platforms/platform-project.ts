@@ -29,7 +29,9 @@ export class PlatformProject {
     mkdirSync(join(modules, '@levelhook'), { recursive: true });
     renameSync(join(built, 'function'), join(modules, '@levelhook/function'));
     const { dependencies } = packageSchema.parse(JSON.parse(readFileSync(join(this.root, 'package.json'), 'utf8')));
-    for (const name of ['hono', ...Object.keys(dependencies)].filter((each) => each !== '@levelhook/function')) {
+    // yaml is for a kubeconfig; in a pod there is none.
+    const names = ['hono', 'yaml', ...Object.keys(dependencies)];
+    for (const name of names.filter((each) => each !== '@levelhook/function')) {
       mkdirSync(dirname(join(modules, name)), { recursive: true });
       symlinkSync(packagePath('node_modules', name), join(modules, name));
     }
