@@ -59,6 +59,7 @@ export default defineConfig({
   root,
   // Our own package by name (levelhook/function) means its sources. Only this list counts for what runs in Node; vitest
   // hands it on to its workers, and so to worker threads and forks of a test, but not to a process that is spawned.
+  resolve: { alias: [{ find: /^@levelhook\/function$/, replacement: resolve(root, 'src/function/index.ts') }] },
   ssr: { resolve: { conditions: ['levelhook-source', 'node'] } },
   test: {
     pool: 'forks',

@@ -220,19 +220,34 @@ export function describePlatform(platform: Platform, sceneOf: () => PlatformScen
     expect(watch.of('killed')).toEqual({ made: 60, there: 60 });
   });
 
-  if (!platform.losesAnswers) return;
-
-  it('makes no copy twice when the answer of a run is lost', async () => {
-    fn.process.send('SIGUSR2');
-    await create('lost', 5);
-    await fn.process.line(({ msg }) => msg === 'answer lost');
-    await eventually(async () => {
-      const unknown = gateway.process.lines.filter(
-        ({ key, outcome }) => key === `${namespace}/lost` && outcome === 'unknown',
-      );
-      expect(unknown.length).toBeGreaterThan(0);
+  if (platform.losesAnswers) {
+    it('makes no copy twice when the answer of a run is lost', async () => {
+      fn.process.send('SIGUSR2');
+      await create('lost', 5);
+      await fn.process.line(({ msg }) => msg === 'answer lost');
+      await eventually(async () => {
+        const unknown = gateway.process.lines.filter(
+          ({ key, outcome }) => key === `${namespace}/lost` && outcome === 'unknown',
+        );
+        expect(unknown.length).toBeGreaterThan(0);
+      });
+      await untilIdleFor(new QueueClient(gateway.url, CONTROLLER), ['lost']);
+      expect(watch.of('lost')).toEqual({ made: 5, there: 5 });
     });
-    await untilIdleFor(new QueueClient(gateway.url, CONTROLLER), ['lost']);
-    expect(watch.of('lost')).toEqual({ made: 5, there: 5 });
-  });
+  }
+
+  if (platform.stopsAtSignal) {
+    it('ends its runs, and then itself, at SIGTERM', async () => {
+      const stopped = Promise.withResolvers<number | string>();
+      watch.onMade = (source, made) => {
+        if (source !== 'stopped' || made < 5) return;
+        watch.onMade = () => {};
+        fn.process.kill('SIGTERM').then(stopped.resolve, stopped.reject);
+      };
+      await create('stopped', 20);
+      expect(await stopped.promise).toBe(0);
+      const outcome = await gateway.process.line(({ msg, key }) => msg === 'trigger' && key === `${namespace}/stopped`);
+      expect(outcome).toMatchObject({ outcome: 'done', writes: 20 });
+    });
+  }
 }

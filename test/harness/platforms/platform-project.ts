@@ -70,6 +70,17 @@ export class PlatformProject {
     return wranglerSchema.parse(parse(text.replaceAll(/^\s*\/\/.*$/gm, '')));
   }
 
+  /** The function of the SAM template. */
+  get lambdaFunction(): z.infer<typeof templateSchema>['Resources']['Copies']['Properties'] {
+    // The tags of CloudFormation, such as !Ref, name nothing that is looked at here.
+    const text = readFileSync(this.path('aws-lambda/template.yaml'), 'utf8');
+    return templateSchema.parse(parse(text, { logLevel: 'silent' })).Resources.Copies.Properties;
+  }
+
+  get knativeService(): z.infer<typeof serviceSchema> {
+    return serviceSchema.parse(parse(readFileSync(this.path('knative/service.yaml'), 'utf8')));
+  }
+
   async #bundle(entry: string, outfile: string, options: BuildOptions): Promise<Bundle> {
     const { outputFiles } = await build({
       ...options,
@@ -95,4 +106,29 @@ const wranglerSchema = z.object({
   compatibility_date: z.string(),
   compatibility_flags: z.array(z.string()),
   vars: z.record(z.string(), z.string()),
+});
+
+const templateSchema = z.object({
+  Resources: z.object({
+    Copies: z.object({
+      Properties: z.object({
+        CodeUri: z.string(),
+        Handler: z.string(),
+        Timeout: z.number(),
+        ReservedConcurrentExecutions: z.number(),
+        FunctionUrlConfig: z.object({ AuthType: z.string() }),
+      }),
+    }),
+  }),
+});
+const serviceSchema = z.object({
+  spec: z.object({
+    template: z.object({
+      spec: z.object({
+        timeoutSeconds: z.number(),
+        containerConcurrency: z.number(),
+        containers: z.array(z.object({ env: z.array(z.object({ name: z.string() })) })),
+      }),
+    }),
+  }),
 });
