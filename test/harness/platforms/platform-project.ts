@@ -104,7 +104,7 @@ export class PlatformProject {
 const wranglerSchema = z.object({
   main: z.string(),
   compatibility_date: z.string(),
-  compatibility_flags: z.array(z.string()),
+  compatibility_flags: z.array(z.string()).default([]),
   vars: z.record(z.string(), z.string()),
 });
 

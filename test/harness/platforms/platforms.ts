@@ -29,6 +29,8 @@ export interface Platform {
   readonly streams: boolean;
   /** Whether its process loses an answer after SIGUSR2. */
   readonly losesAnswers?: boolean;
+  /** Whether it tells a function that the caller has hung up. */
+  readonly noticesHangUp?: boolean;
   /** Whether its process is the function's own, so that a signal stops it. */
   readonly stopsAtSignal?: boolean;
   /** Starts the example, and resolves when it listens. */
@@ -56,6 +58,7 @@ async function listening(process: TestProcess): Promise<Listening> {
 const knative: Platform = {
   name: 'Node (Knative)',
   streams: true,
+  noticesHangUp: true,
   stopsAtSignal: true,
   start({ project, account, secrets, port }) {
     const named = project.knativeService.spec.template.spec.containers
@@ -129,6 +132,7 @@ const worker :Workerd.Worker = (
 const deno: Platform = {
   name: 'Deno',
   streams: true,
+  noticesHangUp: true,
   stopsAtSignal: true,
   async start(setting) {
     const { project } = setting;
@@ -147,6 +151,7 @@ const deno: Platform = {
 const bun: Platform = {
   name: 'Bun',
   streams: true,
+  noticesHangUp: true,
   stopsAtSignal: true,
   start: async (setting) =>
     listening(
