@@ -17,10 +17,12 @@ const LONG = [
   'test/conformance/**/*.test.ts',
   'test/contract/cache-history.property.test.ts',
   'test/integration/cli/{bad-input,bench,npm-start,start-on-cluster,manifest}.test.ts',
+  'test/integration/helm/*.test.ts',
   'test/integration/informer/{any-resource,events}.test.ts',
   'test/integration/line/{deployment,hash-slots,redis-users}.test.ts',
   'test/integration/packages/published.test.ts',
   'test/integration/reconcile-functions/{names,life,processor-time}.test.ts',
+  'test/integration/server/{dashboard-commands,login-unavailable}.test.ts',
   'test/integration/workqueue/{history,mutations,refused-starts}.test.ts',
 ];
 

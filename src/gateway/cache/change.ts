@@ -19,6 +19,8 @@ export interface KeyWakeup {
   /** `namespace/name`, or `name`. */
   readonly key: string;
   readonly reasons: readonly Reason[];
+  /** When the oldest change that wakes the key was read from the watch, as far as it is known. */
+  readonly atMs?: number;
 }
 
 /**
@@ -46,6 +48,8 @@ export interface LookupWakeup {
   readonly controller: string;
   readonly lookup: Lookup;
   readonly reasons: readonly Reason[];
+  /** As in `KeyWakeup`. */
+  readonly atMs?: number;
 }
 
 export type Wakeup = KeyWakeup | LookupWakeup;
@@ -74,6 +78,7 @@ export const MAX_REASONS = 8;
 
 /**
  * One wakeup for each controller and key (or lookup), reasons joined: a chunk of a busy watch names the same key often.
+ * The wakeups are given in the order of their changes.
  */
 export function mergeWakeups<T extends Wakeup>(wakeups: Iterable<T>): T[] {
   const merged = new Map<string, { wakeup: T; reasons: Reason[] }>();

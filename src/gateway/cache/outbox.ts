@@ -7,6 +7,8 @@ export interface OutboxEntry {
   readonly controller: string;
   /** Undefined when the entry cannot be read. */
   readonly wakeup: Wakeup | undefined;
+  /** When the change was read from the watch, or, of an entry that was read from Redis, when it was applied. */
+  readonly atMs?: number;
 }
 
 /** Without an apply for this long, a command of its own deletes the acknowledged entries. */
@@ -54,7 +56,8 @@ export class Outbox {
     return found.map(([id, fields]) => {
       // XADD wrote c, k, l, r in this order.
       const [, controller = '', , key = '', , lookup = '', , reasons = '[]'] = fields;
-      return { id, controller, wakeup: decodeWakeup({ controller, key, lookup, reasons }) };
+      const wakeup = decodeWakeup({ controller, key, lookup, reasons });
+      return { id, controller, wakeup, atMs: Number.parseInt(id, 10) };
     });
   }
 

@@ -250,7 +250,9 @@ export class Relay {
         return [];
       }
     };
-    const wakeups = mergeWakeups(entries.flatMap(({ wakeup }) => wakeup ?? []));
+    const wakeups = mergeWakeups(
+      entries.flatMap(({ wakeup, atMs }) => (wakeup ? { ...wakeup, ...(atMs === undefined ? {} : { atMs }) } : [])),
+    );
     const found = await Promise.all(wakeups.map(resolve));
     await checkpoint('relay:before-add');
     const { absent, failed } = (await enqueue(mergeWakeups(found.flat()))) ?? NOTHING;
@@ -268,10 +270,10 @@ export class Relay {
     if (undeliverable !== undefined) this.#report(controller, undeliverable);
   }
 
-  async #resolve({ controller, lookup, reasons }: LookupWakeup, budget: LookupBudget): Promise<KeyWakeup[]> {
+  async #resolve({ lookup, ...wakeup }: LookupWakeup, budget: LookupBudget): Promise<KeyWakeup[]> {
     const view = this.#options.viewAt(lookup.view);
     if (!view) return [];
-    return (await resolveLookup(view, lookup, budget)).map((key) => ({ controller, key, reasons }));
+    return (await resolveLookup(view, lookup, budget)).map((key) => ({ ...wakeup, key }));
   }
 
   #report(controller: string, error: unknown): void {

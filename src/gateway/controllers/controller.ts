@@ -23,7 +23,7 @@ import type { CpuBudget } from '../cel/cpu-budget.ts';
 import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
 import { TimeLimitError } from '../cel/time-limit.ts';
 import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
-import { Dispatcher, type TriggerTarget } from '../dispatch/dispatcher.ts';
+import { Dispatcher, type DispatcherSettings, type TriggerTarget } from '../dispatch/dispatcher.ts';
 import type { Endpoint } from '../endpoint/endpoint.ts';
 import type { KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
 import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
@@ -61,10 +61,9 @@ export interface ControllerTarget extends Omit<TriggerTarget, 'callback'> {
 }
 
 /** The same for all controllers of a gateway. */
-export interface ControllerSettings {
+export interface ControllerSettings extends DispatcherSettings {
   /** Period of resync. */
   readonly resyncMs: number;
-  readonly logTriggers: boolean;
 }
 
 /** Keys that one script records: an event may wake all keys of a controller. */
@@ -271,7 +270,9 @@ export class RunningController {
       const chunk = own.slice(from, from + WAKE_CHUNK);
       const keys = chunk.map(({ key }) => key);
       const paused = await pausedAmong(this.#scope.views, keys);
-      await this.queue.add(chunk.map(({ key, reasons }) => ({ key, reasons, paused: paused.has(key) })));
+      await this.queue.add(
+        chunk.map(({ controller: _, ...wakeup }) => ({ ...wakeup, paused: paused.has(wakeup.key) })),
+      );
     }
   }
 
@@ -322,7 +323,7 @@ export class RunningController {
       views,
       keys,
       runtime,
-      logTriggers: settings.logTriggers,
+      settings,
     });
     this.#dispatcher = dispatcher;
     const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;

@@ -8,6 +8,7 @@ import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import type { ConditionType } from './condition-type.ts';
 import type { Controllers, StartOptions } from '../controllers/controllers.ts';
 import type { ControllerSpec } from '../controllers/controller-spec.ts';
+import type { LastAnswer } from '../endpoint/endpoint.ts';
 import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { FunctionReconciler } from './function-reconciler.ts';
@@ -38,6 +39,7 @@ class World {
   keptOut = 0;
   standstill: string | undefined;
   openReason: string | undefined;
+  lastAnswer: LastAnswer | undefined;
   /** When the failures end that it tells of. */
   endsMs = Infinity;
   /** How often Redis was asked, and the apiserver. */
@@ -131,6 +133,7 @@ class World {
         this.running && {
           queue,
           openReason: this.openReason,
+          endpoint: { lastAnswer: this.lastAnswer },
           missesEvents: this.misses,
           // As HandlerFailures has it: what has ended is not told any more.
           endsMs: this.clock.now() < this.endsMs ? this.endsMs : Infinity,

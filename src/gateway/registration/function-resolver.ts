@@ -146,7 +146,6 @@ export class FunctionResolver {
   async #declare(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<Declaration> {
     const spec = decodeSpec(object);
     const { description } = spec;
-    checkLimits(description);
     asRefusal(() => checkBounds(description));
     const parsed = new ParsedExpressions();
     const budget = this.#options.cpuBudgets.of(idOf(object), tenantOf(object));
@@ -240,15 +239,6 @@ async function checkAccount(
   if (await orUndefined(client.json({ path, signal }))) return;
   const message = `spec.serviceAccountName: there is no ServiceAccount ${name} in ${namespace}`;
   throw new InvalidFunctionError('Authorized', 'ServiceAccountNotFound', message);
-}
-
-function checkLimits({ maxBatch = 1, concurrency }: ReconcileFunctionSpec['description']): void {
-  if (maxBatch <= concurrency) return;
-  throw new InvalidFunctionError(
-    'Ready',
-    'BatchTooLarge',
-    `spec.maxBatch: ${maxBatch} keys at a time are more than spec.concurrency allows (${concurrency})`,
-  );
 }
 
 interface Named {

@@ -26,7 +26,10 @@ describe('a run of the history', () => {
         integer({ min: 1, max: 9 }),
         (key, reasons, how, tries) => {
           const recorded = reasons.map((each) => JSON.stringify(each)).join('\n');
-          const line = encodeRun({ ...ended, key, finish: how, attempt: tries, recorded, reasons }, key);
+          const line = encodeRun(
+            { ...ended, key, finish: how, attempt: tries, recorded, reasons },
+            JSON.stringify(key),
+          );
           expect(line).not.toContain('\n');
           const run = decodePastRun(line, undefined);
           expect(run).toMatchObject({ key, gateway: key, run: 7, atMs: 1000, attempt: tries, reasons });
@@ -51,19 +54,19 @@ describe('a run of the history', () => {
     [{ kind: 'busy', untilMs: 1 }, 'accepted'],
     [{ kind: 'unknown' }, 'unknown'],
   ] as const)('%o: %s', (finish, outcome) => {
-    expect(decodePastRun(encodeRun({ ...ended, finish }, 'g'), undefined)?.outcome).toBe(outcome);
+    expect(decodePastRun(encodeRun({ ...ended, finish }, '"g"'), undefined)?.outcome).toBe(outcome);
   });
 
   it('is lost where its deadline has passed, but for a dead letter', () => {
     const outcomeOf = (finish: Finish) =>
-      decodePastRun(encodeRun({ ...ended, finish, lost: true }, 'g'), undefined)?.outcome;
+      decodePastRun(encodeRun({ ...ended, finish, lost: true }, '"g"'), undefined)?.outcome;
     expect(outcomeOf({ kind: 'known', failures: 'count' })).toBe('lost');
     expect(outcomeOf({ kind: 'known', failures: 'count', dead: true })).toBe('dead');
   });
 
   it('has the reason of the queue itself where none is on record', () => {
     const reasons: Reason[] = [{ type: 'requeue' }];
-    const line = encodeRun({ ...ended, finish: { kind: 'unknown' }, recorded: '', reasons }, 'g');
+    const line = encodeRun({ ...ended, finish: { kind: 'unknown' }, recorded: '', reasons }, '"g"');
     expect(decodePastRun(line, undefined)?.reasons).toEqual(reasons);
   });
 

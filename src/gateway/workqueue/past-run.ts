@@ -41,6 +41,11 @@ export interface PastRun {
   readonly barrier?: true;
   /** When the key runs again at the latest; of an accepted run, until when its outcome must come. */
   readonly nextMs?: number;
+  /**
+   * How many runs of all keys ended well in this gateway after its last entry, and are not on record: they were so many
+   * that they would have pushed out the history within seconds.
+   */
+  readonly leftOut?: number;
 }
 
 export interface RunQuery {
@@ -91,11 +96,14 @@ export interface EndedRun {
 /**
  * One line. It is made for each run, so it joins text instead of making objects. `lua/finish.lua` relies on `outcome`
  * being first.
+ * @param gateway the host name of this gateway as JSON, quotes included.
+ * @param leftOut see `PastRun`.
  */
-export function encodeRun(ended: EndedRun, gateway: string): string {
+export function encodeRun(ended: EndedRun, gateway: string, leftOut = 0): string {
   const { key, run, finish, atMs, lost, attempt, tookMs, waitedMs, recorded = '', reasons } = ended;
   let text = `{"outcome":"${lost && outcomeOf(finish) === 'failed' ? 'lost' : outcomeOf(finish)}","key":`;
-  text += `${JSON.stringify(key)},"run":${run},"atMs":${atMs},"gateway":${JSON.stringify(gateway)}`;
+  text += `${JSON.stringify(key)},"run":${run},"atMs":${atMs},"gateway":${gateway}`;
+  if (leftOut > 0) text += `,"leftOut":${leftOut}`;
   if (attempt !== undefined) text += `,"attempt":${attempt}`;
   if (tookMs !== undefined) text += `,"tookMs":${tookMs}`;
   if (waitedMs !== undefined) text += `,"waitedMs":${waitedMs}`;

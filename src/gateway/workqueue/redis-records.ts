@@ -45,7 +45,7 @@ export class RedisRecords {
   readonly #limits: readonly [msPerToken: number, burst: number, maxAttempts: number];
   readonly #concurrency: number;
   /** The name of this gateway in the history of runs. */
-  readonly #gateway = hostname();
+  readonly #gateway = JSON.stringify(hostname());
   readonly #scripts: Scripts;
 
   constructor(
@@ -67,9 +67,9 @@ export class RedisRecords {
   async recordAdds(keys: readonly QueuedKey[], nowMs: number): Promise<string[]> {
     const { recordPrefix, debounced, pauses, pausedPrefix, queued } = this.#keys;
     const args: (string | number)[] = [nowMs, this.#debounce?.windowMs ?? 0, this.#debounce?.maxMs ?? 0];
-    for (const { key, reasons, paused } of keys) {
+    for (const { key, reasons, paused, atMs = nowMs } of keys) {
       args.push(key, reasons.map((reason) => JSON.stringify(reason)).join('\n'));
-      args.push(paused === undefined ? '' : paused ? '1' : '0');
+      args.push(paused === undefined ? '' : paused ? '1' : '0', Math.min(atMs, nowMs));
     }
     const ready = (await this.#scripts.add([recordPrefix, debounced, pauses, pausedPrefix, queued], args)) as number[];
     return ready.map((at) => keys[at]?.key ?? '');

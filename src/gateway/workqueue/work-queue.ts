@@ -4,7 +4,7 @@ import type { PastRun, RunPage, RunQuery } from './past-run.ts';
 import type { Finish, Process } from './run.ts';
 import type { Sample } from './samples.ts';
 
-export type { OpenCircuit, Pause, PauseScope, KeyList, KeyPage, KeyStatus, Wait } from './key-status.ts';
+export type { OpenCircuit, Pause, PauseScope, PersonScope, KeyList, KeyPage, KeyStatus, Wait } from './key-status.ts';
 export type { PastRun, PastOutcome, RunPage, RunQuery } from './past-run.ts';
 export type { Debounce, QueueOptions, RateLimit } from './queue-options.ts';
 export type { Sample } from './samples.ts';
@@ -14,6 +14,8 @@ export type { BarrierText, Finish, Known, Process, Run, Written, Wrote } from '.
 export interface QueuedKey {
   readonly key: string;
   readonly reasons: readonly Reason[];
+  /** Since when there is a reason to run it: from then on its wait counts. Default: now. */
+  readonly atMs?: number;
   /**
    * Whether its object says that it is paused: begins or ends the pause `object/<key>`. Undefined leaves it as it is.
    */
@@ -22,6 +24,9 @@ export interface QueuedKey {
 
 /** Why keys are queued at low priority. */
 export type LowReason = Extract<Reason['type'], 'initial' | 'resync' | 'manual'>;
+
+/** A key that is due within this time counts as demand, because an instance of a function takes seconds to start. */
+export const DEMAND_AHEAD_MS = 30_000;
 
 /**
  * client-go's workqueue (util/workqueue), shared by several gateways and durable. Each queue guarantees:
@@ -77,6 +82,12 @@ export interface WorkQueue {
   drop(keys: readonly string[]): Promise<number>;
   /** Keys that wait to run now, and runs in flight. */
   counts(): Promise<{ waiting: number; running: number }>;
+  /**
+   * Keys that the function has to run now or within `DEMAND_AHEAD_MS`: ready, in flight, in the backlog, or due by
+   * then. A scaler of the function reads it. Keys that wait for the end of a pause are left out. A key whose function
+   * has no instance is in a backoff most of the time, so `counts` does not show it.
+   */
+  demand(): Promise<number>;
 
   /**
    * For how long the key has been due that is due for longest and has not been started; undefined when there is none.

@@ -119,6 +119,8 @@ export function historyContract(create: CreateFixture): void {
       await first.start(process);
       let ended: readonly number[] = [];
       for (let round = 0; round < 12; round += 1) {
+        // Few enough at a time for all to be recorded.
+        await setting().pass(10_000);
         await first.add(plain(...numbered(`${round}/`, 1 + round * 7)));
         await setting().atRest();
         const runs = await allRuns(first, { limit: 7 });
@@ -141,6 +143,48 @@ export function historyContract(create: CreateFixture): void {
       const [newest, ...others] = await allRuns(second, { limit: 100 });
       expect(newest).toMatchObject({ key: 'after', run: after.runs[0]?.run });
       expect(others.map(({ run }) => run)).toEqual(ended.slice(0, others.length));
+    });
+
+    it('records half of a history of a burst and a tenth a second, all that did not go well, and how many it left out', async () => {
+      const historyRuns = 1000;
+      const { process } = setting();
+      const queue = await setting().open({ concurrency: 50 }, { historyRuns });
+      process.onRun = ({ key, failures }) =>
+        key.startsWith('bad') && failures === 0 ? { ...done, failures: 'count', againAfterMs: 1, error: 'no' } : done;
+      await queue.start(process);
+      const of = (runs: readonly PastRun[], start: string) => runs.filter(({ key }) => key.startsWith(start));
+      const left = (runs: readonly PastRun[]) => runs.reduce((sum, { leftOut = 0 }) => sum + leftOut, 0);
+      await queue.add(plain(...numbered('good', 700), ...numbered('bad', 20)));
+      await setting().settle();
+      await setting().pass(10_000);
+      await queue.add(plain('last'));
+      await setting().settle();
+      const runs = await allRuns(queue, { limit: 1000 });
+      const good = of(runs, 'good').length;
+      expect(good).toBeGreaterThanOrEqual(historyRuns / 2);
+      expect(good).toBeLessThan(700);
+      // Each failure, and the success after it.
+      expect(of(runs, 'bad')).toHaveLength(40);
+      expect(of(runs, 'last')).toHaveLength(1);
+      expect(good + left(runs)).toBe(700);
+    });
+
+    it('counts the wait of a key from the event that woke it', async () => {
+      const { queue, process, clock } = setting();
+      const from = clock.now();
+      await queue.add([{ key: 'k', reasons: [], atMs: from - 400 }]);
+      await queue.add([{ key: 'k', reasons: [], atMs: from - 100 }]);
+      await queue.add([{ key: 'ahead', reasons: [], atMs: from + 3_600_000 }]);
+      await queue.start(process);
+      await setting().settle();
+      for (const [key, sinceMs] of [
+        ['k', from - 400],
+        ['ahead', from],
+      ] as const) {
+        const [run] = await queue.runsOf(key);
+        expect(run?.waitedMs).toBeGreaterThanOrEqual((process.startedAtMs[0] ?? 0) - sinceMs);
+        expect(run?.waitedMs).toBeLessThan((process.startedAtMs[0] ?? 0) - sinceMs + 200);
+      }
     });
 
     it('counts a long entry as several runs, so that hostile texts cannot take more memory', async () => {

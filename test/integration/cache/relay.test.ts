@@ -10,6 +10,7 @@ import {
   silentMetrics,
 } from '../../../src/core/index.ts';
 import { viewKeys } from '../../../src/contract/cache-layout.ts';
+import type { KeyWakeup } from '../../../src/gateway/cache/change.ts';
 import type { Applier } from '../../../src/gateway/cache/applier.ts';
 import type { OutboxEntry } from '../../../src/gateway/cache/outbox.ts';
 import { Relay } from '../../../src/gateway/cache/relay.ts';
@@ -63,13 +64,17 @@ async function change(...names: string[]): Promise<OutboxEntry[]> {
 }
 const outboxLength = (): Promise<number> => redis.xlen(viewKeys(view.location.prefix).outbox);
 
-function relayOf(checkpoint: Checkpoint = noCheckpoint): Relay {
+function relayOf(
+  checkpoint: Checkpoint = noCheckpoint,
+  onWakeups: (wakeups: readonly KeyWakeup[]) => void = () => {},
+): Relay {
   return new Relay({
     view,
     viewAt: () => view,
     enqueue: async (wakeups) => {
       await sleep(1);
       queued.push(...wakeups.map(({ key }) => key));
+      onWakeups(wakeups);
     },
     lookupBudget: () => undefined,
     onUndeliverable: () => {},
@@ -89,6 +94,20 @@ describe('the relay', () => {
     relay.push(entries);
     await relay.drained();
     expect(queued).toEqual(['a/x']);
+  });
+
+  it('tells since when a key is woken: since the oldest change, also of an entry that it reads', async () => {
+    const before = Date.now();
+    await change('x');
+    const since: (number | undefined)[] = [];
+    const relay = relayOf(noCheckpoint, (wakeups) => since.push(...wakeups.map(({ atMs }) => atMs)));
+    await relay.drained();
+    const pushed = [...(await change('y')), ...(await change('y'))];
+    relay.push(pushed.map((entry, at) => ({ ...entry, atMs: 1000 + at })));
+    await relay.drained();
+    expect(since).toEqual([expect.any(Number), 1000]);
+    expect(since[0]).toBeGreaterThanOrEqual(before);
+    expect(since[0]).toBeLessThanOrEqual(Date.now());
   });
 
   it('first delivers the entries that were in the outbox at its start, and then those pushed', async () => {

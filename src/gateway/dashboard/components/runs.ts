@@ -30,7 +30,12 @@ export function outcomeTone(outcome: PastOutcome): Tone {
 export function runColumns(controller: string, times: Times): TableColumn<PastRun>[] {
   return [
     { title: 'Key', heading: true, cell: ({ key }) => html`<a href="${keyUrl(controller, key)}">${key}</a>` },
-    { title: 'Ended', look: 'nowrap', cell: ({ atMs }) => times.at(atMs) },
+    {
+      title: 'Ended',
+      look: 'nowrap',
+      cell: ({ atMs, leftOut = 0 }) =>
+        html`${times.at(atMs)} ${leftOut > 0 && html`<span class="reason">${leftOutText(leftOut)}</span>`}`,
+    },
     {
       title: 'Outcome',
       look: 'text',
@@ -47,6 +52,11 @@ export function runColumns(controller: string, times: Times): TableColumn<PastRu
     { title: 'Why', look: 'text optional', cell: ({ reasons }) => reasonList(reasons) },
     { title: 'Wrote', look: 'text optional', cell: ({ wrote }) => wroteText(wrote) },
   ];
+}
+
+/** There were too many runs for all of them to be recorded. */
+function leftOutText(count: number): string {
+  return `${plural(count, 'run')} before it, which ended well, not recorded`;
 }
 
 /** Why a run was asked for, one line for each reason. */
