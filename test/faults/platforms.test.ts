@@ -2,6 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse } from 'yaml';
+import { copies } from '../../functions/examples/20-platforms/copies.ts';
 import { generateSecret } from '../../src/contract/index.ts';
 import { npmTools } from '../harness/npm-tools.ts';
 import { Started } from '../harness/started.ts';
@@ -23,7 +24,7 @@ beforeAll(() => npmTools(), 600_000);
 beforeAll(async () => {
   project = new PlatformProject(await started.directory());
   account = await accountOf(inject('kubeconfig'), await started.directory());
-});
+}, 300_000);
 
 afterAll(() => started.stop());
 
@@ -33,6 +34,21 @@ it('the bundle of a Worker is under 60 KB', async () => {
     `minified: ${[worker, lambda].map(({ bytes }) => `${(bytes / 1024).toFixed(1)} KB`).join(' for Workers, ')} for Lambda\n`,
   );
   expect(worker.bytes).toBeLessThan(WORKER_LIMIT);
+});
+
+it('the time limits of the platforms are above that of a run, and they run as many at a time as the controller', () => {
+  const { timeoutSeconds = 15, concurrency = 1 } = copies;
+  const lambda = project.lambdaFunction;
+  expect(lambda).toMatchObject({
+    Handler: 'handler.handler',
+    CodeUri: 'build/',
+    FunctionUrlConfig: { AuthType: 'NONE' },
+  });
+  expect(lambda.Timeout).toBeGreaterThan(timeoutSeconds);
+  expect(lambda.ReservedConcurrentExecutions).toBe(concurrency);
+  const { spec } = project.knativeService.spec.template;
+  expect(spec.timeoutSeconds).toBeGreaterThan(timeoutSeconds);
+  expect(spec.containerConcurrency).toBe(concurrency);
 });
 
 describe.each(PLATFORMS)('$name', (platform) => {

@@ -5,7 +5,7 @@ import { signingSecrets } from '../environment.ts';
 import { createFunctionApp, type FunctionApp } from '../function-app.ts';
 import type { TriggerHandler } from '../trigger-handler.ts';
 import { kubeConfigTransport } from './client-node-transport.ts';
-import { serverOf } from './reader-connection.ts';
+import { loadIoredis, serverOf } from './reader-connection.ts';
 import { redisCache } from './redis-reader.ts';
 import { serveFunction } from './serve.ts';
 
@@ -50,7 +50,11 @@ export function serveController(
 export function controllerApp(controllers: Controller | readonly Controller[], environment: Environment): FunctionApp {
   const secrets = signingSecrets(environment);
   const redisUrl = environment['REDIS_URL'];
-  if (redisUrl) serverOf(redisUrl);
+  if (redisUrl) {
+    serverOf(redisUrl);
+    // Not in the time of the first run. A run reports the error, if there is one.
+    loadIoredis().catch(() => {});
+  }
   const api = kubeConfigTransport(environment['KUBECONFIG'] || undefined);
   const appOf = (controller: Controller): FunctionApp => {
     // A connection for each controller: in Redis each may be a user of its own.

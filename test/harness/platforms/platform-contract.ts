@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { descriptionSchema } from '../../../src/contract/description-schema.ts';
 import { generateSecret, importSecret, RESULT_STREAM, sign } from '../../../src/contract/index.ts';
@@ -8,7 +9,7 @@ import { ChangeWatch } from '../change-watch.ts';
 import { type Cluster, configMaps } from '../cluster.ts';
 import { CuttingProxy } from '../cutting-proxy.ts';
 import { eventually } from '../eventually.ts';
-import { createSetting, type Listening, startGateway, uniqueName, untilReady } from '../levelhook.ts';
+import { createSetting, type Listening, type Setting, startGateway, uniqueName, untilReady } from '../levelhook.ts';
 import { QueueClient } from '../queue-client.ts';
 import { Started } from '../started.ts';
 import type { Account, Platform } from './platforms.ts';
@@ -18,6 +19,8 @@ const CONTROLLER = 'copies';
 const LABEL = 'example.com/copies';
 /** How much later than the function the gateway hears of a copy: longer than a run and its requeue take. */
 const LAG_MS = 300;
+/** What a write of the function takes at least, so that a run is under way for a while. */
+const WRITE_MS = 20;
 
 const TOKEN = 'the-token-with-which-the-test-asks-for-runs';
 
@@ -56,12 +59,20 @@ export function describePlatform(platform: Platform, sceneOf: () => PlatformScen
   const namespace = uniqueName('platform');
   const watch = new CopiesWatch();
   let scene: PlatformScene;
+  let account: Account;
   let cluster: Cluster;
   let fn: Listening;
+  let setting: Setting;
   let gateway: Listening;
 
+  const openGateway = async (): Promise<Listening> => {
+    const opened = started.keep(await startGateway(setting, [fn.url], { LEVELHOOK_API_TOKENS: TOKEN }));
+    await untilReady(opened.url);
+    return opened;
+  };
+
   const startFunction = async (port: number): Promise<Listening> => {
-    const { project, account, secret } = scene;
+    const { project, secret } = scene;
     const secrets = `${generateSecret()} ${secret}`;
     return started.keep(await platform.start({ project, account, secrets, port }));
   };
@@ -96,13 +107,17 @@ export function describePlatform(platform: Platform, sceneOf: () => PlatformScen
       if (source !== undefined) watch.tell(type, object.metadata.name, source);
     });
     started.add(() => changes.stop());
-    const lag = await CuttingProxy.start(scene.account.server, LAG_MS);
-    started.add(() => lag.stop());
+    const { server, kubeconfig: original } = scene.account;
+    const directory = await started.directory();
+    const far = await CuttingProxy.start(server, WRITE_MS);
+    started.add(() => far.stop());
+    account = { ...scene.account, server: far.url, kubeconfig: await far.kubeconfig(original, join(directory, 'far')) };
     fn = await startFunction(0);
-    const kubeconfig = await lag.kubeconfig(scene.account.kubeconfig, join(await started.directory(), 'lagging'));
-    const setting = { ...createSetting({ kubeconfig, redisUrl: inject('redisUrl') }), secret: scene.secret };
-    gateway = started.keep(await startGateway(setting, [fn.url], { LEVELHOOK_API_TOKENS: TOKEN }));
-    await untilReady(gateway.url);
+    const lag = await CuttingProxy.start(server, LAG_MS);
+    started.add(() => lag.stop());
+    const kubeconfig = await lag.kubeconfig(original, join(directory, 'lagging'));
+    setting = { ...createSetting({ kubeconfig, redisUrl: inject('redisUrl') }), secret: scene.secret };
+    gateway = await openGateway();
   });
 
   afterAll(() => started.stop());
@@ -220,19 +235,54 @@ export function describePlatform(platform: Platform, sceneOf: () => PlatformScen
     expect(watch.of('killed')).toEqual({ made: 60, there: 60 });
   });
 
-  if (!platform.losesAnswers) return;
-
-  it('makes no copy twice when the answer of a run is lost', async () => {
-    fn.process.send('SIGUSR2');
-    await create('lost', 5);
-    await fn.process.line(({ msg }) => msg === 'answer lost');
-    await eventually(async () => {
-      const unknown = gateway.process.lines.filter(
-        ({ key, outcome }) => key === `${namespace}/lost` && outcome === 'unknown',
-      );
-      expect(unknown.length).toBeGreaterThan(0);
+  if (platform.losesAnswers) {
+    it('makes no copy twice when the answer of a run is lost', async () => {
+      fn.process.send('SIGUSR2');
+      await create('lost', 5);
+      await fn.process.line(({ msg }) => msg === 'answer lost');
+      await eventually(async () => {
+        const unknown = gateway.process.lines.filter(
+          ({ key, outcome }) => key === `${namespace}/lost` && outcome === 'unknown',
+        );
+        expect(unknown.length).toBeGreaterThan(0);
+      });
+      await untilIdleFor(new QueueClient(gateway.url, CONTROLLER), ['lost']);
+      expect(watch.of('lost')).toEqual({ made: 5, there: 5 });
     });
-    await untilIdleFor(new QueueClient(gateway.url, CONTROLLER), ['lost']);
-    expect(watch.of('lost')).toEqual({ made: 5, there: 5 });
-  });
+  }
+
+  if (platform.noticesHangUp) {
+    it('stops writing when the gateway is gone, and makes no copy twice when another one comes', async () => {
+      const gone = Promise.withResolvers<unknown>();
+      watch.onMade = (source, made) => {
+        if (source !== 'gone' || made < 5) return;
+        watch.onMade = () => {};
+        gone.resolve(gateway.process.kill('SIGKILL'));
+      };
+      await create('gone', 60);
+      await gone.promise;
+      // The time of a run, in which it would make all of them.
+      await sleep(5000);
+      expect(watch.of('gone').made).toBeLessThan(60);
+      gateway = await openGateway();
+      await untilCopies('gone', 60, 60_000);
+      await untilIdleFor(new QueueClient(gateway.url, CONTROLLER), ['gone']);
+      expect(watch.of('gone')).toEqual({ made: 60, there: 60 });
+    });
+  }
+
+  if (platform.stopsAtSignal) {
+    it('ends its runs, and then itself, at SIGTERM', async () => {
+      const stopped = Promise.withResolvers<number | string>();
+      watch.onMade = (source, made) => {
+        if (source !== 'stopped' || made < 5) return;
+        watch.onMade = () => {};
+        fn.process.kill('SIGTERM').then(stopped.resolve, stopped.reject);
+      };
+      await create('stopped', 20);
+      expect(await stopped.promise).toBe(0);
+      const outcome = await gateway.process.line(({ msg, key }) => msg === 'trigger' && key === `${namespace}/stopped`);
+      expect(outcome).toMatchObject({ outcome: 'done', writes: 20 });
+    });
+  }
 }

@@ -29,7 +29,9 @@ export class PlatformProject {
     mkdirSync(join(modules, '@levelhook'), { recursive: true });
     renameSync(join(built, 'function'), join(modules, '@levelhook/function'));
     const { dependencies } = packageSchema.parse(JSON.parse(readFileSync(join(this.root, 'package.json'), 'utf8')));
-    for (const name of ['hono', ...Object.keys(dependencies)].filter((each) => each !== '@levelhook/function')) {
+    // yaml is for a kubeconfig; in a pod there is none.
+    const names = ['hono', 'yaml', ...Object.keys(dependencies)];
+    for (const name of names.filter((each) => each !== '@levelhook/function')) {
       mkdirSync(dirname(join(modules, name)), { recursive: true });
       symlinkSync(packagePath('node_modules', name), join(modules, name));
     }
@@ -68,6 +70,17 @@ export class PlatformProject {
     return wranglerSchema.parse(parse(text.replaceAll(/^\s*\/\/.*$/gm, '')));
   }
 
+  /** The function of the SAM template. */
+  get lambdaFunction(): z.infer<typeof templateSchema>['Resources']['Copies']['Properties'] {
+    // The tags of CloudFormation, such as !Ref, name nothing that is looked at here.
+    const text = readFileSync(this.path('aws-lambda/template.yaml'), 'utf8');
+    return templateSchema.parse(parse(text, { logLevel: 'silent' })).Resources.Copies.Properties;
+  }
+
+  get knativeService(): z.infer<typeof serviceSchema> {
+    return serviceSchema.parse(parse(readFileSync(this.path('knative/service.yaml'), 'utf8')));
+  }
+
   async #bundle(entry: string, outfile: string, options: BuildOptions): Promise<Bundle> {
     const { outputFiles } = await build({
       ...options,
@@ -91,6 +104,31 @@ export class PlatformProject {
 const wranglerSchema = z.object({
   main: z.string(),
   compatibility_date: z.string(),
-  compatibility_flags: z.array(z.string()),
+  compatibility_flags: z.array(z.string()).default([]),
   vars: z.record(z.string(), z.string()),
+});
+
+const templateSchema = z.object({
+  Resources: z.object({
+    Copies: z.object({
+      Properties: z.object({
+        CodeUri: z.string(),
+        Handler: z.string(),
+        Timeout: z.number(),
+        ReservedConcurrentExecutions: z.number(),
+        FunctionUrlConfig: z.object({ AuthType: z.string() }),
+      }),
+    }),
+  }),
+});
+const serviceSchema = z.object({
+  spec: z.object({
+    template: z.object({
+      spec: z.object({
+        timeoutSeconds: z.number(),
+        containerConcurrency: z.number(),
+        containers: z.array(z.object({ env: z.array(z.object({ name: z.string() })) })),
+      }),
+    }),
+  }),
 });

@@ -1,6 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { parse } from 'yaml';
 import { z } from 'zod';
 import { npmProgram } from '../npm-tools.ts';
 import type { Listening } from '../levelhook.ts';
@@ -30,6 +29,10 @@ export interface Platform {
   readonly streams: boolean;
   /** Whether its process loses an answer after SIGUSR2. */
   readonly losesAnswers?: boolean;
+  /** Whether it tells a function that the caller has hung up. */
+  readonly noticesHangUp?: boolean;
+  /** Whether its process is the function's own, so that a signal stops it. */
+  readonly stopsAtSignal?: boolean;
   /** Starts the example, and resolves when it listens. */
   start(setting: PlatformSetting): Promise<Listening>;
 }
@@ -55,9 +58,12 @@ async function listening(process: TestProcess): Promise<Listening> {
 const knative: Platform = {
   name: 'Node (Knative)',
   streams: true,
+  noticesHangUp: true,
+  stopsAtSignal: true,
   start({ project, account, secrets, port }) {
-    const service = serviceSchema.parse(parse(readFileSync(project.path('knative/service.yaml'), 'utf8')));
-    const named = service.spec.template.spec.containers.flatMap(({ env }) => env.map(({ name }) => name)).toSorted();
+    const named = project.knativeService.spec.template.spec.containers
+      .flatMap(({ env }) => env.map(({ name }) => name))
+      .toSorted();
     if (named.join() !== 'HOST,LEVELHOOK_SIGNING_SECRETS')
       throw new Error(`service.yaml has other variables: ${named.join()}`);
     const env = {
@@ -126,6 +132,8 @@ const worker :Workerd.Worker = (
 const deno: Platform = {
   name: 'Deno',
   streams: true,
+  noticesHangUp: true,
+  stopsAtSignal: true,
   async start(setting) {
     const { project } = setting;
     const { tasks } = denoSchema.parse(JSON.parse(readFileSync(project.path('deno/deno.json'), 'utf8')));
@@ -143,6 +151,8 @@ const deno: Platform = {
 const bun: Platform = {
   name: 'Bun',
   streams: true,
+  noticesHangUp: true,
+  stopsAtSignal: true,
   start: async (setting) =>
     listening(
       new TestProcess(setting.project.path('bun/main.ts'), [], variables(setting), [
@@ -161,11 +171,4 @@ export const PLATFORMS: readonly Platform[] = [
   bun,
 ];
 
-const serviceSchema = z.object({
-  spec: z.object({
-    template: z.object({
-      spec: z.object({ containers: z.array(z.object({ env: z.array(z.object({ name: z.string() })) })) }),
-    }),
-  }),
-});
 const denoSchema = z.object({ tasks: z.object({ start: z.string() }) });
