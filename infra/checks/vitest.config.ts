@@ -106,6 +106,8 @@ export default defineConfig({
           exclude: [...ALONE, ...ASKED_FOR.map(({ file }) => file)],
           globalSetup: ['test/harness/global-setup.ts'],
           sequence: { groupOrder: 2 },
+          // Most of them wait for a process to come back, or for time to pass.
+          maxWorkers: 3,
         },
       },
       { extends: true, test: { name: 'alone', include: ALONE, sequence: { groupOrder: 3 } } },

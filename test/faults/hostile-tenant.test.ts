@@ -9,7 +9,7 @@ import { Campaign } from './hostile-tenant/campaign.ts';
 import { Ground, World } from './hostile-tenant/world.ts';
 
 /** How long a generated tenant acts: ten minutes by `npm run soak hostile`. */
-const SECONDS = Number(process.env['HOSTILE_SECONDS'] ?? 60);
+const SECONDS = Number(process.env['HOSTILE_SECONDS'] ?? 30);
 /** A file of actions to do again, as a failed run has written it. */
 const RECORDING = process.env['HOSTILE_ACTIONS'];
 /** How long what a deleted tenant had may stay: its longest run and the time after it. */
