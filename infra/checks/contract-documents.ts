@@ -91,7 +91,13 @@ function openApi(): Json {
           ],
           requestBody: {
             required: true,
-            content: json('trigger', ['trigger-first-run', 'trigger-retry', 'trigger-batch', 'trigger-callback']),
+            content: json('trigger', [
+              'trigger-first-run',
+              'trigger-retry',
+              'trigger-batch',
+              'trigger-callback',
+              'trigger-credentials',
+            ]),
           },
           responses: {
             200: {

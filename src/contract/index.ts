@@ -43,6 +43,7 @@ export {
   CONTRACT_VERSION,
   ContractError,
   decodeTrigger,
+  type KubernetesLocation,
   type Reason,
   type Trigger,
   type TriggerRequest,

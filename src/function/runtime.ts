@@ -12,7 +12,8 @@ import type { RunToken } from './run-token.ts';
 export interface RunOptions {
   /** Opens the cache. The getter of `run.signal` creates the signal, so read it only when you need it. */
   readonly cache: (run: { readonly signal: AbortSignal }) => CacheReader;
-  readonly api: ApiTransport;
+  /** The apiserver, for one run. */
+  readonly api: () => ApiTransport;
   readonly log: Logger;
   /** Of the trigger, and on every line of the log: the gateway's lines carry the same. */
   readonly reconcileId: string;
@@ -86,7 +87,7 @@ async function runRequest(
   request: TriggerRequest,
   options: GivenRun,
 ): Promise<RequestResult> {
-  const api = new ApiWriter(options.api, options.scope);
+  const api = new ApiWriter(options.api(), options.scope);
   const { namespace, name, run } = request;
   const key = namespace === undefined ? { name } : { namespace, name };
   const runToken = callback && { ...callback, controller: controller.name, ...key, run };

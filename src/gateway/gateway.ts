@@ -10,7 +10,7 @@ import {
 import type { Description } from '../contract/index.ts';
 import { isLoopback } from '../contract/secure-url.ts';
 import { ApiClient } from './apiserver/api-client.ts';
-import { loadCredentials } from './apiserver/credentials.ts';
+import { type Credentials, loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity } from './apiserver/discovery.ts';
 import { FlowControl } from './apiserver/flow-control.ts';
 import { GatewayWriter } from './cache/gateway-writer.ts';
@@ -32,6 +32,8 @@ import { ConfiguredFunctions } from './registration/configured-functions.ts';
 import { FunctionStatusWriter } from './registration/function-status-writer.ts';
 import { DeclaredFunctions } from './registration/declared-functions.ts';
 import { checkFunctionUrls } from './endpoint/endpoint-rules.ts';
+import { AccountTokens } from './access/account-tokens.ts';
+import { KubernetesCredentials } from './access/kubernetes-credentials.ts';
 import { TokenKeys } from './access/token-keys.ts';
 import { checkDataVersion, raiseDataVersion } from './manager/data-version.ts';
 import { DispatchLease } from './manager/dispatch-lease.ts';
@@ -64,6 +66,8 @@ export interface GatewayOptions {
 /** The cluster that this gateway works for, and its place in Redis. */
 interface Connections {
   readonly client: ApiClient;
+  /** Of functions that have none of their own. */
+  readonly kubernetes: KubernetesCredentials;
   readonly location: RedisLocation;
   /** Undefined: this gateway leads from its start. */
   readonly election: LeaderElection | undefined;
@@ -214,7 +218,17 @@ export class Gateway {
     const lease = electionLease(this.#config.lease, credentials.podNamespace);
     const election = lease && this.#election(lease, new ApiClient(credentials, metrics));
     if (!election) await raiseDataVersion(location);
-    return { client, location, election };
+    return { client, kubernetes: this.#kubernetesCredentials(client, credentials), location, election };
+  }
+
+  #kubernetesCredentials(client: ApiClient, credentials: Credentials): KubernetesCredentials {
+    const { apiserverUrl } = this.#config;
+    const { clock, logger } = this.#runtime;
+    return new KubernetesCredentials(new AccountTokens({ client, clock, logger }), {
+      url: apiserverUrl ?? credentials.server,
+      inCluster: apiserverUrl === undefined && credentials.podNamespace !== undefined,
+      ca: async () => (await credentials.access()).ca,
+    });
   }
 
   /** @param client without flow control: a renewal of the Lease must not wait for other requests. */
@@ -351,7 +365,7 @@ export class Gateway {
   }
 
   #controllerFactory(
-    { client, location }: Connections,
+    { client, kubernetes, location }: Connections,
     { informers, readerUsers, tokenKeys }: Caches,
   ): ControllerFactory {
     const { cacheTokenMs, historyRuns, logTriggers, resyncMs } = this.#config;
@@ -361,6 +375,7 @@ export class Gateway {
       client,
       informers,
       wayBack: {
+        kubernetes,
         tokenKeys,
         cacheTokenMs,
         readerUsers,
@@ -375,7 +390,7 @@ export class Gateway {
 
   #declaredFunctions(
     files: ConfiguredFiles,
-    { client }: Connections,
+    { client, kubernetes }: Connections,
     { controllers, progress }: Running,
   ): DeclaredFunctions | undefined {
     const { allowedEndpoints, maxFunctionsPerNamespace, reconcileFunctions: which, reviewMs } = this.#config;
@@ -393,6 +408,7 @@ export class Gateway {
         cpuBudgets: this.#cpuBudgets,
         clock: runtime.clock,
         hasOuterUrl: this.#outerUrl() !== undefined,
+        kubernetes,
       }),
       writer: new FunctionStatusWriter({ runtime, client, leads: this.#leads }),
       standstill: (id) => progress.standstill(id),

@@ -8,6 +8,7 @@ import type { ReaderUsers } from '../access/reader-users.ts';
 import type { RedisLocation } from '../redis/redis-location.ts';
 import type { CpuBudgets } from '../cel/cpu-budget.ts';
 import { CacheAccess } from '../access/cache-access.ts';
+import { type KubernetesCredentials, longestRunMs } from '../access/kubernetes-credentials.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import type { TokenKeys } from '../access/token-keys.ts';
 import { GatewayRuns } from '../workqueue/own-runs.ts';
@@ -30,7 +31,7 @@ export interface ControllerFactoryOptions {
   readonly onChanged: (id: string) => void;
 }
 
-/** How functions get back to the gateway: to its cache, and with their outcomes. */
+/** How functions get back to the gateway, to its cache and with their outcomes, and to the apiserver. */
 export interface WayBack {
   readonly tokenKeys: TokenKeys;
   readonly cacheTokenMs: number;
@@ -38,6 +39,8 @@ export interface WayBack {
   readonly readerUsers: Pick<ReaderUsers, 'userOf'> | undefined;
   /** Where functions reach the gateway from outside; undefined: nowhere. */
   readonly cacheUrl: string | undefined;
+  /** For functions that have no credentials of their own for the apiserver. */
+  readonly kubernetes: KubernetesCredentials;
   /** Where a controller's function sends outcomes later; undefined: nowhere. */
   readonly callbackUrl: (id: string) => string | undefined;
 }
@@ -57,7 +60,7 @@ export class ControllerFactory {
    * @throws UserError when the cluster does not have a kind, or the gateway cannot cache it.
    */
   async create(spec: ControllerSpec): Promise<RunningController> {
-    const { id, tenant, description, url, rules, keys, ca, scope } = spec;
+    const { id, tenant, description, url, rules, keys, ca, scope, account } = spec;
     const { client, informers, location, runtime, settings, wayBack } = this.#options;
     const { clock } = runtime;
     checkEncryptedKinds(description, informers.settings, informers.canEncrypt);
@@ -95,7 +98,10 @@ export class ControllerFactory {
       lifetimeMs: wayBack.cacheTokenMs,
       timeoutMs: description.timeoutSeconds * 1000,
     });
-    const target = { endpoint, cacheAccess, callbackUrl: wayBack.callbackUrl(id) };
+    // Resolved only for a secure URL; a trigger must not carry a token in the open whatever becomes of that check.
+    const kubernetes =
+      account && isSecureUrl(url) ? wayBack.kubernetes.accessOf(account, longestRunMs(description)) : undefined;
+    const target = { endpoint, cacheAccess, callbackUrl: wayBack.callbackUrl(id), kubernetes };
     const budget = this.#options.cpuBudgets.of(id, tenant);
     return new RunningController({ spec, sources, queue, target, budget, settings, runtime, onChanged });
   }

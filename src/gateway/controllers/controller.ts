@@ -300,7 +300,7 @@ export class RunningController {
   async start(): Promise<void> {
     this.#beginSeries();
     const { runtime, settings } = this.#options;
-    const { cacheAccess, endpoint } = this.#options.target;
+    const { cacheAccess, endpoint, kubernetes } = this.#options.target;
     const views = this.informers().map((informer) => ({
       view: informer.view,
       currentVersion: () => informer.currentVersion({ controller: this.name, signal: this.#stopped.signal }),
@@ -320,7 +320,7 @@ export class RunningController {
     const dispatcher = new Dispatcher({
       controller: this.name,
       functionName: this.functionName,
-      target: { endpoint, cacheAccess, callback },
+      target: { endpoint, cacheAccess, callback, kubernetes },
       views,
       keys,
       runtime,

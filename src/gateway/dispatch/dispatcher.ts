@@ -10,6 +10,7 @@ import {
 import {
   type CallbackLocation,
   CONTRACT_VERSION,
+  type KubernetesLocation,
   type RequestResult,
   type Trigger,
   type Write,
@@ -18,6 +19,7 @@ import type { View } from '../cache/view.ts';
 import type { Finish, Process, Run, Written, Wrote } from '../workqueue/work-queue.ts';
 import { Barriers } from './barrier.ts';
 import type { CacheAccess } from '../access/cache-access.ts';
+import type { KubernetesAccess } from '../access/kubernetes-credentials.ts';
 import type { Endpoint } from '../endpoint/endpoint.ts';
 import { EndpointCircuitBreaker, type KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
 import { decodeLine, decodeOutcomes, fromResult, type Outcome } from '../endpoint/outcome.ts';
@@ -38,6 +40,8 @@ export interface TriggerTarget {
   readonly cacheAccess: CacheAccess;
   /** Where outcomes may come to later. Undefined, or answering undefined: nowhere. */
   readonly callback?: (() => Promise<CallbackLocation | undefined>) | undefined;
+  /** As whom it reads live and writes. Undefined: with credentials of its own. */
+  readonly kubernetes?: KubernetesAccess | undefined;
 }
 
 export interface DispatcherOptions {
@@ -97,8 +101,14 @@ export class Dispatcher implements Process {
   /** Sends one trigger for all runs. Calls `onFinish` once for each run, when its result has arrived. */
   async #send(runs: readonly Run[], onFinish: (at: number, finish: Finish | Promise<Finish>) => void): Promise<void> {
     const { clock } = this.#options.runtime;
-    const { cacheAccess, endpoint, callback: locate } = this.#options.target;
+    const { cacheAccess, endpoint, callback: locate, kubernetes: access } = this.#options.target;
     const [cache, callback] = await Promise.all([cacheAccess.location(), locate?.()]);
+    const kubernetes = access && (await this.#kubernetes(access));
+    if (kubernetes instanceof Error) {
+      const { message: error } = kubernetes;
+      runs.forEach(({ failures }, at) => onFinish(at, { ...decideLost(failures), error }));
+      return;
+    }
     const startedAt = clock.now();
     // The trigger has one deadline: the earliest of its runs.
     const deadlineMs = Math.min(...runs.map((run) => run.deadlineMs));
@@ -126,7 +136,11 @@ export class Dispatcher implements Process {
       else this.#ignoreLine();
     };
     await this.#circuitBreaker.run(async () => {
-      const trigger = { ...this.#trigger(runs, timeoutMs, cache), ...(callback ? { callback } : {}) };
+      const trigger = {
+        ...this.#trigger(runs, timeoutMs, cache),
+        ...(callback && { callback }),
+        ...(kubernetes && { kubernetes }),
+      };
       const body = JSON.stringify(trigger);
       const streamed = runs.length > 1 ? onLine : undefined;
       const answer = await endpoint.send({ method: 'POST', body, id, timeoutMs, onLine: streamed });
@@ -134,6 +148,19 @@ export class Dispatcher implements Process {
       runs.forEach((_, at) => record(at, decoded[at] ?? NO_OUTCOME));
       return outcomes.map((outcome) => outcome ?? NO_OUTCOME);
     });
+  }
+
+  /** Or why there are none: then nothing is sent, and the runs have failed. */
+  async #kubernetes(access: KubernetesAccess): Promise<KubernetesLocation | Error> {
+    try {
+      return await access.location();
+    } catch (error) {
+      const { controller, runtime } = this.#options;
+      const reason = `there are no credentials for the function: ${messageOf(error)}`;
+      runtime.logger.warn({ controller, error: reason }, 'a trigger could not be sent');
+      this.#countResult('error');
+      return new Error(reason);
+    }
   }
 
   #ignoreLine(): void {
