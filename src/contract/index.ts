@@ -45,6 +45,7 @@ export {
   decodeTrigger,
   type KubernetesLocation,
   type Reason,
+  RUN_HEADER,
   type Trigger,
   type TriggerRequest,
   type ViewLocation,

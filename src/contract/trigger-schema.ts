@@ -108,6 +108,13 @@ export const triggerSchema = z
           .describe(
             'Certificate authorities of `url` beside those that the platform trusts: PEM, in base64. Absent: none.',
           ),
+        recordsWrites: z
+          .literal(true)
+          .exactOptional()
+          .describe(
+            'The gateway records the writes, and the outcome need not name them. Each write needs the header ' +
+              '`levelhook-run` with the number of its run. Absent: the outcome names the writes.',
+          ),
       })
       .exactOptional()
       .describe('Absent: the function has credentials of its own. See credentials.md.'),

@@ -59,7 +59,15 @@ export interface KubernetesLocation {
    * alone.
    */
   readonly caBundle?: string;
+  /**
+   * The gateway takes the requests. It records the writes, so the outcome need not name them, and it needs the header
+   * `levelhook-run` with the number of the run that writes. Absent: the outcome names the writes.
+   */
+  readonly recordsWrites?: true;
 }
+
+/** The header that says which run of a trigger writes: see `KubernetesLocation.recordsWrites`. */
+export const RUN_HEADER = 'levelhook-run';
 
 /** Where the outcome of a run is sent that goes on after the answer to its trigger. */
 export interface CallbackLocation {

@@ -22,8 +22,8 @@ export interface FunctionAppOptions {
    */
   readonly cache?: OpenCache;
   /**
-   * Reaches the apiserver with the function's own credentials. Triggers of a ReconcileFunction with `credentials:
-   * token` bring other ones, which are used instead. Default: those alone.
+   * Reaches the apiserver with the function's own credentials. The triggers of a ReconcileFunction with `credentials:
+   * token` or `proxy` bring other ones, which are used instead. Default: those alone.
    */
   readonly api?: ApiTransport;
   /** Default: JSON lines on the console. */

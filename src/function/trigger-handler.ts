@@ -82,7 +82,7 @@ export interface TriggerHandlerOptions {
 const NO_APISERVER: ApiTransport = () =>
   Promise.reject(
     new Error(
-      'the function has no credentials: give createFunctionApp the option api, or declare the ReconcileFunction with credentials: token',
+      'the function has no credentials: give createFunctionApp the option api, or declare the ReconcileFunction with credentials: token or proxy',
     ),
   );
 
@@ -130,8 +130,8 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
   };
 
   /** The trigger's, since whoever declared the function has asked for it. */
-  const transportOf = ({ kubernetes }: Trigger): (() => ApiTransport) => {
-    if (kubernetes) return () => platform.kubernetes(kubernetes);
+  const transportOf = ({ kubernetes }: Trigger): ((run: number) => ApiTransport) => {
+    if (kubernetes) return (run) => platform.kubernetes(kubernetes, run);
     return () => api ?? NO_APISERVER;
   };
 

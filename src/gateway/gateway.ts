@@ -48,8 +48,9 @@ import { Progress } from './manager/progress.ts';
 import { ProgressRequests } from './manager/progress-requests.ts';
 import { Recovery } from './manager/recovery.ts';
 import { RedisHealth } from './manager/redis-health.ts';
-import { type AdminServer, CACHE_PATH, CALLBACK_PATH } from './server/admin-server.ts';
+import { type AdminServer, CACHE_PATH, CALLBACK_PATH, KUBERNETES_PATH } from './server/admin-server.ts';
 import { CacheApi } from './cache-api/cache-api.ts';
+import { KubernetesApi } from './kubernetes-api/kubernetes-api.ts';
 import { Catalog } from './cache-api/catalog.ts';
 import { BullMqBoard } from './server/bullmq-board.ts';
 import { KubernetesIdentities } from './login/kubernetes-identities.ts';
@@ -89,6 +90,7 @@ interface Running {
   readonly redisHealth: RedisHealth;
   readonly progress: Progress;
   readonly cacheApi: CacheApi;
+  readonly kubernetesApi: KubernetesApi;
 }
 
 /** Where controllers are declared. */
@@ -224,10 +226,15 @@ export class Gateway {
   #kubernetesCredentials(client: ApiClient, credentials: Credentials): KubernetesCredentials {
     const { apiserverUrl } = this.#config;
     const { clock, logger } = this.#runtime;
-    return new KubernetesCredentials(new AccountTokens({ client, clock, logger }), {
-      url: apiserverUrl ?? credentials.server,
-      inCluster: apiserverUrl === undefined && credentials.podNamespace !== undefined,
-      ca: async () => (await credentials.access()).ca,
+    return new KubernetesCredentials({
+      client,
+      tokens: new AccountTokens({ client, clock, logger }),
+      apiserver: {
+        url: apiserverUrl ?? credentials.server,
+        inCluster: apiserverUrl === undefined && credentials.podNamespace !== undefined,
+        ca: async () => (await credentials.access()).ca,
+      },
+      proxyUrl: () => this.#belowOuterUrl(KUBERNETES_PATH),
     });
   }
 
@@ -326,7 +333,14 @@ export class Gateway {
       onStandstill: (id) => this.#wakeDeclared(id),
     });
     const cacheApi = this.#cacheApi(connections, caches, { controllers, recovery });
-    return { controllers, recovery, redisHealth, progress, cacheApi };
+    const kubernetesApi = new KubernetesApi({
+      runtime,
+      client,
+      verify: (token) => caches.tokenKeys.verifyRuns(token),
+      controller: (id) => controllers.known().get(id)?.proxied,
+      available: () => recovery.healthy,
+    });
+    return { controllers, recovery, redisHealth, progress, cacheApi, kubernetesApi };
   }
 
   /** Last what declares controllers: from then on they come and go. */
@@ -509,8 +523,14 @@ export class Gateway {
 
   /** Where a function may send the outcome of a run that goes on. It is signed, and holds no secret. */
   #callbackUrlFor(controller: string): string | undefined {
+    const url = this.#belowOuterUrl(CALLBACK_PATH);
+    return url === undefined ? undefined : `${url}/${controller}`;
+  }
+
+  /** A path below that of the cache, as functions reach it. */
+  #belowOuterUrl(path: string): string | undefined {
     const url = this.#outerUrl();
-    return url === undefined ? undefined : `${url}${CALLBACK_PATH.slice(CACHE_PATH.length)}/${controller}`;
+    return url === undefined ? undefined : url + path.slice(CACHE_PATH.length);
   }
 
   /** What the conditions of a ReconcileFunction are about has changed; does nothing for another controller. */

@@ -85,10 +85,15 @@ export async function checkDeclared(findings: Diagnoses, options: DeclaredOption
     canEncrypt,
     allowedEndpoints: config.allowedEndpoints,
     hasOuterUrl: config.cacheUrl !== undefined || isLoopback(config.host),
-    kubernetes: new KubernetesCredentials(new AccountTokens({ client, clock: systemClock, logger: silentLogger }), {
-      url: config.apiserverUrl ?? client.server,
-      inCluster: config.apiserverUrl === undefined && options.inCluster,
-      ca: async () => undefined,
+    kubernetes: new KubernetesCredentials({
+      client,
+      tokens: new AccountTokens({ client, clock: systemClock, logger: silentLogger }),
+      apiserver: {
+        url: config.apiserverUrl ?? client.server,
+        inCluster: config.apiserverUrl === undefined && options.inCluster,
+        ca: async () => undefined,
+      },
+      proxyUrl: () => config.cacheUrl ?? (isLoopback(config.host) ? `http://${config.host}:${config.port}` : undefined),
     }),
     cpuBudgets: new CpuBudgets(),
     clock: systemClock,

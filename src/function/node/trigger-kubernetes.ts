@@ -1,5 +1,6 @@
 import { rootCertificates } from 'node:tls';
 import { Agent, type Dispatcher } from 'undici';
+import { RUN_HEADER } from '../../contract/index.ts';
 import { type OpenKubernetes, secured } from '../trigger-kubernetes.ts';
 import { CONNECTIONS, send } from './client-node-transport.ts';
 
@@ -9,8 +10,8 @@ const known = new Map<string, Dispatcher>();
 const MOST = 8;
 
 /** What a trigger names, over undici's own client, which trusts the authorities of `caBundle` too. */
-export const undiciKubernetes: OpenKubernetes = ({ url, token, caBundle }) => {
-  const headers = { authorization: `Bearer ${token}` };
+export const undiciKubernetes: OpenKubernetes = ({ url, token, caBundle }, run) => {
+  const headers = { authorization: `Bearer ${token}`, [RUN_HEADER]: String(run) };
   return secured(url, async (asked) => send({ server: url, dispatcher: dispatcherFor(url, caBundle), headers }, asked));
 };
 

@@ -3,7 +3,7 @@ import type { ApiClient } from '../apiserver/api-client.ts';
 
 /** The ServiceAccount as which a function reads live and writes. */
 export interface FunctionAccount {
-  readonly credentials: 'token';
+  readonly credentials: 'token' | 'proxy';
   /** The id of the controller. */
   readonly controller: string;
   readonly namespace: string;

@@ -1,7 +1,10 @@
-import { ApiError, messageOf } from '../../core/index.ts';
+import { text } from 'node:stream/consumers';
+import { ApiError, messageOf, statusFrom } from '../../core/index.ts';
 import type { Description, KubernetesLocation } from '../../contract/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
 import { variableOf } from '../config/config.ts';
+import type { ApiClient } from '../apiserver/api-client.ts';
+import type { Run } from '../workqueue/run.ts';
 import type { AccountTokens, FunctionAccount } from './account-tokens.ts';
 
 /** The apiserver, as functions reach it. */
@@ -16,7 +19,8 @@ export interface ApiserverAddress {
 /** Why a function cannot get the credentials that its declaration asks for. */
 export class CredentialsError extends Error {
   override readonly name = 'CredentialsError';
-  readonly reason: 'ApiserverNotSecure' | 'ApiserverNotReachable' | 'TokenRefused';
+  readonly reason:
+    'ApiserverNotSecure' | 'ApiserverNotReachable' | 'TokenRefused' | 'ProxyNotReachable' | 'ImpersonationRefused';
 
   constructor(reason: CredentialsError['reason'], message: string) {
     super(message);
@@ -26,8 +30,8 @@ export class CredentialsError extends Error {
 
 /** What a trigger tells a function of the Kubernetes API. */
 export interface KubernetesAccess {
-  /** Rejects when there are no credentials at present; then nothing may be sent. */
-  location(): Promise<KubernetesLocation>;
+  /** For a trigger of these runs. Rejects when there are no credentials at present; then nothing may be sent. */
+  location(runs: readonly Pick<Run, 'key' | 'run' | 'deadlineMs'>[]): Promise<KubernetesLocation>;
 }
 
 /** How long a run may go on, and need its credentials. */
@@ -35,14 +39,25 @@ export function longestRunMs({ timeoutSeconds, callbackSeconds = 0 }: Descriptio
   return (timeoutSeconds + callbackSeconds) * 1000;
 }
 
+export interface KubernetesCredentialsOptions {
+  readonly tokens: AccountTokens;
+  readonly apiserver: ApiserverAddress;
+  readonly client: Pick<ApiClient, 'for'>;
+  /** See `KubernetesCredentials.proxyUrl`. */
+  readonly proxyUrl: () => string | undefined;
+}
+
 /** The credentials of functions that have none of their own ([ADR 0052](../../../infra/adr/0052-credentials.md)). */
 export class KubernetesCredentials {
-  readonly #tokens: AccountTokens;
-  readonly #apiserver: ApiserverAddress;
+  readonly #options: KubernetesCredentialsOptions;
 
-  constructor(tokens: AccountTokens, apiserver: ApiserverAddress) {
-    this.#tokens = tokens;
-    this.#apiserver = apiserver;
+  constructor(options: KubernetesCredentialsOptions) {
+    this.#options = options;
+  }
+
+  /** The gateway's own Kubernetes API, as functions reach it; undefined: they do not. */
+  get proxyUrl(): string | undefined {
+    return this.#options.proxyUrl();
   }
 
   /**
@@ -51,7 +66,9 @@ export class KubernetesCredentials {
    * @throws CredentialsError saying what is missing; what the apiserver's requests throw.
    */
   async check(account: FunctionAccount, longestMs: number, isOutside: boolean): Promise<void> {
-    const { url, inCluster } = this.#apiserver;
+    if (account.credentials === 'proxy') return this.#checkProxy(account);
+    const { apiserver, tokens } = this.#options;
+    const { url, inCluster } = apiserver;
     if (!isSecureUrl(url)) {
       throw new CredentialsError(
         'ApiserverNotSecure',
@@ -65,7 +82,7 @@ export class KubernetesCredentials {
       );
     }
     try {
-      await this.#tokens.token(account, longestMs);
+      await tokens.token(account, longestMs);
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== 403) throw error;
       throw new CredentialsError(
@@ -75,14 +92,48 @@ export class KubernetesCredentials {
     }
   }
 
-  /** For the triggers of one controller. */
+  async #checkProxy({ controller, namespace, name }: FunctionAccount): Promise<void> {
+    const { client, proxyUrl } = this.#options;
+    if (proxyUrl() === undefined) {
+      throw new CredentialsError(
+        'ProxyNotReachable',
+        `proxy: this gateway has no address for functions: it needs ${variableOf('cacheUrl')}`,
+      );
+    }
+    const signal = AbortSignal.timeout(REVIEW_MS);
+    const own = client.for(controller);
+    await own.turn('POST', signal);
+    const { status, body } = await own.forward({
+      method: 'POST',
+      // Each user may ask who it is.
+      url: '/apis/authentication.k8s.io/v1/selfsubjectreviews',
+      headers: { 'content-type': 'application/json', accept: 'application/json' },
+      body: Buffer.from('{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'),
+      user: `system:serviceaccount:${namespace}:${name}`,
+      signal,
+    });
+    const answer = await text(body);
+    if (status === 403) {
+      throw new CredentialsError(
+        'ImpersonationRefused',
+        `proxy: the gateway may not impersonate the ServiceAccount (apply infra/rbac/credentials-proxy.yaml): ${statusFrom(answer, status).message}`,
+      );
+    }
+    // An apiserver that does not know the review has found nothing wrong.
+    if (status >= 400 && status !== 404) throw new ApiError(statusFrom(answer, status));
+  }
+
+  /** For the triggers of one controller with `token`. */
   accessOf(account: FunctionAccount, longestMs: number): KubernetesAccess {
-    const { url, ca } = this.#apiserver;
+    const { apiserver, tokens } = this.#options;
+    const { url, ca } = apiserver;
     return {
       location: async () => {
-        const [token, pem] = await Promise.all([this.#tokens.token(account, longestMs), ca()]);
+        const [token, pem] = await Promise.all([tokens.token(account, longestMs), ca()]);
         return { url, token, ...(pem === undefined ? {} : { caBundle: Buffer.from(pem).toString('base64') }) };
       },
     };
   }
 }
+
+const REVIEW_MS = 10_000;

@@ -1,4 +1,4 @@
-import { formatKind, type Runtime } from '../../core/index.ts';
+import { formatKind, type Runtime, UserError } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
@@ -10,10 +10,14 @@ import type { CpuBudgets } from '../cel/cpu-budget.ts';
 import { CacheAccess } from '../access/cache-access.ts';
 import { type KubernetesCredentials, longestRunMs } from '../access/kubernetes-credentials.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
+import type { FunctionAccount } from '../access/account-tokens.ts';
+import { ProxyAccess } from '../access/proxy-access.ts';
 import type { TokenKeys } from '../access/token-keys.ts';
+import { queueKeys } from '../workqueue/queue-keys.ts';
+import { RunWrites } from '../workqueue/run-writes.ts';
 import { GatewayRuns } from '../workqueue/own-runs.ts';
 import { BullMqWorkQueue, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
-import { type ControllerSettings, RunningController } from './controller.ts';
+import { type ControllerSettings, type ControllerTarget, RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { queueOptions } from './queue-options.ts';
 import { checkEncryptedKinds } from '../access/encrypted-kinds.ts';
@@ -99,11 +103,31 @@ export class ControllerFactory {
       timeoutMs: description.timeoutSeconds * 1000,
     });
     // Resolved only for a secure URL; a trigger must not carry a token in the open whatever becomes of that check.
-    const kubernetes =
-      account && isSecureUrl(url) ? wayBack.kubernetes.accessOf(account, longestRunMs(description)) : undefined;
-    const target = { endpoint, cacheAccess, callbackUrl: wayBack.callbackUrl(id), kubernetes };
+    const acting = account && isSecureUrl(url) ? this.#acting(spec, account, queue) : undefined;
+    const target = { endpoint, cacheAccess, callbackUrl: wayBack.callbackUrl(id), ...acting };
     const budget = this.#options.cpuBudgets.of(id, tenant);
     return new RunningController({ spec, sources, queue, target, budget, settings, runtime, onChanged });
+  }
+
+  /** What a function without credentials of its own is given. */
+  #acting(
+    { id, description }: ControllerSpec,
+    account: FunctionAccount,
+    queue: BullMqWorkQueue,
+  ): Pick<ControllerTarget, 'kubernetes' | 'proxied'> {
+    const { location, runtime, wayBack } = this.#options;
+    const { kubernetes, tokenKeys: keys } = wayBack;
+    if (account.credentials === 'token') {
+      return { kubernetes: kubernetes.accessOf(account, longestRunMs(description)) };
+    }
+    const { proxyUrl: url } = kubernetes;
+    if (url === undefined) throw new UserError('the gateway has no address for functions');
+    const incarnation = async (): Promise<string | undefined> => (await queue.state()).incarnation;
+    const goOn = description.callbackSeconds !== undefined;
+    return {
+      kubernetes: new ProxyAccess({ controller: id, url, keys, incarnation, goOn, clock: runtime.clock }),
+      proxied: { account, runWrites: new RunWrites(location.redis, queueKeys(location, id)) },
+    };
   }
 }
 

@@ -214,6 +214,14 @@ export class FunctionResolver {
     named: Omit<FunctionAccount, 'credentials'>,
   ): Promise<FunctionAccount | undefined> {
     if (credentials === 'own') return undefined;
+    const { maxBatch = 1 } = description;
+    if (credentials === 'proxy' && maxBatch > MAX_PROXIED_BATCH) {
+      throw new InvalidFunctionError(
+        'Ready',
+        'BatchTooLarge',
+        `spec.maxBatch: with credentials: proxy it is ${MAX_PROXIED_BATCH} at most, since the token of a trigger names each of its keys`,
+      );
+    }
     const account = { ...named, credentials };
     try {
       await this.#options.kubernetes.check(account, longestRunMs(description), endpoint.url !== undefined);
@@ -251,6 +259,9 @@ export class FunctionResolver {
     }
   }
 }
+
+/** Names of the greatest length stay below the 16 KiB that a server takes as headers. */
+const MAX_PROXIED_BATCH = 20;
 
 const SERVICE_ACCOUNT = resource('v1', 'ServiceAccount');
 

@@ -50,9 +50,9 @@ const endpoint = z
 
 /**
  * Who a function is at the apiserver: `own`, as it says itself; `token`, its ServiceAccount, by a token that comes with
- * each trigger.
+ * each trigger; `proxy`, the same, through the gateway.
  */
-const CREDENTIALS = ['own', 'token'] as const;
+const CREDENTIALS = ['own', 'token', 'proxy'] as const;
 
 export const specSchema = z.strictObject({
   endpoint,
