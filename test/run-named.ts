@@ -31,6 +31,7 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     failover: bench('test/bench/failover.ts'),
     replicas: bench('test/bench/replicas.ts'),
     dashboard: bench('test/bench/dashboard.ts'),
+    platforms: bench('test/bench/platforms.ts'),
   },
   soak: {
     rollouts: tests({ ROLLOUTS_SECONDS: '600' }, 'test/faults/rollouts.test.ts'),

@@ -1,10 +1,12 @@
 /**
  * Compiles src and functions to dist, or to the folder given as the only argument, with declarations and without tests.
  * The Lua files and the assets of pages go beside their JavaScript: they are read at run time by a path relative to it.
+ * The folder `function` in it becomes the package `@levelhook/function`.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, globSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { writeFunctionPackage } from './function-package.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const outDir = resolve(process.argv[2] ?? join(root, 'dist'));
@@ -19,6 +21,7 @@ if (status === 0) {
   for (const file of globSync(['{src,functions}/**/*.lua', 'src/**/assets/*'], { cwd: root })) {
     cpSync(join(root, file), join(outDir, file));
   }
+  writeFunctionPackage(root, outDir, join(outDir, 'function'));
 } else {
   process.exitCode = 1;
 }

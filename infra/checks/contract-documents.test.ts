@@ -167,7 +167,7 @@ describe('what gateway and SDK send', () => {
       const callback = async () => ({ url: 'https://gateway.example.com/x', token: 't', maxSeconds: 600 });
       const target = { endpoint, cacheAccess, callback };
       const keys = { openCircuit() {}, closeCircuit() {} };
-      const own = { controller: 'web', views: [], keys, logTriggers: false };
+      const own = { controller: 'web', views: [], keys, settings: { logTriggers: false, startWindowMs: 0 } };
       const dispatcher = new Dispatcher({ ...own, target, runtime });
       const reasons = [
         { type: 'manual' as const, message: 'm' },

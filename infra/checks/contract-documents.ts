@@ -3,6 +3,7 @@
  * the files with it; `npm run update-contract` writes them.
  */
 import { z } from 'zod';
+import { cachePaths, cacheSecurityScheme } from './cache-paths.ts';
 import { callbackSchema } from '../../src/contract/callback-schema.ts';
 import { descriptionSchema } from '../../src/contract/description-schema.ts';
 import { LEVELHOOK_HEADER, RESULT_STREAM } from '../../src/contract/outcome.ts';
@@ -56,7 +57,8 @@ function openApi(): Json {
       version: CONTRACT_VERSION,
       description:
         'What a function answers, and what the gateway takes from the answer. Both requests are signed as Standard ' +
-        'Webhooks (v1, HMAC-SHA256 over `id.timestamp.body`). See README.md.',
+        'Webhooks (v1, HMAC-SHA256 over `id.timestamp.body`). See README.md. The paths below `/api` and `/apis` are those ' +
+        "of the gateway's cache, see cache.md.",
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: 'http://127.0.0.1:8080', description: 'Wherever the function listens; the path may be any.' }],
@@ -97,6 +99,7 @@ function openApi(): Json {
               'trigger-batch',
               'trigger-callback',
               'trigger-credentials',
+              'trigger-cache',
             ]),
           },
           responses: {
@@ -145,6 +148,7 @@ function openApi(): Json {
           callbacks: { outcome: { '{$request.body#/callback/url}': { post: callbackOperation() } } },
         },
       },
+      ...cachePaths(),
     },
     components: {
       schemas,
@@ -160,6 +164,7 @@ function openApi(): Json {
         ),
       },
       securitySchemes: {
+        cacheToken: cacheSecurityScheme,
         signature: {
           type: 'apiKey',
           in: 'header',
@@ -204,12 +209,13 @@ function callbackOperation(): Json {
           },
         },
       },
-      400: refusal('The body is no callback, or for another controller.'),
-      401: refusal('The signature is missing, wrong, or too old.'),
-      404: refusal('There is no such controller.'),
+      400: refusal('The body is no callback, or for another controller. Do not send it again.'),
+      401: refusal('The signature is missing, wrong, or too old. Sign it anew with another secret, or the right time.'),
+      404: refusal('There is no such controller: it was removed, or `url` was changed. Do not send it again.'),
+      405: refusal('No POST.'),
       409: refusal('The run is over, and the next one of its key is under way. Stop writing.'),
       410: refusal('The run is over: its outcome has come, its time was up, or Redis has lost it. Stop writing.'),
-      413: refusal('More than 1 MiB.'),
+      413: refusal('More than 1 MiB. Send it without `writes`, or with a shorter message.'),
       503: refusal(`Not now. ${again}`),
       default: {
         description: `An answer without the header ${LEVELHOOK_HEADER}, or none: the outcome is unknown. ${again}`,
@@ -265,7 +271,10 @@ function deferral(description: string): Json {
     description,
     headers: {
       [LEVELHOOK_HEADER]: { description: `"${CONTRACT_VERSION}": the function itself says so.`, ...string },
-      'retry-after': { description: 'Seconds, or an HTTP date.', ...string },
+      'retry-after': {
+        description: 'Seconds, or an HTTP date. At least 0.1 s and at most an hour apply; absent: 1 s.',
+        ...string,
+      },
     },
   };
 }

@@ -175,7 +175,7 @@ const functions = [
     name: 'functions-import-by-package-name',
     comment: 'As a stranger would: levelhook/function, not ../../src. A self-reference has no `local` type.',
     from: { path: '^functions/' },
-    to: { path: '^src/', dependencyTypes: ['local'] },
+    to: { path: '^src/', dependencyTypes: ['local'], dependencyTypesNot: ['aliased'] },
   },
 ];
 

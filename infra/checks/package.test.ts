@@ -1,27 +1,15 @@
-import { execFileSync } from 'node:child_process';
-import {
-  cpSync,
-  existsSync,
-  globSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import * as tar from 'tar';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { exportedNames } from './exported-names.ts';
+import { linkInto, packPackages, sizeOf, unpackInto } from './packed-packages.ts';
 import { repositoryRoot, runNode } from './temp-repository.ts';
 
 const packageJson = z
   .object({
     bin: z.record(z.string(), z.string()),
-    files: z.array(z.string()),
     dependencies: z.record(z.string(), z.string()),
     exports: z.record(z.string(), z.union([z.string(), z.object({ types: z.string(), default: z.string() })])),
   })
@@ -33,50 +21,55 @@ const entries = Object.entries(packageJson.exports).flatMap(([path, target]) =>
 );
 
 const pinnedPath = join(import.meta.dirname, 'public-interface.json');
-const readPinned = (): unknown => JSON.parse(readFileSync(pinnedPath, 'utf8'));
+const readPinned = (): Record<string, string[]> =>
+  z.record(z.string(), z.array(z.string())).parse(JSON.parse(readFileSync(pinnedPath, 'utf8')));
+
+/** Of what npm installs: the package and hono. */
+const MAX_INSTALLED = 3_000_000;
+
+const sdkManifestSchema = z.object({
+  dependencies: z.record(z.string(), z.string()),
+  peerDependencies: z.record(z.string(), z.string()),
+  peerDependenciesMeta: z.record(z.string(), z.object({ optional: z.literal(true) })),
+  exports: z.record(z.string(), z.union([z.string(), z.object({ types: z.string() })])),
+});
+/** `levelhook/function/node` is `@levelhook/function/node`. */
+const SDK_NAMES = Object.keys(readPinned()).filter((name) => name.startsWith('levelhook/function'));
 
 let workspace: string;
 let consumer: string;
 let installed: string;
+let sdkConsumer: string;
+let sdkInstalled: string;
+let sdkManifest: z.infer<typeof sdkManifestSchema>;
 
-/** Builds, packs and unpacks the package beside links to its dependencies: what `npm install levelhook` would leave. */
+/**
+ * Packs both packages and unpacks each beside links to its dependencies: what `npm install levelhook` and
+ * `npm install @levelhook/function` would leave.
+ */
 beforeAll(() => {
   workspace = mkdtempSync(join(tmpdir(), 'levelhook-package-'));
-  const stage = join(workspace, 'stage');
+  const packed = packPackages(workspace);
   consumer = join(workspace, 'consumer');
-  installed = join(consumer, 'node_modules/levelhook');
-
-  // Staged, so that neither an old dist nor a run of this test beside another can falsify the result.
-  for (const name of ['package.json', ...packageJson.files]) {
-    const source = join(repositoryRoot, name);
-    if (name !== 'dist' && existsSync(source)) cpSync(source, join(stage, name), { recursive: true });
-  }
-  const built = runNode(repositoryRoot, ['infra/checks/build.ts', join(stage, 'dist')]);
-  expect(built, built.output).toMatchObject({ exitCode: 0 });
-
-  execFileSync('npm', ['pack', '--offline', '--ignore-scripts', '--pack-destination', workspace], {
-    cwd: stage,
-    stdio: 'pipe',
-  });
-  const [tarball = ''] = globSync('*.tgz', { cwd: workspace });
-  mkdirSync(installed, { recursive: true });
-  tar.extract({ file: join(workspace, tarball), cwd: installed, strip: 1, sync: true });
-
+  installed = unpackInto(consumer, 'levelhook', packed.levelhook);
   // Only dependencies: whatever the package takes from devDependencies must fail here. @types/node is the consumer's.
-  for (const name of [...Object.keys(packageJson.dependencies), '@types/node']) {
-    const link = join(consumer, 'node_modules', name);
-    mkdirSync(dirname(link), { recursive: true });
-    symlinkSync(join(repositoryRoot, 'node_modules', name), link);
+  linkInto(consumer, [...Object.keys(packageJson.dependencies), '@types/node']);
+  sdkConsumer = join(workspace, 'sdk-consumer');
+  sdkInstalled = unpackInto(sdkConsumer, '@levelhook/function', packed.function);
+  sdkManifest = sdkManifestSchema.parse(JSON.parse(readFileSync(join(sdkInstalled, 'package.json'), 'utf8')));
+  linkInto(sdkConsumer, Object.keys(sdkManifest.dependencies));
+  for (const each of [consumer, sdkConsumer]) {
+    writeFileSync(join(each, 'package.json'), JSON.stringify({ type: 'module' }));
   }
-  writeFileSync(join(consumer, 'package.json'), JSON.stringify({ type: 'module' }));
-});
+}, 300_000);
 
 afterAll(() => rmSync(workspace, { recursive: true, force: true }));
 
 test('the package holds no sources and no tests', () => {
   const strangers = globSync('**/*', { cwd: installed }).filter(
     (path) =>
-      /[.]test[.]|^(?:src|test|functions|dist\/test|dist\/infra)(?:\/|$)/.test(path) || /(?<![.]d)[.]ts$/.test(path),
+      /[.]test[.]|^(?:src|test|functions|dist\/(?:test|infra|function))(?:\/|$)/.test(path) ||
+      /(?<![.]d)[.]ts$/.test(path),
   );
   expect(strangers).toEqual([]);
 });
@@ -114,7 +107,7 @@ test('a strict consumer type-checks', () => {
   expect(ours).toEqual([]);
 });
 
-test.skipIf(Object.keys(z.record(z.string(), z.unknown()).parse(readPinned())).length === 0 && !updating())(
+test.skipIf(Object.keys(readPinned()).length === 0 && !updating())(
   'the public interface is the one written down (UPDATE_PUBLIC_INTERFACE=1 writes it)',
   () => {
     const actual = Object.fromEntries(entries.map(({ name, types }) => [name, exportedNames(join(installed, types))]));
@@ -122,6 +115,53 @@ test.skipIf(Object.keys(z.record(z.string(), z.unknown()).parse(readPinned())).l
     expect(actual).toEqual(readPinned());
   },
 );
+
+describe('@levelhook/function', () => {
+  test('hono is all that it installs, and both are under 3 MB', () => {
+    expect(Object.keys(sdkManifest.dependencies)).toEqual(['hono']);
+    expect(Object.keys(sdkManifest.peerDependenciesMeta).toSorted()).toEqual(Object.keys(sdkManifest.peerDependencies));
+    const [own, hono] = [sizeOf(sdkInstalled), sizeOf(join(repositoryRoot, 'node_modules/hono'))];
+    const inMb = (bytes: number): string => `${(bytes / 1e6).toFixed(2)} MB`;
+    process.stdout.write(`@levelhook/function: ${inMb(own)}, with hono ${inMb(own + hono)}\n`);
+    expect(own + hono).toBeLessThan(MAX_INSTALLED);
+  });
+
+  test('it has the public interface of levelhook/function, entry by entry', () => {
+    const actual = Object.entries(sdkManifest.exports).flatMap(([name, target]) =>
+      typeof target === 'string'
+        ? []
+        : [[name.replace('.', 'levelhook/function'), exportedNames(join(sdkInstalled, target.types))] as const],
+    );
+    expect(Object.fromEntries(actual)).toEqual(Object.fromEntries(SDK_NAMES.map((name) => [name, readPinned()[name]])));
+  });
+
+  const load = (name: string) =>
+    runNode(sdkConsumer, ['--input-type=module', '--eval', `await import('${name}')`], { NODE_OPTIONS: '' });
+
+  test('each entry but that for Node loads with hono alone, and that one with its peers', () => {
+    const names = SDK_NAMES.map((name) => `@${name}`);
+    const withoutPeers = names.filter((name) => load(name).exitCode === 0);
+    expect(withoutPeers).toEqual(names.filter((name) => name !== '@levelhook/function/node'));
+    linkInto(sdkConsumer, Object.keys(sdkManifest.peerDependencies));
+    expect(load('@levelhook/function/node')).toMatchObject({ exitCode: 0 });
+  });
+
+  test('a strict consumer type-checks', () => {
+    const lines = SDK_NAMES.map((name, at) => `import * as entry${at} from '@${name}';\nvoid entry${at};`);
+    writeFileSync(join(sdkConsumer, 'index.ts'), `${lines.join('\n')}\n`);
+    linkInto(sdkConsumer, ['@types/node']);
+    const compilerOptions = { module: 'nodenext', target: 'es2024', strict: true, noEmit: true, types: ['node'] };
+    writeFileSync(join(sdkConsumer, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['index.ts'] }));
+    const { output } = runNode(sdkConsumer, [
+      join(repositoryRoot, 'node_modules/typescript/bin/tsc'),
+      '--pretty',
+      'false',
+    ]);
+    // Without skipLibCheck our declarations are checked, and so are those of dependencies, whose errors are not ours.
+    const ours = output.split('\n').filter((line) => /^(?:index[.]ts|node_modules\/@levelhook\/|error)/.test(line));
+    expect(ours).toEqual([]);
+  });
+});
 
 function updating(): boolean {
   return process.env['UPDATE_PUBLIC_INTERFACE'] === '1';

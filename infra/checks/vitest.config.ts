@@ -17,9 +17,12 @@ const LONG = [
   'test/conformance/**/*.test.ts',
   'test/contract/cache-history.property.test.ts',
   'test/integration/cli/{bad-input,bench,npm-start,start-on-cluster,manifest}.test.ts',
+  'test/integration/helm/*.test.ts',
   'test/integration/informer/{any-resource,events}.test.ts',
   'test/integration/line/{deployment,hash-slots,redis-users}.test.ts',
+  'test/integration/packages/published.test.ts',
   'test/integration/reconcile-functions/{names,life,processor-time}.test.ts',
+  'test/integration/server/{dashboard-commands,login-unavailable}.test.ts',
   'test/integration/workqueue/{history,mutations,refused-starts}.test.ts',
 ];
 
@@ -58,6 +61,7 @@ export default defineConfig({
   root,
   // Our own package by name (levelhook/function) means its sources. Only this list counts for what runs in Node; vitest
   // hands it on to its workers, and so to worker threads and forks of a test, but not to a process that is spawned.
+  resolve: { alias: [{ find: /^@levelhook\/function$/, replacement: resolve(root, 'src/function/index.ts') }] },
   ssr: { resolve: { conditions: ['levelhook-source', 'node'] } },
   test: {
     pool: 'forks',

@@ -47,10 +47,6 @@ const RULES = {
   endpoint: [{ rule: 'has(self.url) != has(self.service)', message: 'spec.endpoint must have either url or service' }],
   '': [
     {
-      rule: '!has(self.maxBatch) || self.maxBatch <= (has(self.concurrency) ? self.concurrency : 1)',
-      message: 'spec.maxBatch must not be more than spec.concurrency',
-    },
-    {
       rule: '!has(self.queue) || !has(self.queue.debounce) || self.queue.debounce.maxSeconds >= self.queue.debounce.seconds',
       message: 'spec.queue.debounce.maxSeconds must not be less than spec.queue.debounce.seconds',
     },

@@ -9,6 +9,7 @@ const rest: ServedKey = {
   dirty: false,
   backlog: false,
   waits: [],
+  pauses: [],
   failures: 0,
   reasons: [],
   history: [],
@@ -73,6 +74,19 @@ what it is doing:
 
 next run: in 5 s, at 2026-01-01T00:01:05.000Z; an event may run it earlier
 `);
+});
+
+it('names the pauses of a key with nothing to do, and who has set them', () => {
+  const pauses = [
+    { scope: 'object/shop/web', sinceMs: at(1) },
+    { scope: 'key/shop/web', sinceMs: at(2) },
+  ] as const;
+  const text = explainKey('demo', { ...rest, pauses }, at(60));
+  expect(text).toContain(`what it is doing:
+  paused since 2026-01-01T00:00:01.000Z: shop/web has the annotation levelhook.dev/paused
+  paused since 2026-01-01T00:00:02.000Z: a person has paused the key shop/web
+`);
+  expect(explainKey('demo', { ...rest, pauses, timerMs: at(61) }, at(60))).toContain('next run: when its pause ends');
 });
 
 it.each([

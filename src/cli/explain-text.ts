@@ -2,16 +2,19 @@ import { boundedText } from '../core/index.ts';
 import type { Reason } from '../contract/index.ts';
 import type { ServedKey } from '../gateway/server/queue-api.ts';
 import type { PastRun, Wrote } from '../gateway/workqueue/work-queue.ts';
-import { describeWait, inWords, time } from './queue-text.ts';
+import { describeWait, inWords, pausedBy, time } from './queue-text.ts';
 
 /** Why a key ran, what happened, what it waits for, and when it runs next: a timeline, the oldest run first. */
 export function explainKey(controller: string, status: ServedKey, nowMs: number): string {
-  const { key, history, waits, reasons, running, queuedAtMs } = status;
+  const { key, history, waits, pauses, reasons, running, queuedAtMs } = status;
   const runs = history.toReversed().flatMap((run) => [headOf(run), ...detailsOf(run).map((line) => `  ${line}`)]);
   const now = [
     ...(running ? [`run ${running.run} is in flight, until ${time(running.deadlineMs)} at the latest`] : []),
     ...(queuedAtMs === undefined ? [] : [`added ${time(queuedAtMs)}${becauseOf(reasons)}`]),
-    ...waits.map((wait) => `waits for ${describeWait(wait)}`),
+    ...waits.filter(({ reason }) => reason !== 'paused').map((wait) => `waits for ${describeWait(wait)}`),
+    ...pauses
+      .filter(({ scope }) => scope !== 'recovery')
+      .map(({ scope, sinceMs }) => `paused since ${time(sinceMs)}: ${pausedBy(scope)}`),
   ];
   const lines = [
     `${key} of controller ${controller}`,
@@ -84,10 +87,13 @@ function describeWrote({ count, first }: Wrote): string {
   return `${objects.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-function nextRun({ running, dirty, deadSinceMs, waits, queued, backlog, timerMs }: ServedKey, nowMs: number): string {
+function nextRun(status: ServedKey, nowMs: number): string {
+  const { running, dirty, deadSinceMs, waits, pauses, queued, backlog, timerMs } = status;
   if (running)
     return dirty ? 'after the run in flight, since it was touched meanwhile' : 'not before the run in flight ends';
-  if (waits.some(({ reason }) => reason === 'paused' || reason === 'recovery')) return 'when its pause ends';
+  const isPaused = pauses.length > 0 && (queued || backlog || timerMs !== undefined);
+  if (isPaused || waits.some(({ reason }) => reason === 'paused' || reason === 'recovery'))
+    return 'when its pause ends';
   if (queued) return 'as soon as there is a free slot';
   if (backlog) return 'when there is a free slot, after the keys that were added';
   if (timerMs !== undefined) return `${inWords(timerMs - nowMs)}, at ${time(timerMs)}; an event may run it earlier`;

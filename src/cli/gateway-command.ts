@@ -1,6 +1,7 @@
 import { pino } from 'pino';
 import { boundedFields, messageOf, UserError } from '../core/index.ts';
 import { Gateway, readConfig } from '../gateway/index.ts';
+import { packageVersion } from './package-root.ts';
 import { stopSignal } from './stop-signal.ts';
 
 export interface GatewayFlags {
@@ -18,7 +19,9 @@ export async function gatewayCommand(options: GatewayFlags): Promise<void> {
     // The one place through which the fields of every line go: names and messages in them come from anywhere.
     formatters: { log: boundedFields },
   });
-  const gateway = new Gateway(config, logger);
+  // What people change is written at each level.
+  const auditLog = logger.child({}, { level: 'info' });
+  const gateway = new Gateway(config, logger, { auditLog, version: packageVersion() });
   const { signal, release } = stopSignal();
   let fatal: unknown;
   await new Promise<void>((resolve) => {

@@ -1,10 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { messageOf, UserError } from '../core/index.ts';
 import type { DoctorFlags } from './doctor-command.ts';
 import type { GatewayFlags } from './gateway-command.ts';
 import type { ManifestCommandOptions } from './manifest-command.ts';
-import { packageRoot } from './package-root.ts';
+import { packageVersion } from './package-root.ts';
 import { explainSubcommand, queueCommands } from './queue-commands.ts';
 import type { StartFlags } from './start-command.ts';
 import type { TokenOptions } from './token-command.ts';
@@ -17,7 +16,7 @@ import type { TypesOptions } from './types-command.ts';
 export async function main(argv: readonly string[]): Promise<void> {
   const program = new Command('levelhook')
     .description('Kubernetes controllers as serverless functions.')
-    .version(version())
+    .version(packageVersion())
     .exitOverride()
     .configureOutput({ outputError: () => {} });
   program
@@ -119,11 +118,6 @@ function textOf(error: unknown): string {
   }
   if (error instanceof UserError) return error.message.replace(/(?<![.!?])$/, '.');
   return (error instanceof Error ? error.stack : undefined) ?? messageOf(error);
-}
-
-function version(): string {
-  const { version } = JSON.parse(readFileSync(new URL('package.json', packageRoot()), 'utf8')) as { version: string };
-  return version;
 }
 
 function names(text: string): string[] {

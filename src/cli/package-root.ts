@@ -9,3 +9,9 @@ export function packageRoot(): URL {
     if (at.pathname === '/') throw new Error('the levelhook command is not inside its package');
   }
 }
+
+/** The version of this package. */
+export function packageVersion(): string {
+  const { version } = JSON.parse(readFileSync(new URL('package.json', packageRoot()), 'utf8')) as { version: string };
+  return version;
+}

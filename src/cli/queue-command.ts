@@ -1,6 +1,6 @@
 import { formatObjectKey, isNamespace, messageOf, parseObjectKey, shown, UserError } from '../core/index.ts';
 import type { ServedKey } from '../gateway/server/queue-api.ts';
-import type { Pause, KeyPage } from '../gateway/workqueue/work-queue.ts';
+import type { KeyPage, Pause, PersonScope } from '../gateway/workqueue/work-queue.ts';
 import { explainKey } from './explain-text.ts';
 import { askGateway, type GatewayAddress } from './gateway-client.ts';
 import { describeKey, describePage, describeQueues, type QueueSummary } from './queue-text.ts';
@@ -60,17 +60,23 @@ export async function deadLettersCommand(
   print(options, answer, `${done} ${count} dead ${count === 1 ? 'letter' : 'letters'} of ${controller}\n`);
 }
 
-/** `levelhook queue pause` and `resume`: a controller, or its keys of one namespace. */
+/** `levelhook queue pause` and `resume`: a controller, its keys of one namespace, or one key. */
 export async function pauseCommand(
   verb: 'pause' | 'resume',
-  controller: string,
+  { controller, key }: { readonly controller: string; readonly key: string | undefined },
   options: QueueFlags & { namespace?: string },
 ): Promise<void> {
-  checkNamespace(options.namespace);
-  const scope = options.namespace === undefined ? 'controller' : `namespace/${options.namespace}`;
+  const scope = scopeOf(key, options.namespace);
   const answer = await askGateway<{ pauses: Pause[] }>(options, `${pathOf(controller)}/${verb}`, { scope });
   const paused = answer.pauses.map(({ scope: each }) => each).join(', ') || 'nothing';
   print(options, answer, `paused of ${controller}: ${paused}\n`);
+}
+
+function scopeOf(key: string | undefined, namespace: string | undefined): PersonScope {
+  if (key !== undefined && namespace !== undefined) throw new UserError('Say a key or --namespace <name>, not both.');
+  if (key !== undefined) return `key/${keyOf(key)}`;
+  checkNamespace(namespace);
+  return namespace === undefined ? 'controller' : `namespace/${namespace}`;
 }
 
 function selectionOf(keys: readonly string[], { namespace, all }: DeadLetterFlags): object {

@@ -34,12 +34,12 @@ export function queueCommands(): Command {
   for (const name of ['pause', 'resume'] as const) {
     const what =
       name === 'pause'
-        ? 'start no runs until resume; to pause one object, annotate it levelhook.dev/paused=true'
-        : 'end a pause';
-    verb(`${name} <controller>`, what)
+        ? 'start no runs of a controller, a namespace or a key (namespace/name) until resume'
+        : 'end a pause; one by the annotation levelhook.dev/paused ends with the annotation';
+    verb(`${name} <controller> [key]`, what)
       .option('--namespace <name>', 'only the keys of this namespace')
-      .action(async (controller: string, options: QueueFlags & { namespace?: string }) =>
-        (await load()).pauseCommand(name, controller, options),
+      .action(async (controller: string, key: string | undefined, options: QueueFlags & { namespace?: string }) =>
+        (await load()).pauseCommand(name, { controller, key }, options),
       );
   }
   return queue;

@@ -1,5 +1,5 @@
 import type { ServedKey, ServedWait } from '../gateway/server/queue-api.ts';
-import type { OpenCircuit, Pause, KeyPage } from '../gateway/workqueue/work-queue.ts';
+import type { KeyPage, OpenCircuit, Pause, PauseScope } from '../gateway/workqueue/work-queue.ts';
 
 /** One queue as `GET /queues` tells of it. */
 export interface QueueSummary {
@@ -30,7 +30,10 @@ export function describePage({ total, keys }: KeyPage, offset: number): string {
 }
 
 export function describeKey(status: ServedKey, nowMs: number): string {
-  const { running, timerMs, waits, failures, deadSinceMs, queuedAtMs, reasons, history } = status;
+  const { running, timerMs, failures, deadSinceMs, queuedAtMs, reasons, history } = status;
+  // A pause by its name, whether or not the key waits for its end.
+  const pauses = status.pauses.filter(({ scope }) => scope !== 'recovery');
+  const waits = status.waits.filter(({ reason }) => reason !== 'paused');
   const states = [
     ...(running
       ? [`run ${running.run} in flight, until ${time(running.deadlineMs)}${status.dirty ? ', to be run again' : ''}`]
@@ -41,8 +44,9 @@ export function describeKey(status: ServedKey, nowMs: number): string {
   ];
   const rows = [
     ['key', status.key],
-    ['state', states.join('; ') || (waits.length > 0 || timerMs !== undefined ? 'waiting' : 'at rest')],
+    ['state', states.join('; ') || (status.waits.length > 0 || timerMs !== undefined ? 'waiting' : 'at rest')],
     ...waits.map((wait) => ['waits for', describeWait(wait)]),
+    ...pauses.map(({ scope, sinceMs }) => ['paused', `since ${time(sinceMs)}: ${pausedBy(scope)}`]),
     ...(timerMs === undefined ? [] : [['timer', `${time(timerMs)} (${inWords(timerMs - nowMs)})`]]),
     ...(queuedAtMs === undefined ? [] : [['added', time(queuedAtMs)]]),
     ...reasons.map(({ type, object, resourceVersion }) => [
@@ -70,12 +74,23 @@ export function describeWait(wait: ServedWait): string {
     case 'recovery':
       return `unrecorded runs to end${wait.untilMs === undefined ? '' : `, ${time(wait.untilMs)}`}`;
     case 'paused':
-      return `the end of a pause: ${wait.by}`;
+      return `the end of a pause: ${pausedBy(wait.by)}`;
     case 'rate-limit':
       return `its turn under the rate limit, ${time(wait.untilMs)}`;
     case 'debounce':
       return `the end of its debounce, ${time(wait.untilMs)}`;
   }
+}
+
+/** Who or what has set a pause, as `levelhook queue pause` names it. */
+export function pausedBy(scope: PauseScope): string {
+  if (scope === 'controller') return 'a person has paused the controller';
+  if (scope === 'recovery') return 'the gateway waits for unrecorded runs';
+  const [kind] = scope.split('/', 1);
+  const name = scope.slice(scope.indexOf('/') + 1);
+  return kind === 'object'
+    ? `${name} has the annotation levelhook.dev/paused`
+    : `a person has paused the ${kind} ${name}`;
 }
 
 function describeAwaits(awaits: Extract<ServedWait, { reason: 'barrier' }>['awaits']): string {

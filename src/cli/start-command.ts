@@ -109,7 +109,8 @@ async function bringUp(
   await family.unless(untilReady(url, signal));
   gateway.show();
   process.stdout.write('levelhook ready\n');
-  process.stdout.write(whatNext({ kubeconfig, url, kubectl: plane?.kubectl, sample }));
+  const fromSources = import.meta.url.endsWith('.ts');
+  process.stdout.write(whatNext({ kubeconfig, url, kubectl: plane?.kubectl, sample, fromSources }));
   if (sample) await family.unless(createSample(kubeconfig));
   await family.unless(new Promise<never>(() => {}));
 }

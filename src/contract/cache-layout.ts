@@ -70,6 +70,8 @@ export function gatewayKeys({ keyPrefix, clusterId }: { keyPrefix: string; clust
   readonly registry: string;
   /** Begins the keys of browsers' sessions: a STRING for each, and for each user a LIST of these keys. */
   readonly sessions: string;
+  /** HASH: the last replay of dead letters of each controller. */
+  readonly replays: string;
 } {
   const prefix = `{${keyPrefix}:v1:${clusterId}}`;
   return {
@@ -77,6 +79,7 @@ export function gatewayKeys({ keyPrefix, clusterId }: { keyPrefix: string; clust
     tokenKeys: `${prefix}:token-keys`,
     registry: `${prefix}:gateway`,
     sessions: `${prefix}:session:`,
+    replays: `${prefix}:replays`,
   };
 }
 

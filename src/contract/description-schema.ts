@@ -57,7 +57,7 @@ export const descriptionShape = {
     .min(1)
     .max(MAX_BATCH)
     .exactOptional()
-    .describe('The most requests in one trigger; each counts towards `concurrency`. Absent: one.'),
+    .describe('The most requests in one trigger, and no more than `concurrency`. Absent: one.'),
   callbackSeconds: z
     .number()
     .min(1)

@@ -9,6 +9,7 @@ import {
   KIND,
   LABEL_KEY,
   MAX_API_VERSION,
+  MAX_DNS_LABEL,
   MAX_DNS_SUBDOMAIN,
   MAX_FIELD_PATH,
   MAX_LABEL_KEY,
@@ -22,9 +23,9 @@ export const apiVersion = z
   .string()
   .max(MAX_API_VERSION)
   .regex(API_VERSION, 'must be an API version, such as v1 or apps/v1');
-export const kind = z.string().regex(KIND, 'must be a kind, such as Pod');
-export const namespace = z.string().regex(DNS_LABEL, 'must be the name of a namespace');
-export const dnsLabel = z.string().regex(DNS_LABEL, 'must be a DNS label');
+export const kind = z.string().regex(KIND, 'must be a kind, such as Pod').max(MAX_DNS_LABEL);
+export const namespace = z.string().regex(DNS_LABEL, 'must be the name of a namespace').max(MAX_DNS_LABEL);
+export const dnsLabel = z.string().regex(DNS_LABEL, 'must be a DNS label').max(MAX_DNS_LABEL);
 export const dns1035Label = z.string().regex(DNS_1035_LABEL, 'must be a DNS-1035 label');
 export const dnsSubdomain = z.string().max(MAX_DNS_SUBDOMAIN).regex(DNS_SUBDOMAIN, 'must be a DNS subdomain');
 export const uid = z.string().regex(UID, 'must be a UID');

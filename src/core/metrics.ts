@@ -51,7 +51,7 @@ export const METRICS = {
       labels: ['controller', 'reason'],
     },
     levelhook_triggers_not_sent_total: {
-      help: 'Keys not sent because the circuit breaker of the endpoint is open, by reason.',
+      help: 'Keys not sent because the circuit breaker of the endpoint is open or its function starts, by reason.',
       labels: ['controller', 'reason'],
     },
     levelhook_callbacks_total: {
@@ -106,6 +106,10 @@ export const METRICS = {
   },
   gauges: {
     workqueue_depth: { help: 'Keys waiting to run now.', labels: ['name'] },
+    levelhook_queue_demand: {
+      help: 'Keys that the function has to run now or within 30 s, those in flight included: for a scaler.',
+      labels: ['name'],
+    },
     levelhook_queue_oldest_due_seconds: {
       help: 'Age of the oldest key that is due and has not been started; 0 when there is none.',
       labels: ['name'],

@@ -6,6 +6,8 @@
 
 /** apimachinery's `dns1123SubdomainFmt` (pkg/util/validation/validation.go). */
 export const DNS_SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+/** Of a DNS label and of a kind, as their patterns have it. */
+export const MAX_DNS_LABEL = 63;
 export const MAX_DNS_SUBDOMAIN = 253;
 /** apimachinery's `IsDNS1123Label`. */
 export const DNS_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;

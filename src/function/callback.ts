@@ -104,7 +104,7 @@ async function send(
       ...(await sign(keys, { id, nowMs: systemClock.wallNow(), body })),
       'content-type': 'application/json',
     };
-    const answer = await attempt(post, url, { method: 'POST', headers, body, redirect: 'error', signal });
+    const answer = await attempt(post, url, { method: 'POST', headers, body, redirect: 'manual', signal });
     if (answer.kind === 'taken') return { askedAtMs, body: answer.body };
     if (answer.kind === 'refused') throw answer.error;
     const { error, retryAfterMs = 0 } = answer;

@@ -110,19 +110,16 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
   let platform = WEB_PLATFORM;
   let cache = options.cache;
   let verifier: Verifier | undefined;
-  let creating: Promise<Verifier> | undefined;
 
-  /** Reads the secrets once, and again after a failure. */
-  const createVerifier = (): Promise<Verifier> =>
-    (creating ??= (async () => {
-      try {
-        const texts = typeof secrets === 'function' ? await secrets() : secrets;
-        checkSecrets(texts);
-        return (verifier = await platform.createVerifier(texts));
-      } finally {
-        creating = undefined;
-      }
-    })());
+  /**
+   * Reads the secrets once, and again after a failure. Requests that come meanwhile read them, too: on Workers a
+   * request must not wait for another's input or output.
+   */
+  const createVerifier = async (): Promise<Verifier> => {
+    const texts = typeof secrets === 'function' ? await secrets() : secrets;
+    checkSecrets(texts);
+    return (verifier = await platform.createVerifier(texts));
+  };
 
   const refusal = (status: 409 | 503, error: string, reconcileID: string, message: string): FunctionAnswer => {
     log.warn({ reconcileID }, message);

@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import {
   type Checkpoint,
   type Logger,
@@ -47,6 +49,7 @@ import { PrometheusMetrics } from './manager/metrics.ts';
 import { Progress } from './manager/progress.ts';
 import { ProgressRequests } from './manager/progress-requests.ts';
 import { Recovery } from './manager/recovery.ts';
+import { ReplicaRecord, roleOf } from './manager/replica-record.ts';
 import { RedisHealth } from './manager/redis-health.ts';
 import { type AdminServer, CACHE_PATH, CALLBACK_PATH, KUBERNETES_PATH } from './server/admin-server.ts';
 import { CacheApi } from './cache-api/cache-api.ts';
@@ -57,11 +60,19 @@ import { KubernetesIdentities } from './login/kubernetes-identities.ts';
 import type { LoginBackend } from './login/login.ts';
 import { Sessions } from './login/sessions.ts';
 import { StaticTokens } from './login/static-tokens.ts';
+import { ReplayRecords } from './workqueue/replay-records.ts';
 import { gatewayServer, knowsAll } from './server/gateway-server.ts';
 
 export interface GatewayOptions {
+  /** Of this build, for people. Default: `unknown`. */
+  readonly version?: string;
   /** For tests: called at the named points between two steps. Default: does nothing. */
   readonly checkpoint?: Checkpoint;
+  /**
+   * Writes the audit log: a line of level `info` for each change that a person makes. A filter by level would lose
+   * these lines. Default: the logger.
+   */
+  readonly auditLog?: Pick<Logger, 'info'>;
 }
 
 /** The cluster that this gateway works for, and its place in Redis. */
@@ -72,6 +83,7 @@ interface Connections {
   readonly location: RedisLocation;
   /** Undefined: this gateway leads from its start. */
   readonly election: LeaderElection | undefined;
+  readonly replica: ReplicaRecord;
 }
 
 /** What the cluster's objects are kept in, and what lets functions read it. */
@@ -103,7 +115,8 @@ interface Functions {
 type Parts = Caches &
   Running &
   Functions &
-  Pick<Connections, 'election' | 'client'> & {
+  Pick<Connections, 'election' | 'client' | 'replica'> & {
+    readonly replays: ReplayRecords;
     readonly login: LoginBackend;
     /** Undefined when this gateway leads without an election. */
     readonly leaderRecord: LeaderRecord | undefined;
@@ -115,6 +128,7 @@ type Parts = Caches &
  */
 export class Gateway {
   readonly #config: GatewayConfig;
+  readonly #version: string;
   readonly #clock = new GatewayClock();
   readonly #metrics = new PrometheusMetrics();
   readonly #runtime: Runtime;
@@ -134,8 +148,10 @@ export class Gateway {
   readonly #leads = (): boolean => this.#writer?.term !== undefined;
   #fatal: (error: unknown) => void = () => {};
 
-  constructor(config: GatewayConfig, logger: Logger, { checkpoint = noCheckpoint }: GatewayOptions = {}) {
+  constructor(config: GatewayConfig, logger: Logger, options: GatewayOptions = {}) {
+    const { auditLog = logger, checkpoint = noCheckpoint, version = 'unknown' } = options;
     this.#config = config;
+    this.#version = version;
     this.#runtime = { clock: this.#clock, logger, metrics: this.#metrics, checkpoint };
     this.#lifecycle = new Lifecycle(this.#clock, logger);
     const { host, port, allowedHosts, tls, apiTokens, metricsLogin } = config;
@@ -143,6 +159,7 @@ export class Gateway {
       listen: { host, port, allowedHosts, tls },
       apiTokens,
       metricsLogin,
+      auditLog,
       board: this.#board,
       metrics: this.#metrics,
       runtime: this.#runtime,
@@ -220,7 +237,21 @@ export class Gateway {
     const lease = electionLease(this.#config.lease, credentials.podNamespace);
     const election = lease && this.#election(lease, new ApiClient(credentials, metrics));
     if (!election) await raiseDataVersion(location);
-    return { client, kubernetes: this.#kubernetesCredentials(client, credentials), location, election };
+    const kubernetes = this.#kubernetesCredentials(client, credentials);
+    return { client, kubernetes, location, election, replica: this.#recordReplica(location, election) };
+  }
+
+  #recordReplica(location: RedisLocation, election: LeaderElection | undefined): ReplicaRecord {
+    const replica = new ReplicaRecord({
+      runtime: this.#runtime,
+      location,
+      id: election?.identity ?? `${hostname()}_${randomUUID()}`,
+      version: this.#version,
+      role: () => roleOf(this.#parts),
+    });
+    const recording = replica.run(this.#stop.signal);
+    this.#lifecycle.started('replica record', () => recording);
+    return replica;
   }
 
   #kubernetesCredentials(client: ApiClient, credentials: Credentials): KubernetesCredentials {
@@ -350,10 +381,11 @@ export class Gateway {
     const declared = this.#declaredFunctions(files, connections, made);
     const configured = this.#configuredFunctions(files, connections, { ...made, declared });
     const login = this.#login(files, connections);
-    const { client, election, location } = connections;
+    const { client, election, location, replica } = connections;
     const { leaseTiming: timing } = this.#config;
+    const replays = new ReplayRecords(location, this.#runtime.clock);
     const leaderRecord = election && new LeaderRecord({ runtime: this.#runtime, location, election, timing });
-    this.#parts = { ...made, configured, declared, election, client, leaderRecord, login };
+    this.#parts = { ...made, configured, declared, election, client, leaderRecord, login, replica, replays };
 
     const checking = recovery.run(signal);
     this.#lifecycle.started('recovery', () => checking);
@@ -382,7 +414,7 @@ export class Gateway {
     { client, kubernetes, location }: Connections,
     { informers, readerUsers, tokenKeys }: Caches,
   ): ControllerFactory {
-    const { cacheTokenMs, historyRuns, logTriggers, resyncMs } = this.#config;
+    const { cacheTokenMs, historyRuns, logTriggers, resyncMs, startWindowMs } = this.#config;
     return new ControllerFactory({
       runtime: this.#runtime,
       location,
@@ -397,7 +429,7 @@ export class Gateway {
         callbackUrl: (id) => this.#callbackUrlFor(id),
       },
       cpuBudgets: this.#cpuBudgets,
-      settings: { resyncMs, logTriggers, historyRuns },
+      settings: { resyncMs, logTriggers, historyRuns, startWindowMs },
       onChanged: (id) => this.#wakeDeclared(id),
     });
   }

@@ -1,131 +1,169 @@
-/**
- * What the dashboard costs with many controllers, keys and dead letters: the time of each page, the commands of Redis
- * that took longer than 5 ms, and the processor time of the gateway while ten overviews are open. `npm run bench
- * dashboard`. `BENCH_CONTROLLERS` (50), `BENCH_WAITING` (100,000 keys over all) and `BENCH_DEAD` (10,000) set the size.
- */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Redis } from 'ioredis';
-import { queueKeys } from '../../src/gateway/workqueue/queue-keys.ts';
-import { startControlPlane, startRedis } from '../../src/testing/index.ts';
-import { Cluster, configMaps } from '../harness/cluster.ts';
-import { createSetting, startGateway, untilReady } from '../harness/levelhook.ts';
-import { startObservers } from '../harness/observer.ts';
+import { startControlPlane } from '../../src/testing/index.ts';
+import { Cluster } from '../harness/cluster.ts';
+import { type FullGateway, fullGatewayPaths, startFullGateway } from '../harness/full-gateway.ts';
+import { type Listening, startFunctionProcess } from '../harness/levelhook.ts';
+import type { TestProcess } from '../harness/process.ts';
+import { slowCommandsOf, watchSlowCommands } from '../harness/slow-commands.ts';
 import { Started } from '../harness/started.ts';
+import { type LineObjects, measureLineRate } from './dashboard/line-rate.ts';
+import { OpenPages } from './dashboard/open-pages.ts';
+import { createObjects } from './line/parts.ts';
+import { formatLoad, measureMachine } from './machine-load.ts';
 import { median } from './median.ts';
 import { cpuSeconds } from './process-figures.ts';
+import { stopAtSignal } from './stop-at-signal.ts';
 
+/**
+ * What the dashboard costs a gateway with many controllers, keys, dead letters and runs: `npm run bench dashboard`.
+ * `BENCH_CONTROLLERS` (50), `BENCH_WAITING` (100,000 keys over all), `BENCH_DEAD` (10,000) and `BENCH_RUNS` (10,000 in
+ * each of four histories) set the size, `BENCH_VISITS` (10) how often each page is asked for, `BENCH_OBJECTS` (4,000),
+ * `BENCH_ROUNDS` (5 with pages, 5 without) and `BENCH_SECONDS` (12, of a round) the measurement of the line.
+ * `BENCH_PARTS` chooses: `pages,line`.
+ */
 const CONTROLLERS = Number(process.env['BENCH_CONTROLLERS'] ?? 50);
 const WAITING = Number(process.env['BENCH_WAITING'] ?? 100_000);
 const DEAD = Number(process.env['BENCH_DEAD'] ?? 10_000);
-const ROUNDS = 20;
+const RUNS = Number(process.env['BENCH_RUNS'] ?? 10_000);
+const VISITS = Number(process.env['BENCH_VISITS'] ?? 10);
+const OBJECTS = Number(process.env['BENCH_OBJECTS'] ?? 4000);
+const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 5);
+/** Longer than a page waits before it comes up to date. */
+const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 12);
+const PARTS = process.env['BENCH_PARTS']?.split(',') ?? ['pages', 'line'];
+/** Overview and views show the same for so long to all: what is younger costs nothing. */
+const FRESH_MS = 1050;
+const SHARED = /^[/]dashboard([?].*|[/]views)?$/;
 const SLOW_US = 5000;
-const OPEN_PAGES = 10;
-const OPEN_MS = 30_000;
-const CLUSTER = 'bench';
+const OPEN_MS = 20_000;
+const NAMESPACE = 'bench';
 
+const print = (line: string): boolean => process.stdout.write(`${line}\n`);
 const started = new Started();
+stopAtSignal(started);
 try {
-  const onProgress = (line: string): boolean => process.stderr.write(`${line}\n`);
-  const server = await startRedis({ onProgress, ignoreEnvironment: true });
-  started.add(() => server.stop());
-  const plane = await startControlPlane({ onProgress });
+  const plane = await startControlPlane({ onProgress: (line) => process.stderr.write(`${line}\n`) });
   started.add(() => plane.stop());
-  const cluster = await Cluster.connect(plane.kubeconfig);
+  const { kubeconfig } = plane;
+  const cluster = await Cluster.connect(kubeconfig);
   started.add(() => cluster.close());
-  await cluster.createNamespace('bench');
-  const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: server.url });
-  const names = Array.from({ length: CONTROLLERS }, (_, at) => `controller-${at}`);
-  const specs = names.map((name) => ({ name, for: configMaps, onlyIn: 'bench', timeoutSeconds: 5 }));
-  const observers = await startObservers(setting, specs);
-  for (const observer of observers.slice(0, 1)) started.keep(observer);
-  const urls = observers.map(({ url }) => url);
-  const gateway = started.keep(
-    await startGateway(setting, urls, { LEVELHOOK_CLUSTER_ID: CLUSTER, LEVELHOOK_LOG_TRIGGERS: 'false' }),
+  await cluster.createNamespace(NAMESPACE);
+  const objects = { cluster, namespace: NAMESPACE, count: OBJECTS };
+  await createObjects(objects);
+  let line: Listening | undefined;
+  const full = await startFullGateway(
+    { controllers: CONTROLLERS, waiting: WAITING, dead: DEAD, runs: RUNS },
+    {
+      started,
+      cluster,
+      kubeconfig,
+      namespace: NAMESPACE,
+      startFunction: async (setting) => {
+        line = await startFunctionProcess(setting, 'test/bench/line/levelhook/function.ts', {
+          variables: { BENCH_NAMESPACE: NAMESPACE, BENCH_OBJECTS: `${OBJECTS}`, BENCH_CONCURRENCY: '50' },
+        });
+        return line;
+      },
+    },
   );
-  await untilReady(gateway.url);
-
-  const redis = new Redis(server.url);
-  started.add(async () => redis.disconnect());
-  const now = Date.now();
-  for (const [at, name] of names.entries()) {
-    const { backlog, dead, historyPrefix, recordPrefix, pauses } = queueKeys(
-      { keyPrefix: setting.keyPrefix, clusterId: CLUSTER },
-      name,
-    );
-    // Keys of a paused controller stay where they are.
-    await redis.hset(pauses, 'controller', now);
-    const waiting = Array.from({ length: Math.ceil(WAITING / CONTROLLERS) }, (_, key) => `bench/waiting-${key}`);
-    for (let from = 0; from < waiting.length; from += 1000) {
-      await redis.zadd(backlog, ...waiting.slice(from, from + 1000).flatMap((key) => [now, key]));
-    }
-    const letters = Array.from({ length: Math.ceil(DEAD / CONTROLLERS) }, (_, key) => `bench/dead-${key}`);
-    const batch = redis.pipeline();
-    for (const [number, key] of letters.entries()) {
-      const error = `cause ${'abcdefg'[number % 7]} of controller ${at}: object ${key} has ${number} errors`;
-      batch.zadd(dead, now - number, key);
-      batch.hset(recordPrefix + key, 'dead', now, 'failures', 3);
-      batch.lpush(
-        historyPrefix + key,
-        JSON.stringify({ outcome: 'dead', key, run: number + 1, atMs: now, attempt: 3, tookMs: 5, error }),
-      );
-    }
-    await batch.exec();
-  }
-  await redis.config('SET', 'slowlog-log-slower-than', SLOW_US);
-  await redis.config('SET', 'slowlog-max-len', 1000);
-
-  const paths = {
-    overview: '/dashboard',
-    controller: '/dashboard/controllers/controller-7?list=backlog',
-    search: '/dashboard/controllers/controller-7?list=backlog&name=waiting-1999',
-    'dead letters of one': '/dashboard/controllers/controller-7?list=dead',
-    key: '/dashboard/controllers/controller-7/keys/bench/dead-5',
-    runs: '/dashboard/controllers/controller-7/runs',
-    'dead letters, grouped': '/dashboard/dead-letters',
-    cache: '/dashboard/views',
-  };
-  const print = (line: string): boolean => process.stdout.write(`${line}\n`);
-  print(`${CONTROLLERS} controllers, ${WAITING} waiting keys, ${DEAD} dead letters; ${ROUNDS} requests each`);
-  for (const [name, path] of Object.entries(paths)) {
-    await redis.slowlog('RESET');
-    const times: number[] = [];
-    let bytes = 0;
-    for (let round = 0; round < ROUNDS; round += 1) {
-      const from = performance.now();
-      const answer = await fetch(gateway.url + path);
-      bytes = (await answer.text()).length;
-      if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
-      times.push(performance.now() - from);
-      // Longer than the groups of dead letters are kept.
-      if (name.includes('grouped')) await sleep(3100);
-    }
-    const slow = (await redis.slowlog('GET', 100)) as [number, number, number, string[]][];
-    const commands = slow.map(([, , us, [command = '']]) => `${command} ${us} us`).join(', ');
-    print(
-      `${name}: median ${median(times).toFixed(0)} ms, most ${Math.max(...times).toFixed(0)} ms, ${bytes} characters; ` +
-        `commands over 5 ms: ${commands || 'none'}`,
-    );
-  }
-
-  const { pid } = gateway.process;
-  const idle = await cpuOver(pid, OPEN_MS);
-  const closing = new AbortController();
-  const visits = Array.from({ length: OPEN_PAGES }, async () => {
-    while (!closing.signal.aborted) {
-      await (await fetch(`${gateway.url}/dashboard`)).text();
-      await sleep(5000);
-    }
-  });
-  const open = await cpuOver(pid, OPEN_MS);
-  closing.abort();
-  await Promise.all(visits);
-  print(`processor of the gateway: ${percent(idle)} at rest, ${percent(open)} with ${OPEN_PAGES} open overviews`);
+  if (!line) throw new Error('the function of the line was not started');
+  const fn = line.process;
+  await fn.line(({ msg }) => msg === 'seen all');
+  print(
+    `${CONTROLLERS} controllers, ${WAITING} waiting keys, ${DEAD} dead letters, four histories of up to ${RUNS} runs`,
+  );
+  if (PARTS.includes('pages')) await measurePages(full);
+  if (PARTS.includes('line')) await measureLine(full, objects, fn);
 } finally {
   await started.stop();
 }
 
-/** The share of one processor that a process uses. */
-async function cpuOver(pid: number, ms: number): Promise<number> {
+/** The time of each page, and its commands over 5 ms. */
+async function measurePages({ gateway, redis }: FullGateway): Promise<void> {
+  await watchSlowCommands(redis, SLOW_US);
+  for (const [name, path] of Object.entries(fullGatewayPaths(NAMESPACE))) {
+    const times: number[] = [];
+    let bytes = 0;
+    const slow = await slowCommandsOf(redis, async () => {
+      for (let visit = 0; visit < VISITS; visit += 1) {
+        const from = performance.now();
+        const answer = await fetch(gateway.url + path);
+        bytes = (await answer.text()).length;
+        if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+        times.push(performance.now() - from);
+        if (SHARED.test(path)) await sleep(FRESH_MS);
+      }
+    });
+    const [first = 0, ...later] = times;
+    const commands = slow.map(({ what, us }) => `${what.slice(0, 80)} ${us} us`).join('; ');
+    print(
+      `${name}: first ${first.toFixed(0)} ms, median ${median(later).toFixed(0)} ms, most ${Math.max(...later).toFixed(0)} ms, ` +
+        `${bytes} characters; commands over 5 ms: ${commands || 'none'}`,
+    );
+  }
+  const idle = await cpuOver(gateway, OPEN_MS);
+  const pages = new OpenPages(openUrls(gateway.url));
+  const open = await cpuOver(gateway, OPEN_MS);
+  const { pages: loaded } = await pages.close();
+  print(
+    `processor of the gateway: ${percent(idle)} without pages, ${percent(open)} with ten that load ${loaded} times ` +
+      `in ${OPEN_MS / 1000} s`,
+  );
+}
+
+/** The rate of the line with ten open pages and with none, in turn. */
+async function measureLine(full: FullGateway, objects: LineObjects, fn: TestProcess): Promise<void> {
+  const urls = openUrls(full.gateway.url);
+  const figures: Record<'closed' | 'open', { rate: number; cpuMs: number }[]> = { closed: [], open: [] };
+  // Not counted: code that runs first is compiled.
+  await measureLineRate(objects, fn, SECONDS);
+  for (let round = 0; round < 2 * ROUNDS; round += 1) {
+    // none, pages, pages, none: a machine that becomes slower slows both.
+    const arm = round % 4 === 1 || round % 4 === 2 ? 'open' : 'closed';
+    const pages = arm === 'open' ? new OpenPages(urls) : undefined;
+    // Pages that are open have been loaded before.
+    await sleep(2000);
+    const machine = measureMachine();
+    const from = cpuOf(full);
+    const { changes, perSecond: rate } = await measureLineRate(objects, fn, SECONDS);
+    const cpuMs = (1000 * (cpuOf(full) - from)) / changes;
+    const load = formatLoad(machine());
+    const visits = await pages?.close();
+    figures[arm].push({ rate, cpuMs });
+    const seen = visits ? `, ${visits.pages} pages and ${visits.events} events` : '';
+    print(
+      `round ${round + 1}, ${arm}: ${rate.toFixed(0)} changes a second, ${cpuMs.toFixed(3)} ms each${seen} (${load})`,
+    );
+  }
+  const of = (arm: 'closed' | 'open', what: 'rate' | 'cpuMs'): number => median(figures[arm].map((each) => each[what]));
+  const [closed, open] = [of('closed', 'rate'), of('open', 'rate')];
+  print(
+    `line, from the write to the run: median ${closed.toFixed(0)} changes a second with no page open, ` +
+      `${open.toFixed(0)} with ${urls.length}: ratio ${(open / closed).toFixed(3)}; CPU of gateway and Redis for a ` +
+      `change ${of('closed', 'cpuMs').toFixed(3)} and ${of('open', 'cpuMs').toFixed(3)} ms`,
+  );
+}
+
+/** Ten pages that a team might keep open while the controller of the line is busy. */
+function openUrls(url: string): string[] {
+  const overview = `${url}/dashboard`;
+  const stamper = `${overview}/controllers/stamper`;
+  const busy = `${overview}/controllers/controller-0`;
+  return [
+    ...Array.from({ length: 4 }, () => overview),
+    ...Array.from({ length: 3 }, () => stamper),
+    busy,
+    `${stamper}/runs`,
+    `${stamper}/keys/${NAMESPACE}/object-7`,
+  ];
+}
+
+function cpuOf({ gateway, redisPid }: FullGateway): number {
+  return cpuSeconds(gateway.process.pid) + cpuSeconds(redisPid);
+}
+
+/** The share of one processor that a gateway uses. */
+async function cpuOver({ process: { pid } }: Listening, ms: number): Promise<number> {
   const from = cpuSeconds(pid);
   await sleep(ms);
   return ((cpuSeconds(pid) - from) * 1000) / ms;

@@ -1,5 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
+import { createRequire } from 'node:module';
+import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
@@ -7,6 +9,7 @@ import { createSetting, startFunction, startGateway, untilReady } from '../harne
 import { Started } from '../harness/started.ts';
 import { openBrowser } from './browser.ts';
 
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const CONTROLLER = 'greeting';
 const OPERATOR = 'static-token-of-an-operator';
 const started = new Started();
@@ -60,6 +63,28 @@ async function pauses(of: string): Promise<unknown> {
   // Objects of other tests may be paused by their annotation.
   return found?.pauses.filter(({ scope }) => scope === 'controller').length;
 }
+
+it.each(['light', 'dark'] as const)('axe finds nothing on the form, nor beside a problem: %s', async (colorScheme) => {
+  await page.emulateMedia({ colorScheme });
+  const violations = async (): Promise<unknown> => {
+    // The policy of the page lets no script in: the test's own comes past it, through the protocol.
+    await page.evaluate(AXE);
+    return page.evaluate(async () => {
+      interface Found {
+        violations: { id: string; nodes: { html: string }[] }[];
+      }
+      const { axe } = globalThis as unknown as { axe: { run(): Promise<Found> } };
+      return (await axe.run()).violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`);
+    });
+  };
+  await page.goto(`${url}/dashboard`);
+  expect(await violations()).toEqual([]);
+  await page.getByLabel('Token').fill('wrong-token');
+  await page.keyboard.press('Enter');
+  await page.getByRole('alert').waitFor();
+  expect(await violations()).toEqual([]);
+  await page.emulateMedia({ colorScheme: null });
+});
 
 it('asks for a token once, and then shows the page that was asked for', async () => {
   await page.goto(`${url}/dashboard?page=1`);

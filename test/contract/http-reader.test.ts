@@ -53,7 +53,7 @@ describe('HttpReader', () => {
     const run = new AbortController();
     const location = { views, url: 'https://g/cache', token: 't' };
     await new HttpReader(location, { fetch: look, signal: run.signal }).list(pods);
-    expect(init).toMatchObject({ redirect: 'error', headers: { authorization: 'Bearer t' } });
+    expect(init).toMatchObject({ redirect: 'manual', headers: { authorization: 'Bearer t' } });
     run.abort(new Error('over'));
     await expect(new HttpReader(location, { signal: run.signal }).list(pods)).rejects.toThrow('over');
   });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../src/testing/index.ts';
-import type { Cluster } from '../harness/cluster.ts';
+import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { ConfigMapChanges } from '../harness/config-map-changes.ts';
 import { eventually } from '../harness/eventually.ts';
 import { cachedVersions, metric, runsOnRecord, servedVersions } from '../harness/gateway-view.ts';
@@ -61,9 +61,23 @@ describe.each([
     expect((await fetch(`${gateway.url}/readyz`)).status).toBe(503);
   }
 
+  const held = { namespace, name: 'held' };
+  const scope = `key/${namespace}/held`;
+  const runsOfHeld = (): number => observer.seen({ key: `${namespace}/held` }).length;
+  const change = (verb: 'pause' | 'resume'): Promise<Response> =>
+    fetch(`${gateway.url}/queues/${observer.name}/${verb}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ scope }),
+    });
+
   it('loses no change, and the gateway is ready again', { timeout: 180_000 }, async () => {
     const changes = new ConfigMapChanges(cluster, namespace, { count: 200, random, deletions: appendOnly });
     await changes.createAll();
+    await cluster.create(configMaps, { metadata: held, data: {} });
+    await eventually(async () => expect(runsOfHeld()).toBeGreaterThan(0));
+    if (appendOnly) expect((await change('pause')).status).toBe(200);
+    const runs = runsOfHeld();
     await changes.keepChanging(50, async () => {
       for (const restart of [1, 2]) {
         await sleep(random.between(0, 2000));
@@ -79,8 +93,19 @@ describe.each([
       }
     });
     const endedAt = machineMs();
+    if (appendOnly) await cluster.patch(configMaps, held, { data: { changed: 'while paused' } });
     await eventually(async () => expect(await changes.unreconciled(observer)).toEqual([]), 90_000);
     expect(await cachedVersions(setting, cluster, namespace)).toEqual(await servedVersions(cluster, namespace));
+    if (appendOnly) {
+      // Recovery queues all keys and ends its own pause, and not the one of a person.
+      await eventually(async () => {
+        const answer = await fetch(`${gateway.url}/queues/${observer.name}/keys/${namespace}/held`);
+        expect(await answer.json()).toMatchObject({ waits: [{ reason: 'paused', by: scope }] });
+      });
+      expect(runsOfHeld()).toBe(runs);
+      await change('resume');
+      await eventually(async () => expect(runsOfHeld()).toBeGreaterThan(runs));
+    }
     process.stdout.write(
       `redis-restarted, append-only ${appendOnly}: ${changes.acknowledged} changes reconciled ` +
         `${((machineMs() - endedAt) / 1000).toFixed(1)} s after the last one, ${observer.count} runs\n`,

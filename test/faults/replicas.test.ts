@@ -19,6 +19,7 @@ import {
   untilReady,
 } from '../harness/levelhook.ts';
 import { configMapsOf, type Observer, startObserver } from '../harness/observer.ts';
+import { listedGateways } from '../harness/listed-gateways.ts';
 import { seededRandom } from '../harness/seeded-random.ts';
 import { Started } from '../harness/started.ts';
 
@@ -118,6 +119,17 @@ describe(`${REPLICAS} gateways of one deployment`, () => {
     expect(lists(await audited.requests())).toHaveLength(1);
   }, 240_000);
 
+  it('list each other with their roles, the same on the page of each', async () => {
+    const leading = await leader();
+    await eventually(async () => {
+      const [first, ...others] = await Promise.all(gateways.map(({ url }) => listedGateways(url)));
+      expect(Object.values(first ?? {}).toSorted()).toEqual(['follower', 'follower', 'leader']);
+      for (const other of others) expect(other).toEqual(first);
+    });
+    const answer = await fetch(`${leading.url}/dashboard`);
+    expect(await answer.text()).toContain('this gateway leads');
+  });
+
   /** Who has led from when to when, by the logs of the gateways that run: for the message of a failed assertion. */
   const leaderships = (): string =>
     gateways
@@ -192,6 +204,14 @@ describe(`${REPLICAS} gateways of one deployment`, () => {
       },
     );
   }
+
+  it('do not list those that were killed', async () => {
+    await eventually(async () => {
+      for (const { url } of gateways) {
+        expect(Object.values(await listedGateways(url)).toSorted()).toEqual(['follower', 'follower', 'leader']);
+      }
+    }, 60_000);
+  }, 90_000);
 
   it('leave nothing running, and no Lease held, when all have stopped', async () => {
     for (const gateway of gateways) await untilIdle(gateway.url);

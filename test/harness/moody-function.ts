@@ -4,7 +4,8 @@ import { configMaps } from './cluster.ts';
 
 /**
  * A controller over ConfigMaps whose data says how each run ends: `fail` is the text of its error, `terminal` of one
- * that is not tried again, `again` after how many seconds it is requeued. Any other ConfigMap succeeds.
+ * that is not tried again, `again` after how many seconds it is requeued, `writes` the name of a ConfigMap to which the
+ * run writes. Any other ConfigMap succeeds.
  */
 await serveController(
   controller({
@@ -12,9 +13,13 @@ await serveController(
     for: { resource: configMaps, labelSelector: { matchLabels: { moody: 'true' } } },
     concurrency: 4,
     queue: { maxAttempts: 3 },
-  }).reconcile(async ({ namespace = '', name }, { cache }) => {
+  }).reconcile(async ({ namespace = '', name }, { cache, api }) => {
     const object = await cache.get(configMaps, { namespace, name });
-    const { fail, terminal, again } = object?.data ?? {};
+    const { fail, terminal, again, writes } = object?.data ?? {};
+    if (writes !== undefined) {
+      const body = { data: { writtenAt: String(Date.now()) } };
+      await api.patch(configMaps, { namespace, name: writes }, { type: 'merge', body });
+    }
     if (terminal !== undefined) throw new TerminalError(terminal);
     if (fail !== undefined) throw new Error(fail);
     return again === undefined ? {} : { requeueAfterSeconds: Number(again) };

@@ -234,7 +234,7 @@ def handler(keys, connect):
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # Idle connections are closed by the gateway, which keeps them for 30 s, and never under its hands.
+        # The gateway closes idle connections, after a second. A function must not close them sooner than after two.
         timeout = 75
 
         def do_GET(self):

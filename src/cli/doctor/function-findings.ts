@@ -31,7 +31,7 @@ const MAX_DECLARED = 200;
 /** What one ReconcileFunction names is looked up within this time. */
 const RESOLVE_MS = 10_000;
 
-/** Asks the functions at configured URLs. @returns the descriptions of those that answer. */
+/** Asks the functions at configured URLs. @returns the description of each function that answers. */
 export async function checkConfigured(
   findings: Diagnoses,
   urls: readonly string[],
@@ -68,7 +68,7 @@ export interface DeclaredOptions {
   readonly inCluster: boolean;
 }
 
-/** Checks the ReconcileFunctions. @returns the descriptions of those that can be read. */
+/** Checks the ReconcileFunctions. @returns the description of each function with a valid ReconcileFunction. */
 export async function checkDeclared(findings: Diagnoses, options: DeclaredOptions): Promise<Description[]> {
   const { client, config, cacheSettings, canEncrypt } = options;
   const { reconcileFunctions: which } = config;
@@ -127,7 +127,10 @@ async function checkOne(
     findings.ok(`ReconcileFunction ${name} is valid; its Service can be asked from inside the cluster only`);
     return;
   }
-  const { status, message } = await new Reachability(systemClock).look(controller, hash, undefined);
+  const { status, message } = await new Reachability(systemClock).look(controller, hash, {
+    openReason: undefined,
+    lastAnswer: undefined,
+  });
   if (status === 'True') findings.ok(`ReconcileFunction ${name} answers at ${controller.url}`);
   else findings.problem(`ReconcileFunction ${name} does not answer: ${message}`);
 }

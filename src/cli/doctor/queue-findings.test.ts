@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { Diagnoses } from './diagnosis.ts';
-import { judgeQueue, type QueueFacts } from './queue-findings.ts';
+import { judgeQueue, judgeReplicas, type QueueFacts } from './queue-findings.ts';
 
 const idle: QueueFacts = {
   controller: 'web',
@@ -35,10 +35,12 @@ it.each<[string, Partial<QueueFacts>, string[]]>([
     {
       pauses: [
         { scope: 'namespace/a', sinceMs: 1 },
+        { scope: 'key/a/b', sinceMs: 1 },
         { scope: 'object/a/b', sinceMs: 1 },
+        { scope: 'object/a/c', sinceMs: 1 },
       ],
     },
-    ['warning: queue web is paused for 1 namespaces and 1 objects'],
+    ['warning: queue web is paused for 1 namespaces, 1 keys, and 2 objects by their annotation'],
   ],
   [
     'after a loss',
@@ -52,4 +54,18 @@ it.each<[string, Partial<QueueFacts>, string[]]>([
   ],
 ])('a queue %s', (_, state, expected) => {
   expect(judged(state)).toEqual(expected);
+});
+
+it('the gateways that are there, with role and version', () => {
+  const findings = new Diagnoses();
+  judgeReplicas(findings, []);
+  expect(findings.all).toEqual([]);
+  const times = { roleSinceMs: 1, startedMs: 1, seenMs: 1 };
+  judgeReplicas(findings, [
+    { id: 'a_1', name: 'a', role: 'leader', version: '1.2.3', ...times },
+    { id: 'b_2', name: 'b', role: 'follower', version: '1.2.4', ...times },
+  ]);
+  expect(findings.all.map(({ level, text }) => `${level}: ${text}`)).toEqual([
+    'ok: gateways that were heard of in the last 45 s: a (leader, 1.2.3), b (follower, 1.2.4)',
+  ]);
 });

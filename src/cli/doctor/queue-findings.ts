@@ -2,6 +2,7 @@ import { silentLogger } from '../../core/index.ts';
 import { COMPLETE, viewKeys } from '../../contract/cache-layout.ts';
 import { GatewayClock } from '../../gateway/manager/gateway-clock.ts';
 import { CONTROLLER_FIELD, removalOf } from '../../gateway/manager/registry-fields.ts';
+import { GONE_MS, type Replica, replicasIn } from '../../gateway/manager/replica-record.ts';
 import type { Redis } from '../../gateway/redis/redis.ts';
 import { redisLocation, type RedisLocation } from '../../gateway/redis/redis-location.ts';
 import { KEY_LISTS, type KeyList, type Pause } from '../../gateway/workqueue/key-status.ts';
@@ -32,7 +33,9 @@ export async function checkQueues(
   await clock.continueFrom(redis, location.registryKey, silentLogger);
   const prefixes = await redis.smembers(location.viewsKey);
   for (const prefix of prefixes.toSorted()) await checkView(findings, redis, prefix);
-  const controllers = await controllersIn(location);
+  const registry = await redis.hgetall(location.registryKey);
+  judgeReplicas(findings, replicasIn(registry, clock.now()));
+  const controllers = controllersIn(registry);
   for (const name of controllers) judgeQueue(findings, await readQueue(location, name, clock.now()));
   if (prefixes.length + controllers.length === 0) {
     findings.ok('no views and no queues: no gateway has run for this cluster yet, or it had no functions');
@@ -53,8 +56,14 @@ async function checkView(findings: Diagnoses, redis: Redis, prefix: string): Pro
   else findings.warning(`${text}, and it is not complete: the gateway has not listed it yet, or cannot`);
 }
 
-async function controllersIn({ redis, registryKey }: RedisLocation): Promise<string[]> {
-  return Object.entries(await redis.hgetall(registryKey))
+export function judgeReplicas(findings: Diagnoses, replicas: readonly Replica[]): void {
+  if (replicas.length === 0) return;
+  const names = replicas.map(({ name, role, version }) => `${name} (${role}, ${version})`);
+  findings.ok(`gateways that were heard of in the last ${GONE_MS / 1000} s: ${names.join(', ')}`);
+}
+
+function controllersIn(registry: Readonly<Record<string, string>>): string[] {
+  return Object.entries(registry)
     .filter(([field, value]) => field.startsWith(CONTROLLER_FIELD) && !removalOf(value))
     .map(([field]) => field.slice(CONTROLLER_FIELD.length))
     .toSorted();
@@ -88,10 +97,12 @@ export function judgeQueue(findings: Diagnoses, { controller, keys, pauses, olde
   if (scopes.includes('controller')) {
     findings.warning(`queue ${controller} is paused: levelhook queue resume ${controller} ends that`);
   }
-  const namespaces = scopes.filter((scope) => scope.startsWith('namespace/')).length;
-  const objects = scopes.filter((scope) => scope.startsWith('object/')).length;
-  if (namespaces + objects > 0) {
-    findings.warning(`queue ${controller} is paused for ${namespaces} namespaces and ${objects} objects`);
+  const [namespaces = 0, single = 0, objects = 0] = ['namespace/', 'key/', 'object/'].map(
+    (kind) => scopes.filter((scope) => scope.startsWith(kind)).length,
+  );
+  if (namespaces + single + objects > 0) {
+    const parts = `${namespaces} namespaces, ${single} keys, and ${objects} objects by their annotation`;
+    findings.warning(`queue ${controller} is paused for ${parts}`);
   }
   if (oldestDueMs > DUE_MS) {
     const seconds = Math.round(oldestDueMs / 1000);

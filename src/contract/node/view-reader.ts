@@ -46,6 +46,11 @@ export interface SelectOptions {
   /** Size of the first batch, when fewer than a whole one are wanted. */
   readonly first?: number;
   /**
+   * One command reads objects of so many bytes at most, or a single larger one: Redis answers no other client
+   * meanwhile. The sizes cost one more trip for each batch. Default: one command reads the objects of a batch.
+   */
+  readonly commandBytes?: number;
+  /**
    * The caller does not decode the found objects. Then, where it can tell, the object's entry is asked whether it still
    * belongs to the selection, so that it need not be parsed for that. Default false.
    */
@@ -117,22 +122,43 @@ export class ViewReader {
   /** The selected objects in the order of their keys, in batches. */
   async *select(
     selection: Selection,
-    { state, after = '', first = BATCH, verbatim = false, onKeptOut }: SelectOptions,
+    { state, after = '', first = BATCH, commandBytes = Infinity, verbatim = false, onKeptOut }: SelectOptions,
   ): AsyncGenerator<Found[]> {
     if (onKeptOut) await this.#reportKeptOut(onMetadata(selection), after, onKeptOut);
     for await (const candidates of this.#candidates(selection, state, after, first)) {
-      const keys = candidates.filter((key) => isKeySelected(key, selection));
-      if (keys.length === 0) continue;
-      const { stored, isCertain } = await this.#read(keys, selection, verbatim);
-      yield keys.flatMap((key, at) => {
-        const bytes = stored[at];
-        // Deleted between the trips.
-        if (!bytes) return [];
-        const object = this.#decode(key, bytes);
-        if (object instanceof ObjectKeptOutError) return [];
-        return isCertain(at) || isSelected(object.decode(), selection) ? [object] : [];
-      });
+      const selected = candidates.filter((key) => isKeySelected(key, selection));
+      if (selected.length === 0) continue;
+      for (const keys of commandBytes === Infinity ? [selected] : await this.#parts(selected, commandBytes)) {
+        const { stored, isCertain } = await this.#read(keys, selection, verbatim);
+        yield keys.flatMap((key, at) => {
+          const bytes = stored[at];
+          // Deleted between the trips.
+          if (!bytes) return [];
+          const object = this.#decode(key, bytes);
+          if (object instanceof ObjectKeptOutError) return [];
+          return isCertain(at) || isSelected(object.decode(), selection) ? [object] : [];
+        });
+      }
     }
+  }
+
+  /** The keys in their order, in parts whose objects have so many bytes, or of one key. */
+  async #parts(keys: readonly string[], bytes: number): Promise<string[][]> {
+    const sizes = (await this.#inOneTrip(keys.map((key) => ['hstrlen', this.#keys.objects, key]))) as number[];
+    const parts: string[][] = [];
+    let room = 0;
+    for (const [at, key] of keys.entries()) {
+      const size = sizes[at] ?? 0;
+      const part = parts.at(-1);
+      if (part && size <= room) {
+        part.push(key);
+        room -= size;
+      } else {
+        parts.push([key]);
+        room = bytes - size;
+      }
+    }
+    return parts;
   }
 
   async #reportKeptOut(
@@ -188,17 +214,22 @@ export class ViewReader {
       ['hmgetBuffer', objects, ...keys],
       ['hmget', entries, ...keys],
     ];
-    const answers = await this.#redis.multi(commands).exec();
-    if (!answers) throw new Error('Redis has discarded a transaction that watches nothing');
-    const [stored, texts] = answers.map(([error, answer]) => {
-      if (error) throw error;
-      return answer;
-    }) as [(Buffer | null)[], (string | null)[]];
+    const [stored, texts] = (await this.#inOneTrip(commands)) as [(Buffer | null)[], (string | null)[]];
     const isCertain = (at: number): boolean => {
       const { indexEntries } = decodeEntry(texts[at] ?? '');
       return indexes.every((each) => indexEntries.includes(each));
     };
     return { stored, isCertain };
+  }
+
+  /** The answers to commands of one transaction. */
+  async #inOneTrip(commands: string[][]): Promise<unknown[]> {
+    const answers = await this.#redis.multi(commands).exec();
+    if (!answers) throw new Error('Redis has discarded a transaction that watches nothing');
+    return answers.map(([error, answer]) => {
+      if (error) throw error;
+      return answer;
+    });
   }
 
   async *#candidates(

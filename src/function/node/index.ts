@@ -2,4 +2,5 @@ export { kubeConfigTransport, sharedConnections } from './client-node-transport.
 export { redisCache, type RedisCacheOptions, RedisReader, type RedisReaderOptions } from './redis-reader.ts';
 export { serveController } from './serve-controller.ts';
 export { undiciFetch } from './undici-fetch.ts';
-export { requiredVariable, serveFunction, type ServeOptions } from './serve.ts';
+export { serveFunction, type ServeOptions } from './serve.ts';
+export { requiredVariable } from '../environment.ts';

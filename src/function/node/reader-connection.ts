@@ -1,4 +1,4 @@
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import { messageOf, systemClock, UserError } from '../../core/index.ts';
 import { importSecret } from '../../contract/index.ts';
 import { groupWrites } from '../../contract/node/grouped-writes.ts';
@@ -6,6 +6,9 @@ import { readerPassword } from '../../contract/node/reader-user.ts';
 import { type RedisAddressOptions, redisOptions } from '../../contract/node/redis-options.ts';
 import { parseRedisUrl, type RedisAddress } from '../../contract/node/redis-url.ts';
 import { SYNC_WAIT_MS } from '../cache-reader.ts';
+
+/** Only functions that read from Redis need it, and it takes a sixth of the time in which a function on Node loads. */
+export const loadIoredis = () => import('ioredis');
 
 /** A read fails when Redis does not answer within this, and the key is retried. */
 const COMMAND_TIMEOUT_MS = 5000;
@@ -66,6 +69,7 @@ export class ReaderConnection {
     const hasCredentials = address.username !== undefined || address.password !== undefined;
     const user = this.#secrets.length > 0 && !hasCredentials ? redisUser : undefined;
     const common = { ...redisOptions(address), commandTimeout: COMMAND_TIMEOUT_MS, maxRetriesPerRequest: 2 };
+    const { Redis } = await loadIoredis();
     if (user === undefined) {
       const redis = groupWrites(new Redis(common));
       // Each failed command rejects on its own; without a listener ioredis prints the failed attempts too.
@@ -74,7 +78,7 @@ export class ReaderConnection {
     }
     const keys = await Promise.all(this.#secrets.map(importSecret));
     const passwords = await Promise.all(keys.map((key) => readerPassword(key, user)));
-    return connectAs(user, passwords, common);
+    return connectAs(Redis, user, passwords, common);
   }
 }
 
@@ -93,10 +97,15 @@ interface ConnectedRedis {
  * Tries the passwords in turn, one at each attempt to connect: while a secret is rotated, gateway and function need not
  * know of it at the same time. ioredis takes the password from its options whenever it connects.
  */
-function connectAs(user: string, passwords: readonly string[], common: ReaderOptions): ConnectedRedis {
+function connectAs(
+  Connection: typeof Redis,
+  user: string,
+  passwords: readonly string[],
+  common: ReaderOptions,
+): ConnectedRedis {
   let at = 0;
   let last = 'no answer yet';
-  const redis = new Redis({
+  const redis = new Connection({
     ...common,
     username: user,
     password: passwords[at] ?? '',

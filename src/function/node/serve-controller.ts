@@ -1,12 +1,13 @@
 import { Hono } from 'hono';
 import { UserError } from '../../core/index.ts';
 import type { Controller } from '../controller.ts';
+import { signingSecrets } from '../environment.ts';
 import { createFunctionApp, type FunctionApp } from '../function-app.ts';
 import type { TriggerHandler } from '../trigger-handler.ts';
 import { kubeConfigTransport } from './client-node-transport.ts';
-import { serverOf } from './reader-connection.ts';
+import { loadIoredis, serverOf } from './reader-connection.ts';
 import { redisCache } from './redis-reader.ts';
-import { requiredVariable, serveFunction } from './serve.ts';
+import { serveFunction } from './serve.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -47,11 +48,13 @@ export function serveController(
  * @throws UserError when a variable is missing or wrong, the list is empty, or two of its controllers have one name.
  */
 export function controllerApp(controllers: Controller | readonly Controller[], environment: Environment): FunctionApp {
-  const secrets = requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS')
-    .split(/[\s,]+/)
-    .filter((word) => word !== '');
+  const secrets = signingSecrets(environment);
   const redisUrl = environment['REDIS_URL'];
-  if (redisUrl) serverOf(redisUrl);
+  if (redisUrl) {
+    serverOf(redisUrl);
+    // Not in the time of the first run. A run reports the error, if there is one.
+    loadIoredis().catch(() => {});
+  }
   const api = kubeConfigTransport(environment['KUBECONFIG'] || undefined);
   const appOf = (controller: Controller): FunctionApp => {
     // A connection for each controller: in Redis each may be a user of its own.

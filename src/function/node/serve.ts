@@ -2,6 +2,7 @@ import type { Server } from 'node:http';
 import type { Hono } from 'hono';
 import { messageOf, UserError } from '../../core/index.ts';
 import { keepMemorySmall } from '../../memory/index.ts';
+import { listenAddress } from '../environment.ts';
 import { createTriggerServer } from './trigger-server.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -34,7 +35,8 @@ export async function serveFunction(
     const app = createApp(environment);
     const server = createTriggerServer(app, RECEIVE);
     server.keepAliveTimeout = KEEP_ALIVE_MS;
-    const url = await listen(server, environment['HOST'] || '127.0.0.1', readPort(environment['PORT']));
+    const { host, port } = listenAddress(environment);
+    const url = await listen(server, host, port);
     process.stdout.write(`${JSON.stringify({ msg: 'listening', url })}\n`);
     await signalled();
     await close(server, graceSeconds);
@@ -59,20 +61,6 @@ const KEEP_ALIVE_MS = 75_000;
  * takes is not meant.
  */
 const RECEIVE = { requestTimeout: 10_000, headersTimeout: 10_000, connectionsCheckingInterval: 2000 };
-
-/** The value of a variable that a function cannot do without. */
-export function requiredVariable(environment: Environment, name: string): string {
-  const value = environment[name]?.trim();
-  if (!value) throw new UserError(`the environment variable ${name} is not set`);
-  return value;
-}
-
-function readPort(text: string | undefined): number {
-  if (!text) return 8080;
-  const port = Number(text);
-  if (/^[0-9]+$/.test(text) && port <= 65_535) return port;
-  throw new UserError(`PORT must be a number from 0 to 65535, not "${text}"`);
-}
 
 function listen(server: Server, host: string, port: number): Promise<string> {
   const name = host.includes(':') ? `[${host}]` : host;

@@ -1,7 +1,6 @@
 import { compareResourceVersions, messageOf, type ResourceVersion } from '../../core/index.ts';
 import type { IndexSpec } from '../../contract/index.ts';
 import { ListWatch } from '../reflector/list-watch.ts';
-import type { PastList } from '../reflector/reflector.ts';
 import type { ChangeHandler } from './change.ts';
 import { ChangeHandlers } from './change-handlers.ts';
 import type { InformerOptions } from './informer-options.ts';
@@ -69,11 +68,6 @@ export class Informer {
   get unappliedMs(): number {
     const sinceMs = this.#updater?.unappliedSinceMs;
     return sinceMs === undefined ? 0 : this.#options.runtime.clock.now() - sinceMs;
-  }
-
-  /** The last list of the server in the present term; undefined when there was none. */
-  get lastList(): PastList | undefined {
-    return this.#updater?.lastList;
   }
 
   /** This gateway has taken the view in the present term. */

@@ -10,7 +10,7 @@ import { UnreadableObjectError } from '../../contract/node/codec.ts';
 import { isDataError } from '../redis/redis.ts';
 import { EventBuffer } from '../reflector/event-buffer.ts';
 import type { ListWatch } from '../reflector/list-watch.ts';
-import { type PastList, Reflector } from '../reflector/reflector.ts';
+import { Reflector } from '../reflector/reflector.ts';
 import type { WatchEvent } from '../reflector/watch-event.ts';
 import { Applier } from './applier.ts';
 import { Backfill } from './backfill.ts';
@@ -133,11 +133,6 @@ export class ViewUpdater {
   /** Since when the oldest event that was read waits for being in the cache; undefined when none does. */
   get unappliedSinceMs(): number | undefined {
     return this.#applyingSinceMs ?? this.#buffer.oldestAtMs;
-  }
-
-  /** The last list of the server that was read; undefined when there was none. */
-  get lastList(): PastList | undefined {
-    return this.#reflector.lastList;
   }
 
   /** Resolves when the chunk that is being applied now is in the view. */
@@ -301,6 +296,9 @@ export class ViewUpdater {
       this.#markSynced(true);
       // The entries of indexes may have been lost with the other data.
       this.#backfill.start();
+      const { lastList } = this.#reflector;
+      // For people alone. A view that has another writer is noticed by the next apply.
+      if (lastList) void this.#view.recordList(lastList).catch(() => {});
     }
     this.#options.on.listed();
   }

@@ -16,6 +16,7 @@ import { LastWritten, type ViewState } from './last-written.ts';
 import { Outbox, type OutboxEntry, wakeupArguments } from './outbox.ts';
 import { ViewWriter } from './view-writer.ts';
 import { loadScript, type Redis, type Script, unlinkAll } from '../redis/redis.ts';
+import type { PastList } from '../reflector/reflector.ts';
 import { TimeSlice } from '../time-slice.ts';
 
 /** An object as Redis has it. */
@@ -154,6 +155,17 @@ export class View {
   async markRewound(): Promise<void> {
     await this.#writer.set({ rewound: '1' });
     this.#lastWritten.forget();
+  }
+
+  /** The last list of the server that was completely applied, by any gateway; undefined when there was none. */
+  async lastList(): Promise<PastList | undefined> {
+    const text = await this.#redis.hget(this.#keys.view, 'lastList');
+    return text === null ? undefined : (JSON.parse(text) as PastList);
+  }
+
+  /** @throws ForeignWriterError */
+  async recordList(list: PastList): Promise<void> {
+    await this.#writer.set({ lastList: JSON.stringify(list) });
   }
 
   /** How often `user` was not there to hear of changes, after it had been. */

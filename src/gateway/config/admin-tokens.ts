@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { messageOf, UserError } from '../../core/index.ts';
-import { variableOf } from './config.ts';
+import { UserError } from '../../core/index.ts';
+import { readWords } from './words.ts';
 
 /** A static token for everything of the gateway that is not public. */
 export interface AdminToken {
@@ -11,26 +10,15 @@ export interface AdminToken {
   readonly token: string;
 }
 
-const TOKENS = variableOf('adminTokens');
-const FILE = variableOf('adminTokensFile');
+const SETTING = { texts: 'adminTokens', file: 'adminTokensFile', what: 'token' } as const;
 
 /**
  * Static tokens: `NAME:read:TOKEN` or `NAME:change:TOKEN` each; in a file separated by blanks or lines.
  * @throws UserError naming the variable or the file, and the place of the wrong token. Never shows a token.
  */
 export function readAdminTokens(texts: readonly string[], file: string | undefined): AdminToken[] {
-  if (file !== undefined && texts.length > 0)
-    throw new UserError(`${TOKENS} and ${FILE} are both set: set one of them.`);
-  if (file === undefined) return tokensOf(texts, TOKENS);
-  let content: string;
-  try {
-    content = readFileSync(file, 'utf8');
-  } catch (error) {
-    throw new UserError(`${FILE} ${file} cannot be read (${messageOf(error)}).`);
-  }
-  const words = content.split(/[\s,]+/).filter((word) => word !== '');
-  if (words.length === 0) throw new UserError(`${FILE} ${file} holds no token.`);
-  return tokensOf(words, `${FILE} ${file}`);
+  const { words, where } = readWords(SETTING, texts, file);
+  return tokensOf(words, where);
 }
 
 function tokensOf(texts: readonly string[], where: string): AdminToken[] {

@@ -1,10 +1,8 @@
-import { readFileSync } from 'node:fs';
 import { messageOf, UserError } from '../../core/index.ts';
 import { type CacheKey, KeyRing } from '../../contract/node/key-ring.ts';
-import { variableOf } from './config.ts';
+import { readWords } from './words.ts';
 
-const KEYS = variableOf('cacheKeys');
-const FILE = variableOf('cacheKeysFile');
+const SETTING = { texts: 'cacheKeys', file: 'cacheKeysFile', what: 'key' } as const;
 
 /**
  * The keys of encrypted views: `ID:BASE64` each, of 32 bytes; in a file separated by blanks or lines. Undefined when
@@ -12,17 +10,8 @@ const FILE = variableOf('cacheKeysFile');
  * @throws UserError naming the variable or the file, and the place of the wrong key. Never shows a key.
  */
 export function readCacheKeys(texts: readonly string[], file: string | undefined): KeyRing | undefined {
-  if (file !== undefined && texts.length > 0) throw new UserError(`${KEYS} and ${FILE} are both set: set one of them.`);
-  if (file === undefined) return texts.length === 0 ? undefined : keyRingOf(texts, KEYS);
-  let content: string;
-  try {
-    content = readFileSync(file, 'utf8');
-  } catch (error) {
-    throw new UserError(`${FILE} ${file} cannot be read (${messageOf(error)}).`);
-  }
-  const words = content.split(/[\s,]+/).filter((word) => word !== '');
-  if (words.length === 0) throw new UserError(`${FILE} ${file} holds no key.`);
-  return keyRingOf(words, `${FILE} ${file}`);
+  const { words, where } = readWords(SETTING, texts, file);
+  return words.length === 0 ? undefined : keyRingOf(words, where);
 }
 
 function keyRingOf(texts: readonly string[], where: string): KeyRing {

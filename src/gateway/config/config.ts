@@ -214,12 +214,17 @@ const schema = z.object({
   logLevel: setting(
     'LEVELHOOK_LOG_LEVEL',
     z.enum(['debug', 'info', 'warn', 'error', 'silent']).prefault('info'),
-    '`debug`, `info`, `warn`, `error` or `silent`',
+    '`debug`, `info`, `warn`, `error` or `silent`; the audit log is always written',
   ),
   logTriggers: setting(
     'LEVELHOOK_LOG_TRIGGERS',
     flag.prefault('false'),
     'log each trigger at `info`, not at `debug`; failures are always warnings',
+  ),
+  startWindowMs: setting(
+    'LEVELHOOK_START_WINDOW_SECONDS',
+    seconds(0, 3600).prefault('60'),
+    'seconds that a function may take to start, in which its keys wait and nothing has failed; 0: none',
   ),
   drainMs: setting(
     'LEVELHOOK_DRAIN_SECONDS',
@@ -412,7 +417,8 @@ export function describedSettings(): DescribedSetting[] {
   return Object.values(schema.shape).map(described);
 }
 
-type SettingName = keyof typeof schema.shape;
+/** The name of a setting in `GatewayConfig`. */
+export type SettingName = keyof typeof schema.shape;
 
 function described(form: z.ZodType): DescribedSetting {
   const description = descriptions.get(form);

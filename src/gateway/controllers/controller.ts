@@ -24,7 +24,7 @@ import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
 import { TimeLimitError } from '../cel/time-limit.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
 import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
-import { Dispatcher, type TriggerTarget } from '../dispatch/dispatcher.ts';
+import { Dispatcher, type DispatcherSettings, type TriggerTarget } from '../dispatch/dispatcher.ts';
 import { RecordedWrites } from '../dispatch/recorded-writes.ts';
 import type { Endpoint } from '../endpoint/endpoint.ts';
 import type { KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
@@ -66,10 +66,9 @@ export interface ControllerTarget extends Omit<TriggerTarget, 'callback' | 'reco
 }
 
 /** The same for all controllers of a gateway. */
-export interface ControllerSettings {
+export interface ControllerSettings extends DispatcherSettings {
   /** Period of resync. */
   readonly resyncMs: number;
-  readonly logTriggers: boolean;
 }
 
 /** Keys that one script records: an event may wake all keys of a controller. */
@@ -342,7 +341,7 @@ export class RunningController {
       views,
       keys,
       runtime,
-      logTriggers: settings.logTriggers,
+      settings,
     });
     this.#dispatcher = dispatcher;
     const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;

@@ -7,7 +7,8 @@ export function queueOptions({ concurrency, timeoutSeconds, maxBatch = 1, queue 
   return {
     concurrency,
     timeoutMs: timeoutSeconds * 1000,
-    maxBatch,
+    // Each key of a batch counts towards the concurrency.
+    maxBatch: Math.min(maxBatch, concurrency),
     ...(maxAttempts === undefined ? {} : { maxAttempts }),
     ...(rateLimit === undefined ? {} : { rateLimit }),
     ...(debounce === undefined

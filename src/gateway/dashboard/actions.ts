@@ -4,6 +4,7 @@ import {
   boundedText,
   decodeObjectKey,
   type LabelSelector,
+  type Logger,
   messageOf,
   parseLabelSelector,
   SelectorError,
@@ -12,20 +13,20 @@ import {
 import { namespace } from '../../contract/name-schema.ts';
 import type { KeySelection } from '../controllers/requeue.ts';
 import { dropDeadLetters, replayDeadLetters } from '../workqueue/dead-letters.ts';
-import type { PauseScope } from '../workqueue/work-queue.ts';
+import { isPersonScope, type PersonScope } from '../workqueue/key-status.ts';
 import type { ControllerAccess, DashboardData } from './data.ts';
 import { type DeadLetterGrouping, keysOfGroup } from './dead-letter-groups.ts';
 import { plural } from './html.ts';
 import { leaveMessage } from './messages.ts';
-import type { Replays } from './replays.ts';
+import { Replays } from './replays.ts';
 import { returnPath } from './urls.ts';
 import { audit, type LoginEnv } from '../login/visitor.ts';
 import { pauseName } from './waits.ts';
 
 export interface ActionsOptions {
   readonly data: DashboardData;
-  readonly replays: Replays;
   readonly grouping: DeadLetterGrouping;
+  readonly logger: Logger;
 }
 
 /** A form that says something that cannot be done: its message is for the visitor. */
@@ -50,8 +51,13 @@ type Change = (controller: ControllerAccess, fields: Fields, id: string) => Prom
  * The changes that the buttons of the pages ask for: each answers with a redirect to the page from which it was sent,
  * which shows what was done.
  */
-export function actions({ data, replays, grouping }: ActionsOptions): Hono<LoginEnv> {
+export function actions({ data, grouping, logger }: ActionsOptions): Hono<LoginEnv> {
   const app = new Hono<LoginEnv>();
+  const replays = (): Replays => {
+    const records = data.replays();
+    if (!records) throw new FormError('Nothing was changed: the gateway is starting.');
+    return new Replays({ records, clock: data.clock, logger });
+  };
   const forController = (name: string, change: Change): void => {
     app.post(`/controllers/:id/${name}`, (context) =>
       answer(context, async (fields) => {
@@ -90,7 +96,7 @@ export function actions({ data, replays, grouping }: ActionsOptions): Hono<Login
   });
   forController('replay-all', async ({ queue }, _, id) => {
     grouping.forget();
-    const begun = replays.start(id, 'all dead letters', (onProgress) =>
+    const begun = await replays().start(id, 'all dead letters', (onProgress) =>
       replayDeadLetters(queue, { all: true }, onProgress),
     );
     if (!begun) throw new FormError(`A replay of ${id} is under way already.`);
@@ -101,7 +107,7 @@ export function actions({ data, replays, grouping }: ActionsOptions): Hono<Login
     answer(context, async ({ controller: id, group }) => {
       audit(context, { controller: id, action: 'replay-group', group });
       const { queue } = controllerOf(data, id);
-      const begun = replays.start(id, 'the dead letters of one error', async (onProgress) => {
+      const begun = await replays().start(id, 'the dead letters of one error', async (onProgress) => {
         const keys = await keysOfGroup(id, queue, group);
         const count = await replayDeadLetters(queue, { keys }, onProgress);
         grouping.forget();
@@ -117,7 +123,7 @@ export function actions({ data, replays, grouping }: ActionsOptions): Hono<Login
       let count = 0;
       for (const [id, queue] of data.queues()) {
         if ((await queue.list('dead', { offset: 0, limit: 1 })).total === 0) continue;
-        const begun = replays.start(id, 'all dead letters', async (onProgress) => {
+        const begun = await replays().start(id, 'all dead letters', async (onProgress) => {
           const replayedKeys = await replayDeadLetters(queue, { all: true }, onProgress);
           grouping.forget();
           return replayedKeys;
@@ -172,11 +178,12 @@ function fieldsOf(body: Awaited<ReturnType<Context['req']['parseBody']>>): Field
   };
 }
 
-function pauseScope(text: string): PauseScope {
-  if (text === 'controller') return text;
-  const [kind, name, ...more] = text.split('/');
-  if (kind === 'namespace' && more.length === 0 && namespace.safeParse(name).success) return `namespace/${name}`;
-  throw new FormError(boundedText(`A namespace has no such name: ${name ?? ''}`, 400));
+function pauseScope(text: string): PersonScope {
+  if (isPersonScope(text)) return text;
+  if (text.startsWith('namespace/')) {
+    throw new FormError(boundedText(`A namespace has no such name: ${text.slice('namespace/'.length)}`, 400));
+  }
+  throw new FormError(boundedText(`A person cannot pause or resume this here: ${text}`, 400));
 }
 
 /** As many keys as one page lists, with room. */

@@ -40,6 +40,7 @@ function keyStatus(key: string, more: Partial<KeyStatus> = {}): KeyStatus {
     dirty: false,
     backlog: false,
     waits: [],
+    pauses: [],
     failures: 0,
     reasons: [],
     ...more,
@@ -88,6 +89,7 @@ function queueOf(
 function access(queue: ShownQueue, more: Partial<ControllerAccess> = {}): ControllerAccess {
   const kind = { apiVersion: 'v1', kind: 'ConfigMap' };
   return {
+    origin: 'configured',
     description: {
       version: 'v1',
       name: 'web',
@@ -103,6 +105,7 @@ function access(queue: ShownQueue, more: Partial<ControllerAccess> = {}): Contro
     queue,
     summary: async () => summary(),
     scope: { 'v1/ConfigMap': '*' },
+    rights: () => undefined,
     conditions: () => [],
     namespaced: true,
     views: ['v1/ConfigMap'],
@@ -118,6 +121,8 @@ function dataOf(more: Partial<DashboardData> = {}): DashboardData {
     unavailable: () => undefined,
     checks: new Map(),
     gateway: () => ({ role: 'alone', identity: undefined, leader: '' }),
+    replicas: async () => [],
+    replays: () => undefined,
     controllers: async () => [],
     functions: () => [],
     views: async () => [],
@@ -174,7 +179,14 @@ test('names, reasons and errors from outside stay text', async () => {
     {
       controllers: async () => [summary({ id: HOSTILE, problems: [HOSTILE], kind: HOSTILE })],
       functions: () => [
-        { controller: HOSTILE, url: HOSTILE, problem: HOSTILE, openReason: HOSTILE, lastAnswer: undefined },
+        {
+          controller: HOSTILE,
+          url: HOSTILE,
+          problem: HOSTILE,
+          openReason: HOSTILE,
+          lastAnswer: undefined,
+          rights: { result: 'refused', atMs: NOW, message: HOSTILE },
+        },
       ],
       views: async () => [
         {
@@ -305,6 +317,8 @@ test('a change leads to no page elsewhere, and refuses what is no key, namespace
     ['pause', { scope: 'recovery' }],
     ['pause', { namespace: 'not a name' }],
     ['pause', { scope: 'object/shop/cart' }],
+    ['pause', { scope: 'key/../cart' }],
+    ['resume', { scope: 'key/' }],
     ['replay', { key: '../..' }],
     ['replay', {}],
     ['drop', { key: 'a/b/c' }],
@@ -332,6 +346,90 @@ test('a key says what it waits for: a barrier with its kinds and versions, a pau
     expect(text).toContain(`<span class="state warn">${word}</span>`);
     expect(text).toContain(why);
   }
+});
+
+test('the overview lists the gateways with their roles, and which of them answers', async () => {
+  const gateway = { version: '1.2.3', startedMs: NOW - 3_600_000, roleSinceMs: NOW - 60_000 };
+  const app = served({
+    gateway: () => ({ role: 'follower', identity: 'b_2', leader: 'a_1' }),
+    replicas: async () => [
+      { ...gateway, id: 'a_1', name: 'a', role: 'leader', seenMs: NOW - 30_000, isThis: false },
+      { ...gateway, id: 'b_2', name: HOSTILE, role: 'follower', seenMs: NOW, isThis: true },
+    ],
+  });
+  const text = await textOf(app, '/dashboard');
+  const [leader = '', own = ''] = [...text.matchAll(/<tr id="gateway-[ab]_.*?<\/tr>/gs)].map(([row]) => row);
+  expect(leader).toContain('<span class="state ok">leader</span>');
+  expect(leader).toContain('1.2.3');
+  expect(leader).toContain('silent');
+  expect(own).toContain('(this one)');
+  expect(own).not.toContain('silent');
+  expect(text).not.toContain('<script>alert');
+  expect(text).not.toContain('which is not listed');
+});
+
+test('a gateway that was killed while it led has led, once another one holds the Lease', async () => {
+  const gateway = { version: '1.2.3', startedMs: NOW - 3_600_000, roleSinceMs: NOW - 60_000, role: 'leader' } as const;
+  const replicas = [
+    { ...gateway, id: 'a_1', name: 'a', seenMs: NOW - 30_000, isThis: false },
+    { ...gateway, id: 'b_2', name: 'b', seenMs: NOW, isThis: true },
+  ];
+  const app = served({
+    gateway: () => ({ role: 'leader', identity: 'b_2', leader: '' }),
+    replicas: async () => replicas,
+  });
+  const text = await textOf(app, '/dashboard');
+  expect(/<tr id="gateway-a_1.*?<\/tr>/s.exec(text)?.[0]).toContain('<span class="state warn">has led</span>');
+  expect(/<tr id="gateway-b_2.*?<\/tr>/s.exec(text)?.[0]).toContain('<span class="state ok">leader</span>');
+});
+
+test('a key offers Pause, and Resume while a person has paused it, though it has nothing to do', async () => {
+  const page = async (more: Partial<KeyStatus>): Promise<string> => {
+    const app = served({ controller: () => access(queueOf([keyStatus('shop/cart', more)])) });
+    return textOf(app, '/dashboard/controllers/web/keys/shop/cart');
+  };
+  const form = (verb: string): RegExp =>
+    new RegExp(`controllers/web/${verb}">((?!</form>).)*name="scope" value="key/shop/cart"`, 's');
+  const free = await page({});
+  expect(free).toMatch(form('pause'));
+  expect(free).toContain('levelhook.dev/paused=true');
+  const paused = await page({ pauses: [{ scope: 'key/shop/cart', sinceMs: NOW - 60_000 }] });
+  expect(paused).toMatch(form('resume'));
+  expect(paused).toContain('<span class="state warn">paused</span>');
+  expect(paused).toContain('a person has paused this key');
+  const annotated = await page({ pauses: [{ scope: 'object/shop/cart', sinceMs: NOW - 60_000 }] });
+  expect(annotated).toMatch(form('pause'));
+  expect(annotated).toContain('levelhook.dev/paused-');
+});
+
+test('the pauses of keys are listed with their controller, each with a link and Resume', async () => {
+  const pauses = [
+    { scope: 'key/shop/cart', sinceMs: NOW - 60_000 },
+    { scope: 'object/shop/till', sinceMs: NOW - 60_000 },
+  ] as const;
+  const app = served({ controller: () => access(queueOf([]), { summary: async () => summary({ pauses }) }) });
+  const text = await textOf(app, '/dashboard/controllers/web');
+  expect(text).toContain('<a href="/dashboard/controllers/web/keys/shop/cart">the key shop/cart</a>');
+  expect(text).toContain('name="scope" value="key/shop/cart"');
+  expect(text).toContain('1 object is paused by the annotation');
+  expect(text).toContain('1 key paused');
+});
+
+test('the page of a controller shows the last review of its rights, and a question without an answer since', async () => {
+  const page = async (more: Partial<ControllerAccess>): Promise<string> => {
+    const text = await textOf(served({ controller: () => access(queueOf([]), more) }), '/dashboard/controllers/web');
+    return /aria-label="Rights".*?<\/table>/s.exec(text)?.[0] ?? '';
+  };
+  expect(await page({})).toContain('a configured function may read what the gateway caches');
+  const declared = { origin: 'declared', scope: { 'v1/ConfigMap': ['shop', 'till'] } } as const;
+  expect(await page(declared)).toContain('not reviewed by this gateway yet');
+  const failed = { atMs: NOW - 1000, error: HOSTILE };
+  const text = await page({ ...declared, rights: () => ({ result: 'allowed', atMs: NOW - 60_000, failed }) });
+  expect(text).toContain('<span class="state ok">allowed</span>');
+  expect(text).toContain('1 min ago');
+  expect(text).toContain('shop, till');
+  expect(text).toContain('without an answer');
+  expect(text).not.toContain('<script>');
 });
 
 test('an object that differs is shown beside the one of the server, a Secret is not shown', async () => {

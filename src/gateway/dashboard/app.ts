@@ -16,7 +16,6 @@ import { keyPage } from './pages/key.ts';
 import { overviewPage } from './pages/overview.ts';
 import { runsPage } from './pages/runs.ts';
 import { objectPage, objectsPage, viewsPage } from './pages/views.ts';
-import { Replays } from './replays.ts';
 import { runStream } from './run-stream.ts';
 import { Times } from './times.ts';
 import { DASHBOARD_PATH } from './urls.ts';
@@ -43,7 +42,6 @@ type Render = (page: PageRequest, context: Context<LoginEnv>) => Promise<Html | 
  */
 export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv> {
   const assets = new Assets();
-  const replays = new Replays(data.clock);
   const keyRuns = new KeyRuns();
   const grouping = new DeadLetterGrouping(data.clock);
   const app = new Hono<LoginEnv>();
@@ -93,8 +91,9 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
   });
   serve('/dead-letters', async (page, { req }) => {
     const queues = data.queues();
-    return deadLettersPage(page, await grouping.groups(queues), {
-      replays: replays.recent(),
+    const [groups, replays = []] = await Promise.all([grouping.groups(queues), data.replays()?.recent()]);
+    return deadLettersPage(page, groups, {
+      replays,
       controllers: [...queues.keys()].toSorted(),
       filter: { controller: req.query('controller') ?? '' },
     });
@@ -111,7 +110,7 @@ export function dashboardApp(data: DashboardData, logger: Logger): Hono<LoginEnv
     return view && objectPage(page, view, req.query('key') ?? '');
   });
   app.route('/', assets.app());
-  app.route('/', actions({ data, replays, grouping }));
+  app.route('/', actions({ data, grouping, logger }));
   return app;
 }
 

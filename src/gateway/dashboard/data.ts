@@ -2,7 +2,10 @@ import type { Clock, Condition, KubernetesObject } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
 import type { KeySelection } from '../controllers/requeue.ts';
 import type { HealthCheck } from '../manager/health.ts';
+import type { ListedReplica, ReplicaRole } from '../manager/replica-record.ts';
 import type { DeadLetterQueue } from '../workqueue/dead-letters.ts';
+import type { RightsReview } from '../registration/rights-review.ts';
+import type { ReplayRecords } from '../workqueue/replay-records.ts';
 import type { KeyList, OpenCircuit, Pause, Sample, WorkQueue } from '../workqueue/work-queue.ts';
 
 /** Everything that the pages show and change. The server implements it from the parts of the gateway. */
@@ -13,6 +16,10 @@ export interface DashboardData {
   /** The checks of `/readyz`. */
   readonly checks: ReadonlyMap<string, HealthCheck>;
   gateway(): GatewaySummary;
+  /** All gateways of the deployment, this one among them. */
+  replicas(): Promise<readonly ListedReplica[]>;
+  /** Replays of many dead letters, of all gateways; undefined while the gateway is starting. */
+  replays(): Pick<ReplayRecords, 'begin' | 'report' | 'recent'> | undefined;
   /** Of each controller that runs or is being started, by name. */
   controllers(): Promise<readonly ControllerSummary[]>;
   /** The functions that this gateway knows, also those whose controllers do not run. */
@@ -31,8 +38,7 @@ export type ShownQueue = DeadLetterQueue & Pick<WorkQueue, 'lastErrors' | 'runs'
 
 /** This gateway among its replicas. */
 export interface GatewaySummary {
-  /** `alone`: it leads without an election. */
-  readonly role: 'leader' | 'follower' | 'alone' | 'starting';
+  readonly role: ReplicaRole;
   /** How the Lease calls this gateway; undefined without an election. */
   readonly identity: string | undefined;
   /** How the Lease calls the gateway that leads; empty when it is not known. */
@@ -77,6 +83,8 @@ export interface FunctionSummary {
   /** Why no triggers are sent to it at present. */
   readonly openReason: string | undefined;
   readonly lastAnswer: AnswerSummary | undefined;
+  /** See `ControllerAccess.rights`. */
+  readonly rights: RightsReview | undefined;
 }
 
 export interface ViewSummary {
@@ -88,7 +96,7 @@ export interface ViewSummary {
   readonly encrypted: boolean;
   /** For how long the oldest event waits that is not in the cache; undefined where another gateway fills the view. */
   readonly behindMs: number | undefined;
-  /** The last list of the server, as far as this gateway has made one. */
+  /** The last complete list of the server, by any gateway. */
   readonly lastList: { readonly atMs: number; readonly reason: string } | undefined;
   readonly version: string | undefined;
   /** The controllers that read it. */
@@ -96,12 +104,18 @@ export interface ViewSummary {
 }
 
 export interface ControllerAccess {
+  readonly origin: ControllerSummary['origin'];
   readonly description: Description;
   readonly url: string;
   readonly queue: ShownQueue;
   summary(): Promise<ControllerSummary>;
   /** What its function may read of the cache, by kind: the namespaces, or `*` for all. */
   readonly scope: Readonly<Record<string, '*' | readonly string[]>>;
+  /**
+   * The last review of the rights of its ServiceAccount, by this gateway; undefined before the first one, and for a
+   * configured function, whose rights are those of the gateway.
+   */
+  rights(): RightsReview | undefined;
   /** The conditions of its ReconcileFunction; empty for a configured function. */
   conditions(): readonly Condition[];
   /** Whether keys of its kind have a namespace. */

@@ -1,62 +1,74 @@
 import { randomUUID } from 'node:crypto';
-import { type Clock, messageOf } from '../../core/index.ts';
+import { hostname } from 'node:os';
+import { boundedText, type Clock, type Logger, messageOf } from '../../core/index.ts';
+import type { Replay, ReplayRecords } from '../workqueue/replay-records.ts';
 
-/** A replay of many dead letters, which goes on after the request that began it. */
-export interface Replay {
-  readonly id: string;
-  readonly controller: string;
-  readonly label: string;
-  readonly startedMs: number;
-  /** Undefined until it is known how many there are. */
-  readonly total: number | undefined;
-  readonly done: number;
-  readonly endedMs: number | undefined;
-  readonly error: string | undefined;
+export interface ReplaysOptions {
+  readonly records: Pick<ReplayRecords, 'begin' | 'report'>;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly logger: Logger;
 }
 
-/** Replays that are remembered. */
-const KEPT = 10;
-const SHOWN_MS = 10 * 60_000;
+/** Progress is recorded so often at most; begin and end always. */
+const REPORT_MS = 1000;
 
-/** The replays that this gateway runs or has run lately, with their progress. */
+/** Runs replays of many dead letters, which go on after the request that began them, and records their progress. */
 export class Replays {
-  readonly #clock: Pick<Clock, 'now'>;
-  readonly #replays = new Map<string, Replay>();
+  readonly #options: ReplaysOptions;
 
-  constructor(clock: Pick<Clock, 'now'>) {
-    this.#clock = clock;
-  }
-
-  /** The newest first. */
-  recent(): Replay[] {
-    const sinceMs = this.#clock.now() - SHOWN_MS;
-    return [...this.#replays.values()].filter(({ endedMs }) => endedMs === undefined || endedMs > sinceMs).toReversed();
+  constructor(options: ReplaysOptions) {
+    this.#options = options;
   }
 
   /**
-   * Begins a replay; a controller has one at a time.
+   * Begins a replay; a controller has one at a time, over all gateways.
    * @returns false when one of this controller is under way. The work's failure shows in the replay.
    */
-  start(
+  async start(
     controller: string,
     label: string,
     work: (onProgress: (done: number, total: number) => void) => Promise<number>,
-  ): boolean {
-    const isUnderWay = (each: Replay): boolean => each.controller === controller && each.endedMs === undefined;
-    if ([...this.#replays.values()].some(isUnderWay)) return false;
-    const id = randomUUID();
-    const change = (changes: Partial<Replay>): void => {
-      const known = this.#replays.get(id);
-      if (known) this.#replays.set(id, { ...known, ...changes });
-    };
-    const startedMs = this.#clock.now();
-    const none = { total: undefined, done: 0, endedMs: undefined, error: undefined };
-    this.#replays.set(id, { id, controller, label, startedMs, ...none });
-    for (const old of [...this.#replays.keys()].slice(0, -KEPT)) this.#replays.delete(old);
-    void work((done, total) => change({ done, total })).then(
-      (done) => change({ done, endedMs: this.#clock.now() }),
-      (error: unknown) => change({ error: messageOf(error), endedMs: this.#clock.now() }),
-    );
+  ): Promise<boolean> {
+    const { clock, records } = this.#options;
+    const begun = { id: randomUUID(), controller, label, gateway: hostname(), startedMs: clock.now(), done: 0 };
+    if (!(await records.begin(begun))) return false;
+    void this.#run(begun, work);
     return true;
+  }
+
+  /** Never rejects. */
+  async #run(
+    begun: Omit<Replay, 'seenMs'>,
+    work: (onProgress: (done: number, total: number) => void) => Promise<number>,
+  ): Promise<void> {
+    const { clock } = this.#options;
+    let replay = begun;
+    let reportedMs = clock.now();
+    // One report after the other: the last one is the state that stays.
+    let reporting = Promise.resolve();
+    const report = (): void => {
+      const state = replay;
+      reportedMs = clock.now();
+      reporting = reporting.then(() => this.#report(state));
+    };
+    try {
+      const done = await work((queued, total) => {
+        replay = { ...replay, done: queued, total };
+        if (clock.now() >= reportedMs + REPORT_MS) report();
+      });
+      replay = { ...replay, done, endedMs: clock.now() };
+    } catch (error) {
+      replay = { ...replay, endedMs: clock.now(), error: boundedText(messageOf(error), 1024) };
+    }
+    report();
+    await reporting;
+  }
+
+  async #report(replay: Omit<Replay, 'seenMs'>): Promise<void> {
+    const { logger, records } = this.#options;
+    const { controller } = replay;
+    await records.report(replay).catch((error: unknown) => {
+      logger.warn({ controller, error: messageOf(error) }, 'the progress of a replay could not be recorded');
+    });
   }
 }

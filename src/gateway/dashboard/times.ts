@@ -44,7 +44,7 @@ export class Times {
     return html`<time datetime="${date.toISOString()}" title="${this.absolute(ms)}">${text}</time>`;
   }
 
-  /** A time that no date can have shows as the last one that can. */
+  /** A time outside JavaScript's range of dates becomes the first or last date of this range; NaN becomes 1970. */
   #date(ms: number): Date {
     const wallMs = this.#wallMs + (ms - this.#nowMs);
     return new Date(Math.max(-MAX_DATE_MS, Math.min(MAX_DATE_MS, Number.isNaN(wallMs) ? 0 : wallMs)));

@@ -1,4 +1,6 @@
 import { awaitedBy } from '../dispatch/barrier.ts';
+import { PAUSED_ANNOTATION } from '../handlers/paused.ts';
+import { waitFor } from '../workqueue/key-status.ts';
 import type { KeyStatus, Wait } from '../workqueue/work-queue.ts';
 import { html, type Html, plural } from './html.ts';
 import type { Tone } from './components/panel.ts';
@@ -13,7 +15,7 @@ export interface KeyState {
 
 /** The most important of all that is known of a key. */
 export function keyState(status: KeyStatus, times: Times): KeyState {
-  const { running, waits, failures, deadSinceMs, queued, backlog, timerMs } = status;
+  const { running, waits, pauses, failures, deadSinceMs, queued, backlog, timerMs } = status;
   const busy = waits.find(({ reason }) => reason === 'busy');
   if (running) {
     const why = busy
@@ -29,6 +31,8 @@ export function keyState(status: KeyStatus, times: Times): KeyState {
     const cause = failures === 0 ? 'by an error that is not tried again' : `after ${plural(failures, 'failure')}`;
     return { tone: 'bad', word: 'dead letter', why: html`since ${times.at(deadSinceMs)}, ${cause}` };
   }
+  const [pause] = pauses.map(waitFor);
+  if (pause) return { tone: 'warn', word: WORDS[pause.reason], why: waitText(pause, times) };
   if (timerMs !== undefined && failures > 0) {
     return { tone: 'bad', word: 'failing', why: html`attempt ${failures + 1} ${times.at(timerMs)}` };
   }
@@ -62,12 +66,19 @@ export function waitText(wait: Wait, times: Times): Html {
         ? html`data in Redis was lost, and runs without a record may go on`
         : html`data in Redis was lost; runs without a record are over ${times.at(wait.untilMs)}`;
     case 'paused':
-      return html`the pause of ${pauseName(wait.by)} ends it`;
+      return pausedText(wait.by);
     case 'rate-limit':
       return html`the rate limit of its controller lets it run ${times.at(wait.untilMs)}`;
     case 'debounce':
       return html`more changes are waited for until ${times.at(wait.untilMs)}`;
   }
+}
+
+/** Which pause keeps a key back. */
+function pausedText(by: Extract<Wait, { reason: 'paused' }>['by']): Html {
+  if (by.startsWith('key/')) return html`a person has paused this key`;
+  if (by.startsWith('object/')) return html`its object has the annotation <code>${PAUSED_ANNOTATION}</code>`;
+  return html`the pause of ${pauseName(by)} ends it`;
 }
 
 /** `v1/Pod up to version 1234`. */

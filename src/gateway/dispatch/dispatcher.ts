@@ -21,9 +21,10 @@ import { Barriers } from './barrier.ts';
 import type { CacheAccess } from '../access/cache-access.ts';
 import type { KubernetesAccess } from '../access/kubernetes-credentials.ts';
 import type { RecordedWrites } from './recorded-writes.ts';
-import type { Endpoint } from '../endpoint/endpoint.ts';
+import { ColdStart } from '../endpoint/cold-start.ts';
+import type { Answer, Endpoint } from '../endpoint/endpoint.ts';
 import { EndpointCircuitBreaker, type KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
-import { decodeLine, decodeOutcomes, fromResult, type Outcome } from '../endpoint/outcome.ts';
+import { decodeLine, decodeOutcomes, fromResult, type Outcome, type SentTrigger } from '../endpoint/outcome.ts';
 import { decide, decideLost, type ReconcileResult } from './requeue-policy.ts';
 
 /** A view that the dispatcher's controller reads, and what can be asked of the apiserver about it. */
@@ -57,8 +58,14 @@ export interface DispatcherOptions {
   /** Follows the circuit breaker. */
   readonly keys: KeyCircuit;
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
+  readonly settings: DispatcherSettings;
+}
+
+export interface DispatcherSettings {
   /** Logs each trigger at info rather than debug. */
   readonly logTriggers: boolean;
+  /** See `ColdStart`. */
+  readonly startWindowMs: number;
 }
 
 /** Characters of a barrier, which Redis sends at each look: the names of some 400 deleted objects. */
@@ -72,15 +79,18 @@ export class Dispatcher implements Process {
   readonly #options: DispatcherOptions;
   readonly #barriers: Barriers;
   readonly #circuitBreaker: EndpointCircuitBreaker;
+  readonly #coldStart: ColdStart;
   /** When the version of a view at the server was last asked for. */
   readonly #askedAtMs = new Map<View, number>();
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    const { controller, keys, runtime } = options;
+    const { controller, keys, runtime, settings, target } = options;
+    const { endpoint } = target;
     const views = options.views.map(({ view }) => view);
     this.#barriers = new Barriers(views, runtime.clock);
     this.#circuitBreaker = new EndpointCircuitBreaker({ controller, keys, runtime });
+    this.#coldStart = new ColdStart({ endpoint, clock: runtime.clock, windowMs: settings.startWindowMs });
   }
 
   /** Why no triggers are sent at present, if so. */
@@ -104,7 +114,7 @@ export class Dispatcher implements Process {
   /** Sends one trigger for all runs. Calls `onFinish` once for each run, when its result has arrived. */
   async #send(runs: readonly Run[], onFinish: (at: number, finish: Finish | Promise<Finish>) => void): Promise<void> {
     const { clock } = this.#options.runtime;
-    const { cacheAccess, endpoint, callback: locate, kubernetes: access } = this.#options.target;
+    const { cacheAccess, callback: locate, kubernetes: access } = this.#options.target;
     const [cache, callback] = await Promise.all([cacheAccess.location(), locate?.()]);
     const kubernetes = access && (await this.#kubernetes(access, runs));
     if (kubernetes instanceof Error) {
@@ -115,7 +125,6 @@ export class Dispatcher implements Process {
     const startedAt = clock.now();
     // The trigger has one deadline: the earliest of its runs.
     const deadlineMs = Math.min(...runs.map((run) => run.deadlineMs));
-    const timeoutMs = deadlineMs - startedAt;
     // One for a batch, in the function's log too; with key and run it names one run.
     const id = randomUUID();
     const refused = runs.map(() => this.#circuitBreaker.refuses());
@@ -139,6 +148,12 @@ export class Dispatcher implements Process {
       else this.#ignoreLine();
     };
     await this.#circuitBreaker.run(async () => {
+      const notSent = this.#coldStart.isInDoubt ? await this.#notSent(deadlineMs - startedAt) : undefined;
+      if (notSent) {
+        runs.forEach((_, at) => record(at, notSent));
+        return [notSent];
+      }
+      const timeoutMs = deadlineMs - clock.now();
       const trigger = {
         ...this.#trigger(runs, timeoutMs, cache),
         ...(callback && { callback }),
@@ -146,8 +161,8 @@ export class Dispatcher implements Process {
       };
       const body = JSON.stringify(trigger);
       const streamed = runs.length > 1 ? onLine : undefined;
-      const answer = await endpoint.send({ method: 'POST', body, id, timeoutMs, onLine: streamed });
-      const decoded = decodeOutcomes(answer, { requests: runs.length, callback }, clock.wallNow());
+      const answer = await this.#coldStart.send({ method: 'POST', body, id, timeoutMs, onLine: streamed });
+      const decoded = this.#outcomesOf(answer, { requests: runs.length, callback });
       runs.forEach((_, at) => record(at, decoded[at] ?? NO_OUTCOME));
       return outcomes.map((outcome) => outcome ?? NO_OUTCOME);
     });
@@ -166,6 +181,23 @@ export class Dispatcher implements Process {
     }
   }
 
+  /** The outcome of runs for which no trigger may be sent now; undefined: one may. */
+  async #notSent(timeoutMs: number): Promise<Outcome | undefined> {
+    const { clock } = this.#options.runtime;
+    const askedAt = clock.now();
+    const absence = await this.#coldStart.absence(timeoutMs);
+    if (absence !== undefined) return startingOf(absence);
+    // The start of the function has used up the time of this run: it gets another run, with its whole time.
+    if (clock.now() - askedAt <= timeoutMs / 10) return undefined;
+    return { kind: 'not-sent', message: 'the function has just started', isThere: true };
+  }
+
+  #outcomesOf(answer: Answer, sent: SentTrigger): readonly Outcome[] {
+    const outcomes = decodeOutcomes(answer, sent, this.#options.runtime.clock.wallNow());
+    if (answer.kind !== 'refused' || !this.#coldStart.isStarting) return outcomes;
+    return outcomes.map(() => startingOf(answer.message));
+  }
+
   #ignoreLine(): void {
     const { controller, runtime } = this.#options;
     runtime.metrics.count('levelhook_ignored_result_lines_total', { controller });
@@ -176,6 +208,11 @@ export class Dispatcher implements Process {
     const { controller, runtime } = this.#options;
     const { clock, metrics } = runtime;
     const { finish, result } = decide(outcome, run.failures, clock.now());
+    if (outcome.kind === 'not-sent') {
+      this.#circuitBreaker.countNotSent('starting');
+      this.#log(run, outcome, finish, trigger);
+      return told(finish, outcome);
+    }
     metrics.observe('controller_runtime_reconcile_time_seconds', { controller }, trigger.durationMs / 1000);
     this.#countResult(result);
     metrics.count('levelhook_triggers_total', { controller, outcome: outcome.kind });
@@ -332,9 +369,9 @@ export class Dispatcher implements Process {
   }
 
   #log(run: Run, outcome: Outcome, finish: Finish, trigger: { id: string; durationMs: number }): void {
-    const { controller, logTriggers, runtime } = this.#options;
-    const failed = !['accepted', 'deferred', 'done'].includes(outcome.kind);
-    runtime.logger[failed ? 'warn' : logTriggers ? 'info' : 'debug'](
+    const { controller, runtime, settings } = this.#options;
+    const failed = !['accepted', 'deferred', 'done', 'not-sent'].includes(outcome.kind);
+    runtime.logger[failed ? 'warn' : settings.logTriggers ? 'info' : 'debug'](
       {
         controller,
         key: run.key,
@@ -350,13 +387,17 @@ export class Dispatcher implements Process {
         writes: writesOf(outcome).length,
         durationMs: trigger.durationMs,
       },
-      'trigger',
+      outcome.kind === 'not-sent' ? 'the function is starting, no trigger was sent' : 'trigger',
     );
   }
 }
 
 const ASK_EVERY_MS = 1000;
 const WRITES_IN_HISTORY = 5;
+
+function startingOf(absence: string): Outcome {
+  return { kind: 'not-sent', message: `the function may be starting: ${absence}`, isThere: false };
+}
 
 /** Never: there are as many outcomes as runs. But should there not be, nothing is known. */
 const NO_OUTCOME: Outcome = { kind: 'unknown', reason: 'body', message: 'the answer has no result for this request' };

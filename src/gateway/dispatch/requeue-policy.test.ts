@@ -60,6 +60,11 @@ const TABLE: [string, Outcome, (failures: number) => Decision][] = [
     }),
   ],
   [
+    'no trigger was sent',
+    { kind: 'not-sent', message: 'm', isThere: false },
+    () => ({ finish: { kind: 'known', failures: 'keep', againAfterMs: 0 }, result: undefined }),
+  ],
+  [
     'put off by the function',
     { kind: 'deferred', message: 'm', retryAfterMs: 3000 },
     () => ({ finish: { kind: 'known', failures: 'keep', againAfterMs: 3000 }, result: 'requeue_after' }),

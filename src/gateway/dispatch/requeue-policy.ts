@@ -8,7 +8,7 @@ export const RECONCILE_RESULTS = ['success', 'requeue_after', 'error'] as const;
 
 export interface Decision {
   readonly finish: Finish;
-  /** Undefined: the run is not over. */
+  /** Undefined: the run is not over, or was none. */
   readonly result: ReconcileResult | undefined;
 }
 
@@ -49,6 +49,9 @@ export function decide(outcome: Outcome, failures: number, nowMs: number): Decis
         finish: { kind: 'known', failures: 'keep', againAfterMs: outcome.retryAfterMs },
         result: 'requeue_after',
       };
+    case 'not-sent':
+      // Nothing was tried. The circuit that this opens says when.
+      return { finish: { kind: 'known', failures: 'keep', againAfterMs: 0 }, result: undefined };
     case 'terminal':
       return { finish: { kind: 'known', failures: 'keep', dead: true }, result: 'error' };
     case 'accepted':

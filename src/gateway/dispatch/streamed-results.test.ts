@@ -41,7 +41,7 @@ beforeEach(async () => {
     controller: 'c',
     views: [],
     keys: { openCircuit() {}, closeCircuit() {} },
-    logTriggers: false,
+    settings: { logTriggers: false, startWindowMs: 0 },
     target: { endpoint, cacheAccess },
     runtime: { clock: systemClock, logger: silentLogger, metrics: silentMetrics },
   });
@@ -159,7 +159,10 @@ describe('the results of a batch', () => {
     // Both connections of the endpoint are busy while the third trigger's time passes.
     const busy = [run(1), run(2)].map((each) => dispatcher.run(each));
     while (held.length < 2) await sleep(5);
-    expect(await dispatcher.run(run(3, 100))).toEqual({ kind: 'unknown', error: 'no answer before the deadline' });
+    expect(await dispatcher.run(run(3, 100))).toMatchObject({
+      kind: 'known',
+      error: 'no connection before the deadline',
+    });
     for (const response of held) {
       begin(response, 'application/json').end(JSON.stringify({ version: 'v1', results: [{ status: 'done' }] }));
     }

@@ -3,7 +3,7 @@ import { messageOf } from '../../core/index.ts';
 import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import { withOwnKeys } from '../../contract/name-schema.ts';
 import { descriptionSchema } from '../../contract/description-schema.ts';
-import type { Endpoint, FailureReason } from './endpoint.ts';
+import type { Answer, Endpoint, FailureReason } from './endpoint.ts';
 import { checkBytes, checkSources } from '../handlers/check-sources.ts';
 
 /** A function did not describe itself: it is not there yet, or not one, or has another secret. */
@@ -34,10 +34,16 @@ const FAILURES = {
   'too-large': 'AnswerTooLarge',
 } as const satisfies Record<FailureReason, DescribeFailure>;
 
+const NOT_CONNECTED = {
+  refused: 'ConnectionRefused',
+  connection: 'ConnectionFailed',
+  timeout: 'AnswerTimedOut',
+} as const satisfies Record<(Answer & { kind: 'refused' })['reason'], DescribeFailure>;
+
 /** Asks a function what its controller is: a signed `GET`. @throws DescribeError with the reason, for the log. */
 export async function describeFunction(endpoint: Endpoint): Promise<Description> {
   const answer = await endpoint.send({ method: 'GET', body: '', id: randomUUID(), timeoutMs: 5000 });
-  if (answer.kind === 'refused') throw new DescribeError('ConnectionRefused', answer.message);
+  if (answer.kind === 'refused') throw new DescribeError(NOT_CONNECTED[answer.reason], answer.message);
   if (answer.kind === 'failed') throw new DescribeError(FAILURES[answer.reason], answer.message);
   if (answer.status === 401) {
     throw new DescribeError(

@@ -69,7 +69,7 @@ describe('the circuit breaker of an endpoint', () => {
     expect(await send(done)).toBeUndefined();
     expect(sent).toBe(20);
     expect(stopped).toEqual([501]);
-    expect(open).toEqual({ unreachable: 1, gone: 0 });
+    expect(open).toEqual({ unreachable: 1, gone: 0, starting: 0 });
     expect(warnings).toEqual([{ controller: 'web', reason: 'unreachable', forMs: 500 }]);
   });
 
@@ -139,14 +139,14 @@ describe('the circuit breaker of an endpoint', () => {
     pass(1000);
     late.resolve(refused);
     await Promise.all(onTheirWay);
-    expect(open).toEqual({ unreachable: 1, gone: 1 });
+    expect(open).toEqual({ unreachable: 1, gone: 1, starting: 0 });
     expect(stopped).toEqual([10_001, 9001]);
     pass(9000);
     expect(await send(done)).toBeUndefined();
     pass(1);
     // It answers, and says that it is gone.
     await send(unknown('gone'));
-    expect(open).toEqual({ unreachable: 0, gone: 1 });
+    expect(open).toEqual({ unreachable: 0, gone: 1, starting: 0 });
     expect(stopped.at(-1)).toBe(20_001);
     expect(stopped).not.toContain(undefined);
     pass(20_001);
@@ -174,7 +174,7 @@ describe('the circuit breaker of an endpoint', () => {
     await sendMany(3, unknown('gone'));
     expect(await send(done)).toBeUndefined();
     expect(stopped).toEqual([10_001]);
-    expect(open).toEqual({ unreachable: 0, gone: 1 });
+    expect(open).toEqual({ unreachable: 0, gone: 1, starting: 0 });
     for (const seconds of [10, 20, 40, 80, 160, 300, 300]) {
       pass(seconds * 1000);
       expect(await send(done)).toBeUndefined();
@@ -183,6 +183,25 @@ describe('the circuit breaker of an endpoint', () => {
     }
     pass(300_001);
     expect(await send(done)).toBe(done);
-    expect(open).toEqual({ unreachable: 0, gone: 0 });
+    expect(open).toEqual({ unreachable: 0, gone: 0, starting: 0 });
+  });
+
+  it('stops the starts of keys from the first trigger that was not sent, soon tries again, and calls it no fault', async () => {
+    const starting: Outcome = { kind: 'not-sent', message: 'm', isThere: false };
+    await send(starting);
+    for (const ms of [250, 500, 1000, 2000, 2000]) {
+      expect(stopped.at(-1)).toBe(ms + 1);
+      expect(await send(done)).toBeUndefined();
+      pass(ms + 1);
+      await send(starting);
+    }
+    expect(open).toEqual({ unreachable: 0, gone: 0, starting: 1 });
+    expect(guard.openReason).toBeUndefined();
+    expect(warnings).toEqual([]);
+    pass(2001);
+    // It is there, only the time of this run was over.
+    await send({ ...starting, isThere: true });
+    expect(stopped.at(-1)).toBeUndefined();
+    expect(open).toEqual({ unreachable: 0, gone: 0, starting: 0 });
   });
 });

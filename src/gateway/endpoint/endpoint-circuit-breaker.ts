@@ -9,6 +9,7 @@ export interface EndpointCircuitBreakerOptions {
   /** How long each circuit stays open before one trigger is let through: at first, and at most, doubling. */
   readonly unreachableMs?: BackoffRange;
   readonly goneMs?: BackoffRange;
+  readonly startingMs?: BackoffRange;
 }
 
 /** Starts of the controller's keys in this gateway. */
@@ -20,15 +21,16 @@ export interface KeyCircuit {
 }
 
 /** Why a circuit is open: the label of `levelhook_circuit_breaker_open` and `levelhook_triggers_not_sent_total`. */
-type OpenReason = 'unreachable' | 'gone';
+type OpenReason = 'unreachable' | 'gone' | 'starting';
 
 /**
  * Stops sending triggers to an endpoint that does not answer, so that keys spend no attempts on it and an overloaded
- * function can recover. It has two circuits:
+ * function can recover. It has three circuits:
  *
  * - `unreachable`: in the last ten seconds at least twenty triggers ended, and more than half of them without a
  *   connection or without a valid answer. One key that always fails does not open it beside others that succeed.
  * - `gone`: the function itself answered three triggers in a row with 410.
+ * - `starting`: the function is absent within its start window (`ColdStart`), so no trigger was sent.
  *
  * After a time, which doubles, an open circuit lets one trigger through; its outcome closes the circuit or opens it
  * again. Meanwhile this gateway starts no keys of the controller, and the dispatcher gives back a key that had started
@@ -39,11 +41,17 @@ export class EndpointCircuitBreaker {
   readonly #circuits: readonly Circuit[];
 
   constructor(options: EndpointCircuitBreakerOptions) {
-    this.#options = { unreachableMs: [500, 10_000], goneMs: [10_000, 300_000], ...options };
-    const { unreachableMs, goneMs } = this.#options;
+    this.#options = {
+      unreachableMs: [500, 10_000],
+      goneMs: [10_000, 300_000],
+      startingMs: [250, 2000],
+      ...options,
+    };
+    const { unreachableMs, goneMs, startingMs } = this.#options;
     this.#circuits = [
       this.#circuit('gone', isGone, consecutiveFailures(3), goneMs),
       this.#circuit('unreachable', isEndpointFailure, mostlyFailures(10_000, 20), unreachableMs),
+      this.#circuit('starting', isStarting, consecutiveFailures(1), startingMs),
     ];
   }
 
@@ -52,11 +60,16 @@ export class EndpointCircuitBreaker {
    * that says so is counted as a trigger that was not sent.
    */
   refuses(): boolean {
-    const { controller, runtime } = this.#options;
     const open = this.#circuits.find(({ breaker }) => breaker.state === 'half-open' || breaker.openForMs > 0);
     if (!open) return false;
-    runtime.metrics.count('levelhook_triggers_not_sent_total', { controller, reason: open.reason });
+    this.countNotSent(open.reason);
     return true;
+  }
+
+  /** Counts a key whose trigger was not sent. */
+  countNotSent(reason: OpenReason): void {
+    const { controller, runtime } = this.#options;
+    runtime.metrics.count('levelhook_triggers_not_sent_total', { controller, reason });
   }
 
   /**
@@ -73,7 +86,7 @@ export class EndpointCircuitBreaker {
     )();
   }
 
-  /** Why a circuit is open; undefined while all are closed. */
+  /** Why a circuit is open; undefined while all are closed, and while the function is starting. */
   get openReason(): string | undefined {
     const open = this.#circuits.find(({ breaker }) => breaker.state !== 'closed');
     return open && MESSAGES[open.reason];
@@ -99,12 +112,18 @@ export class EndpointCircuitBreaker {
       onOpen: (forMs) => {
         show(1);
         this.#applyToKeys();
+        if (reason === 'starting') {
+          if (forMs === openMs[0]) logger.info({ controller }, 'a function does not answer yet, its keys wait');
+          return;
+        }
         logger.warn({ controller, reason, forMs }, 'the circuit breaker of a function opened');
       },
       onClosed: () => {
         show(0);
         this.#applyToKeys();
-        logger.info({ controller, reason }, 'the circuit breaker of a function closed');
+        const message =
+          reason === 'starting' ? 'the keys of a function start again' : 'the circuit breaker of a function closed';
+        logger.info({ controller, reason }, message);
       },
     });
     show(0);
@@ -112,7 +131,12 @@ export class EndpointCircuitBreaker {
   }
 }
 
-const MESSAGES = { gone: 'the function says that it is gone', unreachable: 'the function does not answer' } as const;
+const MESSAGES = {
+  gone: 'the function says that it is gone',
+  unreachable: 'the function does not answer',
+  // A start is no fault.
+  starting: undefined,
+} as const satisfies Record<OpenReason, string | undefined>;
 
 interface Circuit {
   readonly reason: OpenReason;
@@ -123,6 +147,10 @@ interface Circuit {
 
 function isGone(outcome: Outcome): boolean {
   return outcome.kind === 'unknown' && outcome.reason === 'gone';
+}
+
+function isStarting(outcome: Outcome): boolean {
+  return outcome.kind === 'not-sent' && !outcome.isThere;
 }
 
 /** What says something about the function rather than about the key. */

@@ -21,8 +21,8 @@ export type Answer =
       readonly body: string;
       readonly isStream: boolean;
     }
-  /** The connection was refused: the request was not delivered. */
-  | { readonly kind: 'refused'; readonly message: string }
+  /** No connection was made, so the request was not sent. `reason` is `refused` when the other side said so. */
+  | { readonly kind: 'refused'; readonly reason: 'refused' | 'connection' | 'timeout'; readonly message: string }
   /** It may have been delivered, in whole or in part. */
   | { readonly kind: 'failed'; readonly reason: FailureReason; readonly message: string };
 
@@ -33,6 +33,8 @@ export interface LastAnswer {
   /** `200`, or what went wrong. */
   readonly text: string;
   readonly isFailure: boolean;
+  /** It had the contract's header, so no other server gave it. */
+  readonly isOfFunction: boolean;
 }
 
 export type FailureReason = 'timeout' | 'connection' | 'too-large';
@@ -56,13 +58,13 @@ const MAX_STREAM_BYTES = 16 * MAX_ANSWER_BYTES;
 const MAX_STREAM_LINES = 1000;
 
 /**
- * The gateway closes an idle connection before the function does. If the function closed it while a trigger is being
- * written, the trigger would end as ECONNRESET, an unknown outcome, and its key would wait for the deadline. undici
- * uses the server's `Keep-Alive: timeout=N` less `keepAliveTimeoutThreshold`, at most `keepAliveMaxTimeout`, and
- * `keepAliveTimeout` if the server names none. Its timers do not count time in which this process is stopped, so the
- * limit is well below the 75 s of `serveFunction`.
+ * The gateway closes an idle connection before the function does. If the function closed it while a trigger is on its
+ * way, the trigger would end as ECONNRESET, an unknown outcome, and its key would wait for the deadline. undici uses
+ * the server's `Keep-Alive: timeout=N` less `keepAliveTimeoutThreshold`, at most `keepAliveMaxTimeout`, and
+ * `keepAliveTimeout` if the server names none, as Go's and most servers do. Those that close soonest do so after 2 s,
+ * which leaves one second for the network in both directions. The contract's README has these numbers.
  */
-const KEEP_ALIVE = { keepAliveTimeout: 4000, keepAliveMaxTimeout: 30_000, keepAliveTimeoutThreshold: 2000 };
+const KEEP_ALIVE = { keepAliveTimeout: 1000, keepAliveMaxTimeout: 30_000, keepAliveTimeoutThreshold: 2000 };
 
 /** One signed request. */
 export interface EndpointRequest {
@@ -116,7 +118,9 @@ export class Endpoint {
     const answer = await this.#send(request);
     const isAnswered = answer.kind === 'answered';
     const text = isAnswered ? `HTTP ${answer.status}` : answer.message;
-    this.#last = { wallMs: this.#clock.wallNow(), text, isFailure: !isAnswered || answer.status >= 400 };
+    const isFailure = !isAnswered || answer.status >= 400;
+    const isOfFunction = isAnswered && answer.headers[LEVELHOOK_HEADER] !== undefined;
+    this.#last = { wallMs: this.#clock.wallNow(), text, isFailure, isOfFunction };
     return answer;
   }
 
@@ -128,12 +132,10 @@ export class Endpoint {
         const signature = signSync(this.#keys, { id, nowMs: this.#clock.wallNow(), body });
         const headers = { ...signature, accept, ...(body ? { 'content-type': 'application/json' } : {}) };
         const options = { method, path: this.#path, headers, body: body || null, headersTimeout: 0, bodyTimeout: 0 };
-        this.#pool.dispatch(options, new AnswerHandler(request, { resolve, reject }));
+        const notConnected = (error: unknown): void => resolve(withoutConnection(error, this.url));
+        this.#pool.dispatch(options, new AnswerHandler(request, { resolve, reject, notConnected }));
       });
     } catch (error) {
-      // As certain as a refused connection: none was opened.
-      if (error instanceof AddressRefusedError) return { kind: 'refused', message: error.message };
-      if (isConnectionRefused(error)) return { kind: 'refused', message: `connection refused by ${this.url}` };
       return { kind: 'failed', reason: 'connection', message: messageOf(error) };
     }
   }
@@ -143,9 +145,18 @@ export class Endpoint {
   }
 }
 
+/** No name was found, no connection made or no certificate trusted: nothing of the request was written. */
+function withoutConnection(error: unknown, url: string): Answer {
+  if (error instanceof AddressRefusedError) return { kind: 'refused', reason: 'refused', message: error.message };
+  if (!isConnectionRefused(error)) return { kind: 'refused', reason: 'connection', message: messageOf(error) };
+  return { kind: 'refused', reason: 'refused', message: `connection refused by ${url}` };
+}
+
 interface AnswerEnds {
   readonly resolve: (answer: Answer) => void;
+  /** The request may have been sent. */
   readonly reject: (error: unknown) => void;
+  readonly notConnected: (error: unknown) => void;
 }
 
 /** Reads one answer, or the lines of a stream of results, until the request's deadline. */
@@ -170,6 +181,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
     this.#timer = setTimeout(() => this.#fail('timeout', 'no answer before the deadline'), Math.max(1, timeoutMs));
   }
 
+  /** undici calls this when it has a connection and is about to write the request, and not before. */
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     // The request has waited for a connection until its deadline, so it must not be sent.
@@ -221,15 +233,20 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     clearTimeout(this.#timer);
-    this.#ends.reject(error);
+    if (this.#controller) this.#ends.reject(error);
+    else this.#ends.notConnected(error);
   }
 
   /** Stops reading the answer and closes its connection. */
   #fail(reason: FailureReason, message: string): void {
     this.#isOver = true;
     clearTimeout(this.#timer);
+    if (!this.#controller) {
+      this.#ends.resolve({ kind: 'refused', reason: 'timeout', message: 'no connection before the deadline' });
+      return;
+    }
     this.#ends.resolve({ kind: 'failed', reason, message });
-    this.#controller?.abort(new Error(message));
+    this.#controller.abort(new Error(message));
   }
 }
 

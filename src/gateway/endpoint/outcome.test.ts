@@ -60,7 +60,7 @@ describe('decodeOutcomes of one request', () => {
       answered(202, { version: 'v1', results: [{ status: 'done' }] }, ours()),
       { kind: 'done', writes: [] },
     ],
-    ['refused', { kind: 'refused', message: 'm' }, { kind: 'refused', message: 'm' }],
+    ['refused', { kind: 'refused', reason: 'connection', message: 'm' }, { kind: 'refused', message: 'm' }],
     [
       'put off',
       answered(429, '', ours({ 'retry-after': '7' })),
@@ -174,7 +174,7 @@ describe('decodeOutcomes of a batch', () => {
   });
 
   it.each<[string, Answer]>([
-    ['the connection was refused', { kind: 'refused', message: 'm' }],
+    ['the connection was refused', { kind: 'refused', reason: 'refused', message: 'm' }],
     ['no answer came', { kind: 'failed', reason: 'timeout', message: 'm' }],
     ['put off', answered(503, '', ours())],
     ['gone', answered(410, '', ours())],
@@ -311,19 +311,6 @@ describe('an Endpoint', () => {
     });
     expect(await send(byName)).toMatchObject({ kind: 'refused' });
     await byName.close();
-  });
-
-  it('closes an idle connection before the function would, whatever time the function gives it', async () => {
-    const to = await serve((_request, response) => void response.end('fine'));
-    if (!server) throw new Error('unreachable');
-    server.keepAliveTimeout = 3000;
-    const closedBy = new Promise<string>((resolve) => {
-      server?.once('connection', (socket) => {
-        socket.once('end', () => resolve('gateway')).once('timeout', () => resolve('function'));
-      });
-    });
-    await send(to);
-    expect(await closedBy).toBe('gateway');
   });
 
   it('goes on after any of these', async () => {

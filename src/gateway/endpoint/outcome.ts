@@ -4,7 +4,7 @@ import { decodeResultLine, decodeResults } from '../../contract/outcome-schema.t
 import type { Answer } from './endpoint.ts';
 
 /**
- * A trigger's end, decoded. Everything that is not one of the first six is unknown: the run may still be going on.
+ * A trigger's end, decoded. Everything that is not one of the first seven is unknown: the run may still be going on.
  */
 export type Outcome =
   /** `requeueAfterMs` 0 asks for nothing, as does its absence. */
@@ -19,8 +19,10 @@ export type Outcome =
   | { readonly kind: 'terminal'; readonly message: string; readonly writes: readonly Write[] }
   /** The run goes on; its outcome comes by callback within this time. */
   | { readonly kind: 'accepted'; readonly withinMs: number }
-  /** The connection was refused: nothing ran. */
+  /** There was no connection: nothing ran. */
   | { readonly kind: 'refused'; readonly message: string }
+  /** No trigger was sent: the function is starting, or its start took the time of the run (`isThere`). */
+  | { readonly kind: 'not-sent'; readonly message: string; readonly isThere: boolean }
   /** The function itself asked for later, before it did anything. */
   | { readonly kind: 'deferred'; readonly message: string; readonly retryAfterMs: number }
   | { readonly kind: 'unknown'; readonly reason: UnknownReason; readonly message: string };
@@ -28,7 +30,7 @@ export type Outcome =
 /** Why an outcome is unknown: the label of `levelhook_unknown_outcomes_total`. */
 export type UnknownReason =
   | 'timeout'
-  /** The connection broke, or never came about for another reason than a refusal. */
+  /** The connection broke. */
   | 'connection'
   /** More than 1 MiB. */
   | 'too-large'
@@ -65,7 +67,7 @@ export function decodeOutcomes(answer: Answer, asked: SentTrigger, wallMs: numbe
 }
 
 function withoutAnswer(answer: Exclude<Answer, { kind: 'answered' }>): Outcome {
-  if (answer.kind === 'refused') return answer;
+  if (answer.kind === 'refused') return { kind: 'refused', message: answer.message };
   return { kind: 'unknown', reason: answer.reason, message: answer.message };
 }
 

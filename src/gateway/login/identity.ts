@@ -12,7 +12,7 @@ export interface Identity {
   may(verb: string, path: string): Promise<boolean>;
 }
 
-/** Who is on the same machine: as kubectl proxy, it asks nobody. */
+/** The user of the gateway's own machine, who may do everything, as with `kubectl proxy`. */
 export const LOCAL: Identity = { name: 'local', from: 'loopback', may: async () => true };
 
 export interface Identities {

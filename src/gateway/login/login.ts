@@ -33,6 +33,8 @@ export interface LoginOptions {
   /** Where a login leads to, when nothing else was asked for. */
   readonly home: string;
   readonly logger: Logger;
+  /** Writes the lines of the audit log. It must write lines of level `info`, whatever level `logger` has. */
+  readonly auditLog: Pick<Logger, 'info'>;
 }
 
 /** The sender of a request. */
@@ -234,7 +236,7 @@ export class LoginGuard {
   #audit(context: Context, identity: Identity, fields: AuditFields): void {
     const { method, path } = context.req;
     const who = { user: shownName(identity), from: identity.from };
-    this.#options.logger.info({ ...fields, audit: true, ...who, method, path: boundedText(path, 512) }, 'a change');
+    this.#options.auditLog.info({ ...fields, audit: true, ...who, method, path: boundedText(path, 512) }, 'a change');
   }
 }
 

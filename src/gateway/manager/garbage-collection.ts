@@ -7,6 +7,7 @@ import type { RedisLocation } from '../redis/redis-location.ts';
 import { originOf } from '../controllers/controller-id.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
 import { RUN_MARGIN_MS } from '../workqueue/queue-options.ts';
+import { goneReplicas } from './replica-record.ts';
 import { CONTROLLER_FIELD, type Removal, removalOf, removedValue } from './registry-fields.ts';
 
 export interface KnownControllers {
@@ -78,8 +79,8 @@ export async function forgetController(
 const SWEEP_MS = 10_000;
 
 /**
- * Removes the last traces of removed controllers as soon as their last runs are over, while this gateway leads, until
- * the signal is aborted. Never rejects.
+ * Removes the last traces of removed controllers as soon as their last runs are over, and those of gateways that are
+ * gone, while this gateway leads, until the signal is aborted. Never rejects.
  */
 export async function sweepRegistry(
   location: RedisLocation,
@@ -103,13 +104,17 @@ export async function sweepRegistry(
 export const LONGEST_RUN_MS = (MAX_CALLBACK_SECONDS + 900) * 1000 + RUN_MARGIN_MS;
 
 /**
- * Removes what views hold of removed controllers, and the registry's fields of those whose runs are over. Of all of
+ * Removes what views hold of removed controllers, the registry's fields of those whose runs are over, and the fields of
+ * gateways that are gone. Of all of
  * them, each time: a wakeup that was on its way may have left a mark behind the removal.
  */
 async function sweep(location: RedisLocation, clock: Clock): Promise<void> {
   const { redis, registryKey } = location;
   const removed: { field: string; endMs: number }[] = [];
-  for (const [field, value] of Object.entries(await redis.hgetall(registryKey))) {
+  const registry = await redis.hgetall(registryKey);
+  const gone = goneReplicas(registry, clock.now());
+  if (gone.length > 0) await redis.hdel(registryKey, ...gone);
+  for (const [field, value] of Object.entries(registry)) {
     const removal = field.startsWith(CONTROLLER_FIELD) ? removalOf(value) : undefined;
     if (removal) removed.push({ field, endMs: removal.endMs ?? removal.atMs + LONGEST_RUN_MS });
   }

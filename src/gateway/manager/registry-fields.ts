@@ -7,6 +7,9 @@ export const LOST_FIELD = 'lostAt';
 /** The registry's field with the identity of the gateway that leads: see `LeaderRecord`. */
 export const LEADER_FIELD = 'leader';
 
+/** A gateway's field in the registry: this and how the Lease calls it. The value is JSON: see `ReplicaRecord`. */
+export const REPLICA_FIELD = 'replica:';
+
 /** The registry's field with the version of the data: see `checkDataVersion`. */
 export const DATA_VERSION_FIELD = 'dataVersion';
 

@@ -15,10 +15,12 @@ export interface RedisLocation {
   readonly tokenKeysKey: string;
   /** Begins the keys of browsers' sessions. */
   readonly sessionsPrefix: string;
+  /** HASH: the last replay of dead letters of each controller. */
+  readonly replaysKey: string;
 }
 
 export function redisLocation(redis: Redis, keyPrefix: string, clusterId: string): RedisLocation {
-  const { registry, views, tokenKeys, sessions } = gatewayKeys({ keyPrefix, clusterId });
+  const { registry, views, tokenKeys, sessions, replays } = gatewayKeys({ keyPrefix, clusterId });
   return {
     redis,
     keyPrefix,
@@ -27,5 +29,6 @@ export function redisLocation(redis: Redis, keyPrefix: string, clusterId: string
     viewsKey: views,
     tokenKeysKey: tokenKeys,
     sessionsPrefix: sessions,
+    replaysKey: replays,
   };
 }

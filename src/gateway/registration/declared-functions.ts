@@ -8,6 +8,7 @@ import { Reflector } from '../reflector/reflector.ts';
 import type { WatchEvent } from '../reflector/watch-event.ts';
 import { FunctionReconciler, type FunctionReconcilerOptions } from './function-reconciler.ts';
 import { ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
+import type { RightsReview } from './rights-review.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
 export interface DeclaredFunctionsOptions extends Pick<
@@ -71,6 +72,14 @@ export class DeclaredFunctions {
   /** The status of each ReconcileFunction, by the id of its controller. */
   statuses(): ReadonlyMap<string, ReconcileFunctionStatus | undefined> {
     return new Map([...this.#functions].map(([key, { status }]) => [key.replace('/', '.'), status]));
+  }
+
+  /**
+   * What this gateway was told last of the rights of a ReconcileFunction; undefined before the first answer, and for
+   * any other controller.
+   */
+  rightsOf(id: string): RightsReview | undefined {
+    return this.#functions.get(id.replace('.', '/'))?.rights;
   }
 
   /** Something that the conditions of this one tell of has changed; does nothing for any other controller. */

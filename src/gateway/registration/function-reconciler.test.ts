@@ -8,6 +8,7 @@ import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import type { ConditionType } from './condition-type.ts';
 import type { Controllers, StartOptions } from '../controllers/controllers.ts';
 import type { ControllerSpec } from '../controllers/controller-spec.ts';
+import type { LastAnswer } from '../endpoint/endpoint.ts';
 import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { FunctionReconciler } from './function-reconciler.ts';
@@ -38,6 +39,7 @@ class World {
   keptOut = 0;
   standstill: string | undefined;
   openReason: string | undefined;
+  lastAnswer: LastAnswer | undefined;
   /** When the failures end that it tells of. */
   endsMs = Infinity;
   /** How often Redis was asked, and the apiserver. */
@@ -131,6 +133,7 @@ class World {
         this.running && {
           queue,
           openReason: this.openReason,
+          endpoint: { lastAnswer: this.lastAnswer },
           missesEvents: this.misses,
           // As HandlerFailures has it: what has ended is not told any more.
           endsMs: this.clock.now() < this.endsMs ? this.endsMs : Infinity,
@@ -343,16 +346,21 @@ describe('spec.paused', () => {
 });
 
 /** A function that answers, and is the one that is meant. */
-async function serveFunction(): Promise<{ readonly url: string; readonly stop: () => void }> {
+async function serveFunction(): Promise<{ readonly url: string; requests: number; readonly stop: () => void }> {
   const kind = { apiVersion: 'v1', kind: 'Pod' };
   const text = { version: CONTRACT_VERSION, name: 'web', for: kind, concurrency: 1, timeoutSeconds: 1 };
   const body = JSON.stringify({ ...text, owns: [], watches: [], reads: [], indexes: [] });
-  const server = createServer((_, response) => response.setHeader('content-type', 'application/json').end(body));
+  const server = createServer((_, response) => {
+    served.requests += 1;
+    response.setHeader('content-type', 'application/json').end(body);
+  });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
+  const served = {
+    requests: 0,
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
     stop: () => void server.close(),
   };
+  return served;
 }
 
 describe('a ReconcileFunction at rest', () => {
@@ -416,6 +424,24 @@ describe('a ReconcileFunction at rest', () => {
     // Two questions each.
     expect(world.asked.redis - redis).toBeLessThanOrEqual(2 * 3);
     expect(world.condition('EventsHandled')?.message).toContain('failure 99');
+  });
+
+  it('is not asked by a gateway that follows, nor when that leads and the status tells that it answers', async () => {
+    const conditions = world.written.at(-1)?.conditions ?? [];
+    const asked = served.requests;
+    await world.end();
+    world = new World(clock, served.url);
+    world.leads = false;
+    const managed = world.declare({ hash: 'a' });
+    await eventually(async () => expect(world.said).toEqual(['run a']));
+    await pass(10 * MINUTE);
+    world.observe(conditions);
+    world.leads = true;
+    managed.lead();
+    await pass(10 * MINUTE);
+    expect(world.condition('Reachable')).toMatchObject({ status: 'True', reason: 'Answered' });
+    expect(served.requests).toBe(asked);
+    expect(asked).toBe(1);
   });
 
   it('looks again when what it tells of ends by itself', async () => {

@@ -5,6 +5,7 @@ import type { Controllers } from '../controllers/controllers.ts';
 import type { ResolvedFunction, FunctionResolver } from './function-resolver.ts';
 import type { FunctionStatusWriter } from './function-status-writer.ts';
 import { Reachability } from './reachability.ts';
+import { type RightsReview, RightsReviews } from './rights-review.ts';
 import { idOf } from '../controllers/controller-id.ts';
 import { type ReconcileFunction, type ReconcileFunctionStatus } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
@@ -68,6 +69,7 @@ export class FunctionReconciler {
     Paused: UNKNOWN,
   };
   readonly #reachability: Reachability;
+  readonly #rights: RightsReviews;
   #failures = 0;
   /** Why it did not run when it was looked at last, as the log has it. */
   #refused: string | undefined;
@@ -82,6 +84,8 @@ export class FunctionReconciler {
     this.#object = object;
     this.#status = object.status;
     this.#reachability = new Reachability(options.runtime.clock);
+    this.#reachability.adopt(reportedReachable(object));
+    this.#rights = new RightsReviews(options.runtime.clock);
     this.#ended = this.#run();
   }
 
@@ -100,6 +104,11 @@ export class FunctionReconciler {
   /** As the object has it: the gateway that leads reports it. */
   get status(): ReconcileFunctionStatus | undefined {
     return this.#object.status ?? this.#status;
+  }
+
+  /** What this gateway was told last of its rights; undefined before the first answer. */
+  get rights(): RightsReview | undefined {
+    return this.#rights.last;
   }
 
   /** As the apiserver writes it, which sorts by time. */
@@ -138,6 +147,7 @@ export class FunctionReconciler {
   /** This gateway leads from now on: it reports the state that it sees, where the object tells another. */
   lead(): void {
     this.#status = this.#object.status;
+    this.#reachability.adopt(reportedReachable(this.#object));
     this.wake();
   }
 
@@ -189,7 +199,7 @@ export class FunctionReconciler {
   #nextMs(): number {
     const controller = this.#options.controllers.get(this.#id);
     if (!controller || !this.#started) return this.#reviewAtMs;
-    const askedMs = this.#reachability.dueMs(this.#started.hash, controller.openReason);
+    const askedMs = this.#leads ? this.#reachability.dueMs(this.#started.hash, controller.openReason) : Infinity;
     return Math.min(this.#reviewAtMs, this.#endsMs, askedMs);
   }
 
@@ -200,7 +210,9 @@ export class FunctionReconciler {
     try {
       const refused = this.#options.check?.();
       if (refused) throw refused;
-      const resolved = await resolver.resolve(this.#object, signal, () => this.#looked.resolve());
+      const resolved = await this.#rights.during(signal, () =>
+        resolver.resolve(this.#object, signal, () => this.#looked.resolve()),
+      );
       this.#record({ Authorized: TRUE('Allowed', 'The ServiceAccount may read all that is asked for.') });
       if (this.#started?.hash !== resolved.hash || !controllers.get(this.#id)) await this.#start(resolved, signal);
       this.#started = resolved;
@@ -224,8 +236,10 @@ export class FunctionReconciler {
 
   /** Whether what runs has lost its rights, as far as the apiserver tells. */
   async #withdrawn(signal: AbortSignal): Promise<InvalidFunctionError | undefined> {
+    const started = this.#started;
+    if (!started) return undefined;
     try {
-      await this.#started?.checkRights(signal);
+      await this.#rights.during(signal, () => started.checkRights(signal));
       return undefined;
     } catch (error) {
       return error instanceof InvalidFunctionError ? error : undefined;
@@ -274,7 +288,7 @@ export class FunctionReconciler {
       await clock.sleep(reviewMs, signal);
       if (signal.aborted) return undefined;
       try {
-        const now = await resolver.resolve(this.#object, signal);
+        const now = await this.#rights.during(signal, () => resolver.resolve(this.#object, signal));
         if (now.hash !== resolved.hash) return new Error('what it names has changed while its cache was being filled');
       } catch (error) {
         // An apiserver that does not answer is no news.
@@ -317,9 +331,11 @@ export class FunctionReconciler {
     this.#endsMs = controller.endsMs;
     this.#record({ EventsHandled: handledBy(controller, standstill(this.#id)) });
     if (this.#stale) await this.#read(controller, resolved.paused);
-    this.#record({
-      Reachable: await this.#reachability.look(resolved.controller, resolved.hash, controller.openReason),
-    });
+    // Only the gateway that reports it asks the function.
+    if (!this.#leads) return;
+    const { openReason, endpoint } = controller;
+    const heard = { openReason, lastAnswer: endpoint.lastAnswer };
+    this.#record({ Reachable: await this.#reachability.look(resolved.controller, resolved.hash, heard) });
     await this.#report(resolved.controller.url, undefined, signal);
   }
 
@@ -390,6 +406,13 @@ export class FunctionReconciler {
 }
 
 const COMPLETE = TRUE('CacheComplete', 'All that it reads is in the cache.');
+
+/** What an earlier gateway has found of this declaration, if it was good: this one need not wake the function. */
+function reportedReachable({ metadata, status }: ReconcileFunction): Finding | undefined {
+  const found = status?.conditions?.find(({ type }) => type === 'Reachable');
+  if (found?.status !== 'True' || found.observedGeneration !== metadata.generation) return undefined;
+  return TRUE(found.reason, found.message);
+}
 
 function pausedBy(paused: boolean | undefined, isPaused: boolean): Finding {
   if (paused) return TRUE('PausedBySpec', 'spec.paused is true.');

@@ -153,7 +153,6 @@ export class FunctionResolver {
   async #declare(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<Declaration> {
     const spec = decodeSpec(object);
     const { description } = spec;
-    checkLimits(description);
     asRefusal(() => checkBounds(description));
     const parsed = new ParsedExpressions();
     const budget = this.#options.cpuBudgets.of(idOf(object), tenantOf(object));
@@ -284,15 +283,6 @@ function checkSecure(credentials: ReconcileFunctionSpec['credentials'], url: str
     'Ready',
     'EndpointNotSecure',
     `spec.credentials: ${credentials} needs a function at https (or on loopback), since its token is sent nowhere else`,
-  );
-}
-
-function checkLimits({ maxBatch = 1, concurrency }: ReconcileFunctionSpec['description']): void {
-  if (maxBatch <= concurrency) return;
-  throw new InvalidFunctionError(
-    'Ready',
-    'BatchTooLarge',
-    `spec.maxBatch: ${maxBatch} keys at a time are more than spec.concurrency allows (${concurrency})`,
   );
 }
 

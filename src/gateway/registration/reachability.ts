@@ -1,57 +1,105 @@
 import { backoffMs, type Clock, messageOf } from '../../core/index.ts';
-import { Endpoint } from '../endpoint/endpoint.ts';
+import { Endpoint, type LastAnswer } from '../endpoint/endpoint.ts';
 import { FALSE, type Finding, TRUE } from './conditions.ts';
 import type { ControllerSpec } from '../controllers/controller-spec.ts';
 import { DescribeError, describeFunction } from '../endpoint/describe.ts';
 
-/** How soon a function that does not answer is asked again: at first, and at most, doubling. */
-const PROBE_MS = [1000, 60_000] as const;
+/** How soon a function that did not answer as it should is asked again: at first, and at most, doubling. */
+const PROBE_MS = [1000, 600_000] as const;
+
+/** What the running controller knows of its function. */
+export interface Heard {
+  /** Why its circuit breaker is open, if it is. */
+  readonly openReason: string | undefined;
+  /** The last answer to a trigger. */
+  readonly lastAnswer: LastAnswer | undefined;
+}
 
 /**
- * Whether a function answers. Asked once, and again while it does not, more and more rarely: a function that sleeps is
- * not to be woken for this. Afterwards its triggers tell.
+ * Whether a function answers. A function is asked when it was declared or changed, and not again once it has answered:
+ * a request would wake a function that sleeps. Afterwards its triggers tell, and while its circuit breaker is open they
+ * alone do.
  */
 export class Reachability {
   readonly #clock: Clock;
-  #probe: { readonly hash: string; ok: boolean; finding: Finding; nextMs: number; probes: number } | undefined;
+  /** What the status says of this declaration: another gateway has asked. */
+  #reported: Finding | undefined;
+  #probe: Probe | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   /**
-   * @param hash of what the controller was started from: another one is another function.
-   * @param openReason why its circuit breaker is open, if it is.
+   * Takes over what another gateway has found, unless this one has asked itself.
+   * @param reported the finding in the status, if it is about the same declaration and was good.
    */
-  async look(spec: ControllerSpec, hash: string, openReason: string | undefined): Promise<Finding> {
-    const known = this.#probe?.hash === hash ? this.#probe : undefined;
-    if (known && this.#clock.now() < this.dueMs(hash, openReason)) return known.finding;
-    const probed = await probe(spec, this.#clock);
-    // It answers to this, and not to them.
-    const isOpen = probed.status === 'True' && openReason !== undefined;
-    const finding = isOpen ? FALSE('CircuitBreakerOpen', `spec.endpoint: ${openReason}`) : probed;
+  adopt(reported: Finding | undefined): void {
+    this.#reported = reported;
+  }
+
+  /** @param hash of what the controller was started from: another one is another function. */
+  async look(spec: ControllerSpec, hash: string, heard: Heard): Promise<Finding> {
+    const known = this.#known(hash);
+    if (known && heard.openReason !== undefined) {
+      // What was wrong when it was asked says more.
+      return isGood(known) ? FALSE('CircuitBreakerOpen', `spec.endpoint: ${heard.openReason}`) : known.finding;
+    }
+    if (known && !isGood(known) && answersSince(known.atWallMs, heard.lastAnswer)) known.finding = ANSWERED;
+    if (known && this.#clock.now() < this.dueMs(hash, heard.openReason)) return known.finding;
+    const atWallMs = this.#clock.wallNow();
+    const finding = await probe(spec, this.#clock);
     const probes = (known?.probes ?? 0) + 1;
-    const nextMs = this.#clock.now() + backoffMs(PROBE_MS, probes);
-    this.#probe = { hash, ok: finding.status === 'True', finding, nextMs, probes };
+    this.#probe = { hash, finding, atWallMs, nextMs: this.#clock.now() + backoffMs(PROBE_MS, probes), probes };
     return finding;
   }
 
-  /** When it has to be asked, by the same arguments; Infinity when its triggers will tell. */
+  /** When it has to be asked; Infinity when its triggers will tell. */
   dueMs(hash: string, openReason: string | undefined): number {
-    if (this.#probe?.hash !== hash) return 0;
-    return this.#probe.ok && openReason === undefined ? Infinity : this.#probe.nextMs;
+    const known = this.#known(hash);
+    if (!known) return 0;
+    return isGood(known) || openReason !== undefined ? Infinity : known.nextMs;
   }
 
   forget(): void {
+    this.#reported = undefined;
     this.#probe = undefined;
   }
+
+  #known(hash: string): Probe | undefined {
+    if (this.#reported && !this.#probe) {
+      this.#probe = { hash, finding: this.#reported, atWallMs: this.#clock.wallNow(), nextMs: 0, probes: 0 };
+      this.#reported = undefined;
+    }
+    return this.#probe?.hash === hash ? this.#probe : undefined;
+  }
+}
+
+/** What was found when the function was asked last. */
+interface Probe {
+  readonly hash: string;
+  finding: Finding;
+  readonly atWallMs: number;
+  readonly nextMs: number;
+  /** How often it was asked. */
+  readonly probes: number;
+}
+
+const ANSWERED = TRUE('Answered', 'The function answers, and is the one that is meant.');
+
+function isGood({ finding }: { readonly finding: Finding }): boolean {
+  return finding.status === 'True';
+}
+
+function answersSince(wallMs: number, last: LastAnswer | undefined): boolean {
+  return last !== undefined && !last.isFailure && last.isOfFunction && last.wallMs > wallMs;
 }
 
 async function probe({ url, rules, keys, ca, description }: ControllerSpec, clock: Clock): Promise<Finding> {
   const endpoint = new Endpoint(url, keys, { connections: 1, ca, clock, ...(rules ? { rules } : {}) });
   try {
     const { name } = await describeFunction(endpoint);
-    if (name === description.name) return TRUE('Answered', 'The function answers, and is the one that is meant.');
+    if (name === description.name) return ANSWERED;
     return FALSE(
       'NameMismatch',
       `metadata.name: ${url} calls its controller "${name}", so name the ReconcileFunction that`,

@@ -36,6 +36,7 @@ export interface AdminLogin {
   readonly backend: LoginOptions['backend'];
   /** Whether `/metrics` needs it too. */
   readonly metrics: boolean;
+  readonly auditLog: LoginOptions['auditLog'];
 }
 
 export interface ListenOptions {
@@ -138,7 +139,8 @@ export class AdminServer {
 
 function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: AdminServerOptions): Hono {
   const listening = { host: listen.host, https: listen.tls !== undefined };
-  const login = new LoginGuard({ listening, backend: admin.backend, home: DASHBOARD_PATH, logger });
+  const { backend, auditLog } = admin;
+  const login = new LoginGuard({ listening, backend, home: DASHBOARD_PATH, logger, auditLog });
   const app = new Hono();
   app.onError((error, context) => {
     // Its body did not come: the client has hung up, or was too slow, and no answer reaches it.

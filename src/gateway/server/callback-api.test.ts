@@ -70,6 +70,38 @@ describe('the callback API', () => {
     expect(await send({ controller })).toMatchObject({ status, answer: { error: 'm' } });
   });
 
+  it.each<[number, string, Partial<CallbackApiOptions>, string]>([
+    [400, 'no JSON', {}, 'x'],
+    [400, 'no callback', {}, '{}'],
+    [400, 'for another controller', {}, JSON.stringify({ ...body, controller: 'other' })],
+    [404, 'of no controller', { controller: () => undefined }, JSON.stringify(body)],
+  ])('answers %i to what is %s', async (status, _what, options, text) => {
+    expect(await send(options, text)).toMatchObject({
+      status,
+      answer: { error: expect.any(String) as string },
+      taken: [],
+    });
+  });
+
+  it('answers 401 to another signature, and 405 to another method', async () => {
+    const app = callbackApi({
+      healthy: () => true,
+      starting: () => false,
+      controller: () => taker(async () => ({ kind: 'taken' })),
+      clock: systemClock,
+      logger: silentLogger,
+    });
+    const text = JSON.stringify(body);
+    const another = [await importSecret(generateSecret())];
+    const headers = { ...(await sign(another, { id: 'msg', nowMs: Date.now(), body: text })) };
+    const refused = [
+      await app.request('/web', { method: 'POST', headers, body: text }),
+      await app.request('/web', { method: 'PUT', headers, body: text }),
+    ];
+    expect(refused.map(({ status }) => status)).toEqual([401, 405]);
+    for (const { headers: answered } of refused) expect(answered.get(LEVELHOOK_HEADER)).toBe('v1');
+  });
+
   it('takes no more than 1 MiB', async () => {
     const text = JSON.stringify({ ...body, more: 'x'.repeat(1024 * 1024) });
     expect(await send({}, text)).toMatchObject({ status: 413, taken: [] });

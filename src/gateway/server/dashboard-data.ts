@@ -33,8 +33,10 @@ import type { HealthCheck } from '../manager/health.ts';
 import type { LeaderElection } from '../manager/leader-election.ts';
 import type { Progress } from '../manager/progress.ts';
 import type { Recovery } from '../manager/recovery.ts';
+import { type ReplicaRecord, roleOf } from '../manager/replica-record.ts';
 import type { ConfiguredFunctions } from '../registration/configured-functions.ts';
 import type { DeclaredFunctions } from '../registration/declared-functions.ts';
+import type { ReplayRecords } from '../workqueue/replay-records.ts';
 import { KEY_LISTS, type KeyList } from '../workqueue/key-status.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { Sample } from '../workqueue/work-queue.ts';
@@ -56,10 +58,14 @@ export interface DashboardParts {
   readonly declared: DeclaredFunctions | undefined;
   readonly client: ApiClient;
   readonly election: Pick<LeaderElection, 'identity' | 'leader' | 'isLeading'> | undefined;
+  readonly replica: Pick<ReplicaRecord, 'all'>;
+  readonly replays: ReplayRecords;
 }
 
 /** Objects whose labels one page looks at, at most. */
 const MOST_LOOKED_AT = 2000;
+/** Of objects that one command reads: Redis takes some 0.2 ms for so many. */
+const COMMAND_BYTES = 1_000_000;
 /** How long a page waits for an object of the server. */
 const SERVER_MS = 3000;
 /** All visitors share what is younger. */
@@ -82,9 +88,11 @@ export function dashboardData({ parts, checks, clock }: GatewayDashboardOptions)
       return `Redis cannot be asked: ${made.recovery.notReady() ?? 'it is being checked'}`;
     },
     gateway: () => gatewaySummary(parts()),
+    replicas: recent(clock, async () => (await parts()?.replica.all()) ?? []),
     controllers: recent(clock, () =>
       Promise.all([...known().values()].map((controller) => summaryOf(controller, parts(), samples))),
     ),
+    replays: () => parts()?.replays,
     functions: () => functionsOf(parts(), clock),
     views: recent(clock, () => Promise.all(informers().map((informer) => viewSummary(informer, known(), clock)))),
     controller: (id) => {
@@ -115,11 +123,8 @@ function recent<T>(clock: Pick<Clock, 'now'>, read: () => Promise<T>): () => Pro
 }
 
 function gatewaySummary(parts: DashboardParts | undefined): GatewaySummary {
-  if (!parts) return { role: 'starting', identity: undefined, leader: '' };
-  const { election } = parts;
-  if (!election) return { role: 'alone', identity: undefined, leader: '' };
-  const { identity, leader } = election;
-  return { role: election.isLeading() ? 'leader' : 'follower', identity, leader };
+  const { identity, leader = '' } = parts?.election ?? {};
+  return { role: roleOf(parts), identity, leader };
 }
 
 /** The samples of controllers, as they were read last: a new one comes every half minute. */
@@ -187,11 +192,12 @@ function functionsOf(parts: DashboardParts | undefined, clock: DashboardData['cl
     return { openReason: controller?.openReason, lastAnswer: lastAnswerOf(controller, clock) };
   };
   return [
-    ...configured.all().map((each) => ({ ...each, ...running(each.controller) })),
+    ...configured.all().map((each) => ({ ...each, ...running(each.controller), rights: undefined })),
     ...[...(declared?.statuses() ?? [])].map(([id, status]) => {
       const ready = status?.conditions?.find(({ type }) => type === 'Ready');
       const problem = ready?.status === 'False' ? `${ready.reason}: ${ready.message}` : undefined;
-      return { controller: id, url: status?.url, problem, ...running(id) };
+      const rights = declared?.rightsOf(id);
+      return { controller: id, url: status?.url, problem, ...running(id), rights };
     }),
   ];
 }
@@ -210,8 +216,8 @@ async function viewSummary(
   controllers: ReadonlyMap<string, RunningController>,
   clock: DashboardData['clock'],
 ): Promise<ViewSummary> {
-  const { name, synced, view, lastList, isTaken, unappliedMs } = informer;
-  const [objects, { version }] = await Promise.all([view.size(), view.progress()]);
+  const { name, synced, view, isTaken, unappliedMs } = informer;
+  const [objects, { version }, lastList] = await Promise.all([view.size(), view.progress(), view.lastList()]);
   const users = [...controllers.values()].filter((each) => each.informers().includes(informer));
   return {
     name,
@@ -230,13 +236,15 @@ function controllerAccess(
   parts: () => DashboardParts | undefined,
   samples: SampleCache,
 ): ControllerAccess {
-  const { name, queue, description, endpoint, scope, reconciledViews: views } = controller;
+  const { name, origin, queue, description, endpoint, scope, reconciledViews: views } = controller;
   return {
+    origin,
     description,
     url: endpoint.url,
     queue,
     summary: () => summaryOf(controller, parts(), samples),
     scope,
+    rights: () => parts()?.declared?.rightsOf(name),
     conditions: () => parts()?.declared?.statuses().get(name)?.conditions ?? [],
     namespaced: views[0]?.resource.namespaced ?? true,
     views: views.map((view) => view.name),
@@ -320,7 +328,8 @@ async function objectPage(
   let looked = 0;
   // The keys of a namespace are read in their order, a page at a time; labels are compared here, to a limit.
   const slice = new TimeSlice();
-  for await (const batch of reader.select(selection, { state: { ...state, keys: undefined }, after, first: limit })) {
+  const options = { state: { ...state, keys: undefined }, after, first: limit, commandBytes: COMMAND_BYTES };
+  for await (const batch of reader.select(selection, options)) {
     slice.restart();
     for (const found of batch) {
       if (slice.isOver) await slice.next();

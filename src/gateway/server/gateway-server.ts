@@ -37,6 +37,8 @@ export interface ServedParts {
   readonly declared: DeclaredFunctions | undefined;
   /** Undefined when this gateway leads without one. */
   readonly election: Pick<LeaderElection, 'notReady' | 'identity' | 'leader' | 'isLeading'> | undefined;
+  readonly replica: DashboardParts['replica'];
+  readonly replays: DashboardParts['replays'];
   readonly client: DashboardParts['client'];
   readonly login: LoginBackend;
   readonly leaderRecord: Pick<LeaderRecord, 'notReady'> | undefined;
@@ -46,6 +48,7 @@ export interface GatewayServerOptions {
   readonly listen: ListenOptions;
   readonly apiTokens: ReconcileApiOptions['tokens'];
   readonly metricsLogin: AdminLogin['metrics'];
+  readonly auditLog: AdminLogin['auditLog'];
   readonly board: BullMqBoard;
   readonly metrics: PrometheusMetrics;
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
@@ -55,7 +58,7 @@ export interface GatewayServerOptions {
 
 /** The server of a gateway. It is up before the parts that it asks. */
 export function gatewayServer(options: GatewayServerOptions): AdminServer {
-  const { listen, apiTokens, metricsLogin, board, metrics, runtime, parts } = options;
+  const { listen, apiTokens, metricsLogin, auditLog, board, metrics, runtime, parts } = options;
   const { clock, logger } = runtime;
   const ready = readyChecks(parts);
   const data = dashboardData({ parts, checks: ready, clock });
@@ -89,7 +92,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
         logger,
       }),
     },
-    login: { backend: () => parts()?.login, metrics: metricsLogin },
+    login: { backend: () => parts()?.login, metrics: metricsLogin, auditLog },
     logger,
   });
 }
@@ -127,10 +130,15 @@ function askableQueues(parts: ServedParts | undefined): ReadonlyMap<string, Bull
 /** Depths are read when `/metrics` is scraped, not counted along. */
 async function renderMetrics(metrics: PrometheusMetrics, parts: () => ServedParts | undefined): Promise<string> {
   for (const [name, queue] of askableQueues(parts()) ?? []) {
-    const [{ waiting, running }, oldestMs = 0] = await Promise.all([queue.counts(), queue.oldestDueMs()]);
+    const [{ waiting, running }, demand, oldestMs = 0] = await Promise.all([
+      queue.counts(),
+      queue.demand(),
+      queue.oldestDueMs(),
+    ]);
     // Removed meanwhile, and its series with it.
     if (!parts()?.controllers.known().has(name)) continue;
     metrics.set('workqueue_depth', { name }, waiting);
+    metrics.set('levelhook_queue_demand', { name }, demand);
     metrics.set('levelhook_queue_oldest_due_seconds', { name }, oldestMs / 1000);
     metrics.set('controller_runtime_active_workers', { controller: name }, running);
   }

@@ -1,12 +1,12 @@
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { z } from 'zod';
-import { boundedText, decodeObjectKey, isNamespace } from '../../core/index.ts';
+import { boundedText, decodeObjectKey } from '../../core/index.ts';
 import { namespace } from '../../contract/name-schema.ts';
 import { audit, type AuditFields } from '../login/visitor.ts';
 import { type Awaited, awaitedBy } from '../dispatch/barrier.ts';
 import { dropDeadLetters, replayDeadLetters } from '../workqueue/dead-letters.ts';
-import { type PauseScope, KEY_LISTS } from '../workqueue/key-status.ts';
+import { isPersonScope, KEY_LISTS, type PersonScope } from '../workqueue/key-status.ts';
 import { isCursor, RUN_OUTCOMES } from '../workqueue/past-run.ts';
 import { SAMPLE_MS } from '../workqueue/samples.ts';
 import type { KeyStatus, PastRun, Wait, WorkQueue } from '../workqueue/work-queue.ts';
@@ -48,10 +48,10 @@ const selection = z.union([
   z.strictObject({ all: z.literal(true) }),
 ]);
 
-/** A single object is paused by its annotation, so that the cluster shows it. */
 const pausable = z.strictObject({
-  scope: z.custom<PauseScope>(isScope, {
-    message: 'must be controller or namespace/<name>; an object is paused by its annotation levelhook.dev/paused',
+  scope: z.custom<PersonScope>(isPersonScope, {
+    message:
+      'must be controller, namespace/<name> or key/<key>; object/<key> is the annotation levelhook.dev/paused of the object',
   }),
 });
 
@@ -66,7 +66,7 @@ const pausable = z.strictObject({
  *   all keys, the newest first (`RunPage`)
  * - `GET /queues/<controller>/samples`: the last hour in intervals of 30 s (`{seconds, samples}`)
  * - `POST /queues/<controller>/replay` and `/drop`: dead letters, by `{keys}`, `{namespace}` or `{all: true}`
- * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`
+ * - `POST /queues/<controller>/pause` and `/resume`: `{scope}`, see `PersonScope`
  *
  * All bodies are JSON. The answer to a wrong request is `{error}` with 400, 404, 413 (over 64 KiB) or 415, and with 503
  * while Redis is away.
@@ -159,13 +159,6 @@ function auditedSelection(which: z.output<typeof selection>): AuditFields {
 
 /** A thousand keys of 60 characters. */
 const MAX_BODY_BYTES = 64 * 1024;
-
-function isScope(value: unknown): boolean {
-  if (typeof value !== 'string') return false;
-  const [kind, name, ...more] = value.split('/');
-  if (more.length > 0) return false;
-  return name === undefined ? kind === 'controller' : kind === 'namespace' && isNamespace(name);
-}
 
 /** Everything that is known of a key, with its last runs. */
 export async function servedKey(queue: WorkQueue, name: string): Promise<ServedKey> {

@@ -21,18 +21,19 @@ import { Runner } from './runner.ts';
 import { RedisSamples, type Sample, Sampler } from './samples.ts';
 import { type DueKeys, Standstill } from './standstill.ts';
 import { Upkeep } from './upkeep.ts';
-import type {
-  Finish,
-  OpenCircuit,
-  Pause,
-  PauseScope,
-  KeyList,
-  KeyPage,
-  KeyStatus,
-  LowReason,
-  Process,
-  QueuedKey,
-  WorkQueue,
+import {
+  DEMAND_AHEAD_MS,
+  type Finish,
+  type OpenCircuit,
+  type Pause,
+  type PauseScope,
+  type KeyList,
+  type KeyPage,
+  type KeyStatus,
+  type LowReason,
+  type Process,
+  type QueuedKey,
+  type WorkQueue,
 } from './work-queue.ts';
 
 export interface WorkQueueOptions {
@@ -225,6 +226,10 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   async counts(): Promise<{ waiting: number; running: number }> {
     const [waiting, running] = await Promise.all([this.#records.waiting(), this.#records.running()]);
     return { waiting, running };
+  }
+
+  demand(): Promise<number> {
+    return this.#inspector.demand(this.#runtime.clock.now() + DEMAND_AHEAD_MS);
   }
 
   async oldestDueMs(): Promise<number | undefined> {

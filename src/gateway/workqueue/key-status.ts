@@ -1,11 +1,30 @@
+import { decodeObjectKey, isNamespace } from '../../core/index.ts';
 import type { Reason } from '../../contract/index.ts';
 import type { BarrierText } from './run.ts';
 
 /**
- * The keys that a pause covers: all keys of the controller, those of one namespace, or one object. All keys, by the
- * gateway itself: `recovery`, because runs that are no longer on record may go on.
+ * The keys that a pause covers, and who has set it:
+ *
+ * - `controller`, `namespace/<namespace>`: all keys, or those of one namespace. A person.
+ * - `key/<key>`: one key. A person, who alone ends it: it stays through events, resyncs and the end of the object.
+ * - `object/<key>`: one key, for as long as its object has the annotation `levelhook.dev/paused`.
+ * - `recovery`: all keys. The gateway itself, because runs that are no longer on record may go on.
+ *
+ * A key that several pauses cover waits for the end of all of them.
  */
-export type PauseScope = 'controller' | 'recovery' | `namespace/${string}` | `object/${string}`;
+export type PauseScope = 'controller' | 'recovery' | `namespace/${string}` | `key/${string}` | `object/${string}`;
+
+/** The pauses that a person sets and ends. */
+export type PersonScope = Exclude<PauseScope, 'recovery' | `object/${string}`>;
+
+/** Whether a person may set and end the pause that this text names. */
+export function isPersonScope(text: unknown): text is PersonScope {
+  if (typeof text !== 'string') return false;
+  if (text === 'controller') return true;
+  const name = text.slice(text.indexOf('/') + 1);
+  if (text.startsWith('namespace/')) return isNamespace(name);
+  return text.startsWith('key/') && decodeObjectKey(name) !== undefined;
+}
 
 /** Keys in its scope do not start until it is resumed; what would have run meanwhile is kept and runs then. */
 export interface Pause {
@@ -53,6 +72,8 @@ export interface KeyStatus {
   /** When it runs by itself at the latest: requeue, backoff, or the next look at what it waits for. */
   readonly timerMs?: number;
   readonly waits: readonly Wait[];
+  /** The pauses that cover it, whether or not it has something to do. */
+  readonly pauses: readonly Pause[];
   /** Failures since it was last forgotten. */
   readonly failures: number;
   /** When it became a dead letter. */

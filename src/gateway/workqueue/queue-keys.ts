@@ -89,5 +89,5 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
 export function scopesOf(key: string): PauseScope[] {
   const slash = key.indexOf('/');
   const namespace: PauseScope[] = slash > 0 ? [`namespace/${key.slice(0, slash)}`] : [];
-  return ['controller', 'recovery', ...namespace, `object/${key}`];
+  return ['controller', 'recovery', ...namespace, `object/${key}`, `key/${key}`];
 }

@@ -24,12 +24,12 @@ export class RedisInspector {
   async status(key: string): Promise<KeyStatus> {
     const { recordPrefix, timers, backlog, debounced, queued, pausedPrefix } = this.#keys;
     const scopes = scopesOf(key);
-    const [record, timer, low, added, pauses, ready, ...paused] = await Promise.all([
+    const [record, timer, low, added, scopePauses, ready, ...paused] = await Promise.all([
       this.#redis.hgetall(recordPrefix + key),
       this.#redis.zscore(timers, key),
       this.#redis.zscore(backlog, key),
       this.#redis.zscore(debounced, key),
-      this.pauses(),
+      this.#pausesOf(scopes),
       this.#redis.zscore(queued, key),
       ...scopes.map((scope) => this.#redis.zscore(pausedPrefix + scope, key)),
     ]);
@@ -37,8 +37,7 @@ export class RedisInspector {
     const running = run === undefined ? undefined : { run: Number(run), deadlineMs: Number(deadline) };
     const waits: Wait[] = [];
     if (running && busy) waits.push({ reason: 'busy', untilMs: running.deadlineMs });
-    scopes.forEach((scope, at) => {
-      const pause = pauses.find((each) => each.scope === scope);
+    scopePauses.forEach((pause, at) => {
       // A pause of all keys leaves low-priority keys in the backlog.
       if (pause && (paused[at] ?? low)) waits.push(waitFor(pause));
     });
@@ -57,11 +56,25 @@ export class RedisInspector {
       backlog: low !== null,
       ...(timer === null ? {} : { timerMs: Math.floor(Number(timer)) }),
       waits,
+      pauses: scopePauses.filter((pause) => pause !== undefined),
       failures: Number(failures ?? 0),
       ...(dead === undefined ? {} : { deadSinceMs: Number(dead) }),
       ...(queuedAt === undefined ? {} : { queuedAtMs: Number(queuedAt) }),
       reasons: decodeReasons(reasons),
     };
+  }
+
+  /** The pause of each scope, undefined where there is none: reads these alone, for there may be many. */
+  async #pausesOf(scopes: readonly PauseScope[]): Promise<(Pause | undefined)[]> {
+    const [since, ends] = await Promise.all([
+      this.#redis.hmget(this.#keys.pauses, ...scopes),
+      this.#redis.zmscore(this.#keys.pauseEnds, ...scopes),
+    ]);
+    return scopes.map((scope, at) => {
+      const [sinceMs, untilMs] = [since[at] ?? undefined, ends[at] ?? undefined];
+      if (sinceMs === undefined) return undefined;
+      return { scope, sinceMs: Number(sinceMs), ...(untilMs === undefined ? {} : { untilMs: Number(untilMs) }) };
+    });
   }
 
   async pauses(): Promise<Pause[]> {
@@ -86,6 +99,30 @@ export class RedisInspector {
     ]);
     // A pause of all keys leaves low-priority keys in the backlog.
     return Math.min(isPaused.some((since) => since !== null) ? Infinity : low, ...others);
+  }
+
+  /** See `WorkQueue.demand`. */
+  async demand(untilMs: number): Promise<number> {
+    const { queued, inFlight, timers, backlog, debounced, pauses } = this.#keys;
+    // At one moment: a key that moves from one set to another one must not be missed.
+    const answers = await this.#redis
+      .multi()
+      .hmget(pauses, 'controller', 'recovery')
+      .zcard(backlog)
+      .zcard(queued)
+      .zcard(inFlight)
+      .zcount(timers, '-inf', untilMs)
+      .zcount(debounced, '-inf', untilMs)
+      .exec();
+    const [isPaused, ...counts] = (answers ?? []).map(([error, answer]) => {
+      if (error) throw error;
+      return answer;
+    });
+    const [low = 0, ready = 0, running = 0, timed = 0, delayed = 0] = counts as number[];
+    // A pause of all keys leaves low-priority keys in the backlog.
+    const hasPause = (isPaused as (string | null)[]).some((since) => since !== null);
+    // A key whose time has come is ready and keeps its time until it starts.
+    return (hasPause ? 0 : low) + running + Math.max(ready, timed + delayed);
   }
 
   /** When the first pause ends by itself; Infinity when none does. */

@@ -4,7 +4,7 @@ import type { PastRun, RunPage, RunQuery } from './past-run.ts';
 import type { Finish, Process } from './run.ts';
 import type { Sample } from './samples.ts';
 
-export type { OpenCircuit, Pause, PauseScope, KeyList, KeyPage, KeyStatus, Wait } from './key-status.ts';
+export type { OpenCircuit, Pause, PauseScope, PersonScope, KeyList, KeyPage, KeyStatus, Wait } from './key-status.ts';
 export type { PastRun, PastOutcome, RunPage, RunQuery } from './past-run.ts';
 export type { Debounce, QueueOptions, RateLimit } from './queue-options.ts';
 export type { Sample } from './samples.ts';
@@ -24,6 +24,9 @@ export interface QueuedKey {
 
 /** Why keys are queued at low priority. */
 export type LowReason = Extract<Reason['type'], 'initial' | 'resync' | 'manual'>;
+
+/** A key that is due within this time counts as demand, because an instance of a function takes seconds to start. */
+export const DEMAND_AHEAD_MS = 30_000;
 
 /**
  * client-go's workqueue (util/workqueue), shared by several gateways and durable. Each queue guarantees:
@@ -79,6 +82,13 @@ export interface WorkQueue {
   drop(keys: readonly string[]): Promise<number>;
   /** Keys that wait to run now, and runs in flight. */
   counts(): Promise<{ waiting: number; running: number }>;
+  /**
+   * How many keys the function has to run now or within `DEMAND_AHEAD_MS`, for a scaler: those in flight and in the
+   * backlog, and the greater number of those that are ready and those that are due by then, because most are both. So
+   * it is 0 only if there is none, and at least half of them. Keys that wait for the end of a pause are left out.
+   * `counts` does not show a key whose function has no instance, because it is in a backoff most of the time.
+   */
+  demand(): Promise<number>;
 
   /**
    * For how long the key has been due that is due for longest and has not been started; undefined when there is none.

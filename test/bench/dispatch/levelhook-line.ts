@@ -36,7 +36,7 @@ export async function levelhookLine(options: LineOptions): Promise<Line> {
     runtime,
     views: [],
     keys: { openCircuit() {}, closeCircuit() {} },
-    logTriggers: false,
+    settings: { logTriggers: false, startWindowMs: 60_000 },
   });
   let triggers = 0;
   const runAll = (runs: readonly Run[]): readonly Promise<Finish>[] => {

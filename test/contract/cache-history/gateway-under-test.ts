@@ -137,7 +137,7 @@ export class GatewayUnderTest {
         }),
       },
       budget: new CpuBudgets().of(description.name),
-      settings: { logTriggers: false, resyncMs: 36_000_000 },
+      settings: { logTriggers: false, resyncMs: 36_000_000, startWindowMs: 60_000 },
       runtime,
       onChanged: () => {},
     });

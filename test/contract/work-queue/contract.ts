@@ -9,6 +9,7 @@ import { limitsContract } from './limits.ts';
 import { lostJobsContract } from './lost-jobs.ts';
 import { oldestDueContract } from './oldest-due.ts';
 import { priorityContract } from './priority.ts';
+import { demandContract } from './demand.ts';
 import type { CreateFixture } from './setting.ts';
 import { statusContract } from './status.ts';
 import { timesContract } from './times.ts';
@@ -30,6 +31,7 @@ export function workQueueContract(name: string, create: CreateFixture): void {
     historyContract,
     lostJobsContract,
     oldestDueContract,
+    demandContract,
   ];
   describe(`${name} as a WorkQueue`, () => {
     for (const theme of themes) describe(theme.name, () => theme(create));

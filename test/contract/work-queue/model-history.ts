@@ -15,6 +15,8 @@ const SCOPES: readonly PauseScope[] = [
   'namespace/b',
   'object/a/0',
   'object/c',
+  'key/a/0',
+  'key/b/1',
 ];
 const TIMEOUT_MS = 500;
 const OPTIONS = { concurrency: 4, timeoutMs: TIMEOUT_MS, maxAttempts: 6 };

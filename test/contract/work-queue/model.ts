@@ -136,6 +136,6 @@ export class QueueModel {
 
 function covers(scope: PauseScope, key: string): boolean {
   if (scope === 'controller' || scope === 'recovery') return true;
-  if (scope.startsWith('object/')) return scope === `object/${key}`;
+  if (!scope.startsWith('namespace/')) return scope === `object/${key}` || scope === `key/${key}`;
   return key.startsWith(`${scope.slice('namespace/'.length)}/`);
 }

@@ -13,6 +13,8 @@ export function pausesContract(create: CreateFixture): void {
       ['namespace/a', ['a/k', 'a/l']],
       ['object/a/k', ['a/k']],
       ['object/c', ['c']],
+      ['key/a/k', ['a/k']],
+      ['key/c', ['c']],
     ])('of %s keeps back %j, however they come, until it ends', async (scope, kept) => {
       const { queue, process } = setting();
       const keys = ['a/k', 'a/l', 'b/k', 'c'];
@@ -99,6 +101,39 @@ export function pausesContract(create: CreateFixture): void {
       await setting().atRest();
       expect(process.keys()).toEqual(['a/l', 'a/k']);
       expect(await queue.pauses()).toEqual([]);
+    });
+
+    it('of a key by a person is not ended by what an add says of the object, and is known while nothing waits', async () => {
+      const { queue, process } = setting();
+      await queue.start(process);
+      await queue.pause('key/a/k');
+      expect(await queue.status('a/k')).toMatchObject({ waits: [], pauses: [{ scope: 'key/a/k' }] });
+      await queue.add([{ key: 'a/k', reasons: [{ type: 'added' }], paused: true }]);
+      await setting().settle();
+      expect((await queue.status('a/k')).pauses.map(({ scope }) => scope)).toEqual(['object/a/k', 'key/a/k']);
+      await queue.add([{ key: 'a/k', reasons: [{ type: 'updated' }], paused: false }]);
+      await queue.addLow(['a/k'], 'resync');
+      await setting().settle();
+      expect(await queue.status('a/k')).toMatchObject({ waits: [{ by: 'key/a/k' }], pauses: [{ scope: 'key/a/k' }] });
+      expect(process.runs).toEqual([]);
+      await queue.resume('key/a/k');
+      await setting().atRest();
+      expect(process.runs).toMatchObject([{ reasons: [{ type: 'added' }, { type: 'updated' }] }]);
+      expect(await queue.pauses()).toEqual([]);
+    });
+
+    it('by the annotation outlasts the one by a person', async () => {
+      const { queue, process } = setting();
+      await queue.start(process);
+      await queue.pause('key/a/k');
+      await queue.add([{ key: 'a/k', reasons: [], paused: true }]);
+      await setting().settle();
+      await queue.resume('key/a/k');
+      await setting().settle();
+      expect(process.runs).toEqual([]);
+      await queue.add([{ key: 'a/k', reasons: [], paused: false }]);
+      await setting().atRest();
+      expect(process.keys()).toEqual(['a/k']);
     });
 
     it('keeps low keys back without a turn of theirs, and lets them run afterwards', async () => {

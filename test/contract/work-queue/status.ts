@@ -16,6 +16,7 @@ export function statusContract(create: CreateFixture): void {
         dirty: false,
         backlog: false,
         waits: [],
+        pauses: [],
         failures: 0,
         reasons: [],
       });

@@ -38,6 +38,12 @@ it('npm start brings up the whole line, shows it, and stops it in order at SIGTE
     /^\d\d:\d\d:\d\d\.\d{3} replicaset +default\/hello +added ReplicaSet hello.* \d+ ms +done, \d+ writes$/,
   );
 
+  const [program = '', ...args] = (await command.line(/^ +npm run -s levelhook explain /)).trim().split(' ');
+  const explain = new UserCommand(program, args);
+  expect(await explain.exited, explain.output).toBe(0);
+  expect(explain.output).toContain('default/hello');
+  await explain.clean();
+
   const dashboard = await fetch(await printed('dashboard'));
   expect(dashboard.status).toBe(200);
   expect(await dashboard.text()).toMatch(/<title>.*levelhook<\/title>/);

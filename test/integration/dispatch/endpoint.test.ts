@@ -59,7 +59,7 @@ describe('an https endpoint', () => {
     const before = asked;
     const answer = await send('127.0.0.1', {});
     expect(answer).toMatchObject({
-      kind: 'failed',
+      kind: 'refused',
       reason: 'connection',
       message: expect.stringMatching(/certificate/),
     });
@@ -72,6 +72,7 @@ describe('an https endpoint', () => {
     const answer = await send('localhost', { ca, rules });
     expect(answer).toEqual({
       kind: 'refused',
+      reason: 'refused',
       message: expect.stringMatching(/^localhost is (127\.0\.0\.1|::1), a loopback address/),
     });
     expect(asked).toBe(before);

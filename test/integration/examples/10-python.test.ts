@@ -1,11 +1,9 @@
 import { execFile } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { parse } from 'yaml';
 import { decodeResultLine, decodeResults } from '../../../src/contract/outcome-schema.ts';
 import { generateSecret, importSecret, RESULT_STREAM, sign } from '../../../src/contract/index.ts';
+import { accountFiles } from '../../harness/account-files.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
@@ -121,18 +119,3 @@ describe('the function in Python, behind a gateway', () => {
     expect(stderr).not.toContain('hush');
   });
 });
-
-/** What a kubeconfig holds, as files: Python's standard library reads no YAML. */
-async function accountFiles(kubeconfig: string, directory: string): Promise<Record<string, string>> {
-  const config = parse(await readFile(kubeconfig, 'utf8')) as {
-    clusters: { cluster: { server: string; 'certificate-authority-data': string } }[];
-    users: { user: { token: string } }[];
-  };
-  const [cluster] = config.clusters;
-  const [user] = config.users;
-  if (!cluster || !user) throw new Error(`${kubeconfig} names no cluster or no user`);
-  const [ca, token] = [join(directory, 'ca.crt'), join(directory, 'token')];
-  await writeFile(ca, Buffer.from(cluster.cluster['certificate-authority-data'], 'base64'));
-  await writeFile(token, user.user.token);
-  return { KUBE_SERVER: cluster.cluster.server, KUBE_CA_FILE: ca, KUBE_TOKEN_FILE: token };
-}

@@ -116,6 +116,12 @@ describe('the terms of an informer', () => {
     await one.start();
     await following.waitForSync(AbortSignal.timeout(20_000));
     await equal();
+    await eventually(async () =>
+      expect(await following.view.lastList()).toEqual({
+        atMs: expect.any(Number) as number,
+        reason: 'the cache had no list of it',
+      }),
+    );
   });
 
   it('only the one that leads hears of changes and relays keys', async () => {

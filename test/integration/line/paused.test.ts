@@ -60,6 +60,56 @@ it('an object that says it is paused is not reconciled, and says why, until it s
   await eventually(async () => expect(await waitsOf('later')).toEqual([]));
 });
 
+it('a key that a person has paused is not reconciled through events, its annotation and a restart, until resumed', async () => {
+  const own = uniqueName('by-hand');
+  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+  const watched = await started.cluster(inject('kubeconfig'), own);
+  const at = { namespace: own, name: 'held' };
+  for (const name of ['held', 'other']) {
+    await watched.create(configMaps, { metadata: { namespace: own, name }, data: {} });
+  }
+  const fn = started.keep(await startObserver(setting, configMapsOf(own)));
+  const seen = (name: string): number => fn.seen({ key: `${own}/${name}` }).length;
+  const first = started.keep(await startGateway(setting, [fn.url]));
+  await eventually(async () => expect([seen('held'), seen('other')]).not.toContain(0));
+  const runs = seen('held');
+  const scope = `key/${own}/held`;
+  const change = (url: string, verb: 'pause' | 'resume'): Promise<Response> =>
+    fetch(`${url}/queues/${fn.name}/${verb}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ scope }),
+    });
+  const statusOf = async (url: string): Promise<unknown> =>
+    (await fetch(`${url}/queues/${fn.name}/keys/${own}/held`)).json();
+  const waits = [{ reason: 'paused', by: scope }];
+  expect(await (await change(first.url, 'pause')).json()).toMatchObject({ pauses: [{ scope }] });
+
+  await watched.patch(configMaps, at, { data: { changed: 'once' } });
+  await eventually(async () => expect(await statusOf(first.url)).toMatchObject({ waits }));
+  for (const value of ['true', null]) {
+    await watched.patch(configMaps, at, { metadata: { annotations: { 'levelhook.dev/paused': value } } });
+    const pauses = [...(value === null ? [] : [{ scope: `object/${own}/held` }]), { scope }];
+    await eventually(async () => expect(await statusOf(first.url)).toMatchObject({ pauses }));
+  }
+  await first.process.kill('SIGKILL');
+
+  // A view of its own: this gateway queues all keys, as a resync does.
+  const directory = await started.directory();
+  const file = join(directory, 'cache.yaml');
+  await writeFile(file, `kinds: {v1/ConfigMap: {namespaces: [${own}]}}\n`);
+  const before = seen('other');
+  const second = started.keep(await startGateway(setting, [fn.url], { LEVELHOOK_CACHE_FILE: file }));
+  await untilReady(second.url);
+  await eventually(async () => expect(seen('other')).toBeGreaterThan(before));
+  await eventually(async () => expect(await statusOf(second.url)).toMatchObject({ waits, pauses: [{ scope }] }));
+  expect(seen('held')).toBe(runs);
+
+  await change(second.url, 'resume');
+  await eventually(async () => expect(seen('held')).toBeGreaterThan(runs));
+  await eventually(async () => expect(await statusOf(second.url)).toMatchObject({ waits: [], pauses: [] }));
+});
+
 it('an object that said so no longer while no gateway watched is reconciled, though its view is filled anew', async () => {
   const own = uniqueName('unpaused');
   const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });

@@ -270,11 +270,6 @@ describe('a malformed ReconcileFunction', () => {
   it.each<[string, object, string]>([
     ['an endpoint of neither kind', { endpoint: {} }, 'spec.endpoint must have either url or service'],
     ['one of both', { endpoint: { url: 'https://a', service: { name: 'a', port: 1 } } }, 'either url or service'],
-    [
-      'a batch that cannot run',
-      { maxBatch: 3, concurrency: 2 },
-      'spec.maxBatch must not be more than spec.concurrency',
-    ],
     ['no time at all', { timeoutSeconds: 0 }, 'spec.timeoutSeconds'],
     [
       'a map without its field',

@@ -292,9 +292,15 @@ describe('a user who may create ReconcileFunctions in one namespace, and nothing
     const { token } = present(ofHers().at(-1)).cache;
     const path = `/api/v1/namespaces/${own}/configmaps/mine`;
     expect(await read(token, path)).toMatchObject({ status: 200 });
+    const page = async (path: string): Promise<string> => (await fetch(`${gateway.url}/dashboard${path}`)).text();
+    const reviewed = /aria-label="Rights".*?v1\/ConfigMap.*?class="state ok">allowed<\/span>\s*<time /s;
+    expect(await page(`/controllers/${own}.hers`)).toMatch(reviewed);
     await mallory.deny('own');
     await mallory.until('hers', 'Authorized', { status: 'False', reason: 'Forbidden' });
     expect(await read(token, path)).toMatchObject({ status: 401 });
+    expect(await page('')).toMatch(
+      /Rights: <span class="state bad">refused<\/span>\s*<time .*?may not get, list, watch/s,
+    );
     const sent = ofHers().length;
     await cluster.patch(configMaps, { namespace: own, name: 'mine' }, { data: { text: 'changed' } });
     await victim.until('his', 'Ready', { status: 'True' });

@@ -346,6 +346,7 @@ describe('levelhook queue', () => {
           sessions: { start: async () => '', tokenOf: async () => undefined, end: async () => {} },
         }),
         metrics: false,
+        auditLog: silentLogger,
       },
       logger: silentLogger,
     });

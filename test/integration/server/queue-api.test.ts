@@ -183,6 +183,8 @@ describe('/queues', () => {
       ['/queues/controller/pause', { scope: 'namespace/a/b' }, 400],
       ['/queues/controller/pause', { scope: 'controller/a' }, 400],
       ['/queues/controller/pause', { scope: 'object/a/x' }, 400],
+      ['/queues/controller/pause', { scope: 'key/a/b/c' }, 400],
+      ['/queues/controller/pause', { scope: 'key/' }, 400],
       ['/queues/controller/pause', { scope: 'breaker' }, 400],
     ];
     for (const [path, body, status] of wrong) {
@@ -243,7 +245,15 @@ describe('levelhook queue', () => {
       0,
       'paused of controller: namespace/a',
     ]);
-    expect(await levelhook('resume', 'controller', '--namespace', 'a')).toEqual([0, 'paused of controller: nothing']);
+    expect(await levelhook('pause', 'controller', 'a/x')).toEqual([0, 'paused of controller: namespace/a, key/a/x']);
+    expect(await levelhook('resume', 'controller', '--namespace', 'a')).toEqual([0, 'paused of controller: key/a/x']);
+    expect((await levelhook('get', 'controller', 'a/x'))[1]).toMatch(
+      /^paused +since .*: a person has paused the key a\/x$/m,
+    );
+    expect((await run('explain', 'controller', 'a/x'))[1]).toMatch(
+      /^ +paused since .*: a person has paused the key a\/x$/m,
+    );
+    expect(await levelhook('resume', 'controller', 'a/x')).toEqual([0, 'paused of controller: nothing']);
   });
 
   it('shows why keys wait while the function cannot be reached', async () => {
@@ -260,6 +270,8 @@ describe('levelhook queue', () => {
       [['get', 'controller', 'a/b/c'], /is not an object key/],
       [['get', 'controller', 'a/..'], /"a\/\.\." is not an object key/],
       [['pause', 'controller', '--namespace', 'a/b'], /--namespace: "a\/b" is not the name of a namespace/],
+      [['pause', 'controller', 'a/x', '--namespace', 'a'], /Say a key or --namespace/],
+      [['resume', 'controller', 'a/b/c'], /is not an object key/],
       [['drop', 'controller'], /Say which dead letters/],
       [['drop', 'controller', 'a/x', '--all'], /Say which dead letters/],
       [['list', '--gateway', 'http://127.0.0.1:1'], /No gateway answers at http:\/\/127.0.0.1:1/],

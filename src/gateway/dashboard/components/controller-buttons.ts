@@ -1,7 +1,7 @@
 import type { ControllerAccess, ControllerSummary } from '../data.ts';
-import { type Content, html, type Html } from '../html.ts';
+import { type Content, html, type Html, plural } from '../html.ts';
 import type { PageRequest } from '../page.ts';
-import { controllerActionUrl } from '../urls.ts';
+import { controllerActionUrl, keyUrl } from '../urls.ts';
 import { pauseName } from '../waits.ts';
 import { actionForm, hiddenFields } from './form.ts';
 import { panel } from './panel.ts';
@@ -66,13 +66,24 @@ function selectorForm(page: PageRequest, { namespaced }: ControllerAccess, id: s
   </form>`;
 }
 
-/** The pauses of a controller, each with its end. Those of single objects are on the pages of their keys. */
+/** Pauses that the page of a controller lists, the oldest first. */
+const PAUSES = 100;
+
+/** The pauses of a controller, each with its end. Those by annotation are on the pages of their keys. */
 export function pauseList(page: PageRequest, { id, pauses }: ControllerSummary): Content {
-  const shown = pauses.filter(({ scope }) => !scope.startsWith('object/'));
-  const objects = pauses.length - shown.length;
+  const byHand = pauses.filter(({ scope }) => !scope.startsWith('object/')).toSorted((a, b) => a.sinceMs - b.sinceMs);
+  const objects = pauses.length - byHand.length;
   if (pauses.length === 0) return undefined;
+  const shown = byHand.slice(0, PAUSES);
   const rows = table('Pauses', shown, [
-    { title: 'Paused', heading: true, cell: ({ scope }) => pauseName(scope) },
+    {
+      title: 'Paused',
+      heading: true,
+      cell: ({ scope }) => {
+        const name = pauseName(scope);
+        return scope.startsWith('key/') ? html`<a href="${keyUrl(id, scope.slice('key/'.length))}">${name}</a>` : name;
+      },
+    },
     { title: 'Since', cell: ({ sinceMs }) => page.times.at(sinceMs) },
     {
       title: 'Until',
@@ -93,5 +104,8 @@ export function pauseList(page: PageRequest, { id, pauses }: ControllerSummary):
       ${objects} ${objects === 1 ? 'object is' : 'objects are'} paused by the annotation
       <code>levelhook.dev/paused</code>.
     </p>`;
-  return panel('Pauses', html`${shown.length > 0 && rows}${annotated}`);
+  const more =
+    byHand.length > shown.length &&
+    html`<p class="empty">${plural(byHand.length - shown.length, 'further pause')}.</p>`;
+  return panel('Pauses', html`${shown.length > 0 && rows}${more}${annotated}`);
 }

@@ -1,5 +1,6 @@
 import { formatKind } from '../../../core/index.ts';
 import type { Predicate, WatchMap } from '../../../contract/source.ts';
+import type { RightsReview } from '../../registration/rights-review.ts';
 import type { ControllerAccess } from '../data.ts';
 import { type Content, html, type Html } from '../html.ts';
 import type { PageRequest } from '../page.ts';
@@ -17,12 +18,7 @@ interface Source {
 
 /** What a controller has declared: which changes wake which keys, what it may read, and its limits. */
 export function declaration(page: PageRequest, controller: ControllerAccess): Html {
-  const { description, url, scope } = controller;
-  const rights = (kind: string): string => {
-    const allowed = Object.hasOwn(scope, kind) ? scope[kind] : undefined;
-    if (allowed === undefined) return 'not read';
-    return allowed === '*' ? 'all' : allowed.join(', ');
-  };
+  const { description, url } = controller;
   return html`
     ${panel(
       'What wakes its keys',
@@ -36,13 +32,38 @@ export function declaration(page: PageRequest, controller: ControllerAccess): Ht
           look: 'text optional',
           cell: ({ predicate }) => (predicate ? html`<code>${predicateText(predicate)}</code>` : 'all'),
         },
-        { title: 'May read', look: 'text optional', cell: ({ kind }) => rights(kind) },
       ]),
     )}
+    ${panel('What its function may read', rightsTable(page, controller))}
     <div class="columns">
       ${panel('Limits', html`<div class="body">${limits(description, url)}</div>`)} ${conditionPanel(page, controller)}
     </div>
   `;
+}
+
+/** Each kind with the namespaces, and what the apiserver said last of the ServiceAccount's right to it. */
+function rightsTable({ times }: PageRequest, controller: ControllerAccess): Html {
+  const { origin, scope } = controller;
+  const review = controller.rights();
+  const reviewed =
+    origin === 'configured'
+      ? 'none: a configured function may read what the gateway caches for it'
+      : review
+        ? rightsText(review, times)
+        : 'not reviewed by this gateway yet';
+  return table('Rights', Object.entries(scope), [
+    { title: 'Kind', heading: true, cell: ([kind]) => kind },
+    { title: 'May', look: 'optional', cell: () => 'get, list, watch' },
+    { title: 'In namespaces', look: 'text', cell: ([, allowed]) => (allowed === '*' ? 'all' : allowed.join(', ')) },
+    { title: 'Last review', look: 'text', cell: () => reviewed },
+  ]);
+}
+
+/** What the apiserver said last of the rights of a ServiceAccount, and when. */
+export function rightsText({ result, atMs, message, failed }: RightsReview, times: PageRequest['times']): Html {
+  return html`${badge(result === 'allowed' ? 'ok' : 'bad', result)} ${times.at(atMs)}
+  ${message !== undefined && html`<span class="reason">${message}</span>`}
+  ${failed && html`<span class="reason">asked again ${times.at(failed.atMs)}, without an answer: ${failed.error}</span>`}`;
 }
 
 function sourcesOf({ description }: ControllerAccess): Source[] {

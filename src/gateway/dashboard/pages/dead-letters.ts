@@ -4,7 +4,7 @@ import { table } from '../components/table.ts';
 import type { DeadLetterGroup, DeadLetterGroups } from '../dead-letter-groups.ts';
 import { type Content, formatCount, html, type Html, plural } from '../html.ts';
 import { layout, type PageRequest } from '../page.ts';
-import type { Replay } from '../replays.ts';
+import { type Replay, SILENT_MS } from '../../workqueue/replay-records.ts';
 import { controllerUrl, deadLettersUrl, keyUrl } from '../urls.ts';
 
 export interface DeadLettersFilter {
@@ -34,7 +34,7 @@ export function deadLettersPage(
     tone: 'main',
     question: `${plural(total, 'dead letter')} of all controllers run again, with their failures forgotten.`,
   });
-  const isUnderWay = replays.some(({ endedMs }) => endedMs === undefined);
+  const isUnderWay = replays.some((replay) => stateOf(replay, page.times.nowMs) === 'under way');
   return layout(page, {
     title: 'Dead letters',
     section: 'dead-letters',
@@ -108,22 +108,39 @@ function errorCell({ error, controller, keys, count }: DeadLetterGroup): Html {
     >`;
 }
 
+/** `stopped`: its gateway has stopped, and what is left of it are dead letters still. */
+function stateOf({ endedMs, error, seenMs }: Replay, nowMs: number): 'failed' | 'queued' | 'stopped' | 'under way' {
+  if (error !== undefined) return 'failed';
+  if (endedMs !== undefined) return 'queued';
+  return nowMs - seenMs < SILENT_MS ? 'under way' : 'stopped';
+}
+
 function replayList({ times }: PageRequest, replays: readonly Replay[]): Html {
   return html`<div class="body" role="status">
-    ${replays.map(({ id, controller, label, startedMs, total, done, endedMs, error }) => {
-      const state =
-        error !== undefined
-          ? html`${badge('bad', 'failed')} ${error}`
-          : endedMs !== undefined
-            ? html`${badge('ok', 'queued')} ${plural(done, 'key')}`
-            : html`${badge('neutral', 'under way')} ${formatCount(done)} of ${total ?? '…'}`;
+    ${replays.map((replay) => {
+      const { id, controller, label, gateway, startedMs, total, done } = replay;
+      const state = stateOf(replay, times.nowMs);
       const bar =
-        endedMs === undefined &&
+        state === 'under way' &&
         html`<progress aria-label="Replay of ${controller}" max="${total ?? 1}" value="${done}"></progress>`;
       return html`<p id="replay-${id}">
-        <a href="${controllerUrl(controller)}">${controller}</a>: ${label}, begun ${times.at(startedMs)}. ${state}
-        ${bar}
+        <a href="${controllerUrl(controller)}">${controller}</a>: ${label}, begun ${times.at(startedMs)} by ${gateway}.
+        ${replayState(replay, state)} ${bar}
       </p>`;
     })}
   </div>`;
+}
+
+function replayState({ done, total, error }: Replay, state: ReturnType<typeof stateOf>): Html {
+  const progress = `${formatCount(done)} of ${total === undefined ? '…' : formatCount(total)}`;
+  switch (state) {
+    case 'failed':
+      return html`${badge('bad', state)} ${error}`;
+    case 'queued':
+      return html`${badge('ok', state)} ${plural(done, 'key')}`;
+    case 'under way':
+      return html`${badge('neutral', state)} ${progress}`;
+    case 'stopped':
+      return html`${badge('warn', state)} ${progress}: its gateway has stopped. A new replay takes the rest.`;
+  }
 }

@@ -1,6 +1,7 @@
 import { variableOf } from '../../config/config.ts';
 import { decodeObjectKey } from '../../../core/index.ts';
 import { PAUSED_ANNOTATION } from '../../handlers/paused.ts';
+import { waitFor } from '../../workqueue/key-status.ts';
 import type { KeyStatus, PastRun } from '../../workqueue/work-queue.ts';
 import { actionForm } from '../components/form.ts';
 import { isUnchanged, objectPanel } from '../components/object.ts';
@@ -45,16 +46,10 @@ export async function keyPage(
 }
 
 function nowFacts({ times }: PageRequest, status: KeyStatus): Html {
-  const { running, dirty, queued, backlog, timerMs, waits, failures, deadSinceMs, queuedAtMs, reasons } = status;
+  const { running, dirty, queued, backlog, pauses, failures, deadSinceMs, queuedAtMs, reasons } = status;
+  const waits = status.waits.filter(({ reason }) => reason !== 'paused');
   const { why } = keyState(status, times);
-  const next =
-    queued || backlog
-      ? queued
-        ? 'as soon as there is room'
-        : 'when no other key is ready'
-      : timerMs === undefined
-        ? 'when something changes'
-        : times.at(timerMs);
+  const next = nextRun(status, times);
   return facts([
     ['State', why],
     ['Run in flight', running && html`number ${running.run}, its time is over ${times.at(running.deadlineMs)}`],
@@ -66,6 +61,13 @@ function nowFacts({ times }: PageRequest, status: KeyStatus): Html {
           ${waits.map((wait) => html`<li>${waitText(wait, times)}</li>`)}
         </ul>`,
     ],
+    [
+      'Paused',
+      pauses.length > 0 &&
+        html`<ul>
+          ${pauses.map((pause) => html`<li>${waitText(waitFor(pause), times)}, since ${times.at(pause.sinceMs)}</li>`)}
+        </ul>`,
+    ],
     ['Next run', deadSinceMs === undefined || queued || backlog ? next : 'by a change of the object, or Replay'],
     ['Asked for by', reasonList(reasons)],
     ['Failures in a row', String(failures)],
@@ -73,12 +75,20 @@ function nowFacts({ times }: PageRequest, status: KeyStatus): Html {
   ]);
 }
 
-function buttons(page: PageRequest, { id, pauses }: ControllerSummary, { key, deadSinceMs }: KeyStatus): Content {
+function nextRun({ queued, backlog, timerMs, waits, pauses }: KeyStatus, times: Times): Content {
+  const isWanted = queued || backlog || timerMs !== undefined || waits.length > 0;
+  if (pauses.length > 0) return isWanted ? 'when its pause ends' : 'when something changes and its pause has ended';
+  if (queued) return 'as soon as there is room';
+  if (backlog) return 'when no other key is ready';
+  return timerMs === undefined ? 'when something changes' : times.at(timerMs);
+}
+
+function buttons(page: PageRequest, { id }: ControllerSummary, { key, deadSinceMs, pauses }: KeyStatus): Content {
   const fields = { key };
   const namespace = decodeObjectKey(key)?.namespace;
   const scope = `namespace/${namespace}`;
   const isDead = deadSinceMs !== undefined;
-  const isPaused = pauses.some((each) => each.scope === scope);
+  const has = (wanted: string): boolean => pauses.some((each) => each.scope === wanted);
   return [
     isDead && actionForm(page, { action: controllerActionUrl(id, 'replay'), label: 'Replay', fields, tone: 'main' }),
     isDead &&
@@ -96,8 +106,19 @@ function buttons(page: PageRequest, { id, pauses }: ControllerSummary, { key, de
         fields,
         tone: 'main',
       }),
-    namespace !== undefined &&
-      isPaused &&
+    has(`key/${key}`)
+      ? actionForm(page, {
+          action: controllerActionUrl(id, 'resume'),
+          label: 'Resume',
+          fields: { scope: `key/${key}` },
+          tone: 'main',
+        })
+      : actionForm(page, {
+          action: controllerActionUrl(id, 'pause'),
+          label: 'Pause',
+          fields: { scope: `key/${key}` },
+        }),
+    has(scope) &&
       actionForm(page, {
         action: controllerActionUrl(id, 'resume'),
         label: `Resume namespace ${namespace}`,
@@ -149,13 +170,13 @@ function runFacts({ reasons, wrote, barrier, nextMs }: PastRun, times: Times): H
   ]);
 }
 
-/** The same as text; and the pause of the object, to which the gateway may not write: the visitor does. */
+/** The same as text; and the pause by annotation: the gateway may not write to the object, the visitor does. */
 function commandHelp(
   { description }: ControllerAccess,
   { id, status }: { readonly id: string; readonly status: KeyStatus },
 ): Html {
-  const { key, waits } = status;
-  const isPaused = waits.some((wait) => wait.reason === 'paused' && wait.by.startsWith('object/'));
+  const { key, pauses } = status;
+  const isPaused = pauses.some(({ scope }) => scope === `object/${key}`);
   const { namespace, name = key } = decodeObjectKey(key) ?? {};
   const [group] = description.for.apiVersion.split('/');
   const kind = description.for.apiVersion.includes('/')
@@ -175,7 +196,9 @@ function commandHelp(
       <p class="muted">This page as text:</p>
       <pre class="command"><code>levelhook explain ${quoted(id)} ${quoted(key)}</code></pre>
       <p class="muted">
-        ${isPaused ? 'Resume' : 'Pause'} this object: it is paused by its annotation, so that the cluster shows it.
+        The button Pause holds until a person resumes the key, and the gateway alone knows of it. An annotation pauses
+        the object as long as it has it, and everyone sees it in the cluster.
+        ${isPaused ? 'Remove the annotation:' : 'Pause by annotation:'}
       </p>
       <pre class="command"><code>${command}</code></pre>
     </div>`,

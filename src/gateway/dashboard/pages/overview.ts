@@ -4,8 +4,10 @@ import { activityOf } from '../activity.ts';
 import { SAMPLE_MS } from '../../workqueue/samples.ts';
 import { rateText, runsSpark, shareText, spanText } from '../components/activity-plots.ts';
 import { count, table } from '../components/table.ts';
-import { badge, empty, facts, panel } from '../components/panel.ts';
-import type { ControllerSummary, DashboardData, FunctionSummary, GatewaySummary, ViewSummary } from '../data.ts';
+import { rightsText } from '../components/declaration.ts';
+import { gatewayTable } from '../components/gateways.ts';
+import { badge, empty, panel } from '../components/panel.ts';
+import type { ControllerSummary, DashboardData, FunctionSummary, ViewSummary } from '../data.ts';
 import { type Content, formatCount, html, type Html, plural } from '../html.ts';
 import { layout, type PageRequest } from '../page.ts';
 import { formatDuration } from '../times.ts';
@@ -23,7 +25,7 @@ const MANY = 20;
 
 /** The first page: whether all is well, and where it is not. */
 export async function overviewPage(page: PageRequest, data: DashboardData, filter: OverviewFilter): Promise<Html> {
-  const [controllers, views] = await Promise.all([data.controllers(), data.views()]);
+  const [controllers, views, replicas] = await Promise.all([data.controllers(), data.views(), data.replicas()]);
   const functions = data.functions();
   const shown = controllers
     .filter(({ id, problems }) => id.includes(filter.name) && (!filter.problems || problems.length > 0))
@@ -39,7 +41,10 @@ export async function overviewPage(page: PageRequest, data: DashboardData, filte
       ${panel('Controllers', controllerTable(page, shown, controllers.length, filter), filterForm(filter))}
       <div class="columns">
         ${panel(html`<a href="${VIEWS_URL}">Cache</a>`, viewTable(page, views))}
-        <div>${panel('Functions', functionTable(page, functions))} ${panel('Gateway', gatewayFacts(page.gateway))}</div>
+        <div>
+          ${panel('Functions', functionTable(page, functions))}
+          ${panel('Gateways', gatewayTable(page, replicas, page.gateway))}
+        </div>
       </div>
     `,
   });
@@ -183,9 +188,11 @@ export function controllerState({ times }: PageRequest, { problems, remarks, pau
   if (problem !== undefined) return html`${badge('bad', 'problem')} <span class="reason">${problem}</span>`;
   if (paused) return html`${badge('warn', 'paused')} <span class="reason">since ${times.at(paused.sinceMs)}</span>`;
   const namespaces = pauses.filter(({ scope }) => scope.startsWith('namespace/')).length;
-  if (namespaces > 0) {
+  const keys = pauses.filter(({ scope }) => scope.startsWith('key/')).length;
+  if (namespaces + keys > 0) {
+    const parts = [namespaces > 0 && plural(namespaces, 'namespace'), keys > 0 && plural(keys, 'key')];
     return html`${badge('warn', 'partly paused')}
-      <span class="reason">${plural(namespaces, 'namespace')} paused</span>`;
+      <span class="reason">${parts.filter((part) => part !== false).join(' and ')} paused</span>`;
   }
   const [remark] = remarks;
   if (remark !== undefined) return html`${badge('warn', 'remark')} <span class="reason">${remark}</span>`;
@@ -234,11 +241,12 @@ function functionTable({ times }: PageRequest, functions: readonly FunctionSumma
     {
       title: 'State',
       look: 'text',
-      cell: ({ problem, openReason }) =>
+      cell: ({ problem, openReason, rights }) =>
         problem === undefined && openReason === undefined
           ? badge('ok', 'open to triggers')
           : html`${badge('bad', openReason === undefined ? 'does not run' : 'circuit open')}
-              <span class="reason">${openReason ?? problem}</span>`,
+              <span class="reason">${openReason ?? problem}</span>
+              ${rights?.result === 'refused' && html`<span class="reason">Rights: ${rightsText(rights, times)}</span>`}`,
     },
     {
       title: 'Last answer',
@@ -250,15 +258,4 @@ function functionTable({ times }: PageRequest, functions: readonly FunctionSumma
           : html`<span class="muted">none to this gateway</span>`,
     },
   ]);
-}
-
-function gatewayFacts({ role, identity, leader }: GatewaySummary): Html {
-  const led = role === 'follower' && (leader === '' ? 'not known' : leader);
-  return html`<div class="body">
-    ${facts([
-      ['Role', badge(role === 'starting' ? 'warn' : 'ok', role)],
-      ['Identity', identity === undefined ? 'no election: it is the only gateway of its deployment' : identity],
-      ['Leader', led],
-    ])}
-  </div>`;
 }

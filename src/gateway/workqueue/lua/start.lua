@@ -77,9 +77,9 @@ end
 -- The first of the pauses that cover a key.
 local function paused_by(key)
   if not has[pauses] then return nil end
-  local scopes = { 'controller', 'recovery', 'object/' .. key }
+  local scopes = { 'controller', 'recovery', 'object/' .. key, 'key/' .. key }
   local slash = string.find(key, '/', 1, true)
-  if slash then scopes[4] = 'namespace/' .. string.sub(key, 1, slash - 1) end
+  if slash then scopes[5] = 'namespace/' .. string.sub(key, 1, slash - 1) end
   for at, found in ipairs(redis.call('HMGET', pauses, unpack(scopes))) do
     if found then return scopes[at] end
   end

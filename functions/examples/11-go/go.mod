@@ -1,0 +1,3 @@
+module levelhook.dev/examples/pod-count
+
+go 1.24

@@ -1,0 +1,4 @@
+import { createWorker } from '@levelhook/function/cloudflare-workers';
+import { copies } from '../copies.ts';
+
+export default createWorker(copies);

@@ -1,0 +1,40 @@
+import { controller, controllerReference, type KubernetesObject, resource } from '@levelhook/function';
+
+type ConfigMap = KubernetesObject & { data?: Record<string, string> };
+const ConfigMap = resource<ConfigMap>('v1', 'ConfigMap');
+
+const LABEL = 'example.com/copies';
+/** The most copies of one ConfigMap. */
+const MOST = 100;
+
+/**
+ * For every ConfigMap with the label `example.com/copies: "3"` as many copies of its data, under names that the
+ * apiserver makes up. It counts what the cache shows, so it makes too many if a run does not see what the run before it
+ * has made.
+ */
+export const copies = controller({
+  name: 'copies',
+  for: { resource: ConfigMap, labelSelector: { matchExpressions: [{ key: LABEL, operator: 'Exists' }] } },
+  owns: [ConfigMap],
+  concurrency: 10,
+  timeoutSeconds: 5,
+}).reconcile(async (request, { cache, api }) => {
+  const source = await cache.get(ConfigMap, request);
+  const wanted = Number(source?.metadata.labels?.[LABEL]);
+  if (!source || !Number.isInteger(wanted) || source.metadata.deletionTimestamp) return;
+
+  const { namespace = '', name, uid } = source.metadata;
+  const data = source.data ?? {};
+  const { items } = await cache.list(ConfigMap, { controlledBy: uid });
+  const kept = items.slice(0, Math.min(wanted, MOST));
+  for (const { metadata } of items.slice(kept.length)) await api.delete(ConfigMap, metadata);
+  for (const copy of kept) {
+    if (copy.data?.['text'] !== data['text']) {
+      await api.patch(ConfigMap, copy.metadata, { type: 'merge', body: { data } });
+    }
+  }
+  const ownerReferences = [controllerReference(ConfigMap, source)];
+  for (let at = kept.length; at < Math.min(wanted, MOST); at += 1) {
+    await api.create(ConfigMap, { metadata: { namespace, generateName: `${name}-`, ownerReferences }, data });
+  }
+});

@@ -1,0 +1,78 @@
+{{- define "functions.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: levelhook
+{{- end }}
+
+{{/* Takes (list ROOT NAME). */}}
+{{- define "functions.selector" -}}
+app.kubernetes.io/name: {{ index . 1 }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/component: function
+{{- end }}
+
+{{/* Labels of an object of a function. Takes (list ROOT NAME). */}}
+{{- define "functions.metadata" -}}
+name: {{ index . 1 }}
+namespace: {{ (index . 0).Release.Namespace }}
+labels:
+  {{- include "functions.labels" (index . 0) | nindent 2 }}
+  {{- include "functions.selector" . | nindent 2 }}
+{{- end }}
+
+{{- define "functions.secretName" -}}
+{{- $function := index (index . 0).Values.functions (index . 1) -}}
+{{- $function.signingSecret | default (printf "%s-signing" (index . 1)) -}}
+{{- end }}
+
+{{/* The container of a function. Takes (list ROOT NAME). */}}
+{{- define "functions.container" -}}
+{{- $root := index . 0 -}}
+{{- $function := index $root.Values.functions (index . 1) -}}
+name: function
+image: {{ $function.image }}
+imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+{{- with $function.command }}
+command:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $function.args }}
+args:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+env:
+  - { name: HOST, value: 0.0.0.0 }
+  {{- if ne ($function.runtime | default "deployment") "knative" }}
+  # Knative sets it itself.
+  - { name: PORT, value: {{ $function.port | default 8080 | quote }} }
+  {{- end }}
+  {{- with $root.Values.gateway.redisUrl }}
+  - { name: REDIS_URL, value: {{ . | quote }} }
+  {{- end }}
+  - name: LEVELHOOK_SIGNING_SECRETS
+    valueFrom:
+      secretKeyRef: { name: {{ include "functions.secretName" . }}, key: secrets }
+  {{- with $function.env }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with $function.envFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+resources:
+  {{- toYaml ($function.resources | default (dict "requests" (dict "cpu" "50m" "memory" "96Mi") "limits" (dict "memory" "256Mi"))) | nindent 2 }}
+ports:
+  - { name: http1, containerPort: {{ $function.port | default 8080 }} }
+# A function answers signed requests only, so that a port that is open must do.
+readinessProbe:
+  tcpSocket: { port: {{ $function.port | default 8080 }} }
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  runAsNonRoot: true
+  capabilities: { drop: [ALL] }
+  seccompProfile: { type: RuntimeDefault }
+volumeMounts:
+  # Node keeps compiled modules here.
+  - { name: tmp, mountPath: /tmp }
+{{- end }}

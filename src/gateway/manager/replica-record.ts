@@ -1,0 +1,185 @@
+import { hostname } from 'node:os';
+import { z } from 'zod';
+import { messageOf, type Runtime } from '../../core/index.ts';
+import type { RedisLocation } from '../redis/redis-location.ts';
+import type { LeaderElection } from './leader-election.ts';
+import { REPLICA_FIELD } from './registry-fields.ts';
+
+/** What a gateway does among the gateways of its deployment. `alone`: it leads without an election. */
+export type ReplicaRole = 'leader' | 'follower' | 'alone' | 'starting';
+
+/** @param parts what takes part in the election; undefined while the gateway is starting. */
+export function roleOf(
+  parts: { readonly election: Pick<LeaderElection, 'isLeading'> | undefined } | undefined,
+): ReplicaRole {
+  if (!parts) return 'starting';
+  if (!parts.election) return 'alone';
+  return parts.election.isLeading() ? 'leader' : 'follower';
+}
+
+/** One gateway of a deployment, as it has recorded last. Times are those of the gateways' clock, in milliseconds. */
+export interface Replica {
+  /** As the Lease calls it: names one process for its lifetime. */
+  readonly id: string;
+  /** The name of its host: in a cluster, of its pod. */
+  readonly name: string;
+  readonly role: ReplicaRole;
+  /** Since when it has this role. */
+  readonly roleSinceMs: number;
+  /** Of its build. */
+  readonly version: string;
+  readonly startedMs: number;
+  /** When it was heard of last. */
+  readonly seenMs: number;
+}
+
+export interface ListedReplica extends Replica {
+  /** It is the gateway that was asked. */
+  readonly isThis: boolean;
+}
+
+export interface ReplicaRecordOptions {
+  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
+  readonly location: Pick<RedisLocation, 'redis' | 'registryKey'>;
+  /** See `Replica`. Unique among the gateways of the deployment. */
+  readonly id: string;
+  readonly version: string;
+  readonly role: () => ReplicaRole;
+}
+
+/** How often a gateway records that it is there. */
+const RECORD_MS = 10_000;
+/** How soon it records another role: it compares in memory. */
+const COMPARE_MS = 1000;
+/** A gateway that was not heard of for so long is gone. */
+export const GONE_MS = 45_000;
+/** A crash loop without a leader leaves one field for each start, until a gateway leads. */
+const SHOWN = 100;
+
+/**
+ * This gateway's field in the registry, by which all gateways of the deployment know each other: one HSET every 10 s,
+ * and at a change of role. A gateway that stops removes its field; a gateway that was killed is no longer listed after
+ * 45 s, and the next sweep of the leader removes its field. What is lost with Redis is back after 10 s. It decides
+ * nothing: the Lease alone says who leads.
+ */
+export class ReplicaRecord {
+  readonly #options: ReplicaRecordOptions;
+  readonly #startedMs: number;
+  #role: ReplicaRole;
+  #roleSinceMs: number;
+  #recordedMs = -Infinity;
+  #failed = false;
+
+  /** Call it when the clock tells the gateways' time. */
+  constructor(options: ReplicaRecordOptions) {
+    this.#options = options;
+    this.#startedMs = this.#roleSinceMs = options.runtime.clock.now();
+    this.#role = options.role();
+  }
+
+  /** Records this gateway until `signal` is aborted, and then removes its field. Never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#options.runtime;
+    while (!signal.aborted) {
+      try {
+        await this.record();
+        this.#failed = false;
+      } catch (error) {
+        if (!this.#failed) logger.warn({ error: messageOf(error) }, 'this gateway could not be recorded, trying again');
+        this.#failed = true;
+      }
+      await clock.sleep(COMPARE_MS, signal);
+    }
+    await this.#remove();
+  }
+
+  /** Writes the field if that is due or the role has changed, and Redis is there: a command would wait for it. */
+  async record(): Promise<void> {
+    const { location, runtime } = this.#options;
+    const isOther = this.#compareRole();
+    const now = runtime.clock.now();
+    if ((!isOther && now < this.#recordedMs + RECORD_MS) || location.redis.status !== 'ready') return;
+    this.#recordedMs = now;
+    const { id, ...value } = this.#own();
+    await location.redis.hset(location.registryKey, REPLICA_FIELD + id, JSON.stringify(value));
+  }
+
+  /** All gateways that were heard of in the last 45 s, and this one, in the order of their names. */
+  async all(): Promise<ListedReplica[]> {
+    const { location, runtime } = this.#options;
+    const registry = await location.redis.hgetall(location.registryKey);
+    this.#compareRole();
+    const own = this.#own();
+    const others = replicasIn(registry, runtime.clock.now()).filter(({ id }) => id !== own.id);
+    return [own, ...others].toSorted(byName).map((each) => ({ ...each, isThis: each.id === own.id }));
+  }
+
+  #compareRole(): boolean {
+    const role = this.#options.role();
+    if (role === this.#role) return false;
+    this.#role = role;
+    this.#roleSinceMs = this.#options.runtime.clock.now();
+    this.#recordedMs = -Infinity;
+    return true;
+  }
+
+  #own(): Replica {
+    const { id, runtime, version } = this.#options;
+    const seenMs = runtime.clock.now();
+    const role = { role: this.#role, roleSinceMs: this.#roleSinceMs };
+    return { id, name: hostname(), ...role, version, startedMs: this.#startedMs, seenMs };
+  }
+
+  async #remove(): Promise<void> {
+    const { id, location } = this.#options;
+    if (location.redis.status !== 'ready') return;
+    // Without it the others take this gateway for gone, only later.
+    await location.redis.hdel(location.registryKey, REPLICA_FIELD + id).catch(() => {});
+  }
+}
+
+const fields = z.object({
+  name: z.string(),
+  role: z.enum(['leader', 'follower', 'alone', 'starting']),
+  roleSinceMs: z.number(),
+  version: z.string(),
+  startedMs: z.number(),
+  seenMs: z.number(),
+});
+
+/** The gateways in the fields of a registry that were heard of in the last 45 s, 100 at most, in the order of names. */
+export function replicasIn(registry: Readonly<Record<string, string>>, nowMs: number): Replica[] {
+  return Object.entries(registry)
+    .flatMap(([field, value]) => {
+      const known = replicaOf(field, value);
+      return known && nowMs - known.seenMs < GONE_MS ? [known] : [];
+    })
+    .toSorted((a, b) => b.seenMs - a.seenMs)
+    .slice(0, SHOWN)
+    .toSorted(byName);
+}
+
+/** Fields of gateways that are gone, and fields that no build of today can read. */
+export function goneReplicas(registry: Readonly<Record<string, string>>, nowMs: number): string[] {
+  return Object.entries(registry).flatMap(([field, value]) => {
+    if (!field.startsWith(REPLICA_FIELD)) return [];
+    const known = replicaOf(field, value);
+    // Also one whose clock was far ahead: its gateway writes it again if it is there.
+    return known && Math.abs(nowMs - known.seenMs) < GONE_MS ? [] : [field];
+  });
+}
+
+function replicaOf(field: string, value: string): Replica | undefined {
+  if (!field.startsWith(REPLICA_FIELD)) return undefined;
+  try {
+    const parsed = fields.safeParse(JSON.parse(value));
+    return parsed.success ? { id: field.slice(REPLICA_FIELD.length), ...parsed.data } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function byName(a: Replica, b: Replica): number {
+  if (a.name !== b.name) return a.name < b.name ? -1 : 1;
+  return a.id < b.id ? -1 : 1;
+}

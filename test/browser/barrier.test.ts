@@ -1,0 +1,58 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, expect, inject, it } from 'vitest';
+import { parse } from 'yaml';
+import { configMaps } from '../harness/cluster.ts';
+import { CuttingProxy } from '../harness/cutting-proxy.ts';
+import { eventually } from '../harness/eventually.ts';
+import { createSetting, startFunctionProcess, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { Started } from '../harness/started.ts';
+import { openBrowser } from './browser.ts';
+import { createMoody } from './scene.ts';
+
+const started = new Started();
+afterAll(() => started.stop());
+
+it('a key that waits until the cache shows its writes says which object and which version', async () => {
+  const kubeconfig = inject('kubeconfig');
+  const namespace = uniqueName('barrier');
+  const cluster = await started.cluster(kubeconfig, namespace);
+  await cluster.create(configMaps, { metadata: { namespace, name: 'written' } });
+  await createMoody(cluster, { namespace, name: 'writer' }, { writes: 'written' });
+  const { clusters } = parse(await readFile(kubeconfig, 'utf8')) as { clusters: { cluster: { server: string } }[] };
+  const proxy = await CuttingProxy.start(clusters[0]?.cluster.server ?? '');
+  started.add(() => proxy.stop());
+  const behindProxy = await proxy.kubeconfig(kubeconfig, join(await started.directory(), 'kubeconfig'));
+  const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
+  const fn = started.keep(await startFunctionProcess(setting, 'test/harness/moody-function.ts'));
+  const gateway = started.keep(await startGateway({ ...setting, kubeconfig: behindProxy }, [fn.url]));
+  await untilReady(gateway.url);
+  const browser = await openBrowser();
+  started.add(() => browser.close());
+  const page = await browser.context.newPage();
+  await page.goto(`${gateway.url}/dashboard/controllers/moody/keys/${namespace}/writer`);
+  const state = page.locator('h1 .state');
+  await eventually(async () => {
+    await page.reload();
+    expect(await page.getByRole('listitem').filter({ hasText: 'run 1' }).count()).toBe(1);
+    expect(await state.innerText()).toBe('at rest');
+  });
+
+  // The function still writes to the server, and the gateway's cache does not hear of it.
+  proxy.sever();
+  await page.getByRole('button', { name: 'Reconcile now' }).click();
+  await page.getByText('1 key queued.').waitFor();
+  const run = page.getByRole('listitem').filter({ hasText: 'run 2' });
+  await run.waitFor();
+  const version = (await cluster.get(configMaps, { namespace, name: 'written' }))?.metadata.resourceVersion;
+  expect(await run.innerText()).toContain(`v1/ConfigMap ${namespace}/written`);
+  expect(await run.innerText()).toContain(`${version}`);
+  expect(await run.innerText()).toContain('its next run waits until the cache shows these writes');
+  await page.getByRole('button', { name: 'Reconcile now' }).click();
+  await page.getByText(`what its last run wrote (v1/ConfigMap up to version ${version})`).first().waitFor();
+  expect(await state.innerText()).toBe('waits for the cache');
+  expect(await page.getByRole('listitem').filter({ hasText: 'run 3' }).count()).toBe(0);
+
+  proxy.mend();
+  await page.getByRole('listitem').filter({ hasText: 'run 3' }).waitFor({ timeout: 60_000 });
+});

@@ -1,0 +1,73 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { CONTRACT_VERSION, type Description, LEVELHOOK_HEADER, type Trigger } from '../../src/contract/index.ts';
+
+/** What a platform does with a request while the function behind it is scaled to zero: refuse, or answer itself. */
+export type Asleep = 'refused' | 502 | 503 | 504;
+
+/** A function behind a platform that scales it to zero. It counts all requests, and wakes when a test says so. */
+export class SleepingFunction {
+  /** Each request since the last `forget`: `GET`, or `POST` with the key and the attempt of its first run. */
+  requests: string[] = [];
+  readonly #asleep: Asleep;
+  readonly #description: Description;
+  readonly #server: Server;
+  #isAwake = true;
+  #port = 0;
+
+  constructor(description: Pick<Description, 'name' | 'for'> & Partial<Description>, asleep: Asleep) {
+    this.#asleep = asleep;
+    const rest = { concurrency: 2, timeoutSeconds: 15, owns: [], watches: [], reads: [], indexes: [] };
+    this.#description = { version: CONTRACT_VERSION, ...rest, ...description };
+    this.#server = createServer((request, response) => void this.#answer(request, response));
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  async open(): Promise<this> {
+    await this.#listen();
+    return this;
+  }
+
+  async sleep(): Promise<void> {
+    this.#isAwake = false;
+    if (this.#asleep === 'refused') await this.close();
+  }
+
+  async wake(): Promise<void> {
+    this.#isAwake = true;
+    if (!this.#server.listening) await this.#listen();
+  }
+
+  forget(): void {
+    this.requests = [];
+  }
+
+  async close(): Promise<void> {
+    if (!this.#server.listening) return;
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  async #listen(): Promise<void> {
+    this.#server.listen(this.#port, '127.0.0.1');
+    await once(this.#server, 'listening');
+    this.#port = (this.#server.address() as AddressInfo).port;
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await text(request);
+    const [run] = body ? (JSON.parse(body) as Trigger).requests : [];
+    this.requests.push(run ? `POST ${run.name} ${run.attempt}` : String(request.method));
+    if (!this.#isAwake) return void response.writeHead(Number(this.#asleep)).end();
+    response.setHeader(LEVELHOOK_HEADER, CONTRACT_VERSION);
+    const results = [{ status: 'done' }];
+    response.end(JSON.stringify(run ? { version: CONTRACT_VERSION, results } : this.#description));
+  }
+}

@@ -1,0 +1,120 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { basename, join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parseAllDocuments } from 'yaml';
+import { METRICS } from '../../../src/core/index.ts';
+import { leaseName } from '../../../src/gateway/manager/dispatch-lease.ts';
+import { foreignDefinitions } from '../../harness/helm.ts';
+import { Installation } from './installation.ts';
+import { Started } from '../../harness/started.ts';
+import { REFUSALS } from './refusals.ts';
+
+const HELM = resolve(import.meta.dirname, '../../../infra/helm');
+const CHARTS = ['levelhook', 'levelhook-functions'] as const;
+
+interface Manifest {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly rules?: readonly { readonly resourceNames?: readonly string[]; readonly resources?: readonly string[] }[];
+}
+
+/** Values to render each chart with: its defaults, its example, and those of `ci/`. */
+const RENDERINGS = CHARTS.flatMap((chart) => [
+  { chart, values: undefined },
+  ...globSync(`${chart}/ci/*.yaml`, { cwd: HELM }).map((values) => ({ chart, values })),
+  ...(chart === 'levelhook-functions' ? [{ chart, values: 'examples/greeting.yaml' }] : []),
+]).map((each) => ({ ...each, name: `${each.chart} with ${each.values ? basename(each.values) : 'its defaults'}` }));
+
+const started = new Started();
+let installed: Installation;
+
+beforeAll(async () => {
+  installed = await Installation.start(started);
+}, 600_000);
+afterAll(() => started.stop());
+
+async function render(chart: string, values?: string): Promise<{ text: string; objects: Manifest[] }> {
+  const args = ['template', 'test', chart, '--namespace', 'render', ...(values ? ['--values', values] : [])];
+  const text = await installed.helm(args, HELM);
+  const objects = parseAllDocuments(text).map((each) => (each as { toJS(): Manifest | null }).toJS());
+  return { text, objects: objects.filter((each) => each !== null) };
+}
+
+it.each(CHARTS)('helm lint finds nothing wrong in %s', async (chart) => {
+  for (const values of [undefined, ...globSync(`${chart}/ci/*.yaml`, { cwd: HELM })]) {
+    await installed.helm(['lint', '--strict', chart, ...(values ? ['--values', values] : [])], HELM);
+  }
+});
+
+it.each(REFUSALS)('%s refuses %s', async (chart, values, message) => {
+  const file = join(await started.directory(), 'values.yaml');
+  await writeFile(file, values);
+  await expect(render(chart, file)).rejects.toThrow(message);
+});
+
+describe('the apiserver', () => {
+  beforeAll(async () => {
+    const definitions = [...(await foreignDefinitions()), join(HELM, '../crds/levelhook.dev_reconcilefunctions.yaml')];
+    for (const file of definitions) {
+      expect(existsSync(file), file).toBe(true);
+      await installed.kubectl(['apply', '--server-side', '--filename', file]);
+    }
+    for (const name of ['render', 'web', 'shop']) await installed.kubectl(['create', 'namespace', name]);
+    await installed.kubectl(['wait', 'crd', '--all', '--for=condition=Established', '--timeout=60s']);
+  }, 120_000);
+
+  it.each(RENDERINGS)('takes every object of $name, and knows every field', async ({ chart, values }) => {
+    const { text, objects } = await render(chart, values);
+    if (chart === 'levelhook-functions' && values === undefined) return expect(objects).toEqual([]);
+    const file = join(await started.directory(), 'objects.yaml');
+    await writeFile(file, text);
+    const args = ['apply', '--server-side', '--dry-run=server', '--validate=strict', '--force-conflicts'];
+    const answer = await installed.kubectl([...args, '--filename', file]);
+    expect(answer.trim().split('\n')).toHaveLength(objects.length);
+    expect(answer).not.toMatch(/warning/i);
+  });
+});
+
+it('the optional parts are there when values ask for them', async () => {
+  const kinds = async (chart: string, values: string) =>
+    new Set((await render(chart, values)).objects.map(({ kind }) => kind));
+  expect(await kinds('levelhook', 'levelhook/ci/production-values.yaml')).toEqual(
+    new Set([
+      'ClusterRole',
+      'ClusterRoleBinding',
+      'ConfigMap',
+      'CustomResourceDefinition',
+      'Deployment',
+      'NetworkPolicy',
+      'PodDisruptionBudget',
+      'PrometheusRule',
+      'Role',
+      'RoleBinding',
+      'Secret',
+      'Service',
+      'ServiceAccount',
+      'ServiceMonitor',
+    ]),
+  );
+  const functions = await render('levelhook-functions', 'levelhook-functions/ci/all-values.yaml');
+  expect(functions.objects.filter(({ kind }) => kind === 'ScaledObject').map(({ metadata }) => metadata.name)).toEqual([
+    'scaled',
+  ]);
+  expect(functions.text).toContain('apiVersion: serving.knative.dev/v1');
+});
+
+it('the right to the Lease in kube-system names the Lease that the gateway takes', async () => {
+  const { objects } = await render('levelhook', 'levelhook/ci/production-values.yaml');
+  const role = objects.find(({ kind, metadata }) => kind === 'Role' && metadata.namespace === 'kube-system');
+  expect(role?.rules?.[0]?.resourceNames).toEqual([leaseName('shop', undefined)]);
+});
+
+it('alerts and dashboard name metrics of the gateway only', () => {
+  const known = [METRICS.counters, METRICS.gauges, METRICS.histograms].flatMap((each) => Object.keys(each));
+  const text = ['alerts.yaml', 'grafana.json'].map((file) => readFileSync(join(HELM, 'levelhook/files', file), 'utf8'));
+  const named = [...text.join('\n').matchAll(/\b([a-z]+(?:_[a-z]+)+)(?=(?:\\?\{|\{))/g)].map(([, name = '']) => name);
+  expect(new Set(named).size).toBeGreaterThan(20);
+  const ours = named.filter((name) => !name.startsWith('process_')).map((name) => name.replace(/_bucket$/, ''));
+  expect(ours.filter((name) => !known.includes(name))).toEqual([]);
+});

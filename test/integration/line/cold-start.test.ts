@@ -1,0 +1,124 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { metric } from '../../harness/gateway-view.ts';
+import {
+  createSetting,
+  type Listening,
+  type Setting,
+  startGateway,
+  uniqueName,
+  untilIdle,
+  untilReady,
+} from '../../harness/levelhook.ts';
+import { type Asleep, SleepingFunction } from '../../harness/sleeping-function.ts';
+import { Started } from '../../harness/started.ts';
+import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
+
+const ASLEEP: readonly Asleep[] = ['refused', 502, 503, 504];
+const START_MS = 3000;
+/** Longer than a function that has answered is taken to be awake. */
+const REST_MS = 11_000;
+
+describe('functions that are scaled to zero', () => {
+  const namespace = uniqueName('asleep');
+  const started = new Started();
+  const kind = { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace] };
+  const functions = ASLEEP.map((asleep) => new SleepingFunction({ name: `by-${asleep}`, for: kind }, asleep));
+  const declared = new SleepingFunction({ name: 'declared', for: kind }, 'refused');
+  const all = [...functions, declared];
+  let cluster: Cluster;
+  let tenant: Tenant;
+  let setting: Setting;
+  let gateway: Listening;
+
+  beforeAll(async () => {
+    cluster = await started.cluster(inject('kubeconfig'), namespace);
+    await installReconcileFunctions(cluster);
+    tenant = await new Tenant(cluster, namespace).create();
+    await tenant.allow('config-maps', [{ apiGroups: [''], resources: ['configmaps'] }]);
+    setting = {
+      ...createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') }),
+      secret: tenant.secret,
+    };
+    for (const each of all) {
+      await each.open();
+      started.add(() => each.close());
+    }
+    await tenant.declare('declared', { endpoint: { url: declared.url }, for: kind });
+    gateway = await start();
+    await tenant.until('declared', 'Ready', { status: 'True' });
+  });
+
+  afterAll(() => started.stop());
+
+  async function start(): Promise<Listening> {
+    const urls = functions.map(({ url }) => url);
+    const process = started.keep(await startGateway(setting, urls, settingsFor([namespace], [declared.url])));
+    await untilReady(process.url);
+    return process;
+  }
+
+  const create = (name: string) => cluster.create(configMaps, { metadata: { namespace, name } });
+
+  it('get no request while no key waits, also from a gateway that looks at their declarations', async () => {
+    await create('before');
+    for (const each of all) await eventually(async () => expect(each.requests).toContain('POST before 1'));
+    await untilIdle(gateway.url);
+    for (const each of all) each.forget();
+    await sleep(REST_MS);
+    expect(all.map(({ requests }) => requests)).toEqual(all.map(() => []));
+  });
+
+  it('are there three seconds after a key has called them: its first attempt succeeds, and nothing has failed', async () => {
+    for (const each of all) await each.sleep();
+    await create('cold');
+    await sleep(START_MS);
+    for (const each of all) {
+      expect(each.requests.filter((request) => request !== 'GET')).toEqual([]);
+      await each.wake();
+    }
+    for (const each of all) await eventually(async () => expect(each.requests).toContain('POST cold 1'), 5000);
+    await untilIdle(gateway.url);
+    for (const each of all) expect(each.requests.filter((request) => request !== 'GET')).toEqual(['POST cold 1']);
+    for (const controller of [...ASLEEP.map((asleep) => `by-${asleep}`), `${namespace}.declared`]) {
+      const of = (name: string, labels: Record<string, string>) => metric(gateway.url, name, { controller, ...labels });
+      expect(await of('levelhook_triggers_not_sent_total', { reason: 'starting' }), controller).toBeGreaterThan(0);
+      expect(await of('controller_runtime_reconcile_errors_total', {}), controller).toBe(0);
+      expect(await of('levelhook_unknown_outcomes_total', {}), controller).toBe(0);
+      expect(await of('levelhook_triggers_total', { outcome: 'refused' }), controller).toBe(0);
+      for (const reason of ['unreachable', 'starting']) {
+        expect(await of('levelhook_circuit_breaker_open', { reason }), controller).toBe(0);
+      }
+    }
+  });
+
+  it('that answered a moment ago and are gone by the next key have not failed either', async () => {
+    const [refusing] = functions;
+    if (!refusing) throw new Error('unreachable');
+    await create('warm');
+    await eventually(async () => expect(refusing.requests).toContain('POST warm 1'));
+    await untilIdle(gateway.url);
+    await refusing.sleep();
+    await create('gone');
+    await sleep(START_MS);
+    await refusing.wake();
+    await eventually(async () => expect(refusing.requests).toContain('POST gone 1'), 5000);
+    await untilIdle(gateway.url);
+    const labels = { controller: 'by-refused' };
+    expect(await metric(gateway.url, 'controller_runtime_reconcile_errors_total', labels)).toBe(0);
+  });
+
+  it('are asked by a gateway that starts if they are configured, and get no request if they are declared', async () => {
+    await gateway.process.kill('SIGTERM');
+    for (const each of all) each.forget();
+    gateway = await start();
+    await create('after');
+    for (const each of all) await eventually(async () => expect(each.requests).toContain('POST after 1'));
+    await untilIdle(gateway.url);
+    // Each has been silent for a while, or is unknown to this gateway: one question goes before the first trigger.
+    expect(declared.requests).toEqual(['GET', 'POST after 1']);
+    for (const each of functions) expect(each.requests).toEqual(['GET', 'GET', 'POST after 1']);
+  });
+});
