@@ -53,6 +53,7 @@ const gatewayFlow = [
   'registration',
   'manager',
   'cache-api',
+  'kubernetes-api',
   'login',
   'dashboard',
 ];

@@ -98,6 +98,7 @@ function openApi(): Json {
               'trigger-retry',
               'trigger-batch',
               'trigger-callback',
+              'trigger-credentials',
               'trigger-cache',
             ]),
           },

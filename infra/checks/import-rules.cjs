@@ -25,6 +25,7 @@ const GATEWAY_FLOW = [
   'registration',
   'manager',
   'cache-api',
+  'kubernetes-api',
   'login',
   'dashboard',
   'server',

@@ -44,10 +44,19 @@ export async function importTokenKey(id: string, secret: Uint8Array<ArrayBuffer>
 }
 
 /** @param nowMs the signer's clock. */
-export async function createCacheToken({ id, key }: TokenKey, claims: CacheClaims, nowMs: number): Promise<string> {
-  const header = { alg: 'HS256', typ: 'JWT', kid: id };
+export async function createCacheToken(key: TokenKey, claims: CacheClaims, nowMs: number): Promise<string> {
   const { controller, scope, expiresAt } = claims;
-  const payload = { aud: AUDIENCE, sub: controller, iat: Math.floor(nowMs / 1000), exp: expiresAt, scope };
+  return createToken(key, { aud: AUDIENCE, sub: controller, exp: expiresAt, scope }, nowMs);
+}
+
+/** A token for one audience. `exp`: seconds since the epoch. */
+export async function createToken(
+  { id, key }: TokenKey,
+  claims: { readonly aud: string; readonly exp: number; readonly [claim: string]: unknown },
+  nowMs: number,
+): Promise<string> {
+  const header = { alg: 'HS256', typ: 'JWT', kid: id };
+  const payload = { iat: Math.floor(nowMs / 1000), ...claims };
   const content = `${encodePart(header)}.${encodePart(payload)}`;
   const signature = await crypto.subtle.sign('HMAC', key, encoder.encode(content));
   return `${content}.${toBase64Url(new Uint8Array(signature))}`;
@@ -63,19 +72,32 @@ export function tokenKeyId(token: string): string {
 }
 
 /** Returns the grant of a token that was signed with this key and has not expired. @throws TokenError */
-export async function verifyCacheToken({ key }: TokenKey, token: string, nowMs: number): Promise<CacheClaims> {
+export async function verifyCacheToken(key: TokenKey, token: string, nowMs: number): Promise<CacheClaims> {
+  const { sub, exp, scope } = await verifyToken(key, token, AUDIENCE, nowMs);
+  if (typeof sub !== 'string' || !isScope(scope)) throw new TokenError('the token was made for something else');
+  return { controller: sub, scope, expiresAt: exp };
+}
+
+/**
+ * Returns the claims of a token that was signed with this key, is for this audience and has not expired.
+ * @throws TokenError
+ */
+export async function verifyToken(
+  { key }: TokenKey,
+  token: string,
+  audience: string,
+  nowMs: number,
+): Promise<Record<string, unknown> & { readonly exp: number }> {
   const { content, signature, payload } = partsOf(token);
   // Compares in constant time.
   if (!(await crypto.subtle.verify('HMAC', key, signature, encoder.encode(content)))) {
     throw new TokenError('the signature of the token does not match');
   }
   const claims = decodePart(payload);
-  const { aud, sub, exp, scope } = claims;
-  if (aud !== AUDIENCE || typeof sub !== 'string' || typeof exp !== 'number' || !isScope(scope)) {
-    throw new TokenError('the token was made for something else');
-  }
+  const { aud, exp } = claims;
+  if (aud !== audience || typeof exp !== 'number') throw new TokenError('the token was made for something else');
   if (exp * 1000 <= nowMs) throw new TokenError('the token has expired');
-  return { controller: sub, scope, expiresAt: exp };
+  return { ...claims, exp };
 }
 
 /** Whether a scope holds a kind, in a namespace, or in all when there is none. */

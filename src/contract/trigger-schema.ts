@@ -94,6 +94,30 @@ export const triggerSchema = z
       .describe(
         'Absent: the answer must not be 202. Only for a function that describes itself with `callbackSeconds`.',
       ),
+    kubernetes: z
+      .object({
+        url: z
+          .string()
+          .min(1)
+          .describe('Where to read live and to write: `/apis/apps/v1/...` is appended. Https or loopback.'),
+        token: z.string().min(1).describe('The bearer token for `url`, valid until after the deadline.'),
+        caBundle: z
+          .string()
+          .min(1)
+          .exactOptional()
+          .describe(
+            'Certificate authorities of `url` beside those that the platform trusts: PEM, in base64. Absent: none.',
+          ),
+        recordsWrites: z
+          .literal(true)
+          .exactOptional()
+          .describe(
+            'The gateway records the writes, and the outcome need not name them. Each write needs the header ' +
+              '`levelhook-run` with the number of its run. Absent: the outcome names the writes.',
+          ),
+      })
+      .exactOptional()
+      .describe('Absent: the function has credentials of its own. See credentials.md.'),
     requests: z.array(request).min(1).describe('One, or as many as the `maxBatch` of the description allows.'),
   })
   .describe('The body of the signed POST by which the gateway asks a function to reconcile.');

@@ -44,7 +44,30 @@ export interface Trigger {
    * Only for a function whose description says `callbackSeconds`, and from a gateway that such a function can reach.
    */
   readonly callback?: CallbackLocation;
+  /** Only for a function whose declaration leaves its credentials to the gateway, and over https or loopback. */
+  readonly kubernetes?: KubernetesLocation;
 }
+
+/** Where a function reaches the Kubernetes API, and as whom. */
+export interface KubernetesLocation {
+  /** To which `/apis/apps/v1/...` is appended. Https or loopback. */
+  readonly url: string;
+  /** The bearer token for it, valid until after the deadline. */
+  readonly token: string;
+  /**
+   * Certificate authorities of `url` beside those that the platform trusts: PEM, in base64. Absent: the platform's
+   * alone.
+   */
+  readonly caBundle?: string;
+  /**
+   * The gateway takes the requests. It records the writes, so the outcome need not name them, and it needs the header
+   * `levelhook-run` with the number of the run that writes. Absent: the outcome names the writes.
+   */
+  readonly recordsWrites?: true;
+}
+
+/** The header that says which run of a trigger writes: see `KubernetesLocation.recordsWrites`. */
+export const RUN_HEADER = 'levelhook-run';
 
 /** Where the outcome of a run is sent that goes on after the answer to its trigger. */
 export interface CallbackLocation {

@@ -55,6 +55,16 @@ export function isTooLargeResourceVersion(error: unknown): boolean {
   return error.message.includes('Too large resource version');
 }
 
+/**
+ * After a 5xx a write may have taken effect: the apiserver answers 504 at its `timeout` while etcd may still apply the
+ * write, and 500 for etcd's own timeouts, and a proxy answers 502 if it lost the answer. Two answers are exceptions,
+ * because they are given before etcd: an admission webhook could not be called, or the apiserver is not ready.
+ */
+export function isUncertain({ code, reason, message }: ApiError): boolean {
+  if (code < 500 || reason === 'ServiceUnavailable') return false;
+  return !(reason === 'InternalError' && message.includes('failed calling webhook'));
+}
+
 /** The Status in an answer's body, or one made of whatever a proxy in between has answered. */
 export function statusFrom(body: string, code: number): ApiStatus {
   try {

@@ -3,6 +3,7 @@ export {
   type ApiStatus,
   isExpired,
   isTooLargeResourceVersion,
+  isUncertain,
   orUndefined,
   parseRetryAfter,
   statusFrom,
@@ -32,6 +33,7 @@ export {
 export { type LabelSelector, matchesLabels } from './label-selector.ts';
 export {
   controllerOf,
+  isRemovedByUpdate,
   type KubernetesObject,
   keyOf,
   type ObjectMeta,

@@ -44,3 +44,11 @@ export function keyOf(object: KubernetesObject): ObjectKey {
 export function controllerOf(object: { metadata: Pick<ObjectMeta, 'ownerReferences'> }): OwnerReference | undefined {
   return object.metadata.ownerReferences?.find((owner) => owner.controller === true);
 }
+
+/**
+ * Whether the update that was answered with this has removed the object, as the registry's `ShouldDeleteDuringUpdate`.
+ */
+export function isRemovedByUpdate(metadata: ObjectMeta & { deletionGracePeriodSeconds?: number }): boolean {
+  const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = metadata;
+  return deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
+}

@@ -98,6 +98,10 @@ export const METRICS = {
       labels: ['controller', 'reason'],
     },
     levelhook_cache_requests_total: { help: 'Requests to the cache API.', labels: ['verb', 'code'] },
+    levelhook_proxied_requests_total: {
+      help: 'Requests of functions that were passed on to the apiserver, or refused by the gateway.',
+      labels: ['controller', 'verb', 'code'],
+    },
     levelhook_recoveries_total: { help: 'Times that data in Redis had to be taken for lost.', labels: ['reason'] },
   },
   gauges: {

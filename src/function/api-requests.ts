@@ -2,6 +2,7 @@ import {
   ApiError,
   type GroupVersionKind,
   isConnectionRefused,
+  isUncertain,
   messageOf,
   parseRetryAfter,
   statusFrom,
@@ -153,16 +154,6 @@ const OVER = 'the run is over: nothing more may be sent';
 
 /** `Retry-After: 0` is no invitation to spin. */
 const MIN_RETRY_MS = 100;
-
-/**
- * After a 5xx a write may have taken effect: the apiserver answers 504 at its `timeout` while etcd may still apply the
- * write, and 500 for etcd's own timeouts, and a proxy answers 502 if it lost the answer. Two answers are exceptions,
- * because they are given before etcd: an admission webhook could not be called, or the apiserver is not ready.
- */
-export function isUncertain({ code, reason, message }: ApiError): boolean {
-  if (code < 500 || reason === 'ServiceUnavailable') return false;
-  return !(reason === 'InternalError' && message.includes('failed calling webhook'));
-}
 
 function parse(body: string): unknown {
   try {

@@ -2,6 +2,8 @@ import {
   ApiError,
   formatLabelSelector,
   isExpired,
+  isRemovedByUpdate,
+  isUncertain,
   type KubernetesObject,
   type ObjectKey,
   type ObjectMeta,
@@ -11,7 +13,7 @@ import {
   resourcePath,
 } from '../core/index.ts';
 import type { Write } from '../contract/index.ts';
-import { type ApiRun, type WriteRequest, ApiRequests, isUncertain, type UnansweredWrite } from './api-requests.ts';
+import { type ApiRun, type WriteRequest, ApiRequests, type UnansweredWrite } from './api-requests.ts';
 import type { ApiTransport } from './api-transport.ts';
 import type {
   AppliedObject,
@@ -257,7 +259,8 @@ export class ApiWriter {
     const object = (await this.#requests.send(resource, request)) as T;
     const { metadata } = object;
     // Trap: when an update takes away what delayed a delete, the answer carries the version of before the update.
-    if (request.method !== 'POST' && isGone(metadata)) this.#recordDelete(resource, metadata, metadata.uid, true);
+    if (request.method !== 'POST' && isRemovedByUpdate(metadata))
+      this.#recordDelete(resource, metadata, metadata.uid, true);
     else {
       const { uid, resourceVersion } = metadata;
       this.#writes.push({ ...reference(resource, metadata), uid, resourceVersion });
@@ -310,12 +313,6 @@ function queryOf({ labelSelector, fieldSelector }: LiveSelection): URLSearchPara
 }
 
 const deleteOptions = (options: object): object => ({ kind: 'DeleteOptions', apiVersion: 'v1', ...options });
-
-/** As the registry's `ShouldDeleteDuringUpdate`. */
-function isGone(metadata: ObjectMeta & { deletionGracePeriodSeconds?: number }): boolean {
-  const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = metadata;
-  return deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
-}
 
 /** Part by part: an object's metadata is a key too, as far as the compiler can tell. */
 function reference({ apiVersion, kind }: Resource, { namespace, name }: ObjectKey) {

@@ -21,8 +21,11 @@ export interface FunctionAppOptions {
    * Opens the cache that a trigger points to. Default: the gateway's cache API, which needs nothing but the trigger.
    */
   readonly cache?: OpenCache;
-  /** Reaches the apiserver with the function's own rights. */
-  readonly api: ApiTransport;
+  /**
+   * Reaches the apiserver with the function's own credentials. The triggers of a ReconcileFunction with `credentials:
+   * token` or `proxy` bring other ones, which are used instead. Default: those alone.
+   */
+  readonly api?: ApiTransport;
   /** Default: JSON lines on the console. */
   readonly logger?: Logger;
   /** The verifier's clock, in milliseconds. Default `Date.now`. */

@@ -12,7 +12,8 @@ import type { RunToken } from './run-token.ts';
 export interface RunOptions {
   /** Opens the cache. The getter of `run.signal` creates the signal, so read it only when you need it. */
   readonly cache: (run: { readonly signal: AbortSignal }) => CacheReader;
-  readonly api: ApiTransport;
+  /** The apiserver, for one run. */
+  readonly api: (run: number) => ApiTransport;
   readonly log: Logger;
   /** Of the trigger, and on every line of the log: the gateway's lines carry the same. */
   readonly reconcileId: string;
@@ -82,16 +83,18 @@ interface GivenRun extends Omit<RunOptions, 'cache'> {
 
 async function runRequest(
   controller: Controller,
-  { cache: location, callback }: Trigger,
+  { cache: location, callback, kubernetes }: Trigger,
   request: TriggerRequest,
   options: GivenRun,
 ): Promise<RequestResult> {
-  const api = new ApiWriter(options.api, options.scope);
   const { namespace, name, run } = request;
+  const api = new ApiWriter(options.api(run), options.scope);
   const key = namespace === undefined ? { name } : { namespace, name };
   const runToken = callback && { ...callback, controller: controller.name, ...key, run };
   const result = await resultOf(controller, request, api, runToken, options);
   await api.finish();
+  // The gateway knows all writes, and whether each has an answer.
+  if (kubernetes?.recordsWrites) return 'writes' in result ? { ...result, writes: [] } : result;
   // A write of a kind that is not cached, such as an Event, does not make the outcome unknown: the next run does not
   // read it from the cache.
   const doubt = api.unanswered.find((write) => isCached(location, write));

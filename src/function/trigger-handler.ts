@@ -21,6 +21,7 @@ import { type CacheFetch, httpCache } from './http-reader.ts';
 import type { HangUp } from './run-scope.ts';
 import { allResults, type OnResult, prepareTrigger } from './runtime.ts';
 import { SeenTriggers } from './seen-triggers.ts';
+import { fetchKubernetes, type OpenKubernetes } from './trigger-kubernetes.ts';
 
 /** A request with its whole body, from any HTTP server. */
 export interface SignedRequest {
@@ -54,6 +55,8 @@ export interface Platform {
   createVerifier(secrets: readonly string[]): Verifier | Promise<Verifier>;
   /** For the cache API. Default: the platform's `fetch`. */
   readonly fetch?: CacheFetch;
+  /** For the apiserver that a trigger names. */
+  readonly kubernetes: OpenKubernetes;
   /** Calls back when the event loop has done all that is ready now. */
   readonly defer: (callback: () => void) => void;
 }
@@ -64,16 +67,24 @@ const WEB_PLATFORM: Platform = {
     const keys = await Promise.all(secrets.map(importSecret));
     return (message) => verify(keys, message);
   },
+  kubernetes: fetchKubernetes,
   defer: (callback) => void setTimeout(callback, 0),
 };
 
 export interface TriggerHandlerOptions {
   readonly secrets: readonly string[] | (() => readonly string[] | Promise<readonly string[]>);
   readonly cache?: OpenCache | undefined;
-  readonly api: ApiTransport;
+  readonly api: ApiTransport | undefined;
   readonly logger: Logger;
   readonly now: () => number;
 }
+
+const NO_APISERVER: ApiTransport = () =>
+  Promise.reject(
+    new Error(
+      'the function has no credentials: give createFunctionApp the option api, or declare the ReconcileFunction with credentials: token or proxy',
+    ),
+  );
 
 /** Refusals have the header, too, so that the gateway can tell them from the page of a proxy and show their reason. */
 const JSON_HEADERS = { 'content-type': 'application/json', [LEVELHOOK_HEADER]: CONTRACT_VERSION };
@@ -115,6 +126,12 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
     return whole(status, { error });
   };
 
+  /** The trigger's, since whoever declared the function has asked for it. */
+  const transportOf = ({ kubernetes }: Trigger): ((run: number) => ApiTransport) => {
+    if (kubernetes) return (run) => platform.kubernetes(kubernetes, run);
+    return () => api ?? NO_APISERVER;
+  };
+
   const run = async (trigger: Trigger, { headers, hangUp }: SignedRequest): Promise<FunctionAnswer> => {
     // Several functions may share a secret. A trigger for another function must not run a key of the same name here.
     if (trigger.controller !== controller.name) {
@@ -139,7 +156,7 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
     const open = (cache ??= httpCache(platform.fetch && { fetch: platform.fetch }));
     const start = prepareTrigger(controller, trigger, {
       cache: (scope) => open(trigger.cache, scope),
-      api,
+      api: transportOf(trigger),
       log,
       reconcileId,
       hangUp,

@@ -12,7 +12,7 @@ import {
 import type { Description } from '../contract/index.ts';
 import { isLoopback } from '../contract/secure-url.ts';
 import { ApiClient } from './apiserver/api-client.ts';
-import { loadCredentials } from './apiserver/credentials.ts';
+import { type Credentials, loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity } from './apiserver/discovery.ts';
 import { FlowControl } from './apiserver/flow-control.ts';
 import { GatewayWriter } from './cache/gateway-writer.ts';
@@ -34,6 +34,8 @@ import { ConfiguredFunctions } from './registration/configured-functions.ts';
 import { FunctionStatusWriter } from './registration/function-status-writer.ts';
 import { DeclaredFunctions } from './registration/declared-functions.ts';
 import { checkFunctionUrls } from './endpoint/endpoint-rules.ts';
+import { AccountTokens } from './access/account-tokens.ts';
+import { KubernetesCredentials } from './access/kubernetes-credentials.ts';
 import { TokenKeys } from './access/token-keys.ts';
 import { checkDataVersion, raiseDataVersion } from './manager/data-version.ts';
 import { DispatchLease } from './manager/dispatch-lease.ts';
@@ -49,8 +51,9 @@ import { ProgressRequests } from './manager/progress-requests.ts';
 import { Recovery } from './manager/recovery.ts';
 import { ReplicaRecord, roleOf } from './manager/replica-record.ts';
 import { RedisHealth } from './manager/redis-health.ts';
-import { type AdminServer, CACHE_PATH, CALLBACK_PATH } from './server/admin-server.ts';
+import { type AdminServer, CACHE_PATH, CALLBACK_PATH, KUBERNETES_PATH } from './server/admin-server.ts';
 import { CacheApi } from './cache-api/cache-api.ts';
+import { KubernetesApi } from './kubernetes-api/kubernetes-api.ts';
 import { Catalog } from './cache-api/catalog.ts';
 import { BullMqBoard } from './server/bullmq-board.ts';
 import { KubernetesIdentities } from './login/kubernetes-identities.ts';
@@ -75,6 +78,8 @@ export interface GatewayOptions {
 /** The cluster that this gateway works for, and its place in Redis. */
 interface Connections {
   readonly client: ApiClient;
+  /** Of functions that have none of their own. */
+  readonly kubernetes: KubernetesCredentials;
   readonly location: RedisLocation;
   /** Undefined: this gateway leads from its start. */
   readonly election: LeaderElection | undefined;
@@ -97,6 +102,7 @@ interface Running {
   readonly redisHealth: RedisHealth;
   readonly progress: Progress;
   readonly cacheApi: CacheApi;
+  readonly kubernetesApi: KubernetesApi;
 }
 
 /** Where controllers are declared. */
@@ -231,7 +237,8 @@ export class Gateway {
     const lease = electionLease(this.#config.lease, credentials.podNamespace);
     const election = lease && this.#election(lease, new ApiClient(credentials, metrics));
     if (!election) await raiseDataVersion(location);
-    return { client, location, election, replica: this.#recordReplica(location, election) };
+    const kubernetes = this.#kubernetesCredentials(client, credentials);
+    return { client, kubernetes, location, election, replica: this.#recordReplica(location, election) };
   }
 
   #recordReplica(location: RedisLocation, election: LeaderElection | undefined): ReplicaRecord {
@@ -245,6 +252,21 @@ export class Gateway {
     const recording = replica.run(this.#stop.signal);
     this.#lifecycle.started('replica record', () => recording);
     return replica;
+  }
+
+  #kubernetesCredentials(client: ApiClient, credentials: Credentials): KubernetesCredentials {
+    const { apiserverUrl } = this.#config;
+    const { clock, logger } = this.#runtime;
+    return new KubernetesCredentials({
+      client,
+      tokens: new AccountTokens({ client, clock, logger }),
+      apiserver: {
+        url: apiserverUrl ?? credentials.server,
+        inCluster: apiserverUrl === undefined && credentials.podNamespace !== undefined,
+        ca: async () => (await credentials.access()).ca,
+      },
+      proxyUrl: () => this.#belowOuterUrl(KUBERNETES_PATH),
+    });
   }
 
   /** @param client without flow control: a renewal of the Lease must not wait for other requests. */
@@ -342,7 +364,14 @@ export class Gateway {
       onStandstill: (id) => this.#wakeDeclared(id),
     });
     const cacheApi = this.#cacheApi(connections, caches, { controllers, recovery });
-    return { controllers, recovery, redisHealth, progress, cacheApi };
+    const kubernetesApi = new KubernetesApi({
+      runtime,
+      client,
+      verify: (token) => caches.tokenKeys.verifyRuns(token),
+      controller: (id) => controllers.known().get(id)?.proxied,
+      available: () => recovery.healthy,
+    });
+    return { controllers, recovery, redisHealth, progress, cacheApi, kubernetesApi };
   }
 
   /** Last what declares controllers: from then on they come and go. */
@@ -382,7 +411,7 @@ export class Gateway {
   }
 
   #controllerFactory(
-    { client, location }: Connections,
+    { client, kubernetes, location }: Connections,
     { informers, readerUsers, tokenKeys }: Caches,
   ): ControllerFactory {
     const { cacheTokenMs, historyRuns, logTriggers, resyncMs, startWindowMs } = this.#config;
@@ -392,6 +421,7 @@ export class Gateway {
       client,
       informers,
       wayBack: {
+        kubernetes,
         tokenKeys,
         cacheTokenMs,
         readerUsers,
@@ -406,7 +436,7 @@ export class Gateway {
 
   #declaredFunctions(
     files: ConfiguredFiles,
-    { client }: Connections,
+    { client, kubernetes }: Connections,
     { controllers, progress }: Running,
   ): DeclaredFunctions | undefined {
     const { allowedEndpoints, maxFunctionsPerNamespace, reconcileFunctions: which, reviewMs } = this.#config;
@@ -424,6 +454,7 @@ export class Gateway {
         cpuBudgets: this.#cpuBudgets,
         clock: runtime.clock,
         hasOuterUrl: this.#outerUrl() !== undefined,
+        kubernetes,
       }),
       writer: new FunctionStatusWriter({ runtime, client, leads: this.#leads }),
       standstill: (id) => progress.standstill(id),
@@ -524,8 +555,14 @@ export class Gateway {
 
   /** Where a function may send the outcome of a run that goes on. It is signed, and holds no secret. */
   #callbackUrlFor(controller: string): string | undefined {
+    const url = this.#belowOuterUrl(CALLBACK_PATH);
+    return url === undefined ? undefined : `${url}/${controller}`;
+  }
+
+  /** A path below that of the cache, as functions reach it. */
+  #belowOuterUrl(path: string): string | undefined {
     const url = this.#outerUrl();
-    return url === undefined ? undefined : `${url}${CALLBACK_PATH.slice(CACHE_PATH.length)}/${controller}`;
+    return url === undefined ? undefined : url + path.slice(CACHE_PATH.length);
   }
 
   /** What the conditions of a ReconcileFunction are about has changed; does nothing for another controller. */

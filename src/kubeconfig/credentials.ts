@@ -8,6 +8,8 @@ export interface Access {
   readonly server: string;
   readonly dispatcher: Dispatcher;
   readonly headers: Readonly<Record<string, string | string[]>>;
+  /** PEM of the certificate authorities that the server is checked with. Undefined: the platform's. */
+  readonly ca: string | undefined;
 }
 
 /** Options of the connections. The protocol is always HTTP/1.1: see `HTTP1`. */
@@ -80,7 +82,7 @@ export class Credentials {
       : new Agent({ connect: { ...connect, timeout: 10_000 }, ...HTTP1, ...this.#options });
     // Graceful: running watches finish on the old connections, new requests use the new certificate.
     void retired?.close();
-    return (this.#access = { server, dispatcher, headers });
+    return (this.#access = { server, dispatcher, headers, ca: tls.ca?.toString() });
   }
 }
 

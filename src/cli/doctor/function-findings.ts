@@ -5,10 +5,13 @@ import {
   keyOf,
   messageOf,
   resourcePath,
+  silentLogger,
   systemClock,
 } from '../../core/index.ts';
 import { isLoopback } from '../../contract/secure-url.ts';
 import type { Description, SigningKey } from '../../contract/index.ts';
+import { AccountTokens } from '../../gateway/access/account-tokens.ts';
+import { KubernetesCredentials } from '../../gateway/access/kubernetes-credentials.ts';
 import type { ApiClient } from '../../gateway/apiserver/api-client.ts';
 import { CpuBudgets } from '../../gateway/cel/cpu-budget.ts';
 import type { CacheSettings } from '../../gateway/config/cache-file.ts';
@@ -82,6 +85,16 @@ export async function checkDeclared(findings: Diagnoses, options: DeclaredOption
     canEncrypt,
     allowedEndpoints: config.allowedEndpoints,
     hasOuterUrl: config.cacheUrl !== undefined || isLoopback(config.host),
+    kubernetes: new KubernetesCredentials({
+      client,
+      tokens: new AccountTokens({ client, clock: systemClock, logger: silentLogger }),
+      apiserver: {
+        url: config.apiserverUrl ?? client.server,
+        inCluster: config.apiserverUrl === undefined && options.inCluster,
+        ca: async () => undefined,
+      },
+      proxyUrl: () => config.cacheUrl ?? (isLoopback(config.host) ? `http://${config.host}:${config.port}` : undefined),
+    }),
     cpuBudgets: new CpuBudgets(),
     clock: systemClock,
   });

@@ -1,7 +1,7 @@
 import type { KubeConfig } from '@kubernetes/client-node';
 import { Agent, type buildConnector, type Dispatcher, ProxyAgent, request } from 'undici';
-import { type Credentials, openCredentials } from '../../kubeconfig/credentials.ts';
-import type { ApiTransport } from '../api-transport.ts';
+import { type Access, type Credentials, openCredentials } from '../../kubeconfig/credentials.ts';
+import type { ApiTransport, ApiTransportAnswer, ApiTransportRequest } from '../api-transport.ts';
 
 /**
  * Reaches the apiserver as the user of a kubeconfig or of the pod (client certificate, token, token file; exec plugin
@@ -11,35 +11,43 @@ import type { ApiTransport } from '../api-transport.ts';
  */
 export function kubeConfigTransport(path?: string): ApiTransport {
   let credentials: Promise<Credentials> | undefined;
-  return async ({ method, path: url, contentType, body, signal }) => {
+  return async (asked) => {
     credentials ??= openCredentials(path, CONNECTIONS).catch((error: unknown) => {
       // The next request reads it again.
       credentials = undefined;
       throw error;
     });
     const opened = await credentials;
-    const { server, dispatcher, headers } = await opened.access();
-    const response = await request(server + url, {
-      method,
-      signal,
-      headers: {
-        ...headers,
-        accept: 'application/json',
-        'user-agent': 'levelhook-function',
-        ...(contentType ? { 'content-type': contentType } : {}),
-      },
-      body: body ?? null,
-      // A DELETE has its options in its body. undici would close the connection then, since some servers misread it.
-      reset: false,
-      dispatcher,
-    });
-    if (response.statusCode === 401) opened.refresh();
-    const retryAfter = response.headers['retry-after'];
-    return {
-      status: response.statusCode,
-      body: await response.body.text(),
-      retryAfter: (Array.isArray(retryAfter) ? retryAfter[0] : retryAfter) ?? null,
-    };
+    const answer = await send(await opened.access(), asked);
+    if (answer.status === 401) opened.refresh();
+    return answer;
+  };
+}
+
+/** Sends one request. Follows no redirect. */
+export async function send(
+  { server, dispatcher, headers }: Pick<Access, 'server' | 'dispatcher' | 'headers'>,
+  { method, path, contentType, body, signal }: ApiTransportRequest,
+): Promise<ApiTransportAnswer> {
+  const response = await request(server + path, {
+    method,
+    signal,
+    headers: {
+      ...headers,
+      accept: 'application/json',
+      'user-agent': 'levelhook-function',
+      ...(contentType ? { 'content-type': contentType } : {}),
+    },
+    body: body ?? null,
+    // A DELETE has its options in its body. undici would close the connection then, since some servers misread it.
+    reset: false,
+    dispatcher,
+  });
+  const retryAfter = response.headers['retry-after'];
+  return {
+    status: response.statusCode,
+    body: await response.body.text(),
+    retryAfter: (Array.isArray(retryAfter) ? retryAfter[0] : retryAfter) ?? null,
   };
 }
 
@@ -88,7 +96,7 @@ function isSame(a: Fields, b: Fields): boolean {
  * apiserver keeps it for 90 s and load balancers for 50 s and more, so this end closes first, and no write meets a
  * connection that the other end has just closed.
  */
-const CONNECTIONS = { connections: 32, keepAliveTimeout: 30_000 };
+export const CONNECTIONS = { connections: 32, keepAliveTimeout: 30_000 };
 const HTTP1 = { allowH2: false, ...CONNECTIONS };
 
 type DispatcherOptions = ReturnType<KubeConfig['createDispatcherOptions']>;

@@ -5,6 +5,7 @@ import { CONTRACT_VERSION, LEVELHOOK_HEADER } from '../../contract/index.ts';
 import { importSecretSync, verifySync } from '../../contract/node/signature.ts';
 import { type FunctionApp, MAX_BODY_BYTES, TOO_LARGE } from '../function-app.ts';
 import type { LineSink, Platform, TriggerHandler } from '../trigger-handler.ts';
+import { undiciKubernetes } from './trigger-kubernetes.ts';
 import { undiciFetch } from './undici-fetch.ts';
 
 /** What Node has better than every platform has. */
@@ -14,6 +15,7 @@ const NODE: Platform = {
     return (message) => verifySync(keys, message);
   },
   fetch: undiciFetch,
+  kubernetes: undiciKubernetes,
   // Behind the input that has arrived: results that it brings about leave together.
   defer: (callback) => void setImmediate(callback),
 };

@@ -9,6 +9,7 @@ import {
   tokenKeyId,
   verifyCacheToken,
 } from '../../contract/cache-token.ts';
+import { createRunsToken, type RunsClaims, verifyRunsToken } from '../../contract/runs-token.ts';
 import type { CacheScope } from '../../contract/index.ts';
 import type { Redis } from '../redis/redis.ts';
 
@@ -45,10 +46,24 @@ export class TokenKeys {
 
   /** A token for `controller` that is valid until `expiresAtMs`, to the second. */
   async sign(controller: string, scope: CacheScope, expiresAtMs: number): Promise<string> {
-    const now = this.#options.clock.now();
-    if (now - this.#loadedAtMs > REFRESH_MS) await this.#load();
-    const newest = this.#newest() ?? (await this.#create());
-    return createCacheToken(newest, { controller, scope, expiresAt: Math.floor(expiresAtMs / 1000) }, now);
+    const claims = { controller, scope, expiresAt: Math.floor(expiresAtMs / 1000) };
+    return createCacheToken(await this.#signing(), claims, this.#options.clock.now());
+  }
+
+  /** A token for the runs of a trigger that is valid until `expiresAtMs`, to the second. */
+  async signRuns(claims: Omit<RunsClaims, 'expiresAt'>, expiresAtMs: number): Promise<string> {
+    const expiresAt = Math.floor(expiresAtMs / 1000);
+    return createRunsToken(await this.#signing(), { ...claims, expiresAt }, this.#options.clock.now());
+  }
+
+  /** @throws TokenError */
+  async verifyRuns(token: string): Promise<RunsClaims> {
+    return verifyRunsToken(await this.#keyOf(token), token, this.#options.clock.now());
+  }
+
+  async #signing(): Promise<StoredKey> {
+    if (this.#options.clock.now() - this.#loadedAtMs > REFRESH_MS) await this.#load();
+    return this.#newest() ?? (await this.#create());
   }
 
   /** @throws TokenError */
@@ -58,15 +73,23 @@ export class TokenKeys {
     if (clock.now() - this.#loadedAtMs > REFRESH_MS) await this.#load();
     const known = this.#verified.get(token);
     if (known && this.#isGood(known.key) && known.claims.expiresAt * 1000 > clock.now()) return known.claims;
+    const key = await this.#keyOf(token);
+    const claims = await verifyCacheToken(key, token, clock.now());
+    if (this.#verified.size >= REMEMBERED) this.#verified.clear();
+    this.#verified.set(token, { key, claims });
+    return claims;
+  }
+
+  /** The key that a token names, which may be invented. @throws TokenError */
+  async #keyOf(token: string): Promise<StoredKey> {
+    const { clock } = this.#options;
+    if (clock.now() - this.#loadedAtMs > REFRESH_MS) await this.#load();
     const id = tokenKeyId(token);
     // A key of another replica, or an invented key: Redis is asked once a second at most.
     if (!this.#keys.has(id) && clock.now() - this.#loadedAtMs > RELOAD_MS) await this.#load();
     const key = this.#keys.get(id);
     if (!key || !this.#isGood(key)) throw new TokenError('the token names an unknown key');
-    const claims = await verifyCacheToken(key, token, clock.now());
-    if (this.#verified.size >= REMEMBERED) this.#verified.clear();
-    this.#verified.set(token, { key, claims });
-    return claims;
+    return key;
   }
 
   /** Redis still had it when last looked at, and it is not too old. */

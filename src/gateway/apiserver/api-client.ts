@@ -21,6 +21,24 @@ export interface ApiRequest {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** A request that is passed on: see `ApiClient.forward`. */
+export interface ForwardedRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Path and query. */
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array | undefined;
+  /** As whom. The apiserver adds the groups of a ServiceAccount by itself. */
+  readonly user: string;
+  readonly signal: AbortSignal;
+}
+
+export interface ForwardedAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: Readable;
+}
+
 /** An answer has more bytes than the caller was ready for. */
 export class AnswerTooLargeError extends Error {
   override readonly name = 'AnswerTooLargeError';
@@ -90,6 +108,33 @@ export class ApiClient {
   /** The body of a 2xx answer as it comes: a watch. The caller must read it to its end or destroy it. */
   async stream(options: ApiRequest): Promise<Readable> {
     return this.#send(options);
+  }
+
+  /** Resolves when the next request may be sent: see `forward`. @throws the signal's reason */
+  async turn(method: ForwardedRequest['method'], signal: AbortSignal): Promise<void> {
+    await this.#waitForFlowControl({ method, path: '', signal });
+  }
+
+  /**
+   * Passes on a request of another client as another user, and gives the answer as it is, whatever its status. Does not
+   * wait for flow control: `turn` does. The body must be read to its end or destroyed.
+   */
+  async forward({ method, url: path, headers: given, body, user, signal }: ForwardedRequest): Promise<ForwardedAnswer> {
+    const { server, dispatcher, headers } = await this.#credentials.access();
+    // A kubeconfig may impersonate, too, and its groups would be those of the other user.
+    const own = Object.entries(headers).filter(([name]) => !name.toLowerCase().startsWith('impersonate-'));
+    const response = await request(server + path, {
+      dispatcher,
+      method,
+      headers: { ...Object.fromEntries(own), ...given, 'impersonate-user': user },
+      body: body ?? null,
+      // A DELETE has its options in its body.
+      reset: false,
+      signal,
+    });
+    this.#metrics.count('rest_client_requests_total', { code: String(response.statusCode), method });
+    if (response.statusCode === 401) this.#credentials.refresh();
+    return { status: response.statusCode, headers: response.headers, body: response.body };
   }
 
   async #send(options: ApiRequest): Promise<Readable> {

@@ -319,6 +319,16 @@ const schema = z.object({
     'where functions reach the cache API and send callbacks: `https://…/cache`',
     'own address on loopback',
   ),
+  apiserverUrl: setting(
+    'LEVELHOOK_APISERVER_URL',
+    z
+      .url({ protocol: /^https?$/, error: 'must be an http:// or https:// URL' })
+      .refine((url) => URL.canParse(url) && isSecureUrl(url), 'must be https, or on loopback: tokens are sent there')
+      .transform((url) => url.replace(/\/+$/, ''))
+      .optional(),
+    'where functions with `credentials: token` reach the apiserver',
+    "the server of the gateway's kubeconfig",
+  ),
   cacheTokenMs: setting(
     'LEVELHOOK_CACHE_TOKEN_SECONDS',
     seconds(10, 86_400).prefault('600'),

@@ -1,4 +1,4 @@
-import { formatKind, type Runtime } from '../../core/index.ts';
+import { formatKind, type Runtime, UserError } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
@@ -8,11 +8,16 @@ import type { ReaderUsers } from '../access/reader-users.ts';
 import type { RedisLocation } from '../redis/redis-location.ts';
 import type { CpuBudgets } from '../cel/cpu-budget.ts';
 import { CacheAccess } from '../access/cache-access.ts';
+import { type KubernetesCredentials, longestRunMs } from '../access/kubernetes-credentials.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
+import type { FunctionAccount } from '../access/account-tokens.ts';
+import { ProxyAccess } from '../access/proxy-access.ts';
 import type { TokenKeys } from '../access/token-keys.ts';
+import { queueKeys } from '../workqueue/queue-keys.ts';
+import { RunWrites } from '../workqueue/run-writes.ts';
 import { GatewayRuns } from '../workqueue/own-runs.ts';
 import { BullMqWorkQueue, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
-import { type ControllerSettings, RunningController } from './controller.ts';
+import { type ControllerSettings, type ControllerTarget, RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { queueOptions } from './queue-options.ts';
 import { checkEncryptedKinds } from '../access/encrypted-kinds.ts';
@@ -30,7 +35,7 @@ export interface ControllerFactoryOptions {
   readonly onChanged: (id: string) => void;
 }
 
-/** How functions get back to the gateway: to its cache, and with their outcomes. */
+/** How functions get back to the gateway, to its cache and with their outcomes, and to the apiserver. */
 export interface WayBack {
   readonly tokenKeys: TokenKeys;
   readonly cacheTokenMs: number;
@@ -38,6 +43,8 @@ export interface WayBack {
   readonly readerUsers: Pick<ReaderUsers, 'userOf'> | undefined;
   /** Where functions reach the gateway from outside; undefined: nowhere. */
   readonly cacheUrl: string | undefined;
+  /** For functions that have no credentials of their own for the apiserver. */
+  readonly kubernetes: KubernetesCredentials;
   /** Where a controller's function sends outcomes later; undefined: nowhere. */
   readonly callbackUrl: (id: string) => string | undefined;
 }
@@ -57,7 +64,7 @@ export class ControllerFactory {
    * @throws UserError when the cluster does not have a kind, or the gateway cannot cache it.
    */
   async create(spec: ControllerSpec): Promise<RunningController> {
-    const { id, tenant, description, url, rules, keys, ca, scope } = spec;
+    const { id, tenant, description, url, rules, keys, ca, scope, account } = spec;
     const { client, informers, location, runtime, settings, wayBack } = this.#options;
     const { clock } = runtime;
     checkEncryptedKinds(description, informers.settings, informers.canEncrypt);
@@ -95,9 +102,32 @@ export class ControllerFactory {
       lifetimeMs: wayBack.cacheTokenMs,
       timeoutMs: description.timeoutSeconds * 1000,
     });
-    const target = { endpoint, cacheAccess, callbackUrl: wayBack.callbackUrl(id) };
+    // Resolved only for a secure URL; a trigger must not carry a token in the open whatever becomes of that check.
+    const acting = account && isSecureUrl(url) ? this.#acting(spec, account, queue) : undefined;
+    const target = { endpoint, cacheAccess, callbackUrl: wayBack.callbackUrl(id), ...acting };
     const budget = this.#options.cpuBudgets.of(id, tenant);
     return new RunningController({ spec, sources, queue, target, budget, settings, runtime, onChanged });
+  }
+
+  /** What a function without credentials of its own is given. */
+  #acting(
+    { id, description }: ControllerSpec,
+    account: FunctionAccount,
+    queue: BullMqWorkQueue,
+  ): Pick<ControllerTarget, 'kubernetes' | 'proxied'> {
+    const { location, runtime, wayBack } = this.#options;
+    const { kubernetes, tokenKeys: keys } = wayBack;
+    if (account.credentials === 'token') {
+      return { kubernetes: kubernetes.accessOf(account, longestRunMs(description)) };
+    }
+    const { proxyUrl: url } = kubernetes;
+    if (url === undefined) throw new UserError('the gateway has no address for functions');
+    const incarnation = async (): Promise<string | undefined> => (await queue.state()).incarnation;
+    const goOn = description.callbackSeconds !== undefined;
+    return {
+      kubernetes: new ProxyAccess({ controller: id, url, keys, incarnation, goOn, clock: runtime.clock }),
+      proxied: { account, runWrites: new RunWrites(location.redis, queueKeys(location, id)) },
+    };
   }
 }
 

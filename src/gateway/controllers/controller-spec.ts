@@ -1,5 +1,6 @@
 import type { CacheScope, Description, SigningKey } from '../../contract/index.ts';
 import type { ParsedExpressions } from '../cel/parsed-expressions.ts';
+import type { FunctionAccount } from '../access/account-tokens.ts';
 import type { EndpointRules } from '../endpoint/endpoint-rules.ts';
 import type { ControllerOrigin } from './controller-id.ts';
 
@@ -22,6 +23,8 @@ export interface ControllerSpec {
   readonly keys: readonly SigningKey[];
   /** See `EndpointOptions`. */
   readonly ca?: string | undefined;
+  /** As whom its function reads live and writes. Default: with credentials of its own. */
+  readonly account?: FunctionAccount;
   /** What of its kinds its function may read. Default: all that is cached of them. */
   readonly scope?: CacheScope;
   /**

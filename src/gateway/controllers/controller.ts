@@ -22,13 +22,16 @@ import type { View } from '../cache/view.ts';
 import type { CpuBudget } from '../cel/cpu-budget.ts';
 import { type ExpressionFailure, Expressions } from '../cel/expressions.ts';
 import { TimeLimitError } from '../cel/time-limit.ts';
+import type { FunctionAccount } from '../access/account-tokens.ts';
 import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
 import { Dispatcher, type DispatcherSettings, type TriggerTarget } from '../dispatch/dispatcher.ts';
+import { RecordedWrites } from '../dispatch/recorded-writes.ts';
 import type { Endpoint } from '../endpoint/endpoint.ts';
 import type { KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
 import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
 import { PAUSED_INDEX } from '../handlers/paused.ts';
+import type { RunWrites } from '../workqueue/run-writes.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { checkScopes } from '../handlers/check-sources.ts';
 import type { ControllerOrigin } from './controller-id.ts';
@@ -55,7 +58,9 @@ export interface RunningControllerOptions {
 }
 
 /** The function of a controller. */
-export interface ControllerTarget extends Omit<TriggerTarget, 'callback'> {
+export interface ControllerTarget extends Omit<TriggerTarget, 'callback' | 'recorded'> {
+  /** For a function that writes through the gateway. */
+  readonly proxied?: { readonly account: FunctionAccount; readonly runWrites: RunWrites } | undefined;
   /** Where it may send outcomes later; undefined when it can reach no such place. */
   readonly callbackUrl?: string | undefined;
 }
@@ -145,6 +150,12 @@ export class RunningController {
   /** The views that its function may read in Redis. */
   get inRedis(): readonly ViewLocation[] {
     return this.#options.target.cacheAccess.inRedis;
+  }
+
+  /** Undefined unless its function writes through the gateway. */
+  get proxied(): (NonNullable<ControllerTarget['proxied']> & { readonly resources: readonly Resource[] }) | undefined {
+    const { sources, target } = this.#options;
+    return target.proxied && { ...target.proxied, resources: sources.map(({ resource }) => resource) };
   }
 
   get description(): Description {
@@ -299,7 +310,7 @@ export class RunningController {
   async start(): Promise<void> {
     this.#beginSeries();
     const { runtime, settings } = this.#options;
-    const { cacheAccess, endpoint } = this.#options.target;
+    const { cacheAccess, endpoint, kubernetes, proxied } = this.#options.target;
     const views = this.informers().map((informer) => ({
       view: informer.view,
       currentVersion: () => informer.currentVersion({ controller: this.name, signal: this.#stopped.signal }),
@@ -316,10 +327,17 @@ export class RunningController {
         this.#options.onChanged();
       },
     };
+    const recorded =
+      proxied &&
+      new RecordedWrites(
+        proxied.runWrites,
+        views.map(({ view }) => view),
+        runtime.clock,
+      );
     const dispatcher = new Dispatcher({
       controller: this.name,
       functionName: this.functionName,
-      target: { endpoint, cacheAccess, callback },
+      target: { endpoint, cacheAccess, callback, kubernetes, recorded },
       views,
       keys,
       runtime,

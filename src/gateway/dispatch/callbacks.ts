@@ -55,7 +55,7 @@ export class Callbacks {
     }
     const { running, failures } = await queue.status(key);
     if (running?.run !== run) return notInFlight(run, running?.run);
-    const finish = await dispatcher.concluded({ key, run, failures }, result);
+    const finish = await dispatcher.concluded({ key, run, failures, deadlineMs: running.deadlineMs }, result);
     if (finish.kind === 'unknown') {
       // Its run stays on record, and is settled at its deadline.
       if (result.status !== 'accepted') return { kind: 'taken' };

@@ -10,6 +10,7 @@ import {
 import {
   type CallbackLocation,
   CONTRACT_VERSION,
+  type KubernetesLocation,
   type RequestResult,
   type Trigger,
   type Write,
@@ -18,6 +19,8 @@ import type { View } from '../cache/view.ts';
 import type { Finish, Process, Run, Written, Wrote } from '../workqueue/work-queue.ts';
 import { Barriers } from './barrier.ts';
 import type { CacheAccess } from '../access/cache-access.ts';
+import type { KubernetesAccess } from '../access/kubernetes-credentials.ts';
+import type { RecordedWrites } from './recorded-writes.ts';
 import { ColdStart } from '../endpoint/cold-start.ts';
 import type { Answer, Endpoint } from '../endpoint/endpoint.ts';
 import { EndpointCircuitBreaker, type KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
@@ -39,6 +42,10 @@ export interface TriggerTarget {
   readonly cacheAccess: CacheAccess;
   /** Where outcomes may come to later. Undefined, or answering undefined: nowhere. */
   readonly callback?: (() => Promise<CallbackLocation | undefined>) | undefined;
+  /** As whom it reads live and writes. Undefined: with credentials of its own. */
+  readonly kubernetes?: KubernetesAccess | undefined;
+  /** What its runs have written through the gateway. Undefined: its outcomes alone name writes. */
+  readonly recorded?: RecordedWrites | undefined;
 }
 
 export interface DispatcherOptions {
@@ -107,8 +114,14 @@ export class Dispatcher implements Process {
   /** Sends one trigger for all runs. Calls `onFinish` once for each run, when its result has arrived. */
   async #send(runs: readonly Run[], onFinish: (at: number, finish: Finish | Promise<Finish>) => void): Promise<void> {
     const { clock } = this.#options.runtime;
-    const { cacheAccess, callback: locate } = this.#options.target;
+    const { cacheAccess, callback: locate, kubernetes: access } = this.#options.target;
     const [cache, callback] = await Promise.all([cacheAccess.location(), locate?.()]);
+    const kubernetes = access && (await this.#kubernetes(access, runs));
+    if (kubernetes instanceof Error) {
+      const { message: error } = kubernetes;
+      runs.forEach(({ failures }, at) => onFinish(at, { ...decideLost(failures), error }));
+      return;
+    }
     const startedAt = clock.now();
     // The trigger has one deadline: the earliest of its runs.
     const deadlineMs = Math.min(...runs.map((run) => run.deadlineMs));
@@ -141,7 +154,11 @@ export class Dispatcher implements Process {
         return [notSent];
       }
       const timeoutMs = deadlineMs - clock.now();
-      const trigger = { ...this.#trigger(runs, timeoutMs, cache), ...(callback ? { callback } : {}) };
+      const trigger = {
+        ...this.#trigger(runs, timeoutMs, cache),
+        ...(callback && { callback }),
+        ...(kubernetes && { kubernetes }),
+      };
       const body = JSON.stringify(trigger);
       const streamed = runs.length > 1 ? onLine : undefined;
       const answer = await this.#coldStart.send({ method: 'POST', body, id, timeoutMs, onLine: streamed });
@@ -149,6 +166,19 @@ export class Dispatcher implements Process {
       runs.forEach((_, at) => record(at, decoded[at] ?? NO_OUTCOME));
       return outcomes.map((outcome) => outcome ?? NO_OUTCOME);
     });
+  }
+
+  /** Or why there are none: then nothing is sent, and the runs have failed. */
+  async #kubernetes(access: KubernetesAccess, runs: readonly Run[]): Promise<KubernetesLocation | Error> {
+    try {
+      return await access.location(runs);
+    } catch (error) {
+      const { controller, runtime } = this.#options;
+      const reason = `there are no credentials for the function: ${messageOf(error)}`;
+      runtime.logger.warn({ controller, error: reason }, 'a trigger could not be sent');
+      this.#countResult('error');
+      return new Error(reason);
+    }
   }
 
   /** The outcome of runs for which no trigger may be sent now; undefined: one may. */
@@ -190,7 +220,34 @@ export class Dispatcher implements Process {
       metrics.count('levelhook_unknown_outcomes_total', { controller, reason: outcome.reason });
     }
     this.#log(run, outcome, finish, trigger);
-    return this.#withBarrier(told(finish, outcome), writesOf(outcome));
+    const reported = writesOf(outcome);
+    const { recorded } = this.#options.target;
+    const ended = told(finish, outcome);
+    if (recorded && ended.kind === 'known') return this.#withRecorded(recorded, run, ended, reported);
+    return this.#withBarrier(ended, reported);
+  }
+
+  /** Ends the writes of a run: from now on the gateway passes on none. @throws when Redis does not answer */
+  async #withRecorded(
+    recorded: RecordedWrites,
+    run: Pick<Run, 'key' | 'run' | 'deadlineMs'>,
+    finish: Finish & { readonly kind: 'known' },
+    reported: readonly Write[],
+  ): Promise<Finish> {
+    const { writes, isUnanswered, isUnclear } = await recorded.end(run);
+    if (isUnanswered) return this.#unanswered();
+    const all = [...writes, ...reported];
+    const shown = all.length > 0 ? { ...finish, wrote: wroteOf(all) } : finish;
+    if (!isUnclear) return this.#withBarrier(shown, all);
+    // The server's current version is after all of these writes.
+    const barrier = await this.#barrierOfNow();
+    return barrier === undefined ? shown : { ...shown, barrier };
+  }
+
+  #unanswered(): Finish {
+    const { controller, runtime } = this.#options;
+    runtime.metrics.count('levelhook_unknown_outcomes_total', { controller, reason: 'write' });
+    return { kind: 'unknown', error: 'a write of the run got no answer from the apiserver' };
   }
 
   /**
@@ -199,11 +256,14 @@ export class Dispatcher implements Process {
    * now.
    * @throws when the apiserver does not tell that
    */
-  async concluded(run: Omit<Run, 'reasons' | 'deadlineMs'>, reported: RequestResult): Promise<Finish> {
+  async concluded(run: Omit<Run, 'reasons'>, reported: RequestResult): Promise<Finish> {
     const { callback } = this.#options.target;
     const { clock } = this.#options.runtime;
     const outcome = fromResult(reported, await callback?.());
     const { finish, result } = decide(outcome, run.failures, clock.now());
+    const { recorded } = this.#options.target;
+    const isUnanswered = finish.kind === 'known' && (await recorded?.end(run))?.isUnanswered;
+    if (isUnanswered) return this.#unanswered();
     const barrier = finish.kind === 'known' ? await this.#barrierOfNow() : undefined;
     this.#countResult(result);
     return { ...told(finish, outcome), ...(barrier === undefined ? {} : { barrier }) };
@@ -212,10 +272,19 @@ export class Dispatcher implements Process {
   async lost(run: { key: string; run: number; failures: number }): Promise<Finish & { readonly kind: 'known' }> {
     const { controller, runtime } = this.#options;
     const barrier = await this.#barrierOfNow();
-    const finish = decideLost(run.failures);
+    // After it, so that the barrier does not depend on it.
+    const wrote = await this.#wroteBeforeLost(run);
+    const finish = { ...decideLost(run.failures), ...(wrote ? { wrote } : {}) };
     const { againAfterMs } = finish;
     runtime.logger.warn({ controller, ...run, againAfterMs }, 'the deadline of a run has passed without an outcome');
     return { ...finish, ...(barrier === undefined ? {} : { barrier }) };
+  }
+
+  /** For people. The barrier covers all that was written before the deadline anyway. */
+  async #wroteBeforeLost(run: { key: string; run: number }): Promise<Wrote | undefined> {
+    const { recorded } = this.#options.target;
+    const record = await recorded?.end({ ...run, deadlineMs: 0 });
+    return record && record.writes.length > 0 ? wroteOf(record.writes) : undefined;
   }
 
   async #barrierOfNow(): Promise<string | undefined> {

@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type Clock,
   formatKind,
+  type KubernetesObject,
   messageOf,
   orUndefined,
   resource,
@@ -27,6 +28,8 @@ import { functionEndpoint } from './function-endpoint.ts';
 import { decodeSpec, type ReconcileFunction, type ReconcileFunctionSpec } from './reconcile-function.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 import { checkEncryptedKinds, EncryptedKindError } from '../access/encrypted-kinds.ts';
+import type { FunctionAccount } from '../access/account-tokens.ts';
+import { CredentialsError, type KubernetesCredentials, longestRunMs } from '../access/kubernetes-credentials.ts';
 import { readSigningSecret } from './signing-secret.ts';
 
 export interface FunctionResolverOptions {
@@ -37,6 +40,7 @@ export interface FunctionResolverOptions {
   readonly allowedEndpoints: readonly string[];
   /** Whether functions can reach this gateway at all. */
   readonly hasOuterUrl: boolean;
+  readonly kubernetes: KubernetesCredentials;
   /** Of all controllers: expressions are parsed with their controller's. */
   readonly cpuBudgets: CpuBudgets;
   readonly clock: Clock;
@@ -86,7 +90,7 @@ export class FunctionResolver {
    */
   async resolve(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<ResolvedFunction> {
     const { allowedEndpoints } = this.#options;
-    const { namespace = '', uid } = object.metadata;
+    const { namespace = '' } = object.metadata;
     // A tenant that declares many, or wrong ones, waits for its own.
     const client = this.#options.client.for(idOf(object));
     const { spec, parsed } = await this.#declaration(object, signal, onWaiting);
@@ -101,14 +105,16 @@ export class FunctionResolver {
       ),
     );
     this.#checkEncrypted(description);
+    checkSecure(spec.credentials, url);
     this.#checkReachableBack(description, url, wanted);
     const { keys, version } = await readSigningSecret(client, { namespace, ...signingSecret }, signal);
     const account = { namespace, name: serviceAccountName };
-    await checkAccount(client, account, signal);
+    const uid = await accountUid(client, account, signal);
+    const acting = await this.#acting(spec, { ...account, uid, controller: idOf(object) });
     const review = (during: AbortSignal): Promise<CacheScope> => reviewAccess(client, account, wanted, during);
     const scope = await review(signal);
     const served = wanted.map(({ resource }) => resource);
-    const text = JSON.stringify([uid, description, url, ca, version, scope, served]);
+    const text = JSON.stringify([object.metadata.uid, description, url, ca, version, scope, served, acting]);
     const hash = createHash('sha256').update(text).digest('hex');
     const controller: ControllerSpec = {
       id: idOf(object),
@@ -121,6 +127,7 @@ export class FunctionResolver {
       keys,
       ca,
       scope,
+      ...(acting ? { account: acting } : {}),
       paused: paused === true,
     };
     return { controller, paused, hash, checkRights: async (during) => void (await review(during)) };
@@ -200,6 +207,30 @@ export class FunctionResolver {
     }
   }
 
+  /** As whom the gateway lets the function act; undefined when the function has its own credentials. */
+  async #acting(
+    { credentials, endpoint, description }: ReconcileFunctionSpec,
+    named: Omit<FunctionAccount, 'credentials'>,
+  ): Promise<FunctionAccount | undefined> {
+    if (credentials === 'own') return undefined;
+    const { maxBatch = 1 } = description;
+    if (credentials === 'proxy' && maxBatch > MAX_PROXIED_BATCH) {
+      throw new InvalidFunctionError(
+        'Ready',
+        'BatchTooLarge',
+        `spec.maxBatch: with credentials: proxy it is ${MAX_PROXIED_BATCH} at most, since the token of a trigger names each of its keys`,
+      );
+    }
+    const account = { ...named, credentials };
+    try {
+      await this.#options.kubernetes.check(account, longestRunMs(description), endpoint.url !== undefined);
+    } catch (error) {
+      if (!(error instanceof CredentialsError)) throw error;
+      throw new InvalidFunctionError('Ready', error.reason, `spec.credentials: ${messageOf(error)}`);
+    }
+    return account;
+  }
+
   /**
    * A function that can see its kinds through the cache API alone must be told its address, which must not be sent in
    * the open.
@@ -228,17 +259,31 @@ export class FunctionResolver {
   }
 }
 
+/** Names of the greatest length stay below the 16 KiB that a server takes as headers. */
+const MAX_PROXIED_BATCH = 20;
+
 const SERVICE_ACCOUNT = resource('v1', 'ServiceAccount');
 
-async function checkAccount(
+/** @throws InvalidFunctionError when there is no such ServiceAccount. */
+async function accountUid(
   client: ApiClient,
   { namespace, name }: { namespace: string; name: string },
   signal: AbortSignal,
-): Promise<void> {
+): Promise<string> {
   const path = resourcePath(SERVICE_ACCOUNT, { namespace, name });
-  if (await orUndefined(client.json({ path, signal }))) return;
+  const found = await orUndefined(client.json<KubernetesObject>({ path, signal }));
+  if (found) return found.metadata.uid;
   const message = `spec.serviceAccountName: there is no ServiceAccount ${name} in ${namespace}`;
   throw new InvalidFunctionError('Authorized', 'ServiceAccountNotFound', message);
+}
+
+function checkSecure(credentials: ReconcileFunctionSpec['credentials'], url: string): void {
+  if (credentials === 'own' || isSecureUrl(url)) return;
+  throw new InvalidFunctionError(
+    'Ready',
+    'EndpointNotSecure',
+    `spec.credentials: ${credentials} needs a function at https (or on loopback), since its token is sent nowhere else`,
+  );
 }
 
 interface Named {

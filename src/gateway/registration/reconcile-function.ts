@@ -48,9 +48,16 @@ const endpoint = z
     'must have either url or service',
   );
 
+/**
+ * Who a function is at the apiserver: `own`, as it says itself; `token`, its ServiceAccount, by a token that comes with
+ * each trigger; `proxy`, the same, through the gateway.
+ */
+const CREDENTIALS = ['own', 'token', 'proxy'] as const;
+
 export const specSchema = z.strictObject({
   endpoint,
   serviceAccountName: dnsSubdomain,
+  credentials: z.enum(CREDENTIALS).default('own'),
   signingSecret: z.strictObject({ name: dnsSubdomain, key: dataKey.default('secrets') }),
   paused: z.boolean().exactOptional(),
   ...descriptionShape,
@@ -63,6 +70,7 @@ export interface ReconcileFunctionSpec {
   readonly description: Description;
   readonly endpoint: z.infer<typeof endpoint>;
   readonly serviceAccountName: string;
+  readonly credentials: (typeof CREDENTIALS)[number];
   readonly signingSecret: { readonly name: string; readonly key: string };
   /** Undefined: as it was set by hand (`levelhook queue pause`). */
   readonly paused: boolean | undefined;
@@ -85,9 +93,9 @@ export function decodeSpec(object: ReconcileFunction): ReconcileFunctionSpec {
     const path = ['spec', ...(issue?.path ?? [])].map(String).join('.');
     throw new InvalidFunctionError('Ready', 'InvalidSpec', `${path} is wrong: ${issue?.message}`);
   }
-  const { endpoint: where, serviceAccountName, signingSecret, paused, ...declaration } = parsed.data;
+  const { endpoint: where, serviceAccountName, credentials, signingSecret, paused, ...declaration } = parsed.data;
   const description = { version: CONTRACT_VERSION, name, ...declaration } as Description;
-  return { description, endpoint: where, serviceAccountName, signingSecret, paused };
+  return { description, endpoint: where, serviceAccountName, credentials, signingSecret, paused };
 }
 
 /** Before it is decoded. A bundle of certificates has a bound of its own. */

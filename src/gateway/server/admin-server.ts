@@ -7,6 +7,7 @@ import { type Context, Hono } from 'hono';
 import { type Logger, messageOf, UserError } from '../../core/index.ts';
 import { variableOf } from '../config/config.ts';
 import { type HealthCheck, report } from '../manager/health.ts';
+import type { KubernetesApi } from '../kubernetes-api/kubernetes-api.ts';
 import type { CacheApi } from '../cache-api/cache-api.ts';
 import { statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
 import type { LoginEnv } from '../login/visitor.ts';
@@ -59,6 +60,8 @@ export interface MountedApis {
   readonly reconcile: Hono;
   /** Undefined while the gateway is starting. Default: there is none. */
   readonly cacheApi?: () => CacheApi | undefined;
+  /** Mounted at `KUBERNETES_PATH`. Undefined while the gateway is starting. Default: there is none. */
+  readonly kubernetesApi?: () => KubernetesApi | undefined;
   /** Mounted at `CALLBACK_PATH`: see `callbackApi`. Default: there is none. */
   readonly callbacks?: Hono;
 }
@@ -67,6 +70,9 @@ export interface MountedApis {
 export const CACHE_PATH = '/cache';
 /** Where callbacks come to: below the one address of the gateway that functions are told. No resource has this path. */
 export const CALLBACK_PATH = `${CACHE_PATH}/callbacks`;
+
+/** Where functions without credentials of their own read live and write. No resource has this path either. */
+export const KUBERNETES_PATH = `${CACHE_PATH}/kubernetes`;
 
 /**
  * A request comes whole within this time, or its connection is closed: node waits five minutes. How long it takes to
@@ -149,7 +155,15 @@ function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: 
     return context.text(verbose ? `${lines.join('\n')}\n` : 'ok', healthy ? 200 : 503);
   };
   if (apis.callbacks) app.route(CALLBACK_PATH, apis.callbacks);
-  const { cacheApi } = apis;
+  const { cacheApi, kubernetesApi } = apis;
+  if (kubernetesApi) {
+    app.all(`${KUBERNETES_PATH}/*`, async ({ req: { raw } }) => {
+      return (
+        (await kubernetesApi()?.handle(raw, KUBERNETES_PATH)) ??
+        statusResponse(unavailable('the gateway is starting').status)
+      );
+    });
+  }
   if (cacheApi) {
     const answer = async ({ req: { raw } }: Context): Promise<Response> =>
       (await cacheApi()?.handle(raw, CACHE_PATH)) ?? statusResponse(unavailable('the gateway is starting').status);

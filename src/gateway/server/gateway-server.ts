@@ -1,5 +1,6 @@
 import { type Runtime, systemClock } from '../../core/index.ts';
 import type { CacheApi } from '../cache-api/cache-api.ts';
+import type { KubernetesApi } from '../kubernetes-api/kubernetes-api.ts';
 import type { Informers } from '../cache/informers.ts';
 import type { Controllers } from '../controllers/controllers.ts';
 import type { LoginBackend } from '../login/login.ts';
@@ -30,6 +31,7 @@ export interface ServedParts {
   readonly progress: Progress;
   readonly controllers: Controllers;
   readonly cacheApi: CacheApi;
+  readonly kubernetesApi: KubernetesApi;
   readonly configured: ConfiguredFunctions;
   /** Undefined when the settings say that there are none. */
   readonly declared: DeclaredFunctions | undefined;
@@ -71,6 +73,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
       dashboard,
       queues: () => askableQueues(parts()),
       cacheApi: () => parts()?.cacheApi,
+      kubernetesApi: () => parts()?.kubernetesApi,
       reconcile: reconcileApi({
         tokens: apiTokens,
         controller: (name) => parts()?.controllers.get(name),

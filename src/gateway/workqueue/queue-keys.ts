@@ -51,6 +51,8 @@ export interface QueueKeys {
   readonly active: string;
   /** What a key is appended to, to name its record (HASH). */
   readonly recordPrefix: string;
+  /** What a key is appended to, to name what its run has written through the gateway (HASH). */
+  readonly writesPrefix: string;
 }
 
 export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, name: string): QueueKeys {
@@ -79,6 +81,7 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
     waiting: `${prefix}:${name}:wait`,
     active: `${prefix}:${name}:active`,
     recordPrefix: `${prefix}:key:`,
+    writesPrefix: `${prefix}:writes:`,
   };
 }
 

@@ -82,7 +82,7 @@ export async function runReconciler(
   };
   const start = prepareTrigger(observed, trigger, {
     cache: (run) => options.cache ?? liveCache(apiserver, location, { signal: run.signal, deadlineMs }),
-    api: apiserver.transport,
+    api: () => apiserver.transport,
     log: logger,
     reconcileId: randomUUID(),
     hangUp: signal ? hangUpOf(signal) : () => {},

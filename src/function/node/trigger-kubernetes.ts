@@ -1,0 +1,33 @@
+import { rootCertificates } from 'node:tls';
+import { Agent, type Dispatcher } from 'undici';
+import { RUN_HEADER } from '../../contract/index.ts';
+import { type OpenKubernetes, secured } from '../trigger-kubernetes.ts';
+import { CONNECTIONS, send } from './client-node-transport.ts';
+
+/** One for each address and its authorities, so that the runs of a process share their connections. */
+const known = new Map<string, Dispatcher>();
+/** Authorities that rotate are a new entry. */
+const MOST = 8;
+
+/** What a trigger names, over undici's own client, which trusts the authorities of `caBundle` too. */
+export const undiciKubernetes: OpenKubernetes = ({ url, token, caBundle }, run) => {
+  const headers = { authorization: `Bearer ${token}`, [RUN_HEADER]: String(run) };
+  return secured(url, async (asked) => send({ server: url, dispatcher: dispatcherFor(url, caBundle), headers }, asked));
+};
+
+function dispatcherFor(url: string, caBundle: string | undefined): Dispatcher {
+  const id = `${url} ${caBundle ?? ''}`;
+  const found = known.get(id);
+  if (found) return found;
+  const [oldest] = known.keys();
+  if (known.size >= MOST && oldest !== undefined) {
+    // Requests that are under way end first.
+    void known.get(oldest)?.close();
+    known.delete(oldest);
+  }
+  const pem = caBundle === undefined ? undefined : Buffer.from(caBundle, 'base64').toString('utf8');
+  const connect = pem === undefined ? {} : { connect: { ca: [...rootCertificates, pem] } };
+  const dispatcher = new Agent({ ...connect, allowH2: false, ...CONNECTIONS });
+  known.set(id, dispatcher);
+  return dispatcher;
+}

@@ -1,0 +1,273 @@
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { messageOf, type Resource, type Runtime } from '../../core/index.ts';
+import { TokenError } from '../../contract/cache-token.ts';
+import { RUN_HEADER } from '../../contract/index.ts';
+import type { RunsClaims } from '../../contract/runs-token.ts';
+import type { FunctionAccount } from '../access/account-tokens.ts';
+import type { ApiClient, ForwardedAnswer, ForwardedRequest } from '../apiserver/api-client.ts';
+import {
+  badRequest,
+  HEADERS,
+  StatusError,
+  type StatusParts,
+  statusResponse,
+  tooLarge,
+  unauthorized,
+  unavailable,
+} from '../cache-api/kubernetes-status.ts';
+import type { WriteEntry, WriteTarget } from '../dispatch/recorded-writes.ts';
+import type { BegunWrite, FencedRun, RunWrites } from '../workqueue/run-writes.ts';
+import { type ProxiedRequest, proxiedRequest } from './proxied-request.ts';
+import { recordedWrite, targetOf } from './recorded-write.ts';
+
+/** A controller whose function writes through the gateway. */
+export interface ProxiedController {
+  readonly account: FunctionAccount;
+  readonly runWrites: RunWrites;
+  /** The kinds that it reads, as the cluster serves them. */
+  readonly resources: readonly Resource[];
+}
+
+export interface KubernetesApiOptions {
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
+  readonly client: Pick<ApiClient, 'for'>;
+  /** Checks a token. Rejects with TokenError. */
+  readonly verify: (token: string) => Promise<RunsClaims>;
+  /** Undefined when there is none at the moment, or its function has other credentials. */
+  readonly controller: (id: string) => ProxiedController | undefined;
+  /** Whether the queues can be trusted: Redis is there and has lost nothing. */
+  readonly available: () => boolean;
+}
+
+/** Of a write. It is not passed on, so that no header of the caller says who writes. */
+interface Asked {
+  readonly controller: string;
+  readonly proxied: ProxiedController;
+  readonly user: string;
+  readonly client: ApiClient;
+  readonly claims: RunsClaims;
+  readonly request: Request;
+  readonly method: ForwardedRequest['method'];
+  readonly what: ProxiedRequest;
+}
+
+/** The apiserver's own bound of a request. */
+const MAX_BODY_BYTES = 3 * 1024 * 1024;
+/** The apiserver gives up a write at the deadline, and its answer takes its time. */
+const ANSWER_MS = 2000;
+const READ_MS = 60_000;
+const WRITE_TYPES = new Set([
+  'application/json',
+  'application/merge-patch+json',
+  'application/json-patch+json',
+  'application/strategic-merge-patch+json',
+  'application/apply-patch+yaml',
+]);
+const ANSWERED_HEADERS = ['content-type', 'warning', 'retry-after', 'audit-id'];
+
+/**
+ * The Kubernetes API for functions that have no credentials: passes on what a function reads live and writes, as its
+ * ServiceAccount. A write is passed on for a run that is in flight, and goes on record with it, so that the run's
+ * outcome need not name it ([ADR 0052](../../../infra/adr/0052-credentials.md)).
+ */
+export class KubernetesApi {
+  readonly #options: KubernetesApiOptions;
+
+  constructor(options: KubernetesApiOptions) {
+    this.#options = options;
+  }
+
+  /** Never rejects. @param root the path under which the API is. */
+  async handle(request: Request, root: string): Promise<Response> {
+    const { logger, metrics } = this.#options.runtime;
+    const labels = { controller: '', verb: 'other' };
+    let response: Response;
+    try {
+      response = await this.#answer(request, root, labels);
+    } catch (error) {
+      const { controller } = labels;
+      if (!(error instanceof StatusError))
+        logger.warn({ controller, error: messageOf(error) }, 'a proxied request failed');
+      const status: StatusParts = error instanceof StatusError ? error.status : NO_ANSWER;
+      response = statusResponse(status, request.method === 'HEAD');
+    }
+    metrics.count('levelhook_proxied_requests_total', { ...labels, code: String(response.status) });
+    return response;
+  }
+
+  async #answer(request: Request, root: string, labels: { controller: string; verb: string }): Promise<Response> {
+    const { client } = this.#options;
+    const claims = await this.#authenticate(request.headers.get('authorization'));
+    const { controller } = claims;
+    const proxied = this.#options.controller(controller);
+    if (!proxied) throw unauthorized();
+    labels.controller = controller;
+    const { namespace, name } = proxied.account;
+    const user = `system:serviceaccount:${namespace}:${name}`;
+    const { pathname, searchParams } = new URL(request.url);
+    const what = proxiedRequest(request.method, pathname.slice(root.length), searchParams, user);
+    labels.verb = what.verb;
+    const method = request.method as Asked['method'];
+    const asked = { controller, proxied, user, client: client.for(controller), claims, request, method, what };
+    return what.isWrite ? this.#write(asked) : this.#read(asked);
+  }
+
+  async #authenticate(header: string | null): Promise<RunsClaims> {
+    const token = /^Bearer +([^ ]+) *$/i.exec(header ?? '')?.[1];
+    if (token === undefined) throw unauthorized();
+    if (!this.#options.available()) throw unavailable('the gateway is being checked: see /readyz');
+    try {
+      return await this.#options.verify(token);
+    } catch (error) {
+      if (error instanceof TokenError) throw unauthorized();
+      throw error;
+    }
+  }
+
+  /** Streams the answer. */
+  async #read({ client, method, request, user, what }: Asked): Promise<Response> {
+    const signal = AbortSignal.any([request.signal, AbortSignal.timeout(READ_MS)]);
+    await client.turn(method, signal);
+    const accept = request.headers.get('accept') ?? 'application/json';
+    const answer = await client.forward({ method, url: urlOf(what), headers: { ...AGENT, accept }, user, signal });
+    checkIdentity(answer);
+    return new Response(Readable.toWeb(answer.body) as ReadableStream<Uint8Array>, {
+      status: answer.status,
+      headers: headersOf(answer),
+    });
+  }
+
+  async #write(asked: Asked): Promise<Response> {
+    const { client, method, proxied, request, what } = asked;
+    const run = runOf(asked.claims, request.headers.get(RUN_HEADER));
+    const type =
+      (request.headers.get('content-type') ?? 'application/json').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+    if (!WRITE_TYPES.has(type)) throw unsupported(type);
+    const sent = await bodyOf(request);
+    // Before the run is checked: it may wait here until its deadline.
+    await client.turn(method, AbortSignal.timeout(READ_MS));
+    if (!what.resource) throw badRequest('this cannot be written');
+    const target = targetOf(what.resource, proxied.resources);
+    const begun = await this.#begin(asked, run, target);
+    // From here on nothing depends on the caller: it may be gone by the time of the answer.
+    const { answer, content } = await this.#send(asked, { type, sent, begun }).catch(async (error: unknown) => {
+      // The note of the write stays: it may have taken effect.
+      const { logger } = this.#options.runtime;
+      const fields = { controller: asked.controller, key: run.key, run: run.run, error: messageOf(error) };
+      logger.warn(fields, 'a proxied write got no answer, so the outcome of its run is unknown');
+      throw new StatusError(NO_ANSWER);
+    });
+    const answered = { request: what.resource, target, sent: sent.toString(), status: answer.status, text: content };
+    const nothing = isDryRun(what, answered.sent) || answer.status === 401;
+    const entry = nothing ? undefined : recordedWrite(answered);
+    await proxied.runWrites.end(run, begun.id, entry && JSON.stringify(entry));
+    checkIdentity(answer);
+    return new Response(content, { status: answer.status, headers: headersOf(answer) });
+  }
+
+  async #begin({ proxied }: Asked, run: FencedRun, target: WriteTarget): Promise<BegunWrite> {
+    const note: WriteEntry = { open: target };
+    const begun = await proxied.runWrites.begin(run, JSON.stringify(note), this.#options.runtime.clock.now());
+    if (begun) return begun;
+    throw new StatusError({
+      code: 403,
+      reason: 'Forbidden',
+      message: `run ${run.run} of ${run.key} is over: nothing more is written for it`,
+    });
+  }
+
+  async #send(
+    { client, method, user, what }: Asked,
+    { type, sent, begun }: { type: string; sent: Buffer; begun: BegunWrite },
+  ): Promise<{ answer: ForwardedAnswer; content: string }> {
+    const leftMs = Math.max(1, Math.ceil(begun.deadlineMs - this.#options.runtime.clock.now()));
+    const query = new URLSearchParams(what.query);
+    query.set('timeout', `${leftMs}ms`);
+    const answer = await client.forward({
+      method,
+      url: urlOf({ path: what.path, query }),
+      // As JSON, so that it can be told what was written.
+      headers: { ...AGENT, accept: 'application/json', ...(sent.length > 0 ? { 'content-type': type } : {}) },
+      body: sent.length > 0 ? sent : undefined,
+      user,
+      signal: AbortSignal.timeout(leftMs + ANSWER_MS),
+    });
+    return { answer, content: await text(answer.body) };
+  }
+}
+
+/** The name of the field manager of writes that name none, as with a function's own credentials. */
+const AGENT = { 'user-agent': 'levelhook-function' };
+
+/** Without a Retry-After: whether a write took effect is not known. */
+const NO_ANSWER: StatusParts = { code: 504, reason: 'Timeout', message: 'the apiserver did not answer the gateway' };
+
+const unsupported = (type: string): StatusError =>
+  new StatusError({
+    code: 415,
+    reason: 'UnsupportedMediaType',
+    message: `the body of the request was in an unknown format - accepted media types include: ${[...WRITE_TYPES].join(', ')}, and not ${JSON.stringify(type.slice(0, 100))}`,
+  });
+
+/** A 401 is the gateway's: its own credentials are not good at the moment, and nothing was done. */
+function checkIdentity({ status, body }: ForwardedAnswer): void {
+  if (status !== 401) return;
+  body.destroy();
+  throw unavailable('the credentials of the gateway are being renewed');
+}
+
+function runOf({ incarnation, runs }: RunsClaims, header: string | null): FencedRun {
+  const numbers = Object.keys(runs);
+  const number = header ?? (numbers.length === 1 ? numbers[0] : undefined);
+  if (number === undefined) throw badRequest(`the trigger has several runs: name one in the header ${RUN_HEADER}`);
+  const key = Object.hasOwn(runs, number) ? runs[number] : undefined;
+  if (key === undefined) {
+    throw new StatusError({
+      code: 403,
+      reason: 'Forbidden',
+      message: `the token is not for run ${number.slice(0, 20)}`,
+    });
+  }
+  return { key, run: Number(number), incarnation };
+}
+
+async function bodyOf(request: Request): Promise<Buffer> {
+  if (Number(request.headers.get('content-length') ?? 0) > MAX_BODY_BYTES) throw bodyTooLarge();
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of request.body ?? []) {
+    bytes += chunk.length;
+    if (bytes > MAX_BODY_BYTES) throw bodyTooLarge();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+const bodyTooLarge = (): StatusError => tooLarge(`Request entity too large: limit is ${MAX_BODY_BYTES}`);
+
+function isDryRun({ isDryRun: byQuery, verb }: ProxiedRequest, sent: string): boolean {
+  if (byQuery) return true;
+  if (!['create', 'delete', 'deletecollection'].includes(verb) || !sent.includes('dryRun')) return false;
+  try {
+    const { dryRun, deleteOptions } = JSON.parse(sent) as {
+      dryRun?: unknown[];
+      deleteOptions?: { dryRun?: unknown[] };
+    };
+    return verb === 'create' ? !!deleteOptions?.dryRun?.length : !!dryRun?.length;
+  } catch {
+    return false;
+  }
+}
+
+function urlOf({ path, query }: Pick<ProxiedRequest, 'path' | 'query'>): string {
+  return query.size > 0 ? `${path}?${query.toString()}` : path;
+}
+
+function headersOf({ headers }: ForwardedAnswer): Headers {
+  const passed = new Headers(HEADERS);
+  for (const name of ANSWERED_HEADERS) {
+    for (const value of [headers[name] ?? []].flat()) passed.append(name, value);
+  }
+  return passed;
+}

@@ -1,0 +1,109 @@
+import {
+  ApiError,
+  groupOf,
+  isRemovedByUpdate,
+  isUncertain,
+  type KubernetesObject,
+  type Resource,
+  statusFrom,
+} from '../../core/index.ts';
+import type { Write } from '../../contract/index.ts';
+import type { ResourceRequest } from '../cache-api/request-info.ts';
+import type { WriteEntry, WriteTarget } from '../dispatch/recorded-writes.ts';
+
+/** A write that the apiserver has answered. */
+export interface AnsweredWrite {
+  readonly request: ResourceRequest;
+  readonly target: WriteTarget;
+  /** As it was sent: an eviction names its pod in it. */
+  readonly sent: string;
+  readonly status: number;
+  /** The body of the answer. */
+  readonly text: string;
+}
+
+/** What is read of an answer. */
+interface Answer extends Partial<Omit<KubernetesObject, 'metadata'>> {
+  readonly metadata?: Partial<KubernetesObject['metadata']>;
+  readonly details?: { readonly uid?: string };
+  readonly items?: readonly Pick<KubernetesObject, 'metadata'>[] | null;
+}
+
+interface Eviction {
+  readonly deleteOptions?: { readonly preconditions?: { readonly uid?: string } };
+}
+
+/**
+ * What a write is of. A kind that the controller reads is named as the controller names it, in whatever version it is
+ * written, since that is how the cache of it is found.
+ */
+export function targetOf(request: ResourceRequest, known: readonly Resource[]): WriteTarget {
+  const { group, version, resource, namespace } = request;
+  const found = known.find((each) => groupOf(each) === group && each.plural === resource);
+  // Of another kind nobody waits for the cache: the plural tells people enough.
+  const apiVersion = found?.apiVersion ?? (group ? `${group}/${version}` : version);
+  return { apiVersion, kind: found?.kind ?? resource, ...(namespace === undefined ? {} : { namespace }) };
+}
+
+/** What goes on record for an answer; undefined when nothing was written. */
+export function recordedWrite(write: AnsweredWrite): WriteEntry | undefined {
+  const { request, target, status, text } = write;
+  if (status >= 200 && status < 300) {
+    const done = writesOf(write);
+    return done ? { done } : { unclear: target };
+  }
+  return mayBeDone(request, new ApiError(statusFrom(text, status))) ? { open: target } : undefined;
+}
+
+function mayBeDone({ verb, subresource }: ResourceRequest, error: ApiError): boolean {
+  // One object's refusal comes with the others' deletes: only these were refused before the first.
+  if (verb === 'deletecollection') return ![401, 404, 405, 429].includes(error.code);
+  // A 500 that says no more than that the pod is wrongly set up.
+  if (subresource === 'eviction' && error.message.includes('more than one PodDisruptionBudget')) return false;
+  return isUncertain(error);
+}
+
+/** Undefined when the answer does not tell. */
+function writesOf({ request, target, sent, text }: AnsweredWrite): Write[] | undefined {
+  const answer: Answer | undefined = parsed(text);
+  if (!answer) return undefined;
+  const { verb, subresource, name = '' } = request;
+  const of = (metadata: Answer['metadata']) => ({
+    apiVersion: target.apiVersion,
+    kind: target.kind,
+    ...(metadata?.namespace || target.namespace ? { namespace: metadata?.namespace || target.namespace } : {}),
+    name: metadata?.name ?? name,
+  });
+  const deleted = (metadata: Answer['metadata'], uid: string | undefined, gone?: true): Write[] | undefined =>
+    uid === undefined ? undefined : [{ ...of(metadata), uid, deleted: true, ...(gone ? { gone } : {}) }];
+  if (subresource === 'eviction') {
+    // The answer does not tell whom it was about.
+    const eviction: Eviction | undefined = parsed(sent);
+    return deleted({ name }, eviction?.deleteOptions?.preconditions?.uid);
+  }
+  if (verb === 'deletecollection') {
+    const writes = answer.items?.map(({ metadata }) => deleted(metadata, metadata.uid));
+    return writes?.some((each) => each === undefined) ? undefined : writes?.flatMap((each) => each ?? []);
+  }
+  const { metadata } = answer;
+  if (verb === 'delete') {
+    if (answer.kind === 'Status') return deleted({ name }, answer.details?.uid, true);
+    return deleted(metadata, metadata?.uid);
+  }
+  // Trap: when an update takes away what delayed a delete, the answer carries the version of before the update.
+  if (verb !== 'create' && metadata?.deletionTimestamp && isRemovedByUpdate(metadata as KubernetesObject['metadata'])) {
+    return deleted(metadata, metadata.uid, true);
+  }
+  const { uid, resourceVersion } = metadata ?? {};
+  if (uid === undefined || !resourceVersion) return undefined;
+  return [{ ...of(metadata), uid, resourceVersion }];
+}
+
+function parsed(text: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,21 @@
+-- Replaces the note of a write by what became of it.
+--
+-- KEYS[1] writes HASH of the key, see begin-write.lua
+-- ARGV[1] run
+-- ARGV[2] id of the write
+-- ARGV[3] what was written, or '' for nothing
+-- ARGV[4] how many writes the HASH holds; of further ones it only says that there are some
+--
+-- Answer: 1, or 0 if the HASH is that of another run by now, or gone.
+
+if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return 0 end
+local field = 'w' .. ARGV[2]
+if ARGV[3] == '' then
+  redis.call('HDEL', KEYS[1], field)
+elseif redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
+  redis.call('HDEL', KEYS[1], field)
+  redis.call('HINCRBY', KEYS[1], 'more', 1)
+else
+  redis.call('HSET', KEYS[1], field, ARGV[3])
+end
+return 1

@@ -1,0 +1,202 @@
+import type { ServerResponse } from 'node:http';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { CONTRACT_VERSION, type Trigger } from '../../../src/contract/index.ts';
+import { ApiError, controller, type Reconcile } from '../../../src/function/index.ts';
+import { configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { createSetting, startGateway, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
+import { NodeFunction } from '../../harness/node-function.ts';
+import { ask, type ProxiedTenant, proxiedTenant } from '../../harness/proxied-tenant.ts';
+import { RawFunction } from '../../harness/raw-function.ts';
+import { Started } from '../../harness/started.ts';
+import { settingsFor } from '../../harness/tenant.ts';
+
+const namespace = uniqueName('proxy');
+const started = new Started();
+const configMapsOf = (label: string) => ({
+  for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace], labelSelector: { matchLabels: { for: label } } },
+});
+const path = `/api/v1/namespaces/${namespace}/configmaps`;
+
+let world: ProxiedTenant;
+let served: NodeFunction;
+let raw: RawFunction;
+let gatewayUrl: string;
+let output: () => string;
+let reconcile: Reconcile;
+
+beforeAll(async () => {
+  world = await proxiedTenant(started, namespace);
+  const handler = controller({ name: 'parent', for: configMaps, concurrency: 5 }).reconcile(async (...run) =>
+    reconcile(...run),
+  );
+  served = await started.open(new NodeFunction(handler, world.tenant.secret));
+  raw = await started.open(
+    new RawFunction({
+      name: 'raw',
+      for: { apiVersion: 'v1', kind: 'ConfigMap' },
+      concurrency: 2,
+      maxBatch: 2,
+      timeoutSeconds: 3,
+    }),
+  );
+  const setting = createSetting({ kubeconfig: world.kubeconfig, redisUrl: inject('redisUrl') });
+  const settings = settingsFor([namespace], [served.url, raw.url]);
+  const gateway = started.keep(await startGateway(setting, [], { ...settings, LEVELHOOK_LOG_LEVEL: 'debug' }));
+  gatewayUrl = gateway.url;
+  output = () => gateway.process.output;
+  await untilReady(gatewayUrl);
+}, 120_000);
+
+afterAll(() => started.stop());
+
+const create = (name: string, label: string) =>
+  world.cluster.create(configMaps, { metadata: { namespace, name, labels: { for: label } } });
+const finish = (response: ServerResponse, { requests }: Trigger): void =>
+  void response.end(JSON.stringify({ version: CONTRACT_VERSION, results: requests.map(() => ({ status: 'done' })) }));
+
+/** The next trigger of the raw function, and how it is answered. */
+function nextTrigger(): Promise<{ trigger: Trigger; answer: () => void }> {
+  return new Promise((resolve) => {
+    raw.onTrigger = (trigger, response) => {
+      raw.onTrigger = (other, to) => finish(to, other);
+      resolve({ trigger, answer: () => finish(response, trigger) });
+    };
+  });
+}
+
+describe('credentials: proxy', () => {
+  it('says which right the gateway lacks', async () => {
+    reconcile = async () => {};
+    await world.tenant.declare('parent', {
+      endpoint: { url: served.url },
+      credentials: 'proxy',
+      concurrency: 5,
+      ...configMapsOf('parent'),
+    });
+    const { message } = await world.tenant.until('parent', 'Ready', {
+      status: 'False',
+      reason: 'ImpersonationRefused',
+    });
+    expect(message).toContain('infra/rbac/credentials-proxy.yaml');
+    expect(served.triggers).toEqual([]);
+    await world.account.grantFile('credentials-proxy.yaml');
+    started.add(() => world.account.revoke('credentials-proxy.yaml'));
+    await world.tenant.until('parent', 'Ready', { status: 'True' });
+  }, 60_000);
+
+  it('lets a function write as its ServiceAccount, and no more; it reads live by the same rights', async () => {
+    const found: unknown[] = [];
+    reconcile = async ({ name }, { api }) => {
+      if (found.length > 0) return;
+      const patched = await api.patch(configMaps, { namespace, name }, { type: 'merge', body: { data: { a: '1' } } });
+      const live = await api.get(configMaps, { namespace, name });
+      const refused = await api.delete(configMaps, { namespace, name }).catch((error: unknown) => error);
+      const elsewhere = await api.list(configMaps, { namespace: 'default' }).catch((error: unknown) => error);
+      found.push(patched.data, live?.data, refused, elsewhere);
+    };
+    await create('rights', 'parent');
+    await eventually(async () => expect(found).toHaveLength(4));
+    const [patched, live, refused, elsewhere] = found;
+    expect([patched, live]).toEqual([{ a: '1' }, { a: '1' }]);
+    const user = `User "system:serviceaccount:${namespace}:reader" cannot`;
+    expect(refused).toBeInstanceOf(ApiError);
+    expect(refused).toMatchObject({ code: 403, message: expect.stringContaining(`${user} delete`) as string });
+    expect(elsewhere).toMatchObject({ code: 403, message: expect.stringContaining(`${user} list`) as string });
+    expect(served.triggers.at(-1)?.kubernetes).toMatchObject({ url: `${gatewayUrl}/cache/kubernetes` });
+    const metrics = await (await fetch(`${gatewayUrl}/metrics`)).text();
+    const line = `levelhook_proxied_requests_total{controller="${namespace}.parent",verb="delete",code="403"} 1`;
+    expect(metrics).toContain(line);
+    expect(output()).not.toContain(served.triggers.at(-1)?.kubernetes?.token ?? 'no token');
+  }, 60_000);
+});
+
+describe('a function without the SDK', () => {
+  beforeAll(async () => {
+    raw.onTrigger = (trigger, response) => finish(response, trigger);
+    await world.tenant.declare('raw', {
+      endpoint: { url: raw.url },
+      credentials: 'proxy',
+      concurrency: 2,
+      maxBatch: 2,
+      timeoutSeconds: 3,
+      ...configMapsOf('raw'),
+    });
+    await world.tenant.until('raw', 'Ready', { status: 'True' });
+  }, 60_000);
+
+  it('cannot write for a run that has ended, nor with a token that has expired', async () => {
+    const coming = nextTrigger();
+    await create('late', 'raw');
+    const { trigger, answer } = await coming;
+    const body = JSON.stringify({ data: { late: 'yes' } });
+    const patch = { method: 'PATCH', body, headers: { 'content-type': 'application/merge-patch+json' } };
+    expect(await ask(trigger, `${path}/late`, patch)).toMatchObject({ status: 200 });
+    answer();
+    await untilIdle(gatewayUrl);
+    const late = await ask(trigger, `${path}/late`, patch);
+    expect(late.status).toBe(403);
+    expect(late.text).toMatch(/run [0-9]+ of .*\/late is over: nothing more is written for it/);
+    await eventually(async () => expect(await ask(trigger, `${path}/late`, patch)).toMatchObject({ status: 401 }));
+    expect(await ask(trigger, `${path}/late`)).toMatchObject({ status: 401 });
+  }, 60_000);
+
+  it('names the run in a batch, and cannot write for another', async () => {
+    await world.tenant.change('raw', { paused: true });
+    await world.tenant.until('raw', 'Paused', { status: 'True' });
+    await create('first', 'raw');
+    await create('second', 'raw');
+    const coming = nextTrigger();
+    await world.tenant.change('raw', { paused: false });
+    const { trigger, answer } = await coming;
+    expect(trigger.requests).toHaveLength(2);
+    const written = (run: string | undefined) =>
+      ask(trigger, path, {
+        method: 'POST',
+        body: JSON.stringify({ metadata: { generateName: 'batch-' } }),
+        headers: run === undefined ? {} : { 'levelhook-run': run },
+      });
+    expect(await written(undefined)).toMatchObject({ status: 400 });
+    for (const { run } of trigger.requests) expect(await written(String(run))).toMatchObject({ status: 201 });
+    expect(await written('999999')).toMatchObject({
+      status: 403,
+      text: expect.stringContaining('not for run') as string,
+    });
+    answer();
+    await untilIdle(gatewayUrl);
+  }, 60_000);
+
+  it('cannot be another user, send too much, nor reach into pods', async () => {
+    const coming = nextTrigger();
+    await create('hostile', 'raw');
+    const { trigger, answer } = await coming;
+    const impersonating = { 'impersonate-user': 'admin', 'impersonate-group': 'system:masters' };
+    expect(await ask(trigger, `${path}/hostile`, { method: 'DELETE', headers: impersonating })).toMatchObject({
+      status: 403,
+    });
+    const large = JSON.stringify({ metadata: { name: 'large' }, data: { a: 'x'.repeat(3 * 1024 * 1024) } });
+    expect(await ask(trigger, path, { method: 'POST', body: large })).toMatchObject({ status: 413 });
+    const pod = `/api/v1/namespaces/${namespace}/pods/p`;
+    for (const wrong of [`${pod}/exec`, `${pod}/log`, `${pod}%2Fexec`, `${pod}/proxy/x`, `${path}?watch=1`]) {
+      expect((await ask(trigger, wrong)).status).toBeOneOf([404, 405]);
+    }
+    const token = `/api/v1/namespaces/${namespace}/serviceaccounts/reader/token`;
+    expect(await ask(trigger, token, { method: 'POST', body: '{}' })).toMatchObject({ status: 405 });
+    const text = { 'content-type': 'text/plain' };
+    expect(await ask(trigger, path, { method: 'POST', body: 'x', headers: text })).toMatchObject({ status: 415 });
+    const dry = await ask(trigger, `${path}?dryRun=All`, { method: 'POST', body: '{"metadata":{"name":"dry"}}' });
+    expect(dry.status).toBe(201);
+    expect(dry.headers.get('audit-id')).toBeTruthy();
+    expect(await world.cluster.get(configMaps, { namespace, name: 'dry' })).toBeUndefined();
+    const live = await ask(trigger, `${path}?limit=1`);
+    expect(live.status).toBe(200);
+    expect((JSON.parse(live.text) as { items: unknown[] }).items).toHaveLength(1);
+    // The token of the cache is for the cache alone, and this one for the apiserver alone.
+    const swapped = { kubernetes: { url: trigger.kubernetes?.url ?? '', token: trigger.cache.token ?? '' } };
+    expect(await ask(swapped, path)).toMatchObject({ status: 401 });
+    const cache = { kubernetes: { url: trigger.cache.url ?? '', token: trigger.kubernetes?.token ?? '' } };
+    expect(await ask(cache, path)).toMatchObject({ status: 401 });
+    answer();
+    await untilIdle(gatewayUrl);
+  }, 60_000);
+});

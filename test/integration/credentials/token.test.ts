@@ -1,0 +1,129 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { ApiError, controller, type Reconcile } from '../../../src/function/index.ts';
+import { readConfig } from '../../../src/gateway/config/config.ts';
+import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { GatewayAccount } from '../../harness/gateway-account.ts';
+import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { NodeFunction } from '../../harness/node-function.ts';
+import { Started } from '../../harness/started.ts';
+import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
+
+const namespace = uniqueName('token');
+const started = new Started();
+const own = { for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace] } };
+
+let cluster: Cluster;
+let tenant: Tenant;
+let account: GatewayAccount;
+let served: NodeFunction;
+let logs: () => string;
+let reconcile: Reconcile;
+/** What the writes of the last runs have led to. */
+const refusals: ApiError[] = [];
+
+beforeAll(async () => {
+  cluster = await started.cluster(inject('kubeconfig'), namespace);
+  await installReconcileFunctions(cluster);
+  tenant = await new Tenant(cluster, namespace).create();
+  await tenant.allow('own', [{ apiGroups: [''], resources: ['configmaps'] }]);
+  await tenant.allow('write', [{ apiGroups: [''], resources: ['configmaps'], verbs: ['patch', 'update'] }]);
+  account = new GatewayAccount(cluster, namespace);
+  const kubeconfig = await account.create(inject('kubeconfig'), await started.directory());
+  await account.grantFile('gateway.yaml');
+  started.add(() => account.revoke('gateway.yaml'));
+  await account.grant('read', [{ apiGroups: [''], resources: ['configmaps'], verbs: ['get', 'list', 'watch'] }]);
+  started.add(() => account.revoke('read'));
+  const handler = controller({ name: 'stamper', for: configMaps }).reconcile(async (request, context) => {
+    return reconcile(request, context);
+  });
+  served = await started.open(new NodeFunction(handler, tenant.secret));
+  const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
+  const gateway = started.keep(
+    await startGateway(setting, [], { ...settingsFor([namespace], [served.url]), LEVELHOOK_LOG_LEVEL: 'debug' }),
+  );
+  logs = () => gateway.process.output;
+  await untilReady(gateway.url);
+}, 120_000);
+
+afterAll(() => started.stop());
+
+describe('credentials: token', () => {
+  it('says which right the gateway lacks, and sends nothing', async () => {
+    reconcile = async () => {};
+    await tenant.declare('stamper', { endpoint: { url: served.url }, credentials: 'token', ...own });
+    const { message } = await tenant.until('stamper', 'Ready', { status: 'False', reason: 'TokenRefused' });
+    expect(message).toContain('infra/rbac/credentials-token.yaml');
+    expect(served.triggers).toEqual([]);
+  }, 60_000);
+
+  it('lets a function that has no credentials write as its ServiceAccount, and no more', async () => {
+    reconcile = async ({ namespace, name }, { api }) => {
+      if (name !== 'mine') return;
+      const key = namespace === undefined ? { name } : { namespace, name };
+      await api.patch(configMaps, key, { type: 'merge', body: { data: { stamped: 'yes' } } });
+      await api.delete(configMaps, key).catch((error: unknown) => refusals.push(error as ApiError));
+    };
+    await account.grantFile('credentials-token.yaml');
+    started.add(() => account.revoke('credentials-token.yaml'));
+    await tenant.until('stamper', 'Ready', { status: 'True' });
+    await cluster.create(configMaps, { metadata: { namespace, name: 'mine' } });
+    await eventually(async () => {
+      const found = await cluster.get(configMaps, { namespace, name: 'mine' });
+      expect(found?.data).toEqual({ stamped: 'yes' });
+    });
+    const [refused] = await eventually(async () => {
+      expect(refusals.length).toBeGreaterThan(0);
+      return refusals;
+    });
+    expect(refused).toBeInstanceOf(ApiError);
+    expect(refused).toMatchObject({ code: 403, reason: 'Forbidden' });
+    expect(refused?.message).toContain(`User "system:serviceaccount:${namespace}:reader" cannot delete`);
+  }, 60_000);
+
+  it('uses one token for many triggers, and shows it to nobody else', async () => {
+    const before = served.triggers.length;
+    await cluster.create(configMaps, { metadata: { namespace, name: 'more' } });
+    await eventually(async () => expect(served.triggers.length).toBeGreaterThan(before));
+    const found = new Set(served.triggers.map(({ kubernetes }) => kubernetes?.token));
+    expect(found.size).toBe(1);
+    const [token = ''] = found;
+    expect(token).not.toBe('');
+    expect(logs()).not.toContain(token);
+    const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as Record<string, number>;
+    expect((claims['exp'] ?? 0) - (claims['iat'] ?? 0)).toBe(600);
+    expect(claims['sub']).toBe(`system:serviceaccount:${namespace}:reader`);
+  });
+
+  it('gets other tokens when the ServiceAccount is made anew', async () => {
+    const accounts = { apiVersion: 'v1', kind: 'ServiceAccount', plural: 'serviceaccounts', namespaced: true } as const;
+    const before = served.triggers.at(-1)?.kubernetes?.token;
+    await cluster.delete(accounts, { namespace, name: 'reader' });
+    await cluster.create(accounts, { metadata: { namespace, name: 'reader' } });
+    await eventually(async () => {
+      await cluster.patch(configMaps, { namespace, name: 'more' }, { data: { at: String(Date.now()) } });
+      expect(served.triggers.at(-1)?.kubernetes?.token).not.toBe(before);
+    }, 60_000);
+    await cluster.patch(configMaps, { namespace, name: 'mine' }, { data: { stamped: null } });
+    await eventually(async () => {
+      const found = await cluster.get(configMaps, { namespace, name: 'mine' });
+      expect(found?.data).toEqual({ stamped: 'yes' });
+    });
+  }, 90_000);
+
+  it('is not sent over plain http', async () => {
+    await cluster.create(
+      { apiVersion: 'v1', kind: 'Service', plural: 'services', namespaced: true },
+      { metadata: { namespace, name: 'plain' }, spec: { ports: [{ port: 80 }] } },
+    );
+    await tenant.declare('plain', { endpoint: { service: { name: 'plain', port: 80 } }, credentials: 'token', ...own });
+    const { message } = await tenant.until('plain', 'Ready', { status: 'False', reason: 'EndpointNotSecure' });
+    expect(message).toContain('spec.credentials: token needs a function at https');
+  }, 60_000);
+
+  it('is for an address at https or on loopback only', () => {
+    const read = (url: string) => readConfig({ LEVELHOOK_APISERVER_URL: url }).apiserverUrl;
+    expect(read('https://api.example.com/')).toBe('https://api.example.com');
+    expect(() => read('http://api.example.com')).toThrow('LEVELHOOK_APISERVER_URL is wrong: must be https');
+  });
+});
