@@ -6,19 +6,19 @@ ARG RUN_IMAGE=gcr.io/distroless/nodejs24-debian12:nonroot
 
 FROM ${BUILD_IMAGE} AS build
 WORKDIR /src
-COPY package.json package-lock.json ./
+COPY package.json package-lock.json LICENSE ./
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.json ./
 COPY infra/checks infra/checks
 COPY infra/images infra/images
 COPY src src
 COPY functions functions
-# Only what runs: no declarations of types, no functions.
-RUN node infra/checks/build.ts /out/dist && rm -r /out/dist/functions && find /out/dist -name '*.d.ts' -exec rm {} +
+# Only what runs: no declarations of types, no functions, and not the package of the SDK.
+RUN node infra/checks/build.ts /out/dist && rm -r /out/dist/functions /out/dist/function && find /out/dist -name '*.d.ts' -exec rm {} +
 # npm keeps the compiler, because a package names it as an optional peer for its types.
 RUN npm prune --omit=dev --no-audit --no-fund && rm -r node_modules/typescript node_modules/@typescript
 RUN node infra/images/write-installed-bill.ts /out/sbom.cdx.json
-RUN mv node_modules package.json /out/
+RUN mv node_modules package.json LICENSE /out/
 
 FROM ${RUN_IMAGE}
 COPY --from=build /out /app
