@@ -309,11 +309,15 @@ describe('events of real objects', () => {
       }
     })();
     try {
-      gateway = await startGateway(
+      const starting = startGateway(
         setting,
         observers.map(({ url }) => url),
       );
-      while (!(await right()));
+      try {
+        while (!(await right()));
+      } finally {
+        gateway = await starting;
+      }
       expect(compared).toBeGreaterThan(GROUPS);
       compared = 0;
       while (compared < 5 * GROUPS) await right();

@@ -188,7 +188,11 @@ describe('the deployment and replicaset functions behind a gateway, with simulat
   it('recreates: no pod of the new template before the last of the old is gone', async () => {
     const look = (all: readonly Pod[]): void => {
       const running = new Set(all.map(({ metadata }) => metadata.labels?.['pod-template-hash']));
-      if (running.size > 1) throw new Error(`pods of ${[...running].join(' and ')} at once`);
+      if (running.size === 1 || all.length === 0) return;
+      const each = all.map(({ metadata: { name, creationTimestamp, deletionTimestamp, resourceVersion }, status }) =>
+        JSON.stringify({ name, creationTimestamp, deletionTimestamp, resourceVersion, phase: status?.phase }),
+      );
+      throw new Error(`pods of ${[...running].join(' and ')} at once:\n${each.join('\n')}`);
     };
     await cluster.patch(deployments, key, { spec: { strategy: { type: 'Recreate', rollingUpdate: null } } });
     await rolledOut();
