@@ -14,6 +14,7 @@ export {
   type OutcomeBody,
   type RequestResult,
   RESULT_STREAM,
+  type RelatedRule,
   type ResultLine,
   type Write,
 } from './outcome.ts';

@@ -1,7 +1,24 @@
 import { z } from 'zod';
-import { isApiVersion, isKind, isName, isNamespace, isResourceVersion, isUid } from '../core/index.ts';
+import {
+  isApiVersion,
+  isKind,
+  isName,
+  isNamespace,
+  isResourceVersion,
+  isUid,
+  type LabelSelector,
+  requirementsOf,
+} from '../core/index.ts';
 import { apiVersion, kind, namespace, objectName, uid } from './name-schema.ts';
-import type { OutcomeBody, RequestResult, ResultLine } from './outcome.ts';
+import {
+  MAX_RELATED_NAMES,
+  MAX_RELATED_RULES,
+  type OutcomeBody,
+  type RelatedRule,
+  type RequestResult,
+  type ResultLine,
+} from './outcome.ts';
+import { labelSelector } from './source-schema.ts';
 import { CONTRACT_VERSION } from './trigger.ts';
 
 const writes = z
@@ -31,6 +48,40 @@ const writes = z
   .exactOptional()
   .describe("Every write that the apiserver acknowledged: the key's next run starts only when the cache shows them.");
 
+/** Strict: with a misspelt `labelSelector` it would name every object. */
+const relatedRule: z.ZodType<RelatedRule> = z
+  .strictObject({
+    apiVersion,
+    kind,
+    namespace: namespace.exactOptional().describe('Default: any namespace.'),
+    names: z.array(objectName).min(1).max(MAX_RELATED_NAMES).exactOptional(),
+    labelSelector: labelSelector.exactOptional(),
+  })
+  .refine(({ names, labelSelector: selector }) => !names || !selector, 'must not have both names and labelSelector')
+  .refine(({ labelSelector: selector }) => selector === undefined || isSelector(selector), {
+    message: 'must be a label selector that Kubernetes accepts',
+    path: ['labelSelector'],
+  })
+  .describe('Objects whose changes wake the key. Without names and labelSelector: all objects of the kind.');
+
+const related = z
+  .array(relatedRule)
+  .max(MAX_RELATED_RULES)
+  .exactOptional()
+  .describe(
+    'The objects on which the key depends from now on, instead of those that an earlier run has named; empty for ' +
+      'none, absent for no change. Each kind must be a source of the description with the map `related`.',
+  );
+
+function isSelector(selector: LabelSelector): boolean {
+  try {
+    requirementsOf(selector);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** A year. */
 const MAX_SECONDS = 365 * 86_400;
 
@@ -51,6 +102,7 @@ export const resultSchema: z.ZodType<RequestResult> = z.discriminatedUnion('stat
         'Run again after this time; 0 does not requeue. Replaces the time of an earlier run.',
       ),
       writes,
+      related,
     })
     .describe('The run succeeded.'),
   z
@@ -59,10 +111,11 @@ export const resultSchema: z.ZodType<RequestResult> = z.discriminatedUnion('stat
       message,
       retryAfterSeconds: seconds.describe('Time until the retry instead of the backoff; 0: the backoff.'),
       writes,
+      related,
     })
     .describe('Try again, after a backoff.'),
   z
-    .object({ status: z.literal('terminal'), message, writes })
+    .object({ status: z.literal('terminal'), message, writes, related })
     .describe('Trying again will not help: the key rests until something changes.'),
   z
     .object({ status: z.literal('unknown'), message })

@@ -1,3 +1,4 @@
+import type { GroupVersionKind, LabelSelector } from '../core/index.ts';
 import type { CONTRACT_VERSION } from './trigger.ts';
 
 /** One acknowledged write of a run. The gateway starts the key's next run only when its cache has passed it. */
@@ -17,6 +18,25 @@ export interface Write {
   readonly gone?: true;
 }
 
+/**
+ * Objects on which a key depends: a change of one wakes the key. Without `names` and `labelSelector`: all objects of
+ * the kind. On an update the labels before and after it count.
+ */
+export interface RelatedRule extends GroupVersionKind {
+  /** Default: any namespace. */
+  readonly namespace?: string;
+  readonly names?: readonly string[];
+  /** Not beside `names`. */
+  readonly labelSelector?: LabelSelector;
+}
+
+/** Rules of one key. */
+export const MAX_RELATED_RULES = 64;
+/** Of one rule. */
+export const MAX_RELATED_NAMES = 256;
+/** Of the rules of one key as JSON, in UTF-8. */
+export const MAX_RELATED_BYTES = 32 * 1024;
+
 /** What became of one request. */
 export type RequestResult =
   | {
@@ -27,6 +47,11 @@ export type RequestResult =
        */
       readonly requeueAfterSeconds?: number;
       readonly writes?: readonly Write[];
+      /**
+       * The objects on which the key depends from now on, in place of those that an earlier run has named; empty for
+       * none. Default: those. Each kind must be a source of the description with the map `related`.
+       */
+      readonly related?: readonly RelatedRule[];
     }
   | {
       readonly status: 'error';
@@ -35,12 +60,14 @@ export type RequestResult =
       /** The function asks for another time than the backoff's (`RetryAfterError`); 0: for the backoff's. */
       readonly retryAfterSeconds?: number;
       readonly writes?: readonly Write[];
+      readonly related?: readonly RelatedRule[];
     }
   | {
       readonly status: 'terminal';
       /** Retrying will not help: the key is put aside until it changes. */
       readonly message: string;
       readonly writes?: readonly Write[];
+      readonly related?: readonly RelatedRule[];
     }
   | {
       readonly status: 'unknown';

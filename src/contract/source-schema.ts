@@ -87,10 +87,11 @@ const watchMap = z.discriminatedUnion(
     z.object({ by: z.literal('label'), label: labelKey }),
     z.object({ by: z.literal('annotation'), annotation: labelKey }),
     z.object({ by: z.literal('field'), path: fieldPath }),
+    z.object({ by: z.literal('related') }),
     z.object({ by: z.literal('all') }),
     z.object({ by: z.literal('cel'), expression: cel }),
   ],
-  { error: 'must be an object whose `by` is index, selector, owner, label, annotation, field, all or cel' },
+  { error: 'must be an object whose `by` is index, selector, owner, label, annotation, field, related, all or cel' },
 );
 
 /** The forms of `for`, `owns`, `watches` and `reads`. */

@@ -66,6 +66,8 @@ export type WatchMap =
   | { readonly by: 'label'; readonly label: string }
   | { readonly by: 'annotation'; readonly annotation: string }
   | { readonly by: 'field'; readonly path: string }
+  /** To those whose last run has named it (`RequestResult.related`), before a change of labels or after it. */
+  | { readonly by: 'related' }
   /** To all of them, in all namespaces. */
   | { readonly by: 'all' }
   /**

@@ -8,6 +8,7 @@ import {
   CONTRACT_VERSION,
   importSecret,
   LEVELHOOK_HEADER,
+  type RelatedRule,
   type RequestResult,
   sign,
 } from '../contract/index.ts';
@@ -17,11 +18,15 @@ import type { RunToken } from './run-token.ts';
 
 export type { RunToken } from './run-token.ts';
 
-/** How a run ended. What it wrote need not be told: the key's next run sees everything from before this was sent. */
-export type RunOutcome =
+/**
+ * How a run ended, and the objects on which its key depends (`Context.related`). What it wrote need not be told: the
+ * key's next run sees everything from before this was sent.
+ */
+export type RunOutcome = { readonly related?: readonly RelatedRule[] } & (
   | { readonly status: 'done'; readonly requeueAfterSeconds?: number }
   | { readonly status: 'error'; readonly message: string; readonly retryAfterSeconds?: number }
-  | { readonly status: 'terminal'; readonly message: string };
+  | { readonly status: 'terminal'; readonly message: string }
+);
 
 export interface CallbackOptions {
   /** The secrets that the function's triggers are signed with, or one of them. */

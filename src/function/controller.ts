@@ -3,7 +3,7 @@ import type { IndexSpec, QueueDescription, Reason } from '../contract/index.ts';
 import type { RunToken } from './run-token.ts';
 import type { ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
-import type { OwnedSource, ReadSource, ReconciledSource, WatchedSource } from './source.ts';
+import type { OwnedSource, ReadSource, ReconciledSource, RelatedSource, WatchedSource } from './source.ts';
 
 /** Which key to reconcile, and why. */
 export interface ReconcileRequest extends ObjectKey {
@@ -22,6 +22,20 @@ export interface Context {
   readonly log: Logger;
   /** Names the trigger that this run came with, in the gateway's log too (`reconcileID`): a batch's runs share one. */
   readonly reconcileId?: string;
+  /**
+   * Names the objects on which this key depends, 64 rules at most, in place of those that an earlier run has named:
+   *
+   * ```ts
+   * context.related([{ resource: ConfigMap, namespace: team, labelSelector: { matchLabels: { part: 'settings' } } }]);
+   * ```
+   *
+   * The function may read them before or after the call, and misses no change: a key with a new rule runs once more,
+   * and a later change wakes it. The rules stay until a run names others, or ends without an object of its key. They
+   * count whether the run returns or throws. A run without a call changes nothing, and `[]` removes all rules; of
+   * several calls the last one counts.
+   * @throws TypeError for more than 64 rules or 256 names, and for a rule with both names and a selector.
+   */
+  readonly related: (sources: readonly RelatedSource[]) => void;
   /** Aborted at the deadline, and when the gateway hangs up. */
   readonly signal: AbortSignal;
   /**

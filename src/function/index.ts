@@ -76,6 +76,7 @@ export {
   type OwnedSource,
   type ReadSource,
   type ReconciledSource,
+  type RelatedSource,
   resourceVersionChanged,
   type Source,
   type WatchedSource,

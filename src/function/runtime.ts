@@ -1,5 +1,5 @@
 import { formatObjectKey, type Logger, messageOf, systemClock } from '../core/index.ts';
-import type { RequestResult, Trigger, TriggerRequest } from '../contract/index.ts';
+import type { RelatedRule, RequestResult, Trigger, TriggerRequest } from '../contract/index.ts';
 import type { ApiTransport } from './api-transport.ts';
 import { ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
@@ -8,6 +8,7 @@ import type { Context, Controller } from './controller.ts';
 import { RetryAfterError, TerminalError } from './errors.ts';
 import { type HangUp, RunScope } from './run-scope.ts';
 import type { RunToken } from './run-token.ts';
+import { describeRelated } from './source.ts';
 
 export interface RunOptions {
   /** Opens the cache. The getter of `run.signal` creates the signal, so read it only when you need it. */
@@ -114,6 +115,7 @@ async function resultOf(
   // `reconcileID` is controller-runtime's name for it.
   const logOf = (): Logger =>
     (log ??= options.log.child({ key: formatObjectKey(request), run: request.run, reconcileID: reconcileId }));
+  let related: readonly RelatedRule[] | undefined;
   // Getters: most runs use neither the log nor the signal.
   const context: Context = {
     cache,
@@ -124,9 +126,14 @@ async function resultOf(
     get signal() {
       return scope.signal;
     },
+    related(sources) {
+      related = describeRelated(sources);
+    },
     reconcileId,
     ...(runToken ? { runToken } : {}),
   };
+  // After the run, which may name them until its end.
+  const told = () => ({ writes: api.writes, ...(related && { related }) });
   try {
     const result = await controller.run(given, context);
     const within = result?.completesWithinSeconds;
@@ -142,7 +149,7 @@ async function resultOf(
     if (seconds !== undefined && !isDuration(seconds)) {
       throw new TerminalError(`requeueAfterSeconds is ${seconds}: it must lie between 0 and a year`);
     }
-    return { status: 'done', writes: api.writes, ...(seconds === undefined ? {} : { requeueAfterSeconds: seconds }) };
+    return { status: 'done', ...told(), ...(seconds === undefined ? {} : { requeueAfterSeconds: seconds }) };
   } catch (error) {
     // More than the gateway keeps; an answer of over 1 MiB would be none.
     const message = messageOf(error).slice(0, 4096);
@@ -152,7 +159,7 @@ async function resultOf(
       error instanceof RetryAfterError && isDuration(error.retryAfterSeconds)
         ? { retryAfterSeconds: error.retryAfterSeconds }
         : {};
-    return { status, message, writes: api.writes, ...retry };
+    return { status, message, ...told(), ...retry };
   }
 }
 

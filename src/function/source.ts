@@ -1,5 +1,6 @@
 import type { GroupVersionKind, LabelSelector, Resource } from '../core/index.ts';
-import type { OwnerChoice, Predicate, WatchMap } from '../contract/index.ts';
+import type { OwnerChoice, Predicate, RelatedRule, WatchMap } from '../contract/index.ts';
+import { MAX_RELATED_NAMES, MAX_RELATED_RULES } from '../contract/outcome.ts';
 
 /** A kind whose events wake keys, and which of its objects and events do. */
 export interface Source {
@@ -34,6 +35,38 @@ export interface ReadSource {
   readonly resource: Resource;
   /** Default: all that the gateway caches. */
   readonly namespaces?: readonly string[];
+}
+
+/**
+ * Objects on which a key depends: a change of one wakes the key. Without `names` and `labelSelector`: all objects of
+ * the kind. On an update the labels before and after it count.
+ */
+export interface RelatedSource {
+  /** One of the controller's `watches` has this kind, with the map `{ by: 'related' }`. */
+  readonly resource: Resource;
+  /** Default: any namespace. */
+  readonly namespace?: string;
+  /** At most 256. */
+  readonly names?: readonly string[];
+  /** Not beside `names`. */
+  readonly labelSelector?: LabelSelector;
+}
+
+/**
+ * The rules as the outcome has them.
+ * @throws TypeError for rules that the gateway would not read: the whole outcome would be unknown.
+ */
+export function describeRelated(sources: readonly RelatedSource[]): RelatedRule[] {
+  if (sources.length > MAX_RELATED_RULES) {
+    throw new TypeError(`${sources.length} rules of related objects: ${MAX_RELATED_RULES} at most`);
+  }
+  for (const [at, { names, labelSelector }] of sources.entries()) {
+    if (names && labelSelector) throw new TypeError(`related.${at} must not have both names and labelSelector`);
+    if (names && (names.length === 0 || names.length > MAX_RELATED_NAMES)) {
+      throw new TypeError(`related.${at}.names must have 1 to ${MAX_RELATED_NAMES} names, and has ${names.length}`);
+    }
+  }
+  return sources.map(describeSource);
 }
 
 /** As the description has it: the resource's kind in its place, and whatever else was said. */

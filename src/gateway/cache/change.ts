@@ -43,10 +43,24 @@ export interface Lookup {
   readonly selector?: { readonly path: string; readonly labels: Readonly<Record<string, string>> };
 }
 
-/** Keys that are found by looking in the cache, once the change is in it. */
+/**
+ * A changed object, in one of its states: the wakeup is of the keys that have named it as related. They are looked up
+ * after the change is applied: a run that names it later may have read it before the change, and runs again.
+ */
+export interface RelatedChange {
+  /** `apiVersion/Kind`. */
+  readonly kind: string;
+  /** Undefined for a cluster-scoped object. */
+  readonly namespace?: string;
+  readonly name: string;
+  /** Undefined: any may have been there. */
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+/** Keys that are found by looking in the cache, or among the rules of related objects, once the change is in it. */
 export interface LookupWakeup {
   readonly controller: string;
-  readonly lookup: Lookup;
+  readonly lookup: Lookup | { readonly related: RelatedChange };
   readonly reasons: readonly Reason[];
   /** As in `KeyWakeup`. */
   readonly atMs?: number;

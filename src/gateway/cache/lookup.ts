@@ -1,6 +1,6 @@
 import { fieldAt, type KubernetesObject, type LabelSelector, matchesLabels } from '../../core/index.ts';
 import { indexEntriesOf } from '../../contract/cache-layout.ts';
-import type { Lookup } from './change.ts';
+import type { Lookup, RelatedChange } from './change.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { View } from './view.ts';
 
@@ -10,17 +10,20 @@ const BATCH = 20;
 const SMALL_BYTES = 100_000;
 
 /**
- * The processor time of the controller on whose behalf a lookup is made. Both throw a HandlerError once it is used up.
+ * The controller on whose behalf a lookup is made, and its processor time. All throw a HandlerError once that is used
+ * up.
  */
 export interface LookupBudget {
   /** Runs work over one object. */
   run<T>(work: () => T): T;
   /** Counts the keys that a lookup has found. */
   chargeKeys(count: number): void;
+  /** The keys of the controller that have named the object as related. */
+  related(change: RelatedChange): Promise<readonly string[]>;
 }
 
 /** Of a controller that may take whatever it likes. */
-export const unlimitedLookups: LookupBudget = { run: (work) => work(), chargeKeys() {} };
+export const unlimitedLookups: LookupBudget = { run: (work) => work(), chargeKeys() {}, related: async () => [] };
 
 /**
  * The keys that a lookup stands for, as the cache is now.

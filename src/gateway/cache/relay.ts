@@ -271,6 +271,7 @@ export class Relay {
   }
 
   async #resolve({ lookup, ...wakeup }: LookupWakeup, budget: LookupBudget): Promise<KeyWakeup[]> {
+    if ('related' in lookup) return (await budget.related(lookup.related)).map((key) => ({ ...wakeup, key }));
     const view = this.#options.viewAt(lookup.view);
     if (!view) return [];
     return (await resolveLookup(view, lookup, budget)).map((key) => ({ ...wakeup, key }));

@@ -3,6 +3,7 @@ import {
   formatObjectKey,
   keyOf,
   type KubernetesObject,
+  parseObjectKey,
   type Resource,
   type Runtime,
 } from '../../core/index.ts';
@@ -28,6 +29,7 @@ import { Dispatcher, type DispatcherSettings, type TriggerTarget } from '../disp
 import { RecordedWrites } from '../dispatch/recorded-writes.ts';
 import type { Endpoint } from '../endpoint/endpoint.ts';
 import type { KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
+import { RelatedObjects } from '../dispatch/related-objects.ts';
 import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
 import { PAUSED_INDEX } from '../handlers/paused.ts';
@@ -58,7 +60,7 @@ export interface RunningControllerOptions {
 }
 
 /** The function of a controller. */
-export interface ControllerTarget extends Omit<TriggerTarget, 'callback' | 'recorded'> {
+export interface ControllerTarget extends Omit<TriggerTarget, 'callback' | 'recorded' | 'related'> {
   /** For a function that writes through the gateway. */
   readonly proxied?: { readonly account: FunctionAccount; readonly runWrites: RunWrites } | undefined;
   /** Where it may send outcomes later; undefined when it can reach no such place. */
@@ -211,6 +213,11 @@ export class RunningController {
     return {
       run: (work) => within(() => budget.within(work, () => true)),
       chargeKeys: (count) => within(() => budget.chargeKeys(count)),
+      related: async (change) => {
+        const keys = await this.queue.relatedRules.keysOf(change);
+        within(() => budget.chargeKeys(keys.length));
+        return keys;
+      },
     };
   }
 
@@ -337,7 +344,7 @@ export class RunningController {
     const dispatcher = new Dispatcher({
       controller: this.name,
       functionName: this.functionName,
-      target: { endpoint, cacheAccess, callback, kubernetes, recorded },
+      target: { endpoint, cacheAccess, callback, kubernetes, recorded, related: this.#relatedObjects() },
       views,
       keys,
       runtime,
@@ -347,6 +354,25 @@ export class RunningController {
     const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;
     this.#callbacks = new Callbacks({ controller: this.name, queue: this.queue, dispatcher, token, runtime });
     await this.queue.start(new ScopedProcess(dispatcher, this.#scope));
+  }
+
+  /** Undefined when no source has the map `related`. */
+  #relatedObjects(): RelatedObjects | undefined {
+    const { watches } = this.#options.spec.description;
+    const kinds = new Set(watches.flatMap((each) => (each.map.by === 'related' ? [formatKind(each)] : [])));
+    if (kinds.size === 0) return undefined;
+    const { queue } = this;
+    return new RelatedObjects({ queue, rules: queue.relatedRules, kinds, exists: (key) => this.#exists(key) });
+  }
+
+  /** Whether the cache has the object of a key, and the controller reconciles it. */
+  async #exists(key: string): Promise<boolean> {
+    const { namespace } = parseObjectKey(key);
+    const view = this.#scope.views.find((each) => each.contains(namespace));
+    if (!view) return false;
+    if (!this.#scope.labelSelector) return (await view.entries([key]))[0] !== undefined;
+    const [object] = await view.objects([key]);
+    return object !== undefined && this.#scope.selects(object);
   }
 
   /** The outcome of a run that went on. @throws when Redis or the apiserver does not answer, or before `start`. */

@@ -66,7 +66,7 @@ function wakes(sources: Sources, { of = webs, cached, onFailure }: Setting = {})
     }
     const wakeups = handlers.flatMap((each) => each.handle(asked));
     const keys = wakeups.flatMap((wakeup) => ('key' in wakeup ? [wakeup.key] : [])).toSorted();
-    return [...keys, ...wakeups.flatMap((wakeup) => ('lookup' in wakeup ? [wakeup.lookup] : []))];
+    return [...keys, ...wakeups.flatMap((wakeup) => ('lookup' in wakeup ? [wakeup.lookup as Lookup] : []))];
   };
 }
 

@@ -92,7 +92,7 @@ export class EventSources {
         }
         const woken = handler.handle(change);
         // What a lookup finds is charged when it is known.
-        const named = woken.filter((wakeup) => 'key' in wakeup || wakeup.lookup.keys !== undefined).length;
+        const named = woken.filter((wakeup) => 'key' in wakeup || 'keys' in wakeup.lookup).length;
         budget.chargeKeys(named, keys);
         keys += named;
         for (const wakeup of woken) wakeups.push(wakeup);

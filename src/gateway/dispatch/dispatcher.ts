@@ -21,6 +21,7 @@ import { Barriers } from './barrier.ts';
 import type { CacheAccess } from '../access/cache-access.ts';
 import type { KubernetesAccess } from '../access/kubernetes-credentials.ts';
 import type { RecordedWrites } from './recorded-writes.ts';
+import { noSource, type RelatedObjects } from './related-objects.ts';
 import { ColdStart } from '../endpoint/cold-start.ts';
 import type { Answer, Endpoint } from '../endpoint/endpoint.ts';
 import { EndpointCircuitBreaker, type KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
@@ -46,6 +47,8 @@ export interface TriggerTarget {
   readonly kubernetes?: KubernetesAccess | undefined;
   /** What its runs have written through the gateway. Undefined: its outcomes alone name writes. */
   readonly recorded?: RecordedWrites | undefined;
+  /** Undefined: its outcomes may name no related objects. */
+  readonly related?: RelatedObjects | undefined;
 }
 
 export interface DispatcherOptions {
@@ -204,9 +207,10 @@ export class Dispatcher implements Process {
     runtime.logger.debug({ controller }, 'a line of a streamed answer names no run of its trigger');
   }
 
-  async #finish(run: Run, outcome: Outcome, trigger: { id: string; durationMs: number }): Promise<Finish> {
+  async #finish(run: Run, decoded: Outcome, trigger: { id: string; durationMs: number }): Promise<Finish> {
     const { controller, runtime } = this.#options;
     const { clock, metrics } = runtime;
+    const outcome = this.#withRelatedChecked(decoded);
     const { finish, result } = decide(outcome, run.failures, clock.now());
     if (outcome.kind === 'not-sent') {
       this.#circuitBreaker.countNotSent('starting');
@@ -220,6 +224,7 @@ export class Dispatcher implements Process {
       metrics.count('levelhook_unknown_outcomes_total', { controller, reason: outcome.reason });
     }
     this.#log(run, outcome, finish, trigger);
+    await this.#recordRelated(run, outcome);
     const reported = writesOf(outcome);
     const { recorded } = this.#options.target;
     const ended = told(finish, outcome);
@@ -244,6 +249,20 @@ export class Dispatcher implements Process {
     return barrier === undefined ? shown : { ...shown, barrier };
   }
 
+  /** Rules of which nothing would come make the run fail. */
+  #withRelatedChecked(outcome: Outcome): Outcome {
+    if (!('related' in outcome) || !outcome.related?.length) return outcome;
+    const { related } = this.#options.target;
+    const [first] = outcome.related;
+    const message = related ? related.refusal(outcome.related) : first && noSource(formatKind(first));
+    return message === undefined ? outcome : { kind: 'error', message, writes: outcome.writes };
+  }
+
+  /** Before the end of the run is recorded. @throws when Redis does not answer */
+  async #recordRelated(run: Pick<Run, 'key' | 'run'>, outcome: Outcome): Promise<void> {
+    if ('writes' in outcome) await this.#options.target.related?.record(run, outcome.related);
+  }
+
   #unanswered(): Finish {
     const { controller, runtime } = this.#options;
     runtime.metrics.count('levelhook_unknown_outcomes_total', { controller, reason: 'write' });
@@ -259,12 +278,13 @@ export class Dispatcher implements Process {
   async concluded(run: Omit<Run, 'reasons'>, reported: RequestResult): Promise<Finish> {
     const { callback } = this.#options.target;
     const { clock } = this.#options.runtime;
-    const outcome = fromResult(reported, await callback?.());
+    const outcome = this.#withRelatedChecked(fromResult(reported, await callback?.()));
     const { finish, result } = decide(outcome, run.failures, clock.now());
     const { recorded } = this.#options.target;
     const isUnanswered = finish.kind === 'known' && (await recorded?.end(run))?.isUnanswered;
     if (isUnanswered) return this.#unanswered();
     const barrier = finish.kind === 'known' ? await this.#barrierOfNow() : undefined;
+    await this.#recordRelated(run, outcome);
     this.#countResult(result);
     return { ...told(finish, outcome), ...(barrier === undefined ? {} : { barrier }) };
   }

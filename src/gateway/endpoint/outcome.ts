@@ -1,5 +1,11 @@
 import { boundedText, messageOf, parseRetryAfter } from '../../core/index.ts';
-import { type CallbackLocation, LEVELHOOK_HEADER, type RequestResult, type Write } from '../../contract/index.ts';
+import {
+  type CallbackLocation,
+  LEVELHOOK_HEADER,
+  type RelatedRule,
+  type RequestResult,
+  type Write,
+} from '../../contract/index.ts';
 import { decodeResultLine, decodeResults } from '../../contract/outcome-schema.ts';
 import type { Answer } from './endpoint.ts';
 
@@ -8,15 +14,14 @@ import type { Answer } from './endpoint.ts';
  */
 export type Outcome =
   /** `requeueAfterMs` 0 asks for nothing, as does its absence. */
-  | { readonly kind: 'done'; readonly requeueAfterMs?: number; readonly writes: readonly Write[] }
-  | {
+  | (Told & { readonly kind: 'done'; readonly requeueAfterMs?: number })
+  | (Told & {
       readonly kind: 'error';
       readonly message: string;
       /** 0: the backoff's time, as in its absence. */
       readonly retryAfterMs?: number;
-      readonly writes: readonly Write[];
-    }
-  | { readonly kind: 'terminal'; readonly message: string; readonly writes: readonly Write[] }
+    })
+  | (Told & { readonly kind: 'terminal'; readonly message: string })
   /** The run goes on; its outcome comes by callback within this time. */
   | { readonly kind: 'accepted'; readonly withinMs: number }
   /** There was no connection: nothing ran. */
@@ -26,6 +31,13 @@ export type Outcome =
   /** The function itself asked for later, before it did anything. */
   | { readonly kind: 'deferred'; readonly message: string; readonly retryAfterMs: number }
   | { readonly kind: 'unknown'; readonly reason: UnknownReason; readonly message: string };
+
+/** What a run that has ended tells of itself. */
+interface Told {
+  readonly writes: readonly Write[];
+  /** Undefined: those that an earlier run has named. */
+  readonly related?: readonly RelatedRule[];
+}
 
 /** Why an outcome is unknown: the label of `levelhook_unknown_outcomes_total`. */
 export type UnknownReason =
@@ -140,19 +152,20 @@ export function fromResult(result: RequestResult, callback: Pick<CallbackLocatio
     if (!callback) return unreadable('the function goes on, without an answer of 202 or without a callback');
     return { kind: 'accepted', withinMs: Math.min(result.withinSeconds, callback.maxSeconds) * 1000 };
   }
-  const writes = result.writes ?? [];
+  const { writes = [], related } = result;
+  const told: Told = { writes, ...(related && { related }) };
   switch (result.status) {
     case 'done': {
       const { requeueAfterSeconds: seconds } = result;
-      return { kind: 'done', writes, ...(seconds === undefined ? {} : { requeueAfterMs: seconds * 1000 }) };
+      return { kind: 'done', ...told, ...(seconds === undefined ? {} : { requeueAfterMs: seconds * 1000 }) };
     }
     case 'error': {
       const { retryAfterSeconds: seconds } = result;
       const message = boundedText(result.message, MAX_MESSAGE);
-      return { kind: 'error', message, writes, ...(seconds === undefined ? {} : { retryAfterMs: seconds * 1000 }) };
+      return { kind: 'error', message, ...told, ...(seconds === undefined ? {} : { retryAfterMs: seconds * 1000 }) };
     }
     case 'terminal':
-      return { kind: 'terminal', message: boundedText(result.message, MAX_MESSAGE), writes };
+      return { kind: 'terminal', message: boundedText(result.message, MAX_MESSAGE), ...told };
   }
 }
 

@@ -10,11 +10,11 @@ import {
 } from '../../core/index.ts';
 import { namespaceIndex } from '../../contract/cache-layout.ts';
 import type { ReconciledDescription } from '../../contract/index.ts';
-import type { Lookup } from '../cache/change.ts';
+import type { Lookup, LookupWakeup } from '../cache/change.ts';
 import type { View } from '../cache/view.ts';
 
-/** A key to wake, or a lookup of keys in the cache after the change is applied. */
-export type Target = { readonly key: string } | { readonly lookup: Lookup };
+/** A key to wake, or a lookup of keys after the change is applied. */
+export type Target = { readonly key: string } | Pick<LookupWakeup, 'lookup'>;
 
 /** Kubernetes does not limit the length of names. A reference by a longer name wakes no key. */
 const MAX_NAME = 1024;
@@ -77,7 +77,7 @@ export class KeyScope {
   }
 
   /** What wakes one key; nothing when it is outside, or its name, which another object may have given, is none. */
-  key(key: ObjectKey): Target[] {
+  key(key: ObjectKey): ({ readonly key: string } | { readonly lookup: Lookup })[] {
     if (!isName(key.name) || key.name.length > MAX_NAME || !this.contains(key.namespace)) return [];
     const formatted = formatObjectKey(key);
     if (!this.labelSelector) return [{ key: formatted }];
@@ -95,7 +95,7 @@ export class KeyScope {
     });
   }
 
-  #lookup(lookup: Lookup): Target {
+  #lookup(lookup: Lookup): { readonly lookup: Lookup } {
     return { lookup: this.labelSelector ? { ...lookup, labelSelector: this.labelSelector } : lookup };
   }
 }

@@ -1,4 +1,11 @@
-import { controllerOf, decodeObjectKey, groupOf, type KubernetesObject, type ObjectKey } from '../../core/index.ts';
+import {
+  controllerOf,
+  decodeObjectKey,
+  formatKind,
+  groupOf,
+  type KubernetesObject,
+  type ObjectKey,
+} from '../../core/index.ts';
 import { controllerIndex, declaredIndex, indexValues, type ObjectEntry } from '../../contract/cache-layout.ts';
 import type { IndexSpec, OwnerChoice, WatchMap } from '../../contract/index.ts';
 import { CUT_OFF, type Expression } from '../cel/expression.ts';
@@ -38,6 +45,8 @@ export function createMapper(map: WatchMap, scope: KeyScope, tools: MapperTools)
       return valueMapper(`annotation:${map.annotation}`, scope);
     case 'field':
       return valueMapper(`field:${map.path}`, scope, tools);
+    case 'related':
+      return relatedMapper;
     case 'all':
       return { needsOld: () => false, targets: () => scope.lookups({ entries: [] }) };
     case 'cel':
@@ -111,6 +120,17 @@ function selectorMapper(path: string, orphansOnly: boolean, scope: KeyScope): Ma
     },
   };
 }
+
+/** To those that have named it at run time. Only their rules tell whether the old labels matter. */
+const relatedMapper: Mapper = {
+  needsOld: () => true,
+  targets(object) {
+    const { namespace, name, labels = {} } = object.metadata;
+    const isMany = Object.keys(labels).length > MAX_LABELS;
+    const place = withNamespace(name, namespace);
+    return [{ lookup: { related: { kind: formatKind(object), ...place, ...(isMany ? {} : { labels }) } } }];
+  },
+};
 
 /** To those that the object names, under the values that it would have in such an index. */
 function valueMapper(spec: IndexSpec, scope: KeyScope, tools?: MapperTools): Mapper {

@@ -18,6 +18,7 @@ import { RedisInspector } from './redis-inspector.ts';
 import { RedisRecords } from './redis-records.ts';
 import { RunRecorder } from './run-recorder.ts';
 import { Runner } from './runner.ts';
+import { RelatedRules } from './related-rules.ts';
 import { RedisSamples, type Sample, Sampler } from './samples.ts';
 import { type DueKeys, Standstill } from './standstill.ts';
 import { Upkeep } from './upkeep.ts';
@@ -71,6 +72,8 @@ const CLOSE_TIMEOUT_MS = 1000;
  */
 export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly name: string;
+  /** The related objects of its keys. */
+  readonly relatedRules: RelatedRules;
   readonly #behaviour: QueueOptions;
   readonly #runtime: WorkQueueOptions['runtime'];
   readonly #onPauseChanged: () => void;
@@ -122,6 +125,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#onPauseChanged = onPauseChanged;
     this.#ownRuns = ownRuns;
     this.#records = records;
+    this.relatedRules = new RelatedRules(redis, keys);
     this.#inspector = new RedisInspector(redis, keys);
     this.#history = new RedisHistory(redis, keys);
     this.#samples = new RedisSamples(redis, keys);

@@ -53,6 +53,10 @@ export interface QueueKeys {
   readonly recordPrefix: string;
   /** What a key is appended to, to name what its run has written through the gateway (HASH). */
   readonly writesPrefix: string;
+  /** HASH key -> the rules of its related objects: JSON, one in each line. */
+  readonly related: string;
+  /** ZSET of `kind`, `namespace`, `name` (each may be empty) and key, joined by line feeds: the rules by object. */
+  readonly relatedIndex: string;
 }
 
 export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, name: string): QueueKeys {
@@ -82,6 +86,8 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
     active: `${prefix}:${name}:active`,
     recordPrefix: `${prefix}:key:`,
     writesPrefix: `${prefix}:writes:`,
+    related: `${prefix}:related`,
+    relatedIndex: `${prefix}:related-index`,
   };
 }
 

@@ -3,6 +3,7 @@ import type { CacheLocation } from '../../contract/index.ts';
 import { ApiWriter } from '../../function/api-writer.ts';
 import type { Context } from '../../function/controller.ts';
 import { LiveReader } from './live-reader.ts';
+import { describeRelated } from '../../function/source.ts';
 import type { TestApiserver } from './test-apiserver.ts';
 
 export interface TestContextOptions {
@@ -30,6 +31,7 @@ export function testContext({
     cache: liveCache(apiserver, everythingOf(cached), { signal, deadlineMs }),
     api: new ApiWriter(apiserver.transport, { signal, deadlineMs }),
     log: logger,
+    related: describeRelated,
     signal,
   };
 }

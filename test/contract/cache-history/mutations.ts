@@ -82,8 +82,8 @@ class LookupsBeforeApply extends View {
   }
 
   async #resolve({ controller, lookup, reasons }: LookupWakeup): Promise<Wakeup[]> {
-    const view = this.#parts.viewAt(lookup.view);
-    return view
+    const view = 'view' in lookup ? this.#parts.viewAt(lookup.view) : undefined;
+    return view && 'view' in lookup
       ? (await resolveLookup(view, lookup, unlimitedLookups)).map((key) => ({ controller, key, reasons }))
       : [];
   }

@@ -354,7 +354,7 @@ describe('a view that several controllers share', () => {
       };
       const budgets: Readonly<Record<string, LookupBudget>> = {
         first: unlimitedLookups,
-        second: { run: usedUp, chargeKeys() {} },
+        second: { ...unlimitedLookups, run: usedUp },
       };
       await applier.apply(changed(thing('y', 12)));
       const queued: string[] = [];

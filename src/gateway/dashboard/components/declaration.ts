@@ -117,6 +117,8 @@ function mapText(map: WatchMap): string {
       return `the object that its annotation ${map.annotation} names`;
     case 'field':
       return `the object that its field ${map.path} names`;
+    case 'related':
+      return 'objects whose last run has named it';
     case 'all':
       return 'all objects';
     case 'cel':

@@ -1,0 +1,58 @@
+import { formatKind } from '../../core/index.ts';
+import type { RelatedRule } from '../../contract/index.ts';
+import { MAX_RELATED_BYTES } from '../../contract/outcome.ts';
+import type { RelatedRules } from '../workqueue/related-rules.ts';
+import type { Run, WorkQueue } from '../workqueue/work-queue.ts';
+
+export interface RelatedObjectsOptions {
+  readonly queue: Pick<WorkQueue, 'add'>;
+  readonly rules: RelatedRules;
+  /** `apiVersion/Kind` of the sources with the map `related`. */
+  readonly kinds: ReadonlySet<string>;
+  /** Whether a key's object is in the cache, and is reconciled. */
+  readonly exists: (key: string) => Promise<boolean>;
+}
+
+/**
+ * The objects on which the keys of one controller depend, as their runs name them.
+ *
+ * No change is missed between what a run has read and the rule that it has named: the rule is stored while the run is
+ * in flight, and a key with a new rule runs once more. A change that is applied before the rule is stored is read by
+ * that run; a later one finds the rule. If the gateway ends in between, the run has no outcome, and the key runs again.
+ */
+export class RelatedObjects {
+  readonly #options: RelatedObjectsOptions;
+
+  constructor(options: RelatedObjectsOptions) {
+    this.#options = options;
+  }
+
+  /** Why these rules cannot be stored; undefined when they can. */
+  refusal(rules: readonly RelatedRule[]): string | undefined {
+    const other = rules.map(formatKind).find((kind) => !this.#options.kinds.has(kind));
+    if (other !== undefined) return noSource(other);
+    const bytes = Buffer.byteLength(JSON.stringify(rules));
+    if (bytes <= MAX_RELATED_BYTES) return undefined;
+    return `the result names related objects in ${bytes} bytes of JSON: ${MAX_RELATED_BYTES} at most`;
+  }
+
+  /**
+   * Records the rules that a run has named, before its end is. A key without an object has none.
+   * @param rules undefined: those of an earlier run stay.
+   * @throws when Redis does not answer
+   */
+  async record(run: Pick<Run, 'key' | 'run'>, rules: readonly RelatedRule[] | undefined): Promise<void> {
+    const { exists, queue, rules: stored } = this.#options;
+    if (!(await exists(run.key))) {
+      await stored.replace(run, []);
+    } else if (rules && (await stored.replace(run, rules))) {
+      // It is in flight, so it runs once more after its end, whatever its outcome is.
+      await queue.add([{ key: run.key, reasons: [{ type: 'requeue', message: 'new related objects' }] }]);
+    }
+  }
+}
+
+/** Of a rule whose changes nothing would tell. */
+export function noSource(kind: string): string {
+  return `the result names related objects of ${kind}, which is no source with the map "related"`;
+}

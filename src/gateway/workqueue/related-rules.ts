@@ -1,0 +1,68 @@
+import { formatKind, matchesLabels } from '../../core/index.ts';
+import type { RelatedRule } from '../../contract/index.ts';
+import type { RelatedChange } from '../cache/change.ts';
+import { loadScript, type Redis, type Script } from '../redis/redis.ts';
+import type { QueueKeys } from './queue-keys.ts';
+
+/**
+ * The rules of the related objects of a controller's keys, shared by its gateways. Each method is one script. A key's
+ * rules are written by its run in flight alone.
+ */
+export class RelatedRules {
+  readonly #keys: QueueKeys;
+  readonly #relate: Script;
+  readonly #related: Script;
+
+  constructor(redis: Redis, keys: QueueKeys) {
+    this.#keys = keys;
+    this.#relate = loadScript(redis, import.meta.url, 'relate');
+    this.#related = loadScript(redis, import.meta.url, 'related');
+  }
+
+  /**
+   * Replaces the rules of a key. Does nothing when the run is not in flight.
+   * @returns whether one of them is new. A change that came before it was stored has not woken the key.
+   */
+  async replace({ key, run }: { key: string; run: number }, rules: readonly RelatedRule[]): Promise<boolean> {
+    const { recordPrefix, related, relatedIndex } = this.#keys;
+    const texts = new Set(rules.map(canonical));
+    return (await this.#relate([recordPrefix + key, related, relatedIndex], [key, run, ...texts])) === 1;
+  }
+
+  /** The keys with a rule that matches this object. In no order, each once. */
+  async keysOf(change: RelatedChange): Promise<string[]> {
+    const { related, relatedIndex } = this.#keys;
+    const { kind, namespace = '', name } = change;
+    const answer = await this.#related([relatedIndex, related], [kind, namespace, name]);
+    const [named, selecting, rules] = answer as [string[], string[], string[]];
+    const selected = selecting.filter((_, at) => (rules[at] ?? '').split('\n').some((text) => selects(text, change)));
+    return [...new Set([...named, ...selected])];
+  }
+}
+
+/** Two lists of the same rules are the same text, in whatever order their fields and names come. */
+function canonical({ apiVersion, kind, namespace, names, labelSelector }: RelatedRule): string {
+  return JSON.stringify({
+    apiVersion,
+    kind,
+    namespace,
+    names: names && [...new Set(names)].toSorted(),
+    labelSelector: labelSelector && inOrder(labelSelector),
+  });
+}
+
+function inOrder(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(inOrder);
+  const fields = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(fields.map(([name, each]) => [name, inOrder(each)]));
+}
+
+/** Whether a rule without names matches. */
+function selects(text: string, { kind, namespace, labels }: RelatedChange): boolean {
+  if (text === '') return false;
+  const rule = JSON.parse(text) as RelatedRule;
+  if (rule.names || formatKind(rule) !== kind) return false;
+  if (rule.namespace !== undefined && rule.namespace !== namespace) return false;
+  return !rule.labelSelector || !labels || matchesLabels(rule.labelSelector, labels);
+}
