@@ -50,6 +50,12 @@ export const descriptionShape = {
     .max(MAX_INDEXES)
     .default([])
     .describe('Indexes for lists, in addition to those by namespace and controller.'),
+  relatedKinds: z
+    .literal('any')
+    .exactOptional()
+    .describe(
+      'Runs may name related objects of every kind that the cluster serves, and the gateway watches a kind as long as keys name it. Absent: of the kinds in `watches` with the map `related`.',
+    ),
   concurrency: z.int().min(1).max(1000).default(1).describe('The most keys that run at a time, over all gateways.'),
   timeoutSeconds: z.number().min(1).max(900).default(15).describe('The most seconds that a run may take.'),
   maxBatch: z

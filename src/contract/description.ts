@@ -18,6 +18,11 @@ export interface Description {
   readonly reads: readonly ReadDescription[];
   /** Indexes beside those by namespace and controller, for lists of the named kinds. */
   readonly indexes: readonly (GroupVersionKind & { readonly index: IndexSpec })[];
+  /**
+   * `any`: runs may name related objects of every kind that the cluster serves, and the gateway watches a kind as long
+   * as keys name it. Default: of the kinds in `watches` with the map `related`.
+   */
+  readonly relatedKinds?: 'any';
   /** Keys reconciled at a time, over all replicas of the gateway. Default 1, as controller-runtime's. */
   readonly concurrency: number;
   /** The time a run may take, in seconds. Default 15. */

@@ -83,6 +83,13 @@ export interface ControllerOptions {
    * `[{ resource: Pod, index: 'field:spec.nodeName' }]`. Default none.
    */
   readonly indexes?: readonly { readonly resource: Resource; readonly index: IndexSpec }[];
+  /**
+   * `any`: `context.related` may name objects of every kind that the cluster serves, as far as the ServiceAccount may
+   * list and watch it. The gateway watches a kind from when a key names it until ten minutes after the last does. A
+   * kind that is not served is watched once it is, which wakes the keys that name it. Default: the kinds in `watches`
+   * with the map `{ by: 'related' }`.
+   */
+  readonly relatedKinds?: 'any';
   /** Keys at a time. Default 1. */
   readonly concurrency?: number;
   /** The most seconds that a run may take. Default 15. */

@@ -7,7 +7,7 @@ const DEFAULT_MAX_BATCH = 10;
 
 /** The answer to the gateway's `GET`: the declaration of the controller. */
 export function describe(controller: Controller): Description {
-  const { concurrency = 1, callbackSeconds } = controller;
+  const { concurrency = 1, callbackSeconds, relatedKinds } = controller;
   const maxBatch = controller.maxBatch ?? Math.min(DEFAULT_MAX_BATCH, concurrency);
   return {
     version: CONTRACT_VERSION,
@@ -17,6 +17,7 @@ export function describe(controller: Controller): Description {
     watches: (controller.watches ?? []).map(describeSource),
     reads: (controller.reads ?? []).map(describeSource),
     indexes: (controller.indexes ?? []).map(describeSource),
+    ...(relatedKinds === undefined ? {} : { relatedKinds }),
     concurrency,
     timeoutSeconds: controller.timeoutSeconds ?? 15,
     ...(maxBatch === 1 ? {} : { maxBatch }),

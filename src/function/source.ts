@@ -42,7 +42,9 @@ export interface ReadSource {
  * the kind. On an update the labels before and after it count.
  */
 export interface RelatedSource {
-  /** One of the controller's `watches` has this kind, with the map `{ by: 'related' }`. */
+  /**
+   * One of the controller's `watches` has this kind, with the map `{ by: 'related' }`; any with `relatedKinds: 'any'`.
+   */
   readonly resource: Resource;
   /** Default: any namespace. */
   readonly namespace?: string;

@@ -5,6 +5,7 @@ import {
   type Logger,
   messageOf,
   noCheckpoint,
+  type Resource,
   type Runtime,
   systemClock,
   UserError,
@@ -103,6 +104,8 @@ interface Running {
   readonly progress: Progress;
   readonly cacheApi: CacheApi;
   readonly kubernetesApi: KubernetesApi;
+  /** The kinds that keys of a controller have named at run time. */
+  readonly relatedOf: (id: string, description: Description) => Promise<Resource[]>;
 }
 
 /** Where controllers are declared. */
@@ -322,6 +325,8 @@ export class Gateway {
     const { informers, readerUsers, writer } = caches;
     const { clusterId, drainMs } = this.#config;
     const factory = this.#controllerFactory(connections, caches);
+    const relatedOf: Running['relatedOf'] = (id, description) =>
+      factory.relatedOf(id, description, controllers.get(id));
     const controllers = new Controllers({
       runtime,
       create: (spec) => factory.create(spec),
@@ -371,7 +376,7 @@ export class Gateway {
       controller: (id) => controllers.known().get(id)?.proxied,
       available: () => recovery.healthy,
     });
-    return { controllers, recovery, redisHealth, progress, cacheApi, kubernetesApi };
+    return { controllers, recovery, redisHealth, progress, cacheApi, kubernetesApi, relatedOf };
   }
 
   /** Last what declares controllers: from then on they come and go. */
@@ -431,13 +436,14 @@ export class Gateway {
       cpuBudgets: this.#cpuBudgets,
       settings: { resyncMs, logTriggers, historyRuns, startWindowMs },
       onChanged: (id) => this.#wakeDeclared(id),
+      onRelatedKinds: (id) => this.#parts?.declared?.review(id),
     });
   }
 
   #declaredFunctions(
     files: ConfiguredFiles,
     { client, kubernetes }: Connections,
-    { controllers, progress }: Running,
+    { controllers, progress, relatedOf }: Running,
   ): DeclaredFunctions | undefined {
     const { allowedEndpoints, maxFunctionsPerNamespace, reconcileFunctions: which, reviewMs } = this.#config;
     const runtime = this.#runtime;
@@ -455,6 +461,7 @@ export class Gateway {
         clock: runtime.clock,
         hasOuterUrl: this.#outerUrl() !== undefined,
         kubernetes,
+        relatedOf,
       }),
       writer: new FunctionStatusWriter({ runtime, client, leads: this.#leads }),
       standstill: (id) => progress.standstill(id),
@@ -466,21 +473,31 @@ export class Gateway {
   #configuredFunctions(
     { keys, ca }: ConfiguredFiles,
     { location }: Connections,
-    { controllers, declared, informers }: Pick<Parts, 'controllers' | 'declared' | 'informers'>,
+    {
+      controllers,
+      declared,
+      informers,
+      relatedOf,
+    }: Pick<Parts, 'controllers' | 'declared' | 'informers' | 'relatedOf'>,
   ): ConfiguredFunctions {
     const { signal } = this.#stop;
-    const spec = (description: Description, url: string): ControllerSpec => {
-      return { id: description.name, origin: 'configured', description, url, keys, ca };
+    const spec = async (description: Description, url: string): Promise<ControllerSpec> => {
+      const related = await relatedOf(description.name, description);
+      return { id: description.name, origin: 'configured', description, related, url, keys, ca };
     };
+    const isOutdated = (controller: RunningController): boolean => controller.outdated || controller.lacksRelatedKinds;
     return new ConfiguredFunctions({
       runtime: this.#runtime,
       urls: this.#config.functionUrls,
       keys,
       ca,
-      add: (description, url) => controllers.start(spec(description, url), signal),
+      add: async (description, url) => controllers.start(await spec(description, url), signal),
       // A controller that was given up while it was being changed does not run at all.
-      outdated: ({ name }) => controllers.get(name)?.outdated ?? true,
-      change: (description, url) => controllers.apply(spec(description, url), { signal }),
+      outdated: ({ name }) => {
+        const controller = controllers.get(name);
+        return !controller || isOutdated(controller);
+      },
+      change: async (description, url) => controllers.apply(await spec(description, url), { signal }),
       complete: async (names) => {
         await declared?.complete;
         if (signal.aborted) return;

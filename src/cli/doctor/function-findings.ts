@@ -95,6 +95,7 @@ export async function checkDeclared(findings: Diagnoses, options: DeclaredOption
       },
       proxyUrl: () => config.cacheUrl ?? (isLoopback(config.host) ? `http://${config.host}:${config.port}` : undefined),
     }),
+    relatedOf: async () => [],
     cpuBudgets: new CpuBudgets(),
     clock: systemClock,
   });

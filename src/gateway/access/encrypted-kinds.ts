@@ -17,6 +17,13 @@ export class EncryptedKindError extends UserError {
   }
 }
 
+/** The same for a kind that no description names. @throws EncryptedKindError */
+export function checkEncryptedKind(kind: GroupVersionKind, settings: CacheSettings, hasKeys: boolean): void {
+  const name = formatKind(kind);
+  if (hasKeys || !isEncrypted(name, settingsFor(settings, name))) return;
+  throw new EncryptedKindError('KindNotEncrypted', 'relatedKinds', `${name} is cached only encrypted`);
+}
+
 /**
  * Whether this gateway can cache what a controller declares without showing what must be encrypted. A controller
  * declares a kind by naming it; nothing else caches it.

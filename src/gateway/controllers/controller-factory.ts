@@ -1,4 +1,4 @@
-import { formatKind, type Runtime, UserError } from '../../core/index.ts';
+import { formatKind, type GroupVersionKind, type Resource, type Runtime, UserError } from '../../core/index.ts';
 import type { Description } from '../../contract/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
@@ -14,13 +14,15 @@ import type { FunctionAccount } from '../access/account-tokens.ts';
 import { ProxyAccess } from '../access/proxy-access.ts';
 import type { TokenKeys } from '../access/token-keys.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
+import { RelatedRules } from '../workqueue/related-rules.ts';
 import { RunWrites } from '../workqueue/run-writes.ts';
 import { GatewayRuns } from '../workqueue/own-runs.ts';
 import { BullMqWorkQueue, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSettings, type ControllerTarget, RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { queueOptions } from './queue-options.ts';
-import { checkEncryptedKinds } from '../access/encrypted-kinds.ts';
+import { parseKind, RelatedKinds } from './related-kinds.ts';
+import { checkEncryptedKind, checkEncryptedKinds } from '../access/encrypted-kinds.ts';
 
 export interface ControllerFactoryOptions {
   readonly runtime: Runtime;
@@ -33,6 +35,8 @@ export interface ControllerFactoryOptions {
   readonly settings: ControllerSettings & Pick<WorkQueueOptions, 'historyRuns'>;
   /** A controller, or the pause of all its keys, has changed: see `RunningControllerOptions` and `WorkQueueOptions`. */
   readonly onChanged: (id: string) => void;
+  /** Keys of this controller name other related kinds than it watches. */
+  readonly onRelatedKinds: (id: string) => void;
 }
 
 /** How functions get back to the gateway, to its cache and with their outcomes, and to the apiserver. */
@@ -68,9 +72,15 @@ export class ControllerFactory {
     const { client, informers, location, runtime, settings, wayBack } = this.#options;
     const { clock } = runtime;
     checkEncryptedKinds(description, informers.settings, informers.canEncrypt);
-    const resources = await Promise.all(kindsOf(description).map((kind) => discoverResource(client.for(id), kind)));
+    const declared = kindsOf(description);
+    const isOther = (kind: GroupVersionKind): boolean =>
+      !declared.some((each) => formatKind(each) === formatKind(kind));
+    const related = (spec.related ?? []).filter(isOther);
     const sources = await Promise.all(
-      resources.map(async (resource) => ({ resource, informers: await informers.ensure(resource, id) })),
+      [...declared, ...related].map(async (kind, at) => {
+        const resource = await discoverResource(client.for(id), kind);
+        return { resource, informers: await informers.ensure(resource, id), isRelated: at >= declared.length };
+      }),
     );
     const { concurrency } = description;
     const onChanged = (): void => this.#options.onChanged(id);
@@ -106,7 +116,45 @@ export class ControllerFactory {
     const acting = account && isSecureUrl(url) ? this.#acting(spec, account, queue) : undefined;
     const target = { endpoint, cacheAccess, callbackUrl: wayBack.callbackUrl(id), ...acting };
     const budget = this.#options.cpuBudgets.of(id, tenant);
-    return new RunningController({ spec, sources, queue, target, budget, settings, runtime, onChanged });
+    const relatedKinds =
+      description.relatedKinds &&
+      new RelatedKinds({
+        controller: id,
+        rules: queue.relatedRules,
+        declared,
+        watched: related,
+        isServed: async (kind) => (await this.relatedResource(id, kind)) !== undefined,
+        onOutdated: () => this.#options.onRelatedKinds(id),
+        runtime,
+      });
+    const whole = { ...target, relatedKinds };
+    return new RunningController({ spec, sources, queue, target: whole, budget, settings, runtime, onChanged });
+  }
+
+  /** A kind that a key has named, as the cluster serves it; undefined while it does not, or it cannot be cached. */
+  async relatedResource(id: string, kind: GroupVersionKind): Promise<Resource | undefined> {
+    const { client, informers } = this.#options;
+    try {
+      checkEncryptedKind(kind, informers.settings, informers.canEncrypt);
+      return await discoverResource(client.for(id), kind);
+    } catch (error) {
+      if (error instanceof UserError) return undefined;
+      throw error;
+    }
+  }
+
+  /** The kinds that keys of a controller have named beside those of its description, and that can be watched. */
+  async relatedOf(
+    id: string,
+    { relatedKinds }: Description,
+    running: RunningController | undefined,
+  ): Promise<Resource[]> {
+    if (!relatedKinds) return [];
+    const named = await new RelatedRules(this.#options.location.redis, queueKeys(this.#options.location, id)).kinds();
+    const kept = running?.relatedInUse ?? [];
+    const kinds = new Set([...named, ...kept.map(formatKind)]);
+    const found = await Promise.all([...kinds].toSorted().map((kind) => this.relatedResource(id, parseKind(kind))));
+    return found.filter((each) => each !== undefined);
   }
 
   /** What a function without credentials of its own is given. */

@@ -1,3 +1,4 @@
+import type { GroupVersionKind } from '../../core/index.ts';
 import type { CacheScope, Description, SigningKey } from '../../contract/index.ts';
 import type { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
@@ -16,6 +17,8 @@ export interface ControllerSpec {
   /** Whose share of processor time it draws on. Default: one of its own. */
   readonly tenant?: string;
   readonly description: Description;
+  /** Further kinds, which keys have named at run time: watched with the map `related`. Default: none. */
+  readonly related?: readonly GroupVersionKind[];
   readonly url: string;
   /** Where its triggers may be sent. Default: see `EndpointOptions`. */
   readonly rules?: EndpointRules;

@@ -1,6 +1,7 @@
 import {
   formatKind,
   formatObjectKey,
+  type GroupVersionKind,
   keyOf,
   type KubernetesObject,
   parseObjectKey,
@@ -41,13 +42,14 @@ import type { ControllerSpec } from './controller-spec.ts';
 import { EventSources } from './event-sources.ts';
 import { HandlerFailures } from './handler-failures.ts';
 import { pausedAmong } from './paused-keys.ts';
+import { type RelatedKinds, relatedWatches } from './related-kinds.ts';
 import { requeue, type RequeueRequest } from './requeue.ts';
 import { Resyncer } from './resyncer.ts';
 import { ScopedProcess } from './scoped-process.ts';
 
 export interface RunningControllerOptions {
-  readonly spec: Pick<ControllerSpec, 'id' | 'origin' | 'description' | 'keys' | 'parsed'>;
-  /** Every kind that the description names, the one of `for` first. */
+  readonly spec: Pick<ControllerSpec, 'id' | 'origin' | 'description' | 'related' | 'keys' | 'parsed'>;
+  /** Every kind that the description names, the one of `for` first, and then those that keys have named. */
   readonly sources: readonly ControllerSource[];
   readonly queue: BullMqWorkQueue;
   readonly target: ControllerTarget;
@@ -65,6 +67,8 @@ export interface ControllerTarget extends Omit<TriggerTarget, 'callback' | 'reco
   readonly proxied?: { readonly account: FunctionAccount; readonly runWrites: RunWrites } | undefined;
   /** Where it may send outcomes later; undefined when it can reach no such place. */
   readonly callbackUrl?: string | undefined;
+  /** Undefined unless its runs may name related objects of any kind. */
+  readonly relatedKinds?: RelatedKinds | undefined;
 }
 
 /** The same for all controllers of a gateway. */
@@ -83,6 +87,11 @@ const WAKE_CHUNK = 500;
 export interface ControllerSource {
   readonly resource: Resource;
   readonly informers: readonly Informer[];
+  /**
+   * No description names it, but keys do: nothing waits until it is complete, since its list may fail for ever. Default
+   * false.
+   */
+  readonly isRelated?: boolean;
 }
 
 /** One controller in the gateway: from the events of its informers, through its queue, to its function. */
@@ -126,11 +135,13 @@ export class RunningController {
       options.onChanged();
     };
     const expressions = new Expressions({ controller: id, budget, parsed, onFailure, clock, logger, metrics });
-    this.#events = new EventSources({ ...description, name: id }, this.#scope, expressions);
+    const watches = [...description.watches, ...relatedWatches(description, options.spec.related)];
+    this.#events = new EventSources({ ...description, watches, name: id }, this.#scope, expressions);
     this.queue = queue;
     this.#resyncer = new Resyncer({
       spec: options.spec,
-      views: this.informers().map(({ view }) => view),
+      views: informersOf(options.sources.filter(({ isRelated }) => !isRelated)).map(({ view }) => view),
+      related: options.sources.filter(({ isRelated }) => isRelated),
       scope: this.#scope,
       reconciled: this.#events.reconciled,
       queue,
@@ -182,6 +193,16 @@ export class RunningController {
   /** Whether a kind of its is served in another scope by now: it has to be started anew. */
   get outdated(): boolean {
     return this.informers().some((informer) => informer.outdated);
+  }
+
+  /** Whether keys name other related kinds than it watches: it has to be started anew. */
+  get lacksRelatedKinds(): boolean {
+    return this.#options.target.relatedKinds?.isOutdated ?? false;
+  }
+
+  /** The kinds that it watches because keys name them, or have lately. */
+  get relatedInUse(): readonly GroupVersionKind[] {
+    return this.#options.target.relatedKinds?.inUse ?? [];
   }
 
   /** Why it misses events at present, if so: it gets all its keys once it does not. */
@@ -295,7 +316,8 @@ export class RunningController {
   }
 
   async waitForSync(signal: AbortSignal): Promise<void> {
-    await Promise.all(this.informers().map((informer) => informer.waitForSync(signal)));
+    const declared = this.#options.sources.filter(({ isRelated }) => !isRelated);
+    await Promise.all(informersOf(declared).map((informer) => informer.waitForSync(signal)));
   }
 
   /**
@@ -320,6 +342,7 @@ export class RunningController {
     const { cacheAccess, endpoint, kubernetes, proxied } = this.#options.target;
     const views = this.informers().map((informer) => ({
       view: informer.view,
+      isComplete: () => informer.synced,
       currentVersion: () => informer.currentVersion({ controller: this.name, signal: this.#stopped.signal }),
       requestProgress: () => informer.requestProgress(),
     }));
@@ -354,15 +377,25 @@ export class RunningController {
     const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;
     this.#callbacks = new Callbacks({ controller: this.name, queue: this.queue, dispatcher, token, runtime });
     await this.queue.start(new ScopedProcess(dispatcher, this.#scope));
+    void this.#options.target.relatedKinds?.run(this.#stopped.signal);
   }
 
   /** Undefined when no source has the map `related`. */
   #relatedObjects(): RelatedObjects | undefined {
-    const { watches } = this.#options.spec.description;
+    const { relatedKinds, watches } = this.#options.spec.description;
     const kinds = new Set(watches.flatMap((each) => (each.map.by === 'related' ? [formatKind(each)] : [])));
-    if (kinds.size === 0) return undefined;
+    if (kinds.size === 0 && !relatedKinds) return undefined;
     const { queue } = this;
-    return new RelatedObjects({ queue, rules: queue.relatedRules, kinds, exists: (key) => this.#exists(key) });
+    const rules = queue.relatedRules;
+    const exists = (key: string): Promise<boolean> => this.#exists(key);
+    if (!relatedKinds) return new RelatedObjects({ queue, rules, kinds, exists });
+    const complete = (): ReadonlySet<string> => {
+      const related = this.#options.sources.filter(({ isRelated, informers }) => {
+        return isRelated && informers.every(({ synced }) => synced);
+      });
+      return new Set(related.map(({ resource }) => formatKind(resource)));
+    };
+    return new RelatedObjects({ queue, rules, kinds: undefined, complete, exists });
   }
 
   /** Whether the cache has the object of a key, and the controller reconciles it. */
@@ -411,6 +444,17 @@ export class RunningController {
 
   /** Of all its kinds. */
   informers(): Informer[] {
-    return this.#options.sources.flatMap(({ informers }) => informers);
+    return informersOf(this.#options.sources);
   }
+
+  /** Those on which its runs wait: of all kinds that its description names, and of others once they are complete. */
+  neededInformers(): Informer[] {
+    return this.#options.sources.flatMap(({ informers, isRelated }) =>
+      isRelated ? informers.filter(({ synced }) => synced) : informers,
+    );
+  }
+}
+
+function informersOf(sources: readonly ControllerSource[]): Informer[] {
+  return sources.flatMap(({ informers }) => informers);
 }

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
-import type { KubernetesObject, Runtime } from '../../core/index.ts';
+import { formatKind, type KubernetesObject, type Runtime } from '../../core/index.ts';
 import type { View } from '../cache/view.ts';
 import type { EventSource } from '../handlers/event-handler.ts';
 import type { KeyScope } from '../handlers/key-scope.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
+import type { ControllerSource } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import type { HandlerFailures } from './handler-failures.ts';
 import { keysInScope } from './keys-in-scope.ts';
@@ -11,8 +12,10 @@ import { pausedAmong } from './paused-keys.ts';
 
 export interface ResyncerOptions {
   readonly spec: Pick<ControllerSpec, 'id' | 'description'>;
-  /** The views of all kinds of the controller. */
+  /** The views of all kinds that the description names. */
   readonly views: readonly View[];
+  /** The kinds that keys have named at run time. */
+  readonly related: readonly ControllerSource[];
   readonly scope: KeyScope;
   /** The source of the reconciled kind. */
   readonly reconciled: EventSource;
@@ -23,6 +26,8 @@ export interface ResyncerOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'checkpoint'>;
 }
 
+/** Keys that one script records. */
+const CHUNK = 500;
 /** How long `ended` waits for a Redis that does not answer. */
 const END_TIMEOUT_MS = 2000;
 
@@ -65,6 +70,7 @@ export class Resyncer {
     if (this.#stopped) return;
     try {
       await this.#ensureInitial();
+      await this.#ensureRelated();
       await this.#ensureResync();
     } catch (error) {
       if (!this.#stopped) throw error;
@@ -87,6 +93,36 @@ export class Resyncer {
     await runtime.checkpoint('initial:before-mark');
     await queue.setInitial(wanted);
     runtime.logger.info({ controller: spec.id, keys: count }, 'queued all keys');
+  }
+
+  /**
+   * Queues the keys that have named a kind, once its views are complete, and whenever they may not hold what the keys
+   * have read: views that are new, lost, or made again. The kind is on record before: from then on no gateway runs keys
+   * without it, so a run that names it later reads it.
+   */
+  async #ensureRelated(): Promise<void> {
+    const { queue, related, runtime, spec } = this.#options;
+    const rules = queue.relatedRules;
+    const told = spec.description.relatedKinds ? await rules.views() : new Map<string, string>();
+    const complete = related.filter(({ informers }) => informers.every(({ synced }) => synced));
+    const kinds = new Set(complete.map(({ resource }) => formatKind(resource)));
+    for (const kind of told.keys()) if (!kinds.has(kind)) await rules.removeView(kind);
+    for (const { resource, informers } of complete) {
+      const kind = formatKind(resource);
+      const states = await Promise.all(informers.map(({ view }) => view.state()));
+      const missed = await Promise.all(informers.map(({ view }) => view.missedBy(spec.id)));
+      if (states.some(({ incarnation }) => incarnation === undefined)) continue;
+      const state = JSON.stringify([states.map(({ incarnation }) => incarnation), missed]);
+      if (state === told.get(kind)) continue;
+      await rules.setView(kind, '');
+      const keys = await rules.keysWith(kind);
+      for (let from = 0; from < keys.length; from += CHUNK) {
+        const reasons = [{ type: 'requeue', message: `${kind} is in the cache` }] as const;
+        await queue.add(keys.slice(from, from + CHUNK).map((key) => ({ key, reasons })));
+      }
+      await rules.setView(kind, state);
+      runtime.logger.info({ controller: spec.id, kind, keys: keys.length }, 'queued the keys that have named a kind');
+    }
   }
 
   /**

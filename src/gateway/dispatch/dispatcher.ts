@@ -31,6 +31,8 @@ import { decide, decideLost, type ReconcileResult } from './requeue-policy.ts';
 /** A view that the dispatcher's controller reads, and what can be asked of the apiserver about it. */
 export interface DispatchView {
   readonly view: View;
+  /** Nothing waits for a view that has never been complete. Default: it is. */
+  readonly isComplete?: () => boolean;
   /** The resource's version at the apiserver, read consistently. */
   readonly currentVersion: () => Promise<ResourceVersion>;
   /** Make the view's version move soon. */
@@ -117,7 +119,12 @@ export class Dispatcher implements Process {
   /** Sends one trigger for all runs. Calls `onFinish` once for each run, when its result has arrived. */
   async #send(runs: readonly Run[], onFinish: (at: number, finish: Finish | Promise<Finish>) => void): Promise<void> {
     const { clock } = this.#options.runtime;
-    const { cacheAccess, callback: locate, kubernetes: access } = this.#options.target;
+    const { cacheAccess, callback: locate, kubernetes: access, related } = this.#options.target;
+    if (await related?.isBehind()) {
+      // Nothing was tried. This gateway has the kinds within seconds; another one may have them now.
+      runs.forEach((_, at) => onFinish(at, BEHIND));
+      return;
+    }
     const [cache, callback] = await Promise.all([cacheAccess.location(), locate?.()]);
     const kubernetes = access && (await this.#kubernetes(access, runs));
     if (kubernetes instanceof Error) {
@@ -309,7 +316,9 @@ export class Dispatcher implements Process {
 
   async #barrierOfNow(): Promise<string | undefined> {
     const versions = await Promise.all(
-      this.#options.views.map(async ({ view, currentVersion }) => [view, await currentVersion()] as const),
+      this.#options.views
+        .filter(({ isComplete }) => isComplete?.() ?? true)
+        .map(async ({ view, currentVersion }) => [view, await currentVersion()] as const),
     );
     return this.#barriers.afterLost(new Map(versions));
   }
@@ -412,6 +421,7 @@ export class Dispatcher implements Process {
   }
 }
 
+const BEHIND: Finish = { kind: 'known', failures: 'keep', againAfterMs: 250, elsewhere: true };
 const ASK_EVERY_MS = 1000;
 const WRITES_IN_HISTORY = 5;
 

@@ -7,8 +7,10 @@ import type { Run, WorkQueue } from '../workqueue/work-queue.ts';
 export interface RelatedObjectsOptions {
   readonly queue: Pick<WorkQueue, 'add'>;
   readonly rules: RelatedRules;
-  /** `apiVersion/Kind` of the sources with the map `related`. */
-  readonly kinds: ReadonlySet<string>;
+  /** `apiVersion/Kind` of the sources with the map `related`; undefined: any kind may be named. */
+  readonly kinds: ReadonlySet<string> | undefined;
+  /** `apiVersion/Kind` of the kinds that keys have named and whose views are complete here. Default: none. */
+  readonly complete?: () => ReadonlySet<string>;
   /** Whether a key's object is in the cache, and is reconciled. */
   readonly exists: (key: string) => Promise<boolean>;
 }
@@ -27,9 +29,21 @@ export class RelatedObjects {
     this.#options = options;
   }
 
+  /**
+   * Whether this gateway lacks a kind that the gateway which leads has in the cache: a run would not see its objects,
+   * and nothing would wake the key when it could.
+   */
+  async isBehind(): Promise<boolean> {
+    const { complete, rules } = this.#options;
+    if (!complete) return false;
+    const [views, own] = [await rules.views(), complete()];
+    return [...views.keys()].some((kind) => !own.has(kind));
+  }
+
   /** Why these rules cannot be stored; undefined when they can. */
   refusal(rules: readonly RelatedRule[]): string | undefined {
-    const other = rules.map(formatKind).find((kind) => !this.#options.kinds.has(kind));
+    const { kinds } = this.#options;
+    const other = rules.map(formatKind).find((kind) => kinds?.has(kind) === false);
     if (other !== undefined) return noSource(other);
     const bytes = Buffer.byteLength(JSON.stringify(rules));
     if (bytes <= MAX_RELATED_BYTES) return undefined;

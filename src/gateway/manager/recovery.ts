@@ -124,7 +124,7 @@ export class Recovery {
   waitsFor(controller: RunningController): string | undefined {
     if (!this.#ran.has(controller) && !this.#isBroken(controller))
       return 'its view and queue are being checked, or its keys are being queued';
-    const views = controller.informers().filter((informer) => this.#isBroken(informer));
+    const views = controller.neededInformers().filter((informer) => this.#isBroken(informer));
     if (views.length > 0) return `reading the server again: ${views.map(({ name }) => name).join(', ')}`;
     if (this.#awaited.has(controller)) return 'the gateway that leads has not checked its queue';
     return this.#isBroken(controller) ? 'unrecorded runs may be in flight' : undefined;
@@ -289,7 +289,7 @@ export class Recovery {
 
   /** Whether it must not run: its queue, or a view that it reads, is not in order. */
   #isUnderRepair(controller: RunningController): boolean {
-    return this.#isBroken(controller) || controller.informers().some((informer) => this.#isBroken(informer));
+    return this.#isBroken(controller) || controller.neededInformers().some((informer) => this.#isBroken(informer));
   }
 
   #isBroken(part: Part): boolean {
@@ -306,7 +306,7 @@ export class Recovery {
     const { logger, metrics } = this.#runtime;
     const begun = lost.filter((part) => !this.#repairs.has(part));
     const isListedNow = (controller: RunningController): boolean =>
-      controller.informers().every((informer) => begun.includes(informer));
+      controller.neededInformers().every((informer) => begun.includes(informer));
     for (const part of begun) {
       const repair =
         'view' in part
@@ -348,7 +348,7 @@ export class Recovery {
 
   #reportWait(part: Part): void {
     for (const controller of this.#options.controllers()) {
-      if (part === controller || controller.informers().some((informer) => informer === part)) {
+      if (part === controller || controller.neededInformers().some((informer) => informer === part)) {
         this.#options.onWaitChanged(controller);
       }
     }
@@ -388,8 +388,8 @@ export class Recovery {
     if (waits || (controller.queue.hasRun && !isListedNow)) {
       signal.throwIfAborted();
       if (!this.#isCurrent(controller)) return;
-      for (const informer of controller.informers()) await this.#repairs.get(informer);
-      await Promise.all(controller.informers().map((informer) => informer.catchUp(signal)));
+      for (const informer of controller.neededInformers()) await this.#repairs.get(informer);
+      await Promise.all(controller.neededInformers().map((informer) => informer.catchUp(signal)));
       // It was removed meanwhile, and Redis must hold nothing of it.
       if (!this.#isCurrent(controller)) return;
     }

@@ -87,6 +87,11 @@ export class DeclaredFunctions {
     this.#functions.get(id.replace('.', '/'))?.wake();
   }
 
+  /** Its keys name other related kinds than it watches; does nothing for any other controller. */
+  review(id: string): void {
+    this.#functions.get(id.replace('.', '/'))?.review();
+  }
+
   /** This gateway leads from now on: it writes the status of each. */
   lead(): void {
     for (const managed of this.#functions.values()) managed.lead();

@@ -144,6 +144,12 @@ export class FunctionReconciler {
     this.#rest.abort();
   }
 
+  /** What its keys depend on is known at run time, and has changed: it is resolved again soon. */
+  review(): void {
+    this.#reviewAtMs = 0;
+    this.wake();
+  }
+
   /** This gateway leads from now on: it reports the state that it sees, where the object tells another. */
   lead(): void {
     this.#status = this.#object.status;

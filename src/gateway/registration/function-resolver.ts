@@ -10,7 +10,7 @@ import {
   type Resource,
   resourcePath,
 } from '../../core/index.ts';
-import type { CacheScope } from '../../contract/index.ts';
+import type { CacheScope, Description } from '../../contract/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
@@ -41,6 +41,8 @@ export interface FunctionResolverOptions {
   /** Whether functions can reach this gateway at all. */
   readonly hasOuterUrl: boolean;
   readonly kubernetes: KubernetesCredentials;
+  /** The kinds that keys of a controller have named beside those of its description, and that can be watched. */
+  readonly relatedOf: (id: string, description: Description) => Promise<Resource[]>;
   /** Of all controllers: expressions are parsed with their controller's. */
   readonly cpuBudgets: CpuBudgets;
   readonly clock: Clock;
@@ -112,8 +114,12 @@ export class FunctionResolver {
     const uid = await accountUid(client, account, signal);
     const acting = await this.#acting(spec, { ...account, uid, controller: idOf(object) });
     const review = (during: AbortSignal): Promise<CacheScope> => reviewAccess(client, account, wanted, during);
-    const scope = await review(signal);
-    const served = wanted.map(({ resource }) => resource);
+    const declared = await review(signal);
+    const related = await this.#allowedOf(object, description, declared, (each) =>
+      reviewAccess(client, account, [each], signal),
+    );
+    const scope = { ...related.scope, ...declared };
+    const served = [...wanted.map(({ resource }) => resource), ...related.resources];
     const text = JSON.stringify([object.metadata.uid, description, url, ca, version, scope, served, acting]);
     const hash = createHash('sha256').update(text).digest('hex');
     const controller: ControllerSpec = {
@@ -121,6 +127,7 @@ export class FunctionResolver {
       origin: 'declared',
       tenant: tenantOf(object),
       description,
+      related: related.resources,
       parsed,
       url,
       rules,
@@ -131,6 +138,33 @@ export class FunctionResolver {
       paused: paused === true,
     };
     return { controller, paused, hash, checkRights: async (during) => void (await review(during)) };
+  }
+
+  /**
+   * The kinds that keys have named at run time, as far as the ServiceAccount may read them. Others are left out: a key
+   * must not stop its controller.
+   */
+  async #allowedOf(
+    object: ReconcileFunction,
+    description: Description,
+    declared: CacheScope,
+    review: (wanted: WantedAccess) => Promise<CacheScope>,
+  ): Promise<{ readonly resources: readonly Resource[]; readonly scope: CacheScope }> {
+    const { cacheSettings, relatedOf } = this.#options;
+    const resources: Resource[] = [];
+    let scope: CacheScope = {};
+    for (const resource of await relatedOf(idOf(object), description)) {
+      const kind = formatKind(resource);
+      if (Object.hasOwn(declared, kind)) continue;
+      const namespaces = resource.namespaced ? settingsFor(cacheSettings, kind).namespaces : undefined;
+      try {
+        scope = { ...scope, ...(await review({ field: 'spec.relatedKinds', resource, namespaces })) };
+        resources.push(resource);
+      } catch (error) {
+        if (!(error instanceof InvalidFunctionError)) throw error;
+      }
+    }
+    return { resources, scope };
   }
 
   async #declaration(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<Declaration> {

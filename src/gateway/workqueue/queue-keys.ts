@@ -57,6 +57,8 @@ export interface QueueKeys {
   readonly related: string;
   /** ZSET of `kind`, `namespace`, `name` (each may be empty) and key, joined by line feeds: the rules by object. */
   readonly relatedIndex: string;
+  /** HASH kind -> the state of its views for which the keys with a rule of the kind were queued; '' before that. */
+  readonly relatedViews: string;
 }
 
 export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, name: string): QueueKeys {
@@ -88,6 +90,7 @@ export function queueKeys(cluster: { keyPrefix: string; clusterId: string }, nam
     writesPrefix: `${prefix}:writes:`,
     related: `${prefix}:related`,
     relatedIndex: `${prefix}:related-index`,
+    relatedViews: `${prefix}:related-views`,
   };
 }
 

@@ -12,9 +12,13 @@ export class RelatedRules {
   readonly #keys: QueueKeys;
   readonly #relate: Script;
   readonly #related: Script;
+  readonly #relatedKinds: Script;
+  readonly #redis: Redis;
 
   constructor(redis: Redis, keys: QueueKeys) {
     this.#keys = keys;
+    this.#redis = redis;
+    this.#relatedKinds = loadScript(redis, import.meta.url, 'related-kinds');
     this.#relate = loadScript(redis, import.meta.url, 'relate');
     this.#related = loadScript(redis, import.meta.url, 'related');
   }
@@ -37,6 +41,33 @@ export class RelatedRules {
     const [named, selecting, rules] = answer as [string[], string[], string[]];
     const selected = selecting.filter((_, at) => (rules[at] ?? '').split('\n').some((text) => selects(text, change)));
     return [...new Set([...named, ...selected])];
+  }
+
+  /** The kinds of all rules: `apiVersion/Kind`, each once. */
+  async kinds(): Promise<string[]> {
+    return (await this.#relatedKinds([this.#keys.relatedIndex], [])) as string[];
+  }
+
+  /** The keys with a rule of this kind, each once. */
+  async keysWith(kind: string): Promise<string[]> {
+    const members = await this.#redis.zrangebylex(this.#keys.relatedIndex, `[${kind}\n`, `(${kind}\v`);
+    return [...new Set(members.map((member) => member.slice(member.lastIndexOf('\n') + 1)))];
+  }
+
+  /**
+   * The kinds that no description names and that the gateway which leads has in the cache, each with the state of its
+   * views for which the keys with a rule of the kind were queued; '' before that.
+   */
+  async views(): Promise<ReadonlyMap<string, string>> {
+    return new Map(Object.entries(await this.#redis.hgetall(this.#keys.relatedViews)));
+  }
+
+  async setView(kind: string, state: string): Promise<void> {
+    await this.#redis.hset(this.#keys.relatedViews, kind, state);
+  }
+
+  async removeView(kind: string): Promise<void> {
+    await this.#redis.hdel(this.#keys.relatedViews, kind);
   }
 }
 
