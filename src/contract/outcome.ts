@@ -34,6 +34,8 @@ export interface RelatedRule extends GroupVersionKind {
 export const MAX_RELATED_RULES = 64;
 /** Of one rule. */
 export const MAX_RELATED_NAMES = 256;
+/** Kinds of the rules of all keys of a controller. */
+export const MAX_RELATED_KINDS = 128;
 /** Of the rules of one key as JSON, in UTF-8. */
 export const MAX_RELATED_BYTES = 32 * 1024;
 

@@ -435,8 +435,10 @@ export class Gateway {
       },
       cpuBudgets: this.#cpuBudgets,
       settings: { resyncMs, logTriggers, historyRuns, startWindowMs },
-      onChanged: (id) => this.#wakeDeclared(id),
-      onRelatedKinds: (id) => this.#parts?.declared?.review(id),
+      on: {
+        changed: (id) => this.#wakeDeclared(id),
+        relatedKinds: (id) => this.#parts?.declared?.review(id),
+      },
     });
   }
 
@@ -454,14 +456,12 @@ export class Gateway {
       controllers,
       resolver: new FunctionResolver({
         client,
-        cacheSettings: files.cache,
-        canEncrypt: files.keyRing !== undefined,
+        cache: { settings: files.cache, canEncrypt: files.keyRing !== undefined, relatedOf },
         allowedEndpoints,
         cpuBudgets: this.#cpuBudgets,
         clock: runtime.clock,
         hasOuterUrl: this.#outerUrl() !== undefined,
         kubernetes,
-        relatedOf,
       }),
       writer: new FunctionStatusWriter({ runtime, client, leads: this.#leads }),
       standstill: (id) => progress.standstill(id),

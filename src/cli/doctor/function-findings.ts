@@ -81,8 +81,7 @@ export async function checkDeclared(findings: Diagnoses, options: DeclaredOption
     findings.warning(`there are more than ${MAX_DECLARED} ReconcileFunctions: the rest is not asked`);
   const resolver = new FunctionResolver({
     client,
-    cacheSettings,
-    canEncrypt,
+    cache: { settings: cacheSettings, canEncrypt, relatedOf: async () => [] },
     allowedEndpoints: config.allowedEndpoints,
     hasOuterUrl: config.cacheUrl !== undefined || isLoopback(config.host),
     kubernetes: new KubernetesCredentials({
@@ -95,7 +94,6 @@ export async function checkDeclared(findings: Diagnoses, options: DeclaredOption
       },
       proxyUrl: () => config.cacheUrl ?? (isLoopback(config.host) ? `http://${config.host}:${config.port}` : undefined),
     }),
-    relatedOf: async () => [],
     cpuBudgets: new CpuBudgets(),
     clock: systemClock,
   });

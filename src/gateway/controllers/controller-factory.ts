@@ -33,10 +33,12 @@ export interface ControllerFactoryOptions {
   /** Of all controllers. */
   readonly cpuBudgets: CpuBudgets;
   readonly settings: ControllerSettings & Pick<WorkQueueOptions, 'historyRuns'>;
-  /** A controller, or the pause of all its keys, has changed: see `RunningControllerOptions` and `WorkQueueOptions`. */
-  readonly onChanged: (id: string) => void;
-  /** Keys of this controller name other related kinds than it watches. */
-  readonly onRelatedKinds: (id: string) => void;
+  readonly on: {
+    /** A controller, or the pause of all its keys, has changed: see `RunningControllerOptions`, `WorkQueueOptions`. */
+    readonly changed: (id: string) => void;
+    /** Keys of this controller name other related kinds than it watches. */
+    readonly relatedKinds: (id: string) => void;
+  };
 }
 
 /** How functions get back to the gateway, to its cache and with their outcomes, and to the apiserver. */
@@ -83,7 +85,7 @@ export class ControllerFactory {
       }),
     );
     const { concurrency } = description;
-    const onChanged = (): void => this.#options.onChanged(id);
+    const onChanged = (): void => this.#options.on.changed(id);
     const endpoint = new Endpoint(url, keys, { connections: concurrency, ca, clock, ...(rules ? { rules } : {}) });
     // The last that can fail has not: a queue has to be closed.
     const behaviour = queueOptions(description);
@@ -124,7 +126,7 @@ export class ControllerFactory {
         declared,
         watched: related,
         isServed: async (kind) => (await this.relatedResource(id, kind)) !== undefined,
-        onOutdated: () => this.#options.onRelatedKinds(id),
+        onOutdated: () => this.#options.on.relatedKinds(id),
         runtime,
       });
     const whole = { ...target, relatedKinds };

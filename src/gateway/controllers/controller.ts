@@ -38,6 +38,7 @@ import type { RunWrites } from '../workqueue/run-writes.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { checkScopes } from '../handlers/check-sources.ts';
 import type { ControllerOrigin } from './controller-id.ts';
+import { type ControllerSource, informersOf } from './controller-source.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import { EventSources } from './event-sources.ts';
 import { HandlerFailures } from './handler-failures.ts';
@@ -79,20 +80,6 @@ export interface ControllerSettings extends DispatcherSettings {
 
 /** Keys that one script records: an event may wake all keys of a controller. */
 const WAKE_CHUNK = 500;
-
-/**
- * A kind that a controller watches or reads, as the cluster serves it, and its informers: one for each cached
- * namespace.
- */
-export interface ControllerSource {
-  readonly resource: Resource;
-  readonly informers: readonly Informer[];
-  /**
-   * No description names it, but keys do: nothing waits until it is complete, since its list may fail for ever. Default
-   * false.
-   */
-  readonly isRelated?: boolean;
-}
 
 /** One controller in the gateway: from the events of its informers, through its queue, to its function. */
 export class RunningController {
@@ -140,8 +127,7 @@ export class RunningController {
     this.queue = queue;
     this.#resyncer = new Resyncer({
       spec: options.spec,
-      views: informersOf(options.sources.filter(({ isRelated }) => !isRelated)).map(({ view }) => view),
-      related: options.sources.filter(({ isRelated }) => isRelated),
+      sources: options.sources,
       scope: this.#scope,
       reconciled: this.#events.reconciled,
       queue,
@@ -453,8 +439,4 @@ export class RunningController {
       isRelated ? informers.filter(({ synced }) => synced) : informers,
     );
   }
-}
-
-function informersOf(sources: readonly ControllerSource[]): Informer[] {
-  return sources.flatMap(({ informers }) => informers);
 }

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
 import { formatKind, type KubernetesObject, type Runtime } from '../../core/index.ts';
-import type { View } from '../cache/view.ts';
 import type { EventSource } from '../handlers/event-handler.ts';
 import type { KeyScope } from '../handlers/key-scope.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
-import type { ControllerSource } from './controller.ts';
+import { type ControllerSource, informersOf } from './controller-source.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import type { HandlerFailures } from './handler-failures.ts';
 import { keysInScope } from './keys-in-scope.ts';
@@ -12,10 +11,8 @@ import { pausedAmong } from './paused-keys.ts';
 
 export interface ResyncerOptions {
   readonly spec: Pick<ControllerSpec, 'id' | 'description'>;
-  /** The views of all kinds that the description names. */
-  readonly views: readonly View[];
-  /** The kinds that keys have named at run time. */
-  readonly related: readonly ControllerSource[];
+  /** The kinds that the description names, and those that keys have named at run time. */
+  readonly sources: readonly ControllerSource[];
   readonly scope: KeyScope;
   /** The source of the reconciled kind. */
   readonly reconciled: EventSource;
@@ -84,8 +81,9 @@ export class Resyncer {
   async #ensureInitial(): Promise<void> {
     const { spec, queue, failures, runtime } = this.#options;
     const { incarnation, initial } = await queue.state();
-    const states = await Promise.all(this.#options.views.map((view) => view.state()));
-    const missed = await Promise.all(this.#options.views.map((view) => view.missedBy(spec.id)));
+    const declared = informersOf(this.#options.sources.filter(({ isRelated }) => !isRelated));
+    const states = await Promise.all(declared.map(({ view }) => view.state()));
+    const missed = await Promise.all(declared.map(({ view }) => view.missedBy(spec.id)));
     const wanted = this.#initialHash([incarnation, ...states.map((state) => state.incarnation), ...missed]);
     if (wanted === undefined || wanted === initial || failures.isRecent) return;
     failures.delivered();
@@ -101,10 +99,10 @@ export class Resyncer {
    * without it, so a run that names it later reads it.
    */
   async #ensureRelated(): Promise<void> {
-    const { queue, related, runtime, spec } = this.#options;
+    const { queue, sources, runtime, spec } = this.#options;
     const rules = queue.relatedRules;
     const told = spec.description.relatedKinds ? await rules.views() : new Map<string, string>();
-    const complete = related.filter(({ informers }) => informers.every(({ synced }) => synced));
+    const complete = sources.filter(({ isRelated, informers }) => isRelated && informers.every(({ synced }) => synced));
     const kinds = new Set(complete.map(({ resource }) => formatKind(resource)));
     for (const kind of told.keys()) if (!kinds.has(kind)) await rules.removeView(kind);
     for (const { resource, informers } of complete) {

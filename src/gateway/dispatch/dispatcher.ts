@@ -217,7 +217,7 @@ export class Dispatcher implements Process {
   async #finish(run: Run, decoded: Outcome, trigger: { id: string; durationMs: number }): Promise<Finish> {
     const { controller, runtime } = this.#options;
     const { clock, metrics } = runtime;
-    const outcome = this.#withRelatedChecked(decoded);
+    const outcome = 'related' in decoded ? await this.#withRelatedChecked(decoded) : decoded;
     const { finish, result } = decide(outcome, run.failures, clock.now());
     if (outcome.kind === 'not-sent') {
       this.#circuitBreaker.countNotSent('starting');
@@ -257,11 +257,11 @@ export class Dispatcher implements Process {
   }
 
   /** Rules of which nothing would come make the run fail. */
-  #withRelatedChecked(outcome: Outcome): Outcome {
+  async #withRelatedChecked(outcome: Outcome): Promise<Outcome> {
     if (!('related' in outcome) || !outcome.related?.length) return outcome;
     const { related } = this.#options.target;
     const [first] = outcome.related;
-    const message = related ? related.refusal(outcome.related) : first && noSource(formatKind(first));
+    const message = related ? await related.refusal(outcome.related) : first && noSource(formatKind(first));
     return message === undefined ? outcome : { kind: 'error', message, writes: outcome.writes };
   }
 
@@ -285,7 +285,7 @@ export class Dispatcher implements Process {
   async concluded(run: Omit<Run, 'reasons'>, reported: RequestResult): Promise<Finish> {
     const { callback } = this.#options.target;
     const { clock } = this.#options.runtime;
-    const outcome = this.#withRelatedChecked(fromResult(reported, await callback?.()));
+    const outcome = await this.#withRelatedChecked(fromResult(reported, await callback?.()));
     const { finish, result } = decide(outcome, run.failures, clock.now());
     const { recorded } = this.#options.target;
     const isUnanswered = finish.kind === 'known' && (await recorded?.end(run))?.isUnanswered;

@@ -1,6 +1,6 @@
 import { formatKind } from '../../core/index.ts';
 import type { RelatedRule } from '../../contract/index.ts';
-import { MAX_RELATED_BYTES } from '../../contract/outcome.ts';
+import { MAX_RELATED_BYTES, MAX_RELATED_KINDS } from '../../contract/outcome.ts';
 import type { RelatedRules } from '../workqueue/related-rules.ts';
 import type { Run, WorkQueue } from '../workqueue/work-queue.ts';
 
@@ -40,14 +40,20 @@ export class RelatedObjects {
     return [...views.keys()].some((kind) => !own.has(kind));
   }
 
-  /** Why these rules cannot be stored; undefined when they can. */
-  refusal(rules: readonly RelatedRule[]): string | undefined {
-    const { kinds } = this.#options;
+  /** Why these rules cannot be stored; undefined when they can. @throws when Redis does not answer */
+  async refusal(rules: readonly RelatedRule[]): Promise<string | undefined> {
+    const { complete, kinds } = this.#options;
     const other = rules.map(formatKind).find((kind) => kinds?.has(kind) === false);
     if (other !== undefined) return noSource(other);
     const bytes = Buffer.byteLength(JSON.stringify(rules));
-    if (bytes <= MAX_RELATED_BYTES) return undefined;
-    return `the result names related objects in ${bytes} bytes of JSON: ${MAX_RELATED_BYTES} at most`;
+    if (bytes > MAX_RELATED_BYTES) {
+      return `the result names related objects in ${bytes} bytes of JSON: ${MAX_RELATED_BYTES} at most`;
+    }
+    const own = complete?.();
+    const isNew = own && rules.some((rule) => !own.has(formatKind(rule)));
+    const all = isNew ? new Set([...(await this.#options.rules.kinds()), ...rules.map(formatKind)]) : undefined;
+    if (!all || all.size <= MAX_RELATED_KINDS) return undefined;
+    return `the keys name related objects of ${all.size} kinds: ${MAX_RELATED_KINDS} at most`;
   }
 
   /**

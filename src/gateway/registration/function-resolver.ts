@@ -34,15 +34,17 @@ import { readSigningSecret } from './signing-secret.ts';
 
 export interface FunctionResolverOptions {
   readonly client: ApiClient;
-  readonly cacheSettings: CacheSettings;
-  readonly canEncrypt: boolean;
+  readonly cache: {
+    readonly settings: CacheSettings;
+    readonly canEncrypt: boolean;
+    /** The kinds that keys of a controller have named beside those of its description, and that can be watched. */
+    readonly relatedOf: (id: string, description: Description) => Promise<Resource[]>;
+  };
   /** See `functionEndpoint`. */
   readonly allowedEndpoints: readonly string[];
   /** Whether functions can reach this gateway at all. */
   readonly hasOuterUrl: boolean;
   readonly kubernetes: KubernetesCredentials;
-  /** The kinds that keys of a controller have named beside those of its description, and that can be watched. */
-  readonly relatedOf: (id: string, description: Description) => Promise<Resource[]>;
   /** Of all controllers: expressions are parsed with their controller's. */
   readonly cpuBudgets: CpuBudgets;
   readonly clock: Clock;
@@ -150,7 +152,7 @@ export class FunctionResolver {
     declared: CacheScope,
     review: (wanted: WantedAccess) => Promise<CacheScope>,
   ): Promise<{ readonly resources: readonly Resource[]; readonly scope: CacheScope }> {
-    const { cacheSettings, relatedOf } = this.#options;
+    const { settings: cacheSettings, relatedOf } = this.#options.cache;
     const resources: Resource[] = [];
     let scope: CacheScope = {};
     for (const resource of await relatedOf(idOf(object), description)) {
@@ -211,7 +213,7 @@ export class FunctionResolver {
 
   /** Each kind with the field that names it, as the cluster has it. */
   async #wanted(description: ReconcileFunctionSpec['description'], client: ApiClient): Promise<Wanted[]> {
-    const { cacheSettings } = this.#options;
+    const { settings: cacheSettings } = this.#options.cache;
     return Promise.all(
       fieldsOf(description).map(async ({ field, kind }) => {
         const resource = await discovered(client, kind, field);
@@ -232,9 +234,9 @@ export class FunctionResolver {
   }
 
   #checkEncrypted(description: ReconcileFunctionSpec['description']): void {
-    const { cacheSettings, canEncrypt } = this.#options;
+    const { settings, canEncrypt } = this.#options.cache;
     try {
-      checkEncryptedKinds(description, cacheSettings, canEncrypt);
+      checkEncryptedKinds(description, settings, canEncrypt);
     } catch (error) {
       if (!(error instanceof EncryptedKindError)) throw error;
       throw new InvalidFunctionError('Ready', error.reason, `spec.${error.field}: ${error.message}`);
