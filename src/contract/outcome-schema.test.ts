@@ -133,3 +133,38 @@ describe('results', () => {
     expect(passed).toBeGreaterThan(500);
   });
 });
+
+describe('the related objects of a result', () => {
+  const rule = { apiVersion: 'v1', kind: 'ConfigMap' };
+  const decoded = (related: unknown) => decodeResults({ version: 'v1', results: [{ status: 'done', related }] })[0];
+
+  it.each([
+    ['all of a kind', rule],
+    ['names in a namespace', { ...rule, namespace: 'a', names: ['x', 'y'] }],
+    ['a selector', { ...rule, labelSelector: { matchExpressions: [{ key: 'a', operator: 'Exists' }] } }],
+  ])('may name %s', (_, each) => {
+    expect(decoded([each])).toEqual({ status: 'done', related: [each] });
+    for (const status of ['error', 'terminal']) {
+      const result = { status, message: 'no', related: [each] };
+      expect(decodeResults({ version: 'v1', results: [result] })).toEqual([result]);
+    }
+  });
+
+  it.each([
+    ['an unknown field', { ...rule, labelselector: {} }],
+    ['names and a selector', { ...rule, names: ['x'], labelSelector: {} }],
+    ['no names', { ...rule, names: [] }],
+    ['a path as a name', { ...rule, names: ['a/b'] }],
+    [
+      'a selector that Kubernetes refuses',
+      { ...rule, labelSelector: { matchExpressions: [{ key: 'a', operator: 'In' }] } },
+    ],
+  ])('must not have %s', (_, each) => expect(decoded([each])).toBeInstanceOf(TypeError));
+
+  it('are 64 rules with 256 names each at most', () => {
+    const many = (count: number) => Array.from({ length: count }, (_, at) => `n${at}`);
+    expect(decoded(many(64).map(() => ({ ...rule, names: many(256) })))).toMatchObject({ status: 'done' });
+    expect(decoded(many(65).map(() => rule))).toBeInstanceOf(TypeError);
+    expect(decoded([{ ...rule, names: many(257) }])).toBeInstanceOf(TypeError);
+  });
+});

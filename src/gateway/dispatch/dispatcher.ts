@@ -120,7 +120,7 @@ export class Dispatcher implements Process {
   async #send(runs: readonly Run[], onFinish: (at: number, finish: Finish | Promise<Finish>) => void): Promise<void> {
     const { clock } = this.#options.runtime;
     const { cacheAccess, callback: locate, kubernetes: access, related } = this.#options.target;
-    if (await related?.isBehind()) {
+    if (related && (await related.isBehind())) {
       // Nothing was tried. This gateway has the kinds within seconds; another one may have them now.
       runs.forEach((_, at) => onFinish(at, BEHIND));
       return;
@@ -231,7 +231,7 @@ export class Dispatcher implements Process {
       metrics.count('levelhook_unknown_outcomes_total', { controller, reason: outcome.reason });
     }
     this.#log(run, outcome, finish, trigger);
-    await this.#recordRelated(run, outcome);
+    if (this.#options.target.related) await this.#recordRelated(run, outcome);
     const reported = writesOf(outcome);
     const { recorded } = this.#options.target;
     const ended = told(finish, outcome);
