@@ -20,7 +20,7 @@ const LONG = [
   'test/integration/helm/*.test.ts',
   'test/integration/informer/{any-resource,events}.test.ts',
   'test/integration/line/{deployment,hash-slots,redis-users}.test.ts',
-  'test/integration/packages/published.test.ts',
+  'test/integration/packages/*.test.ts',
   'test/integration/reconcile-functions/{names,life,processor-time}.test.ts',
   'test/integration/server/{dashboard-commands,login-unavailable}.test.ts',
   'test/integration/workqueue/{history,mutations,refused-starts}.test.ts',
@@ -79,7 +79,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'unit',
-          include: ['src/**/*.test.ts', 'functions/**/*.test.ts', 'infra/{checks,crds}/**/*.test.ts'],
+          include: ['src/**/*.test.ts', 'functions/**/*.test.ts', 'infra/{checks,crds,release}/**/*.test.ts'],
           exclude: ['functions/**/*.cluster.test.ts'],
           sequence: { groupOrder: 0 },
         },
