@@ -1,4 +1,5 @@
 import { type Clock, type Logger, messageOf } from '../../core/index.ts';
+import type { PaceShare } from './idle-pace.ts';
 import type { DueTimer } from './records.ts';
 import type { RedisRecords } from './redis-records.ts';
 import { BARRIER_AGAIN_MS, BARRIER_LATE_MS } from './queue-options.ts';
@@ -16,6 +17,8 @@ export interface PollerOptions {
   readonly onLow: () => void;
   /** Its `run` is called by each tick. */
   readonly upkeep: Pick<Upkeep, 'run'>;
+  /** Says when to tick while nothing is due. */
+  readonly pace: Pick<PaceShare, 'nextMs'>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -23,8 +26,8 @@ export interface PollerOptions {
 /** The least time between two ticks: keys that become due in between are read together. */
 export const MIN_POLL_INTERVAL_MS = 5;
 /**
- * The time between two ticks when nothing is due: another gateway may have set a timer and died. All queues of a
- * process tick at the same moment, because waking up is what costs.
+ * The time between two ticks when nothing is due: another gateway may have set a timer and died. The more queues the
+ * gateway has, the longer it is (`IdlePace`).
  */
 export const IDLE_POLL_INTERVAL_MS = 5000;
 const LIMIT = 500;
@@ -69,14 +72,15 @@ export class Poller {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const { clock, logger } = this.#options;
+    const { clock, logger, pace } = this.#options;
     while (!signal.aborted) {
       const startedAt = clock.now();
-      this.#nextMs = (Math.floor(startedAt / IDLE_POLL_INTERVAL_MS) + 1) * IDLE_POLL_INTERVAL_MS;
+      this.#nextMs = pace.nextMs(startedAt, IDLE_POLL_INTERVAL_MS);
       try {
         this.wake(await this.tick());
       } catch (error) {
         logger.error({ error: messageOf(error) }, 'the poller could not read the queue, trying again');
+        this.wake(startedAt + IDLE_POLL_INTERVAL_MS);
       }
       await this.#sleep(startedAt + MIN_POLL_INTERVAL_MS, signal);
     }
