@@ -502,6 +502,6 @@ export class Recovery {
   #suspendAll(state: State & { kind: 'unusable' | 'away' }): void {
     this.#state = state;
     this.#runtime.metrics.set('levelhook_gateway_suspended', {}, 1);
-    for (const { queue } of this.#options.controllers()) queue.suspend();
+    for (const controller of this.#options.controllers()) this.#suspend(controller);
   }
 }
