@@ -15,8 +15,8 @@ import { figure, markdownTable } from './table.ts';
 /**
  * The cold start of one controller on each platform: milliseconds from the start of its runtime until it listens, to
  * the answer to the first trigger (signature, one read of the cache over HTTP, outcome), and to a later one, and the
- * memory of the runtime then. A bare server on Node, which answers without reading, shows what Node and the machine take
- * of it. `npm run bench platforms`; `BENCH_ROUNDS` sets the number of starts (7).
+ * memory of the runtime then. A bare server on Node, which answers without reading, shows what Node and the machine
+ * take of it. `npm run bench platforms`; `BENCH_ROUNDS` sets the number of starts (7).
  */
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 7);
 const WARM = 50;
