@@ -274,8 +274,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       onLow: () => this.#runner?.starter.enterLow(),
       upkeep,
       pace,
-      clock,
-      logger,
+      runtime,
     });
     const gate = {
       ending: this.#ending.signal,

@@ -1,4 +1,4 @@
-import { type Clock, type Logger, messageOf } from '../../core/index.ts';
+import { messageOf, type Runtime } from '../../core/index.ts';
 import type { PaceShare } from './idle-pace.ts';
 import type { DueTimer } from './records.ts';
 import type { RedisRecords } from './redis-records.ts';
@@ -19,8 +19,7 @@ export interface PollerOptions {
   readonly upkeep: Pick<Upkeep, 'run'>;
   /** Says when to tick while nothing is due. */
   readonly pace: Pick<PaceShare, 'nextMs'>;
-  readonly clock: Clock;
-  readonly logger: Logger;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
 }
 
 /** The least time between two ticks: keys that become due in between are read together. */
@@ -72,7 +71,8 @@ export class Poller {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const { clock, logger, pace } = this.#options;
+    const { runtime, pace } = this.#options;
+    const { clock, logger } = runtime;
     while (!signal.aborted) {
       const startedAt = clock.now();
       this.#nextMs = pace.nextMs(startedAt, IDLE_POLL_INTERVAL_MS);
@@ -87,7 +87,7 @@ export class Poller {
   }
 
   async #sleep(earliestMs: number, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
+    const { clock } = this.#options.runtime;
     for (;;) {
       const ms = Math.max(this.#nextMs, earliestMs) - clock.now();
       if (signal.aborted || ms <= 0) return;
@@ -101,8 +101,8 @@ export class Poller {
 
   /** Handles the keys that are due now. @returns the time of the next tick. */
   async tick(): Promise<number> {
-    const { records, onReady, onOverdue, onLow, clock, upkeep } = this.#options;
-    const now = clock.now();
+    const { records, onReady, onOverdue, onLow, upkeep, runtime } = this.#options;
+    const now = runtime.clock.now();
     const { timers, debounced, inFlight, backlog, pauseEnds, nextMs = Infinity } = await records.due(now, LIMIT);
     const ready: DueTimer[] = [];
     const waiting: DueTimer[] = [];
@@ -129,12 +129,12 @@ export class Poller {
   }
 
   async #passed(barrier: string | undefined, sinceMs: number, now: number): Promise<boolean> {
-    const { process, logger } = this.#options;
+    const { process, runtime } = this.#options;
     try {
       if (barrier === undefined || (await process.passed(barrier))) return true;
     } catch (error) {
       // A barrier that cannot be checked must not delay the other keys.
-      logger.warn({ error: messageOf(error) }, 'a barrier could not be checked, trying again');
+      runtime.logger.warn({ error: messageOf(error) }, 'a barrier could not be checked, trying again');
       return false;
     }
     if (now - sinceMs > BARRIER_LATE_MS) process.late(barrier);
