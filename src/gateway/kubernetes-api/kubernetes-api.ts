@@ -236,6 +236,8 @@ export class KubernetesApi {
       user,
       signal: end,
     });
+    // The body of the request was sent.
+    hold.release();
     return { answer, taken: await takeAnswer(answer.body, hold), end };
   }
 }

@@ -91,6 +91,7 @@ interface StartedRun {
 async function startRun(name: string): Promise<StartedRun> {
   const { promise, resolve } = Promise.withResolvers<StartedRun>();
   raw.onTrigger = (trigger, response) => {
+    if (trigger.requests[0]?.name !== name) return finish(trigger, response);
     raw.onTrigger = finish;
     const { url = '', token = '' } = trigger.kubernetes ?? {};
     const other = gateways.find((each) => !url.startsWith(each.url));
