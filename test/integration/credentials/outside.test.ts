@@ -28,6 +28,10 @@ describe.each(['proxy', 'token'] as const)('a function with nothing but fetch, c
     world = await proxiedTenant(started, namespace);
     await world.account.grantFile(`credentials-${credentials}.yaml`);
     started.add(() => world.account.revoke(`credentials-${credentials}.yaml`));
+    // With its Lease the gateway knows that no runs of another are in flight, and does not wait for their longest time.
+    const verbs = ['get', 'create', 'update', 'delete'];
+    await world.account.grant('leases', [{ apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs }]);
+    started.add(() => world.account.revoke('leases'));
     // An apiserver on loopback: fetch trusts no authority of a test.
     const proxy = await HoldingProxy.start(inject('kubeconfig'));
     started.add(() => proxy.stop());
