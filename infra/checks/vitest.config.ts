@@ -17,6 +17,7 @@ const LONG = [
   'test/conformance/**/*.test.ts',
   'test/contract/cache-history.property.test.ts',
   'test/integration/cli/{bad-input,bench,npm-start,start-on-cluster,manifest}.test.ts',
+  'test/integration/credentials/limits.test.ts',
   'test/integration/helm/*.test.ts',
   'test/integration/informer/{any-resource,events}.test.ts',
   'test/integration/line/{deployment,hash-slots,redis-users}.test.ts',

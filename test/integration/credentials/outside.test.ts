@@ -43,7 +43,7 @@ describe.each(['proxy', 'token'] as const)('a function with nothing but fetch, c
     const server = createAdaptorServer({ fetch: app.fetch }) as Server;
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
-    started.add(async () => void server.close().closeAllConnections());
+    started.add(async () => server.close().closeAllConnections());
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
     const gateway = started.keep(await startGateway(setting, [], settingsFor([namespace], [url])));
