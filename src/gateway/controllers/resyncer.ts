@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { formatKind, type KubernetesObject, type Runtime } from '../../core/index.ts';
 import type { EventSource } from '../handlers/event-handler.ts';
 import type { KeyScope } from '../handlers/key-scope.ts';
-import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
+import type { BullMqWorkQueue, QueueState } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSource, informersOf } from './controller-source.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import type { HandlerFailures } from './handler-failures.ts';
@@ -66,9 +66,10 @@ export class Resyncer {
   async #ensureKeys(): Promise<void> {
     if (this.#stopped) return;
     try {
-      await this.#ensureInitial();
+      const state = await this.#options.queue.state();
+      await this.#ensureInitial(state);
       await this.#ensureRelated();
-      await this.#ensureResync();
+      await this.#ensureResync(state);
     } catch (error) {
       if (!this.#stopped) throw error;
     }
@@ -78,9 +79,8 @@ export class Resyncer {
    * Queues all keys unless that was done for the same declaration, the same incarnations of the views and the same
    * queue. A new or changed controller, a restored etcd, lost data in Redis and missed events all change one of them.
    */
-  async #ensureInitial(): Promise<void> {
+  async #ensureInitial({ incarnation, initial }: QueueState): Promise<void> {
     const { spec, queue, failures, runtime } = this.#options;
-    const { incarnation, initial } = await queue.state();
     const declared = informersOf(this.#options.sources.filter(({ isRelated }) => !isRelated));
     const states = await Promise.all(declared.map(({ view }) => view.state()));
     const missed = await Promise.all(declared.map(({ view }) => view.missedBy(spec.id)));
@@ -127,10 +127,9 @@ export class Resyncer {
    * Queues all keys when the period has passed, as client-go's informers do: that repairs the effects of a lost event
    * or of an outside cause. Redis has the time of the next resync, so a restart does not delay it.
    */
-  async #ensureResync(): Promise<void> {
+  async #ensureResync({ resyncAtMs }: QueueState): Promise<void> {
     const { spec, queue, resyncMs, runtime } = this.#options;
     const now = runtime.clock.now();
-    const { resyncAtMs } = await queue.state();
     if (resyncAtMs !== undefined && resyncAtMs > now) return;
     // Up to a tenth later, so that controllers which were started together do not resync together.
     const next = Math.round(now + resyncMs * (1 + Math.random() / 10));
