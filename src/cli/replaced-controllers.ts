@@ -2,6 +2,7 @@
 const REPLACED: ReadonlyMap<string, string> = new Map([
   ['replicaset', 'replicaset-controller'],
   ['deployment', 'deployment-controller'],
+  ['namespace', 'namespace-controller'],
 ]);
 
 /** The controllers that must not run beside these functions: two of them would undo each other's work. */

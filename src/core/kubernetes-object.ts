@@ -45,10 +45,21 @@ export function controllerOf(object: { metadata: Pick<ObjectMeta, 'ownerReferenc
   return object.metadata.ownerReferences?.find((owner) => owner.controller === true);
 }
 
+/** What of an answer tells whether its object is still there. */
+interface UpdatedObject {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+  readonly metadata: Partial<ObjectMeta> & { readonly deletionGracePeriodSeconds?: number };
+}
+
 /**
- * Whether the update that was answered with this has removed the object, as the registry's `ShouldDeleteDuringUpdate`.
+ * Whether the update that was answered with this has removed the object, as the registry's `ShouldDeleteDuringUpdate`,
+ * and that of Namespaces, which have finalizers in their spec too.
  */
-export function isRemovedByUpdate(metadata: ObjectMeta & { deletionGracePeriodSeconds?: number }): boolean {
-  const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = metadata;
-  return deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
+export function isRemovedByUpdate(object: UpdatedObject): boolean {
+  const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = object.metadata;
+  if (deletionTimestamp === undefined || deletionGracePeriodSeconds !== 0 || finalizers.length > 0) return false;
+  if (object.kind !== 'Namespace' || object.apiVersion !== 'v1') return true;
+  const { spec } = object as { readonly spec?: { readonly finalizers?: readonly string[] } };
+  return !spec?.finalizers?.length;
 }

@@ -37,6 +37,8 @@ export interface WriteRequest {
   readonly body?: object;
   /** Default `application/json`. */
   readonly contentType?: string;
+  /** Media types of the answer. Default `application/json`. */
+  readonly accept?: string;
   /** Whether an error answer leaves open what was done. Default: as for a write of one object. */
   readonly mayBeDone?: (error: ApiError) => boolean;
   /** Whether a 429 or 503 that names a time is waited for and sent again. Default: always. */
@@ -121,7 +123,7 @@ export class ApiRequests {
 
   async #once(
     { apiVersion, kind }: GroupVersionKind,
-    { method, path, body, contentType = 'application/json', mayBeDone = isUncertain }: WriteRequest,
+    { method, path, body, contentType = 'application/json', accept, mayBeDone = isUncertain }: WriteRequest,
     remainingMs: number,
   ): Promise<unknown> {
     const isWrite = method !== 'GET';
@@ -138,6 +140,7 @@ export class ApiRequests {
         path: isWrite ? withTimeout(path, remainingMs) : path,
         signal: this.#run.signal,
         ...(body === undefined ? {} : { body: JSON.stringify(body), contentType }),
+        ...(accept === undefined ? {} : { accept }),
       });
       if (answer.status >= 200 && answer.status < 300) return parse(answer.body);
       const retryAfterMs = parseRetryAfter(answer.retryAfter, systemClock.wallNow());

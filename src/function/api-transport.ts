@@ -4,6 +4,8 @@ export interface ApiTransportRequest {
   /** Path and query. */
   readonly path: string;
   readonly contentType?: string;
+  /** Media types of the answer, all of them JSON. Default `application/json`. */
+  readonly accept?: string;
   readonly body?: string;
   readonly signal: AbortSignal;
 }

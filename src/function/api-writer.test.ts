@@ -120,6 +120,34 @@ describe('ApiWriter', () => {
     expect(api.writes).toEqual([{ ...write, ...(gone ? { deleted: true, gone: true } : { resourceVersion: '5' }) }]);
   });
 
+  it.each([
+    [['kubernetes'], { resourceVersion: '5' }],
+    [[], { deleted: true, gone: true }],
+  ])('knows that a Namespace with the finalizers %j in its spec stays or goes', async (finalizers, write) => {
+    const namespace = { apiVersion: 'v1', kind: 'Namespace', spec: { finalizers } };
+    const metadata = { name: 'x', uid: 'u', resourceVersion: '5', ...deleting };
+    answers = [ok({ ...namespace, metadata })];
+    const api = writer();
+    const of = resource('v1', 'Namespace', { namespaced: false });
+    await api.replace(of, { ...namespace, metadata }, 'finalize');
+    expect(sent[0]).toMatchObject({ method: 'PUT' });
+    expect(sent[0]?.path).toMatch(/^[/]api[/]v1[/]namespaces[/]x[/]finalize[?]timeout=/);
+    expect(api.writes).toEqual([{ apiVersion: 'v1', kind: 'Namespace', name: 'x', uid: 'u', ...write }]);
+  });
+
+  it('asks for metadata alone, of each page', async () => {
+    const metadata = { name: 'x', uid: 'u' };
+    const partial = { apiVersion: 'meta.k8s.io/v1', kind: 'PartialObjectMetadata', metadata };
+    answers = [
+      ok({ metadata: { resourceVersion: '7', continue: 'c1' }, items: [partial] }),
+      ok({ metadata: { resourceVersion: '7' }, items: [] }),
+    ];
+    const { items } = await writer().listMetadata(sets, { namespace: 'a' });
+    expect(items).toEqual([{ apiVersion: 'apps/v1', kind: 'ReplicaSet', metadata }]);
+    const type = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json';
+    expect(sent.map(({ accept }) => accept)).toEqual([type, type]);
+  });
+
   it('lists by pages, gives items their kind, and begins anew when the list has expired', async () => {
     const page = (names: string[], more: object = {}) =>
       ok({ metadata: { resourceVersion: '7', ...more }, items: names.map((name) => ({ metadata: { name } })) });
@@ -148,12 +176,22 @@ describe('ApiWriter', () => {
     expect(await api.deleteCollection(pods, { namespace: 'a', labelSelector: 'app=web', gracePeriodSeconds: 0 })).toBe(
       2,
     );
-    expect(sent[0]?.path).toMatch(/^[/]api[/]v1[/]namespaces[/]a[/]pods[?]labelSelector=app%3Dweb&timeout=/);
+    expect(sent[0]?.path).toMatch(/^[/]api[/]v1[/]namespaces[/]a[/]pods[?]labelSelector=app%3Dweb&limit=500&timeout=/);
     expect(JSON.parse(sent[0]?.body ?? '')).toMatchObject({ kind: 'DeleteOptions', gracePeriodSeconds: 0 });
     expect(api.writes.map(({ name, uid, deleted }) => [name, uid, deleted])).toEqual([
       ['x', 'uid-x', true],
       ['y', 'uid-y', true],
     ]);
+  });
+
+  it('deletes a collection by pages', async () => {
+    const page = (name: string, more: object = {}) => ok({ metadata: more, items: [object(name, '1')] });
+    answers = [page('x', { continue: 'c1' }), page('y', { continue: 'c2' }), page('z')];
+    const api = writer();
+    expect(await api.deleteCollection(sets, { namespace: 'a' })).toBe(3);
+    const continued = sent.map(({ path }) => new URL(path, 'http://x').searchParams.get('continue'));
+    expect(continued).toEqual([null, 'c1', 'c2']);
+    expect(api.writes.map(({ name }) => name)).toEqual(['x', 'y', 'z']);
   });
 
   it.each([
@@ -163,6 +201,7 @@ describe('ApiWriter', () => {
     [401, 0],
     [404, 0],
     [405, 0],
+    [410, 0],
   ])('after a deleteCollection refused with %i knows of %i writes that may have been done', async (status, doubts) => {
     answers = [{ status, body: '{}' }];
     const api = writer();

@@ -77,7 +77,17 @@ export class ApiWriter {
    * A live read, past the cache: for a decision that must not be made on old data. Undefined when it does not exist.
    */
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
-    return orUndefined(this.#get<T>(resource, resourcePath(resource, key)));
+    return orUndefined(this.getPath<T>(resourcePath(resource, key)));
+  }
+
+  /**
+   * The JSON answer to a GET of any path: `/version`, `/apis`. The apiserver decides who may read it.
+   * @param path with its query. Names from outside do not belong into it unencoded
+   * @param accept media types of the answer, all of them JSON. Default `application/json`
+   */
+  async getPath<T>(path: string, accept?: string): Promise<T> {
+    const request = { method: 'GET', path, ...(accept === undefined ? {} : { accept }) } as const;
+    return (await this.#requests.send(NO_KIND, request)) as T;
   }
 
   /**
@@ -85,17 +95,27 @@ export class ApiWriter {
    * that it cannot be continued it is read anew in one piece, as client-go's pager does.
    * @throws SelectorError for an invalid label selector; then nothing was sent
    */
-  async list<T extends KubernetesObject>(
+  list<T extends KubernetesObject>(resource: Resource<T>, options: LiveListOptions = {}): Promise<ListResult<T>> {
+    return this.#list<T>(resource, options);
+  }
+
+  /**
+   * As `list`, but the objects come without spec, status and data: the apiserver leaves them out. For counting objects
+   * and looking at their labels, owners and finalizers. A server that cannot do so sends whole objects.
+   */
+  listMetadata(resource: Resource, options: LiveListOptions = {}): Promise<ListResult<KubernetesObject>> {
+    return this.#list(resource, options, METADATA);
+  }
+
+  async #list<T extends KubernetesObject>(
     resource: Resource<T>,
-    { pageSize = PAGE_SIZE, ...selection }: LiveListOptions = {},
+    { pageSize = PAGE_SIZE, ...selection }: LiveListOptions,
+    accept?: string,
   ): Promise<ListResult<T>> {
     const path = resourcePath(resource, { namespace: selection.namespace });
     const query = queryOf(selection);
     const page = (more: Record<string, string>): Promise<ListAnswer<T>> =>
-      this.#get<ListAnswer<T>>(
-        resource,
-        `${path}?${new URLSearchParams([...query, ...Object.entries(more)]).toString()}`,
-      );
+      this.getPath(`${path}?${new URLSearchParams([...query, ...Object.entries(more)]).toString()}`, accept);
     const limit = { limit: String(pageSize) };
     let answer = await page(limit);
     const pages = [answer];
@@ -124,9 +144,15 @@ export class ApiWriter {
 
   /**
    * PUT: the whole object as it was read, changed.
+   * @param subresource the part that is written. Default: all but the status. `finalize` is the `spec.finalizers` of a
+   *   Namespace
    * @throws ApiError 409 (`Conflict`) when it has changed since: run again, or read it live and decide anew
    */
-  async replace<T extends KubernetesObject>(resource: Resource<T>, object: T, subresource?: 'status'): Promise<T> {
+  async replace<T extends KubernetesObject>(
+    resource: Resource<T>,
+    object: T,
+    subresource?: 'status' | 'finalize',
+  ): Promise<T> {
     const { namespace, name } = object.metadata;
     const path = resourcePath(resource, { namespace, name, subresource });
     return this.#write(resource, { method: 'PUT', path, body: object });
@@ -166,7 +192,7 @@ export class ApiWriter {
    * How many replicas it has and should have, of any kind with a scale subresource. Undefined when it does not exist.
    */
   async getScale(resource: Resource, key: ObjectKey): Promise<Scale | undefined> {
-    return orUndefined(this.#get<Scale>(resource, resourcePath(resource, { ...key, subresource: 'scale' })));
+    return orUndefined(this.getPath<Scale>(resourcePath(resource, { ...key, subresource: 'scale' })));
   }
 
   /**
@@ -198,9 +224,9 @@ export class ApiWriter {
   }
 
   /**
-   * Deletes all selected objects of a kind in one request and returns their number. The apiserver's answer lists them,
-   * so the key's next run sees each of them deleted or being deleted. The request is no transaction: an object that is
-   * created meanwhile may stay. After an error some objects may be deleted, so the outcome of the run is unknown.
+   * Deletes all selected objects of a kind, 500 in a request, and returns their number. The apiserver's answer lists
+   * them, so the key's next run sees each of them deleted or being deleted. A request is no transaction: an object that
+   * is created meanwhile may stay. After an error some objects may be deleted, so the outcome of the run is unknown.
    * @throws SelectorError for an invalid label selector; then nothing was sent
    */
   async deleteCollection(resource: Resource, options: DeleteCollectionOptions): Promise<number> {
@@ -209,13 +235,19 @@ export class ApiWriter {
       ...(labelSelector === undefined ? {} : { labelSelector }),
       ...(fieldSelector === undefined ? {} : { fieldSelector }),
     });
-    const path = `${resourcePath(resource, { namespace })}?${query.toString()}`;
+    query.set('limit', String(PAGE_SIZE));
     // One object's refusal comes with the others' deletes: only these were refused before the first.
-    const mayBeDone = ({ code }: ApiError): boolean => ![401, 404, 405, 429].includes(code);
-    const request = { method: 'DELETE', path, body: deleteOptions(rest), mayBeDone } as const;
-    const { items } = (await this.#requests.send(resource, request)) as Partial<ListAnswer<KubernetesObject>>;
-    for (const { metadata } of items ?? []) this.#recordDelete(resource, metadata, metadata.uid);
-    return items?.length ?? 0;
+    const mayBeDone = ({ code }: ApiError): boolean => ![401, 404, 405, 410, 429].includes(code);
+    let count = 0;
+    do {
+      const path = `${resourcePath(resource, { namespace })}?${query.toString()}`;
+      const request = { method: 'DELETE', path, body: deleteOptions(rest), mayBeDone, accept: METADATA } as const;
+      const answer = (await this.#requests.send(resource, request)) as Partial<ListAnswer<KubernetesObject>>;
+      for (const { metadata } of answer.items ?? []) this.#recordDelete(resource, metadata, metadata.uid);
+      count += answer.items?.length ?? 0;
+      query.set('continue', answer.metadata?.continue ?? '');
+    } while (query.get('continue'));
+    return count;
   }
 
   /**
@@ -251,15 +283,11 @@ export class ApiWriter {
     this.#recordDelete(POD, pod.metadata, uid);
   }
 
-  async #get<T>(resource: Resource, path: string): Promise<T> {
-    return (await this.#requests.send(resource, { method: 'GET', path })) as T;
-  }
-
   async #write<T extends KubernetesObject>(resource: Resource<T>, request: WriteRequest): Promise<T> {
     const object = (await this.#requests.send(resource, request)) as T;
     const { metadata } = object;
     // Trap: when an update takes away what delayed a delete, the answer carries the version of before the update.
-    if (request.method !== 'POST' && isRemovedByUpdate(metadata))
+    if (request.method !== 'POST' && isRemovedByUpdate(object))
       this.#recordDelete(resource, metadata, metadata.uid, true);
     else {
       const { uid, resourceVersion } = metadata;
@@ -276,6 +304,10 @@ export class ApiWriter {
 
 const PAGE_SIZE = 500;
 const LAST_WORK_MS = 1000;
+/** Whole objects from a server that cannot leave anything out. */
+const METADATA = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json';
+/** Of a read: only writes are recorded by kind. */
+const NO_KIND = { apiVersion: '', kind: '' };
 /** No call: it would be in the bundle of functions that never evict. */
 const POD: Resource = { apiVersion: 'v1', kind: 'Pod', plural: 'pods', namespaced: true };
 

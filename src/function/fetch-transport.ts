@@ -31,14 +31,14 @@ export interface FetchTransportOptions {
  * redirect is a refusal, because the token is for no other server.
  */
 export function fetchTransport(options: FetchTransportOptions): ApiTransport {
-  return async ({ method, path, contentType, body, signal }) => {
+  return async ({ method, path, contentType, accept = 'application/json', body, signal }) => {
     const response = await (options.fetch ?? fetch)(options.server + path, {
       method,
       signal,
       redirect: 'manual',
       headers: {
         authorization: `Bearer ${await options.token()}`,
-        accept: 'application/json',
+        accept,
         ...(contentType ? { 'content-type': contentType } : {}),
       },
       ...(body === undefined ? {} : { body }),

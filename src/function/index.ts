@@ -56,6 +56,7 @@ export {
   type ReconcileRequest,
   type Result,
 } from './controller.ts';
+export { type DiscoveredResource, discoverResources, type Discovery } from './discovery.ts';
 export { DeadlineError, DisruptionBudgetError, RetryAfterError, TerminalError } from './errors.ts';
 export { EventRecorder, type EventRecorderOptions, type ObjectEvents } from './event-recorder.ts';
 export { ensureFinalizer, removeFinalizer } from './finalizers.ts';

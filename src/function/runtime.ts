@@ -1,5 +1,5 @@
 import { formatObjectKey, type Logger, messageOf, systemClock } from '../core/index.ts';
-import type { RelatedRule, RequestResult, Trigger, TriggerRequest } from '../contract/index.ts';
+import type { CacheLocation, RelatedRule, RequestResult, Trigger, TriggerRequest, Write } from '../contract/index.ts';
 import type { ApiTransport } from './api-transport.ts';
 import { ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
@@ -100,7 +100,21 @@ async function runRequest(
   // A write of a kind that is not cached, such as an Event, does not make the outcome unknown: the next run does not
   // read it from the cache.
   const doubt = api.unanswered.find((write) => isCached(location, write));
-  return doubt ? { status: 'unknown', message: doubt.message } : result;
+  if (doubt) return { status: 'unknown', message: doubt.message };
+  return 'writes' in result ? { ...result, writes: reported(result.writes, location) } : result;
+}
+
+/** Of writes to kinds that are not cached, so many are named, for the history of the key. */
+const UNCACHED_WRITES = 100;
+
+/**
+ * The key's next run waits for its writes to cached kinds alone. A deleteCollection of thousands of other objects would
+ * make the answer too large.
+ */
+function reported(writes: readonly Write[], location: CacheLocation): readonly Write[] {
+  if (writes.length <= UNCACHED_WRITES) return writes;
+  let others = 0;
+  return writes.filter((write) => isCached(location, write) || (others += 1) <= UNCACHED_WRITES);
 }
 
 async function resultOf(

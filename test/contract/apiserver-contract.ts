@@ -1,6 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { type ObjectKey, silentLogger } from '../../src/core/index.ts';
-import { ensureFinalizer, EventRecorder, type Patch, removeFinalizer } from '../../src/function/index.ts';
+import {
+  discoverResources,
+  ensureFinalizer,
+  EventRecorder,
+  type Patch,
+  removeFinalizer,
+} from '../../src/function/index.ts';
 import { ConfigMap, Namespace, Pod, ReplicaSet, Service } from '../../src/function/kinds/index.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { apiserverFixture, type ApiserverWorld, type Site } from './apiserver/fixture.ts';
@@ -259,6 +265,45 @@ export function apiserverContract(name: string, world: () => ApiserverWorld): vo
       await expect(wrong).rejects.toMatchObject({ code: 400 });
       expect((await api().list(ConfigMap, { namespace: 'absent' })).items).toEqual([]);
     });
+  });
+
+  it(`${name}: lists metadata without the rest`, async () => {
+    const { namespace, name: of } = (await configMap({ labels: { of: 'metadata' } })).metadata;
+    const { items } = await api().listMetadata(ConfigMap, { namespace: namespace ?? '', labelSelector: 'of=metadata' });
+    const found = items.find(({ metadata }) => metadata.name === of);
+    expect(found).toMatchObject({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { labels: { of: 'metadata' } } });
+    expect(found).not.toHaveProperty('data');
+  });
+
+  it(`${name}: tells which kinds it serves`, async () => {
+    await site();
+    const { resources, stale, invalid } = await discoverResources(api());
+    const verbs = expect.arrayContaining(['get', 'list', 'delete', 'deletecollection']);
+    for (const { objectType: _, ...each } of [ConfigMap, Namespace, Site()]) {
+      const needed = each.kind === 'Namespace' ? expect.arrayContaining(['get', 'list', 'delete']) : verbs;
+      expect(resources).toContainEqual({ ...each, verbs: needed });
+    }
+    expect({ stale, invalid }).toEqual({ stale: [], invalid: [] });
+  });
+
+  it(`${name}: keeps a Namespace until the last finalizer of its spec is taken away`, async () => {
+    const at = { name: uniqueName('finalized') };
+    await api().create(Namespace, { metadata: at, spec: { finalizers: ['example.com/theirs'] } });
+    await api().delete(Namespace, at);
+    const deleting = await api().get(Namespace, at);
+    expect(deleting?.metadata.deletionTimestamp).toBeDefined();
+    if (!deleting) return;
+    const writer = api();
+    const stays = await writer.replace(
+      Namespace,
+      { ...deleting, spec: { finalizers: ['example.com/theirs', 'example.com/ours'] } },
+      'finalize',
+    );
+    expect(stays.spec?.finalizers).toEqual(['example.com/theirs', 'example.com/ours']);
+    await writer.replace(Namespace, { ...stays, spec: { finalizers: [] } }, 'finalize');
+    expect(await api().get(Namespace, at)).toBeUndefined();
+    const { uid } = deleting.metadata;
+    expect(writer.writes).toMatchObject([{ resourceVersion: stays.metadata.resourceVersion }, { uid, gone: true }]);
   });
 
   it(`${name}: takes events, and counts them`, async () => {

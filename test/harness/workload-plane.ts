@@ -7,7 +7,7 @@ import { createSetting, type Listening, type Setting, startFunction, startGatewa
 import type { Started } from './started.ts';
 
 export const WORKLOAD_FUNCTIONS = ['replicaset', 'deployment'] as const;
-export type WorkloadFunction = (typeof WORKLOAD_FUNCTIONS)[number];
+export type WorkloadFunction = (typeof WORKLOAD_FUNCTIONS)[number] | 'namespace';
 
 export interface WorkloadPlaneOptions {
   /** Their controllers are off in kube-controller-manager. Default: all. */

@@ -5,6 +5,7 @@ import { resource } from '../../core/index.ts';
 import { missingRight, neededRights, type Right } from './rights.ts';
 
 const kinds = [
+  { resource: resource('v1', 'Namespace', { namespaced: false }), namespaces: undefined },
   { resource: resource('v1', 'Pod'), namespaces: undefined },
   { resource: resource('apps/v1', 'Deployment'), namespaces: undefined },
   { resource: resource('apps/v1', 'ReplicaSet'), namespaces: undefined },
@@ -64,7 +65,7 @@ describe('the rights that the doctor asks for', () => {
 
   it('are asked for in each namespace that is cached', () => {
     const lease = { namespace: 'kube-system', name: 'x' };
-    const [pods] = kinds.map((kind) => ({ ...kind, namespaces: ['a', 'b'] }));
+    const [, pods] = kinds.map((kind) => ({ ...kind, namespaces: ['a', 'b'] }));
     const rights = neededRights({
       clusterNamed: true,
       lease,

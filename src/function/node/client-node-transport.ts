@@ -27,14 +27,14 @@ export function kubeConfigTransport(path?: string): ApiTransport {
 /** Sends one request. Follows no redirect. */
 export async function send(
   { server, dispatcher, headers }: Pick<Access, 'server' | 'dispatcher' | 'headers'>,
-  { method, path, contentType, body, signal }: ApiTransportRequest,
+  { method, path, contentType, accept = 'application/json', body, signal }: ApiTransportRequest,
 ): Promise<ApiTransportAnswer> {
   const response = await request(server + path, {
     method,
     signal,
     headers: {
       ...headers,
-      accept: 'application/json',
+      accept,
       'user-agent': 'levelhook-function',
       ...(contentType ? { 'content-type': contentType } : {}),
     },

@@ -24,6 +24,8 @@ describe('a request of a function', () => {
     ['POST', '/api/v1/namespaces/a/pods/x/eviction', 'create', true],
     ['PUT', '/apis/apps/v1/namespaces/a/deployments/x/status', 'update', true],
     ['PATCH', '/apis/apps/v1/namespaces/a/deployments/x/scale', 'patch', true],
+    ['PUT', '/api/v1/namespaces/a/finalize', 'update', true],
+    ['GET', '/apis', 'discover', false],
     ['DELETE', '/api/v1/namespaces/a/pods/x', 'delete', true],
     ['DELETE', '/api/v1/namespaces/a/pods?labelSelector=a', 'deletecollection', true],
   ])('%s %s is a %s', (method, url, verb, isWrite) => {
@@ -37,7 +39,6 @@ describe('a request of a function', () => {
     ['POST', '/api/v1/namespaces/a/pods/x%2Fexec', 405],
     ['GET', '/api/v1/nodes/n/proxy/metrics', 404],
     ['POST', '/api/v1/namespaces/a/serviceaccounts/s/token', 405],
-    ['PUT', '/api/v1/namespaces/a/finalize', 405],
     ['GET', '/api/v1/pods?watch=true', 405],
     ['GET', '/api/v1/watch/pods', 405],
     ['OPTIONS', '/api/v1/pods', 405],

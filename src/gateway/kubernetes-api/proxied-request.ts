@@ -24,7 +24,7 @@ export interface ProxiedRequest {
 const READS = ['get', 'list'];
 const WRITES = ['create', 'update', 'patch', 'delete', 'deletecollection'];
 /** Others open connections to a container or a node, or hand out tokens. */
-const SUBRESOURCES = new Set(['status', 'scale', 'eviction']);
+const SUBRESOURCES = new Set(['status', 'scale', 'eviction', 'finalize']);
 
 const READ_PARAMETERS = [
   'continue',

@@ -91,7 +91,7 @@ function writesOf({ request, target, sent, text }: AnsweredWrite): Write[] | und
     return deleted(metadata, metadata?.uid);
   }
   // Trap: when an update takes away what delayed a delete, the answer carries the version of before the update.
-  if (verb !== 'create' && metadata?.deletionTimestamp && isRemovedByUpdate(metadata as KubernetesObject['metadata'])) {
+  if (verb !== 'create' && metadata && isRemovedByUpdate({ ...answer, metadata })) {
     return deleted(metadata, metadata.uid, true);
   }
   const { uid, resourceVersion } = metadata ?? {};

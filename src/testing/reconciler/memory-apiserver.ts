@@ -12,6 +12,7 @@ import {
 import { checkFields, isSelected } from '../../contract/selection.ts';
 import type { ApiTransport } from '../../function/api-transport.ts';
 import { fullStatus } from './built-in-status.ts';
+import { memoryDiscovery } from './memory-discovery.ts';
 import { FieldOwners } from './field-owners.ts';
 import { isJson, isSame, type Json } from './json.ts';
 import { jsonPatch, mergePatch, strategicMergePatch } from './patches.ts';
@@ -53,12 +54,14 @@ export interface MemoryApiserverOptions {
 
 /**
  * An apiserver in memory, for tests of a reconciler that take milliseconds: the verbs of a function, with resource
- * versions and their conflicts, generations, finalizers, graceful deletion of pods, the status and scale subresources,
- * merge, JSON and strategic patches, server-side apply with its conflicts, and paged lists by label and field.
+ * versions and their conflicts, generations, finalizers, graceful deletion of pods, the status, scale and finalize
+ * subresources, merge, JSON and strategic patches, server-side apply with its conflicts, paged lists by label and
+ * field, and discovery of the kinds that it knows.
  *
  * It is no cluster: nothing is validated or defaulted, no controller runs beside yours (no garbage collector, so what
- * your object owns stays), admission lets all pass, and every user may do everything. Custom resources' lists are
- * atomic in an apply. Test such behaviour on a real apiserver (`RealApiserver`).
+ * your object owns stays), admission lets all pass, a Namespace has no finalizer but what a test gives it, and every
+ * user may do everything. Custom resources' lists are atomic in an apply. Test such behaviour on a real apiserver
+ * (`RealApiserver`).
  */
 export class MemoryApiserver extends TestApiserver {
   readonly #options: MemoryApiserverOptions;
@@ -128,6 +131,7 @@ export class MemoryApiserver extends TestApiserver {
     const { verb, apiVersion, resource: plural, namespace, name = '', subresource } = request;
     const resource = this.#resources.guess(apiVersion, plural, namespace !== undefined);
     const key = namespace === undefined ? { name } : { namespace, name };
+    if (apiVersion === '') return [200, memoryDiscovery(plural, this.#resources.all())];
     if (verb === 'list') return [200, this.#list(resource, request)];
     if (verb === 'deletecollection') return [200, this.#deleteAll(resource, request)];
     if (subresource === 'eviction') {
@@ -303,7 +307,7 @@ export class MemoryApiserver extends TestApiserver {
   }
 
   #list(resource: Resource, request: ParsedRequest): object {
-    const { query } = request;
+    const { query, metadataOnly } = request;
     const all = this.#selected(resource, request);
     const limit = Number(query.get('limit') ?? 0) || all.length;
     // No version is 0.
@@ -313,10 +317,11 @@ export class MemoryApiserver extends TestApiserver {
     if (version !== current) throw new FakeApiError(410, 'The provided continue parameter is too old');
     const next = Number(from) + limit;
     const isBuiltIn = this.#resources.isBuiltIn(resource);
-    const items = all.slice(Number(from), next).map(({ apiVersion, kind, ...item }) =>
+    const items = all.slice(Number(from), next).map(({ apiVersion, kind, ...item }) => {
+      if (metadataOnly) return { ...PARTIAL, metadata: item.metadata };
       // As the apiserver, whose typed lists leave out what their items are.
-      isBuiltIn ? item : { apiVersion, kind, ...item },
-    );
+      return isBuiltIn ? item : { apiVersion, kind, ...item };
+    });
     const metadata = {
       resourceVersion: version,
       ...(next < all.length ? { continue: `${version}.${next}` } : {}),
@@ -371,6 +376,7 @@ export class MemoryApiserver extends TestApiserver {
 const idOf = ({ apiVersion, plural }: Resource, { namespace = '', name }: ObjectKey): string =>
   `${apiVersion}/${plural}/${namespace}/${name}`;
 const managerOf = (query: URLSearchParams): string => query.get('fieldManager') ?? 'levelhook-function';
+const PARTIAL = { apiVersion: 'meta.k8s.io/v1', kind: 'PartialObjectMetadata' };
 const timestamp = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
 const listOf = ({ apiVersion, kind }: Resource) => ({ apiVersion, kind: `${kind}List` });
 

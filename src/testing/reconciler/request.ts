@@ -7,9 +7,9 @@ export type Verb = 'get' | 'list' | 'create' | 'update' | 'patch' | 'apply' | 'd
 export interface ApiserverRequest {
   readonly verb: Verb;
   readonly apiVersion: string;
-  /** The plural, as in its path: `configmaps`. */
+  /** The plural, as in its path: `configmaps`. For discovery, whose `apiVersion` is '', `api` or `apis`. */
   readonly resource: string;
-  /** `status`, `scale`, `eviction`. */
+  /** `status`, `scale`, `eviction`, `finalize`. */
   readonly subresource?: string;
   readonly namespace?: string;
   /** Absent for a list, a deletecollection, and a create that leaves the name to the apiserver. */
@@ -21,14 +21,21 @@ export interface ApiserverRequest {
 export interface ParsedRequest extends ApiserverRequest {
   readonly contentType: string;
   readonly query: URLSearchParams;
+  /** Whether the answer is to have the metadata of its objects alone. */
+  readonly metadataOnly: boolean;
 }
 
 const VERBS = { POST: 'create', PUT: 'update', PATCH: 'patch', GET: 'get', DELETE: 'delete' } as const;
 export const APPLY = 'application/apply-patch+yaml';
 
 /** @throws TypeError for a path that is no resource's: `/version`, `/healthz` */
-export function parseRequest({ method, path, body, contentType = '' }: ApiTransportRequest): ParsedRequest {
-  const { pathname, searchParams } = new URL(path, 'http://apiserver');
+export function parseRequest(request: ApiTransportRequest): ParsedRequest {
+  const { method, path, body, contentType = '', accept = '' } = request;
+  const { pathname, searchParams: query } = new URL(path, 'http://apiserver');
+  const more = { contentType, query, metadataOnly: accept.includes('as=PartialObjectMetadata') };
+  if (method === 'GET' && (pathname === '/api' || pathname === '/apis')) {
+    return { verb: 'get', apiVersion: '', resource: pathname.slice(1), ...more };
+  }
   const found = /^[/](?:api[/](v1)|apis[/]([^/]+[/][^/]+))[/](.+)$/.exec(pathname);
   if (!found) throw new TypeError(`${pathname} is not the path of a resource`);
   // As the apiserver, to which a slash at the end says nothing.
@@ -49,7 +56,7 @@ export function parseRequest({ method, path, body, contentType = '' }: ApiTransp
     ...(name === undefined ? {} : { name }),
     ...(value === undefined ? {} : { body: value }),
   } as const;
-  return { ...plain, contentType, query: searchParams };
+  return { ...plain, ...more };
 }
 
 function nameIn(body: unknown): string | undefined {

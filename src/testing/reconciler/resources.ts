@@ -25,6 +25,11 @@ export class Resources {
     return known ?? this.#add(resourceOf(apiVersion, kind, { namespaced: Boolean(metadata.namespace) }));
   }
 
+  /** All of which the kind is known. */
+  all(): Iterable<Resource> {
+    return this.#byKind.values();
+  }
+
   isBuiltIn(resource: Resource): boolean {
     return this.#builtIn.has(formatKind(resource));
   }

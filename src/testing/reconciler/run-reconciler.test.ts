@@ -39,6 +39,20 @@ beforeEach(() => {
 });
 
 describe('runReconciler', () => {
+  it('names all writes to kinds that the controller reads, and a hundred others', async () => {
+    const cleaner = controller({ name: 'cleaner', for: Site, owns: [ConfigMap] }).reconcile(async (_, { api }) => {
+      await api.deleteCollection(Pod, { namespace: 'a' });
+      await api.deleteCollection(ConfigMap, { namespace: 'a' });
+    });
+    for (const [of, kind] of Array.from({ length: 240 }, (_, at) => [at, at % 2 ? 'Pod' : 'ConfigMap'] as const)) {
+      apiserver.put({ apiVersion: 'v1', kind, metadata: { namespace: 'a', name: `x-${of}` } });
+    }
+    const { outcome } = await run(cleaner);
+    const kinds = ('writes' in outcome ? (outcome.writes ?? []) : []).map(({ kind }) => kind);
+    expect(kinds.filter((kind) => kind === 'ConfigMap')).toHaveLength(120);
+    expect(kinds.filter((kind) => kind === 'Pod')).toHaveLength(100);
+  });
+
   it('tells what the gateway would be told, and what was written', async () => {
     const first = await run();
     expect(first.outcome).toMatchObject({

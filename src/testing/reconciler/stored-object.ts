@@ -1,4 +1,4 @@
-import type { KubernetesObject, ObjectMeta, Resource } from '../../core/index.ts';
+import { isRemovedByUpdate, type KubernetesObject, type ObjectMeta, type Resource } from '../../core/index.ts';
 import { fullStatus, metadataOfStatusWrite } from './built-in-status.ts';
 import { isSame } from './json.ts';
 import { FakeApiError } from './fake-api-error.ts';
@@ -35,6 +35,10 @@ export function updated(
     const its = isBuiltIn ? metadataOfStatusWrite(resource, old.metadata, metadata) : old.metadata;
     checkFinalizers(old, its);
     return { ...rest, metadata: its, ...(status === undefined ? {} : { status }) };
+  }
+  if (subresource === 'finalize') {
+    const { finalizers } = (given.spec ?? {}) as { finalizers?: readonly string[] };
+    return { ...old, metadata: { ...old.metadata }, spec: { ...(old.spec as object), finalizers } };
   }
   checkFinalizers(old, metadata);
   const { status, ...rest } = { ...given, apiVersion: old.apiVersion, kind: old.kind, metadata };
@@ -76,10 +80,7 @@ function desired({ metadata: _, status: __, ...rest }: StoredObject): object {
 }
 
 /** As the registry's `ShouldDeleteDuringUpdate`. */
-export function isGone({ metadata }: StoredObject): boolean {
-  const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = metadata;
-  return deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
-}
+export const isGone: (object: StoredObject) => boolean = isRemovedByUpdate;
 
 export interface StoreDeleteOptions {
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };

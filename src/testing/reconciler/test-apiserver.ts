@@ -59,7 +59,7 @@ export abstract class TestApiserver {
   }
 
   async #answer(request: ApiTransportRequest): Promise<ApiTransportAnswer> {
-    const { contentType: _, query: __, ...parsed } = parseRequest(request);
+    const { contentType: _, query: __, metadataOnly: ___, ...parsed } = parseRequest(request);
     const record: ApiserverRequest & { status?: number } = structuredClone(parsed);
     this.#requests.push(record);
     // As over a network: several requests are under way at a time.

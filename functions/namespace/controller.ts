@@ -1,0 +1,107 @@
+import {
+  ApiError,
+  type ApiWriter,
+  cel,
+  type Context,
+  controller,
+  messageOf,
+  RetryAfterError,
+} from 'levelhook/function';
+import { nextConditions } from './conditions.ts';
+import { type Content, deleteContent, errorsOf, isEmpty } from './content.ts';
+import { isFinalized, Namespace, withoutFinalizer } from './namespace.ts';
+
+/**
+ * The time between the deletion of a Namespace and the first look at what is in it: other apiservers may not have seen
+ * the deletion yet and still create objects.
+ */
+const DELAY_SECONDS = 5;
+/** A deletion that fails is tried again after this time at the latest, since it is mostly another one's fault. */
+const MAX_RETRY_SECONDS = 60;
+
+/** It is being deleted, and was not before; or other finalizers of its spec have gone. */
+const becomesTerminating = cel(
+  'has(object.metadata.deletionTimestamp) && (oldObject == null || !has(oldObject.metadata.deletionTimestamp) || ' +
+    'has(oldObject.spec.finalizers) != has(object.spec.finalizers) || ' +
+    '(has(object.spec.finalizers) && size(oldObject.spec.finalizers) != size(object.spec.finalizers)))',
+);
+
+/** Deletes everything in a Namespace that is being deleted, and then lets the Namespace go. */
+export const namespace = controller({
+  name: 'namespace',
+  for: { resource: Namespace, predicate: becomesTerminating },
+  concurrency: 10,
+  timeoutSeconds: 60,
+  // Each event waits, and no later one prolongs that.
+  queue: { debounce: { seconds: DELAY_SECONDS, maxSeconds: DELAY_SECONDS } },
+}).reconcile(async ({ name, attempt }, context) => {
+  const { cache, api } = context;
+  const known = await cache.get(Namespace, { name });
+  const deletedAt = known?.metadata.deletionTimestamp;
+  if (known === undefined || deletedAt === undefined) return;
+  const deletedAtMs = Date.parse(deletedAt);
+  // Keys that are queued at a start do not wait.
+  const waitMs = deletedAtMs + DELAY_SECONDS * 1000 - Date.now();
+  if (waitMs > 0) return { requeueAfterSeconds: waitMs / 1000 };
+
+  // The live one, because the cache may be older.
+  const found = await unlessReplaced(known, api);
+  if (!found || isFinalized(found)) return;
+  const content = await deleteContent(name, deletedAtMs, api);
+  const reported = await report(found, content, context);
+  const errors = errorsOf(content);
+  if (errors.length > 0) throw failure(errors, attempt);
+  if (isEmpty(content)) return finalize(reported, api);
+  const estimateSeconds = Math.max(...content.leftovers.map((each) => each.estimateSeconds));
+  return { requeueAfterSeconds: Math.floor(estimateSeconds / 2) + 1 };
+});
+
+/**
+ * The Namespace as the apiserver has it. Undefined when it is not being deleted, or another one of its name is there:
+ * whatever is in that one is not to be deleted.
+ */
+async function unlessReplaced({ metadata: { name, uid } }: Namespace, api: ApiWriter): Promise<Namespace | undefined> {
+  const found = await api.get(Namespace, { name });
+  return found?.metadata.uid === uid && found.metadata.deletionTimestamp !== undefined ? found : undefined;
+}
+
+/**
+ * Writes phase and conditions if they are new. That they could not be written delays nothing. A patch meets no conflict
+ * with others who change the Namespace, and the UID in it refuses another one of the name.
+ */
+async function report(found: Namespace, content: Content, { api, log }: Context): Promise<Namespace> {
+  const before = found.status?.conditions ?? [];
+  const conditions = nextConditions(before, content, Date.now());
+  const phase = 'Terminating';
+  if (conditions === before && found.status?.phase === phase) return found;
+  const { name, uid } = found.metadata;
+  const body = { metadata: { uid }, status: { phase, conditions } };
+  try {
+    return await api.patch(Namespace, { name }, { type: 'strategic', body }, 'status');
+  } catch (error) {
+    log.warn({ error: messageOf(error) }, 'the conditions could not be written');
+    return found;
+  }
+}
+
+/** Takes our finalizer away: the Namespace goes, unless there are others. Nothing is left to do when it is gone. */
+async function finalize(found: Namespace, api: ApiWriter): Promise<void> {
+  for (let latest: Namespace | undefined = found; latest; latest = await unlessReplaced(found, api)) {
+    const free = withoutFinalizer(latest);
+    if (!free) return;
+    try {
+      await api.replace(Namespace, free, 'finalize');
+      return;
+    } catch (error) {
+      if (!(error instanceof ApiError && [404, 409].includes(error.code))) throw error;
+    }
+  }
+}
+
+/** The backoff of the queue goes on to 1000 s. */
+function failure(errors: readonly string[], attempt: number): Error {
+  const message = errors.join(', ');
+  return 0.005 * 2 ** (attempt - 1) > MAX_RETRY_SECONDS
+    ? new RetryAfterError(message, MAX_RETRY_SECONDS)
+    : new Error(message);
+}
