@@ -7,11 +7,12 @@ import { createSetting, type Listening, type Setting, startFunction, startGatewa
 import type { Started } from './started.ts';
 
 export const WORKLOAD_FUNCTIONS = ['replicaset', 'deployment'] as const;
-export type WorkloadFunction = (typeof WORKLOAD_FUNCTIONS)[number];
+export const ENDPOINT_FUNCTIONS = ['endpointslice', 'endpoints', 'endpointslice-mirroring'] as const;
+export type PlaneFunction = (typeof WORKLOAD_FUNCTIONS | typeof ENDPOINT_FUNCTIONS)[number];
 
 export interface WorkloadPlaneOptions {
-  /** Their controllers are off in kube-controller-manager. Default: all. */
-  readonly functions?: readonly WorkloadFunction[];
+  /** Their controllers are off in kube-controller-manager. Default: `WORKLOAD_FUNCTIONS`. */
+  readonly functions?: readonly PlaneFunction[];
   /** Simulated nodes. */
   readonly nodes: number;
   /** More of the gateway's variables. Default: none. */
