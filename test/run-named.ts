@@ -27,6 +27,7 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     queue: bench('test/bench/queue.ts'),
     cache: bench('test/bench/cache-fill.ts'),
     rollout: bench('test/bench/rollout.ts'),
+    endpoints: bench('test/bench/endpoints.ts'),
     start: bench('test/bench/start.ts'),
     failover: bench('test/bench/failover.ts'),
     replicas: bench('test/bench/replicas.ts'),
@@ -53,6 +54,7 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
   },
   conformance: {
     workloads: tests({}, 'test/conformance/workloads.test.ts'),
+    endpoints: tests({}, 'test/conformance/endpoints.test.ts'),
     gc: tests({ CONFORMANCE_GC: '1' }, 'test/conformance/garbage-collector.test.ts'),
     control: tests({ CONFORMANCE_CONTROL: 'all' }, 'test/conformance/workloads.test.ts', '-t', 'fail while'),
   },

@@ -1,5 +1,5 @@
 import type { KubernetesObject } from 'levelhook/function';
-import { Endpoints, type EndpointAddress, EndpointSlice, Event } from 'levelhook/function/kinds';
+import { type Endpoints, type EndpointAddress, EndpointSlice, Event } from 'levelhook/function/kinds';
 import { MemoryApiserver, runReconciler } from 'levelhook/testing/reconciler';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { key, service, slice } from '../lib/testing-services.ts';

@@ -130,7 +130,7 @@ describe('the endpointslice controller', () => {
     ];
     const sidecar = [{ ...named(83)[0], name: 'side', restartPolicy: 'Always' }];
     given(serviceOf({ ports }), pod('p1', { spec: { containers: named(81) } }));
-    given(pod('p2', { spec: { containers: named(82) } }), pod('p3', { spec: { initContainers: sidecar as never } }));
+    given(pod('p2', { spec: { containers: named(82) } }), pod('p3', { spec: { initContainers: sidecar } }));
     given(pod('p4'));
     await run();
     const found = slices().map((each) => [each.ports?.[0]?.port, each.endpoints?.[0]?.targetRef?.name]);

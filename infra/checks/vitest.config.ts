@@ -19,7 +19,7 @@ const LONG = [
   'test/integration/cli/{bad-input,bench,npm-start,start-on-cluster,manifest}.test.ts',
   'test/integration/helm/*.test.ts',
   'test/integration/informer/{any-resource,events}.test.ts',
-  'test/integration/line/{deployment,hash-slots,redis-users}.test.ts',
+  'test/integration/line/{deployment,endpoints,hash-slots,redis-users}.test.ts',
   'test/integration/packages/published.test.ts',
   'test/integration/reconcile-functions/{names,life,processor-time}.test.ts',
   'test/integration/server/{dashboard-commands,login-unavailable}.test.ts',

@@ -15,6 +15,8 @@ export interface WorkloadPlaneOptions {
   readonly functions?: readonly PlaneFunction[];
   /** Simulated nodes. */
   readonly nodes: number;
+  /** Further controllers of kube-controller-manager that are off. Default: none. */
+  readonly withoutControllers?: readonly string[];
   /** More of the gateway's variables. Default: none. */
   readonly gatewayVariables?: Readonly<Record<string, string>>;
 }
@@ -60,15 +62,16 @@ export class WorkloadPlane {
   }
 
   static async start(started: Started, given: WorkloadPlaneOptions): Promise<WorkloadPlane> {
-    const options = { functions: WORKLOAD_FUNCTIONS, gatewayVariables: {}, ...given };
-    const { functions, nodes } = options;
+    const options = { functions: WORKLOAD_FUNCTIONS, withoutControllers: [], gatewayVariables: {}, ...given };
+    const { functions, withoutControllers, nodes } = options;
     const onProgress = (line: string): boolean => process.stderr.write(`${line}\n`);
     const audit = await AuditLog.create({ userGroups: ['system:serviceaccounts'] });
     started.add(() => audit.remove());
     const redis = await startRedis({ appendOnly: true, ignoreEnvironment: true, onProgress });
     started.add(() => redis.stop());
+    const off = [...replacedControllers(functions), ...withoutControllers];
     const plane = await startControlPlane({
-      kubeControllerManager: { controllers: ['*', ...replacedControllers(functions).map((name) => `-${name}`)] },
+      kubeControllerManager: { controllers: ['*', ...off.map((name) => `-${name}`)] },
       kwokNodes: nodes,
       apiserverArguments: audit.apiserverArguments,
       onProgress,
