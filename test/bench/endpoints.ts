@@ -52,8 +52,9 @@ for (let round = 0; round < ROUNDS; round += 1) {
     const load = machine();
     found.add(name, figuresOf(arm, load));
     states.push(arm.state);
-    if (!isDeepStrictEqual(arm.state, states[0]))
-      throw new Error(`${name} has another end state in round ${round + 1}`);
+    const [first = arm.state] = states;
+    const differing = differences(first, arm.state);
+    if (differing.length > 0) throw new Error(`${name}, round ${round + 1}: another end state: ${differing[0]}`);
     const seconds = `right after ${arm.seconds.toFixed(1)} s, ${arm.lastSeconds.toFixed(2)} s after the last change`;
     process.stderr.write(`round ${round + 1}, ${name}: ${seconds}, ${formatLoad(load)}\n`);
   }
@@ -62,6 +63,16 @@ const what =
   `${LOAD.pods} pods behind ${LOAD.services} Services in one namespace, ${LOAD.rounds} rounds of changes, medians of ` +
   `${ROUNDS} rounds, Node ${process.versions.node}, ${availableParallelism()} processors. The end states are equal.`;
 await showResults('endpoints', "Services' endpoints by kube-controller-manager and by functions", what, found);
+
+/** What two end states have differently, Service by Service. */
+function differences(a: EndpointState, b: EndpointState): string[] {
+  return (['slices', 'endpoints'] as const).flatMap((part) => {
+    const names = new Set([...Object.keys(a[part]), ...Object.keys(b[part])]);
+    return [...names]
+      .filter((each) => !isDeepStrictEqual(a[part][each], b[part][each]))
+      .map((each) => `${part} of ${each}: ${JSON.stringify(a[part][each])} and ${JSON.stringify(b[part][each])}`);
+  });
+}
 
 function figuresOf(arm: ArmFigures, load: { stolen: number; foreign: number }): Figures {
   const figures: Record<string, number> = {

@@ -1,7 +1,7 @@
 import { isWrite } from '../../harness/audit-log.ts';
 import { EndpointObserver, type EndpointState } from '../../harness/endpoint-state.ts';
 import { userOf } from '../../harness/identity.ts';
-import { uniqueName, untilIdle } from '../../harness/levelhook.ts';
+import { untilIdle } from '../../harness/levelhook.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
 import { CONTROLLERS_OF_NODES, ServiceChurn, type ServiceLoad } from '../../harness/service-churn.ts';
 import { Started } from '../../harness/started.ts';
@@ -49,7 +49,8 @@ export async function runArm(name: ArmName, load: ServiceLoad, program: Started)
     });
     if (name === 'levelhook') await workloads.startLine();
     const { cluster, audit } = workloads;
-    const namespace = uniqueName('churn');
+    // One name in all arms: it is part of the end state.
+    const namespace = 'churn';
     const churn = new ServiceChurn(cluster, namespace, load);
     await churn.prepare();
     const observer = await EndpointObserver.start(cluster, namespace);
