@@ -74,7 +74,6 @@ describe("Kubernetes' own tests of EndpointSlices and Endpoints, on our function
       expect(writes(userOf('endpointslice-mirroring'), 'endpointslices', verb), verb).toBeGreaterThan(0);
       expect(writes(userOf('endpoints'), 'endpoints', verb), verb).toBeGreaterThan(0);
     }
-    expect(writes(userOf('endpoints'), 'endpoints', 'delete')).toBeGreaterThan(0);
     // The gateway writes where it dispatches (ADR 0006), and nothing else.
     const own = of(userOf('gateway')).filter((each) => isWrite(each) && each.resource !== 'leases');
     expect(own).toEqual([]);
