@@ -28,6 +28,7 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     cache: bench('test/bench/cache-fill.ts'),
     namespaces: bench('test/bench/namespaces.ts'),
     rollout: bench('test/bench/rollout.ts'),
+    endpoints: bench('test/bench/endpoints.ts'),
     start: bench('test/bench/start.ts'),
     failover: bench('test/bench/failover.ts'),
     replicas: bench('test/bench/replicas.ts'),
@@ -55,6 +56,7 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
   },
   conformance: {
     workloads: tests({}, 'test/conformance/workloads.test.ts'),
+    endpoints: tests({}, 'test/conformance/endpoints.test.ts'),
     gc: tests({ CONFORMANCE_GC: '1' }, 'test/conformance/garbage-collector.test.ts'),
     namespace: tests({}, 'test/conformance/namespace.test.ts'),
     control: tests({ CONFORMANCE_CONTROL: 'all' }, 'test/conformance/workloads.test.ts', '-t', 'fail while'),

@@ -80,7 +80,10 @@ function list(): Json {
       parameter('resourceVersionMatch', '`NotOlderThan`, or absent.'),
       parameter('levelhook-controlledBy', 'The UID of the owner with `controller: true`.'),
       parameter('levelhook-orphans', 'A namespace: only its objects without an owner with `controller: true`.'),
-      parameter('levelhook-index', '`field:PATH=VALUE`, `label:KEY=VALUE` or `annotation:KEY=VALUE`.'),
+      parameter(
+        'levelhook-index',
+        '`field:PATH=VALUE`, `label:KEY=VALUE`, `annotation:KEY=VALUE`, or `labels` beside a `labelSelector`.',
+      ),
     ],
     responses: { 200: answer('The list.', LIST), ...refusals([]) },
   };

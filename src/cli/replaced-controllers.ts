@@ -3,6 +3,9 @@ const REPLACED: ReadonlyMap<string, string> = new Map([
   ['replicaset', 'replicaset-controller'],
   ['deployment', 'deployment-controller'],
   ['namespace', 'namespace-controller'],
+  ['endpointslice', 'endpointslice-controller'],
+  ['endpoints', 'endpoints-controller'],
+  ['endpointslice-mirroring', 'endpointslice-mirroring-controller'],
 ]);
 
 /** The controllers that must not run beside these functions: two of them would undo each other's work. */

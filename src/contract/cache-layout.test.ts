@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { KubernetesObject, OwnerReference } from '../core/index.ts';
+import { asLabelSelector, type KubernetesObject, matchesLabels, type OwnerReference } from '../core/index.ts';
 import {
   decodeEntry,
   encodeEntry,
@@ -146,6 +146,59 @@ describe('the values of a declared index', () => {
 
   it('are none of labels that are no text', () => {
     expect(indexValues(labelled({ labels: { a: {} } }), 'label:a')).toEqual([]);
+    expect(indexValues(labelled({ labels: { a: {}, b: '1' } }), 'labels')).toEqual(['b=1']);
+  });
+
+  it('are all labels in the index of labels', () => {
+    expect(indexValues(labelled({ labels: { app: 'web', tier: '' } }), 'labels')).toEqual(['app=web', 'tier=']);
+    expect(indexValues(labelled({}), 'labels')).toEqual([]);
+  });
+
+  it.each<[string, unknown, string[]]>([
+    ['one of the labels that a Service names, the longest', { tier: 'a', application: 'web' }, ['application=web']],
+    ['one that a LabelSelector names', { matchLabels: { app: 'web' } }, ['app=web']],
+    [
+      'one that an expression names alone',
+      { matchExpressions: [{ key: 'app', operator: 'In', values: ['w'] }] },
+      ['app=w'],
+    ],
+    ['none where several would do', { matchExpressions: [{ key: 'app', operator: 'In', values: ['v', 'w'] }] }, ['']],
+    ['none of a selector of absent labels', { matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] }, ['']],
+    ['nothing of an empty selector', {}, []],
+    ['nothing of what is no selector', 'app=web', []],
+    ['nothing of what is absent', undefined, []],
+  ])('are in the index of a selector %s', (_, selector, expected) => {
+    expect(indexValues(labelled({}, { spec: { selector } }), 'selector:spec.selector')).toEqual(expected);
+  });
+
+  it('find every selector that selects an object, by one of its labels or as one that demands none', () => {
+    const word = fc.constantFrom('a', 'b', 'c');
+    const labels = fc.dictionary(word, word, { maxKeys: 3 });
+    const expression = fc.record({
+      key: word,
+      operator: fc.constantFrom('In', 'NotIn', 'Exists', 'DoesNotExist'),
+      values: fc.array(word, { maxLength: 2 }),
+    });
+    const selector = fc.oneof(
+      labels,
+      fc.record(
+        { matchLabels: labels, matchExpressions: fc.array(expression, { maxLength: 2 }) },
+        { requiredKeys: [] },
+      ),
+    );
+    let selecting = 0;
+    fc.assert(
+      fc.property(selector, labels, (spec, carried) => {
+        const wanted = asLabelSelector(spec);
+        if (!wanted || !matchesLabels(wanted, carried)) return;
+        selecting += 1;
+        const asked = ['', ...indexValues(labelled({ labels: carried }), 'labels')];
+        const [value] = indexValues(labelled({}, { spec: { selector: spec } }), 'selector:spec.selector');
+        expect(asked).toContain(value);
+      }),
+      { numRuns: 3000 },
+    );
+    expect(selecting).toBeGreaterThan(300);
   });
 
   it('become one line each, whatever they are', () => {
@@ -158,10 +211,13 @@ describe('the values of a declared index', () => {
   });
 
   it('are those of a spec that names a path or a key, and of no other text', () => {
-    for (const spec of ['field:spec.a', 'label:constructor', 'annotation:a.b/C']) expect(isIndexSpec(spec)).toBe(true);
+    for (const spec of ['field:spec.a', 'label:constructor', 'annotation:a.b/C', 'labels'])
+      expect(isIndexSpec(spec)).toBe(true);
     for (const text of [
       '',
       'label:',
+      'labels:a',
+      'selector:spec.selector',
       'field:a\nb',
       'label:__proto__',
       'annotation:a\nb',

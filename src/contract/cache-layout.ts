@@ -1,5 +1,7 @@
 import {
+  asLabelSelector,
   controllerOf,
+  fieldAt,
   formatKind,
   type GroupVersionKind,
   isFieldPath,
@@ -107,13 +109,20 @@ export const orphanIndex = (namespace: string): string => `orphan:${namespace}`;
 export const KEPT_OUT_INDEX = 'kept-out';
 
 /**
- * An index that a controller declares: by the value of a field (a path with dots; a list on the way gives each of its
- * values), of a label or of an annotation. What it is made of is its name, so two controllers share one without
- * knowing.
+ * An index that a controller declares. What it is made of is its name, so two controllers share one without knowing.
+ *
+ * - `field:PATH`, `label:KEY`, `annotation:KEY`: by the value of a field (a path with dots; a list on the way gives
+ *   each of its values), of a label or of an annotation.
+ * - `labels`: by each label, with values `key=value`.
+ * - `selector:PATH`: by the label selector at the path, with one label `key=value` that it demands, or with an empty
+ *   value if it demands no single one. The gateway makes it for watches that map by selector; none can be declared.
  */
-export type IndexSpec = `field:${string}` | `label:${string}` | `annotation:${string}`;
+export type IndexSpec =
+  `field:${string}` | `label:${string}` | `annotation:${string}` | 'labels' | `selector:${string}`;
 
+/** Whether a list may name this index. */
 export function isIndexSpec(text: string): text is IndexSpec {
+  if (text === 'labels') return true;
   const colon = text.indexOf(':');
   const is = { field: isFieldPath, label: isLabelKey, annotation: isLabelKey };
   return ownValue(is, text.slice(0, colon))?.(text.slice(colon + 1)) ?? false;
@@ -128,7 +137,10 @@ export function indexValues(object: KubernetesObject, spec: IndexSpec): string[]
   const colon = spec.indexOf(':');
   const name = spec.slice(colon + 1);
   const { labels, annotations } = object.metadata;
+  if (spec === 'labels') return labelValues(labels);
   switch (spec.slice(0, colon)) {
+    case 'selector':
+      return demandedLabel(fieldAt(object, name));
     case 'label':
       return scalars([ownValue(labels, name)]);
     case 'annotation':
@@ -136,6 +148,26 @@ export function indexValues(object: KubernetesObject, spec: IndexSpec): string[]
     default:
       return scalars(valuesAt(object, name));
   }
+}
+
+/** A label's value in the index `labels`. */
+export const labelValue = (key: string, value: string): string => `${key}=${value}`;
+
+function labelValues(labels: Readonly<Record<string, unknown>> = {}): string[] {
+  return Object.entries(labels).flatMap(([key, value]) => (typeof value === 'string' ? labelValue(key, value) : []));
+}
+
+/** The value of a selector in its index; none for one that selects nothing. */
+function demandedLabel(value: unknown): string[] {
+  const selector = asLabelSelector(value);
+  if (!selector) return [];
+  const { matchLabels = {}, matchExpressions = [] } = selector;
+  const demanded = Object.entries(matchLabels).map(([key, only]) => labelValue(key, only));
+  for (const { key, operator, values: [only, ...others] = [] } of matchExpressions) {
+    if (operator === 'In' && typeof only === 'string' && others.length === 0) demanded.push(labelValue(key, only));
+  }
+  // The longest tells most, as a rule: `app=payments-api` more than `tier=web`.
+  return [demanded.reduce((longest, each) => (each.length > longest.length ? each : longest), '')];
 }
 
 function scalars(values: readonly unknown[]): string[] {

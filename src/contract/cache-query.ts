@@ -5,7 +5,7 @@ import {
   parseLabelSelector,
   SelectorError,
 } from '../core/index.ts';
-import { type IndexSpec, isIndexSpec } from './cache-layout.ts';
+import { isIndexSpec } from './cache-layout.ts';
 import type { Selection } from './selection.ts';
 
 /**
@@ -23,7 +23,8 @@ export function encodeSelection({ controlledBy, orphansIn, index, labels, fields
   if (fields && fields.length > 0) query.set('fieldSelector', formatFieldSelector(fields));
   if (controlledBy !== undefined) query.set(CONTROLLED_BY, controlledBy);
   if (orphansIn !== undefined) query.set(ORPHANS, orphansIn);
-  if (index !== undefined) query.set(INDEX, `${index.spec}=${index.value}`);
+  if (index === 'labels') query.set(INDEX, index);
+  else if (index !== undefined) query.set(INDEX, `${index.spec}=${index.value}`);
   return query;
 }
 
@@ -44,11 +45,12 @@ export function decodeSelection(query: URLSearchParams, namespace: string | unde
   };
 }
 
-function decodeIndex(text: string): { spec: IndexSpec; value: string } {
+function decodeIndex(text: string): NonNullable<Selection['index']> {
+  if (text === 'labels') return text;
   const equals = text.indexOf('=');
   const spec = text.slice(0, equals);
   if (equals < 0 || !isIndexSpec(spec)) {
-    throw new SelectorError(`${INDEX} must be field:PATH=VALUE, label:KEY=VALUE or annotation:KEY=VALUE`);
+    throw new SelectorError(`${INDEX} must be labels, field:PATH=VALUE, label:KEY=VALUE or annotation:KEY=VALUE`);
   }
   return { spec, value: text.slice(equals + 1) };
 }

@@ -33,7 +33,10 @@ const selections = fc.record(
     namespace,
     controlledBy: name,
     orphansIn: namespace,
-    index: name.map((value) => ({ spec: SPEC, value }) as const),
+    index: fc.oneof(
+      name.map((value) => ({ spec: SPEC, value }) as const),
+      fc.constant('labels' as const),
+    ),
     labels: fc.array(
       name.map((value) => ({ key: 'app', operator: 'In' as const, values: [value] })),
       { maxLength: 1 },
@@ -47,7 +50,7 @@ it('an object is selected when its key is, its index entries are there, and ther
   fc.assert(
     fc.property(objects, selections, (object, selection) => {
       const { indexes, more } = beyondKey(selection);
-      const entries = indexEntriesOf(object, [SPEC]);
+      const entries = indexEntriesOf(object, [SPEC, 'labels']);
       const told =
         isKeySelected(formatObjectKey(keyOf(object)), selection) && indexes.every((each) => entries.includes(each));
       // Never refused by key and index though it is selected; without more conditions they decide alone.

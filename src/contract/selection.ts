@@ -15,6 +15,7 @@ import {
   declaredIndex,
   type IndexSpec,
   indexValues,
+  labelValue,
   namespaceIndex,
   orphanIndex,
 } from './cache-layout.ts';
@@ -26,8 +27,8 @@ export interface Selection {
   readonly controlledBy?: string;
   /** Namespace of objects that no controller manages. */
   readonly orphansIn?: string;
-  /** Value in a declared index. */
-  readonly index?: { readonly spec: IndexSpec; readonly value: string };
+  /** Value in a declared index; `labels`: the labels that the selector asks for, in the index of all labels. */
+  readonly index?: { readonly spec: IndexSpec; readonly value: string } | 'labels';
   readonly labels?: readonly LabelRequirement[];
   readonly fields?: readonly FieldRequirement[];
 }
@@ -39,7 +40,7 @@ export function isSelected(object: KubernetesObject, selection: Selection): bool
   if (namespace !== undefined && metadata.namespace !== namespace) return false;
   if (controlledBy !== undefined && controllerOf(object)?.uid !== controlledBy) return false;
   if (orphansIn !== undefined && (metadata.namespace !== orphansIn || controllerOf(object))) return false;
-  if (index !== undefined && !indexValues(object, index.spec).includes(index.value)) return false;
+  if (typeof index === 'object' && !indexValues(object, index.spec).includes(index.value)) return false;
   if (!fulfils(labels, metadata.labels)) return false;
   return fields.every(({ field, operator, value }) => (fieldValue(object, field) === value) === (operator === '='));
 }
@@ -81,18 +82,36 @@ export function beyondKey({ namespace: _, ...selection }: Selection): { indexes:
 export function onMetadata({ index, fields, ...selection }: Selection): Selection {
   return {
     ...selection,
-    ...(index && !index.spec.startsWith('field:') ? { index } : {}),
+    ...(index && !specOf(index).startsWith('field:') ? { index } : {}),
     ...(fields ? { fields: fields.filter(({ field }) => isKeyField(field)) } : {}),
   };
 }
 
+/** The declared index that the selection names. */
+export function declaredIndexOf({ index }: Selection): IndexSpec | undefined {
+  return index && specOf(index);
+}
+
+const specOf = (index: NonNullable<Selection['index']>): IndexSpec => (index === 'labels' ? index : index.spec);
+
+/** What is wanted of the index of labels: the labels with one possible value. */
+function labelEntries(labels: readonly LabelRequirement[]): string[] {
+  return labels.flatMap(({ key, operator, values: [only, ...others] }) =>
+    operator === 'In' && only !== undefined && others.length === 0
+      ? [declaredIndex('labels', labelValue(key, only))]
+      : [],
+  );
+}
+
 /** The index entries that all selected objects carry, of indexes that every view has, and of the declared one. */
 export function indexesOf(selection: Selection): { always: string[]; declared: string[] } {
-  const { namespace, controlledBy, orphansIn, index } = selection;
+  const { namespace, controlledBy, orphansIn, index, labels = [] } = selection;
   const always = [];
   if (controlledBy !== undefined) always.push(controllerIndex(controlledBy));
   if (orphansIn !== undefined) always.push(orphanIndex(orphansIn));
-  const declared = index === undefined ? [] : [declaredIndex(index.spec, index.value)];
+  const declared: string[] = [];
+  if (index === 'labels') declared.push(...labelEntries(labels));
+  else if (index !== undefined) declared.push(declaredIndex(index.spec, index.value));
   // Alone it is served by the order of the keys, which is the order of the answer too.
   if (namespace !== undefined && always.length + declared.length > 0) always.push(namespaceIndex(namespace));
   return { always, declared };

@@ -20,8 +20,8 @@ export const indexSpec = z
   .string()
   .max('field:'.length + MAX_FIELD_PATH)
   .regex(
-    new RegExp(`^(field:${inner(FIELD_PATH)}|(label|annotation):${inner(LABEL_KEY)})$`),
-    'must be field:, label: or annotation: and a name',
+    new RegExp(`^(labels|field:${inner(FIELD_PATH)}|(label|annotation):${inner(LABEL_KEY)})$`),
+    'must be labels, or field:, label: or annotation: and a name',
   ) as unknown as z.ZodType<IndexSpec>;
 
 /**

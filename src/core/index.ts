@@ -30,7 +30,7 @@ export {
   requirementsOf,
   SelectorError,
 } from './label-requirement.ts';
-export { type LabelSelector, matchesLabels } from './label-selector.ts';
+export { asLabelSelector, type LabelSelector, matchesLabels } from './label-selector.ts';
 export {
   controllerOf,
   isRemovedByUpdate,

@@ -26,6 +26,37 @@ export function matchesOperator(operator: Operator, values: readonly string[], v
   }
 }
 
+/**
+ * A label selector as some kind has it in a field: a LabelSelector, or a plain map of labels as a Service has it.
+ * Undefined if it selects nothing. One that is missing or empty selects nothing, since that is what it means in every
+ * kind that has such a field. It is data of the object's author: a value that is no selector selects nothing either.
+ */
+export function asLabelSelector(value: unknown): LabelSelector | undefined {
+  if (!isRecord(value) || Object.keys(value).length === 0) return undefined;
+  if (isLabels(value)) return { matchLabels: value };
+  return isLabelSelector(value) ? value : undefined;
+}
+
+function isLabelSelector(value: Record<string, unknown>): value is LabelSelector & Record<string, unknown> {
+  const { matchLabels = {}, matchExpressions = [], ...others } = value;
+  if (Object.keys(others).length > 0 || !isLabels(matchLabels) || !Array.isArray(matchExpressions)) return false;
+  return matchExpressions.every((each: unknown) => {
+    if (!isRecord(each)) return false;
+    const { key, operator, values = [] } = each;
+    return typeof key === 'string' && OPERATORS.has(operator) && Array.isArray(values);
+  });
+}
+
+const OPERATORS: ReadonlySet<unknown> = new Set(['In', 'NotIn', 'Exists', 'DoesNotExist']);
+
+function isLabels(value: unknown): value is Record<string, string> {
+  return isRecord(value) && Object.values(value).every((each) => typeof each === 'string');
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 /** Whether labels match a selector, as apimachinery's `LabelSelectorAsSelector` does. */
 export function matchesLabels(selector: LabelSelector, labels: Readonly<Record<string, string>> = {}): boolean {
   const { matchLabels = {}, matchExpressions = [] } = selector;

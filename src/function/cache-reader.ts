@@ -15,8 +15,11 @@ export interface ListOptions {
    * namespaces.
    */
   readonly fieldSelector?: string;
-  /** Objects with this value in a declared index. Read by index once it is filled, until then by looking at all. */
-  readonly index?: { readonly spec: IndexSpec; readonly value: string };
+  /**
+   * Objects with this value in a declared index. Read by index once it is filled, until then by looking at all.
+   * `labels`: by the declared index of all labels, for the labels with one value that `labelSelector` asks for.
+   */
+  readonly index?: { readonly spec: IndexSpec; readonly value: string } | 'labels';
 }
 
 export interface ListResult<T> {

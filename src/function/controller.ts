@@ -87,7 +87,7 @@ export interface ControllerOptions {
   readonly reads?: readonly (Resource | ReadSource)[];
   /**
    * Indexes that lists of this controller need beside those by namespace and controller:
-   * `[{ resource: Pod, index: 'field:spec.nodeName' }]`. Default none.
+   * `[{ resource: Pod, index: 'field:spec.nodeName' }]`, or `labels` for lists by label selector. Default none.
    */
   readonly indexes?: readonly { readonly resource: Resource; readonly index: IndexSpec }[];
   /**

@@ -209,6 +209,37 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       expect(await look()).toEqual(expected);
     });
 
+    it('lists by the index of all labels, before it is filled and after', async () => {
+      const by = (labelSelector: string, more: ListOptions = {}) => names({ ...more, labelSelector, index: 'labels' });
+      const look = async () => [
+        await by('app=x'),
+        await by('app=x', { namespace: 'b' }),
+        await by('app in (x)', { controlledBy: 'o1' }),
+        await by('app in (x,y)'),
+        await by('app!=x'),
+        await by('app=x,app=y'),
+        await by('app=none'),
+        await by(''),
+      ];
+      const without = async (labelSelector: string, more: ListOptions = {}) => names({ ...more, labelSelector });
+      const expected = [
+        await without('app=x'),
+        await without('app=x', { namespace: 'b' }),
+        await without('app=x', { controlledBy: 'o1' }),
+        await without('app in (x,y)'),
+        await without('app!=x'),
+        [],
+        [],
+        await without(''),
+      ];
+      expect(expected[0]).not.toEqual([]);
+      expect(await look()).toEqual(expected);
+      view.indexer.maintain(['labels']);
+      await backfill(view, ['labels'], new AbortController().signal);
+      expect(await view.indexer.complete()).toEqual(['labels']);
+      expect(await look()).toEqual(expected);
+    });
+
     it.each<ListOptions>([
       { labelSelector: 'a===b' },
       { labelSelector: 'app in x' },

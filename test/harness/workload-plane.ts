@@ -7,13 +7,16 @@ import { createSetting, type Listening, type Setting, startFunction, startGatewa
 import type { Started } from './started.ts';
 
 export const WORKLOAD_FUNCTIONS = ['replicaset', 'deployment'] as const;
-export type WorkloadFunction = (typeof WORKLOAD_FUNCTIONS)[number] | 'namespace';
+export const ENDPOINT_FUNCTIONS = ['endpointslice', 'endpoints', 'endpointslice-mirroring'] as const;
+export type PlaneFunction = (typeof WORKLOAD_FUNCTIONS | typeof ENDPOINT_FUNCTIONS)[number] | 'namespace';
 
 export interface WorkloadPlaneOptions {
-  /** Their controllers are off in kube-controller-manager. Default: all. */
-  readonly functions?: readonly WorkloadFunction[];
+  /** Their controllers are off in kube-controller-manager. Default: `WORKLOAD_FUNCTIONS`. */
+  readonly functions?: readonly PlaneFunction[];
   /** Simulated nodes. */
   readonly nodes: number;
+  /** Further controllers of kube-controller-manager that are off. Default: none. */
+  readonly withoutControllers?: readonly string[];
   /** More of the gateway's variables. Default: none. */
   readonly gatewayVariables?: Readonly<Record<string, string>>;
 }
@@ -59,15 +62,16 @@ export class WorkloadPlane {
   }
 
   static async start(started: Started, given: WorkloadPlaneOptions): Promise<WorkloadPlane> {
-    const options = { functions: WORKLOAD_FUNCTIONS, gatewayVariables: {}, ...given };
-    const { functions, nodes } = options;
+    const options = { functions: WORKLOAD_FUNCTIONS, withoutControllers: [], gatewayVariables: {}, ...given };
+    const { functions, withoutControllers, nodes } = options;
     const onProgress = (line: string): boolean => process.stderr.write(`${line}\n`);
     const audit = await AuditLog.create({ userGroups: ['system:serviceaccounts'] });
     started.add(() => audit.remove());
     const redis = await startRedis({ appendOnly: true, ignoreEnvironment: true, onProgress });
     started.add(() => redis.stop());
+    const off = [...replacedControllers(functions), ...withoutControllers];
     const plane = await startControlPlane({
-      kubeControllerManager: { controllers: ['*', ...replacedControllers(functions).map((name) => `-${name}`)] },
+      kubeControllerManager: { controllers: ['*', ...off.map((name) => `-${name}`)] },
       kwokNodes: nodes,
       apiserverArguments: audit.apiserverArguments,
       onProgress,

@@ -7,6 +7,10 @@ import { missingRight, neededRights, type Right } from './rights.ts';
 const kinds = [
   { resource: resource('v1', 'Namespace', { namespaced: false }), namespaces: undefined },
   { resource: resource('v1', 'Pod'), namespaces: undefined },
+  { resource: resource('v1', 'Service'), namespaces: undefined },
+  { resource: resource('v1', 'Endpoints', { plural: 'endpoints' }), namespaces: undefined },
+  { resource: resource('v1', 'Node'), namespaces: undefined },
+  { resource: resource('discovery.k8s.io/v1', 'EndpointSlice'), namespaces: undefined },
   { resource: resource('apps/v1', 'Deployment'), namespaces: undefined },
   { resource: resource('apps/v1', 'ReplicaSet'), namespaces: undefined },
 ];

@@ -1,6 +1,14 @@
 import { formatObjectKey, type KubernetesObject, type ResourceVersion, isResourceVersion } from '../../core/index.ts';
 import { decodeEntry, type IndexSpec, KEPT_OUT_INDEX, type ViewKeys, viewKeys } from '../cache-layout.ts';
-import { beyondKey, indexesOf, isKeySelected, isSelected, onMetadata, type Selection } from '../selection.ts';
+import {
+  beyondKey,
+  declaredIndexOf,
+  indexesOf,
+  isKeySelected,
+  isSelected,
+  onMetadata,
+  type Selection,
+} from '../selection.ts';
 import { ObjectCodec, ObjectKeptOutError } from './codec.ts';
 
 /** The commands of a Redis connection that reading needs: ioredis' Redis has them. */
@@ -97,7 +105,8 @@ export class ViewReader {
     const [version, incarnation, text, rewound] = fields;
     if (!isComplete(version, rewound)) return undefined;
     const indexes = text ? (JSON.parse(text) as IndexSpec[]) : [];
-    const filled = selection.index === undefined || indexes.includes(selection.index.spec);
+    const declared = declaredIndexOf(selection);
+    const filled = declared === undefined || indexes.includes(declared);
     return {
       version,
       incarnation: incarnation ?? '',

@@ -78,5 +78,5 @@ function checkMaps({ name, watches }: Description, encrypted: (kind: GroupVersio
  * whole copy.
  */
 function isMetadata(index: IndexSpec): boolean {
-  return index.startsWith('label:');
+  return index === 'labels' || index.startsWith('label:');
 }

@@ -33,7 +33,9 @@ export interface Lookup {
   readonly view: string;
   /** Entries that an object must carry; none means all objects. */
   readonly entries: readonly string[];
-  /** The declared index among them, if any: it is only of use once it is complete. */
+  /** Entries of which an object must carry one, too; none means that it need not. */
+  readonly anyOf?: readonly string[];
+  /** The declared index among all of them, if any: it is only of use once it is complete. */
   readonly declared?: IndexSpec;
   /** Only these keys, and those of them without an object whatever else is asked for. */
   readonly keys?: readonly string[];

@@ -1,4 +1,4 @@
-import { fieldAt, type KubernetesObject, type LabelSelector, matchesLabels } from '../../core/index.ts';
+import { asLabelSelector, fieldAt, type KubernetesObject, matchesLabels } from '../../core/index.ts';
 import { indexEntriesOf } from '../../contract/cache-layout.ts';
 import type { Lookup, RelatedChange } from './change.ts';
 import { TimeSlice } from '../time-slice.ts';
@@ -30,11 +30,11 @@ export const unlimitedLookups: LookupBudget = { run: (work) => work(), chargeKey
  * @throws HandlerError when the controller's processor time does not suffice.
  */
 export async function resolveLookup(view: View, lookup: Lookup, budget: LookupBudget): Promise<readonly string[]> {
-  const { declared, entries, keys: only, labelSelector, selector } = lookup;
+  const { declared, entries, anyOf = [], keys: only, labelSelector, selector } = lookup;
   const complete = declared === undefined || (await view.indexer.complete()).includes(declared);
   // An index that is still being filled cannot be asked; the objects can.
   const usable = complete ? entries : entries.filter((entry) => !entry.startsWith(`${declared}=`));
-  const candidates = only ?? (await view.indexer.keysWith(usable));
+  const candidates = only ?? (await view.indexer.keysWith(usable, complete ? anyOf : []));
   const isAnswer = complete && !only && !selector && !labelSelector;
   const found = isAnswer ? candidates : await filter(view, candidates, lookup, budget);
   // Named keys were charged with the change that names them.
@@ -71,37 +71,7 @@ function matches(object: KubernetesObject, { declared, entries, labelSelector, s
   const carried = indexEntriesOf(object, declared === undefined ? [] : [declared]);
   if (!entries.every((entry) => carried.includes(entry))) return false;
   if (labelSelector && !matchesLabels(labelSelector, object.metadata.labels)) return false;
-  return selector === undefined || selects(fieldAt(object, selector.path), selector.labels);
-}
-
-/**
- * Whether a selector as some kind writes it selects these labels: a LabelSelector, or a plain map of labels as a
- * Service has it. One that is missing or empty selects nothing, since that is what it means in every kind that has such
- * a field. It is data of the object's author: a value that is no selector selects nothing either.
- */
-function selects(selector: unknown, labels: Readonly<Record<string, string>>): boolean {
-  if (!isRecord(selector) || Object.keys(selector).length === 0) return false;
-  if (isLabels(selector)) return matchesLabels({ matchLabels: selector }, labels);
-  return isLabelSelector(selector) && matchesLabels(selector, labels);
-}
-
-function isLabelSelector(value: unknown): value is LabelSelector {
-  if (!isRecord(value)) return false;
-  const { matchLabels = {}, matchExpressions = [], ...others } = value;
-  if (Object.keys(others).length > 0 || !isLabels(matchLabels) || !Array.isArray(matchExpressions)) return false;
-  return matchExpressions.every((each: unknown) => {
-    if (!isRecord(each)) return false;
-    const { key, operator, values = [] } = each;
-    return typeof key === 'string' && OPERATORS.has(operator) && Array.isArray(values);
-  });
-}
-
-const OPERATORS: ReadonlySet<unknown> = new Set(['In', 'NotIn', 'Exists', 'DoesNotExist']);
-
-function isLabels(value: unknown): value is Record<string, string> {
-  return isRecord(value) && Object.values(value).every((each) => typeof each === 'string');
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  if (!selector) return true;
+  const wanted = asLabelSelector(fieldAt(object, selector.path));
+  return wanted !== undefined && matchesLabels(wanted, selector.labels);
 }

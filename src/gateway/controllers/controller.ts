@@ -33,6 +33,7 @@ import type { KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
 import { RelatedObjects } from '../dispatch/related-objects.ts';
 import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
+import { indexOfMap } from '../handlers/mapper.ts';
 import { PAUSED_INDEX } from '../handlers/paused.ts';
 import type { RunWrites } from '../workqueue/run-writes.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
@@ -265,7 +266,7 @@ export class RunningController {
     const heard: Promise<void>[] = [];
     for (const { resource, informers } of sources) {
       for (const informer of informers) {
-        informer.setIndexes(this.name, this.#indexesOf(formatKind(resource)));
+        informer.setIndexes(this.name, this.#indexesOf(formatKind(resource), informer.view.encrypted));
         heard.push(informer.setHandlers(this.name, this.#events.handlersFor(resource)));
       }
     }
@@ -274,14 +275,19 @@ export class RunningController {
   }
 
   /** Declared by the function, or needed to find the referrers of what it watches. */
-  #indexesOf(kind: string): IndexSpec[] {
+  #indexesOf(kind: string, isEncrypted: boolean): IndexSpec[] {
     const { description } = this.#options.spec;
     const declared = description.indexes.filter((each) => formatKind(each) === kind).map(({ index }) => index);
     if (kind !== formatKind(description.for)) return declared;
     return [
       PAUSED_INDEX,
       ...declared,
-      ...description.watches.flatMap(({ map }) => (map.by === 'index' ? [map.index] : [])),
+      ...description.watches
+        .flatMap(({ map }) => indexOfMap(map) ?? [])
+        .filter((index) => {
+          // Its entries would show a part of what is encrypted. Without it each object is looked at.
+          return !isEncrypted || !index.startsWith('selector:');
+        }),
     ];
   }
 

@@ -326,6 +326,8 @@ describe('watches', () => {
       {
         view: 'view:',
         entries: ['namespace:n'],
+        anyOf: ['selector:spec.selector=', 'selector:spec.selector=app%3Dw'],
+        declared: 'selector:spec.selector',
         selector: { path: 'spec.selector', labels: { app: 'w' } },
         labelSelector,
       },

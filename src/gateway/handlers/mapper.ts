@@ -6,7 +6,13 @@ import {
   type KubernetesObject,
   type ObjectKey,
 } from '../../core/index.ts';
-import { controllerIndex, declaredIndex, indexValues, type ObjectEntry } from '../../contract/cache-layout.ts';
+import {
+  controllerIndex,
+  declaredIndex,
+  indexValues,
+  labelValue,
+  type ObjectEntry,
+} from '../../contract/cache-layout.ts';
 import type { IndexSpec, OwnerChoice, WatchMap } from '../../contract/index.ts';
 import { CUT_OFF, type Expression } from '../cel/expression.ts';
 import { HandlerCutOffError } from './handler-cut-off-error.ts';
@@ -107,7 +113,24 @@ function indexMapper(index: IndexSpec, scope: KeyScope): Mapper {
 /** More labels than this lead to all keys instead: a lookup takes them along, and objects have a few. */
 const MAX_LABELS = 50;
 
+/** The index of the reconciled kind that a map needs to find its objects. */
+export function indexOfMap(map: WatchMap): IndexSpec | undefined {
+  if (map.by === 'index') return map.index;
+  // Orphans are few, and each object of the kind would be in one more set.
+  return map.by === 'selector' && !map.orphansOnly ? `selector:${map.path}` : undefined;
+}
+
 function selectorMapper(path: string, orphansOnly: boolean, scope: KeyScope): Mapper {
+  const index = indexOfMap({ by: 'selector', path, orphansOnly });
+  const wanted = (labels: Readonly<Record<string, string>>): Omit<Lookup, 'view' | 'entries'> => {
+    if (index === undefined) return { selector: { path, labels } };
+    const demands = ['', ...Object.entries(labels).map(([key, value]) => labelValue(key, value))];
+    return {
+      anyOf: demands.map((each) => declaredIndex(index, each)),
+      declared: index,
+      selector: { path, labels },
+    };
+  };
   return {
     // The old state of an object that was and is managed is of no interest to adopters.
     needsOld: (object, old) => !(orphansOnly && controllerOf(object) && !hasController(old, undefined)),
@@ -115,8 +138,7 @@ function selectorMapper(path: string, orphansOnly: boolean, scope: KeyScope): Ma
       if (orphansOnly && controllerOf(object)) return [];
       const { labels = {} } = object.metadata;
       const isMany = Object.keys(labels).length > MAX_LABELS;
-      const wanted: Pick<Lookup, 'selector'> = isMany ? {} : { selector: { path, labels } };
-      return scope.lookups({ entries: [], ...wanted }, namespaceFor(object, scope));
+      return scope.lookups({ entries: [], ...(isMany ? {} : wanted(labels)) }, namespaceFor(object, scope));
     },
   };
 }

@@ -11,7 +11,7 @@ export const pods = resource('v1', 'Pod');
 export const configs = resource('v1', 'ConfigMap');
 export const kinds = [sets, pods, configs];
 
-export const SET_INDEXES: readonly IndexSpec[] = ['annotation:ref', 'field:spec.config'];
+export const SET_INDEXES: readonly IndexSpec[] = ['annotation:ref', 'field:spec.config', 'selector:spec.selector'];
 
 /** Every way of being woken at once. */
 export const description: Description = {

@@ -1,0 +1,78 @@
+import {
+  ApiError,
+  type Context,
+  controller,
+  EventRecorder,
+  generationChanged,
+  messageOf,
+  type ReconcileRequest,
+} from 'levelhook/function';
+import { Endpoints, Service } from 'levelhook/function/kinds';
+import { isNamespaceTerminating } from '../lib/refusals.ts';
+import { podLabels, podsOfServices, selectedPods, selectorOf } from '../lib/service-pods.ts';
+import { MANAGED_BY, MANAGER, planEndpoints } from './plan.ts';
+
+/** Tells under the name of kube-controller-manager's own. */
+const recorder = new EventRecorder({ component: MANAGER });
+
+/** Keeps an Endpoints object for each Service with a selector: what clients read that do not know EndpointSlices. */
+export const endpoints = controller({
+  name: 'endpoints',
+  for: Service,
+  watches: [
+    podsOfServices,
+    // Endpoints have no generation, so adds and deletes alone wake the Service of the same name.
+    { resource: Endpoints, map: { by: 'field', path: 'metadata.name' }, predicate: generationChanged },
+  ],
+  indexes: [podLabels],
+  concurrency: 10,
+  timeoutSeconds: 15,
+}).reconcile(async (request, context) => {
+  const { cache, api } = context;
+  const [service, current] = await Promise.all([cache.get(Service, request), cache.get(Endpoints, request)]);
+  if (!service) {
+    if (current && belongedToService(current, request)) await deleteEndpoints(current, context);
+    return;
+  }
+  const selector = selectorOf(service);
+  if (!selector) return;
+
+  const next = planEndpoints(service, await selectedPods(service, selector, cache), current);
+  if (!next) return;
+  try {
+    if ('apiVersion' in next) await api.replace(Endpoints, next);
+    else await api.create(Endpoints, next);
+  } catch (error) {
+    if (isNamespaceTerminating(error)) return;
+    const { namespace, name } = service.metadata;
+    const [reason, message] = current
+      ? ['FailedToUpdateEndpoint', `Failed to update endpoint ${namespace}/${name}`]
+      : ['FailedToCreateEndpoint', `Failed to create endpoint for service ${namespace}/${name}`];
+    recorder.about(Endpoints, current ?? notYet(service), context).warning(reason, `${message}: ${messageOf(error)}`);
+    throw error;
+  }
+});
+
+/**
+ * Endpoints without a Service may be somebody's own, made before the Service. They go with their Service: this
+ * controller wrote them, or the Service's deletion is what woke the key.
+ */
+function belongedToService({ metadata }: Endpoints, { namespace, name, reasons }: ReconcileRequest): boolean {
+  if (metadata.labels?.[MANAGED_BY] === MANAGER) return true;
+  return reasons.some(({ type, object }) => type === 'deleted' && object === `v1/Service ${namespace}/${name}`);
+}
+
+async function deleteEndpoints({ metadata }: Endpoints, { api }: Context): Promise<void> {
+  const { namespace, name, uid } = metadata;
+  try {
+    await api.delete(Endpoints, { ...(namespace ? { namespace } : {}), name }, { preconditions: { uid } });
+  } catch (error) {
+    if (!(error instanceof ApiError && error.code === 404)) throw error;
+  }
+}
+
+/** What an Event is about that tells that it could not be made. */
+function notYet({ metadata: { namespace, name } }: Service): Endpoints {
+  const metadata = { ...(namespace ? { namespace } : {}), name, uid: '', resourceVersion: '' };
+  return { apiVersion: 'v1', kind: 'Endpoints', metadata };
+}

@@ -1,0 +1,4 @@
+import { serveController } from 'levelhook/function/node';
+import { endpoints } from './controller.ts';
+
+await serveController(endpoints);

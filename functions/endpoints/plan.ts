@@ -1,0 +1,71 @@
+import { deepEqual } from '../lib/deep-equal.ts';
+import type { NewObject } from 'levelhook/function';
+import type { EndpointAddress, Endpoints, EndpointSubset, Pod, Service } from 'levelhook/function/kinds';
+import { HEADLESS } from '../lib/endpoint-slices.ts';
+import { earliestReadiness, isHeadless, withTriggerTime } from '../lib/service-pods.ts';
+import { packSubsets, servedPorts } from '../lib/subsets.ts';
+import { countOf, MAX_ADDRESSES, subsetsOf, truncated } from './subsets.ts';
+
+/** kube-controller-manager's own mark of Endpoints that a controller writes. */
+export const MANAGED_BY = 'endpoints.kubernetes.io/managed-by';
+export const MANAGER = 'endpoint-controller';
+const OVER_CAPACITY = 'endpoints.kubernetes.io/over-capacity';
+
+/** The Endpoints that a Service should have; undefined if those that it has are right. */
+export function planEndpoints(
+  service: Service,
+  pods: readonly Pod[],
+  current: Endpoints | undefined,
+): NewObject<Endpoints> | Endpoints | undefined {
+  const wanted = subsetsOf(service, pods);
+  const subsets = truncated(wanted);
+  const isOver = countOf(wanted) > MAX_ADDRESSES;
+  const labels = labelsOf(service);
+  const before = current?.metadata.annotations ?? {};
+  if (
+    current &&
+    deepEqual(packSubsets(servedPorts(current.subsets)), packSubsets(servedPorts(subsets))) &&
+    hasLabels(current, labels) &&
+    (before[OVER_CAPACITY] !== undefined) === isOver
+  ) {
+    return undefined;
+  }
+  const { [OVER_CAPACITY]: _, ...others } = before;
+  const time = current ? earliestReadiness(changedPods(pods, current.subsets, subsets)) : creationOf(service);
+  const annotations = withTriggerTime(isOver ? { ...others, [OVER_CAPACITY]: 'truncated' } : others, time);
+  if (current) return { ...current, metadata: { ...current.metadata, labels, annotations }, subsets };
+  const { name, namespace } = service.metadata;
+  return { metadata: { ...(namespace ? { namespace } : {}), name, labels, annotations }, subsets };
+}
+
+const creationOf = ({ metadata }: Service): string | undefined => metadata.creationTimestamp;
+
+function labelsOf(service: Service): Record<string, string> {
+  const { [HEADLESS]: _, ...labels } = service.metadata.labels ?? {};
+  return { ...labels, ...(isHeadless(service) ? { [HEADLESS]: '' } : {}), [MANAGED_BY]: MANAGER };
+}
+
+/** The mark of a headless Service alone is no reason to write. */
+function hasLabels({ metadata }: Endpoints, labels: Readonly<Record<string, string>>): boolean {
+  const { [HEADLESS]: _, ...has } = metadata.labels ?? {};
+  const { [HEADLESS]: __, ...wanted } = labels;
+  return deepEqual(has, wanted);
+}
+
+/** The pods that are new in the subsets, or became ready or not. */
+function changedPods(
+  pods: readonly Pod[],
+  before: readonly EndpointSubset[] = [],
+  after: readonly EndpointSubset[],
+): Pod[] {
+  const [old, next] = [readinessByUid(before), readinessByUid(after)];
+  return pods.filter(({ metadata: { uid } }) => next.has(uid) && next.get(uid) !== old.get(uid));
+}
+
+function readinessByUid(subsets: readonly EndpointSubset[]): Map<string | undefined, boolean> {
+  const of = (addresses: readonly EndpointAddress[] = [], ready: boolean) =>
+    addresses.map(({ targetRef }) => [targetRef?.uid, ready] as const);
+  return new Map(
+    subsets.flatMap(({ addresses, notReadyAddresses }) => [...of(addresses, true), ...of(notReadyAddresses, false)]),
+  );
+}

@@ -1,0 +1,72 @@
+import { cel, controller, EventRecorder } from 'levelhook/function';
+import { Endpoints, EndpointSlice, Service } from 'levelhook/function/kinds';
+import {
+  MANAGED_BY,
+  NO_CHANGES,
+  SERVICE_NAME,
+  slicesByService,
+  slicesManagedBy,
+  writeSlices,
+} from '../lib/endpoint-slices.ts';
+import { MANAGER, MAX_ENDPOINTS, mirror } from './mirror.ts';
+
+/** Tells under the name of kube-controller-manager's own. */
+const recorder = new EventRecorder({ component: 'endpoint-slice-mirroring-controller' });
+
+const hasNoSelector = (service: string): string => `!has(${service}.spec.selector)`;
+
+/** Mirrors Endpoints that people or programs write for a Service without a selector into EndpointSlices. */
+export const endpointsliceMirroring = controller({
+  name: 'endpointslice-mirroring',
+  for: Endpoints,
+  watches: [
+    slicesManagedBy(MANAGER),
+    // The Endpoints of a Service with a selector are its controller's affair.
+    {
+      resource: Service,
+      map: { by: 'field', path: 'metadata.name' },
+      predicate: cel(
+        `${hasNoSelector('object')} ? (oldObject == null || !${hasNoSelector('oldObject')}) : (oldObject != null && ${hasNoSelector('oldObject')})`,
+      ),
+    },
+  ],
+  indexes: [slicesByService],
+  concurrency: 10,
+  timeoutSeconds: 15,
+}).reconcile(async (request, context) => {
+  const { cache, api } = context;
+  const { namespace = '', name } = request;
+  const [endpoints, service, { items }] = await Promise.all([
+    cache.get(Endpoints, request),
+    cache.get(Service, request),
+    cache.list(EndpointSlice, {
+      namespace,
+      index: { spec: slicesByService.index, value: name },
+      labelSelector: { matchLabels: { [SERVICE_NAME]: name, [MANAGED_BY]: MANAGER } },
+    }),
+  ]);
+  const slices = items.filter(({ metadata }) => !metadata.deletionTimestamp);
+  if (!endpoints || !isForMirroring(endpoints) || !service || service.spec?.selector) {
+    await writeSlices({ ...NO_CHANGES, delete: slices }, api);
+    return;
+  }
+
+  const { changes, invalid, tooMany } = mirror(endpoints, slices);
+  const events = recorder.about(Endpoints, endpoints, context);
+  if (invalid > 0) {
+    events.warning('InvalidIPAddress', `Skipped ${invalid} invalid IP addresses when mirroring to EndpointSlices`);
+  }
+  if (tooMany > 0) {
+    const message = `A max of ${MAX_ENDPOINTS} addresses can be mirrored to EndpointSlices per Endpoints subset. ${invalid + tooMany} addresses were skipped`;
+    events.warning('TooManyAddressesToMirror', message);
+  }
+  await writeSlices(changes, api);
+});
+
+/** Some programs elect their leader by an Endpoints object: that holds no addresses. */
+function isForMirroring({ metadata: { labels = {}, annotations = {} } }: Endpoints): boolean {
+  return (
+    labels['endpointslice.kubernetes.io/skip-mirror'] !== 'true' &&
+    annotations['control-plane.alpha.kubernetes.io/leader'] === undefined
+  );
+}

@@ -1,0 +1,28 @@
+import type { Endpoint, EndpointHints } from 'levelhook/function/kinds';
+
+/** Values of a Service's `trafficDistribution` that keep traffic near. Any other value asks for no hints. */
+const NEAR = new Set(['PreferClose', 'PreferSameZone', 'PreferSameNode']);
+
+/**
+ * An endpoint with the hints that the Service's `trafficDistribution` asks for (k8s.io/endpointslice, `trafficdist`):
+ * its own zone, and for PreferSameNode its own node too. The same endpoint when they are right. The hints of one that
+ * is not ready do not matter and stay.
+ */
+export function withHints(endpoint: Endpoint, distribution: string | undefined): Endpoint {
+  const { hints, ...bare } = endpoint;
+  if (distribution === undefined || !NEAR.has(distribution)) return hints ? bare : endpoint;
+  if (!endpoint.conditions?.ready) return endpoint;
+  const wanted = hintsFor(endpoint, distribution === 'PreferSameNode');
+  if (textOf(wanted) === textOf(hints)) return endpoint;
+  return wanted ? { ...bare, hints: wanted } : bare;
+}
+
+function hintsFor({ zone, nodeName }: Endpoint, withNode: boolean): EndpointHints | undefined {
+  const forNodes = withNode && nodeName !== undefined ? [{ name: nodeName }] : undefined;
+  if (zone === undefined && !forNodes) return undefined;
+  return { ...(zone === undefined ? {} : { forZones: [{ name: zone }] }), ...(forNodes ? { forNodes } : {}) };
+}
+
+function textOf({ forZones = [], forNodes = [] }: EndpointHints = {}): string {
+  return JSON.stringify([forZones.map(({ name }) => name), forNodes.map(({ name }) => name)]);
+}

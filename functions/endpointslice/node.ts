@@ -1,0 +1,4 @@
+import { serveController } from 'levelhook/function/node';
+import { endpointslice } from './controller.ts';
+
+await serveController(endpointslice);

@@ -1,0 +1,193 @@
+import { controllerReference, type NewObject } from 'levelhook/function';
+import {
+  type DiscoveryV1EndpointPort,
+  type Endpoint,
+  type EndpointSlice,
+  type Node,
+  type Pod,
+  Service,
+} from 'levelhook/function/kinds';
+import {
+  HEADLESS,
+  joined,
+  MANAGED_BY,
+  namePrefix,
+  portsKey,
+  SERVICE_NAME,
+  type SliceChanges,
+} from '../lib/endpoint-slices.ts';
+import { earliestReadiness, isHeadless, withTriggerTime } from '../lib/service-pods.ts';
+import { familiesOf, type Family, portGroups } from './endpoints.ts';
+import { withHints } from './hints.ts';
+import { packEndpoints } from './packing.ts';
+
+/** The name under which slices are managed: kube-controller-manager's own. */
+export const MANAGER = 'endpointslice-controller.k8s.io';
+/** kube-controller-manager's default for `--max-endpoints-per-slice`. */
+export const MAX_ENDPOINTS = 100;
+
+/** What the slices of a Service are made of. */
+export interface Observed {
+  /** Those that count (`publishedPods`). */
+  readonly pods: readonly Pod[];
+  readonly nodes: ReadonlyMap<string, Node>;
+  /** All slices of the Service that this controller manages, without those that are being deleted. */
+  readonly slices: readonly EndpointSlice[];
+}
+
+/** What has to be written for the slices of a Service to show its pods. */
+export function planSlices(service: Service, observed: Observed): SliceChanges {
+  const families = familiesOf(service);
+  const { slices } = observed;
+  const plans = families.map((family) =>
+    planFamily(service, family, { ...observed, slices: slices.filter(({ addressType }) => addressType === family) }),
+  );
+  const foreign = slices.filter(({ addressType }) => !families.some((family) => family === addressType));
+  const plan = withTimes(service, observed, joined([...plans, { create: [], update: [], delete: foreign }]));
+  // The garbage collector deletes what is left: a new slice would be one more.
+  return service.metadata.deletionTimestamp ? { ...plan, create: [] } : plan;
+}
+
+interface Draft {
+  readonly ports: readonly DiscoveryV1EndpointPort[];
+  readonly endpoints: readonly Endpoint[];
+}
+
+function planFamily(service: Service, family: Family, { pods, nodes, slices }: Observed): SliceChanges {
+  const groups = portGroups(service, pods, { family, nodes });
+  const labels = labelsOf(service);
+  // Those of an earlier Service of this name go, whatever is in them.
+  const own = slices.filter((slice) => isOwnedBy(slice, service));
+  const byPorts = Object.groupBy(own, ({ ports }) => portsKey(ports ?? []));
+
+  const create: Draft[] = [];
+  const update = new Map<EndpointSlice, readonly Endpoint[]>();
+  const remove = slices.filter((slice) => !own.includes(slice));
+  for (const [key, { ports, endpoints }] of groups) {
+    const mustWrite = (slice: EndpointSlice): boolean => !hasLabels(slice, labels);
+    const packing = packEndpoints(byPorts[key] ?? [], endpoints, { max: MAX_ENDPOINTS, mustWrite });
+    create.push(...packing.create.map((each) => ({ ports, endpoints: each })));
+    for (const { slice, endpoints: next } of packing.update) update.set(slice, next);
+    remove.push(...packing.delete);
+  }
+  remove.push(...own.filter(({ ports }) => !groups.has(portsKey(ports ?? []))));
+
+  if (slices.length === remove.length && create.length === 0) {
+    const [only] = remove;
+    // There is always one slice, so that it can be told from a Service that was not looked at yet.
+    if (remove.length === 1 && only && isPlaceholder(only, service, labels)) remove.pop();
+    else create.push({ ports: [], endpoints: [] });
+  }
+
+  const distribution = service.spec?.trafficDistribution;
+  const hinted = (endpoints: readonly Endpoint[]): Endpoint[] => endpoints.map((each) => withHints(each, distribution));
+  for (const slice of slices) {
+    if (update.has(slice) || remove.includes(slice)) continue;
+    const endpoints = slice.endpoints ?? [];
+    const next = hinted(endpoints);
+    if (next.some((endpoint, at) => endpoint !== endpoints[at])) update.set(slice, next);
+  }
+  const updated = [...update].map(([slice, endpoints]) =>
+    rewritten(slice, labels, { ports: slice.ports ?? [], endpoints: hinted(endpoints) }),
+  );
+
+  // A slice that would be deleted is filled again instead of a new one.
+  const reused = remove.filter((slice) => isOwnedBy(slice, service)).slice(0, create.length);
+  const drafts = create.map(({ ports, endpoints }) => ({ ports, endpoints: hinted(endpoints) }));
+  return {
+    create: drafts.slice(reused.length).map((draft) => newSlice(service, family, labels, draft)),
+    update: [
+      ...updated,
+      ...reused.map((slice, at) => rewritten(slice, labels, drafts[at] ?? { ports: [], endpoints: [] })),
+    ],
+    delete: remove.filter((slice) => !reused.includes(slice)),
+  };
+}
+
+function newSlice(
+  service: Service,
+  addressType: Family,
+  labels: Record<string, string>,
+  { ports, endpoints }: Draft,
+): NewObject<EndpointSlice> {
+  const { name, namespace } = service.metadata;
+  return {
+    metadata: {
+      ...(namespace ? { namespace } : {}),
+      generateName: namePrefix(name),
+      labels,
+      ownerReferences: [controllerReference(Service, service)],
+    },
+    addressType,
+    ports: [...ports],
+    endpoints: [...endpoints],
+  };
+}
+
+function rewritten(slice: EndpointSlice, labels: Record<string, string>, { ports, endpoints }: Draft): EndpointSlice {
+  return { ...slice, metadata: { ...slice.metadata, labels }, ports: [...ports], endpoints: [...endpoints] };
+}
+
+/** The Service's labels, without those that only this controller sets, and these. */
+function labelsOf(service: Service): Record<string, string> {
+  const { [HEADLESS]: _, ...labels } = service.metadata.labels ?? {};
+  return {
+    ...labels,
+    ...(isHeadless(service) ? { [HEADLESS]: '' } : {}),
+    [SERVICE_NAME]: service.metadata.name,
+    [MANAGED_BY]: MANAGER,
+  };
+}
+
+/** Whether a slice has the Service's labels. A change of the others alone is no reason to write it. */
+function hasLabels(slice: EndpointSlice, labels: Readonly<Record<string, string>>): boolean {
+  return textOfLabels(slice.metadata.labels, RESERVED) === textOfLabels(labels, RESERVED);
+}
+
+const RESERVED: ReadonlySet<string> = new Set([HEADLESS, SERVICE_NAME, MANAGED_BY]);
+
+function textOfLabels(labels: Readonly<Record<string, string>> = {}, without: ReadonlySet<string> = new Set()): string {
+  const entries = Object.entries(labels).filter(([key]) => !without.has(key));
+  return JSON.stringify(entries.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function isPlaceholder(slice: EndpointSlice, service: Service, labels: Readonly<Record<string, string>>): boolean {
+  return (
+    (slice.endpoints ?? []).length === 0 &&
+    (slice.ports ?? []).length === 0 &&
+    isOwnedBy(slice, service) &&
+    textOfLabels(slice.metadata.labels) === textOfLabels(labels)
+  );
+}
+
+function isOwnedBy({ metadata }: EndpointSlice, service: Service): boolean {
+  return (metadata.ownerReferences ?? []).some(
+    ({ apiVersion, kind, uid }) => apiVersion === 'v1' && kind === 'Service' && uid === service.metadata.uid,
+  );
+}
+
+/**
+ * The trigger time: of the first slices the time of the Service; else the earliest time at which a pod became ready or
+ * not, of those pods for which this is new in the slices. kube-controller-manager remembers the times that it has seen;
+ * here the slices tell.
+ */
+function withTimes(service: Service, { pods, slices }: Observed, changes: SliceChanges): SliceChanges {
+  const known = new Map(
+    slices.flatMap(({ endpoints }) => (endpoints ?? []).map((each) => [each.targetRef?.uid, each])),
+  );
+  const written = new Map(
+    [...changes.create, ...changes.update].flatMap(({ endpoints }) =>
+      (endpoints ?? []).map((each) => [each.targetRef?.uid, each]),
+    ),
+  );
+  const isNews = ({ metadata: { uid } }: Pod): boolean => {
+    const next = written.get(uid);
+    return next !== undefined && next.conditions?.serving !== known.get(uid)?.conditions?.serving;
+  };
+  const time = slices.length === 0 ? service.metadata.creationTimestamp : earliestReadiness(pods.filter(isNews));
+  const timed = <T extends { metadata: { annotations?: Record<string, string> } }>(slice: T): T => ({
+    ...slice,
+    metadata: { ...slice.metadata, annotations: withTriggerTime(slice.metadata.annotations, time) },
+  });
+  return { ...changes, create: changes.create.map(timed), update: changes.update.map(timed) };
+}

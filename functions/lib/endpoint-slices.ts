@@ -1,0 +1,106 @@
+import {
+  and,
+  ApiError,
+  type ApiWriter,
+  cel,
+  keyOf,
+  labelChanged,
+  labelsMatch,
+  type NewObject,
+  or,
+  type WatchedSource,
+} from 'levelhook/function';
+import { type DiscoveryV1EndpointPort, type Endpoint, EndpointSlice } from 'levelhook/function/kinds';
+import { failuresOf, inParallel } from './in-parallel.ts';
+import { isNamespaceTerminating } from './refusals.ts';
+
+/** Names the Service, or the Endpoints object, that a slice is of. */
+export const SERVICE_NAME = 'kubernetes.io/service-name';
+/** Names the controller that a slice belongs to. */
+export const MANAGED_BY = 'endpointslice.kubernetes.io/managed-by';
+export const HEADLESS = 'service.kubernetes.io/headless';
+
+/** Lists look for the slices with the name of their Service. */
+export const slicesByService = { resource: EndpointSlice, index: `label:${SERVICE_NAME}` } as const;
+
+/** Slices of this controller, and those that are given to it or taken from it, wake what they are of. */
+export function slicesManagedBy(manager: string): WatchedSource {
+  return {
+    resource: EndpointSlice,
+    map: { by: 'label', label: SERVICE_NAME },
+    predicate: or(labelsMatch({ matchLabels: { [MANAGED_BY]: manager } }), and(labelChanged, cel('oldObject != null'))),
+  };
+}
+
+/** Ports in one order, as text: two lists are of the same group of slices if their texts are equal. */
+export function portsKey(ports: readonly DiscoveryV1EndpointPort[] = []): string {
+  const texts = ports.map(({ name = '', protocol = 'TCP', port, appProtocol }) =>
+    JSON.stringify([name, protocol, port, appProtocol]),
+  );
+  return texts.toSorted().join();
+}
+
+/**
+ * Two endpoints of one identity are one endpoint in two states: the same addresses, host name and object behind them.
+ */
+export function identityOf({ addresses, hostname = '', targetRef }: Endpoint): string {
+  return JSON.stringify([addresses.toSorted(), hostname, targetRef?.namespace ?? '', targetRef?.name ?? '']);
+}
+
+/** Whether two states of an endpoint say the same of it, hints left aside. */
+export function isSameState(a: Endpoint, b: Endpoint): boolean {
+  return stateOf(a) === stateOf(b);
+}
+
+function stateOf({ nodeName, zone, conditions = {}, targetRef }: Endpoint): string {
+  const { ready, serving, terminating } = conditions;
+  const { kind, namespace, name, uid, apiVersion, fieldPath } = targetRef ?? {};
+  const target = targetRef && [kind, namespace, name, uid, apiVersion, fieldPath];
+  return JSON.stringify([nodeName, zone, ready, serving, terminating, target]);
+}
+
+/** What is to be written so that the slices are as they should be. */
+export interface SliceChanges {
+  readonly create: readonly NewObject<EndpointSlice>[];
+  readonly update: readonly EndpointSlice[];
+  readonly delete: readonly EndpointSlice[];
+}
+
+export const NO_CHANGES: SliceChanges = { create: [], update: [], delete: [] };
+
+export function joined(all: readonly SliceChanges[]): SliceChanges {
+  return {
+    create: all.flatMap((each) => each.create),
+    update: all.flatMap((each) => each.update),
+    delete: all.flatMap((each) => each.delete),
+  };
+}
+
+const WRITES_AT_A_TIME = 10;
+
+/**
+ * Creates, updates and deletes, in this order, so that an endpoint that moves is never without a slice. Throws the
+ * first failure after all writes of its kind. In a namespace that is being deleted nothing can be created.
+ */
+export async function writeSlices(changes: SliceChanges, api: ApiWriter): Promise<void> {
+  const all = async <T>(items: readonly T[], write: (item: T) => Promise<unknown>): Promise<void> => {
+    const [failure] = failuresOf(await inParallel(items, WRITES_AT_A_TIME, write));
+    if (failure) throw failure;
+  };
+  await all(changes.create, (slice) =>
+    api.create(EndpointSlice, slice).catch((error: unknown) => {
+      if (!isNamespaceTerminating(error)) throw error;
+    }),
+  );
+  await all(changes.update, (slice) => api.replace(EndpointSlice, slice));
+  await all(changes.delete, (slice) =>
+    api.delete(EndpointSlice, keyOf(slice)).catch((error: unknown) => {
+      if (!(error instanceof ApiError && error.code === 404)) throw error;
+    }),
+  );
+}
+
+/** For `generateName`: a name may be so long that no dash fits behind it. */
+export function namePrefix(name: string): string {
+  return name.length < 253 ? `${name}-` : name;
+}
