@@ -18,6 +18,11 @@ export interface Description {
   readonly reads: readonly ReadDescription[];
   /** Indexes beside those by namespace and controller, for lists of the named kinds. */
   readonly indexes: readonly (GroupVersionKind & { readonly index: IndexSpec })[];
+  /**
+   * Fields for whose values the cache keeps the time of the last change, of kinds that it names elsewhere: for
+   * `CacheReader.secondsUnchanged`. Default: none.
+   */
+  readonly observes?: readonly (GroupVersionKind & { readonly field: string })[];
   /** Keys reconciled at a time, over all replicas of the gateway. Default 1, as controller-runtime's. */
   readonly concurrency: number;
   /** The time a run may take, in seconds. Default 15. */

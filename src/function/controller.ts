@@ -69,6 +69,11 @@ export interface ControllerOptions {
    * `[{ resource: Pod, index: 'field:spec.nodeName' }]`. Default none.
    */
   readonly indexes?: readonly { readonly resource: Resource; readonly index: IndexSpec }[];
+  /**
+   * Fields for whose values the cache keeps the time of the last change, for `cache.secondsUnchanged`:
+   * `[{ resource: Lease, field: 'spec.renewTime' }]`. Of kinds that are named elsewhere here. Default none.
+   */
+  readonly observes?: readonly { readonly resource: Resource; readonly field: string }[];
   /** Keys at a time. Default 1. */
   readonly concurrency?: number;
   /** The most seconds that a run may take. Default 15. */

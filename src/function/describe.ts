@@ -17,6 +17,7 @@ export function describe(controller: Controller): Description {
     watches: (controller.watches ?? []).map(describeSource),
     reads: (controller.reads ?? []).map(describeSource),
     indexes: (controller.indexes ?? []).map(describeSource),
+    ...(controller.observes ? { observes: controller.observes.map(describeSource) } : {}),
     concurrency,
     timeoutSeconds: controller.timeoutSeconds ?? 15,
     ...(maxBatch === 1 ? {} : { maxBatch }),

@@ -251,12 +251,17 @@ export class RunningController {
     const heard: Promise<void>[] = [];
     for (const { resource, informers } of sources) {
       for (const informer of informers) {
-        informer.setIndexes(this.name, this.#indexesOf(formatKind(resource)));
+        informer.setIndexes(this.name, this.#indexesOf(formatKind(resource)), this.#observedOf(formatKind(resource)));
         heard.push(informer.setHandlers(this.name, this.#events.handlersFor(resource)));
       }
     }
     await Promise.all(this.informers().map((informer) => informer.begin()));
     await Promise.all(heard);
+  }
+
+  #observedOf(kind: string): string[] {
+    const { observes = [] } = this.#options.spec.description;
+    return observes.filter((each) => formatKind(each) === kind).map(({ field }) => field);
   }
 
   /** Declared by the function, or needed to find the referrers of what it watches. */
