@@ -7,7 +7,7 @@ import { createSetting, type Listening, type Setting, startFunction, startGatewa
 import type { Started } from './started.ts';
 
 export const WORKLOAD_FUNCTIONS = ['replicaset', 'deployment'] as const;
-export type WorkloadFunction = (typeof WORKLOAD_FUNCTIONS)[number];
+export type WorkloadFunction = (typeof WORKLOAD_FUNCTIONS)[number] | 'node-lifecycle';
 
 export interface WorkloadPlaneOptions {
   /** Their controllers are off in kube-controller-manager. Default: all. */
@@ -100,7 +100,7 @@ export class WorkloadPlane {
 
   /** Starts a gateway. Does not wait until it is ready. */
   async startGateway(variables: Readonly<Record<string, string>> = {}): Promise<void> {
-    const urls = [...this.functions.values()].map(({ url }) => url);
+    const urls = [...this.functions.values()].flatMap(({ url, urls }) => urls ?? [url]);
     const all = { ...this.#options.gatewayVariables, ...variables };
     this.gateway = this.#started.keep(await startGateway(this.#settingOf('gateway'), urls, all));
   }
