@@ -27,6 +27,8 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     queue: bench('test/bench/queue.ts'),
     cache: bench('test/bench/cache-fill.ts'),
     rollout: bench('test/bench/rollout.ts'),
+    nodes: bench('test/bench/nodes.ts'),
+    heartbeats: bench('test/bench/heartbeats.ts'),
     start: bench('test/bench/start.ts'),
     failover: bench('test/bench/failover.ts'),
     replicas: bench('test/bench/replicas.ts'),

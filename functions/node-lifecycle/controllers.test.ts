@@ -62,7 +62,7 @@ describe('the controller node-lifecycle', () => {
     expect(ready(apiserver.object(Pod, { namespace: 'test', name: 'here' }))).toBe('False');
     expect(ready(apiserver.object(Pod, { namespace: 'test', name: 'there' }))).toBe('True');
     const told = apiserver.objects(Event).map(({ reason }) => reason);
-    expect(told.toSorted()).toEqual(['NodeNotReady', 'NodeNotReady']);
+    expect(told).toEqual(['NodeNotReady', 'NodeNotReady']);
     apiserver.clearRequests();
     expect((await run(silent)).writes).toEqual([]);
   });
@@ -154,8 +154,7 @@ describe('the controller taint-eviction', () => {
     apiserver
       .objects(Pod)
       .filter(({ metadata }) => !metadata.deletionTimestamp)
-      .map(({ metadata }) => metadata.name)
-      .toSorted();
+      .map(({ metadata }) => metadata.name);
 
   it('deletes the pods of the node that do not tolerate its taint, with the condition', async () => {
     apiserver.put(node('n', { taints: [lost('unreachable')] }));

@@ -42,7 +42,7 @@ export function podOn(nodeName: string, name: string, parts: { spec?: object; st
     metadata: { namespace: 'test', name, uid: `${name}-uid`, resourceVersion: '1', creationTimestamp: HEARTBEAT_TIME },
     spec: { nodeName, containers: [], ...parts.spec },
     status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }], ...parts.status },
-  } as Pod;
+  };
 }
 
 export function lost(key: string, timeAdded?: string): Taint {

@@ -3,7 +3,14 @@ import { type ControlPlane, type RedisServer, startControlPlane, startRedis } fr
 import { AuditLog } from './audit-log.ts';
 import { Cluster } from './cluster.ts';
 import { applyManifests, serviceAccountKubeconfig } from './identity.ts';
-import { createSetting, type Listening, type Setting, startFunction, startGateway, untilReady } from './levelhook.ts';
+import {
+  createSetting,
+  type Listening,
+  type Setting,
+  startFunctionProcess,
+  startGateway,
+  untilReady,
+} from './levelhook.ts';
 import type { Started } from './started.ts';
 
 export const WORKLOAD_FUNCTIONS = ['replicaset', 'deployment'] as const;
@@ -14,6 +21,10 @@ export interface WorkloadPlaneOptions {
   readonly functions?: readonly WorkloadFunction[];
   /** Simulated nodes. */
   readonly nodes: number;
+  /** More of each function's variables. Default: none. */
+  readonly functionVariables?: Readonly<Record<string, string>>;
+  /** More flags for kube-controller-manager. Default: none. */
+  readonly controllerManagerArguments?: readonly string[];
   /** More of the gateway's variables. Default: none. */
   readonly gatewayVariables?: Readonly<Record<string, string>>;
 }
@@ -59,7 +70,13 @@ export class WorkloadPlane {
   }
 
   static async start(started: Started, given: WorkloadPlaneOptions): Promise<WorkloadPlane> {
-    const options = { functions: WORKLOAD_FUNCTIONS, gatewayVariables: {}, ...given };
+    const options = {
+      functions: WORKLOAD_FUNCTIONS,
+      gatewayVariables: {},
+      functionVariables: {},
+      controllerManagerArguments: [],
+      ...given,
+    };
     const { functions, nodes } = options;
     const onProgress = (line: string): boolean => process.stderr.write(`${line}\n`);
     const audit = await AuditLog.create({ userGroups: ['system:serviceaccounts'] });
@@ -67,7 +84,10 @@ export class WorkloadPlane {
     const redis = await startRedis({ appendOnly: true, ignoreEnvironment: true, onProgress });
     started.add(() => redis.stop());
     const plane = await startControlPlane({
-      kubeControllerManager: { controllers: ['*', ...replacedControllers(functions).map((name) => `-${name}`)] },
+      kubeControllerManager: {
+        controllers: ['*', ...replacedControllers(functions).map((name) => `-${name}`)],
+        extraArguments: options.controllerManagerArguments,
+      },
       kwokNodes: nodes,
       apiserverArguments: audit.apiserverArguments,
       onProgress,
@@ -94,7 +114,9 @@ export class WorkloadPlane {
   async startFunction(name: string): Promise<void> {
     const before = this.functions.get(name);
     const port = before ? Number(new URL(before.url).port) : 0;
-    const served = this.#started.keep(await startFunction(this.#settingOf(name), name, port));
+    const variables = this.#options.functionVariables;
+    const script = `functions/${name}/node.ts`;
+    const served = this.#started.keep(await startFunctionProcess(this.#settingOf(name), script, { port, variables }));
     this.functions.set(name, served);
   }
 

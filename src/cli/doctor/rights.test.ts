@@ -8,6 +8,9 @@ const kinds = [
   { resource: resource('v1', 'Pod'), namespaces: undefined },
   { resource: resource('apps/v1', 'Deployment'), namespaces: undefined },
   { resource: resource('apps/v1', 'ReplicaSet'), namespaces: undefined },
+  { resource: resource('v1', 'Namespace'), namespaces: undefined },
+  { resource: resource('v1', 'Node'), namespaces: undefined },
+  { resource: resource('coordination.k8s.io/v1', 'Lease'), namespaces: undefined },
 ];
 const all = neededRights({
   clusterNamed: false,
