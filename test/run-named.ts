@@ -55,7 +55,7 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
   },
   conformance: {
     workloads: tests({}, 'test/conformance/workloads.test.ts'),
-    nodes: tests({}, 'test/conformance/nodes.test.ts'),
+    nodes: tests({ CONFORMANCE_NODES: '1' }, 'test/conformance/nodes.test.ts'),
     gc: tests({ CONFORMANCE_GC: '1' }, 'test/conformance/garbage-collector.test.ts'),
     control: tests({ CONFORMANCE_CONTROL: 'all' }, 'test/conformance/workloads.test.ts', '-t', 'fail while'),
   },

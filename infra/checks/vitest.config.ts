@@ -19,7 +19,7 @@ const LONG = [
   'test/integration/cli/{bad-input,bench,npm-start,start-on-cluster,manifest}.test.ts',
   'test/integration/helm/*.test.ts',
   'test/integration/informer/{any-resource,events}.test.ts',
-  'test/integration/line/{deployment,hash-slots,redis-users}.test.ts',
+  'test/integration/line/{deployment,hash-slots,nodes,redis-users}.test.ts',
   'test/integration/packages/published.test.ts',
   'test/integration/reconcile-functions/{names,life,processor-time}.test.ts',
   'test/integration/server/{dashboard-commands,login-unavailable}.test.ts',
@@ -30,6 +30,7 @@ const LONG = [
 const ASKED_FOR = [
   { file: 'test/faults/overshoot.test.ts', variable: 'OVERSHOOT_RUNS', command: 'npm run soak overshoot' },
   { file: 'test/faults/builds.test.ts', variable: 'OLD_BUILD', command: 'npm run soak builds' },
+  { file: 'test/conformance/nodes.test.ts', variable: 'CONFORMANCE_NODES', command: 'npm run conformance nodes' },
   {
     file: 'test/conformance/garbage-collector.test.ts',
     variable: 'CONFORMANCE_GC',
