@@ -118,9 +118,11 @@ export class Fleet {
     }
   }
 
-  /** The nodes of these zones send nothing from now on. */
-  silence(...zones: readonly string[]): void {
-    for (const [name, zone] of this.#zoneOf) if (zones.includes(zone)) this.#silent.add(name);
+  /** The nodes of a zone send their last heartbeat, all at once, and nothing from now on. */
+  async silence(zone: string): Promise<void> {
+    const names = this.names.filter((name) => this.#zoneOf.get(name) === zone);
+    await this.beat(names);
+    for (const name of names) this.#silent.add(name);
   }
 
   /** All nodes are back: they send heartbeats and report that they are ready. */

@@ -72,7 +72,7 @@ describe('the nodes function behind a gateway', () => {
   );
 
   it('taints the nodes of a silent zone and evicts their pods', { timeout: 2 * LIMIT_MS }, async () => {
-    fleet.silence('a');
+    await fleet.silence('a');
     await untilNodes({ True: 4, [LOST]: 3 });
     await eventually(async () => {
       expect((await fleet.state()).pods).toEqual({ True: 8, 'False deleted target': 6 });
@@ -83,7 +83,7 @@ describe('the nodes function behind a gateway', () => {
     'removes the NoExecute taints, and evicts nothing, when all zones are silent',
     { timeout: 2 * LIMIT_MS },
     async () => {
-      fleet.silence('b');
+      await fleet.silence('b');
       await untilNodes({ 'Unknown unreachable:NoSchedule': 7 });
       expect((await fleet.state()).pods).toEqual({ False: 8, 'False deleted target': 6 });
     },
