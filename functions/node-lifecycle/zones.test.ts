@@ -62,12 +62,20 @@ describe('planZones', () => {
     expect(named(plan(tainted, ...ready(9), ...unknown(2, 'b'), ...ready(9, 'b')))).toEqual([['lost-b0', UNREACHABLE]]);
   });
 
-  it('counts taints of one second from its beginning, for rates above one a second', () => {
+  it('taints so many in each second at rates above one a second', () => {
     const tainted = many(3, (at) => node(`t${at}`, { ready: 'Unknown', taints: [lost('unreachable', ago(0))] }));
     const nodes = [...tainted, node('l', { ready: 'Unknown' }), ...many(9, (at) => node(`r${at}`))];
     const settings = { ...DEFAULT_SETTINGS, evictionRate: 5 };
-    expect(planZones(nodes, settings, now)).toEqual({ taints: [], nextMs: 600 });
+    expect(planZones(nodes, settings, now + 10)).toEqual({ taints: [], nextMs: 590 });
     expect(named(planZones(nodes, settings, now + 600))).toEqual([['l', UNREACHABLE]]);
+    const late = [...tainted.slice(2), ...unknown(9), ...ready(9)];
+    // The fourth of five is due, and one is set.
+    const { taints, nextMs } = planZones(
+      late.map((each) => ({ ...each, metadata: { ...each.metadata, labels: {} } })),
+      settings,
+      now + 700,
+    );
+    expect([taints.length, nextMs]).toEqual([3, 100]);
   });
 
   it('taints no node of a small zone that is partially disrupted, and few of a large one', () => {

@@ -73,25 +73,31 @@ function planZone(zone: readonly Node[], rate: number, nowMs: number): ZonePlan 
     else taints.push({ node, key: wanted });
   }
   if (waiting.length === 0 || rate === 0) return { taints };
-  const dueMs = nextTokenMs(zone, rate);
-  if (dueMs > nowMs) return { taints, nextMs: dueMs - nowMs };
-  const [first, ...others] = waiting.toSorted(byLoss);
-  if (first) taints.push({ node: first, key: lostTaintKey(first) });
-  return { taints, ...(others.length > 0 ? { nextMs: 1000 / rate } : {}) };
+  const { count, nextMs } = tokensOf(zone, rate, nowMs);
+  const chosen = waiting.toSorted(byLoss).slice(0, Math.max(0, count));
+  taints.push(...chosen.map((node) => ({ node, key: lostTaintKey(node) })));
+  return { taints, ...(waiting.length > chosen.length ? { nextMs } : {}) };
 }
 
 /**
- * When the zone's bucket has its next token, of one at most: a time after the last taint, which is known to the second.
- * Several in one second are counted from its beginning.
+ * How many nodes may be tainted now, and when the next one may be: one each `1/rate` seconds. The taints of a zone tell
+ * when the last ones were set, to the second. So at more than one a second it is that many in each second: what a late
+ * run has missed in the same second it makes up for.
  */
-function nextTokenMs(zone: readonly Node[], rate: number): number {
+function tokensOf(zone: readonly Node[], rate: number, nowMs: number): { count: number; nextMs: number } {
   const times = zone.flatMap((node) => {
     const taint = taintsOf(node).find((each) => isLost(each) && each.effect === 'NoExecute');
     return taint?.timeAdded ? [Date.parse(taint.timeAdded)] : [];
   });
-  if (times.length === 0) return -Infinity;
-  const last = Math.max(...times);
-  return last + (times.filter((time) => time === last).length * 1000) / rate;
+  if (rate <= 1) {
+    const dueMs = Math.max(-Infinity, ...times) + 1000 / rate;
+    return dueMs > nowMs ? { count: 0, nextMs: dueMs - nowMs } : { count: 1, nextMs: 1000 / rate };
+  }
+  const passedMs = nowMs % 1000;
+  const used = times.filter((time) => time >= nowMs - passedMs).length;
+  const due = Math.floor((passedMs * rate) / 1000) + 1;
+  // The time of the first one that is not due yet: in this second, or the first of the next.
+  return { count: due - used, nextMs: Math.min(1000, (Math.max(due, used) * 1000) / rate) - passedMs };
 }
 
 function keyNow(node: Node): string | undefined {
