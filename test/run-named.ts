@@ -33,6 +33,7 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     failover: bench('test/bench/failover.ts'),
     replicas: bench('test/bench/replicas.ts'),
     dashboard: bench('test/bench/dashboard.ts'),
+    rest: bench('test/bench/rest.ts'),
     platforms: bench('test/bench/platforms.ts'),
   },
   soak: {

@@ -11,6 +11,8 @@ const isUpdating = process.env['UPDATE_CHART'] === '1';
 const COPIES = [
   ['infra/rbac/gateway.yaml', `${CHART}/files/gateway.yaml`],
   ['infra/rbac/dashboard.yaml', `${CHART}/files/dashboard.yaml`],
+  ['infra/rbac/credentials-token.yaml', `${CHART}/files/credentials-token.yaml`],
+  ['infra/rbac/credentials-proxy.yaml', `${CHART}/files/credentials-proxy.yaml`],
   ['infra/crds/levelhook.dev_reconcilefunctions.yaml', `${CHART}/files/crd.yaml`],
 ] as const;
 

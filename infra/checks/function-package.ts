@@ -5,6 +5,8 @@ import { z } from 'zod';
 const manifestSchema = z.object({
   version: z.string(),
   license: z.string(),
+  repository: z.object({ type: z.string(), url: z.string() }),
+  publishConfig: z.object({ access: z.literal('public'), provenance: z.literal(true) }),
   engines: z.record(z.string(), z.string()),
   dependencies: z.record(z.string(), z.string()),
   exports: z.record(
@@ -54,6 +56,8 @@ export function writeFunctionPackage(root: string, built: string, folder: string
         description:
           'Kubernetes controllers as serverless functions: the SDK, for Node, AWS Lambda, Workers, Deno, Bun.',
         license: manifest.license,
+        repository: { ...manifest.repository, directory: 'src/function' },
+        publishConfig: manifest.publishConfig,
         type: 'module',
         sideEffects: false,
         engines: manifest.engines,
@@ -73,6 +77,7 @@ export function writeFunctionPackage(root: string, built: string, folder: string
   );
   for (const [from, to] of [
     ['LICENSE', 'LICENSE'],
+    ['CHANGELOG.md', 'CHANGELOG.md'],
     ['src/function/PACKAGE.md', 'README.md'],
   ] as const) {
     cpSync(join(root, from), join(folder, to));

@@ -1,10 +1,12 @@
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { tarballsOf } from '../release/tarballs.ts';
+import { currentVersion } from '../release/versions.ts';
 import { exportedNames } from './exported-names.ts';
-import { linkInto, packPackages, sizeOf, unpackInto } from './packed-packages.ts';
+import { linkInto, type PackedPackages, packPackages, sizeOf, unpackInto } from './packed-packages.ts';
 import { repositoryRoot, runNode } from './temp-repository.ts';
 
 const packageJson = z
@@ -27,6 +29,12 @@ const readPinned = (): Record<string, string[]> =>
 /** Of what npm installs: the package and hono. */
 const MAX_INSTALLED = 3_000_000;
 
+const publishedSchema = z.object({
+  name: z.string(),
+  version: z.string(),
+  repository: z.object({ type: z.string(), url: z.string() }),
+  publishConfig: z.object({ access: z.string(), provenance: z.boolean() }),
+});
 const sdkManifestSchema = z.object({
   dependencies: z.record(z.string(), z.string()),
   peerDependencies: z.record(z.string(), z.string()),
@@ -37,6 +45,7 @@ const sdkManifestSchema = z.object({
 const SDK_NAMES = Object.keys(readPinned()).filter((name) => name.startsWith('levelhook/function'));
 
 let workspace: string;
+let packed: PackedPackages;
 let consumer: string;
 let installed: string;
 let sdkConsumer: string;
@@ -49,7 +58,7 @@ let sdkManifest: z.infer<typeof sdkManifestSchema>;
  */
 beforeAll(() => {
   workspace = mkdtempSync(join(tmpdir(), 'levelhook-package-'));
-  const packed = packPackages(workspace);
+  packed = packPackages(workspace);
   consumer = join(workspace, 'consumer');
   installed = unpackInto(consumer, 'levelhook', packed.levelhook);
   // Only dependencies: whatever the package takes from devDependencies must fail here. @types/node is the consumer's.
@@ -64,6 +73,22 @@ beforeAll(() => {
 }, 300_000);
 
 afterAll(() => rmSync(workspace, { recursive: true, force: true }));
+
+test('what is packed are the two packages that a release publishes, of one version and one repository', () => {
+  const version = currentVersion(repositoryRoot);
+  const manifests = [installed, sdkInstalled].map((folder) =>
+    publishedSchema.parse(JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))),
+  );
+  const files = Object.values(packed as unknown as Record<string, string>).map((file) => basename(file));
+  expect(Object.fromEntries(manifests.map(({ name }, at) => [name, files[at]]))).toEqual(tarballsOf(version));
+  for (const [at, manifest] of manifests.entries()) {
+    expect(manifest.version).toBe(version);
+    expect(manifest.publishConfig).toEqual({ access: 'public', provenance: true });
+    expect(manifest.repository.url).toBe(manifests[0]?.repository.url);
+    const folder = [installed, sdkInstalled][at] ?? '';
+    expect(readFileSync(join(folder, 'CHANGELOG.md'), 'utf8')).toContain(`\n## ${version}\n`);
+  }
+});
 
 test('the package holds no sources and no tests', () => {
   const strangers = globSync('**/*', { cwd: installed }).filter(

@@ -18,15 +18,16 @@ export interface PackedPackages {
  * result.
  *
  * @param folder an empty one
+ * @param root the repository
  */
-export function packPackages(folder: string): PackedPackages {
+export function packPackages(folder: string, root = repositoryRoot): PackedPackages {
   const stage = join(folder, 'stage');
-  const { files } = filesSchema.parse(JSON.parse(readFileSync(join(repositoryRoot, 'package.json'), 'utf8')));
+  const { files } = filesSchema.parse(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')));
   for (const name of ['package.json', ...files]) {
-    const source = join(repositoryRoot, name);
+    const source = join(root, name);
     if (!name.startsWith('dist/') && existsSync(source)) cpSync(source, join(stage, name), { recursive: true });
   }
-  const built = runNode(repositoryRoot, ['infra/checks/build.ts', join(stage, 'dist')]);
+  const built = runNode(root, ['infra/checks/build.ts', join(stage, 'dist')]);
   if (built.exitCode !== 0) throw new Error(built.output);
   return { levelhook: pack(stage, folder), function: pack(join(stage, 'dist/function'), folder) };
 }

@@ -6,7 +6,7 @@ ARG RUN_IMAGE=gcr.io/distroless/nodejs24-debian12:nonroot
 
 FROM ${BUILD_IMAGE} AS build
 WORKDIR /src
-COPY package.json package-lock.json LICENSE ./
+COPY package.json package-lock.json LICENSE CHANGELOG.md ./
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.json ./
 COPY infra/checks infra/checks

@@ -74,6 +74,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     .option('--service <name:port>', 'call it through this Service in the cluster (default: at the URL)')
     .option('--service-account <name>', 'ServiceAccount whose rights limit what it may read (default: its name)')
     .option('--secret <name>', 'Secret with its signing secrets (default: its name and -signing)')
+    .option('--credentials <who>', 'with whose credentials it writes: own, token or proxy (default: own)')
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
     .action(async (url: string, options: ManifestCommandOptions) => {
       await (await import('./manifest-command.ts')).manifestCommand(url, options);

@@ -10,6 +10,7 @@ import { kindsOf } from '../gateway/controllers/controller-factory.ts';
 import { describeFunction } from '../gateway/endpoint/describe.ts';
 import { Endpoint } from '../gateway/endpoint/endpoint.ts';
 import { readConfig } from '../gateway/index.ts';
+import { CREDENTIALS } from '../gateway/registration/reconcile-function.ts';
 import { manifestsOf } from './manifest.ts';
 
 export interface ManifestCommandOptions {
@@ -19,6 +20,8 @@ export interface ManifestCommandOptions {
   readonly service?: string;
   readonly serviceAccount?: string;
   readonly secret?: string;
+  /** `own`, `token` or `proxy` */
+  readonly credentials?: string;
 }
 
 /**
@@ -34,11 +37,12 @@ export async function manifestCommand(url: string, options: ManifestCommandOptio
   checkName('--namespace', namespace, isNamespace);
   checkName('--service-account', options.serviceAccount, isDnsSubdomain);
   checkName('--secret', options.secret, isDnsSubdomain);
+  const credentials = credentialsOf(options.credentials);
   const description = await described(url, keys);
   const resources = await discovered(kubeconfig, kindsOf(description));
   const { serviceAccount = description.name, secret = `${description.name}-signing` } = options;
   const endpoint = service === undefined ? { url } : { service: serviceOf(service) };
-  const manifests = manifestsOf(description, resources, { namespace, serviceAccount, secret, endpoint });
+  const manifests = manifestsOf(description, resources, { namespace, serviceAccount, secret, endpoint, credentials });
   process.stdout.write(`# The cluster also needs the function's signing secret:
 #   kubectl -n ${namespace} create secret generic ${secret} --from-literal=secrets="$${variableOf('signingSecrets')}"
 ${manifests.map((each) => stringify(each)).join('---\n')}`);
@@ -74,6 +78,13 @@ async function discovered(kubeconfig: string | undefined, kinds: ReturnType<type
   } finally {
     await credentials.close();
   }
+}
+
+function credentialsOf(text: string | undefined): (typeof CREDENTIALS)[number] | undefined {
+  const found = CREDENTIALS.find((each) => each === text);
+  if (text !== undefined && !found)
+    throw new UserError(`--credentials ${shown(text)} must be ${CREDENTIALS.join(', ')}.`);
+  return found;
 }
 
 function serviceOf(text: string): { name: string; port: number | string } {

@@ -56,6 +56,20 @@ describe('the manifests of a function', () => {
     });
   });
 
+  it('say who gives the function its credentials, unless it has its own', () => {
+    const specOf = (credentials: 'own' | 'token' | 'proxy') =>
+      manifestsOf(least, [pods, configMaps], {
+        namespace: 'shop',
+        serviceAccount: 'reader',
+        secret: 'signing',
+        endpoint: { url: 'https://functions.example.com' },
+        credentials,
+      }).at(-1)?.['spec'];
+    expect(specOf('proxy')).toMatchObject({ credentials: 'proxy' });
+    expect(specOf('token')).toMatchObject({ credentials: 'token' });
+    expect(specOf('own')).not.toHaveProperty('credentials');
+  });
+
   it('give each namespace what is read there, and the cluster what is read in all', () => {
     const all = made({
       owns: [{ ...kind(pods), namespaces: ['a', 'b'] }, kind(deployments)],

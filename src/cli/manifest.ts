@@ -1,5 +1,6 @@
 import { formatKind, groupOf, type Resource } from '../core/index.ts';
 import type { Description } from '../contract/index.ts';
+import type { CREDENTIALS } from '../gateway/registration/reconcile-function.ts';
 
 export interface ManifestOptions {
   readonly namespace: string;
@@ -9,6 +10,8 @@ export interface ManifestOptions {
   /** As the ReconcileFunction has it. */
   readonly endpoint:
     { readonly url: string } | { readonly service: { readonly name: string; readonly port: number | string } };
+  /** Who gives the function its credentials for the apiserver. Default: own, itself. */
+  readonly credentials?: (typeof CREDENTIALS)[number] | undefined;
 }
 
 type Manifest = Readonly<Record<string, unknown>>;
@@ -27,7 +30,7 @@ export function manifestsOf(
   resources: readonly Resource[],
   options: ManifestOptions,
 ): Manifest[] {
-  const { namespace, serviceAccount, secret, endpoint } = options;
+  const { namespace, serviceAccount, secret, endpoint, credentials = 'own' } = options;
   const { version: _, name, ...declaration } = description;
   const metadata = { name: serviceAccount, namespace };
   const filled = Object.entries(declaration).filter(([, value]) => !(Array.isArray(value) && value.length === 0));
@@ -41,6 +44,7 @@ export function manifestsOf(
       spec: {
         endpoint,
         serviceAccountName: serviceAccount,
+        ...(credentials === 'own' ? {} : { credentials }),
         signingSecret: { name: secret },
         ...Object.fromEntries(filled),
       },

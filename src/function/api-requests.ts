@@ -39,7 +39,7 @@ export interface WriteRequest {
   readonly contentType?: string;
   /** Whether an error answer leaves open what was done. Default: as for a write of one object. */
   readonly mayBeDone?: (error: ApiError) => boolean;
-  /** Whether a 429 that names a time is waited for and sent again. Default: always. */
+  /** Whether a 429 or 503 that names a time is waited for and sent again. Default: always. */
   readonly mayRepeat?: (error: ApiError) => boolean;
 }
 
@@ -101,7 +101,8 @@ export class ApiRequests {
   }
 
   /**
-   * Sends until the apiserver has taken it: a 429 with a time was not executed, and client-go waits and repeats it too.
+   * Sends until the apiserver has taken it: a 429 with a time was not executed, nor a 503 of an apiserver or a gateway
+   * that is not ready, and client-go waits and repeats them too.
    */
   async send(kind: GroupVersionKind, request: WriteRequest): Promise<unknown> {
     for (;;) {
@@ -110,7 +111,9 @@ export class ApiRequests {
       const answer = await this.#once(kind, request, remainingMs);
       if (!(answer instanceof ApiError)) return answer;
       const { code, retryAfterMs } = answer;
-      const waits = code === 429 && retryAfterMs !== undefined && retryAfterMs < remainingMs;
+      const { mayBeDone = isUncertain } = request;
+      const notDone = code === 429 || (code === 503 && !mayBeDone(answer));
+      const waits = notDone && retryAfterMs !== undefined && retryAfterMs < remainingMs;
       if (!waits || request.mayRepeat?.(answer) === false) throw answer;
       await systemClock.sleep(Math.max(retryAfterMs, MIN_RETRY_MS), this.#signal());
     }

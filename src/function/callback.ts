@@ -13,9 +13,10 @@ import {
 } from '../contract/index.ts';
 import type { ApiTransport } from './api-transport.ts';
 import { ApiWriter } from './api-writer.ts';
-import type { RunToken } from './run-token.ts';
+import type { RunCredentials, RunToken } from './run-token.ts';
+import { fetchKubernetes } from './trigger-kubernetes.ts';
 
-export type { RunToken } from './run-token.ts';
+export type { RunCredentials, RunToken } from './run-token.ts';
 
 /** How a run ended. What it wrote need not be told: the key's next run sees everything from before this was sent. */
 export type RunOutcome =
@@ -38,6 +39,14 @@ export interface CallbackOptions {
 export class RunOverError extends Error {
   override readonly name = 'RunOverError';
   readonly code = 'ERR_LEVELHOOK_RUN_OVER';
+}
+
+/**
+ * Writes with the credentials of a run, by `fetch`. On Node, `nodeRunTransport` of `levelhook/function/node` trusts the
+ * authorities that they name, too.
+ */
+export function runTransport(credentials: RunCredentials): ApiTransport {
+  return fetchKubernetes(credentials, credentials.run);
 }
 
 /** A run that goes on, and for which the gateway keeps its key waiting until `deadlineMs`. */

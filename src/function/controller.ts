@@ -1,6 +1,6 @@
 import type { Logger, ObjectKey, Resource } from '../core/index.ts';
 import type { IndexSpec, QueueDescription, Reason } from '../contract/index.ts';
-import type { RunToken } from './run-token.ts';
+import type { RunCredentials, RunToken } from './run-token.ts';
 import type { ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
 import type { OwnedSource, ReadSource, ReconciledSource, WatchedSource } from './source.ts';
@@ -30,6 +30,13 @@ export interface Context {
    * `callbackSeconds`, or the gateway cannot be reached for it.
    */
   readonly runToken?: RunToken;
+  /**
+   * For the same process, which writes with them: `runTransport` of `levelhook/function/callback`. A secret, unlike
+   * `runToken`. With `proxy` they are good until the outcome is told, a day at most; with `token` for `timeoutSeconds`
+   * and `callbackSeconds` together, however often the run asks for more time. Undefined when the function has
+   * credentials of its own.
+   */
+  readonly runCredentials?: RunCredentials;
 }
 
 /** The result of a run. Most runs return none, because the next change wakes the key. */

@@ -63,7 +63,7 @@ export { fetchTransport, type FetchTransportOptions } from './fetch-transport.ts
 export { createFunctionApp, type FunctionApp, type FunctionAppOptions } from './function-app.ts';
 export { type CacheFetch, httpCache, HttpReader, type HttpReaderOptions } from './http-reader.ts';
 export { controllerReference, OwnerError, setControllerReference } from './owner.ts';
-export type { RunToken } from './run-token.ts';
+export type { RunCredentials, RunToken } from './run-token.ts';
 export {
   and,
   annotationChanged,

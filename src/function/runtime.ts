@@ -7,7 +7,7 @@ import { isCached } from './cache-views.ts';
 import type { Context, Controller } from './controller.ts';
 import { RetryAfterError, TerminalError } from './errors.ts';
 import { type HangUp, RunScope } from './run-scope.ts';
-import type { RunToken } from './run-token.ts';
+import type { RunCredentials, RunToken } from './run-token.ts';
 
 export interface RunOptions {
   /** Opens the cache. The getter of `run.signal` creates the signal, so read it only when you need it. */
@@ -91,7 +91,8 @@ async function runRequest(
   const api = new ApiWriter(options.api(run), options.scope);
   const key = namespace === undefined ? { name } : { namespace, name };
   const runToken = callback && { ...callback, controller: controller.name, ...key, run };
-  const result = await resultOf(controller, request, api, runToken, options);
+  const runCredentials = kubernetes && { ...kubernetes, run };
+  const result = await resultOf(controller, request, api, { runToken, runCredentials }, options);
   await api.finish();
   // The gateway knows all writes, and whether each has an answer.
   if (kubernetes?.recordsWrites) return 'writes' in result ? { ...result, writes: [] } : result;
@@ -105,7 +106,7 @@ async function resultOf(
   controller: Controller,
   request: TriggerRequest,
   api: ApiWriter,
-  runToken: RunToken | undefined,
+  { runToken, runCredentials }: { runToken: RunToken | undefined; runCredentials: RunCredentials | undefined },
   { cache, scope, reconcileId, ...options }: GivenRun,
 ): Promise<RequestResult> {
   const { namespace, name, attempt, reasons } = request;
@@ -126,6 +127,7 @@ async function resultOf(
     },
     reconcileId,
     ...(runToken ? { runToken } : {}),
+    ...(runCredentials ? { runCredentials } : {}),
   };
   try {
     const result = await controller.run(given, context);

@@ -376,8 +376,9 @@ export class Gateway {
 
   /** Last what declares controllers: from then on they come and go. */
   #run(files: ConfiguredFiles, connections: Connections, made: Caches & Running): void {
-    const { controllers, progress, readerUsers, recovery, redisHealth } = made;
+    const { controllers, kubernetesApi, progress, readerUsers, recovery, redisHealth } = made;
     const { signal } = this.#stop;
+    const { drainMs } = this.#config;
     const declared = this.#declaredFunctions(files, connections, made);
     const configured = this.#configuredFunctions(files, connections, { ...made, declared });
     const login = this.#login(files, connections);
@@ -400,7 +401,10 @@ export class Gateway {
     const updating = readerUsers?.run(signal);
     this.#lifecycle.started('redis users', async () => updating);
     this.#lifecycle.started('controllers', async () => {
+      const endMs = systemClock.now() + drainMs;
       await controllers.stopAll();
+      // After the runs of this gateway, which write until then, and before Redis and the apiserver are let go.
+      await kubernetesApi.stop(Math.max(LAST_WRITES_MS, endMs - systemClock.now()));
       await recovery.release();
     });
     declared?.start(signal);
@@ -576,6 +580,9 @@ export class Gateway {
     return isLoopback(new URL(this.#server.url).hostname) ? this.#server.url + CACHE_PATH : undefined;
   }
 }
+
+/** For proxied writes that are under way when the runs have taken the whole time of the drain. */
+const LAST_WRITES_MS = 2000;
 
 /** Also the first request to the apiserver, and so where wrong credentials show. */
 async function identify(client: ApiClient): Promise<string> {

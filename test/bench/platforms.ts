@@ -6,18 +6,31 @@ import { generateSecret, importSecret, sign, type SigningKey, type Trigger } fro
 import { createCertificates } from '../../src/testing/control-plane/certificates.ts';
 import { PlatformProject } from '../harness/platforms/platform-project.ts';
 import { type Platform, PLATFORMS, type PlatformSetting } from '../harness/platforms/platforms.ts';
+import { TestProcess } from '../harness/process.ts';
 import { Started } from '../harness/started.ts';
 import { median } from './median.ts';
-import { privateMemory } from './process-figures.ts';
+import { privateMemory, processorMs } from './process-figures.ts';
 import { figure, markdownTable } from './table.ts';
 
 /**
  * The cold start of one controller on each platform: milliseconds from the start of its runtime until it listens, to
  * the answer to the first trigger (signature, one read of the cache over HTTP, outcome), and to a later one, and the
- * memory of the runtime then. `npm run bench platforms`; `BENCH_ROUNDS` sets the number of starts (7).
+ * memory of the runtime then. A bare server on Node, which answers without reading, shows what Node and the machine
+ * take of it. `npm run bench platforms`; `BENCH_ROUNDS` sets the number of starts (7).
  */
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 7);
 const WARM = 50;
+
+const bare: Platform = {
+  name: 'Node, a bare server',
+  streams: false,
+  async start() {
+    const process_ = new TestProcess('test/bench/platforms/bare-server.js', [], {}, [process.execPath]);
+    const line = await process_.line(({ msg }) => msg === 'listening');
+    return { process: process_, url: String(line['url']) };
+  },
+};
+const ARMS = [bare, ...PLATFORMS];
 
 const started = new Started();
 try {
@@ -42,17 +55,17 @@ try {
   const bundles = [`Workers ${figure(worker.bytes / 1024)} KB`, `Lambda ${figure(lambda.bytes / 1024)} KB`];
   process.stdout.write(`bundles, minified: ${bundles.join(', ')}\n\n`);
   // The first start installs what is missing.
-  for (const platform of PLATFORMS) await measure(platform, setting, { key, cacheUrl });
-  const rounds: Record<string, number[]>[] = PLATFORMS.map(() => ({}));
+  for (const platform of ARMS) await measure(platform, setting, { key, cacheUrl });
+  const rounds: Record<string, number[]>[] = ARMS.map(() => ({}));
   for (let round = 0; round < ROUNDS; round += 1) {
-    for (const [at, platform] of PLATFORMS.entries()) {
+    for (const [at, platform] of ARMS.entries()) {
       for (const [name, value] of Object.entries(await measure(platform, setting, { key, cacheUrl }))) {
         ((rounds[at] ??= {})[name] ??= []).push(value);
       }
     }
   }
   const columns = Object.keys(rounds[0] ?? {});
-  const rows = PLATFORMS.map(({ name }, at) => [
+  const rows = ARMS.map(({ name }, at) => [
     name,
     ...columns.map((column) => figure(median(rounds[at]?.[column] ?? []))),
   ]);
@@ -71,12 +84,15 @@ async function measure(platform: Platform, setting: PlatformSetting, sender: Sen
   const { process: runtime, url } = await platform.start(setting);
   const listensMs = performance.now() - fromMs;
   try {
+    const cpuFrom = processorMs(runtime.pid);
     const first = await send(url, sender);
+    const firstCpu = processorMs(runtime.pid) - cpuFrom;
     const warm: number[] = [];
     for (let at = 0; at < WARM; at += 1) warm.push(await send(url, sender));
     return {
       'listens after, ms': listensMs,
       'first request, ms': first,
+      'its CPU, ms': firstCpu,
       'later request, ms': median(warm),
       'memory, MB': privateMemory(runtime.pid) / 1e6,
     };

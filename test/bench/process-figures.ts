@@ -26,6 +26,15 @@ export function cpuSeconds(pid: number): number {
   return statOf(pid)?.seconds ?? 0;
 }
 
+/** Processor time of the threads that a process has now, in milliseconds, finer than `cpuSeconds`. Linux only. */
+export function processorMs(pid: number): number {
+  const tasks = `/proc/${pid}/task`;
+  const times = readdirSync(tasks).map((id) =>
+    Number(readFileSync(`${tasks}/${id}/schedstat`, 'utf8').split(' ', 1)[0]),
+  );
+  return times.reduce((sum, each) => sum + each, 0) / 1e6;
+}
+
 /**
  * Returns the processor time in seconds of a process and of all its descendants, including ended ones. Linux only.
  */

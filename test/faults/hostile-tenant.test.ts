@@ -32,7 +32,7 @@ function summary(violations: readonly string[], most = 6): string[] {
 
 describe('what a tenant may write in its own namespace, one thing at a time', () => {
   /** How long the victim is watched after it. */
-  const WATCH_MS = 8000;
+  const WATCH_MS = 4000;
   let world: World | undefined;
   let startedAtMs = 0;
 

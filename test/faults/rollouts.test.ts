@@ -14,7 +14,7 @@ import { RolloutHistory } from './rollouts/history.ts';
 import { evidence, judge } from './rollouts/judge.ts';
 
 /** How long things happen, at least: until each was killed once. Ten minutes by `npm run soak rollouts`. */
-const SECONDS = Number(process.env['ROLLOUTS_SECONDS'] ?? 120);
+const SECONDS = Number(process.env['ROLLOUTS_SECONDS'] ?? 70);
 const NODES = 6;
 /** Between two kills, at most. */
 const KILL_EVERY_MS = 8000;

@@ -1,6 +1,8 @@
 import { rootCertificates } from 'node:tls';
 import { Agent, type Dispatcher } from 'undici';
 import { RUN_HEADER } from '../../contract/index.ts';
+import type { ApiTransport } from '../api-transport.ts';
+import type { RunCredentials } from '../run-token.ts';
 import { type OpenKubernetes, secured } from '../trigger-kubernetes.ts';
 import { CONNECTIONS, send } from './client-node-transport.ts';
 
@@ -14,6 +16,14 @@ export const undiciKubernetes: OpenKubernetes = ({ url, token, caBundle }, run) 
   const headers = { authorization: `Bearer ${token}`, [RUN_HEADER]: String(run) };
   return secured(url, async (asked) => send({ server: url, dispatcher: dispatcherFor(url, caBundle), headers }, asked));
 };
+
+/**
+ * `runTransport` of `levelhook/function/callback` for Node, which trusts the authorities that the credentials name,
+ * too.
+ */
+export function nodeRunTransport(credentials: RunCredentials): ApiTransport {
+  return undiciKubernetes(credentials, credentials.run);
+}
 
 function dispatcherFor(url: string, caBundle: string | undefined): Dispatcher {
   const id = `${url} ${caBundle ?? ''}`;

@@ -92,7 +92,11 @@ export class ApiClient {
 
   /** `json`, and how many bytes it had. */
   async measuredJson(options: ApiRequest): Promise<{ value: unknown; bytes: number }> {
-    const body = await read(await this.#send(options), options.maxBytes);
+    await this.#waitForFlowControl(options);
+    const end = await this.#flowControl?.begin(this.#controller, options.signal);
+    const body = await this.#send(options)
+      .then((answer) => read(answer, options.maxBytes))
+      .finally(() => end?.());
     const slice = new TimeSlice();
     let value: unknown;
     try {
@@ -107,6 +111,7 @@ export class ApiClient {
 
   /** The body of a 2xx answer as it comes: a watch. The caller must read it to its end or destroy it. */
   async stream(options: ApiRequest): Promise<Readable> {
+    await this.#waitForFlowControl(options);
     return this.#send(options);
   }
 
@@ -138,7 +143,6 @@ export class ApiClient {
   }
 
   async #send(options: ApiRequest): Promise<Readable> {
-    await this.#waitForFlowControl(options);
     const { server, dispatcher, headers } = await this.#credentials.access();
     const response = await request(url(server, options), {
       dispatcher,

@@ -190,4 +190,42 @@ describe('FlowControl', () => {
       { numRuns: 200 },
     );
   });
+
+  it('lets 64 requests of controllers be under way, and the next one when one of them ends', async () => {
+    const control = flows(PLENTY, PLENTY);
+    const ends = await Promise.all(Array.from({ length: 64 }, (_, at) => control.begin(`c-${at}`)));
+    const begun: string[] = [];
+    const begin = async (name: string): Promise<() => void> => {
+      const end = await control.begin(name);
+      begun.push(name);
+      return end;
+    };
+    const [first, second] = [begin('x'), begin('y')];
+    // The gateway's own do not wait.
+    (await control.begin())();
+    await settled();
+    expect(begun).toEqual([]);
+    ends[0]?.();
+    ends[0]?.();
+    await settled();
+    expect(begun).toEqual(['x']);
+    (await first)();
+    await second;
+    expect(begun).toEqual(['x', 'y']);
+    for (const end of ends) end();
+    (await begin('z'))();
+  });
+
+  it('lets no request begin that was given up while it waited, and keeps its place free', async () => {
+    const control = flows(PLENTY, PLENTY);
+    const ends = await Promise.all(Array.from({ length: 64 }, () => control.begin('c')));
+    const given = new AbortController();
+    const first = control.begin('x', given.signal);
+    const second = control.begin('y');
+    given.abort(new Error('given up'));
+    await expect(first).rejects.toThrow('given up');
+    await expect(control.begin('z', given.signal)).rejects.toThrow('given up');
+    ends[0]?.();
+    await expect(second).resolves.toBeTypeOf('function');
+  });
 });

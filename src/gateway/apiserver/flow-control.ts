@@ -23,6 +23,9 @@ export class FlowControl {
   /** Those with requests that wait; whose turn it is comes first. */
   readonly #waiting = new Set<Flow>();
   #timer = new AbortController();
+  #running = 0;
+  /** Requests that wait for others to end, in the order in which they came. */
+  readonly #queued = new Set<() => void>();
 
   constructor(options: FlowControlOptions) {
     this.#options = options;
@@ -55,6 +58,46 @@ export class FlowControl {
     this.#grantAll();
     await promise;
     return this.#clock.now() - askedAtMs;
+  }
+
+  /**
+   * Resolves when less than 64 requests of all controllers are under way, with the function that ends this one. Each
+   * request under way has a connection, and its TLS handshake costs more than the request: a thousand controllers that
+   * start together had 3,000. The gateway's own requests do not wait.
+   * @throws the signal's reason when it is aborted before.
+   */
+  async begin(name = GATEWAY, signal?: AbortSignal): Promise<() => void> {
+    if (name === GATEWAY) return () => {};
+    signal?.throwIfAborted();
+    if (this.#running < AT_ONCE) this.#running += 1;
+    else await this.#untilNext(signal);
+    let hasEnded = false;
+    return () => {
+      if (hasEnded) return;
+      hasEnded = true;
+      const [next] = this.#queued;
+      if (!next) {
+        this.#running -= 1;
+        return;
+      }
+      this.#queued.delete(next);
+      next();
+    };
+  }
+
+  /** Waits for the place of a request that has ended. */
+  async #untilNext(signal: AbortSignal | undefined): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const onAbort = (): void => {
+      if (this.#queued.delete(resolve)) reject(signal?.reason as Error);
+    };
+    this.#queued.add(resolve);
+    signal?.addEventListener('abort', onAbort, { once: true });
+    try {
+      await promise;
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
+    }
   }
 
   #flow(name: string): Flow {
@@ -106,6 +149,8 @@ export class FlowControl {
   }
 }
 
+/** Requests of all controllers that are under way. */
+const AT_ONCE = 64;
 /** No controller's name: those are DNS labels. */
 const GATEWAY = '';
 

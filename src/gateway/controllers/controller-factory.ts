@@ -15,6 +15,7 @@ import { ProxyAccess } from '../access/proxy-access.ts';
 import type { TokenKeys } from '../access/token-keys.ts';
 import { queueKeys } from '../workqueue/queue-keys.ts';
 import { RunWrites } from '../workqueue/run-writes.ts';
+import { IdlePace } from '../workqueue/idle-pace.ts';
 import { GatewayRuns } from '../workqueue/own-runs.ts';
 import { BullMqWorkQueue, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSettings, type ControllerTarget, RunningController } from './controller.ts';
@@ -53,6 +54,7 @@ export interface WayBack {
 export class ControllerFactory {
   /** Of all controllers that it has made. */
   readonly ownRuns = new GatewayRuns();
+  readonly #idlePace = new IdlePace();
   readonly #options: ControllerFactoryOptions;
 
   constructor(options: ControllerFactoryOptions) {
@@ -86,6 +88,7 @@ export class ControllerFactory {
       runtime,
       onPauseChanged: onChanged,
       ownRuns,
+      idlePace: this.#idlePace,
       historyRuns,
     });
     queue.suspend();

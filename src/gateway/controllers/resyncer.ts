@@ -3,7 +3,7 @@ import type { KubernetesObject, Runtime } from '../../core/index.ts';
 import type { View } from '../cache/view.ts';
 import type { EventSource } from '../handlers/event-handler.ts';
 import type { KeyScope } from '../handlers/key-scope.ts';
-import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
+import type { BullMqWorkQueue, QueueState } from '../workqueue/bullmq-work-queue.ts';
 import type { ControllerSpec } from './controller-spec.ts';
 import type { HandlerFailures } from './handler-failures.ts';
 import { keysInScope } from './keys-in-scope.ts';
@@ -64,8 +64,9 @@ export class Resyncer {
   async #ensureKeys(): Promise<void> {
     if (this.#stopped) return;
     try {
-      await this.#ensureInitial();
-      await this.#ensureResync();
+      const state = await this.#options.queue.state();
+      await this.#ensureInitial(state);
+      await this.#ensureResync(state);
     } catch (error) {
       if (!this.#stopped) throw error;
     }
@@ -75,9 +76,8 @@ export class Resyncer {
    * Queues all keys unless that was done for the same declaration, the same incarnations of the views and the same
    * queue. A new or changed controller, a restored etcd, lost data in Redis and missed events all change one of them.
    */
-  async #ensureInitial(): Promise<void> {
+  async #ensureInitial({ incarnation, initial }: QueueState): Promise<void> {
     const { spec, queue, failures, runtime } = this.#options;
-    const { incarnation, initial } = await queue.state();
     const states = await Promise.all(this.#options.views.map((view) => view.state()));
     const missed = await Promise.all(this.#options.views.map((view) => view.missedBy(spec.id)));
     const wanted = this.#initialHash([incarnation, ...states.map((state) => state.incarnation), ...missed]);
@@ -93,10 +93,9 @@ export class Resyncer {
    * Queues all keys when the period has passed, as client-go's informers do: that repairs the effects of a lost event
    * or of an outside cause. Redis has the time of the next resync, so a restart does not delay it.
    */
-  async #ensureResync(): Promise<void> {
+  async #ensureResync({ resyncAtMs }: QueueState): Promise<void> {
     const { spec, queue, resyncMs, runtime } = this.#options;
     const now = runtime.clock.now();
-    const { resyncAtMs } = await queue.state();
     if (resyncAtMs !== undefined && resyncAtMs > now) return;
     // Up to a tenth later, so that controllers which were started together do not resync together.
     const next = Math.round(now + resyncMs * (1 + Math.random() / 10));

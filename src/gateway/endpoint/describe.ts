@@ -66,17 +66,19 @@ export async function describeFunction(endpoint: Endpoint): Promise<Description>
 
 const decodedSchema = withOwnKeys(descriptionSchema);
 
+/** @param spoken the version that the function names; a server that is no function may have anything there. */
+export function contractMismatch(url: string, spoken: string): DescribeError {
+  const contract = /^v[0-9]{1,3}$/.test(spoken) ? `contract ${spoken}` : 'another contract';
+  return new DescribeError(
+    'ContractMismatch',
+    `${url} speaks ${contract}, and this gateway ${CONTRACT_VERSION}: update the older one`,
+  );
+}
+
 /** @throws DescribeError naming what is wrong with it. `url` is for the message. */
 export function decodeDescription(value: unknown, url: string): Description {
   const spoken = (value as { version?: unknown } | null)?.version;
-  if (typeof spoken === 'string' && spoken !== CONTRACT_VERSION) {
-    // Anything may stand in a field of that name, of a server that is no function.
-    const contract = /^v[0-9]{1,3}$/.test(spoken) ? `contract ${spoken}` : 'another contract';
-    throw new DescribeError(
-      'ContractMismatch',
-      `${url} speaks ${contract}, and this gateway ${CONTRACT_VERSION}: update the older one`,
-    );
-  }
+  if (typeof spoken === 'string' && spoken !== CONTRACT_VERSION) throw contractMismatch(url, spoken);
   try {
     checkBytes(value, 'it');
   } catch (error) {

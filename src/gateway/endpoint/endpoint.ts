@@ -33,8 +33,8 @@ export interface LastAnswer {
   /** `200`, or what went wrong. */
   readonly text: string;
   readonly isFailure: boolean;
-  /** It had the contract's header, so no other server gave it. */
-  readonly isOfFunction: boolean;
+  /** The contract that its header names; undefined when it has none, so that another server gave it. */
+  readonly contract: string | undefined;
 }
 
 export type FailureReason = 'timeout' | 'connection' | 'too-large';
@@ -119,8 +119,8 @@ export class Endpoint {
     const isAnswered = answer.kind === 'answered';
     const text = isAnswered ? `HTTP ${answer.status}` : answer.message;
     const isFailure = !isAnswered || answer.status >= 400;
-    const isOfFunction = isAnswered && answer.headers[LEVELHOOK_HEADER] !== undefined;
-    this.#last = { wallMs: this.#clock.wallNow(), text, isFailure, isOfFunction };
+    const contract = isAnswered ? answer.headers[LEVELHOOK_HEADER] : undefined;
+    this.#last = { wallMs: this.#clock.wallNow(), text, isFailure, contract };
     return answer;
   }
 

@@ -1,5 +1,3 @@
-import { Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
 import { messageOf, type Resource, type Runtime } from '../../core/index.ts';
 import { TokenError } from '../../contract/cache-token.ts';
 import { RUN_HEADER } from '../../contract/index.ts';
@@ -12,12 +10,14 @@ import {
   StatusError,
   type StatusParts,
   statusResponse,
-  tooLarge,
+  tooManyRequests,
   unauthorized,
   unavailable,
 } from '../cache-api/kubernetes-status.ts';
 import type { WriteEntry, WriteTarget } from '../dispatch/recorded-writes.ts';
 import type { BegunWrite, FencedRun, RunWrites } from '../workqueue/run-writes.ts';
+import { passOn, readBody, stream, type TakenAnswer, takeAnswer } from './bodies.ts';
+import { HeldBytes, type Hold } from './held-bytes.ts';
 import { type ProxiedRequest, proxiedRequest } from './proxied-request.ts';
 import { recordedWrite, targetOf } from './recorded-write.ts';
 
@@ -52,11 +52,10 @@ interface Asked {
   readonly what: ProxiedRequest;
 }
 
-/** The apiserver's own bound of a request. */
-const MAX_BODY_BYTES = 3 * 1024 * 1024;
 /** The apiserver gives up a write at the deadline, and its answer takes its time. */
 const ANSWER_MS = 2000;
-const READ_MS = 60_000;
+/** Of what depends on the caller, if its token is valid for longer. */
+const CALLER_MS = 60_000;
 const WRITE_TYPES = new Set([
   'application/json',
   'application/merge-patch+json',
@@ -73,6 +72,9 @@ const ANSWERED_HEADERS = ['content-type', 'warning', 'retry-after', 'audit-id'];
  */
 export class KubernetesApi {
   readonly #options: KubernetesApiOptions;
+  readonly #held = new HeldBytes();
+  readonly #writing = new Set<Promise<unknown>>();
+  #stopping = false;
 
   constructor(options: KubernetesApiOptions) {
     this.#options = options;
@@ -93,7 +95,17 @@ export class KubernetesApi {
       response = statusResponse(status, request.method === 'HEAD');
     }
     metrics.count('levelhook_proxied_requests_total', { ...labels, code: String(response.status) });
+    // The next request goes to another gateway, if there is one.
+    if (this.#stopping) response.headers.set('connection', 'close');
     return response;
+  }
+
+  /** Takes no further requests. Resolves when the writes under way are on record, or after `limitMs`. */
+  async stop(limitMs: number): Promise<void> {
+    this.#stopping = true;
+    const limit = new AbortController();
+    await Promise.race([Promise.allSettled(this.#writing), this.#options.runtime.clock.sleep(limitMs, limit.signal)]);
+    limit.abort();
   }
 
   async #answer(request: Request, root: string, labels: { controller: string; verb: string }): Promise<Response> {
@@ -110,12 +122,27 @@ export class KubernetesApi {
     labels.verb = what.verb;
     const method = request.method as Asked['method'];
     const asked = { controller, proxied, user, client: client.for(controller), claims, request, method, what };
-    return what.isWrite ? this.#write(asked) : this.#read(asked);
+    return what.isWrite ? this.#recorded(this.#write(asked)) : this.#read(asked);
+  }
+
+  /** A stop waits for it. */
+  async #recorded(writing: Promise<Response>): Promise<Response> {
+    this.#writing.add(writing);
+    return writing.finally(() => this.#writing.delete(writing));
+  }
+
+  /**
+   * Aborted when the caller has hung up, or its runs are over: what waits for the caller, or for its turn, ends then.
+   */
+  #callerSignal({ claims, request }: Asked): AbortSignal {
+    const leftMs = Math.max(0, claims.expiresAt * 1000 - this.#options.runtime.clock.now());
+    return AbortSignal.any([request.signal, AbortSignal.timeout(Math.min(leftMs, CALLER_MS))]);
   }
 
   async #authenticate(header: string | null): Promise<RunsClaims> {
     const token = /^Bearer +([^ ]+) *$/i.exec(header ?? '')?.[1];
     if (token === undefined) throw unauthorized();
+    if (this.#stopping) throw unavailable('the gateway is stopping');
     if (!this.#options.available()) throw unavailable('the gateway is being checked: see /readyz');
     try {
       return await this.#options.verify(token);
@@ -126,44 +153,58 @@ export class KubernetesApi {
   }
 
   /** Streams the answer. */
-  async #read({ client, method, request, user, what }: Asked): Promise<Response> {
-    const signal = AbortSignal.any([request.signal, AbortSignal.timeout(READ_MS)]);
-    await client.turn(method, signal);
+  async #read(asked: Asked): Promise<Response> {
+    const { client, controller, method, request, user, what } = asked;
+    const signal = this.#callerSignal(asked);
+    await turn(client, method, signal);
     const accept = request.headers.get('accept') ?? 'application/json';
     const answer = await client.forward({ method, url: urlOf(what), headers: { ...AGENT, accept }, user, signal });
     checkIdentity(answer);
-    return new Response(Readable.toWeb(answer.body) as ReadableStream<Uint8Array>, {
-      status: answer.status,
-      headers: headersOf(answer),
-    });
+    const body = stream(answer.body, this.#held.open(controller), signal);
+    return new Response(body, { status: answer.status, headers: headersOf(answer) });
   }
 
   async #write(asked: Asked): Promise<Response> {
+    const hold = this.#held.open(asked.controller);
+    try {
+      return await this.#writeWith(asked, hold);
+    } catch (error) {
+      hold.release();
+      throw error;
+    }
+  }
+
+  async #writeWith(asked: Asked, hold: Hold): Promise<Response> {
     const { client, method, proxied, request, what } = asked;
     const run = runOf(asked.claims, request.headers.get(RUN_HEADER));
     const type =
       (request.headers.get('content-type') ?? 'application/json').split(';', 1)[0]?.trim().toLowerCase() ?? '';
     if (!WRITE_TYPES.has(type)) throw unsupported(type);
-    const sent = await bodyOf(request);
+    const signal = this.#callerSignal(asked);
+    const sent = await readBody(request, hold, signal);
     // Before the run is checked: it may wait here until its deadline.
-    await client.turn(method, AbortSignal.timeout(READ_MS));
+    await turn(client, method, signal);
     if (!what.resource) throw badRequest('this cannot be written');
     const target = targetOf(what.resource, proxied.resources);
     const begun = await this.#begin(asked, run, target);
     // From here on nothing depends on the caller: it may be gone by the time of the answer.
-    const { answer, content } = await this.#send(asked, { type, sent, begun }).catch(async (error: unknown) => {
-      // The note of the write stays: it may have taken effect.
-      const { logger } = this.#options.runtime;
-      const fields = { controller: asked.controller, key: run.key, run: run.run, error: messageOf(error) };
-      logger.warn(fields, 'a proxied write got no answer, so the outcome of its run is unknown');
-      throw new StatusError(NO_ANSWER);
-    });
-    const answered = { request: what.resource, target, sent: sent.toString(), status: answer.status, text: content };
-    const nothing = isDryRun(what, answered.sent) || answer.status === 401;
+    const { answer, taken, end } = await this.#send(asked, { type, sent, begun, hold }).catch(
+      async (error: unknown) => {
+        // The note of the write stays: it may have taken effect.
+        const { logger } = this.#options.runtime;
+        const fields = { controller: asked.controller, key: run.key, run: run.run, error: messageOf(error) };
+        logger.warn(fields, 'a proxied write got no answer, so the outcome of its run is unknown');
+        throw new StatusError(NO_ANSWER);
+      },
+    );
+    // Of an answer that is too long to be held only the status is read.
+    const text = taken.rest ? '' : taken.content.toString();
+    const answered = { request: what.resource, target, sent, status: answer.status, text };
+    const nothing = isDryRun(what, sent) || answer.status === 401;
     const entry = nothing ? undefined : recordedWrite(answered);
     await proxied.runWrites.end(run, begun.id, entry && JSON.stringify(entry));
     checkIdentity(answer);
-    return new Response(content, { status: answer.status, headers: headersOf(answer) });
+    return new Response(passOn(taken, hold, end), { status: answer.status, headers: headersOf(answer) });
   }
 
   async #begin({ proxied }: Asked, run: FencedRun, target: WriteTarget): Promise<BegunWrite> {
@@ -177,13 +218,15 @@ export class KubernetesApi {
     });
   }
 
+  /** @returns also what ends at the deadline. */
   async #send(
     { client, method, user, what }: Asked,
-    { type, sent, begun }: { type: string; sent: Buffer; begun: BegunWrite },
-  ): Promise<{ answer: ForwardedAnswer; content: string }> {
+    { type, sent, begun, hold }: { type: string; sent: Buffer; begun: BegunWrite; hold: Hold },
+  ): Promise<{ answer: ForwardedAnswer; taken: TakenAnswer; end: AbortSignal }> {
     const leftMs = Math.max(1, Math.ceil(begun.deadlineMs - this.#options.runtime.clock.now()));
     const query = new URLSearchParams(what.query);
     query.set('timeout', `${leftMs}ms`);
+    const end = AbortSignal.timeout(leftMs + ANSWER_MS);
     const answer = await client.forward({
       method,
       url: urlOf({ path: what.path, query }),
@@ -191,9 +234,11 @@ export class KubernetesApi {
       headers: { ...AGENT, accept: 'application/json', ...(sent.length > 0 ? { 'content-type': type } : {}) },
       body: sent.length > 0 ? sent : undefined,
       user,
-      signal: AbortSignal.timeout(leftMs + ANSWER_MS),
+      signal: end,
     });
-    return { answer, content: await text(answer.body) };
+    // The body of the request was sent.
+    hold.release();
+    return { answer, taken: await takeAnswer(answer.body, hold), end };
   }
 }
 
@@ -232,25 +277,20 @@ function runOf({ incarnation, runs }: RunsClaims, header: string | null): Fenced
   return { key, run: Number(number), incarnation };
 }
 
-async function bodyOf(request: Request): Promise<Buffer> {
-  if (Number(request.headers.get('content-length') ?? 0) > MAX_BODY_BYTES) throw bodyTooLarge();
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of request.body ?? []) {
-    bytes += chunk.length;
-    if (bytes > MAX_BODY_BYTES) throw bodyTooLarge();
-    chunks.push(chunk);
+/** Waits for flow control. Nothing was sent before. @throws StatusError 429 */
+async function turn(client: ApiClient, method: ForwardedRequest['method'], signal: AbortSignal): Promise<void> {
+  try {
+    await client.turn(method, signal);
+  } catch {
+    throw tooManyRequests('the requests of this controller are too many, and this one was not sent');
   }
-  return Buffer.concat(chunks);
 }
 
-const bodyTooLarge = (): StatusError => tooLarge(`Request entity too large: limit is ${MAX_BODY_BYTES}`);
-
-function isDryRun({ isDryRun: byQuery, verb }: ProxiedRequest, sent: string): boolean {
+function isDryRun({ isDryRun: byQuery, verb }: ProxiedRequest, sent: Buffer): boolean {
   if (byQuery) return true;
   if (!['create', 'delete', 'deletecollection'].includes(verb) || !sent.includes('dryRun')) return false;
   try {
-    const { dryRun, deleteOptions } = JSON.parse(sent) as {
+    const { dryRun, deleteOptions } = JSON.parse(sent.toString()) as {
       dryRun?: unknown[];
       deleteOptions?: { dryRun?: unknown[] };
     };

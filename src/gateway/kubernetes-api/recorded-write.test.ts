@@ -11,7 +11,13 @@ function recorded(asked: string, status: number, answer: object, sent: object = 
   const [method = '', path = ''] = asked.split(' ');
   const request = requestOf(method, path);
   const target = targetOf(request, known);
-  return recordedWrite({ request, target, sent: JSON.stringify(sent), status, text: JSON.stringify(answer) });
+  return recordedWrite({
+    request,
+    target,
+    sent: Buffer.from(JSON.stringify(sent)),
+    status,
+    text: JSON.stringify(answer),
+  });
 }
 
 const pod = { apiVersion: 'v1', kind: 'Pod', namespace: 'a', name: 'x' };

@@ -16,9 +16,9 @@ export interface AnsweredWrite {
   readonly request: ResourceRequest;
   readonly target: WriteTarget;
   /** As it was sent: an eviction names its pod in it. */
-  readonly sent: string;
+  readonly sent: Buffer;
   readonly status: number;
-  /** The body of the answer. */
+  /** The body of the answer; empty if it is too long to be held. */
   readonly text: string;
 }
 
@@ -78,7 +78,7 @@ function writesOf({ request, target, sent, text }: AnsweredWrite): Write[] | und
     uid === undefined ? undefined : [{ ...of(metadata), uid, deleted: true, ...(gone ? { gone } : {}) }];
   if (subresource === 'eviction') {
     // The answer does not tell whom it was about.
-    const eviction: Eviction | undefined = parsed(sent);
+    const eviction: Eviction | undefined = parsed(sent.toString());
     return deleted({ name }, eviction?.deleteOptions?.preconditions?.uid);
   }
   if (verb === 'deletecollection') {

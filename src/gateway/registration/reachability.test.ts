@@ -3,9 +3,9 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { VirtualClock } from '../../../test/harness/test-clock.ts';
-import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
+import { CONTRACT_VERSION, type Description, LEVELHOOK_HEADER } from '../../contract/index.ts';
 import type { ControllerSpec } from '../controllers/controller-spec.ts';
-import type { LastAnswer } from '../endpoint/endpoint.ts';
+import { Endpoint, type LastAnswer } from '../endpoint/endpoint.ts';
 import { FALSE, TRUE } from './conditions.ts';
 import { Reachability } from './reachability.ts';
 
@@ -24,7 +24,12 @@ describe('whether a function answers', () => {
   beforeEach(async () => {
     [requests, name, openReason, lastAnswer] = [0, 'web', undefined, undefined];
     const kind = { apiVersion: 'v1', kind: 'Pod' };
-    server = createServer((_, response) => {
+    server = createServer((request, response) => {
+      if (request.method === 'POST') {
+        // As an SDK of another contract does.
+        response.writeHead(400, { [LEVELHOOK_HEADER]: 'v2' }).end('{"error":"the trigger speaks contract v1"}');
+        return;
+      }
       requests += 1;
       const description = { version: CONTRACT_VERSION, name, for: kind, concurrency: 1, timeoutSeconds: 1 };
       response.end(JSON.stringify({ ...description, owns: [], watches: [], reads: [], indexes: [] }));
@@ -97,16 +102,40 @@ describe('whether a function answers', () => {
   it('is told by an answer to a trigger', async () => {
     name = 'another';
     await look();
-    const fine = { text: 'HTTP 200', isFailure: false, isOfFunction: true };
+    const fine = { text: 'HTTP 200', isFailure: false, contract: CONTRACT_VERSION };
     lastAnswer = { ...fine, wallMs: clock.wallNow() - 1 };
     expect(await look()).toMatchObject({ status: 'False' });
     clock.jump(500);
-    lastAnswer = { ...fine, wallMs: clock.wallNow(), isOfFunction: false };
+    lastAnswer = { ...fine, wallMs: clock.wallNow(), contract: undefined };
     expect(await look()).toMatchObject({ status: 'False' });
     lastAnswer = { ...fine, wallMs: clock.wallNow() };
     expect(await look()).toEqual(GOOD);
     await pass(86_400_000);
     expect(requests).toBe(1);
+  });
+
+  it('is told by a function that was updated to another contract and refuses the triggers', async () => {
+    await look();
+    clock.jump(500);
+    const refused = { text: 'HTTP 400', isFailure: true, wallMs: clock.wallNow() };
+    // An error of its own, and that of a proxy before it.
+    for (const contract of [CONTRACT_VERSION, undefined]) {
+      lastAnswer = { ...refused, contract };
+      expect(await look()).toEqual(GOOD);
+    }
+    const endpoint = new Endpoint(spec.url, [], { connections: 1, clock, rules: spec.rules! });
+    await endpoint.send({ method: 'POST', body: '{}', id: 'any', timeoutMs: 5000 });
+    await endpoint.close();
+    lastAnswer = endpoint.lastAnswer;
+    const message = `spec.endpoint: ${spec.url} speaks contract v2, and this gateway v1: update the older one`;
+    expect(await look()).toEqual(FALSE('ContractMismatch', message));
+    openReason = 'most triggers had no valid answer';
+    expect(await look()).toEqual(FALSE('ContractMismatch', message));
+    openReason = undefined;
+    // The gateway was updated, or the function was put back.
+    clock.jump(500);
+    lastAnswer = { text: 'HTTP 200', isFailure: false, contract: CONTRACT_VERSION, wallMs: clock.wallNow() };
+    expect(await look()).toEqual(GOOD);
   });
 
   it('is told by the triggers while the circuit breaker is open', async () => {

@@ -1,8 +1,9 @@
-import { backoffMs, type Clock, messageOf } from '../../core/index.ts';
+import { backoffMs, type Clock } from '../../core/index.ts';
+import { CONTRACT_VERSION } from '../../contract/index.ts';
 import { Endpoint, type LastAnswer } from '../endpoint/endpoint.ts';
 import { FALSE, type Finding, TRUE } from './conditions.ts';
 import type { ControllerSpec } from '../controllers/controller-spec.ts';
-import { DescribeError, describeFunction } from '../endpoint/describe.ts';
+import { contractMismatch, DescribeError, describeFunction } from '../endpoint/describe.ts';
 
 /** How soon a function that did not answer as it should is asked again: at first, and at most, doubling. */
 const PROBE_MS = [1000, 600_000] as const;
@@ -41,6 +42,9 @@ export class Reachability {
   /** @param hash of what the controller was started from: another one is another function. */
   async look(spec: ControllerSpec, hash: string, heard: Heard): Promise<Finding> {
     const known = this.#known(hash);
+    // A function that was updated in place refuses triggers; its description was right when it was asked.
+    const other = known && otherContractSince(known.atWallMs, heard.lastAnswer);
+    if (other) known.finding = findingOf(contractMismatch(spec.url, other));
     if (known && heard.openReason !== undefined) {
       // What was wrong when it was asked says more.
       return isGood(known) ? FALSE('CircuitBreakerOpen', `spec.endpoint: ${heard.openReason}`) : known.finding;
@@ -92,7 +96,17 @@ function isGood({ finding }: { readonly finding: Finding }): boolean {
 }
 
 function answersSince(wallMs: number, last: LastAnswer | undefined): boolean {
-  return last !== undefined && !last.isFailure && last.isOfFunction && last.wallMs > wallMs;
+  return last !== undefined && !last.isFailure && last.contract !== undefined && last.wallMs > wallMs;
+}
+
+/** The contract of a function that has refused a request since, if it is not that of this gateway. */
+function otherContractSince(wallMs: number, last: LastAnswer | undefined): string | undefined {
+  if (!last?.isFailure || last.wallMs <= wallMs || last.contract === CONTRACT_VERSION) return undefined;
+  return last.contract;
+}
+
+function findingOf(error: DescribeError): Finding {
+  return FALSE(error.reason, `spec.endpoint: ${error.message}`);
 }
 
 async function probe({ url, rules, keys, ca, description }: ControllerSpec, clock: Clock): Promise<Finding> {
@@ -106,7 +120,7 @@ async function probe({ url, rules, keys, ca, description }: ControllerSpec, cloc
     );
   } catch (error) {
     if (!(error instanceof DescribeError)) throw error;
-    return FALSE(error.reason, `spec.endpoint: ${messageOf(error)}`);
+    return findingOf(error);
   } finally {
     await endpoint.close();
   }

@@ -52,7 +52,7 @@ const endpoint = z
  * Who a function is at the apiserver: `own`, as it says itself; `token`, its ServiceAccount, by a token that comes with
  * each trigger; `proxy`, the same, through the gateway.
  */
-const CREDENTIALS = ['own', 'token', 'proxy'] as const;
+export const CREDENTIALS = ['own', 'token', 'proxy'] as const;
 
 export const specSchema = z.strictObject({
   endpoint,

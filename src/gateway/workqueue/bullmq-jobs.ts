@@ -34,6 +34,7 @@ export class BullMqJobs {
   /** When an error was last logged, by its text. */
   readonly #logged = new Map<string, number>();
   #takes: JobsTaken = 'all';
+  #paceFactor = 1;
 
   constructor(options: BullMqJobsOptions) {
     const { name, keys, redis } = options;
@@ -90,17 +91,31 @@ export class BullMqJobs {
       connection: redis,
       prefix: keys.prefix,
       concurrency: jobsAtOnce(concurrency),
-      // The worker renews its locks. When this gateway has stopped, another gateway gets its jobs after 4 to 8 s.
+      // The worker renews its locks. When this gateway has stopped, another gateway gets its jobs after 4 to 8 s,
+      // and later if that has many queues.
       lockDuration: 4000,
-      stalledInterval: 4000,
-      // How long one blocking read waits; an add ends it. The longest time that BullMQ allows: idle queues read less.
-      drainDelay: 10,
+      ...this.#intervals(),
       // A job may stall any number of times: the records decide whether its keys may start.
       maxStalledCount: 1_000_000_000,
     });
     this.#worker.on('error', (error) => this.#warn(error, 'worker'));
     this.#worker.concurrency = this.#takes === 'one' ? 1 : jobsAtOnce(concurrency);
     if (this.#takes === 'none') await this.#worker.pause(true);
+  }
+
+  /** By how much the intervals of a queue at rest are longer than those of a single queue. Default 1. */
+  pace(factor: number): void {
+    this.#paceFactor = factor;
+    // BullMQ reads these options before each wait.
+    if (this.#worker) Object.assign(this.#worker.opts, this.#intervals());
+  }
+
+  #intervals(): { stalledInterval: number; drainDelay: number } {
+    return {
+      stalledInterval: 4000 * this.#paceFactor,
+      // Seconds that one blocking read waits. An add ends it, so it may be long: queues at rest read less.
+      drainDelay: 10 * this.#paceFactor,
+    };
   }
 
   /** From now on this gateway takes so many jobs at a time. After `none` one or two may still come. Returns at once. */

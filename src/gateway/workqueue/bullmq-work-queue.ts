@@ -7,14 +7,15 @@ import type { RedisLocation } from '../redis/redis-location.ts';
 import { BullMqJobs } from './bullmq-jobs.ts';
 import { Circuit } from './circuit.ts';
 import { GroupCommit } from './group-commit.ts';
+import { IdlePace, type PaceShare } from './idle-pace.ts';
 import { OwnRuns } from './own-runs.ts';
 import type { EndedRun, PastRun, RunPage, RunQuery } from './past-run.ts';
-import { Poller } from './poller.ts';
+import { IDLE_POLL_INTERVAL_MS, Poller } from './poller.ts';
 import { queueKeys, type QueueKeys } from './queue-keys.ts';
 import { HISTORY_RUNS, type QueueOptions } from './queue-options.ts';
 import type { Finished } from './records.ts';
 import { RedisHistory } from './redis-history.ts';
-import { RedisInspector } from './redis-inspector.ts';
+import { type QueueLevels, RedisInspector } from './redis-inspector.ts';
 import { RedisRecords } from './redis-records.ts';
 import { RunRecorder } from './run-recorder.ts';
 import { Runner } from './runner.ts';
@@ -47,6 +48,8 @@ export interface WorkQueueOptions {
   readonly onPauseChanged?: () => void;
   /** The runs that this gateway has started of the queue of this name. Default: none. */
   readonly ownRuns?: OwnRuns;
+  /** How often the queues of this gateway ask Redis while nothing is due. Default: as a single queue does. */
+  readonly idlePace?: IdlePace;
   /** How many runs of all keys the history holds; 0: none but failures. Default 10,000. */
   readonly historyRuns?: number | undefined;
 }
@@ -85,6 +88,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly #sampler: Sampler | undefined;
   readonly #recorder: RunRecorder | undefined;
   readonly #jobs: BullMqJobs;
+  readonly #idlePace: IdlePace;
+  #paceShare: PaceShare | undefined;
   #poller: Poller | undefined;
   readonly #standstill: Standstill;
   #runner: Runner | undefined;
@@ -107,7 +112,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   constructor(options: WorkQueueOptions) {
     const { name, behaviour, location, runtime, onPauseChanged = () => {}, ownRuns = new OwnRuns() } = options;
-    const { historyRuns = HISTORY_RUNS } = options;
+    const { historyRuns = HISTORY_RUNS, idlePace = new IdlePace() } = options;
     const { redis } = location;
     const { clock, logger } = runtime;
     const { concurrency } = behaviour;
@@ -128,6 +133,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#recorder = historyRuns > 0 ? new RunRecorder({ name, redis, keys, historyRuns, clock, logger }) : undefined;
     this.#sampler = historyRuns > 0 ? new Sampler({ name, samples: this.#samples, clock, logger }) : undefined;
     this.#jobs = jobs;
+    this.#idlePace = idlePace;
     this.#circuit = new Circuit({ clock, onChanged: () => this.#circuitChanged() });
     const isOpen = (): boolean => this.#circuit.room === 0;
     this.#standstill = new Standstill({ concurrency, clock, read: () => this.#dueKeys(), isOpen });
@@ -224,19 +230,23 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async counts(): Promise<{ waiting: number; running: number }> {
-    const [waiting, running] = await Promise.all([this.#records.waiting(), this.#records.running()]);
+    const { waiting, running } = await this.levels();
     return { waiting, running };
   }
 
-  demand(): Promise<number> {
-    return this.#inspector.demand(this.#runtime.clock.now() + DEMAND_AHEAD_MS);
+  async demand(): Promise<number> {
+    return (await this.levels()).demand;
   }
 
   async oldestDueMs(): Promise<number | undefined> {
+    return (await this.levels()).oldestDueMs;
+  }
+
+  /** `counts`, `demand` and `oldestDueMs` with one question to Redis, for many queues. */
+  async levels(): Promise<Omit<QueueLevels, 'firstDueMs'> & { readonly oldestDueMs: number | undefined }> {
     const now = this.#runtime.clock.now();
-    if (this.circuit) return undefined;
-    const sinceMs = await this.#inspector.firstDueMs();
-    return sinceMs <= now ? now - sinceMs : undefined;
+    const { firstDueMs, ...counts } = await this.#inspector.levels(now + DEMAND_AHEAD_MS);
+    return { ...counts, oldestDueMs: this.circuit || firstDueMs > now ? undefined : now - firstDueMs };
   }
 
   standstillMs(): Promise<number> {
@@ -252,6 +262,9 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const records = this.#records;
     const onReady = (keys: readonly string[]): Promise<void> => this.#startOrEnqueue([...this.#keysToRetry, ...keys]);
     const keysOfJobs = (): ReturnType<BullMqJobs['keysOfJobs']> => this.#jobs.keysOfJobs();
+    const pace = this.#idlePace.join((factor) => this.#jobs.pace(factor));
+    this.#paceShare = pace;
+    this.#jobs.pace(pace.factor);
     const upkeep = new Upkeep({ name, records, process, onReady, keysOfJobs, clock, logger, metrics });
     const poller = new Poller({
       records,
@@ -260,8 +273,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       onOverdue: (keys) => this.#settleOrStart(keys),
       onLow: () => this.#runner?.starter.enterLow(),
       upkeep,
-      clock,
-      logger,
+      pace,
+      runtime,
     });
     const gate = {
       ending: this.#ending.signal,
@@ -345,6 +358,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     limit.abort();
     this.#sampler?.stop();
     this.#runner?.starter.close();
+    this.#paceShare?.leave();
     await this.#jobs.close(wasSuspended || !haveEnded || this.#hasStalledJob);
   }
 
@@ -399,10 +413,9 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   }
 
   async #dueKeys(): Promise<DueKeys> {
-    const [firstDueMs, firstPauseEndMs, running, started] = await Promise.all([
-      this.#inspector.firstDueMs(),
+    const [{ firstDueMs, running }, firstPauseEndMs, started] = await Promise.all([
+      this.#inspector.levels(this.#runtime.clock.now()),
       this.#inspector.firstPauseEndMs(),
-      this.#records.running(),
       this.#records.started(),
     ]);
     return { firstDueMs, firstPauseEndMs, running, started };
@@ -453,6 +466,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
       for (const key of others) this.#keysToRetry.delete(key);
     } catch (error) {
       for (const key of others) this.#keysToRetry.add(key);
+      this.#poller?.wake(this.#runtime.clock.now() + IDLE_POLL_INTERVAL_MS);
       throw error;
     }
   }

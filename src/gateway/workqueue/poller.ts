@@ -1,4 +1,5 @@
-import { type Clock, type Logger, messageOf } from '../../core/index.ts';
+import { messageOf, type Runtime } from '../../core/index.ts';
+import type { PaceShare } from './idle-pace.ts';
 import type { DueTimer } from './records.ts';
 import type { RedisRecords } from './redis-records.ts';
 import { BARRIER_AGAIN_MS, BARRIER_LATE_MS } from './queue-options.ts';
@@ -16,15 +17,16 @@ export interface PollerOptions {
   readonly onLow: () => void;
   /** Its `run` is called by each tick. */
   readonly upkeep: Pick<Upkeep, 'run'>;
-  readonly clock: Clock;
-  readonly logger: Logger;
+  /** Says when to tick while nothing is due. */
+  readonly pace: Pick<PaceShare, 'nextMs'>;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
 }
 
 /** The least time between two ticks: keys that become due in between are read together. */
 export const MIN_POLL_INTERVAL_MS = 5;
 /**
- * The time between two ticks when nothing is due: another gateway may have set a timer and died. All queues of a
- * process tick at the same moment, because waking up is what costs.
+ * The time between two ticks when nothing is due: another gateway may have set a timer and died. The more queues the
+ * gateway has, the longer it is (`IdlePace`).
  */
 export const IDLE_POLL_INTERVAL_MS = 5000;
 const LIMIT = 500;
@@ -69,21 +71,23 @@ export class Poller {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const { clock, logger } = this.#options;
+    const { runtime, pace } = this.#options;
+    const { clock, logger } = runtime;
     while (!signal.aborted) {
       const startedAt = clock.now();
-      this.#nextMs = (Math.floor(startedAt / IDLE_POLL_INTERVAL_MS) + 1) * IDLE_POLL_INTERVAL_MS;
+      this.#nextMs = pace.nextMs(startedAt, IDLE_POLL_INTERVAL_MS);
       try {
         this.wake(await this.tick());
       } catch (error) {
         logger.error({ error: messageOf(error) }, 'the poller could not read the queue, trying again');
+        this.wake(startedAt + IDLE_POLL_INTERVAL_MS);
       }
       await this.#sleep(startedAt + MIN_POLL_INTERVAL_MS, signal);
     }
   }
 
   async #sleep(earliestMs: number, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
+    const { clock } = this.#options.runtime;
     for (;;) {
       const ms = Math.max(this.#nextMs, earliestMs) - clock.now();
       if (signal.aborted || ms <= 0) return;
@@ -97,8 +101,8 @@ export class Poller {
 
   /** Handles the keys that are due now. @returns the time of the next tick. */
   async tick(): Promise<number> {
-    const { records, onReady, onOverdue, onLow, clock, upkeep } = this.#options;
-    const now = clock.now();
+    const { records, onReady, onOverdue, onLow, upkeep, runtime } = this.#options;
+    const now = runtime.clock.now();
     const { timers, debounced, inFlight, backlog, pauseEnds, nextMs = Infinity } = await records.due(now, LIMIT);
     const ready: DueTimer[] = [];
     const waiting: DueTimer[] = [];
@@ -125,12 +129,12 @@ export class Poller {
   }
 
   async #passed(barrier: string | undefined, sinceMs: number, now: number): Promise<boolean> {
-    const { process, logger } = this.#options;
+    const { process, runtime } = this.#options;
     try {
       if (barrier === undefined || (await process.passed(barrier))) return true;
     } catch (error) {
       // A barrier that cannot be checked must not delay the other keys.
-      logger.warn({ error: messageOf(error) }, 'a barrier could not be checked, trying again');
+      runtime.logger.warn({ error: messageOf(error) }, 'a barrier could not be checked, trying again');
       return false;
     }
     if (now - sinceMs > BARRIER_LATE_MS) process.late(barrier);

@@ -1,4 +1,4 @@
-import type { Redis } from '../redis/redis.ts';
+import { loadScript, type Redis, type Script } from '../redis/redis.ts';
 import { decodeReasons } from './redis-records.ts';
 import {
   type Pause,
@@ -11,14 +11,28 @@ import {
 } from './key-status.ts';
 import { type QueueKeys, scopesOf } from './queue-keys.ts';
 
+/** How it stands with the keys of a queue, at one moment. */
+export interface QueueLevels {
+  /** Keys that wait to run now. */
+  readonly waiting: number;
+  /** Runs in flight. */
+  readonly running: number;
+  /** See `WorkQueue.demand`. */
+  readonly demand: number;
+  /** When the first key that has not been started was or will be due; Infinity when there is none. */
+  readonly firstDueMs: number;
+}
+
 /** Reads the records in Redis for `levelhook queue` and the metrics. */
 export class RedisInspector {
   readonly #redis: Redis;
   readonly #keys: QueueKeys;
+  readonly #levels: Script;
 
   constructor(redis: Redis, keys: QueueKeys) {
     this.#redis = redis;
     this.#keys = keys;
+    this.#levels = loadScript(redis, import.meta.url, 'levels');
   }
 
   async status(key: string): Promise<KeyStatus> {
@@ -89,40 +103,12 @@ export class RedisInspector {
     });
   }
 
-  /** When the first key that has not been started was or will be due; Infinity when there is none. */
-  async firstDueMs(): Promise<number> {
-    const { queued, timers, backlog, debounced, pauses } = this.#keys;
-    const [isPaused, low, ...others] = await Promise.all([
-      this.#redis.hmget(pauses, 'controller', 'recovery'),
-      this.#lowestScore(backlog),
-      ...[queued, timers, debounced].map((set) => this.#lowestScore(set)),
-    ]);
-    // A pause of all keys leaves low-priority keys in the backlog.
-    return Math.min(isPaused.some((since) => since !== null) ? Infinity : low, ...others);
-  }
-
-  /** See `WorkQueue.demand`. */
-  async demand(untilMs: number): Promise<number> {
-    const { queued, inFlight, timers, backlog, debounced, pauses } = this.#keys;
-    // At one moment: a key that moves from one set to another one must not be missed.
-    const answers = await this.#redis
-      .multi()
-      .hmget(pauses, 'controller', 'recovery')
-      .zcard(backlog)
-      .zcard(queued)
-      .zcard(inFlight)
-      .zcount(timers, '-inf', untilMs)
-      .zcount(debounced, '-inf', untilMs)
-      .exec();
-    const [isPaused, ...counts] = (answers ?? []).map(([error, answer]) => {
-      if (error) throw error;
-      return answer;
-    });
-    const [low = 0, ready = 0, running = 0, timed = 0, delayed = 0] = counts as number[];
-    // A pause of all keys leaves low-priority keys in the backlog.
-    const hasPause = (isPaused as (string | null)[]).some((since) => since !== null);
-    // A key whose time has come is ready and keeps its time until it starts.
-    return (hasPause ? 0 : low) + running + Math.max(ready, timed + delayed);
+  /** @param untilMs see `WorkQueue.demand` */
+  async levels(untilMs: number): Promise<QueueLevels> {
+    const { queued, inFlight, timers, debounced, backlog, pauses } = this.#keys;
+    const answer = await this.#levels([queued, inFlight, timers, debounced, backlog, pauses], [untilMs]);
+    const [waiting, running, demand, firstDue] = answer as [number, number, number, string];
+    return { waiting, running, demand, firstDueMs: firstDue === '' ? Infinity : Number(firstDue) };
   }
 
   /** When the first pause ends by itself; Infinity when none does. */

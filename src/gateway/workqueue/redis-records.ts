@@ -259,16 +259,6 @@ export class RedisRecords {
   async started(): Promise<number> {
     return Number((await this.#redis.get(this.#keys.runs)) ?? 0);
   }
-
-  /** Keys that are ready and have not been started. */
-  waiting(): Promise<number> {
-    return this.#redis.zcard(this.#keys.queued);
-  }
-
-  /** Runs in flight. */
-  running(): Promise<number> {
-    return this.#redis.zcard(this.#keys.inFlight);
-  }
 }
 
 type StartAnswer = [string, ...unknown[]];

@@ -74,9 +74,17 @@ it('npm run bench replicas has figures of one, two and three replicas, and leave
   for (const rate of table.get('keys a second')?.slice(0, 3) ?? [undefined]) expect(Number(rate)).toBeGreaterThan(0);
 }, 600_000);
 
+it('npm run bench rest has figures of gateway and operators, no request, and leaves no process', async () => {
+  const [table] = await run('rest', { BENCH_FUNCTIONS: '3', BENCH_OPERATORS: '1', BENCH_SECONDS: '1' });
+  expect(table.get('')?.slice(0, 2)).toEqual(['controller-runtime, 1 operators', 'levelhook, 3 functions']);
+  expect(table.get('requests to functions')?.[1]).toBe('0.00');
+  const memory = table.get('memory, MB: of all operators; of gateway and Redis') ?? [];
+  for (const value of memory.slice(0, 2)) expect(Number(value)).toBeGreaterThan(0);
+}, 600_000);
+
 it('the README has a section for the figures of each of these', () => {
   const readme = readFileSync('README.md', 'utf8');
-  for (const name of ['line', 'rollout', 'failover', 'replicas']) {
+  for (const name of ['line', 'rollout', 'failover', 'replicas', 'rest']) {
     const changed = withSection(readme, name, 'figures');
     expect(changed).toContain(`<!-- bench ${name} -->\n\nfigures\n\n<!-- end of bench ${name} -->`);
     expect(withSection(changed, name, 'figures')).toBe(changed);

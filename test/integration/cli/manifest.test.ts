@@ -113,6 +113,11 @@ describe('levelhook manifest', () => {
       'ReconcileFunction',
     ]);
     expect(stdout).not.toContain(setting.secret);
+    expect(stdout).not.toContain('credentials:');
+    const { stdout: lent } = await shell(
+      `npm run -s levelhook manifest -- ${observer.url} --namespace shop --credentials proxy`,
+    );
+    expect(lent).toContain('\n  credentials: proxy\n');
   });
 
   it.each<[string, string, Record<string, string>, string]>([
@@ -133,6 +138,7 @@ describe('levelhook manifest', () => {
     ['without a namespace', 'URL', {}, '--namespace'],
     ['with a namespace that is none', 'URL --namespace ../shop', {}, '--namespace: "../shop" is not a valid name'],
     ['with a Secret that is none', 'URL --namespace shop --secret a/b', {}, '--secret: "a/b" is not a valid name'],
+    ['with credentials of nobody', 'URL --namespace shop --credentials mine', {}, '--credentials "mine" must be own'],
     ['with a Service without a port', 'URL --namespace shop --service greeting', {}, '--service greeting must be'],
   ])('%s says what is wrong in one sentence', async (_what, args, env, message) => {
     const { code, stderr } = await shell(`npm run -s levelhook manifest -- ${args.replace('URL', observer.url)}`, env);

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { METRICS } from '../../../src/core/index.ts';
 import { leaseName } from '../../../src/gateway/manager/dispatch-lease.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { foreignDefinitions } from '../../harness/helm.ts';
 import { Installation } from './installation.ts';
 import { Started } from '../../harness/started.ts';
@@ -74,6 +75,60 @@ describe('the apiserver', () => {
     expect(answer.trim().split('\n')).toHaveLength(objects.length);
     expect(answer).not.toMatch(/warning/i);
   });
+});
+
+describe('the rights that values ask for', () => {
+  const can = async (account: string, ...what: string[]): Promise<boolean> => {
+    const args = ['auth', 'can-i', ...what, '--as', `system:serviceaccount:${account}`];
+    return (await installed.kubectl(args).catch(() => 'no')).startsWith('yes');
+  };
+  const gateway = (namespace: string, ...what: string[]): Promise<boolean> =>
+    can('render:test', ...what, '--namespace', namespace);
+  const metrics = (): Promise<boolean> => can('web:prometheus', 'get', '/metrics');
+
+  it('let the gateway lend credentials in the namespaces named, and Prometheus read its metrics', async () => {
+    const { text } = await render('levelhook', 'levelhook/ci/production-values.yaml');
+    const file = join(await started.directory(), 'rights.yaml');
+    const isRight = (part: string): boolean => /^kind: (Cluster)?Role(Binding)?$/m.test(part);
+    await writeFile(file, text.split(/^---$/m).filter(isRight).join('---\n'));
+    const token = ['web', 'shop', 'default'].map(
+      (name) => () => gateway(name, 'create', 'serviceaccounts', '--subresource=token'),
+    );
+    const proxy = ['web', 'default'].map((name) => () => gateway(name, 'impersonate', 'serviceaccounts'));
+    const all = [...token, ...proxy, metrics];
+    for (const each of all) expect(await each()).toBe(false);
+    await installed.kubectl(['apply', '--filename', file]);
+    await eventually(async () => {
+      const answers: boolean[] = [];
+      for (const each of all) answers.push(await each());
+      expect(answers).toEqual([true, true, false, true, true, true]);
+    });
+    await installed.kubectl(['delete', '--filename', file]);
+  });
+
+  it('are none without such values', async () => {
+    const { text } = await render('levelhook');
+    expect(text).not.toMatch(/serviceaccounts\/token|impersonate|metrics-read/);
+  });
+});
+
+it('a ServiceMonitor sends the token of Prometheus or that of a Secret, and none by itself', async () => {
+  const endpoint = async (values: string): Promise<object | undefined> => {
+    const { objects } = await render('levelhook', values);
+    const monitor = objects.find(({ kind }) => kind === 'ServiceMonitor');
+    return (monitor as { spec?: { endpoints: object[] } } | undefined)?.spec?.endpoints[0];
+  };
+  expect(await endpoint('levelhook/ci/production-values.yaml')).toMatchObject({
+    scheme: 'https',
+    bearerTokenFile: '/var/run/secrets/kubernetes.io/serviceaccount/token',
+  });
+  expect(await endpoint('levelhook/ci/token-values.yaml')).toMatchObject({
+    scheme: 'https',
+    authorization: { type: 'Bearer', credentials: { name: 'prometheus-token', key: 'token' } },
+  });
+  const file = join(await started.directory(), 'values.yaml');
+  await writeFile(file, 'monitoring: { serviceMonitor: { enabled: true } }');
+  expect(Object.keys((await endpoint(file)) ?? {}).toSorted()).toEqual(['interval', 'path', 'port', 'scheme']);
 });
 
 it('the optional parts are there when values ask for them', async () => {

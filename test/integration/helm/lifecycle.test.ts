@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { currentVersion } from '../../../infra/release/versions.ts';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -156,7 +157,8 @@ it('an upgrade keeps the secrets, and loses none of the keys that wait', async (
   const list = JSON.parse(await installed.helm(['list', '--all-namespaces', '--output', 'json'])) as {
     chart: string;
   }[];
-  expect(list.map(({ chart }) => chart).toSorted()).toEqual(['levelhook-0.1.0', 'levelhook-functions-0.1.0']);
+  const version = currentVersion(ROOT);
+  expect(list.map(({ chart }) => chart).toSorted()).toEqual([`levelhook-${version}`, `levelhook-functions-${version}`]);
   const key = { namespace: 'levelhook', name: 'levelhook-secrets' };
   expect((await installed.cluster.get(secrets, key))?.data).toEqual(secretData);
   expect(await demand()).toBeGreaterThan(0);

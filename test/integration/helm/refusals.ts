@@ -10,6 +10,22 @@ export const REFUSALS: readonly [chart: 'levelhook' | 'levelhook-functions', val
   ['levelhook', 'image: { digest: latest }', /at '\/image\/digest': .*does not match pattern/],
   ['levelhook', 'rbac: { reads: [{ resources: [pods] }] }', /at '\/rbac\/reads\/0': missing property 'apiGroups'/],
   ['levelhook', 'monitoring: { rules: { enable: true } }', /at '\/monitoring\/rules': .*'enable' not allowed/],
+  ['levelhook', 'rbac: { credentials: { own: { enabled: true } } }', /at '\/rbac\/credentials': .*'own' not allowed/],
+  [
+    'levelhook',
+    'settings: { LEVELHOOK_METRICS_LOGIN: true }\nmonitoring: { serviceMonitor: { enabled: true } }',
+    /LEVELHOOK_METRICS_LOGIN asks Prometheus for a login: set monitoring.serviceMonitor.login/,
+  ],
+  [
+    'levelhook',
+    'monitoring: { serviceMonitor: { enabled: true, login: { tokenSecret: { name: a } } } }',
+    /login sends a token, which needs https: set tls.secretName/,
+  ],
+  [
+    'levelhook-functions',
+    'functions: { a: { image: a, spec: { for: {}, credentials: proxy } } }',
+    /functions.a: credentials: proxy needs a function at https/,
+  ],
   ['levelhook-functions', 'functions: { a: { image: a } }', /at '\/functions\/a': missing property 'spec'/],
   ['levelhook-functions', 'functions: { A_b: { image: a, spec: { for: {} } } }', /'A_b' not allowed/],
   [

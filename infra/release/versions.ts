@@ -1,0 +1,41 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** Where the version of package.json stands besides, each as what to match. */
+const PLACES: readonly (readonly [file: string, version: RegExp])[] = [
+  ['package-lock.json', /(?<="name": "levelhook",\n\s+"version": ")[^"]+/g],
+  ['infra/helm/levelhook/Chart.yaml', /(?<=^(?:appV|v)ersion: ).+$/gm],
+  ['infra/helm/levelhook-functions/Chart.yaml', /(?<=^(?:appV|v)ersion: ).+$/gm],
+  ['infra/images/README.md', /(?<=levelhook\/gateway:)\S+/g],
+  ['infra/images/gateway.Dockerfile', /(?<=levelhook\/gateway:)\S+/g],
+  ['functions/examples/20-platforms/package.json', /(?<="@levelhook\/function": "\^)[^"]+/g],
+  ['functions/examples/20-platforms/deno/deno.json', /(?<=npm:@levelhook\/function@\^)[^"/]+/g],
+];
+
+/** The version of package.json, which both packages have. */
+export function currentVersion(root: string): string {
+  return (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }).version;
+}
+
+/**
+ * The versions that stand in each other file.
+ * @throws Error if a file has none: then it, or the list above, is wrong.
+ */
+export function versionsElsewhere(root: string): Readonly<Record<string, readonly string[]>> {
+  return Object.fromEntries(
+    PLACES.map(([file, version]) => {
+      const found = readFileSync(join(root, file), 'utf8').match(version);
+      if (!found) throw new Error(`${file} has no version of levelhook`);
+      return [file, found];
+    }),
+  );
+}
+
+/** Writes the version of package.json into the other files. @throws as `versionsElsewhere`. */
+export function followVersion(root: string): void {
+  versionsElsewhere(root);
+  for (const [file, version] of PLACES) {
+    const path = join(root, file);
+    writeFileSync(path, readFileSync(path, 'utf8').replaceAll(version, currentVersion(root)));
+  }
+}

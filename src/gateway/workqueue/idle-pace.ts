@@ -1,0 +1,51 @@
+/** So many queues of a gateway ask Redis as often as a single one would. */
+export const QUEUES_AT_FULL_PACE = 200;
+
+/** One queue's share of the pace. */
+export interface PaceShare {
+  /** By how much the intervals of a queue at rest are longer than those of a single queue: 1, 2, 3 ... */
+  readonly factor: number;
+  /** The next time at which the queue is to be asked. */
+  nextMs(nowMs: number, intervalMs: number): number;
+  leave(): void;
+}
+
+/**
+ * How often the queues of a gateway ask Redis while nothing is due. The more queues a gateway has, the more seldom each
+ * of them asks, so that the commands of queues at rest have a bound. Nothing that happens in this gateway waits for
+ * these questions: they only find what another gateway has left behind when it died.
+ *
+ * All queues are asked at the same moments, because waking up is what costs; of many queues a part at each.
+ */
+export class IdlePace {
+  readonly #shares = new Map<number, (factor: number) => void>();
+  #last = 0;
+  #factor = 1;
+
+  /** @param onChanged called with the factor when it has changed. Default: nothing happens. */
+  join(onChanged: (factor: number) => void = () => {}): PaceShare {
+    const number = (this.#last += 1);
+    this.#shares.set(number, onChanged);
+    this.#update();
+    const factor = (): number => this.#factor;
+    return {
+      get factor() {
+        return factor();
+      },
+      nextMs(nowMs, intervalMs) {
+        const first = Math.floor(nowMs / intervalMs) + 1;
+        return (first + ((factor() - ((first + number) % factor())) % factor())) * intervalMs;
+      },
+      leave: () => {
+        if (this.#shares.delete(number)) this.#update();
+      },
+    };
+  }
+
+  #update(): void {
+    const factor = Math.max(1, Math.ceil(this.#shares.size / QUEUES_AT_FULL_PACE));
+    if (factor === this.#factor) return;
+    this.#factor = factor;
+    for (const onChanged of this.#shares.values()) onChanged(factor);
+  }
+}

@@ -1,0 +1,31 @@
+-- Reads how many keys wait and run, and when the first of them was or will be due, at one moment: a key that moves from
+-- one set to another one is not missed.
+--
+-- KEYS[1] queued ZSET
+-- KEYS[2] inFlight ZSET
+-- KEYS[3] timers ZSET
+-- KEYS[4] debounced ZSET
+-- KEYS[5] backlog ZSET
+-- KEYS[6] pauses HASH
+-- ARGV[1] until when a timed key counts as demand
+--
+-- Answer: {queued, in flight, demand, the lowest score of queued, timers, debounced and backlog, or ''}; without the
+-- backlog while all keys are paused, because its keys stay there.
+
+local ready, running = redis.call('ZCARD', KEYS[1]), redis.call('ZCARD', KEYS[2])
+local sets = { KEYS[1], KEYS[3], KEYS[4] }
+local low = redis.call('ZCARD', KEYS[5])
+if low > 0 then
+  local paused = redis.call('HMGET', KEYS[6], 'controller', 'recovery')
+  if paused[1] or paused[2] then low = 0 else sets[4] = KEYS[5] end
+end
+local timed, first_due = 0, ''
+for at, set in ipairs(sets) do
+  local score = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
+  if score then
+    if first_due == '' or tonumber(score) < tonumber(first_due) then first_due = score end
+    if at == 2 or at == 3 then timed = timed + redis.call('ZCOUNT', set, '-inf', ARGV[1]) end
+  end
+end
+-- A key whose time has come is ready and keeps its time until it starts.
+return { ready, running, low + running + math.max(ready, timed), first_due }

@@ -1,0 +1,228 @@
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { CONTRACT_VERSION, type Trigger } from '../../../src/contract/index.ts';
+import { controller, type Reconcile } from '../../../src/function/index.ts';
+import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
+import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { queueKeys } from '../../../src/gateway/workqueue/queue-keys.ts';
+import { configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import {
+  createSetting,
+  type Listening,
+  type Setting,
+  startGateway,
+  uniqueName,
+  untilIdle,
+  untilReady,
+} from '../../harness/levelhook.ts';
+import { NodeFunction } from '../../harness/node-function.ts';
+import { residentMiB } from '../../harness/process-memory.ts';
+import { ask, type ProxiedTenant, proxiedTenant } from '../../harness/proxied-tenant.ts';
+import { RawFunction } from '../../harness/raw-function.ts';
+import { Started } from '../../harness/started.ts';
+import { settingsFor } from '../../harness/tenant.ts';
+
+const namespace = uniqueName('limits');
+const started = new Started();
+const path = `/api/v1/namespaces/${namespace}/configmaps`;
+const configMapsOf = (label: string) => ({
+  for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace], labelSelector: { matchLabels: { for: label } } },
+});
+
+let world: ProxiedTenant;
+let gateway: Listening;
+let setting: Setting;
+let redis: Redis;
+let raw: RawFunction;
+let reconcile: Reconcile;
+
+beforeAll(async () => {
+  world = await proxiedTenant(started, namespace);
+  await world.account.grantFile('credentials-proxy.yaml');
+  started.add(() => world.account.revoke('credentials-proxy.yaml'));
+  await world.tenant.allow('clear', [{ apiGroups: [''], resources: ['configmaps'], verbs: ['deletecollection'] }]);
+  const handler = controller({ name: 'modest', for: configMaps }).reconcile(async (...run) => reconcile(...run));
+  const modest = await started.open(new NodeFunction(handler, world.tenant.secret));
+  const kind = { apiVersion: 'v1', kind: 'ConfigMap' };
+  raw = await started.open(new RawFunction({ name: 'hostile', for: kind, concurrency: 1, timeoutSeconds: 12 }));
+  setting = createSetting({ kubeconfig: world.kubeconfig, redisUrl: inject('redisUrl') });
+  redis = await connectRedis(setting.redisUrl);
+  started.add(async () => redis.disconnect());
+  const settings = settingsFor([namespace], [modest.url, raw.url]);
+  gateway = started.keep(await startGateway(setting, [], settings));
+  await untilReady(gateway.url);
+  reconcile = async () => {};
+  raw.onTrigger = finish;
+  const proxied = { credentials: 'proxy', timeoutSeconds: 12 };
+  await world.tenant.declare('modest', {
+    endpoint: { url: modest.url },
+    ...proxied,
+    timeoutSeconds: 20,
+    ...configMapsOf('modest'),
+  });
+  await world.tenant.declare('hostile', { endpoint: { url: raw.url }, ...proxied, ...configMapsOf('hostile') });
+  await world.tenant.until('modest', 'Ready', { status: 'True' });
+  await world.tenant.until('hostile', 'Ready', { status: 'True' });
+}, 120_000);
+
+afterAll(() => started.stop());
+
+const finish = ({ requests }: Trigger, response: ServerResponse): void =>
+  void response.end(JSON.stringify({ version: CONTRACT_VERSION, results: requests.map(() => ({ status: 'done' })) }));
+
+/** A run of the hostile function that is under way, and what ends it. */
+async function startRun(name: string): Promise<{ trigger: Trigger; end: () => Promise<void> }> {
+  const coming = new Promise<{ trigger: Trigger; end: () => Promise<void> }>((resolve) => {
+    raw.onTrigger = (trigger, response) => {
+      // A key whose run has ended with its deadline comes again.
+      if (trigger.requests[0]?.name !== name) return finish(trigger, response);
+      raw.onTrigger = finish;
+      resolve({
+        trigger,
+        end: async () => {
+          finish(trigger, response);
+          await untilIdle(gateway.url);
+        },
+      });
+    };
+  });
+  await world.cluster.create(configMaps, { metadata: { namespace, name, labels: { for: 'hostile' } } });
+  return coming;
+}
+
+/** A request of which only this much is sent. It never reads more than the connection buffers. */
+async function unfinished(trigger: Trigger, head: string): Promise<Socket> {
+  const { port } = new URL(gateway.url);
+  const socket = connect(Number(port), '127.0.0.1');
+  started.add(async () => socket.destroy());
+  await once(socket, 'connect');
+  // A gateway that gives up closes the connection, and may do so with an error.
+  socket.on('error', () => {});
+  socket.pause();
+  const [request = '', ...headers] = head.split('\n');
+  const [method = '', of = ''] = request.split(' ');
+  const { pathname } = new URL(`${trigger.kubernetes?.url}${of}`);
+  const { search } = new URL(of, 'http://x');
+  const lines = [`${method} ${pathname}${search} HTTP/1.1`, 'host: x', ...headers];
+  socket.write([...lines, `authorization: Bearer ${trigger.kubernetes?.token}`, '', ''].join('\r\n'));
+  return socket;
+}
+
+const MIB = 1024 * 1024;
+/** Objects of nearly 1 MiB: more than one controller may send at a time, and more than connections buffer. */
+const LARGE = 24;
+const mib = (count: number): string => 'x'.repeat(count * MIB);
+
+/** The most memory that the gateway has while `work` is under way. */
+async function peakMiB(work: Promise<unknown>): Promise<number> {
+  const over = new AbortController();
+  void work.catch(() => {}).finally(() => over.abort());
+  let peak = 0;
+  while (!over.signal.aborted) {
+    peak = Math.max(peak, await residentMiB(gateway.process.pid));
+    await sleep(20);
+  }
+  return peak;
+}
+
+describe('a function that sends or asks for too much', () => {
+  it('is refused before its bodies are read; the write of another function goes through', async () => {
+    const { trigger, end } = await startRun('flood');
+    // Once, so that what the gateway needs for such a body at all is there.
+    const body = JSON.stringify({ metadata: { generateName: 'flood-' }, data: { a: mib(2.9) } });
+    expect((await ask(trigger, path, { method: 'POST', body })).status).toBe(422);
+    const before = await residentMiB(gateway.process.pid);
+    const flood = Promise.allSettled(Array.from({ length: 200 }, () => ask(trigger, path, { method: 'POST', body })));
+    const written = Promise.withResolvers<number>();
+    reconcile = async ({ name }, { api }) => {
+      if (name !== 'modest') return;
+      await api.patch(configMaps, { namespace, name }, { type: 'merge', body: { data: { written: 'yes' } } });
+      written.resolve(1);
+    };
+    const peak = peakMiB(Promise.all([flood, written.promise]));
+    await world.cluster.create(configMaps, { metadata: { namespace, name: 'modest', labels: { for: 'modest' } } });
+    await written.promise;
+    const answers = (await flood).flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused.length).toBeGreaterThan(0);
+    for (const { headers, text } of refused) {
+      expect(headers.get('retry-after')).toBe('1');
+      expect(JSON.parse(text)).toMatchObject({ kind: 'Status', reason: 'TooManyRequests' });
+    }
+    expect((await peak) - before).toBeLessThan(200);
+    await end();
+  }, 120_000);
+
+  it('gets all its writes through with the SDK, which repeats what was refused', async () => {
+    const created = Promise.withResolvers<number>();
+    reconcile = async ({ name }, { api }) => {
+      if (name !== 'greedy') return;
+      const metadata = { namespace, generateName: 'large-', labels: { large: 'yes' } };
+      const writes = Array.from({ length: LARGE }, () => api.create(configMaps, { metadata, data: { a: mib(0.9) } }));
+      created.resolve((await Promise.all(writes)).length);
+    };
+    await world.cluster.create(configMaps, { metadata: { namespace, name: 'greedy', labels: { for: 'modest' } } });
+    expect(await created.promise).toBe(LARGE);
+    await untilIdle(gateway.url);
+    const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
+    const labels = `{controller="${namespace}.modest",verb="create",code="429"}`;
+    expect(metrics).toMatch(new RegExp(`levelhook_proxied_requests_total${labels} [1-9]`));
+  }, 60_000);
+
+  it('reads as slowly as it likes: the gateway does not read ahead, and the end of the run ends it', async () => {
+    const { trigger, end } = await startRun('slow-reader');
+    const before = await residentMiB(gateway.process.pid);
+    const list = `GET ${path}?labelSelector=large%3Dyes\naccept: application/json`;
+    const readers = await Promise.all(Array.from({ length: 10 }, () => unfinished(trigger, list)));
+    const deadlineMs = Date.parse(trigger.deadline);
+    const peak = await peakMiB(sleep(deadlineMs + 3000 - Date.now()));
+    expect(peak - before).toBeLessThan(120);
+    for (const reader of readers) {
+      let bytes = 0;
+      reader.on('data', (chunk: Buffer) => (bytes += chunk.length));
+      await once(reader.resume(), 'close');
+      expect(bytes).toBeGreaterThan(0);
+      expect(bytes).toBeLessThan(LARGE * 0.9 * MIB);
+    }
+    await end();
+  }, 60_000);
+
+  it('gets the long answer to a write whole; what the write did counts as not told', async () => {
+    const { trigger, end } = await startRun('clear');
+    const answer = await ask(trigger, `${path}?labelSelector=large%3Dyes`, { method: 'DELETE' });
+    expect(answer.status).toBe(200);
+    expect((JSON.parse(answer.text) as { items: unknown[] }).items).toHaveLength(LARGE);
+    const clusterId = await clusterIdentity(world.cluster.client);
+    const keys = queueKeys({ keyPrefix: setting.keyPrefix, clusterId }, `${namespace}.hostile`);
+    const { run: _, ...writes } = await redis.hgetall(`${keys.writesPrefix}${namespace}/clear`);
+    expect(Object.values(writes).map((each) => JSON.parse(each) as object)).toEqual([
+      { unclear: { apiVersion: 'v1', kind: 'ConfigMap', namespace } },
+    ]);
+    await end();
+    expect(await redis.hget(`${keys.writesPrefix}${namespace}/clear`, 'ended')).toBe('1');
+  }, 60_000);
+
+  it('sends as slowly as it likes, and has no room for more until the end of its run', async () => {
+    const { trigger, end } = await startRun('slow-sender');
+    const head = `POST ${path}\ncontent-type: application/json\ncontent-length: ${3 * MIB}`;
+    const senders = await Promise.all(Array.from({ length: 5 }, () => unfinished(trigger, head)));
+    const body = JSON.stringify({ metadata: { generateName: 'x-' }, data: { a: mib(2) } });
+    const refused = { status: 429, text: expect.stringContaining('too large together') as string };
+    await eventually(async () => expect(await ask(trigger, path, { method: 'POST', body })).toMatchObject(refused));
+    const stream = new Blob([body]).stream();
+    const chunked = { method: 'POST', body: stream, duplex: 'half' } as const;
+    expect(await ask(trigger, path, chunked)).toMatchObject(refused);
+    // A small one has room.
+    const small = JSON.stringify({ metadata: { generateName: 'x-' } });
+    expect(await ask(trigger, path, { method: 'POST', body: small })).toMatchObject({ status: 201 });
+    await Promise.all(senders.map((sender) => once(sender.resume(), 'close')));
+    await end();
+    const next = await startRun('after');
+    expect(await ask(next.trigger, path, { method: 'POST', body })).toMatchObject({ status: 422 });
+    await next.end();
+  }, 60_000);
+});

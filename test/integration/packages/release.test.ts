@@ -1,0 +1,115 @@
+import { execFile, execFileSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { repositoryRoot } from '../../../infra/checks/temp-repository.ts';
+
+const run = promisify(execFile);
+
+interface Published {
+  readonly name: string;
+  readonly access: string;
+  readonly 'dist-tags': Readonly<Record<string, string>>;
+  readonly versions: Readonly<
+    Record<string, { readonly version: string; readonly repository: { readonly url: string } }>
+  >;
+}
+
+/** What npm needs of a registry: it takes packages, and shows the versions that it has. */
+class Registry {
+  readonly published: Published[] = [];
+  /** The name of a package that it does not take. */
+  refused: string | undefined;
+  readonly #server: Server = createServer((request, response) => {
+    const name = decodeURIComponent((request.url ?? '').slice(1).split('?')[0] ?? '');
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const found = this.published.find((each) => each.name === name);
+      if (request.method === 'PUT' && name !== this.refused && !found) {
+        this.published.push(JSON.parse(Buffer.concat(chunks).toString()) as Published);
+        response.writeHead(201).end('{}');
+      } else if (request.method === 'PUT') response.writeHead(403).end('{}');
+      else response.writeHead(found ? 200 : 404).end(JSON.stringify(found ?? {}));
+    });
+  });
+
+  async start(): Promise<string> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
+    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  stop(): Promise<unknown> {
+    this.#server.closeAllConnections();
+    return new Promise((resolve) => this.#server.close(resolve));
+  }
+}
+
+let root: string;
+let registry: Registry;
+let environment: NodeJS.ProcessEnv;
+
+/** A copy of this tree, with a changeset in it. */
+beforeAll(async () => {
+  root = mkdtempSync(join(tmpdir(), 'levelhook-release-'));
+  for (const name of readdirSync(repositoryRoot)) {
+    if (['node_modules', 'dist', '.git'].includes(name)) continue;
+    cpSync(join(repositoryRoot, name), join(root, name), { recursive: true });
+  }
+  symlinkSync(join(repositoryRoot, 'node_modules'), join(root, 'node_modules'));
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@t', ...args], { cwd: root });
+  git('init', '--quiet');
+  writeFileSync(join(root, '.changeset/new.md'), "---\n'levelhook': major\n---\n\nFunctions do more.\n");
+  git('add', '.');
+  git('commit', '--quiet', '--message', 'start');
+  registry = new Registry();
+  const address = await registry.start();
+  writeFileSync(join(root, '.npmrc'), `registry=http://${address}/\n//${address}/:_authToken=any\n`);
+  environment = { ...process.env, npm_config_registry: `http://${address}/`, npm_config_noproxy: '127.0.0.1' };
+}, 120_000);
+
+afterAll(async () => {
+  await registry?.stop();
+  rmSync(root, { recursive: true, force: true });
+});
+
+const script = (name: string, ...args: string[]) =>
+  run(process.execPath, [`infra/release/${name}`, ...args], { cwd: root, env: environment });
+/** Of provenance npm makes a statement in GitHub's workflows only. */
+const publish = () => script('publish-packages.ts', 'packages', '--no-provenance');
+
+describe('a release', () => {
+  it('makes both packages with the version of the changesets, and publishes them once each', async () => {
+    await run('npm', ['run', 'new-version'], { cwd: root, env: environment });
+    await script('pack-packages.ts', 'packages');
+
+    // A release that broke off is repeated, and a whole one too.
+    registry.refused = '@levelhook/function';
+    await expect(publish()).rejects.toThrow('npm did not publish @levelhook/function@1.0.0');
+    expect(registry.published.map(({ name }) => name)).toEqual(['levelhook']);
+    registry.refused = undefined;
+    expect((await publish()).stdout).toContain('levelhook@1.0.0 is published already');
+    expect((await publish()).stdout).toContain('@levelhook/function@1.0.0 is published already');
+
+    expect(registry.published.map(({ name }) => name)).toEqual(['levelhook', '@levelhook/function']);
+    for (const { access, versions, 'dist-tags': tags } of registry.published) {
+      expect(access).toBe('public');
+      expect(tags).toEqual({ latest: '1.0.0' });
+      expect(Object.values(versions)).toMatchObject([
+        { version: '1.0.0', repository: { url: 'git+https://github.com/levelhook/levelhook.git' } },
+      ]);
+    }
+  }, 300_000);
+
+  it('publishes nothing from a folder that has another file', async () => {
+    const before = registry.published.length;
+    writeFileSync(join(root, 'packages/other.tgz'), '');
+    await expect(publish()).rejects.toThrow('packages must have levelhook-1.0.0.tgz and levelhook-function-1.0.0.tgz');
+    expect(registry.published).toHaveLength(before);
+  });
+});
