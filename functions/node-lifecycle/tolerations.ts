@@ -6,9 +6,9 @@ export function noExecuteTaints(node: Node): readonly Taint[] {
 }
 
 /**
- * How long the pod may stay on a node with these NoExecute taints, in milliseconds: 0 when it must go now, Infinity when
- * it may stay. Each taint counts by the first toleration that covers it, and the shortest of their times for all of
- * them, from the taint on that has been there longest of those with a time.
+ * How long the pod may stay on a node with these NoExecute taints, in milliseconds: 0 when it must go now, Infinity
+ * when it may stay. Each taint counts by the first toleration that covers it, and the shortest of their times for all
+ * of them, from the taint on that has been there longest of those with a time.
  * @param ageMs of a taint.
  */
 export function timeLeftMs(pod: Pod, taints: readonly Taint[], ageMs: (taint: Taint) => number): number {

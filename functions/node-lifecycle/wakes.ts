@@ -6,7 +6,9 @@ const member = (of: string, path: string, parent = 'spec'): string =>
   `(has(${of}.${parent}) && has(${of}.${parent}.${path}) ? ${of}.${parent}.${path} : [])`;
 const differs = (part: (of: string) => string): string => `${part('object')} != ${part('oldObject')}`;
 
-/** Nodes that come and go, and changes of labels, taints, `unschedulable`, and the status of conditions. No heartbeats. */
+/**
+ * Nodes that come and go, and changes of labels, taints, `unschedulable`, and the status of conditions. No heartbeats.
+ */
 export const nodeChanged = or(
   labelChanged,
   cel(`oldObject == null || object.spec != oldObject.spec || ${differs(statuses)}`),

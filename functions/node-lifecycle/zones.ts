@@ -6,7 +6,10 @@ export type ZoneState = 'normal' | 'partial-disruption' | 'full-disruption';
 
 /** What is to be done to the nodes now, and when to look again. */
 export interface ZonePlan {
-  /** The NoExecute taint that a node should have: a key, or undefined for none. Nodes that are as they should be are absent. */
+  /**
+   * The NoExecute taint that a node should have: a key, or undefined for none. Nodes that are as they should be are
+   * absent.
+   */
   readonly taints: readonly { readonly node: Node; readonly key: string | undefined }[];
   /** Milliseconds until the next node may be tainted. Undefined when none waits for that. */
   readonly nextMs?: number;
@@ -16,10 +19,10 @@ export interface ZonePlan {
 const EXCLUDED = 'node.kubernetes.io/exclude-disruption';
 
 /**
- * Which nodes are to be tainted with NoExecute, or not any longer. A node that is ready loses the taint at once, and one
- * that has a taint gets the one that fits its state. The others wait in the order in which they were lost: of each zone
- * one at a time, at the rate of its state. While no zone has a ready node there are no such taints at all: the fault is
- * probably not the nodes'.
+ * Which nodes are to be tainted with NoExecute, or not any longer. A node that is ready loses the taint at once, and
+ * one that has a taint gets the one that fits its state. The others wait in the order in which they were lost: of each
+ * zone one at a time, at the rate of its state. While no zone has a ready node there are no such taints at all: the
+ * fault is probably not the nodes'.
  */
 export function planZones(nodes: readonly Node[], settings: NodeSettings, nowMs: number): ZonePlan {
   const zones = [...Map.groupBy(nodes, zoneOf).values()];

@@ -7,9 +7,9 @@ import { stopAtSignal } from './stop-at-signal.ts';
 
 /**
  * 50 nodes of one zone fall silent, then 50 of another, the last, and then all are back: with kube-controller-manager's
- * own controllers and with gateway and function in their place, in turn, each time on a fresh control plane. Both have a
- * grace period of 10 s and taint 5 nodes a second. Prints times, writes and CPU, and in how many rounds the end states were the same.
- * `npm run bench nodes`; `BENCH_ROUNDS` and `BENCH_NODES` (of a zone) make it another one.
+ * own controllers and with gateway and function in their place, in turn, each time on a fresh control plane. Both have
+ * a grace period of 10 s and taint 5 nodes a second. Prints times, writes and CPU, and in how many rounds the end
+ * states were the same. `npm run bench nodes`; `BENCH_ROUNDS` and `BENCH_NODES` (of a zone) make it another one.
  */
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 3);
 const LOAD = {
