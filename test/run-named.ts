@@ -29,6 +29,8 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     namespaces: bench('test/bench/namespaces.ts'),
     rollout: bench('test/bench/rollout.ts'),
     endpoints: bench('test/bench/endpoints.ts'),
+    nodes: bench('test/bench/nodes.ts'),
+    heartbeats: bench('test/bench/heartbeats.ts'),
     start: bench('test/bench/start.ts'),
     failover: bench('test/bench/failover.ts'),
     replicas: bench('test/bench/replicas.ts'),
@@ -56,9 +58,10 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
   },
   conformance: {
     workloads: tests({}, 'test/conformance/workloads.test.ts'),
-    endpoints: tests({}, 'test/conformance/endpoints.test.ts'),
+    endpoints: tests({ CONFORMANCE_ENDPOINTS: '1' }, 'test/conformance/endpoints.test.ts'),
+    nodes: tests({ CONFORMANCE_NODES: '1' }, 'test/conformance/nodes.test.ts'),
     gc: tests({ CONFORMANCE_GC: '1' }, 'test/conformance/garbage-collector.test.ts'),
-    namespace: tests({}, 'test/conformance/namespace.test.ts'),
+    namespace: tests({ CONFORMANCE_NAMESPACE: '1' }, 'test/conformance/namespace.test.ts'),
     control: tests({ CONFORMANCE_CONTROL: 'all' }, 'test/conformance/workloads.test.ts', '-t', 'fail while'),
   },
 };

@@ -269,6 +269,7 @@ describe('the deployment controller', () => {
     const behind: typeof cache = {
       get: (resource, key) => cache.get(resource, key),
       list: async () => ({ items: [], version: '1' }),
+      secondsUnchanged: async () => undefined,
     };
     const { outcome } = await runReconciler(deployment, keyOf(webOf(unseen)), { apiserver: unseen, cache: behind });
     expect(outcome.status).toBe('done');

@@ -60,7 +60,13 @@ function item(path: string, operation: Json): Json {
 function get(): Json {
   return {
     summary: 'An object of the cache.',
-    parameters: [parameter('resourceVersion', 'Wait up to 3 s until the cache is at least so new.')],
+    parameters: [
+      parameter('resourceVersion', 'Wait up to 3 s until the cache is at least so new.'),
+      parameter(
+        'levelhook-unchanged',
+        'An observed field: the header `levelhook-unchanged-seconds` tells of its value.',
+      ),
+    ],
     responses: {
       200: answer('The object, as the apiserver sent it.', { type: 'object' }),
       ...refusals([410, 413, 422]),

@@ -136,7 +136,11 @@ describe('what gateway and SDK send', () => {
     });
     const app = createFunctionApp(web, {
       secrets: [secret],
-      cache: () => ({ get: async () => undefined, list: async () => ({ items: [], version: '1' }) }),
+      cache: () => ({
+        get: async () => undefined,
+        list: async () => ({ items: [], version: '1' }),
+        secondsUnchanged: async () => undefined,
+      }),
       api: async () => ({ status: 201, body: '{"metadata":{"name":"x","uid":"u","resourceVersion":"5"}}' }),
     });
     const bodies: { given: string; answered: string; type: string | null }[] = [];

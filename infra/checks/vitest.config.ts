@@ -20,7 +20,7 @@ const LONG = [
   'test/integration/credentials/limits.test.ts',
   'test/integration/helm/*.test.ts',
   'test/integration/informer/{any-resource,events}.test.ts',
-  'test/integration/line/{deployment,endpoints,hash-slots,namespace,redis-users}.test.ts',
+  'test/integration/line/{deployment,endpoints,hash-slots,namespace,nodes,redis-users}.test.ts',
   'test/integration/packages/*.test.ts',
   'test/integration/reconcile-functions/{names,life,processor-time}.test.ts',
   'test/integration/server/{dashboard-commands,login-unavailable}.test.ts',
@@ -31,6 +31,17 @@ const LONG = [
 const ASKED_FOR = [
   { file: 'test/faults/overshoot.test.ts', variable: 'OVERSHOOT_RUNS', command: 'npm run soak overshoot' },
   { file: 'test/faults/builds.test.ts', variable: 'OLD_BUILD', command: 'npm run soak builds' },
+  { file: 'test/conformance/nodes.test.ts', variable: 'CONFORMANCE_NODES', command: 'npm run conformance nodes' },
+  {
+    file: 'test/conformance/endpoints.test.ts',
+    variable: 'CONFORMANCE_ENDPOINTS',
+    command: 'npm run conformance endpoints',
+  },
+  {
+    file: 'test/conformance/namespace.test.ts',
+    variable: 'CONFORMANCE_NAMESPACE',
+    command: 'npm run conformance namespace',
+  },
   {
     file: 'test/conformance/garbage-collector.test.ts',
     variable: 'CONFORMANCE_GC',

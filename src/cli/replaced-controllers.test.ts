@@ -8,6 +8,10 @@ it('are those whose work the functions do, each once', () => {
   ]);
 });
 
+it('are several for a function that does the work of several', () => {
+  expect(replacedControllers(['node-lifecycle'])).toEqual(['node-lifecycle-controller', 'taint-eviction-controller']);
+});
+
 it('are none for a function that Kubernetes does not have', () => {
   expect(replacedControllers(['examples/01-minimal', 'toString'])).toEqual([]);
 });

@@ -71,9 +71,9 @@ async function bringUp(
   const family = new Family({ signal, started, say });
   const urls: string[] = [];
   for (const [name, script] of scripts) {
-    const listening = Promise.withResolvers<string>();
+    const listening = Promise.withResolvers<string[]>();
     const onLine = (line: OutputLine): void => {
-      if ('json' in line && line.json['msg'] === 'listening') listening.resolve(String(line.json['url']));
+      if ('json' in line && line.json['msg'] === 'listening') listening.resolve(listeningUrls(line.json));
       else showLine(`function ${name}`, line);
     };
     // Not the keys of the cache: what is encrypted a function reads through the gateway.
@@ -85,7 +85,7 @@ async function bringUp(
     const variables = { ...functionEnv, HOST: '127.0.0.1', PORT: '0' };
     const fn = new Child(`function ${name}`, script, { env: variables, onLine });
     family.add(fn);
-    urls.push(await patiently(family.unless(listening.promise), `function ${name} to listen`));
+    urls.push(...(await patiently(family.unless(listening.promise), `function ${name} to listen`)));
     fn.show();
   }
 
@@ -113,6 +113,11 @@ async function bringUp(
   process.stdout.write(whatNext({ kubeconfig, url, kubectl: plane?.kubectl, sample, fromSources }));
   if (sample) await family.unless(createSample(kubeconfig));
   await family.unless(new Promise<never>(() => {}));
+}
+
+/** Where the controllers of a function answer: at its URL, or each at a path. */
+function listeningUrls({ url, paths }: Readonly<Record<string, unknown>>): string[] {
+  return Array.isArray(paths) ? paths.map((path) => `${String(url)}${String(path)}`) : [String(url)];
 }
 
 async function ownControlPlane(

@@ -95,7 +95,7 @@ describe('the keys of a view', () => {
     const tag = /^\{([^{}]+)\}$/.exec(prefix)?.[1];
     expect(tag).toBeDefined();
     for (const key of Object.values(viewKeys(prefix))) expect(key.startsWith(`{${tag}}:`)).toBe(true);
-    expect(new Set(Object.values(viewKeys(prefix))).size).toBe(6);
+    expect(new Set(Object.values(viewKeys(prefix))).size).toBe(7);
   });
 
   it('are not those of another cluster, kind, version, setting or prefix', () => {

@@ -37,6 +37,11 @@ export interface ViewKeys {
   readonly outbox: string;
   /** What an index entry is appended to, to name the SET of keys that carry it. */
   readonly indexPrefix: string;
+  /**
+   * What an observed field is appended to, to name its HASH: object key -> `time uid value`, the time in milliseconds
+   * of the gateways at which the value changed last (`observed.ts`).
+   */
+  readonly observedPrefix: string;
 }
 
 /**
@@ -93,6 +98,7 @@ export function viewKeys(prefix: string): ViewKeys {
     order: `${prefix}:order`,
     outbox: `${prefix}:outbox`,
     indexPrefix: `${prefix}:index:`,
+    observedPrefix: `${prefix}:observed:`,
   };
 }
 

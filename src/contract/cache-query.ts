@@ -15,6 +15,9 @@ import type { Selection } from './selection.ts';
 const CONTROLLED_BY = 'levelhook-controlledBy';
 const ORPHANS = 'levelhook-orphans';
 const INDEX = 'levelhook-index';
+/** Of a read of one object: the observed field of which the answer tells, in this header, how long it is unchanged. */
+export const UNCHANGED = 'levelhook-unchanged';
+export const UNCHANGED_HEADER = 'levelhook-unchanged-seconds';
 
 /** The query of a list, without its namespace, which is part of the path. */
 export function encodeSelection({ controlledBy, orphansIn, index, labels, fields }: Selection): URLSearchParams {

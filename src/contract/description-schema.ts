@@ -3,8 +3,8 @@ import { CONTRACT_VERSION } from './trigger.ts';
 import { MAX_CALLBACK_SECONDS } from './outcome-schema.ts';
 import type { Description } from './description.ts';
 import { dnsLabel } from './name-schema.ts';
-import { MAX_INDEXES, MAX_SOURCES } from './source.ts';
-import { groupVersionKind, indexSpec, owned, read, reconciled, watched } from './source-schema.ts';
+import { MAX_INDEXES, MAX_OBSERVED, MAX_SOURCES } from './source.ts';
+import { groupVersionKind, indexSpec, observedField, owned, read, reconciled, watched } from './source-schema.ts';
 
 /** Their results share one answer of 1 MiB, and one deadline. */
 export const MAX_BATCH = 100;
@@ -55,6 +55,13 @@ export const descriptionShape = {
     .exactOptional()
     .describe(
       'Runs may name related objects of every kind that the cluster serves, and the gateway watches a kind as long as keys name it. Absent: of the kinds in `watches` with the map `related`.',
+    ),
+  observes: z
+    .array(groupVersionKind.extend({ field: observedField }))
+    .max(MAX_OBSERVED)
+    .exactOptional()
+    .describe(
+      'Fields for whose values the cache keeps the time of the last change, of kinds that are named elsewhere in the description.',
     ),
   concurrency: z.int().min(1).max(1000).default(1).describe('The most keys that run at a time, over all gateways.'),
   timeoutSeconds: z.number().min(1).max(900).default(15).describe('The most seconds that a run may take.'),

@@ -23,6 +23,11 @@ export interface Description {
    * as keys name it. Default: of the kinds in `watches` with the map `related`.
    */
   readonly relatedKinds?: 'any';
+  /**
+   * Fields for whose values the cache keeps the time of the last change, of kinds that it names elsewhere: for
+   * `CacheReader.secondsUnchanged`. Default: none.
+   */
+  readonly observes?: readonly (GroupVersionKind & { readonly field: string })[];
   /** Keys reconciled at a time, over all replicas of the gateway. Default 1, as controller-runtime's. */
   readonly concurrency: number;
   /** The time a run may take, in seconds. Default 15. */

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { LabelSelector } from '../core/index.ts';
 import { FIELD_PATH, LABEL_KEY, MAX_FIELD_PATH, MAX_LABEL_KEY, MAX_LABEL_VALUE } from '../core/names.ts';
 import type { IndexSpec } from './cache-layout.ts';
+import { OBSERVED_FIELD } from './observed.ts';
 import { apiVersion, fieldPath, kind, labelKey, namespace } from './name-schema.ts';
 import {
   MAX_CEL_LENGTH,
@@ -23,6 +24,11 @@ export const indexSpec = z
     new RegExp(`^(labels|field:${inner(FIELD_PATH)}|(label|annotation):${inner(LABEL_KEY)})$`),
     'must be labels, or field:, label: or annotation: and a name',
   ) as unknown as z.ZodType<IndexSpec>;
+
+export const observedField = z
+  .string()
+  .max(MAX_FIELD_PATH)
+  .regex(OBSERVED_FIELD, 'must be a path such as spec.renewTime or status.conditions[type=Ready].status');
 
 /**
  * Strict: with a misspelt `matchLabels` it would select everything. Its keys and values are looked at by

@@ -108,6 +108,8 @@ export const MAX_CEL_LENGTH = 2048;
 /** Kinds that one description names in `for`, `owns`, `watches` and `reads` together. */
 export const MAX_SOURCES = 32;
 export const MAX_INDEXES = 16;
+/** Fields that one description observes. */
+export const MAX_OBSERVED = 8;
 /** CEL expressions in one description. */
 export const MAX_EXPRESSIONS = 16;
 /** Predicates of one description that combine no others. */

@@ -70,6 +70,10 @@ export const triggerSchema = z
           .describe(
             'The cache API, to which `/apis/apps/v1/...` is appended. Https or loopback. Absent: there is none.',
           ),
+        now: z
+          .int()
+          .exactOptional()
+          .describe("The gateways' time in milliseconds, for the Redis reader: see `observes` of the description."),
         token: z
           .string()
           .min(1)

@@ -98,6 +98,11 @@ export interface CacheLocation {
    * Absent when the gateway has no such address, or the trigger is sent over neither.
    */
   readonly url?: string;
+  /**
+   * The gateways' time when the trigger was sent, in milliseconds, for the Redis reader: the time since when a value is
+   * unchanged is of this clock, which is no wall clock.
+   */
+  readonly now?: number;
   /** The bearer token for it: of this controller's kinds and namespaces alone, and valid until after the deadline. */
   readonly token?: string;
 }

@@ -58,6 +58,17 @@ export interface CacheReader {
   /** Undefined when the cache has no such object. */
   get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined>;
   list<T extends KubernetesObject>(resource: Resource<T>, options?: ListOptions): Promise<ListResult<T>>;
+  /**
+   * For how many seconds the gateway has seen the value of an observed field unchanged: by the gateway's clock, not by
+   * the function's, nor by that of the machine that writes the object. It survives restarts; when the gateway cannot
+   * tell, after lost data or for a field that was not observed meanwhile, it begins anew. Undefined when the cache has
+   * no such object, or does not know yet: take it for 0.
+   *
+   * A gateway that was away, or a slow watch, sees old values. So read the object with `context.api.get` before you act
+   * on silence.
+   * @param field as in `observes` of the controller: `spec.renewTime`. Of another one nothing is known.
+   */
+  secondsUnchanged(resource: Resource, key: ObjectKey, field: string): Promise<number | undefined>;
 }
 
 /** Opens the cache that a trigger points to. The signal is aborted when the run is over. */

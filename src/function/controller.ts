@@ -97,6 +97,11 @@ export interface ControllerOptions {
    * with the map `{ by: 'related' }`.
    */
   readonly relatedKinds?: 'any';
+  /**
+   * Fields for whose values the cache keeps the time of the last change, for `cache.secondsUnchanged`:
+   * `[{ resource: Lease, field: 'spec.renewTime' }]`. Of kinds that are named elsewhere here. Default none.
+   */
+  readonly observes?: readonly { readonly resource: Resource; readonly field: string }[];
   /** Keys at a time. Default 1. */
   readonly concurrency?: number;
   /** The most seconds that a run may take. Default 15. */

@@ -18,6 +18,7 @@ export function describe(controller: Controller): Description {
     reads: (controller.reads ?? []).map(describeSource),
     indexes: (controller.indexes ?? []).map(describeSource),
     ...(relatedKinds === undefined ? {} : { relatedKinds }),
+    ...(controller.observes ? { observes: controller.observes.map(describeSource) } : {}),
     concurrency,
     timeoutSeconds: controller.timeoutSeconds ?? 15,
     ...(maxBatch === 1 ? {} : { maxBatch }),

@@ -44,7 +44,11 @@ const transport: ApiTransport = async (given) => {
 
 function appOf(run: Reconcile | Controller, options: Partial<FunctionAppOptions> = {}) {
   const built = typeof run === 'function' ? controller({ name: 'web', for: sets, owns: [pods] }).reconcile(run) : run;
-  const cache = () => ({ get: async () => undefined, list: async () => ({ items: [], version: '1' }) });
+  const cache = () => ({
+    get: async () => undefined,
+    list: async () => ({ items: [], version: '1' }),
+    secondsUnchanged: async () => undefined,
+  });
   return createFunctionApp(built, { secrets: [secret], cache, api: transport, logger: logging(), ...options });
 }
 type App = ReturnType<typeof appOf>;

@@ -15,6 +15,7 @@ import {
   systemClock,
 } from '../core/index.ts';
 import { type CacheLocation, encodeSelection } from '../contract/index.ts';
+import { UNCHANGED, UNCHANGED_HEADER } from '../contract/cache-query.ts';
 import { isSecureUrl } from '../contract/secure-url.ts';
 import {
   type CacheReader,
@@ -85,6 +86,18 @@ export class HttpReader implements CacheReader {
     return orUndefined(this.#ask(resource, resourcePath(resource, key)) as Promise<T>);
   }
 
+  async secondsUnchanged(resource: Resource, key: ObjectKey, field: string): Promise<number | undefined> {
+    const isKept = namespacesOf(this.#location, resource, key.namespace).length > 0;
+    if (!isKept || !canExist(resource, key)) return undefined;
+    const query = new URLSearchParams({ [UNCHANGED]: field });
+    let seconds: string | null = null;
+    const found = this.#ask(resource, `${resourcePath(resource, key)}?${query.toString()}`, (headers) => {
+      seconds = headers.get(UNCHANGED_HEADER);
+    });
+    if ((await orUndefined(found)) === undefined || seconds === null) return undefined;
+    return Number(seconds);
+  }
+
   async list<T extends KubernetesObject>(resource: Resource<T>, options: ListOptions = {}): Promise<ListResult<T>> {
     const { labelSelector, fieldSelector, namespace = options.orphansIn, ...rest } = options;
     // Read here too, so that a wrong one never leaves the function.
@@ -134,7 +147,11 @@ export class HttpReader implements CacheReader {
   }
 
   /** Waits while the gateway asks for patience: a cache that is being filled or checked, or too many requests. */
-  async #ask(resource: Resource, path: string): Promise<unknown> {
+  async #ask(
+    resource: Resource,
+    path: string,
+    onHeaders: (headers: Answer['headers']) => void = () => {},
+  ): Promise<unknown> {
     const { syncWaitMs = SYNC_WAIT_MS, signal = new AbortController().signal, fetch: send = fetch } = this.#options;
     const { url, token } = addressOf(this.#location, isEncryptedKind(this.#location, resource));
     const until = systemClock.now() + syncWaitMs;
@@ -145,7 +162,10 @@ export class HttpReader implements CacheReader {
         redirect: 'manual',
         signal,
       });
-      if (response.ok) return await readJson(response, path);
+      if (response.ok) {
+        onHeaders(response.headers);
+        return await readJson(response, path);
+      }
       const body = await response.text();
       if (response.status === 400) throw new SelectorError(statusFrom(body, 400).message);
       const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'), systemClock.wallNow());
@@ -161,6 +181,8 @@ export class HttpReader implements CacheReader {
     }
   }
 }
+
+type Answer = Awaited<ReturnType<CacheFetch>>;
 
 interface ListBody<T> {
   readonly metadata: { readonly resourceVersion: string; readonly continue?: string };

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
-import { type KubernetesObject, resource, SelectorError } from '../../src/core/index.ts';
+import { type KubernetesObject, resource, SelectorError, systemClock } from '../../src/core/index.ts';
 import { viewPrefix } from '../../src/contract/cache-layout.ts';
 import type { CacheLocation, IndexSpec } from '../../src/contract/index.ts';
 import type { CacheReader, ListOptions } from '../../src/function/index.ts';
@@ -96,6 +96,7 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
         'v1/ConfigMap': [inB.location, inA.location],
         'v1/Node': [ofNodes.location],
       },
+      now: Math.round(systemClock.now()),
     };
     await list(newApplier(inA), 20, object('ConfigMap', 'a/one', 1));
     await list(newApplier(inB), 30, object('ConfigMap', 'b/two', 2), object('ConfigMap', 'b/one', 3));
@@ -130,6 +131,31 @@ export function cacheReaderContract(name: string, open: OpenReader): void {
       expect(await reader.get(pods, { namespace: 'nowhere', name: '../pods' })).toBeUndefined();
       expect((await reader.get(nodes, { name: 'n2' }))?.metadata.labels).toEqual({ disk: 'fast' });
       expect(await reader.get(nodes, { name: 'n3' })).toBeUndefined();
+    });
+
+    it('tells for how long the value of an observed field is unchanged', async () => {
+      const unchanged = (name: string, field = 'spec.nodeName') =>
+        reader.secondsUnchanged(pods, { namespace: 'a', name }, field);
+      expect(await unchanged('mine')).toBeUndefined();
+      let agoMs = 3_600_000;
+      view.observations.maintain(['spec.nodeName'], () => systemClock.now() - agoMs);
+      const moved = pod('a/mine', 11, {}, { spec: { nodeName: 'n3' } });
+      await applier.apply([{ kind: 'changed', object: moved }]);
+      const seconds = await unchanged('mine');
+      expect(seconds).toBeGreaterThan(3599);
+      expect(seconds).toBeLessThan(3700);
+      agoMs = 0;
+      // Another version with the same value, and then one with another value.
+      await applier.apply([
+        { kind: 'changed', object: pod('a/mine', 12, { labels: { app: 'y' } }, { spec: { nodeName: 'n3' } }) },
+      ]);
+      expect(await unchanged('mine')).toBeGreaterThan(3599);
+      await applier.apply([{ kind: 'changed', object: pod('a/mine', 13, {}, { spec: { nodeName: 'n1' } }) }]);
+      expect(await unchanged('mine')).toBeLessThan(100);
+      expect(await unchanged('theirs')).toBeUndefined();
+      expect(await unchanged('nowhere')).toBeUndefined();
+      expect(await unchanged('mine', 'spec.other')).toBeUndefined();
+      await expect(reader.secondsUnchanged(services, { namespace: 'a', name: 'x' }, 'spec')).rejects.toThrow(TypeError);
     });
 
     it('gives the reader copies of its own', async () => {

@@ -29,6 +29,8 @@ export function createSetting(from: { kubeconfig: string; redisUrl: string }): S
 export interface Listening {
   readonly process: TestProcess;
   readonly url: string;
+  /** Of each controller of a function that has several. Default: `url` alone. */
+  readonly urls?: readonly string[];
 }
 
 export interface FunctionProcessOptions {
@@ -59,7 +61,9 @@ export async function startFunctionProcess(
     ...variables,
   });
   const line = await process.line(({ msg }) => msg === 'listening');
-  return { process, url: String(line['url']) };
+  const url = String(line['url']);
+  const { paths } = line;
+  return { process, url, ...(Array.isArray(paths) ? { urls: paths.map((path) => url + String(path)) } : {}) };
 }
 
 /**

@@ -3,12 +3,20 @@ import { type ControlPlane, type RedisServer, startControlPlane, startRedis } fr
 import { AuditLog } from './audit-log.ts';
 import { Cluster } from './cluster.ts';
 import { applyManifests, serviceAccountKubeconfig } from './identity.ts';
-import { createSetting, type Listening, type Setting, startFunction, startGateway, untilReady } from './levelhook.ts';
+import {
+  createSetting,
+  type Listening,
+  type Setting,
+  startFunctionProcess,
+  startGateway,
+  untilReady,
+} from './levelhook.ts';
 import type { Started } from './started.ts';
 
 export const WORKLOAD_FUNCTIONS = ['replicaset', 'deployment'] as const;
 export const ENDPOINT_FUNCTIONS = ['endpointslice', 'endpoints', 'endpointslice-mirroring'] as const;
-export type PlaneFunction = (typeof WORKLOAD_FUNCTIONS | typeof ENDPOINT_FUNCTIONS)[number] | 'namespace';
+export type PlaneFunction =
+  (typeof WORKLOAD_FUNCTIONS | typeof ENDPOINT_FUNCTIONS)[number] | 'namespace' | 'node-lifecycle';
 
 export interface WorkloadPlaneOptions {
   /** Their controllers are off in kube-controller-manager. Default: `WORKLOAD_FUNCTIONS`. */
@@ -17,6 +25,10 @@ export interface WorkloadPlaneOptions {
   readonly nodes: number;
   /** Further controllers of kube-controller-manager that are off. Default: none. */
   readonly withoutControllers?: readonly string[];
+  /** More of each function's variables. Default: none. */
+  readonly functionVariables?: Readonly<Record<string, string>>;
+  /** More flags for kube-controller-manager. Default: none. */
+  readonly controllerManagerArguments?: readonly string[];
   /** More of the gateway's variables. Default: none. */
   readonly gatewayVariables?: Readonly<Record<string, string>>;
 }
@@ -62,7 +74,14 @@ export class WorkloadPlane {
   }
 
   static async start(started: Started, given: WorkloadPlaneOptions): Promise<WorkloadPlane> {
-    const options = { functions: WORKLOAD_FUNCTIONS, withoutControllers: [], gatewayVariables: {}, ...given };
+    const options = {
+      functions: WORKLOAD_FUNCTIONS,
+      withoutControllers: [],
+      gatewayVariables: {},
+      functionVariables: {},
+      controllerManagerArguments: [],
+      ...given,
+    };
     const { functions, withoutControllers, nodes } = options;
     const onProgress = (line: string): boolean => process.stderr.write(`${line}\n`);
     const audit = await AuditLog.create({ userGroups: ['system:serviceaccounts'] });
@@ -71,7 +90,10 @@ export class WorkloadPlane {
     started.add(() => redis.stop());
     const off = [...replacedControllers(functions), ...withoutControllers];
     const plane = await startControlPlane({
-      kubeControllerManager: { controllers: ['*', ...off.map((name) => `-${name}`)] },
+      kubeControllerManager: {
+        controllers: ['*', ...off.map((name) => `-${name}`)],
+        extraArguments: options.controllerManagerArguments,
+      },
       kwokNodes: nodes,
       apiserverArguments: audit.apiserverArguments,
       onProgress,
@@ -98,13 +120,15 @@ export class WorkloadPlane {
   async startFunction(name: string): Promise<void> {
     const before = this.functions.get(name);
     const port = before ? Number(new URL(before.url).port) : 0;
-    const served = this.#started.keep(await startFunction(this.#settingOf(name), name, port));
+    const variables = this.#options.functionVariables;
+    const script = `functions/${name}/node.ts`;
+    const served = this.#started.keep(await startFunctionProcess(this.#settingOf(name), script, { port, variables }));
     this.functions.set(name, served);
   }
 
   /** Starts a gateway. Does not wait until it is ready. */
   async startGateway(variables: Readonly<Record<string, string>> = {}): Promise<void> {
-    const urls = [...this.functions.values()].map(({ url }) => url);
+    const urls = [...this.functions.values()].flatMap(({ url, urls }) => urls ?? [url]);
     const all = { ...this.#options.gatewayVariables, ...variables };
     this.gateway = this.#started.keep(await startGateway(this.#settingOf('gateway'), urls, all));
   }

@@ -13,6 +13,9 @@ const kinds = [
   { resource: resource('discovery.k8s.io/v1', 'EndpointSlice'), namespaces: undefined },
   { resource: resource('apps/v1', 'Deployment'), namespaces: undefined },
   { resource: resource('apps/v1', 'ReplicaSet'), namespaces: undefined },
+  { resource: resource('v1', 'Namespace'), namespaces: undefined },
+  { resource: resource('v1', 'Node'), namespaces: undefined },
+  { resource: resource('coordination.k8s.io/v1', 'Lease'), namespaces: undefined },
 ];
 const all = neededRights({
   clusterNamed: false,

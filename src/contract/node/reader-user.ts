@@ -30,6 +30,6 @@ export const READER_COMMANDS = ['hget', 'hmget', 'smembers', 'sinter', 'zrangeby
 
 /** The keys of a view that a function reads, as patterns of Redis. Not the outbox, which tells of other controllers. */
 export function readablePatterns(prefix: string): string[] {
-  const { view, objects, order, indexPrefix } = viewKeys(prefix.replace(/[\\*?[\]^]/g, '\\$&'));
-  return [view, objects, order, `${indexPrefix}*`];
+  const { view, objects, order, indexPrefix, observedPrefix } = viewKeys(prefix.replace(/[\\*?[\]^]/g, '\\$&'));
+  return [view, objects, order, `${indexPrefix}*`, `${observedPrefix}*`];
 }

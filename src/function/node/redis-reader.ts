@@ -10,6 +10,8 @@ import {
   systemClock,
 } from '../../core/index.ts';
 import type { CacheLocation, Selection } from '../../contract/index.ts';
+import { viewKeys } from '../../contract/cache-layout.ts';
+import { observedAtMs } from '../../contract/observed.ts';
 import { checkFields } from '../../contract/selection.ts';
 import { type ReadableState, ViewReader } from '../../contract/node/view-reader.ts';
 import {
@@ -31,6 +33,8 @@ export interface RedisReaderOptions {
   readonly syncWaitMs?: number;
   /** Ends the waiting. Default: never. */
   readonly signal?: AbortSignal;
+  /** The function's steady time when the trigger came, in milliseconds. Default: when the reader was made. */
+  readonly startedMs?: number;
 }
 
 export interface RedisCacheOptions {
@@ -58,8 +62,10 @@ export interface RedisCacheOptions {
 export function redisCache(url: string | (() => string), options: RedisCacheOptions = {}): OpenCache {
   const connection = new ReaderConnection(url, options);
   return (location, run) => {
+    const startedMs = systemClock.now();
     // The signal of the run is made when something waits for it.
     const options = {
+      startedMs,
       fetch: undiciFetch,
       get signal() {
         return run.signal;
@@ -72,6 +78,8 @@ export function redisCache(url: string | (() => string), options: RedisCacheOpti
     return {
       get: async (resource, key) => (await readerOf(resource)).get(resource, key),
       list: async (resource, options) => (await readerOf(resource)).list(resource, options),
+      secondsUnchanged: async (resource, key, field) =>
+        (await readerOf(resource)).secondsUnchanged(resource, key, field),
     };
   };
 }
@@ -85,11 +93,13 @@ export class RedisReader implements CacheReader {
   readonly #redis: Redis;
   readonly #location: CacheLocation;
   readonly #options: RedisReaderOptions;
+  readonly #startedMs: number;
 
   constructor(redis: Redis, location: CacheLocation, options: RedisReaderOptions = {}) {
     this.#redis = redis;
     this.#location = location;
     this.#options = options;
+    this.#startedMs = options.startedMs ?? systemClock.now();
   }
 
   async get<T extends KubernetesObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
@@ -121,6 +131,16 @@ export class RedisReader implements CacheReader {
       }),
     );
     return joinedLists(lists);
+  }
+
+  async secondsUnchanged(resource: Resource, key: ObjectKey, field: string): Promise<number | undefined> {
+    const [view] = viewsOf(this.#location, resource, key.namespace);
+    const { now } = this.#location;
+    if (!view || now === undefined || !canExist(resource, key)) return undefined;
+    const stored = await this.#redis.hget(viewKeys(view.prefix).observedPrefix + field, formatObjectKey(key));
+    if (stored === null) return undefined;
+    const nowMs = now + systemClock.now() - this.#startedMs;
+    return Math.max(0, nowMs - observedAtMs(stored)) / 1000;
   }
 
   async #synced(resource: Resource, view: ViewReader, selection: Selection = {}): Promise<ReadableState> {

@@ -27,8 +27,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
  *   account.
  * - `HOST`, `PORT`: where to listen; 127.0.0.1 and 8080 by default, port 0 takes a free one.
  *
- * Redis and the apiserver are reached when a run first needs them. One controller answers at `/`, which is what
- * `npm start -- --functions` expects; those of a list answer at `/NAME` each, and so the gateway is given one URL, or
+ * Redis and the apiserver are reached when a run first needs them. One controller answers at `/`; those of a list
+ * answer at `/NAME` each, as the line that tells of listening says, and so the gateway is given one URL, or
  * one `ReconcileFunction` with a `path`, for each of them. How it tells that it listens and how it stops is
  * `serveFunction`'s, which also serves an app with a cache or a transport of your own. When a variable is missing or
  * wrong, or the port is in use, it says so in one sentence on stderr, exit 1.

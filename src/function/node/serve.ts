@@ -3,6 +3,7 @@ import type { Hono } from 'hono';
 import { messageOf, UserError } from '../../core/index.ts';
 import { keepMemorySmall } from '../../memory/index.ts';
 import { listenAddress } from '../environment.ts';
+import type { FunctionApp } from '../function-app.ts';
 import { createTriggerServer } from './trigger-server.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -20,9 +21,9 @@ export interface ServeOptions {
  * ```
  *
  * Listens on `HOST` (default 127.0.0.1) and `PORT` (default 8080; 0 for any free port), and then prints one line to
- * stdout: `{"msg":"listening","url":"http://127.0.0.1:8080"}`. A signal stops it: no new connections, running requests
- * end or are cut off after the grace period, exit 0. A second signal ends it at once. When it cannot start, it says
- * why in one sentence on stderr, exit 1.
+ * stdout: `{"msg":"listening","url":"http://127.0.0.1:8080"}`, with the `paths` of an app of several controllers. A
+ * signal stops it: no new connections, running requests end or are cut off after the grace period, exit 0. A second
+ * signal ends it at once. When it cannot start, it says why in one sentence on stderr, exit 1.
  */
 export async function serveFunction(
   createApp: (environment: Environment) => Hono,
@@ -37,7 +38,7 @@ export async function serveFunction(
     server.keepAliveTimeout = KEEP_ALIVE_MS;
     const { host, port } = listenAddress(environment);
     const url = await listen(server, host, port);
-    process.stdout.write(`${JSON.stringify({ msg: 'listening', url })}\n`);
+    process.stdout.write(`${JSON.stringify({ msg: 'listening', url, ...pathsOf(app) })}\n`);
     await signalled();
     await close(server, graceSeconds);
     exit(0);
@@ -109,4 +110,10 @@ function close(server: Server, graceSeconds: number): Promise<void> {
 function exit(code: number): never {
   // oxlint-disable-next-line unicorn/no-process-exit -- open Redis connections would keep the process alive
   process.exit(code);
+}
+
+/** Where the controllers of an app of several answer; nothing for one at `/`. */
+function pathsOf(app: Hono | FunctionApp): { readonly paths?: readonly string[] } {
+  const paths = 'triggerHandlers' in app ? [...app.triggerHandlers.keys()].filter((path) => path !== '/') : [];
+  return paths.length === 0 ? {} : { paths };
 }

@@ -31,7 +31,11 @@ function appOf(run: Reconcile): FunctionApp {
   const web = controller({ name: 'web', for: resource('v1', 'Pod'), concurrency: 20 }).reconcile(run);
   return createFunctionApp(web, {
     secrets: [secret],
-    cache: () => ({ get: async () => undefined, list: async () => ({ items: [], version: '1' }) }),
+    cache: () => ({
+      get: async () => undefined,
+      list: async () => ({ items: [], version: '1' }),
+      secondsUnchanged: async () => undefined,
+    }),
     api: async () => ({ status: 500, body: '' }),
     logger: silentLogger,
   });

@@ -30,9 +30,10 @@ function world(views: readonly View[]) {
 }
 
 describe('what a trigger says of the cache', () => {
-  it('without an address, the views alone', async () => {
-    const { without } = world([viewOf('Pod')]);
-    expect(await without.location()).toEqual({ views: { 'v1/Pod': [{ prefix: 'Pod-undefined' }] } });
+  it('without an address, the views and the time alone', async () => {
+    const { without, at } = world([viewOf('Pod')]);
+    at(1234.5);
+    expect(await without.location()).toEqual({ views: { 'v1/Pod': [{ prefix: 'Pod-undefined' }] }, now: 1235 });
   });
 
   it('the Redis user as it is at the moment', async () => {
@@ -42,9 +43,9 @@ describe('what a trigger says of the cache', () => {
     const options = { controller: 'x', redisUser: () => users[0], ...rest };
     const access = new CacheAccess(options);
     const views = { 'v1/Pod': [{ prefix: 'Pod-undefined' }] };
-    expect(await access.location()).toEqual({ views });
+    expect(await access.location()).toEqual({ views, now: 0 });
     users.push('reader:x');
-    expect(await access.location()).toEqual({ views, redisUser: 'reader:x' });
+    expect(await access.location()).toEqual({ views, redisUser: 'reader:x', now: 0 });
     // Nobody where there is nothing for it to read.
     const part = new CacheAccess({ ...options, scope: { 'v1/Pod': ['a'] } });
     expect(await part.location()).toEqual({ views: {}, encrypted: { 'v1/Pod': ['a'] } });

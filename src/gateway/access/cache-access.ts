@@ -48,10 +48,14 @@ export class CacheAccess {
   }
 
   async location(): Promise<CacheLocation> {
-    const { api, redisUser } = this.#options;
+    const { api, clock, redisUser } = this.#options;
     // A function that may read nothing there has no user.
     const user = this.inRedis.length > 0 ? redisUser?.() : undefined;
-    const places = user === undefined ? this.#places : { ...this.#places, redisUser: user };
+    const places = {
+      ...this.#places,
+      ...(user === undefined ? {} : { redisUser: user }),
+      ...(this.inRedis.length > 0 ? { now: Math.round(clock.now()) } : {}),
+    };
     if (!api) return places;
     return { ...places, url: api.url, token: await this.#currentToken(api.keys) };
   }

@@ -52,6 +52,14 @@ export function checkEncryptedKinds(description: Description, settings: CacheSet
   const declared = indexes.filter(encrypted).map(({ index }) => index);
   const needed = encrypted(reconciled) ? watches.flatMap(({ map }) => (map.by === 'index' ? [map.index] : [])) : [];
   checkMaps(description, encrypted);
+  const observed = description.observes?.find(encrypted);
+  if (observed) {
+    throw new EncryptedKindError(
+      'IndexNotEncrypted',
+      'observes',
+      `the controller "${name}" observes ${observed.field} of ${formatKind(observed)}, whose values would be unencrypted in Redis`,
+    );
+  }
   const open = [...declared, ...needed].find((index) => !isMetadata(index));
   if (open === undefined) return;
   throw new EncryptedKindError(

@@ -1,4 +1,5 @@
 import { type Clock, compareResourceVersions, formatObjectKey, type ResourceVersion } from '../../core/index.ts';
+import { UNCHANGED, UNCHANGED_HEADER } from '../../contract/cache-query.ts';
 import type { Selection } from '../../contract/index.ts';
 import { ObjectKeptOutError } from '../../contract/node/codec.ts';
 import type { Found, ReadableState, ViewReader } from '../../contract/node/view-reader.ts';
@@ -55,7 +56,11 @@ export async function readObject(asked: ReadRequest, options: ReadingOptions): P
   if (!view) throw notFound(request, name);
   const object = await readOne(view, key, notOlderThan, options);
   if (!object) throw notFound(request, name);
-  return body(joined(form.one(object)));
+  const field = query.get(UNCHANGED);
+  const seconds =
+    field === null ? undefined : await view.view.observations.secondsUnchanged(key, field, options.clock.now());
+  const header = seconds === undefined ? undefined : { [UNCHANGED_HEADER]: String(seconds) };
+  return body(joined(form.one(object)), header);
 }
 
 async function readOne(

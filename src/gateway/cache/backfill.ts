@@ -7,6 +7,8 @@ export interface BackfillOptions {
   readonly view: View;
   /** What each user reads by, as it is now. */
   readonly indexes: ReadonlyMap<string, readonly IndexSpec[]>;
+  /** The fields whose values are observed for each user, as it is now. */
+  readonly observed: ReadonlyMap<string, readonly string[]>;
   /** Nothing is filled before it resolves. */
   readonly started: Promise<void>;
   /** Resolves when the chunk that is being applied now is in the view. */
@@ -18,13 +20,15 @@ export interface BackfillOptions {
 }
 
 /**
- * Keeps the declared indexes of a view in line with what its users read by. Each `start` is followed by one `backfill`
- * in the background, one at a time, which is repeated until it succeeds. Meanwhile objects are written under the old
- * indexes and the new ones; afterwards under the new ones alone.
+ * Keeps the declared indexes of a view in line with what its users read by, and the times of observed values complete.
+ * Each `start` is followed by one `backfill` in the background, one at a time, which is repeated until it succeeds.
+ * Meanwhile objects are written under the old indexes and the new ones; afterwards under the new ones alone.
  */
 export class Backfill {
   readonly #options: BackfillOptions;
   #finished: Promise<void> = Promise.resolve();
+  /** Fields whose values were compared with all objects since the view was taken. */
+  readonly #compared = new Set<string>();
 
   constructor(options: BackfillOptions) {
     this.#options = options;
@@ -41,25 +45,64 @@ export class Backfill {
   }
 
   async #run(): Promise<void> {
-    const { view, indexes, started, applied, clock, logger, signal } = this.#options;
-    const { indexer } = view;
+    const { view, indexes, observed, started, applied, clock, logger, signal } = this.#options;
+    const { indexer, observations } = view;
     await started;
     const specs = [...new Set([...indexes.values()].flat())].toSorted();
+    const fields = [...new Set([...observed.values()].flat())].toSorted();
     while (!signal.aborted) {
       try {
         // Readers go on to use the indexes that are recorded as complete, so the applier maintains them until then.
         indexer.maintain([...new Set([...(await indexer.complete()), ...specs])]);
+        observations.maintain(fields, () => clock.now());
         // The chunk that is being applied still has the former list of indexes.
         await applied();
         await backfill(view, specs, signal);
         indexer.maintain(specs);
+        await this.#compare(fields);
         return;
       } catch (error) {
         if (signal.aborted) return;
-        logger.warn({ resource: view.name, error: messageOf(error) }, 'indexes could not be filled, trying again');
+        logger.warn(
+          { resource: view.name, error: messageOf(error) },
+          'indexes and observed values could not be filled, trying again',
+        );
         await clock.sleep(1000, signal);
       }
     }
+  }
+
+  /** Reads the objects only for a field that is new here, or whose times were lost with other data. */
+  async #compare(fields: readonly string[]): Promise<void> {
+    const { view, signal } = this.#options;
+    const complete = await Promise.all(fields.map((field) => view.observations.isComplete(field)));
+    if (fields.every((field, at) => this.#compared.has(field) && complete[at])) return;
+    await compareObserved(view, fields, signal);
+    for (const field of fields) this.#compared.add(field);
+  }
+}
+
+/**
+ * Compares the values of the observed fields of all cached objects with the recorded ones: what changed while nobody
+ * observed it, and what has no time yet, gets the present time. The applier must record the same fields meanwhile.
+ */
+export async function compareObserved(view: View, fields: readonly string[], signal: AbortSignal): Promise<void> {
+  const { observations } = view;
+  for await (const keys of view.keys(50)) {
+    signal.throwIfAborted();
+    const entries = await view.entries(keys);
+    const objects = [];
+    let at = 0;
+    for await (const { key, object } of view.each(keys)) {
+      const version = entries[at++]?.resourceVersion;
+      // An object of another version than its entry has just been written, with its values.
+      if (!object || object.metadata.resourceVersion !== version) continue;
+      objects.push({ key, version, values: observations.valuesOf(object, fields) ?? {} });
+    }
+    await observations.record(objects);
+  }
+  for (const field of fields) {
+    if (!(await observations.isComplete(field))) await observations.removeAbsent(field);
   }
 }
 

@@ -1,9 +1,17 @@
 import type { ResourceVersion } from '../../core/index.ts';
+import type { ObservedValues } from './observations.ts';
 import type { Wakeup } from './change.ts';
 
 /** One operation of the apply script. */
 export type ViewOperation =
-  | { readonly kind: 'S'; readonly key: string; readonly entry: string; readonly object: string | Buffer }
+  | {
+      readonly kind: 'S';
+      readonly key: string;
+      readonly entry: string;
+      readonly object: string | Buffer;
+      /** Undefined when no field is observed. */
+      readonly observed?: ObservedValues | undefined;
+    }
   | { readonly kind: 'D'; readonly key: string; readonly version: ResourceVersion };
 
 /** The changes that one call of the apply script makes. */

@@ -110,7 +110,8 @@ export class EventComparer {
     const entry = view.indexer.entryOf(object, reason !== undefined);
     cached.set(key, { entry, object });
     const stored = reason === undefined ? view.encode(key, json) : view.encodeMark(key, { reason, object });
-    return { kind: 'S', key, entry: encodeEntry(entry), object: stored };
+    const observed = view.observations.valuesOf(object);
+    return { kind: 'S', key, entry: encodeEntry(entry), object: stored, observed };
   }
 
   /** The operation that deletes a cached object. */

@@ -27,6 +27,7 @@ export class Informer {
   readonly #listWatch: ListWatch;
   readonly #handlers: ChangeHandlers;
   readonly #indexes = new Map<string, readonly IndexSpec[]>();
+  readonly #observed = new Map<string, readonly string[]>();
   readonly #stop = new AbortController();
   /** Present while this gateway leads. */
   #updater: ViewUpdater | undefined;
@@ -93,14 +94,17 @@ export class Informer {
   removeUser(user: string): void {
     this.#handlers.delete(user);
     this.#indexes.delete(user);
+    this.#observed.delete(user);
     this.#updater?.fillIndexes();
   }
 
   /**
-   * Declares what `user` reads by. New indexes are filled in the background; until then readers look at every object.
+   * Declares what `user` reads by, and the fields whose values are observed for it. New indexes are filled in the
+   * background; until then readers look at every object.
    */
-  setIndexes(user: string, specs: readonly IndexSpec[]): void {
+  setIndexes(user: string, specs: readonly IndexSpec[], observed: readonly string[] = []): void {
     this.#indexes.set(user, specs);
+    this.#observed.set(user, observed);
     this.#updater?.fillIndexes();
   }
 
@@ -162,6 +166,7 @@ export class Informer {
       listWatch: this.#listWatch,
       handlers: this.#handlers,
       indexes: this.#indexes,
+      observed: this.#observed,
       term,
       currentVersion: () => this.currentVersion(),
       on: {

@@ -29,6 +29,8 @@ export interface ViewUpdaterOptions {
   readonly handlers: ChangeHandlers;
   /** What each user reads by, as it is now. */
   readonly indexes: ReadonlyMap<string, readonly IndexSpec[]>;
+  /** The fields whose values are observed for each user. */
+  readonly observed: ReadonlyMap<string, readonly string[]>;
   /** The updater works until it ends. */
   readonly term: Term;
   /** The server's version of the resource now. */
@@ -86,7 +88,7 @@ export class ViewUpdater {
   #discarding: Promise<void> | undefined;
 
   constructor(options: ViewUpdaterOptions) {
-    const { informer, listWatch, handlers, indexes, term } = options;
+    const { informer, listWatch, handlers, indexes, observed, term } = options;
     const { listeners, resource, runtime, settings, view, viewAt } = informer;
     const { clock, logger, metrics, checkpoint } = runtime;
     const { enqueue, lookupBudget, onUndeliverable } = listeners;
@@ -112,6 +114,7 @@ export class ViewUpdater {
     this.#backfill = new Backfill({
       view,
       indexes,
+      observed,
       started: this.#taken.promise,
       applied: () => this.#applying,
       clock,

@@ -12,6 +12,7 @@ import { type Mark, ObjectCodec, ObjectKeptOutError, UnreadableObjectError } fro
 import { ViewReader } from '../../contract/node/view-reader.ts';
 import type { Chunk } from './chunk.ts';
 import { Indexer } from './indexer.ts';
+import { Observations, type ObservedValues } from './observations.ts';
 import { LastWritten, type ViewState } from './last-written.ts';
 import { Outbox, type OutboxEntry, wakeupArguments } from './outbox.ts';
 import { ViewWriter } from './view-writer.ts';
@@ -39,6 +40,8 @@ export class View {
   readonly outbox: Outbox;
   /** Its indexes. */
   readonly indexer: Indexer;
+  /** Since when the values of observed fields are unchanged. */
+  readonly observations: Observations;
   readonly #redis: Redis;
   readonly #keys: ViewKeys;
   readonly #writer: ViewWriter;
@@ -66,6 +69,7 @@ export class View {
     this.indexer = new Indexer(redis, this.#keys, this.#writer, (keys) =>
       this.#lastWritten.current.forgetEntries(keys),
     );
+    this.observations = new Observations(redis, this.#keys, this.#writer);
     this.#apply = loadScript(redis, import.meta.url, 'apply');
     this.#reencrypt = loadScript(redis, import.meta.url, 'reencrypt');
   }
@@ -355,10 +359,14 @@ export class View {
       ...relayed,
       chunk.operations.length,
     ];
+    const observed: (ObservedValues | undefined)[] = [];
     for (const operation of chunk.operations) {
-      if (operation.kind === 'S') args.push('S', operation.key, operation.entry, operation.object);
-      else args.push('D', operation.key, operation.version, '');
+      if (operation.kind === 'S') {
+        args.push('S', operation.key, operation.entry, operation.object);
+        observed.push(operation.observed);
+      } else args.push('D', operation.key, operation.version, '');
     }
+    args.push(...this.observations.arguments(observed));
     args.push(chunk.wakeups.length);
     for (const wakeup of chunk.wakeups) args.push(...wakeupArguments(wakeup));
     const answer = await this.#writer.run(this.#apply, [objects, entries, order, outbox], args);

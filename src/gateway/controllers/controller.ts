@@ -266,12 +266,19 @@ export class RunningController {
     const heard: Promise<void>[] = [];
     for (const { resource, informers } of sources) {
       for (const informer of informers) {
-        informer.setIndexes(this.name, this.#indexesOf(formatKind(resource), informer.view.encrypted));
+        const kind = formatKind(resource);
+        const indexes = this.#indexesOf(kind, informer.view.encrypted);
+        informer.setIndexes(this.name, indexes, this.#observedOf(kind));
         heard.push(informer.setHandlers(this.name, this.#events.handlersFor(resource)));
       }
     }
     await Promise.all(this.informers().map((informer) => informer.begin()));
     await Promise.all(heard);
+  }
+
+  #observedOf(kind: string): string[] {
+    const { observes = [] } = this.#options.spec.description;
+    return observes.filter((each) => formatKind(each) === kind).map(({ field }) => field);
   }
 
   /** Declared by the function, or needed to find the referrers of what it watches. */

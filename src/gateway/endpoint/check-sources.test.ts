@@ -142,3 +142,12 @@ it('namespaces are not for kinds that have none', () => {
   expect(check({ watches: [{ ...nodes, namespaces, map: { by: 'all' } }] })).toThrow(message('watches.0'));
   expect(check({ reads: [{ ...nodes, namespaces }] })).toThrow(message('reads.0'));
 });
+
+it('values are observed only of kinds that are cached', () => {
+  const check = (rest: object) => () => checkSources(decode(rest));
+  const observes = [{ ...pods, field: 'status.phase' }];
+  expect(check({ for: nodes, reads: [pods], observes })).not.toThrow();
+  expect(check({ for: nodes, observes })).toThrow(
+    'observes.0 is of v1/Pod: name this kind in for, owns, watches or reads',
+  );
+});

@@ -18,7 +18,7 @@ import { MAPPER_VARIABLES, PREDICATE_VARIABLES } from '../cel/parse-expression.t
 import { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import { visitLeaves } from './predicate.ts';
 
-type Sources = Pick<Description, 'for' | 'owns' | 'watches' | 'reads'>;
+type Sources = Pick<Description, 'for' | 'owns' | 'watches' | 'reads' | 'observes'>;
 
 /**
  * The kind of a mistake in the sources, in one word. The message begins with the field: `watches.0.predicate.all.1.cel
@@ -30,6 +30,7 @@ export class SourceError extends UserError {
     | 'SelectorInvalid'
     | 'ExpressionInvalid'
     | 'KindHasNoNamespace'
+    | 'KindNotNamed'
     | 'TooManySources'
     | 'TooManyExpressions'
     | 'SpecTooLarge';
@@ -57,11 +58,22 @@ export interface DeclaredExpression {
 export function checkSources(sources: Sources, parsed = new ParsedExpressions()): void {
   checkBounds(sources);
   const { for: reconciled, owns, watches } = sources;
+  checkObserved(sources);
   if (reconciled.labelSelector) checkSelector(reconciled.labelSelector, 'for.labelSelector');
   for (const [field, source] of eventSources({ for: reconciled, owns, watches })) checkPredicate(source, field);
   for (const { field, text, variables } of expressionsOf(sources)) {
     check('ExpressionInvalid', `${field} is not a valid expression: it`, () => parsed.parse(text, variables));
   }
+}
+
+/** A field of a kind that is not cached would never be seen to change. */
+function checkObserved({ for: reconciled, owns, watches, reads, observes = [] }: Sources): void {
+  const named = new Set([reconciled, ...owns, ...watches, ...reads].map(formatKind));
+  const at = observes.findIndex((each) => !named.has(formatKind(each)));
+  const observed = observes[at];
+  if (!observed) return;
+  const message = `observes.${at} is of ${formatKind(observed)}: name this kind in for, owns, watches or reads as well.`;
+  throw new SourceError('KindNotNamed', message);
 }
 
 /**

@@ -22,7 +22,15 @@ export class LiveReader implements CacheReader {
   readonly #api: Pick<ApiWriter, 'get' | 'list'>;
   readonly #location: CacheLocation;
 
-  constructor(api: Pick<ApiWriter, 'get' | 'list'>, location: CacheLocation) {
+  readonly #secondsUnchanged: Readonly<Record<string, number>>;
+
+  /** @param secondsUnchanged by field. Default: every value has just changed. */
+  constructor(
+    api: Pick<ApiWriter, 'get' | 'list'>,
+    location: CacheLocation,
+    secondsUnchanged: Readonly<Record<string, number>> = {},
+  ) {
+    this.#secondsUnchanged = secondsUnchanged;
     this.#api = api;
     this.#location = location;
   }
@@ -54,6 +62,11 @@ export class LiveReader implements CacheReader {
     const order = ({ metadata }: T): string => `${metadata.namespace ?? ''}/${metadata.name}`;
     const selected = items.filter((item) => isSelected(item, selection)).map(trimmed);
     return { items: selected.toSorted((a, b) => (order(a) < order(b) ? -1 : 1)), version };
+  }
+
+  async secondsUnchanged(resource: Resource, key: ObjectKey, field: string): Promise<number | undefined> {
+    const found = await this.get(resource, key);
+    return found && (this.#secondsUnchanged[field] ?? 0);
   }
 }
 

@@ -21,6 +21,8 @@ export interface RunReconcilerOptions {
   readonly timeoutSeconds?: number;
   /** Aborted as if the gateway had hung up. Default: never. */
   readonly signal?: AbortSignal;
+  /** For how many seconds the values of observed fields are unchanged, by field. Default: 0 for each. */
+  readonly secondsUnchanged?: Readonly<Record<string, number>>;
   /** Default: nothing is logged. */
   readonly logger?: Logger;
 }
@@ -81,7 +83,8 @@ export async function runReconciler(
     requests: [{ ...(namespace === undefined ? {} : { namespace }), name, attempt, run: 1, reasons }],
   };
   const start = prepareTrigger(observed, trigger, {
-    cache: (run) => options.cache ?? liveCache(apiserver, location, { signal: run.signal, deadlineMs }),
+    cache: (run) =>
+      options.cache ?? liveCache(apiserver, location, { signal: run.signal, deadlineMs }, options.secondsUnchanged),
     api: () => apiserver.transport,
     log: logger,
     reconcileId: randomUUID(),

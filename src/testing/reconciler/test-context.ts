@@ -41,8 +41,9 @@ export function liveCache(
   apiserver: TestApiserver,
   location: CacheLocation,
   run: { signal: AbortSignal; deadlineMs: number },
+  secondsUnchanged: Readonly<Record<string, number>> = {},
 ): LiveReader {
-  return new LiveReader(new ApiWriter(apiserver.direct, run), location);
+  return new LiveReader(new ApiWriter(apiserver.direct, run), location, secondsUnchanged);
 }
 
 /** A cache of all objects of these kinds. */

@@ -15,6 +15,8 @@
 -- ARGV[8] '1' when the view has none of the operations' keys: the script then compares nothing
 -- ARGV[9] number of acknowledged wakeups to delete from the outbox, then their ids
 -- then    number of operations, then four each: 'S' key entry object | 'D' key version ''; each key once
+-- then    number of observed fields; if there are any: the present time in milliseconds, then for each field its HASH
+--         (key -> time uid value) and 'uid value' for each 'S' operation, or '' to leave it
 -- then    number of wakeups, then four each: controller, key or '', lookup (JSON) or '', reasons (JSON)
 --
 -- Answer: the number of operations that changed the view, then the id of each wakeup in the outbox, in order;
@@ -99,6 +101,8 @@ end
 
 local changed = 0
 local new_objects, new_entries, new_keys, gone = {}, {}, {}, {}
+-- The keys of the 'S' operations; false where the view has the object newer.
+local set_keys = {}
 for nth = 1, operations do
   local kind, key, entry, object = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   at = at + 4
@@ -107,6 +111,7 @@ for nth = 1, operations do
   if stored then stored_version, stored_indexes = split(stored) end
   if kind == 'S' then
     local new_version, new_indexes = split(entry)
+    set_keys[#set_keys + 1] = false
     if not stored or incomparable or newer(new_version, stored_version) then
       if stored_indexes ~= new_indexes then
         group(leaving, stored_indexes, key)
@@ -119,6 +124,7 @@ for nth = 1, operations do
         new_keys[#new_keys + 1] = 0
         new_keys[#new_keys + 1] = key
       end
+      set_keys[#set_keys] = key
       changed = changed + 1
     end
   elseif stored and (incomparable or not newer(stored_version, entry)) then
@@ -132,6 +138,29 @@ end
 -- yet, and the chunk can be applied again.
 for index, keys in pairs(leaving) do call('SREM', index_prefix .. index, keys) end
 for index, keys in pairs(joining) do call('SADD', index_prefix .. index, keys) end
+-- A value that is as it was keeps its time.
+local observed = tonumber(ARGV[at])
+at = at + 1
+if observed > 0 then
+  local now = ARGV[at]
+  at = at + 1
+  for _ = 1, observed do
+    local hash, values = ARGV[at], {}
+    for nth, key in ipairs(set_keys) do
+      local value = ARGV[at + nth]
+      if key and value ~= '' then
+        local stored = redis.call('HGET', hash, key)
+        if not stored or string.sub(stored, string.find(stored, ' ', 1, true) + 1) ~= value then
+          values[#values + 1] = key
+          values[#values + 1] = now .. ' ' .. value
+        end
+      end
+    end
+    call('HSET', hash, values)
+    call('HDEL', hash, gone)
+    at = at + 1 + #set_keys
+  end
+end
 call('HSET', objects, new_objects)
 call('HSET', entries, new_entries)
 call('ZADD', order, new_keys)

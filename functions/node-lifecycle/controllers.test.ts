@@ -1,0 +1,207 @@
+import { Event, Lease, Node, Pod } from 'levelhook/function/kinds';
+import { MemoryApiserver, runReconciler } from 'levelhook/testing/reconciler';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { EVICTING_TAINTS, taintEviction } from './eviction.ts';
+import { nodeLifecycle } from './lifecycle.ts';
+import { DEFAULT_SETTINGS } from './settings.ts';
+import { HEARTBEAT, RENEWAL } from './silence.ts';
+import { NOT_READY, timestamp, UNREACHABLE } from './taints.ts';
+import { lost, node, podOn } from './testing.ts';
+import { nodeZones } from './zone-controller.ts';
+
+let apiserver: MemoryApiserver;
+const lifecycle = nodeLifecycle(DEFAULT_SETTINGS);
+const key = { name: 'n' };
+const lease = (renewTime: string): Lease => ({
+  apiVersion: 'coordination.k8s.io/v1',
+  kind: 'Lease',
+  metadata: { namespace: 'kube-node-lease', name: 'n', uid: 'lease', resourceVersion: '1' },
+  spec: { renewTime },
+});
+const run = (secondsUnchanged: Record<string, number> = {}, options: object = {}) =>
+  runReconciler(lifecycle, key, { apiserver, secondsUnchanged, ...options });
+const found = () => apiserver.object(Node, key);
+const ready = (of: Pod | undefined) => of?.status?.conditions?.find(({ type }) => type === 'Ready')?.status;
+const silent = { [HEARTBEAT]: 60, [RENEWAL]: 51 };
+
+beforeEach(() => {
+  apiserver = new MemoryApiserver();
+});
+
+describe('the controller node-lifecycle', () => {
+  it('comes again when the grace period of the younger heartbeat is over, and writes nothing', async () => {
+    apiserver.put(node('n'));
+    apiserver.put(lease('noon'));
+    const { outcome } = await run({ [HEARTBEAT]: 60, [RENEWAL]: 8 });
+    expect(outcome).toMatchObject({ status: 'done', requeueAfterSeconds: 42.05, writes: [] });
+  });
+
+  it('goes by the status alone where there is no Lease, and by the start where there is no status', async () => {
+    apiserver.put(node('n'));
+    expect((await run({ [HEARTBEAT]: 8 })).outcome).toMatchObject({ requeueAfterSeconds: 42.05 });
+    apiserver.put(node('n', { ready: null }));
+    expect((await run({ [HEARTBEAT]: 8 })).outcome).toMatchObject({ requeueAfterSeconds: 52.05 });
+  });
+
+  it('makes the conditions of a silent node unknown, its pods not ready, and taints it', async () => {
+    apiserver.put(node('n'));
+    apiserver.put(lease('noon'));
+    apiserver.put(podOn('n', 'here'));
+    apiserver.put(podOn('other', 'there'));
+    const { outcome } = await run(silent);
+    expect(outcome.status).toBe('done');
+    expect(outcome).not.toHaveProperty('requeueAfterSeconds');
+    expect(found()?.status?.conditions?.map(({ type, status }) => `${type} ${status}`)).toEqual([
+      'MemoryPressure Unknown',
+      'DiskPressure Unknown',
+      'PIDPressure Unknown',
+      'Ready Unknown',
+    ]);
+    expect(found()?.status?.conditions?.[0]).toMatchObject({ reason: 'NodeStatusUnknown' });
+    expect(found()?.spec?.taints).toMatchObject([{ key: UNREACHABLE, effect: 'NoSchedule' }]);
+    expect(ready(apiserver.object(Pod, { namespace: 'test', name: 'here' }))).toBe('False');
+    expect(ready(apiserver.object(Pod, { namespace: 'test', name: 'there' }))).toBe('True');
+    const told = apiserver.objects(Event).map(({ reason }) => reason);
+    expect(told).toEqual(['NodeNotReady', 'NodeNotReady']);
+    apiserver.clearRequests();
+    expect((await run(silent)).writes).toEqual([]);
+  });
+
+  it('says so of a node that never reported', async () => {
+    apiserver.put(node('n', { ready: null }));
+    await run({ [HEARTBEAT]: 61 });
+    const reasons = found()?.status?.conditions?.map(({ reason }) => reason);
+    expect(reasons).toEqual(Array.from({ length: 4 }, () => 'NodeStatusNeverUpdated'));
+  });
+
+  it.each(['a Lease', 'a status'])(
+    'leaves alone a node of which the apiserver has %s that the cache lacks',
+    async (what) => {
+      apiserver.put(node('n'));
+      apiserver.put(lease('noon'));
+      const old = { node: found(), lease: apiserver.object(Lease, { namespace: 'kube-node-lease', name: 'n' }) };
+      const cache = {
+        get: async (resource: { kind: string }) => (resource.kind === 'Node' ? old.node : old.lease) as never,
+        list: async () => ({ items: [], version: '1' }),
+        secondsUnchanged: async () => 100,
+      };
+      if (what === 'a Lease') apiserver.put(lease('later'));
+      else {
+        const beating = node('n');
+        for (const condition of beating.status?.conditions ?? []) condition.lastHeartbeatTime = '2026-01-01T00:01:00Z';
+        apiserver.put(beating);
+      }
+      const { outcome, writes } = await run({}, { cache });
+      expect(outcome).toMatchObject({ status: 'done', requeueAfterSeconds: 1 });
+      expect(writes).toEqual([]);
+    },
+  );
+
+  it('marks pods once: those that are ready again stay so', async () => {
+    apiserver.put(node('n', { ready: 'False', taints: [{ key: NOT_READY, effect: 'NoSchedule' }] }));
+    apiserver.put(podOn('n', 'here'));
+    expect((await run()).writes).toEqual([]);
+  });
+
+  it('taints only after all pods are marked, so that a failure is made good', async () => {
+    apiserver.put(node('n', { ready: 'False' }));
+    apiserver.put(podOn('n', 'here'));
+    apiserver.fail({ verb: 'patch', resource: 'pods' }, { code: 500 });
+    expect((await run()).outcome.status).not.toBe('done');
+    expect(found()?.spec?.taints ?? []).toEqual([]);
+  });
+
+  it('tells of a node that came, and does nothing for one that went', async () => {
+    expect((await run()).outcome).toEqual({ status: 'done', writes: [] });
+    apiserver.put(node('n'));
+    await run({}, { reasons: [{ type: 'added', object: 'v1/Node n' }] });
+    expect(apiserver.objects(Event)).toMatchObject([
+      { reason: 'RegisteredNode', source: { component: 'node-controller' } },
+    ]);
+  });
+});
+
+describe('the controller node-zones', () => {
+  const zones = nodeZones(DEFAULT_SETTINGS);
+  const runZones = () => runReconciler(zones, { name: 'kube-node-lease' }, { apiserver });
+
+  it('taints one lost node, and comes again for the next', async () => {
+    for (const name of ['a', 'b']) apiserver.put(node(name, { ready: 'Unknown' }));
+    for (const name of ['c', 'd']) apiserver.put(node(name));
+    const { outcome } = await runZones();
+    expect(outcome).toMatchObject({ status: 'done', requeueAfterSeconds: 10 });
+    expect(apiserver.object(Node, { name: 'a' })?.spec?.taints).toMatchObject([
+      { key: UNREACHABLE, effect: 'NoExecute' },
+    ]);
+    expect(apiserver.object(Node, { name: 'b' })?.spec?.taints ?? []).toEqual([]);
+  });
+
+  it('fails when another has changed the node since, and leaves the taints of the other', async () => {
+    apiserver.put(node('a', { ready: 'Unknown' }));
+    apiserver.put(node('b'));
+    apiserver.fail({ verb: 'patch', resource: 'nodes' }, { code: 409 });
+    expect((await runZones()).outcome.status).toBe('error');
+  });
+});
+
+describe('the controller taint-eviction', () => {
+  const evict = (secondsUnchanged = 0) =>
+    runReconciler(taintEviction, key, { apiserver, secondsUnchanged: { [EVICTING_TAINTS]: secondsUnchanged } });
+  const tolerating = (tolerationSeconds: number) => ({
+    spec: { tolerations: [{ operator: 'Exists', effect: 'NoExecute', tolerationSeconds }] },
+  });
+  const staying = () =>
+    apiserver
+      .objects(Pod)
+      .filter(({ metadata }) => !metadata.deletionTimestamp)
+      .map(({ metadata }) => metadata.name);
+
+  it('deletes the pods of the node that do not tolerate its taint, with the condition', async () => {
+    apiserver.put(node('n', { taints: [lost('unreachable')] }));
+    apiserver.put(podOn('n', 'gone'));
+    apiserver.put(podOn('n', 'stays', { spec: { tolerations: [{ operator: 'Exists' }] } }));
+    apiserver.put(podOn('other', 'elsewhere'));
+    const { outcome, writes } = await evict();
+    expect(outcome.status).toBe('done');
+    expect(staying()).toEqual(['elsewhere', 'stays']);
+    expect(writes.filter(({ resource }) => resource === 'pods')).toMatchObject([
+      { verb: 'patch', resource: 'pods', subresource: 'status', name: 'gone' },
+      { verb: 'delete', resource: 'pods', name: 'gone' },
+    ]);
+    expect(apiserver.objects(Event)).toMatchObject([
+      { reason: 'TaintManagerEviction', message: 'Marking for deletion Pod test/gone' },
+    ]);
+  });
+
+  it('waits for the end of the toleration: by the time of the taint, or by what the gateway has seen', async () => {
+    apiserver.put(podOn('n', 'waits', tolerating(300)));
+    apiserver.put(node('n', { taints: [lost('unreachable')] }));
+    expect((await evict(100)).outcome).toMatchObject({ requeueAfterSeconds: 200 });
+    apiserver.put(node('n', { taints: [lost('unreachable', timestamp(Date.now() - 299_000))] }));
+    const { outcome } = await evict(100);
+    expect(outcome).toHaveProperty('requeueAfterSeconds');
+    expect((outcome as { requeueAfterSeconds: number }).requeueAfterSeconds).toBeLessThanOrEqual(1);
+    expect(staying()).toEqual(['waits']);
+    expect((await evict(300)).outcome.status).toBe('done');
+    expect(staying()).toEqual([]);
+  });
+
+  it('counts from the time on at which the pod was put on the node', async () => {
+    const lastTransitionTime = timestamp(Date.now() + 1000);
+    const status = { conditions: [{ type: 'PodScheduled', status: 'True', lastTransitionTime }] };
+    apiserver.put(podOn('n', 'new', { ...tolerating(300), status }));
+    apiserver.put(node('n', { taints: [lost('unreachable', timestamp(Date.now() - 400_000))] }));
+    expect((await evict(400)).outcome).toMatchObject({ requeueAfterSeconds: 300 });
+  });
+
+  it('is still when the taint is gone, and for pods that are being deleted', async () => {
+    apiserver.put(podOn('n', 'here'));
+    apiserver.put(node('n'));
+    expect((await evict()).writes).toEqual([]);
+    const going = podOn('n', 'going');
+    apiserver.put({ ...going, metadata: { ...going.metadata, deletionTimestamp: timestamp(0), finalizers: ['a/b'] } });
+    apiserver.remove(Pod, { namespace: 'test', name: 'here' });
+    apiserver.put(node('n', { taints: [lost('unreachable')] }));
+    expect((await evict()).writes).toEqual([]);
+  });
+});

@@ -1,0 +1,70 @@
+import { type Context, controller, EventRecorder } from 'levelhook/function';
+import { Node, Pod, type Taint } from 'levelhook/function/kinds';
+import { forEachPod, ON_NODE, podsOn } from './pods.ts';
+import { timestamp } from './taints.ts';
+import { noExecuteTaints, timeLeftMs } from './tolerations.ts';
+import { bindingChanged, taintsChanged } from './wakes.ts';
+
+export const EVICTING_TAINTS = 'spec.taints[effect=NoExecute]';
+
+/** Tells under the name of kube-controller-manager's own. */
+const recorder = new EventRecorder({ component: 'taint-eviction-controller' });
+
+/** Deletes the pods of nodes with NoExecute taints that do not tolerate them, or no longer. */
+export const taintEviction = controller({
+  name: 'taint-eviction',
+  for: { resource: Node, predicate: taintsChanged },
+  watches: [{ resource: Pod, predicate: bindingChanged, map: { by: 'field', path: 'spec.nodeName' } }],
+  indexes: [{ resource: Pod, index: ON_NODE }],
+  observes: [{ resource: Node, field: EVICTING_TAINTS }],
+  concurrency: 20,
+  timeoutSeconds: 30,
+}).reconcile(async ({ name }, context) => {
+  const node = await context.cache.get(Node, { name });
+  const taints = node ? noExecuteTaints(node) : [];
+  if (taints.length === 0) return;
+  const nowMs = Date.now();
+  const knownMs = 1000 * ((await context.cache.secondsUnchanged(Node, { name }, EVICTING_TAINTS)) ?? 0);
+  const pods = (await podsOn(name, context)).filter(({ metadata }) => !metadata.deletionTimestamp);
+  const left = new Map(pods.map((pod) => [pod, timeLeftMs(pod, taints, (taint) => ageMs(taint, pod, knownMs, nowMs))]));
+  await forEachPod(
+    pods.filter((pod) => left.get(pod) === 0),
+    (pod) => evict(pod, context),
+  );
+  const next = Math.min(...[...left.values()].filter((ms) => ms > 0));
+  return next === Infinity ? {} : { requeueAfterSeconds: next / 1000 };
+});
+
+/**
+ * For how long the pod has been under the taint: as the taint says, at least for as long as the gateway has seen the
+ * node's taints as they are, and not for longer than the pod has been there.
+ */
+function ageMs({ timeAdded }: Taint, pod: Pod, knownMs: number, nowMs: number): number {
+  const added = timeAdded ? nowMs - Date.parse(timeAdded) : 0;
+  const scheduled = pod.status?.conditions?.find(({ type, status }) => type === 'PodScheduled' && status === 'True');
+  const since = scheduled?.lastTransitionTime ?? pod.metadata.creationTimestamp;
+  const there = since ? nowMs - Date.parse(since) : Infinity;
+  return Math.max(0, Math.min(Math.max(added, knownMs), there));
+}
+
+async function evict(pod: Pod, context: Context): Promise<void> {
+  const { api } = context;
+  const { namespace = '', name, uid, generation } = pod.metadata;
+  recorder.about(Pod, pod, context).normal('TaintManagerEviction', `Marking for deletion Pod ${namespace}/${name}`);
+  const condition = {
+    type: 'DisruptionTarget',
+    status: 'True',
+    reason: 'DeletionByTaintManager',
+    message: 'Taint manager: deleting due to NoExecute taint',
+    lastTransitionTime: timestamp(Date.now()),
+    ...(generation === undefined ? {} : { observedGeneration: generation }),
+  };
+  const isThere = pod.status?.conditions?.some(
+    ({ type, status, reason }) => type === condition.type && status === 'True' && reason === condition.reason,
+  );
+  if (!isThere) {
+    const body = { metadata: { uid }, status: { conditions: [condition] } };
+    await api.patch(Pod, { namespace, name }, { type: 'strategic', body }, 'status');
+  }
+  await api.delete(Pod, { namespace, name }, { preconditions: { uid } });
+}

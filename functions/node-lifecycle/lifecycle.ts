@@ -1,0 +1,72 @@
+import { type Context, controller, type Controller, type ReconcileRequest, type Result } from 'levelhook/function';
+import { Lease, Node, Pod } from 'levelhook/function/kinds';
+import { followingLabels } from './labels.ts';
+import { markPodsNotReady, ON_NODE, recorder } from './pods.ts';
+import type { NodeSettings } from './settings.ts';
+import { graceSeconds, HEARTBEAT, RENEWAL, secondsSilent, silentAtApiserver, unknownConditions } from './silence.ts';
+import { isTaintedAsLost, lostTaintKey, mirroredTaints, readyStatus, timestamp } from './taints.ts';
+import { nodeChanged } from './wakes.ts';
+
+/** A node is looked at this long after the end of its grace period, when it is over for sure. */
+const MARGIN_SECONDS = 0.05;
+
+/** Keeps the conditions of nodes whose kubelet is silent, and the NoSchedule taints and old labels of all nodes. */
+export function nodeLifecycle(settings: NodeSettings): Controller {
+  return controller({
+    name: 'node-lifecycle',
+    // A heartbeat wakes nothing: a run comes when it may have stayed away for too long.
+    for: { resource: Node, predicate: nodeChanged },
+    reads: [Lease, Pod],
+    indexes: [{ resource: Pod, index: ON_NODE }],
+    observes: [
+      { resource: Node, field: HEARTBEAT },
+      { resource: Lease, field: RENEWAL },
+    ],
+    concurrency: 20,
+    timeoutSeconds: 15,
+  }).reconcile((request, context) => reconcile(request, context, settings));
+}
+
+async function reconcile(request: ReconcileRequest, context: Context, settings: NodeSettings): Promise<Result> {
+  const found = await context.cache.get(Node, { name: request.name });
+  if (!found) return {};
+  const { name } = found.metadata;
+  if (request.reasons.some(({ type, object }) => type === 'added' && object === `v1/Node ${name}`)) {
+    recorder
+      .about(Node, found, context)
+      .normal('RegisteredNode', `Node ${name} event: Registered Node ${name} in Controller`);
+  }
+
+  const left = graceSeconds(found, settings) - (await secondsSilent(found, context));
+  // A node whose readiness is unknown stays so until its kubelet says otherwise, and that wakes the key.
+  const isWatched = readyStatus(found) !== 'Unknown';
+  let node = found;
+  if (isWatched && left < 0) {
+    const silent = await silentAtApiserver(found, context);
+    // The cache will have it soon.
+    if (!silent) return { requeueAfterSeconds: 1 };
+    const conditions = unknownConditions(silent, Date.now());
+    node = await context.api.replace(Node, { ...silent, status: { ...silent.status, conditions } }, 'status');
+  }
+
+  // Once for each time that a node stops being ready: the taint tells that it is done.
+  if (lostTaintKey(node) !== undefined && !isTaintedAsLost(node, 'NoSchedule')) {
+    recorder.about(Node, node, context).normal('NodeNotReady', `Node ${name} status is now: NodeNotReady`);
+    await markPodsNotReady(node, context);
+  }
+  await writeTaintsAndLabels(node, context);
+  return isWatched && left >= 0 ? { requeueAfterSeconds: left + MARGIN_SECONDS } : {};
+}
+
+async function writeTaintsAndLabels(node: Node, { api }: Context): Promise<void> {
+  const taints = mirroredTaints(node, timestamp(Date.now()));
+  const labels = followingLabels(node);
+  if (!taints && !labels) return;
+  const { name, resourceVersion } = node.metadata;
+  // Refused when another has changed the taints since.
+  const body = {
+    metadata: { resourceVersion, ...(labels ? { labels } : {}) },
+    ...(taints ? { spec: { taints } } : {}),
+  };
+  await api.patch(Node, { name }, { type: 'merge', body });
+}

@@ -1,0 +1,36 @@
+import type { Node, Pod, Taint, Toleration } from 'levelhook/function/kinds';
+import { taintsOf } from './taints.ts';
+
+export function noExecuteTaints(node: Node): readonly Taint[] {
+  return taintsOf(node).filter(({ effect }) => effect === 'NoExecute');
+}
+
+/**
+ * How long the pod may stay on a node with these NoExecute taints, in milliseconds: 0 when it must go now, Infinity
+ * when it may stay. Each taint counts by the first toleration that covers it, and the shortest of their times for all
+ * of them, from the taint on that has been there longest of those with a time.
+ * @param ageMs of a taint.
+ */
+export function timeLeftMs(pod: Pod, taints: readonly Taint[], ageMs: (taint: Taint) => number): number {
+  const used = taints.map((taint) => ({
+    taint,
+    toleration: (pod.spec?.tolerations ?? []).find((each) => tolerates(each, taint)),
+  }));
+  if (used.some(({ toleration }) => toleration === undefined)) return 0;
+  const limited = used.filter(({ toleration }) => toleration?.tolerationSeconds !== undefined);
+  if (limited.length === 0) return Infinity;
+  const seconds = Math.min(...limited.map(({ toleration }) => toleration?.tolerationSeconds ?? 0));
+  return Math.max(0, seconds * 1000 - Math.max(...limited.map(({ taint }) => ageMs(taint))));
+}
+
+/** `ToleratesTaint` of component-helpers. */
+export function tolerates(
+  { key = '', operator = 'Equal', value = '', effect = '' }: Toleration,
+  taint: Taint,
+): boolean {
+  if (effect !== '' && effect !== taint.effect) return false;
+  if (key !== '' && key !== taint.key) return false;
+  if (operator === 'Exists') return true;
+  // An empty key with Equal is refused by the apiserver.
+  return (operator === 'Equal' || operator === '') && value === (taint.value ?? '');
+}

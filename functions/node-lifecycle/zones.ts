@@ -1,0 +1,113 @@
+import type { Node } from 'levelhook/function/kinds';
+import type { NodeSettings } from './settings.ts';
+import { conditionOf, isLost, lostTaintKey, readyStatus, taintsOf } from './taints.ts';
+
+export type ZoneState = 'normal' | 'partial-disruption' | 'full-disruption';
+
+/** What is to be done to the nodes now, and when to look again. */
+export interface ZonePlan {
+  /**
+   * The NoExecute taint that a node should have: a key, or undefined for none. Nodes that are as they should be are
+   * absent.
+   */
+  readonly taints: readonly { readonly node: Node; readonly key: string | undefined }[];
+  /** Milliseconds until the next node may be tainted. Undefined when none waits for that. */
+  readonly nextMs?: number;
+}
+
+/** Not counted when the state of a zone is determined. */
+const EXCLUDED = 'node.kubernetes.io/exclude-disruption';
+
+/**
+ * Which nodes are to be tainted with NoExecute, or not any longer. A node that is ready loses the taint at once, and
+ * one that has a taint gets the one that fits its state. The others wait in the order in which they were lost: of each
+ * zone one at a time, at the rate of its state. While no zone has a ready node there are no such taints at all: the
+ * fault is probably not the nodes'.
+ */
+export function planZones(nodes: readonly Node[], settings: NodeSettings, nowMs: number): ZonePlan {
+  const zones = [...Map.groupBy(nodes, zoneOf).values()];
+  const states = zones.map((zone) => stateOf(zone, settings));
+  const counted = states.filter((state) => state !== undefined);
+  if (counted.length > 0 && counted.every((state) => state === 'full-disruption')) {
+    return { taints: nodes.filter((node) => keyNow(node) !== undefined).map((node) => ({ node, key: undefined })) };
+  }
+  const plans = zones.map((zone, at) => planZone(zone, rateOf(zone, states[at], settings), nowMs));
+  const waits = plans.flatMap(({ nextMs }) => nextMs ?? []);
+  return {
+    taints: plans.flatMap(({ taints }) => taints),
+    ...(waits.length > 0 ? { nextMs: Math.min(...waits) } : {}),
+  };
+}
+
+/** Region and zone of a node, as component-helpers has it (`GetZoneKey`): the old labels come first. */
+export function zoneOf({ metadata: { labels = {} } }: Node): string {
+  const zone = labels['failure-domain.beta.kubernetes.io/zone'] ?? labels['topology.kubernetes.io/zone'] ?? '';
+  const region = labels['failure-domain.beta.kubernetes.io/region'] ?? labels['topology.kubernetes.io/region'] ?? '';
+  return `${region}\0${zone}`;
+}
+
+/** Undefined for a zone without a node that counts. */
+export function stateOf(zone: readonly Node[], { unhealthyZoneThreshold }: NodeSettings): ZoneState | undefined {
+  const counted = countedOf(zone);
+  if (counted.length === 0) return undefined;
+  const lost = counted.filter((node) => readyStatus(node) !== 'True').length;
+  if (lost === counted.length) return 'full-disruption';
+  return lost > 2 && lost / counted.length >= unhealthyZoneThreshold ? 'partial-disruption' : 'normal';
+}
+
+function countedOf(zone: readonly Node[]): readonly Node[] {
+  return zone.filter(({ metadata: { labels = {} } }) => !(EXCLUDED in labels));
+}
+
+/** Nodes a second. A zone that is lost while others are not is evicted at the normal rate. */
+function rateOf(zone: readonly Node[], state: ZoneState | undefined, settings: NodeSettings): number {
+  if (state !== 'partial-disruption') return settings.evictionRate;
+  return countedOf(zone).length > settings.largeZoneNodes ? settings.secondaryEvictionRate : 0;
+}
+
+function planZone(zone: readonly Node[], rate: number, nowMs: number): ZonePlan {
+  const taints: { node: Node; key: string | undefined }[] = [];
+  const waiting: Node[] = [];
+  for (const node of zone) {
+    const [now, wanted] = [keyNow(node), lostTaintKey(node)];
+    // A node that has never reported its readiness waits for its conditions.
+    if (now === wanted || (wanted === undefined && readyStatus(node) !== 'True')) continue;
+    if (now === undefined) waiting.push(node);
+    else taints.push({ node, key: wanted });
+  }
+  if (waiting.length === 0 || rate === 0) return { taints };
+  const { count, nextMs } = tokensOf(zone, rate, nowMs);
+  const chosen = waiting.toSorted(byLoss).slice(0, Math.max(0, count));
+  taints.push(...chosen.map((node) => ({ node, key: lostTaintKey(node) })));
+  return { taints, ...(waiting.length > chosen.length ? { nextMs } : {}) };
+}
+
+/**
+ * How many nodes may be tainted now, and when the next one may be: one each `1/rate` seconds. The taints of a zone tell
+ * when the last ones were set, to the second. So at more than one a second it is that many in each second: what a late
+ * run has missed in the same second it makes up for.
+ */
+function tokensOf(zone: readonly Node[], rate: number, nowMs: number): { count: number; nextMs: number } {
+  const times = zone.flatMap((node) => {
+    const taint = taintsOf(node).find((each) => isLost(each) && each.effect === 'NoExecute');
+    return taint?.timeAdded ? [Date.parse(taint.timeAdded)] : [];
+  });
+  if (rate <= 1) {
+    const dueMs = Math.max(-Infinity, ...times) + 1000 / rate;
+    return dueMs > nowMs ? { count: 0, nextMs: dueMs - nowMs } : { count: 1, nextMs: 1000 / rate };
+  }
+  const passedMs = nowMs % 1000;
+  const used = times.filter((time) => time >= nowMs - passedMs).length;
+  const due = Math.floor((passedMs * rate) / 1000) + 1;
+  // The time of the first one that is not due yet: in this second, or the first of the next.
+  return { count: due - used, nextMs: Math.min(1000, (Math.max(due, used) * 1000) / rate) - passedMs };
+}
+
+function keyNow(node: Node): string | undefined {
+  return taintsOf(node).find((taint) => isLost(taint) && taint.effect === 'NoExecute')?.key;
+}
+
+function byLoss(a: Node, b: Node): number {
+  const since = (node: Node): number => Date.parse(conditionOf(node, 'Ready')?.lastTransitionTime ?? '') || 0;
+  return since(a) - since(b) || (a.metadata.name < b.metadata.name ? -1 : 1);
+}

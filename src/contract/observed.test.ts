@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import { OBSERVED_FIELD, observedAtMs, observedValue } from './observed.ts';
+
+const node = {
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { name: 'a', uid: 'u', resourceVersion: '1' },
+  spec: {
+    taints: [
+      { key: 'x.io/y', effect: 'NoExecute' },
+      { key: 'z', effect: 'NoSchedule' },
+    ],
+  },
+  status: {
+    conditions: [
+      { type: 'Ready', lastHeartbeatTime: 'noon' },
+      { type: 'DiskPressure', lastHeartbeatTime: 'night' },
+    ],
+  },
+};
+
+describe('observedValue', () => {
+  it.each([
+    ['metadata.name', '["a"]'],
+    ['status.conditions.lastHeartbeatTime', '["noon","night"]'],
+    ['status.conditions[type=Ready].lastHeartbeatTime', '["noon"]'],
+    ['status.conditions[type=Other].lastHeartbeatTime', '[]'],
+    ['spec.taints[effect=NoExecute]', '[{"key":"x.io/y","effect":"NoExecute"}]'],
+    ['spec.taints[key=x.io/y].effect', '["NoExecute"]'],
+    ['spec.constructor.name', '[]'],
+  ])('of %s is %s', (field, value) => {
+    expect(field).toMatch(OBSERVED_FIELD);
+    expect(observedValue(node, field)).toBe(value);
+  });
+});
+
+it.each(['', '.a', 'a.', 'a[b]', 'a[b=]', 'a[=c]', 'a[b=c]d', 'a b', 'a=b'])('%j is no field', (text) => {
+  expect(text).not.toMatch(OBSERVED_FIELD);
+});
+
+it('reads the time of a stored value', () => {
+  expect(observedAtMs('1700000000000 uid ["a b"]')).toBe(1_700_000_000_000);
+});

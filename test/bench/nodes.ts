@@ -1,0 +1,77 @@
+import { isDeepStrictEqual } from 'node:util';
+import { Comparison, type Row } from './comparison.ts';
+import { formatLoad, measureMachine } from './machine-load.ts';
+import { type ArmName, runSilence, type SilenceFigures } from './nodes/arm.ts';
+import { Started } from '../harness/started.ts';
+import { stopAtSignal } from './stop-at-signal.ts';
+
+/**
+ * 50 nodes of one zone fall silent, then 50 of another, the last, and then all are back: with kube-controller-manager's
+ * own controllers and with gateway and function in their place, in turn, each time on a fresh control plane. Both have
+ * a grace period of 10 s and taint 5 nodes a second. Prints times, writes and CPU, and in how many rounds the end
+ * states were the same. `npm run bench nodes`; `BENCH_ROUNDS` and `BENCH_NODES` (of a zone) make it another one.
+ */
+const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 3);
+const LOAD = {
+  nodesPerZone: Number(process.env['BENCH_NODES'] ?? 50),
+  podsPerNode: 2,
+  tolerationSeconds: 3,
+  graceSeconds: 10,
+  evictionRate: 5,
+};
+const ARMS: readonly ArmName[] = ['kube-controller-manager', 'levelhook'];
+const CPU = ['built-in', 'gateway', 'redis', 'function'];
+const ROWS: readonly Row[] = [
+  { label: 'one zone silent: until all its nodes are Unknown, s', figures: ['unknown'], main: true },
+  { label: 'until all are tainted with NoExecute, s', figures: ['tainted'], main: true },
+  { label: 'until all their pods are evicted, s', figures: ['evicted'], main: true },
+  { label: 'all zones silent: until all nodes are Unknown, s', figures: ['allUnknown'], main: true },
+  { label: 'until no NoExecute taint is left, s', figures: ['untainted'], main: true },
+  { label: 'all back: until no taint is left, s', figures: ['healed'], main: true },
+  { label: 'CPU, s', figures: CPU.map((each) => `cpu.${each}`), sum: true, main: true },
+  { label: 'by process: gateway, Redis, function', figures: CPU.map((each) => `cpu.${each}`) },
+  { label: 'CPU of kube-controller-manager for the other controllers, s', figures: ['cpu.other'] },
+  { label: 'peak memory, MB', figures: CPU.map((each) => `peak.${each}`), sum: true },
+  { label: 'requests', figures: ['requests'] },
+  { label: 'writes', figures: ['writes'], main: true },
+  ...['nodes', 'nodes/status', 'pods', 'pods/status', 'events'].map((each) => ({
+    label: `of them ${each}`,
+    figures: [`writes.${each}`],
+  })),
+];
+
+const started = new Started();
+stopAtSignal(started);
+const found = new Comparison(ARMS, ROWS, { subject: 'levelhook', to: ['kube-controller-manager'] });
+let same = 0;
+for (let round = 0; round < ROUNDS; round += 1) {
+  const states: unknown[] = [];
+  for (const name of round % 2 === 0 ? ARMS : ARMS.toReversed()) {
+    const machine = measureMachine();
+    const arm = await runSilence(name, LOAD, started);
+    const load = machine();
+    found.add(name, { ...figuresOf(arm), 'machine.stolen': load.stolen, 'machine.foreign': load.foreign });
+    states.push(arm.states);
+    process.stderr.write(`round ${round + 1}, ${name}: ${JSON.stringify(arm)}, ${formatLoad(load)}\n`);
+  }
+  if (isDeepStrictEqual(states[0], states[1])) same += 1;
+}
+process.stdout.write(`${found.table()}\n\nThe same end states in ${same} of ${ROUNDS} rounds.\n`);
+await started.stop();
+
+function figuresOf(arm: SilenceFigures): Record<string, number> {
+  const figures: Record<string, number> = {
+    unknown: arm.unknownSeconds,
+    tainted: arm.taintedSeconds,
+    evicted: arm.evictedSeconds,
+    allUnknown: arm.allUnknownSeconds,
+    untainted: arm.untaintedSeconds,
+    healed: arm.healedSeconds,
+    requests: arm.requests,
+    writes: arm.writes,
+  };
+  for (const [name, count] of Object.entries(arm.writesOf)) figures[`writes.${name}`] = count;
+  for (const [name, seconds] of Object.entries(arm.cpu)) figures[`cpu.${name}`] = seconds;
+  for (const [name, bytes] of Object.entries(arm.memory)) figures[`peak.${name}`] = bytes / 1e6;
+  return figures;
+}

@@ -1,0 +1,104 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { isWrite } from '../../harness/audit-log.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { Fleet } from '../../harness/fleet.ts';
+import { userOf } from '../../harness/identity.ts';
+import { uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { Started } from '../../harness/started.ts';
+import { WorkloadPlane } from '../../harness/workload-plane.ts';
+
+const GRACE_SECONDS = 6;
+const LOST = 'Unknown unreachable:NoExecute unreachable:NoSchedule';
+const LIMIT_MS = 60_000;
+
+describe('the nodes function behind a gateway', () => {
+  const started = new Started();
+  const namespace = uniqueName('nodes');
+  const stopped = new AbortController();
+  let beating: Promise<void> | undefined;
+  let workloads: WorkloadPlane;
+  let fleet: Fleet;
+
+  /** What the functions have written, beside Events. */
+  async function writes(): Promise<string[]> {
+    const requests = await workloads.audit.requests();
+    return requests
+      .filter((each) => each.user === userOf('node-lifecycle') && isWrite(each) && each.resource !== 'events')
+      .map(({ verb, resource, code }) => `${verb} ${resource} ${code}`);
+  }
+
+  async function untilNodes(nodes: Readonly<Record<string, number>>): Promise<void> {
+    await eventually(async () => expect((await fleet.state()).nodes).toEqual(nodes), LIMIT_MS);
+  }
+
+  beforeAll(async () => {
+    workloads = await WorkloadPlane.start(started, {
+      functions: ['node-lifecycle'],
+      nodes: 0,
+      functionVariables: { NODE_MONITOR_GRACE_SECONDS: String(GRACE_SECONDS), NODE_EVICTION_RATE: '10' },
+    });
+    await workloads.cluster.createNamespace(namespace);
+    fleet = new Fleet(workloads.cluster, { zones: { a: 3, b: 4 }, podsPerNode: 2, tolerationSeconds: 2, namespace });
+    await fleet.create();
+    beating = fleet.beatUntil(stopped.signal, 1000);
+    await workloads.startLine();
+    await untilNodes({ True: 7 });
+  }, 180_000);
+
+  afterAll(async () => {
+    stopped.abort();
+    await beating;
+    await started.stop();
+  });
+
+  it('leaves nodes alone whose Leases are renewed, though their status is old', async () => {
+    await sleep((GRACE_SECONDS + 3) * 1000);
+    expect((await fleet.state()).nodes).toEqual({ True: 7 });
+  });
+
+  it(
+    'leaves them alone after the gateway was away for longer than the grace period',
+    { timeout: LIMIT_MS },
+    async () => {
+      const before = (await writes()).length;
+      await workloads.gateway.process.kill('SIGKILL');
+      await sleep((GRACE_SECONDS + 3) * 1000);
+      await workloads.startGateway();
+      await untilReady(workloads.gateway.url);
+      await sleep(3000);
+      expect((await writes()).slice(before)).toEqual([]);
+    },
+  );
+
+  it('taints the nodes of a silent zone and evicts their pods', { timeout: 2 * LIMIT_MS }, async () => {
+    await fleet.silence('a');
+    await untilNodes({ True: 4, [LOST]: 3 });
+    await eventually(async () => {
+      expect((await fleet.state()).pods).toEqual({ True: 8, 'False deleted target': 6 });
+    }, LIMIT_MS);
+  });
+
+  it(
+    'removes the NoExecute taints, and evicts nothing, when all zones are silent',
+    { timeout: 2 * LIMIT_MS },
+    async () => {
+      await fleet.silence('b');
+      await untilNodes({ 'Unknown unreachable:NoSchedule': 7 });
+      expect((await fleet.state()).pods).toEqual({ False: 8, 'False deleted target': 6 });
+    },
+  );
+
+  it('takes back all taints when the nodes report again', { timeout: 2 * LIMIT_MS }, async () => {
+    await fleet.revive();
+    await untilNodes({ True: 7 });
+  });
+
+  it('writes with the rights of its account, and no request is refused', async () => {
+    const requests = await workloads.audit.requests();
+    expect(requests.filter(({ user, authorized }) => user.startsWith(userOf('')) && !authorized)).toEqual([]);
+    expect(new Set((await writes()).map((each) => each.replace(/ \d+$/, '')))).toEqual(
+      new Set(['update nodes/status', 'patch nodes', 'patch pods/status', 'delete pods']),
+    );
+  });
+});
