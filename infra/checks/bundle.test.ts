@@ -6,7 +6,7 @@ import { afterAll, expect, test } from 'vitest';
 import { repositoryRoot, runNode } from './temp-repository.ts';
 
 /** hono alone is 15 KB. Cold start at the edge is mostly parsing, so growth must be a decision. */
-const LIMIT = 45.5 * 1024;
+const LIMIT = 46.5 * 1024;
 /** The time that a bundle takes to load is printed and not asserted: it is the machine's. */
 const LOADS = 7;
 
