@@ -22,7 +22,7 @@ it('the README has exactly the commands that the tests and CI run', () => {
     // doctor.test.ts runs this.
     'npm run -s levelhook doctor\n',
     // bench.test.ts runs these, with less to do.
-    'npm run bench line\nnpm run bench rollout\nnpm run bench failover\nnpm run bench replicas\n',
+    'npm run bench line\nnpm run bench rollout\nnpm run bench failover\nnpm run bench replicas\nnpm run bench rest\n',
   ]);
 });
 
