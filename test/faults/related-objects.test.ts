@@ -18,6 +18,7 @@ import {
   type Setting,
   startGateway,
   uniqueName,
+  untilIdle,
   untilReady,
 } from '../harness/levelhook.ts';
 import { type Random, seededRandom } from '../harness/seeded-random.ts';
@@ -184,6 +185,8 @@ describe.each(Object.entries(MODES))('the related objects %s that runs name', (m
     await eventually(async () =>
       expect((await ofRules()).toSorted()).toEqual([`${namespace}/first`, `${namespace}/second`]),
     );
+    // A key with a new rule runs once more.
+    for (const { url } of gateways) await untilIdle(url);
     const before = runs;
     await put('ConfigMap', 'nothing', {});
     await put('ConfigMap', 'other', {});
