@@ -139,6 +139,8 @@ export class ApiClient {
     });
     this.#metrics.count('rest_client_requests_total', { code: String(response.statusCode), method });
     if (response.statusCode === 401) this.#credentials.refresh();
+    // The caller may destroy it before anything listens, and an error without a listener would end the process.
+    response.body.on('error', () => {});
     return { status: response.statusCode, headers: response.headers, body: response.body };
   }
 
