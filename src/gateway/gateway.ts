@@ -375,6 +375,7 @@ export class Gateway {
       verify: (token) => caches.tokenKeys.verifyRuns(token),
       controller: (id) => controllers.known().get(id)?.proxied,
       available: () => recovery.healthy,
+      starting: () => !knowsAll(this.#parts),
     });
     return { controllers, recovery, redisHealth, progress, cacheApi, kubernetesApi, relatedOf };
   }

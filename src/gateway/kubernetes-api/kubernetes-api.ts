@@ -38,6 +38,8 @@ export interface KubernetesApiOptions {
   readonly controller: (id: string) => ProxiedController | undefined;
   /** Whether the queues can be trusted: Redis is there and has lost nothing. */
   readonly available: () => boolean;
+  /** Whether a controller that is not known may still come. */
+  readonly starting: () => boolean;
 }
 
 /** Of a write. It is not passed on, so that no header of the caller says who writes. */
@@ -111,9 +113,11 @@ export class KubernetesApi {
   async #answer(request: Request, root: string, labels: { controller: string; verb: string }): Promise<Response> {
     const { client } = this.#options;
     const claims = await this.#authenticate(request.headers.get('authorization'));
+    // A stop that has come meanwhile does not wait for this request.
+    if (this.#stopping) throw unavailable('the gateway is stopping');
     const { controller } = claims;
     const proxied = this.#options.controller(controller);
-    if (!proxied) throw unauthorized();
+    if (!proxied) throw this.#options.starting() ? unavailable('the gateway is starting') : unauthorized();
     labels.controller = controller;
     const { namespace, name } = proxied.account;
     const user = `system:serviceaccount:${namespace}:${name}`;
@@ -202,7 +206,8 @@ export class KubernetesApi {
     const answered = { request: what.resource, target, sent, status: answer.status, text };
     const nothing = isDryRun(what, sent) || answer.status === 401;
     const entry = nothing ? undefined : recordedWrite(answered);
-    await proxied.runWrites.end(run, begun.id, entry && JSON.stringify(entry));
+    // What is not known stays on record as it is, however many writes the run has.
+    if (!entry || !('open' in entry)) await proxied.runWrites.end(run, begun.id, entry && JSON.stringify(entry));
     checkIdentity(answer);
     return new Response(passOn(taken, hold, end), { status: answer.status, headers: headersOf(answer) });
   }

@@ -216,6 +216,14 @@ describe('a function that sends or asks for too much', () => {
     const stream = new Blob([body]).stream();
     const chunked = { method: 'POST', body: stream, duplex: 'half' } as const;
     expect(await ask(trigger, path, chunked)).toMatchObject(refused);
+    // Nor has the answer to a read, though the apiserver has sent it whole by then.
+    await unfinished(
+      trigger,
+      `POST ${path}\ncontent-type: application/json\ncontent-length: ${Math.floor(0.95 * MIB)}`,
+    );
+    const read = (): ReturnType<typeof ask> => ask(trigger, `${path}?limit=1`);
+    await eventually(async () => expect(await read()).toMatchObject(refused));
+    for (let at = 0; at < 5; at += 1) expect(await read()).toMatchObject(refused);
     // A small one has room.
     const small = JSON.stringify({ metadata: { generateName: 'x-' } });
     expect(await ask(trigger, path, { method: 'POST', body: small })).toMatchObject({ status: 201 });
