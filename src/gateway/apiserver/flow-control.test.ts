@@ -218,7 +218,7 @@ describe('FlowControl', () => {
 
   it('lets no request begin that was given up while it waited, and keeps its place free', async () => {
     const control = flows(PLENTY, PLENTY);
-    const ends = await Promise.all(Array.from({ length: 64 }, () => control.begin('c')));
+    const ends = await Promise.all(Array.from({ length: 64 }, (_, at) => control.begin(`c-${at}`)));
     const given = new AbortController();
     const first = control.begin('x', given.signal);
     const second = control.begin('y');
@@ -227,5 +227,21 @@ describe('FlowControl', () => {
     await expect(control.begin('z', given.signal)).rejects.toThrow('given up');
     ends[0]?.();
     await expect(second).resolves.toBeTypeOf('function');
+  });
+
+  it('gives a controller eight places, and lets the others pass those of its requests that wait', async () => {
+    const control = flows(PLENTY, PLENTY);
+    const ends = await Promise.all(Array.from({ length: 8 }, () => control.begin('slow')));
+    let hasBegun = false;
+    const ninth = control.begin('slow').then((end) => {
+      hasBegun = true;
+      return end;
+    });
+    (await control.begin('other'))();
+    await settled();
+    expect(hasBegun).toBe(false);
+    ends[3]?.();
+    (await ninth)();
+    expect(hasBegun).toBe(true);
   });
 });

@@ -24,8 +24,10 @@ export class FlowControl {
   readonly #waiting = new Set<Flow>();
   #timer = new AbortController();
   #running = 0;
-  /** Requests that wait for others to end, in the order in which they came. */
-  readonly #queued = new Set<() => void>();
+  /** How many of them each controller has. */
+  readonly #ofController = new Map<string, number>();
+  /** Requests that wait for others to end, in the order in which they came, with their controllers. */
+  readonly #queued = new Map<() => void, string>();
 
   constructor(options: FlowControlOptions) {
     this.#options = options;
@@ -61,37 +63,50 @@ export class FlowControl {
   }
 
   /**
-   * Resolves when less than 64 requests of all controllers are under way, with the function that ends this one. Each
-   * request under way has a connection, and its TLS handshake costs more than the request: a thousand controllers that
-   * start together had 3,000. The gateway's own requests do not wait.
+   * Resolves when less than 64 requests of all controllers are under way, and less than 8 of this one, with the
+   * function that ends this one. Each request under way has a connection, and its TLS handshake costs more than the
+   * request: a thousand controllers that start together had 3,000. The gateway's own requests do not wait.
    * @throws the signal's reason when it is aborted before.
    */
   async begin(name = GATEWAY, signal?: AbortSignal): Promise<() => void> {
     if (name === GATEWAY) return () => {};
     signal?.throwIfAborted();
-    if (this.#running < AT_ONCE) this.#running += 1;
-    else await this.#untilNext(signal);
+    if (this.#hasPlace(name)) this.#count(name, 1);
+    else await this.#untilNext(name, signal);
     let hasEnded = false;
     return () => {
       if (hasEnded) return;
       hasEnded = true;
-      const [next] = this.#queued;
-      if (!next) {
-        this.#running -= 1;
-        return;
+      this.#count(name, -1);
+      // One whose controller has all of its places lets the others pass.
+      for (const [next, of] of this.#queued) {
+        if (this.#running >= AT_ONCE) return;
+        if (!this.#hasPlace(of)) continue;
+        this.#queued.delete(next);
+        this.#count(of, 1);
+        next();
       }
-      this.#queued.delete(next);
-      next();
     };
   }
 
+  #hasPlace(name: string): boolean {
+    return this.#running < AT_ONCE && (this.#ofController.get(name) ?? 0) < AT_ONCE_EACH;
+  }
+
+  #count(name: string, by: 1 | -1): void {
+    this.#running += by;
+    const count = (this.#ofController.get(name) ?? 0) + by;
+    if (count > 0) this.#ofController.set(name, count);
+    else this.#ofController.delete(name);
+  }
+
   /** Waits for the place of a request that has ended. */
-  async #untilNext(signal: AbortSignal | undefined): Promise<void> {
+  async #untilNext(name: string, signal: AbortSignal | undefined): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const onAbort = (): void => {
       if (this.#queued.delete(resolve)) reject(signal?.reason as Error);
     };
-    this.#queued.add(resolve);
+    this.#queued.set(resolve, name);
     signal?.addEventListener('abort', onAbort, { once: true });
     try {
       await promise;
@@ -151,6 +166,8 @@ export class FlowControl {
 
 /** Requests of all controllers that are under way. */
 const AT_ONCE = 64;
+/** Of one controller: a kind that is served slowly must not take the places of all others. */
+const AT_ONCE_EACH = 8;
 /** No controller's name: those are DNS labels. */
 const GATEWAY = '';
 
