@@ -113,8 +113,9 @@ export class BullMqJobs {
   #intervals(): { stalledInterval: number; drainDelay: number } {
     return {
       stalledInterval: 4000 * this.#paceFactor,
-      // Seconds that one blocking read waits. An add ends it, so it may be long: queues at rest read less.
-      drainDelay: 10 * this.#paceFactor,
+      // Seconds that one blocking read waits. An add ends it, so it may be long: queues at rest read less. BullMQ
+      // allows no more: a connection that has died in silence is noticed only then.
+      drainDelay: 10,
     };
   }
 
