@@ -222,7 +222,8 @@ export class RunningController {
       run: (work) => within(() => budget.within(work, () => true)),
       chargeKeys: (count) => within(() => budget.chargeKeys(count)),
       related: async (change) => {
-        const keys = await this.queue.relatedRules.keysOf(change);
+        const run = <T>(work: () => T): T => within(() => budget.within(work, () => true));
+        const keys = await this.queue.relatedRules.keysOf(change, run);
         within(() => budget.chargeKeys(keys.length));
         return keys;
       },

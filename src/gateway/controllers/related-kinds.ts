@@ -87,7 +87,8 @@ export class RelatedKinds {
   async #isServed(kind: string, now: number): Promise<boolean> {
     const known = this.#answers.get(kind);
     if (known && now < known.atMs + AGAIN_MS) return known.isServed;
-    const isServed = await this.#options.isServed(parseKind(kind));
+    // Of a group that is away nothing is known. That must not hide the kinds after it.
+    const isServed = await this.#options.isServed(parseKind(kind)).catch(() => false);
     this.#answers.set(kind, { isServed, atMs: now });
     return isServed;
   }

@@ -99,7 +99,7 @@ export class Resyncer {
    * without it, so a run that names it later reads it.
    */
   async #ensureRelated(): Promise<void> {
-    const { queue, sources, runtime, spec } = this.#options;
+    const { queue, sources, runtime, spec, failures } = this.#options;
     const rules = queue.relatedRules;
     const told = spec.description.relatedKinds ? await rules.views() : new Map<string, string>();
     const complete = sources.filter(({ isRelated, informers }) => isRelated && informers.every(({ synced }) => synced));
@@ -107,6 +107,8 @@ export class Resyncer {
     for (const kind of told.keys()) if (!kinds.has(kind)) await rules.removeView(kind);
     for (const { resource, informers } of complete) {
       const kind = formatKind(resource);
+      // As for all keys: lookups that fail at each change must not queue the keys each time.
+      if (failures.isRecent && told.has(kind)) continue;
       const states = await Promise.all(informers.map(({ view }) => view.state()));
       const missed = await Promise.all(informers.map(({ view }) => view.missedBy(spec.id)));
       if (states.some(({ incarnation }) => incarnation === undefined)) continue;
@@ -174,8 +176,9 @@ export class Resyncer {
   /** Undefined while the queue or a view has no incarnation yet. */
   #initialHash(incarnations: readonly (string | undefined)[]): string | undefined {
     if (incarnations.includes(undefined)) return undefined;
-    const { name, for: reconciled, owns, watches, reads } = this.#options.spec.description;
-    const text = JSON.stringify([name, reconciled, owns, watches, reads, incarnations]);
+    const { name, for: reconciled, owns, watches, reads, relatedKinds } = this.#options.spec.description;
+    const more = relatedKinds ? [relatedKinds] : [];
+    const text = JSON.stringify([name, reconciled, owns, watches, reads, ...more, incarnations]);
     return createHash('sha256').update(text).digest('hex').slice(0, 32);
   }
 }

@@ -2,7 +2,11 @@ import { formatKind, matchesLabels } from '../../core/index.ts';
 import type { RelatedRule } from '../../contract/index.ts';
 import type { RelatedChange } from '../cache/change.ts';
 import { loadScript, type Redis, type Script } from '../redis/redis.ts';
+import { TimeSlice } from '../time-slice.ts';
 import type { QueueKeys } from './queue-keys.ts';
+
+/** Keys whose rules are in memory at a time: those of one key may have 32 KiB. */
+const BATCH = 20;
 
 /**
  * The rules of the related objects of a controller's keys, shared by its gateways. Each method is one script. A key's
@@ -33,13 +37,27 @@ export class RelatedRules {
     return (await this.#relate([recordPrefix + key, related, relatedIndex], [key, run, ...texts])) === 1;
   }
 
-  /** The keys with a rule that matches this object. In no order, each once. */
-  async keysOf(change: RelatedChange): Promise<string[]> {
+  /**
+   * The keys with a rule that matches this object. In no order, each once. Rules that are replaced meanwhile are new,
+   * so their keys run again anyway.
+   * @param run runs the work over one key. It may throw, to end the lookup.
+   */
+  async keysOf(change: RelatedChange, run: <T>(work: () => T) => T = (work) => work()): Promise<string[]> {
     const { related, relatedIndex } = this.#keys;
     const { kind, namespace = '', name } = change;
-    const answer = await this.#related([relatedIndex, related], [kind, namespace, name]);
-    const [named, selecting, rules] = answer as [string[], string[], string[]];
-    const selected = selecting.filter((_, at) => (rules[at] ?? '').split('\n').some((text) => selects(text, change)));
+    const [named, selecting] = (await this.#related([relatedIndex], [kind, namespace, name])) as [string[], string[]];
+    const selected: string[] = [];
+    const slice = new TimeSlice();
+    for (let from = 0; from < selecting.length; from += BATCH) {
+      // Before they are read: a lookup that has no time left reads nothing.
+      run(() => {});
+      const keys = selecting.slice(from, from + BATCH);
+      const rules = await this.#redis.hmget(related, ...keys);
+      for (const [at, key] of keys.entries()) {
+        if (run(() => (rules[at] ?? '').split('\n').some((text) => selects(text, change)))) selected.push(key);
+        if (slice.isOver) await slice.next();
+      }
+    }
     return [...new Set([...named, ...selected])];
   }
 

@@ -1,15 +1,13 @@
 -- The keys that have named a changed object as related, or may have.
 --
 -- KEYS[1] related index ZSET
--- KEYS[2] related HASH
 -- ARGV[1] `apiVersion/Kind` of the object
 -- ARGV[2] its namespace, or ''
 -- ARGV[3] its name
 --
--- Answer: the keys with a rule that has its name; then keys with a rule for its kind and namespace that has no names;
--- then, for each of those, all its rules, in lines of JSON.
+-- Answer: the keys with a rule that has its name; then keys with a rule for its kind and namespace that has no names.
 
-local named, selecting, rules = {}, {}, {}
+local named, selecting = {}, {}
 
 -- The keys at the end of the members that begin with this text.
 local function collect(start, into)
@@ -24,8 +22,4 @@ for _, namespace in ipairs(namespaces) do
   collect(place .. ARGV[3] .. '\n', named)
   collect(place .. '\n', selecting)
 end
-for from = 1, #selecting, 1000 do
-  local some = redis.call('HMGET', KEYS[2], unpack(selecting, from, math.min(from + 999, #selecting)))
-  for _, each in ipairs(some) do rules[#rules + 1] = each or '' end
-end
-return { named, selecting, rules }
+return { named, selecting }
