@@ -57,6 +57,11 @@ export class Backfill {
         observations.maintain(fields, () => clock.now());
         // The chunk that is being applied still has the former list of indexes.
         await applied();
+        // Their times are kept no longer. Without them the next pass compares all objects.
+        for (const field of [...this.#compared].filter((each) => !fields.includes(each))) {
+          await observations.forget(field);
+          this.#compared.delete(field);
+        }
         await backfill(view, specs, signal);
         indexer.maintain(specs);
         await this.#compare(fields);

@@ -20,6 +20,7 @@ export class Observations {
   readonly #keys: ViewKeys;
   readonly #writer: ViewWriter;
   readonly #observe: Script;
+  readonly #forget: Script;
   #fields: readonly string[] = [];
   #now: () => number = () => 0;
 
@@ -28,6 +29,7 @@ export class Observations {
     this.#keys = keys;
     this.#writer = writer;
     this.#observe = loadScript(redis, import.meta.url, 'observe');
+    this.#forget = loadScript(redis, import.meta.url, 'forget-observed');
   }
 
   /**
@@ -80,6 +82,11 @@ export class Observations {
       args.push(key, version, ...fields.map((field) => values[field] ?? ''));
     }
     await this.#writer.run(this.#observe, [this.#keys.entries], [this.#keys.observedPrefix, ...args]);
+  }
+
+  /** Removes the times of a field that is observed no longer. @throws ForeignWriterError */
+  async forget(field: string): Promise<void> {
+    await this.#writer.run(this.#forget, [this.#keys.observedPrefix + field], []);
   }
 
   /** Removes the times of objects that the view no longer has, which an earlier writer did not know to remove. */

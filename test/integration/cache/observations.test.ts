@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
-import { type KubernetesObject, resource } from '../../../src/core/index.ts';
-import { compareObserved } from '../../../src/gateway/cache/backfill.ts';
+import { type KubernetesObject, resource, silentLogger, systemClock } from '../../../src/core/index.ts';
+import { Backfill, compareObserved } from '../../../src/gateway/cache/backfill.ts';
 import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { View } from '../../../src/gateway/cache/view.ts';
 import { applierOf, listOf } from '../../harness/applier.ts';
@@ -80,6 +80,35 @@ describe('the times of observed values', () => {
     expect(await view.observations.isComplete(FIELD)).toBe(false);
     await compareObserved(view, [FIELD], never);
     expect(await ages('a', 'b', 'c')).toEqual([0, 0, 0]);
+  });
+
+  it('begin anew when a field is observed again that was not for a while', async () => {
+    const observed = new Map([['someone', [FIELD]]]);
+    const work = new Backfill({
+      view,
+      indexes: new Map(),
+      observed,
+      started: Promise.resolve(),
+      applied: async () => {},
+      clock: { ...systemClock, now: () => nowMs },
+      logger: silentLogger,
+      signal: never,
+    });
+    const fill = async (): Promise<void> => {
+      work.start();
+      await work.finished;
+    };
+    await fill();
+    expect(await ages('a', 'b')).toEqual([30, 30]);
+    observed.clear();
+    await fill();
+    expect(await ages('a', 'b')).toEqual([undefined, undefined]);
+    await applierOf(view).apply([{ kind: 'changed', object: lease('a', 11, 'one') }]);
+    nowMs += 5000;
+    observed.set('someone', [FIELD]);
+    await fill();
+    nowMs += 1000;
+    expect(await ages('a', 'b')).toEqual([1, 1]);
   });
 
   it('are refused to a writer that no longer leads', async () => {
