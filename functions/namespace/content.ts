@@ -75,7 +75,7 @@ async function deleteKinds(
   return leftovers.filter(({ count, error }) => count > 0 || error);
 }
 
-function isDeletable({ namespaced, verbs }: DiscoveredResource): boolean {
+function isDeletable({ namespaced, verbs }: Pick<DiscoveredResource, 'namespaced' | 'verbs'>): boolean {
   return namespaced && verbs.includes('delete');
 }
 
@@ -85,11 +85,13 @@ const nameOf = (each: DiscoveredResource): string => `${each.plural}.${partsOf(e
 /** In the words of client-go, which kube-controller-manager says. */
 function failuresOfDiscovery({ stale, invalid }: Discovery): Pick<Content, 'discoveryFailure' | 'parsingFailure'> {
   const groups = stale.toSorted().map((each) => `${each}: stale GroupVersion discovery: ${each}`);
+  // Metrics, for instance, may have any name: what cannot be deleted cannot be left.
+  const names = invalid.filter(isDeletable).map(({ name }) => name);
   const failed = `Discovery failed for some groups, ${stale.length} failing`;
   return {
     ...(stale.length > 0
       ? { discoveryFailure: `${failed}: unable to retrieve the complete list of server APIs: ${groups.join(', ')}` }
       : {}),
-    ...(invalid.length > 0 ? { parsingFailure: `invalid names of resources: ${invalid.toSorted().join(', ')}` } : {}),
+    ...(names.length > 0 ? { parsingFailure: `invalid names of resources: ${names.toSorted().join(', ')}` } : {}),
   };
 }

@@ -42,7 +42,8 @@ export const namespace = controller({
   const deletedAtMs = Date.parse(deletedAt);
   // Keys that are queued at a start do not wait.
   const waitMs = deletedAtMs + DELAY_SECONDS * 1000 - Date.now();
-  if (waitMs > 0) return { requeueAfterSeconds: waitMs / 1000 };
+  // More than the delay: this clock is behind that of the apiserver, and the queue has waited.
+  if (waitMs > 0 && waitMs <= DELAY_SECONDS * 1000) return { requeueAfterSeconds: waitMs / 1000 };
 
   // The live one, because the cache may be older.
   const found = await unlessReplaced(known, api);

@@ -104,7 +104,7 @@ describe('the controller node-lifecycle', () => {
   });
 
   it('taints only after all pods are marked, so that a failure is made good', async () => {
-    apiserver.put(node('n', { ready: 'False' }));
+    apiserver.put(node('n', { ready: 'Unknown' }));
     apiserver.put(podOn('n', 'here'));
     apiserver.fail({ verb: 'patch', resource: 'pods' }, { code: 500 });
     expect((await run()).outcome.status).not.toBe('done');

@@ -4,7 +4,7 @@ import { followingLabels } from './labels.ts';
 import { markPodsNotReady, ON_NODE, recorder } from './pods.ts';
 import type { NodeSettings } from './settings.ts';
 import { graceSeconds, HEARTBEAT, RENEWAL, secondsSilent, silentAtApiserver, unknownConditions } from './silence.ts';
-import { isTaintedAsLost, lostTaintKey, mirroredTaints, readyStatus, timestamp } from './taints.ts';
+import { isTaintedAsLost, mirroredTaints, readyStatus, timestamp } from './taints.ts';
 import { nodeChanged } from './wakes.ts';
 
 /** A node is looked at this long after the end of its grace period, when it is over for sure. */
@@ -49,8 +49,9 @@ async function reconcile(request: ReconcileRequest, context: Context, settings: 
     node = await context.api.replace(Node, { ...silent, status: { ...silent.status, conditions } }, 'status');
   }
 
-  // Once for each time that a node stops being ready: the taint tells that it is done.
-  if (lostTaintKey(node) !== undefined && !isTaintedAsLost(node, 'NoSchedule')) {
+  // Once for each time that a node falls silent: the taint tells that it is done. A kubelet that says itself that it is
+  // not ready reports its pods too.
+  if (readyStatus(node) === 'Unknown' && !isTaintedAsLost(node, 'NoSchedule')) {
     recorder.about(Node, node, context).normal('NodeNotReady', `Node ${name} status is now: NodeNotReady`);
     await markPodsNotReady(node, context);
   }

@@ -7,8 +7,8 @@ export function noExecuteTaints(node: Node): readonly Taint[] {
 
 /**
  * How long the pod may stay on a node with these NoExecute taints, in milliseconds: 0 when it must go now, Infinity
- * when it may stay. Each taint counts by the first toleration that covers it, and the shortest of their times for all
- * of them, from the taint on that has been there longest of those with a time.
+ * when it may stay. Each taint counts by the first toleration that covers it, from its own time on: an older taint must
+ * not use up the time that the pod has for a newer one.
  * @param ageMs of a taint.
  */
 export function timeLeftMs(pod: Pod, taints: readonly Taint[], ageMs: (taint: Taint) => number): number {
@@ -19,8 +19,8 @@ export function timeLeftMs(pod: Pod, taints: readonly Taint[], ageMs: (taint: Ta
   if (used.some(({ toleration }) => toleration === undefined)) return 0;
   const limited = used.filter(({ toleration }) => toleration?.tolerationSeconds !== undefined);
   if (limited.length === 0) return Infinity;
-  const seconds = Math.min(...limited.map(({ toleration }) => toleration?.tolerationSeconds ?? 0));
-  return Math.max(0, seconds * 1000 - Math.max(...limited.map(({ taint }) => ageMs(taint))));
+  const left = limited.map(({ taint, toleration }) => (toleration?.tolerationSeconds ?? 0) * 1000 - ageMs(taint));
+  return Math.max(0, Math.min(...left));
 }
 
 /** `ToleratesTaint` of component-helpers. */

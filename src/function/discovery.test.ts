@@ -59,7 +59,11 @@ describe('discoveryOf', () => {
       { metadata: { name: 'empty.example.com' } },
     ]);
     expect(found.resources).toEqual([]);
-    expect(found.invalid).toEqual(['example.com/v1/../secrets', 'example.com/v1/../sites', 'example.com/v1/v1/sites']);
+    expect(found.invalid.map(({ name }) => name)).toEqual([
+      'example.com/v1/../secrets',
+      'example.com/v1/../sites',
+      'example.com/v1/v1/sites',
+    ]);
   });
 });
 

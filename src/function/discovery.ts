@@ -20,7 +20,11 @@ export interface Discovery {
    */
   readonly stale: readonly string[];
   /** Resources with a name that no path can contain, as `GROUP/VERSION/PLURAL`. They are not among `resources`. */
-  readonly invalid: readonly string[];
+  readonly invalid: readonly {
+    readonly name: string;
+    readonly namespaced: boolean;
+    readonly verbs: readonly string[];
+  }[];
 }
 
 /**
@@ -74,7 +78,7 @@ export interface DiscoveredGroup {
 export function discoveryOf(groups: readonly DiscoveredGroup[]): Discovery {
   const resources: DiscoveredResource[] = [];
   const stale: string[] = [];
-  const invalid: string[] = [];
+  const invalid: Discovery['invalid'][number][] = [];
   for (const { metadata, versions = [] } of groups) {
     const group = metadata?.name ?? '';
     const known = new Set<string>();
@@ -90,7 +94,7 @@ export function discoveryOf(groups: readonly DiscoveredGroup[]): Discovery {
         known.add(plural);
         if (isApiVersion(apiVersion) && isDns1035Label(plural) && isKind(kind)) {
           resources.push({ apiVersion, kind, plural, namespaced: scope === 'Namespaced', verbs });
-        } else invalid.push(`${apiVersion}/${plural}`);
+        } else invalid.push({ name: `${apiVersion}/${plural}`, namespaced: scope === 'Namespaced', verbs });
       }
     }
   }
