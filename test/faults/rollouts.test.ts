@@ -8,14 +8,22 @@ import { uniqueName } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
 import { type Random, seededRandom } from '../harness/seeded-random.ts';
 import { Started } from '../harness/started.ts';
-import { WORKLOAD_FUNCTIONS, WorkloadPlane } from '../harness/workload-plane.ts';
+import { ENDPOINT_FUNCTIONS, WORKLOAD_FUNCTIONS, WorkloadPlane } from '../harness/workload-plane.ts';
 import { RandomActions } from './rollouts/actions.ts';
 import { RolloutHistory } from './rollouts/history.ts';
 import { evidence, judge } from './rollouts/judge.ts';
+import { MemoryRecord } from './rollouts/memory-record.ts';
+import { Surroundings } from './rollouts/surroundings.ts';
 
 /** How long things happen, at least: until each was killed once. Ten minutes by `npm run soak rollouts`. */
 const SECONDS = Number(process.env['ROLLOUTS_SECONDS'] ?? 70);
+/** From this time on the memory of a process in the last quarter must not be more than in the second, times this. */
+const FLAT_FROM_SECONDS = 300;
+const GROWTH = 1.3;
 const NODES = 6;
+const FUNCTIONS = [...WORKLOAD_FUNCTIONS, ...ENDPOINT_FUNCTIONS, 'namespace', 'node-lifecycle'] as const;
+/** Zones fall silent, are tainted and come back within the test. */
+const VARIABLES = { NODE_MONITOR_GRACE_SECONDS: '25', NODE_EVICTION_RATE: '1' };
 /** Between two kills, at most. */
 const KILL_EVERY_MS = 8000;
 /** How long what was killed is down, at most. */
@@ -23,7 +31,7 @@ const DOWN_MS = 2000;
 /** A lost run is settled at its deadline, 15 s after its start; what failed often waits longer for its next attempt. */
 const SETTLE_MS = 180_000;
 
-describe('Deployments that are scaled, rolled out and deleted on failing nodes, while gateway, functions and Redis are killed', () => {
+describe('Deployments, their Services, Namespaces and nodes change at random while gateway, functions and Redis are killed', () => {
   const namespace = uniqueName('rollouts');
   const started = new Started();
   let workloads: WorkloadPlane;
@@ -31,7 +39,11 @@ describe('Deployments that are scaled, rolled out and deleted on failing nodes, 
 
   beforeAll(async () => {
     random = seededRandom('rollouts');
-    workloads = await WorkloadPlane.start(started, { nodes: NODES });
+    workloads = await WorkloadPlane.start(started, {
+      functions: FUNCTIONS,
+      functionVariables: VARIABLES,
+      nodes: NODES,
+    });
     await workloads.cluster.createNamespace(namespace);
     await workloads.startLine();
   }, 15 * 60_000);
@@ -44,7 +56,13 @@ describe('Deployments that are scaled, rolled out and deleted on failing nodes, 
     async () => {
       const { cluster } = workloads;
       const history = await RolloutHistory.record(cluster, namespace);
-      const actions = new RandomActions(cluster, { namespace, random, nodes: NODES });
+      const surroundings = new Surroundings(cluster, { namespace, random });
+      started.add(() => surroundings.stop());
+      const memory = new MemoryRecord(pids);
+      started.add(() => memory.stop());
+      const others = surroundings.actions;
+      const actions = new RandomActions(cluster, { namespace, random, nodes: NODES, others });
+      await surroundings.start();
       await actions.createAll();
       const end = machineMs() + SECONDS * 1000;
       const enough = new AbortController();
@@ -55,26 +73,43 @@ describe('Deployments that are scaled, rolled out and deleted on failing nodes, 
       }
       const kills = await killing;
       await actions.mend();
+      await surroundings.mend();
       const endedAt = machineMs();
-      await eventually(allIsWell, SETTLE_MS, 500).catch((error: unknown) => {
+      const settled = Promise.all([eventually(allIsWell, SETTLE_MS, 500), surroundings.untilRight(SETTLE_MS)]);
+      await settled.catch((error: unknown) => {
         throw new Error(`not settled: ${String(error)}\n${workloads.output(10_000)}`, { cause: error });
       });
       const settledMs = machineMs() - endedAt;
       await history.stop();
+      await memory.stop();
+      const quarters = memory.quarters();
       const { changes } = history;
       process.stdout.write(
         `rollouts: ${SECONDS} s, ${JSON.stringify(actions.counts)}, killed ${kills.join(', ')}; ` +
-          `${changes.length} changes seen; settled ${(settledMs / 1000).toFixed(1)} s after the last action\n`,
+          `${changes.length} changes seen; settled ${(settledMs / 1000).toFixed(1)} s after the last action; ` +
+          `MiB by quarters of the time: ${JSON.stringify(Object.fromEntries(quarters))}\n`,
       );
+      if (SECONDS >= FLAT_FROM_SECONDS) {
+        const grown = [...quarters].filter(([, [, second = 0, , last = 0]]) => last > GROWTH * second);
+        expect(grown, 'processes whose memory grows').toEqual([]);
+      }
       expect(judge(changes), [...evidence(changes), workloads.output(10_000)].join('\n')).toEqual([]);
     },
   );
+
+  /** What runs now. */
+  function pids(): ReadonlyMap<string, number> {
+    const served = [['gateway', workloads.gateway] as const, ...workloads.functions];
+    const alive = served.flatMap(([name, { process }]) => (process.alive ? [[name, process.pid] as const] : []));
+    const { pid } = workloads.redis;
+    return new Map([...alive, ...(pid === undefined ? [] : [['redis', pid] as const])]);
+  }
 
   /** Who is killed, in turn, and how it comes back. */
   function victims(): { name: string; kill: () => Promise<unknown>; start: () => Promise<void> }[] {
     return [
       { name: 'gateway', kill: () => workloads.gateway.process.kill(), start: () => workloads.startGateway() },
-      ...WORKLOAD_FUNCTIONS.map((name) => ({
+      ...FUNCTIONS.map((name) => ({
         name,
         kill: async () => workloads.functions.get(name)?.process.kill(),
         start: () => workloads.startFunction(name),

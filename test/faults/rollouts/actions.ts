@@ -9,8 +9,11 @@ const REVISIONS = 4;
 /** As kube-controller-manager's taint eviction acts on it at once. */
 const TAINT = { key: 'levelhook.test/failed', effect: 'NoExecute' };
 
-interface Action {
+/** Something that is done at random. */
+export interface Action {
   readonly name: string;
+  /** How often, beside the others. */
+  readonly likely: number;
   readonly act: () => Promise<void>;
 }
 
@@ -28,6 +31,15 @@ const STRATEGIES = [
   { type: 'Recreate' },
 ];
 
+export interface RandomActionsOptions {
+  readonly namespace: string;
+  readonly random: Random;
+  /** Simulated nodes that run pods. */
+  readonly nodes: number;
+  /** What else may be done. */
+  readonly others: readonly Action[];
+}
+
 /** What users and machines do to Deployments, at random, one thing at a time. Another seed does something else. */
 export class RandomActions {
   /** How often each was done. */
@@ -38,22 +50,25 @@ export class RandomActions {
   readonly #nodes: number;
   readonly #tainted = new Set<string>();
   /** Each as often as it is likely. */
-  readonly #choices: readonly Action[] = [
-    { likely: 6, name: 'scale', act: () => this.#patch({ replicas: this.#random.below(MOST_REPLICAS + 1) }) },
-    { likely: 6, name: 'rollout', act: () => this.#rollOut() },
-    { likely: 3, name: 'delete pods', act: () => this.#deletePods() },
-    { likely: 2, name: 'end pods', act: () => this.#endPods() },
-    { likely: 1, name: 'delete a Deployment', act: () => this.#deleteDeployment() },
-    { likely: 1, name: 'delete a ReplicaSet', act: () => this.#deleteReplicaSet() },
-    { likely: 1, name: 'fail a node', act: () => this.#failNode() },
-    { likely: 1, name: 'mend a node', act: () => this.#mendNode() },
-  ].flatMap(({ likely, ...action }) => Array.from({ length: likely }, () => action));
+  readonly #choices: readonly Action[];
 
-  constructor(cluster: Cluster, { namespace, random, nodes }: { namespace: string; random: Random; nodes: number }) {
+  constructor(cluster: Cluster, { namespace, random, nodes, others }: RandomActionsOptions) {
     this.#cluster = cluster;
     this.#namespace = namespace;
     this.#random = random;
     this.#nodes = nodes;
+    const all: readonly Action[] = [
+      { likely: 6, name: 'scale', act: () => this.#patch({ replicas: this.#random.below(MOST_REPLICAS + 1) }) },
+      { likely: 6, name: 'rollout', act: () => this.#rollOut() },
+      { likely: 3, name: 'delete pods', act: () => this.#deletePods() },
+      { likely: 2, name: 'end pods', act: () => this.#endPods() },
+      { likely: 1, name: 'delete a Deployment', act: () => this.#deleteDeployment() },
+      { likely: 1, name: 'delete a ReplicaSet', act: () => this.#deleteReplicaSet() },
+      { likely: 1, name: 'fail a node', act: () => this.#failNode() },
+      { likely: 1, name: 'mend a node', act: () => this.#mendNode() },
+      ...others,
+    ];
+    this.#choices = all.flatMap((action) => Array.from({ length: action.likely }, () => action));
   }
 
   async createAll(): Promise<void> {
@@ -69,7 +84,7 @@ export class RandomActions {
     try {
       await act();
     } catch (error) {
-      if (!(error instanceof ApiError && [404, 409, 422].includes(error.code))) throw error;
+      if (!(error instanceof ApiError && [403, 404, 409, 422].includes(error.code))) throw error;
     }
   }
 
