@@ -34,6 +34,29 @@ describe('observedValue', () => {
   });
 });
 
+it('counts a value that is nested too deep, or too long, as another one with each version', () => {
+  const nested = (levels: number): unknown => {
+    let value: unknown = 'x';
+    for (let at = 0; at < levels; at += 1) value = at % 2 === 0 ? [value] : { a: value };
+    return value;
+  };
+  const at = (resourceVersion: string, spec: unknown) => ({
+    ...node,
+    metadata: { ...node.metadata, resourceVersion },
+    spec,
+  });
+  for (const large of [
+    nested(10_000),
+    Object.fromEntries(Array.from({ length: 20_000 }, (_, key) => [`k${key}`, 1])),
+  ]) {
+    expect(observedValue(at('7', large), 'spec')).toBe('7');
+    expect(observedValue(at('8', { large }), 'spec')).toBe('8');
+  }
+  for (const small of [nested(20), 'x'.repeat(300_000), Number.NaN, 'a\nb']) {
+    expect(observedValue(at('7', small), 'spec')).toBe(observedValue(at('8', small), 'spec'));
+  }
+});
+
 it.each(['', '.a', 'a.', 'a[b]', 'a[b=]', 'a[=c]', 'a[b=c]d', 'a b', 'a=b'])('%j is no field', (text) => {
   expect(text).not.toMatch(OBSERVED_FIELD);
 });

@@ -16,9 +16,13 @@ interface Part {
 
 const partsByField = new Map<string, readonly Part[]>();
 
+/** What a value may have, with all that is in it: more would cost every reader of the object's events. */
+const MAX_LEVELS = 32;
+const MAX_NODES = 2000;
+
 /**
  * The value of a field as text that is equal for equal values: `[]` where there is none. A list on the way counts with
- * all of its items.
+ * all of its items. A value of more than 32 levels or 2000 nodes counts as changed with each version of the object.
  */
 export function observedValue(object: KubernetesObject, field: string): string {
   let values: unknown[] = [object];
@@ -26,7 +30,21 @@ export function observedValue(object: KubernetesObject, field: string): string {
     values = values.flatMap((value) => itemsOf(memberOf(value, name)));
     if (only) values = values.filter((value) => memberOf(value, only.key) === only.value);
   }
-  return JSON.stringify(values);
+  return sizeOf(values, MAX_LEVELS, MAX_NODES) <= MAX_NODES
+    ? JSON.stringify(values)
+    : `${object.metadata.resourceVersion}`;
+}
+
+/** How many nodes a value has; more than `most` if it has too many, or too many levels. */
+function sizeOf(value: unknown, levels: number, most: number): number {
+  if (typeof value !== 'object' || value === null) return 1;
+  if (levels === 0) return most + 1;
+  let size = 1;
+  for (const name in value) {
+    size += sizeOf((value as Record<string, unknown>)[name], levels - 1, most - size);
+    if (size > most) break;
+  }
+  return size;
 }
 
 function partsOf(field: string): readonly Part[] {
