@@ -213,7 +213,26 @@ describe('what gateway and SDK send', () => {
 
 describe('the schemas and the code', () => {
   const wrong = fc.oneof(
-    fc.constantFrom<unknown>(undefined, null, '', 'x', 'v2', 0, -1, 1.5, 1e9, true, false, [], {}, [{}]),
+    fc.constantFrom<unknown>(
+      undefined,
+      null,
+      '',
+      'x',
+      '.',
+      '..',
+      '...',
+      '.x',
+      'v2',
+      0,
+      -1,
+      1.5,
+      1e9,
+      true,
+      false,
+      [],
+      {},
+      [{}],
+    ),
     fc.jsonValue(),
   );
   const damage = fc.record({ at: fc.nat(), to: wrong });

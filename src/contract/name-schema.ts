@@ -30,10 +30,14 @@ export const dns1035Label = z.string().regex(DNS_1035_LABEL, 'must be a DNS-1035
 export const dnsSubdomain = z.string().max(MAX_DNS_SUBDOMAIN).regex(DNS_SUBDOMAIN, 'must be a DNS subdomain');
 export const uid = z.string().regex(UID, 'must be a UID');
 
-/** Of an object of any kind. The pattern is for the published schemas; neither `.` nor `..` is a name. */
+/**
+ * Of an object of any kind. The pattern is for the published schemas: it excludes `.` and `..` without a lookahead,
+ * which Go's and Rust's expressions lack. `isName` refuses half of a surrogate pair too, which JSON of other languages
+ * cannot hold.
+ */
 export const objectName = z
   .string()
-  .regex(/^[^/%]+$/, 'must be the name of an object')
+  .regex(/^([^/%.][^/%]*|\.[^/%.][^/%]*|\.\.[^/%]+)$/, 'must be the name of an object')
   .refine(isName, 'must be the name of an object');
 
 export const labelKey = z.string().max(MAX_LABEL_KEY).regex(LABEL_KEY, 'must be the key of a label or an annotation');
