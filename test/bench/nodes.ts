@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Comparison, type Row } from './comparison.ts';
 import { formatLoad, measureMachine } from './machine-load.ts';
-import { type ArmName, runSilence, type SilenceFigures } from './nodes/arm.ts';
+import { runSilence, type SilenceFigures } from './nodes/arm.ts';
+import type { ArmName } from './plane-arm.ts';
 import { Started } from '../harness/started.ts';
 import { stopAtSignal } from './stop-at-signal.ts';
 
@@ -20,7 +21,7 @@ const LOAD = {
   evictionRate: 5,
 };
 const ARMS: readonly ArmName[] = ['kube-controller-manager', 'levelhook'];
-const CPU = ['built-in', 'gateway', 'redis', 'function'];
+const CPU = ['built-in', 'gateway', 'redis', 'node-lifecycle'];
 const ROWS: readonly Row[] = [
   { label: 'one zone silent: until all its nodes are Unknown, s', figures: ['unknown'], main: true },
   { label: 'until all are tainted with NoExecute, s', figures: ['tainted'], main: true },
@@ -29,7 +30,7 @@ const ROWS: readonly Row[] = [
   { label: 'until no NoExecute taint is left, s', figures: ['untainted'], main: true },
   { label: 'all back: until no taint is left, s', figures: ['healed'], main: true },
   { label: 'CPU, s', figures: CPU.map((each) => `cpu.${each}`), sum: true, main: true },
-  { label: 'by process: gateway, Redis, function', figures: CPU.map((each) => `cpu.${each}`) },
+  { label: 'by process: gateway, Redis, the function', figures: CPU.map((each) => `cpu.${each}`) },
   { label: 'CPU of kube-controller-manager for the other controllers, s', figures: ['cpu.other'] },
   { label: 'peak memory, MB', figures: CPU.map((each) => `peak.${each}`), sum: true },
   { label: 'requests', figures: ['requests'] },

@@ -3,7 +3,8 @@ import { Started } from '../harness/started.ts';
 import { Comparison, type Figures } from './comparison.ts';
 import { formatLoad, measureMachine } from './machine-load.ts';
 import { showResults } from './results.ts';
-import { type ArmFigures, type ArmName, type Load, runArm } from './rollout/arm.ts';
+import type { ArmName } from './plane-arm.ts';
+import { type ArmFigures, type Load, runArm } from './rollout/arm.ts';
 import { rolloutRows } from './rollout/rows.ts';
 import { stopAtSignal } from './stop-at-signal.ts';
 

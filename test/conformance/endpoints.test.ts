@@ -1,13 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type AuditedRequest, isWrite } from '../harness/audit-log.ts';
-import { userOf } from '../harness/identity.ts';
 import { Started } from '../harness/started.ts';
 import { ENDPOINT_FUNCTIONS, WorkloadPlane } from '../harness/workload-plane.ts';
 import { e2eList } from './e2e-list.ts';
-import { formatResults, passed, runE2e } from './run-e2e.ts';
+import { BUILD_MS, expectListPasses, expectOwnWork, expectTestsFail } from './expectations.ts';
 
-/** The first run on a machine builds the programs. */
-const BUILD_MS = 15 * 60_000;
 /** Those that need one of the functions. The others ask for what the apiserver itself does. */
 const NEEDING_A_FUNCTION = [
   'EndpointSlice should create Endpoints and EndpointSlices for Pods matching a Service',
@@ -29,55 +25,23 @@ describe("Kubernetes' own tests of EndpointSlices and Endpoints, on our function
   afterAll(() => started.stop());
 
   it('fail while the functions do not run, where they need them', { timeout: BUILD_MS }, async () => {
-    const { kubeconfig } = workloads.plane;
     const all = await e2eList('endpoints');
     const tests = all.filter((name) => NEEDING_A_FUNCTION.some((part) => name.includes(part)));
     expect(tests).toHaveLength(NEEDING_A_FUNCTION.length);
-    // All at once: they do nothing but wait.
-    const { results, exitCode, log } = await runE2e({
-      kubeconfig,
-      tests,
-      processes: tests.length,
-      timeoutSeconds: 30,
-    });
-    const ofTests = results.filter(({ name }) => tests.includes(name));
-    expect(ofTests.filter(passed)).toEqual([]);
-    expect(exitCode).not.toBe(0);
-    // They did run, and not one failed at once for a reason of its own.
-    expect(
-      ofTests.filter(({ seconds }) => seconds > 5).map(({ name }) => name),
-      log,
-    ).toEqual(tests);
+    await expectTestsFail(workloads, tests, { timeoutSeconds: 30 });
   });
 
   it('pass with them', { timeout: 15 * 60_000 }, async () => {
     await workloads.startLine();
-    const tests = await e2eList('endpoints');
-    const { kubeconfig } = workloads.plane;
-    const report = await runE2e({ kubeconfig, tests, processes: 6, timeoutSeconds: 600 });
-    process.stdout.write(`${formatResults(report)}\n`);
-    expect(report.results.filter((each) => !passed(each))).toEqual([]);
-    expect(report.results.map(({ name }) => name)).toEqual(tests);
-    expect(report.exitCode, report.log).toBe(0);
+    await expectListPasses(workloads, 'endpoints', { processes: 6, timeoutSeconds: 600 });
   });
 
   it('and the functions did it, each as itself; the built-in controllers made no request', async () => {
-    const requests = await workloads.audit.requests();
-    const of = (user: string): AuditedRequest[] => requests.filter((each) => each.user === user);
-    const writes = (user: string, resource: string, verb: string): number =>
-      of(user).filter((each) => each.resource === resource && each.verb === verb && each.code < 300).length;
-    for (const name of CONTROLLERS) expect(of(`system:serviceaccount:kube-system:${name}`)).toEqual([]);
-    // Others of kube-controller-manager did: the log would have shown them.
-    expect(of('system:serviceaccount:kube-system:generic-garbage-collector').length).toBeGreaterThan(0);
+    const writes = await expectOwnWork(workloads, CONTROLLERS);
     for (const verb of ['create', 'update']) {
-      expect(writes(userOf('endpointslice'), 'endpointslices', verb), verb).toBeGreaterThan(0);
-      expect(writes(userOf('endpointslice-mirroring'), 'endpointslices', verb), verb).toBeGreaterThan(0);
-      expect(writes(userOf('endpoints'), 'endpoints', verb), verb).toBeGreaterThan(0);
+      expect(writes('endpointslice', 'endpointslices', verb), verb).toBeGreaterThan(0);
+      expect(writes('endpointslice-mirroring', 'endpointslices', verb), verb).toBeGreaterThan(0);
+      expect(writes('endpoints', 'endpoints', verb), verb).toBeGreaterThan(0);
     }
-    // The gateway writes where it dispatches (ADR 0006), and nothing else.
-    const own = of(userOf('gateway')).filter((each) => isWrite(each) && each.resource !== 'leases');
-    expect(own).toEqual([]);
-    // No right is missing in a rbac.yaml.
-    expect(requests.filter(({ user, authorized }) => user.startsWith(userOf('')) && !authorized)).toEqual([]);
   });
 });

@@ -1,8 +1,7 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, it } from 'vitest';
 import { Started } from '../harness/started.ts';
 import { WorkloadPlane } from '../harness/workload-plane.ts';
-import { e2eList } from './e2e-list.ts';
-import { formatResults, passed, runE2e } from './run-e2e.ts';
+import { BUILD_MS, expectListPasses } from './expectations.ts';
 
 const started = new Started();
 let workloads: WorkloadPlane;
@@ -10,20 +9,12 @@ let workloads: WorkloadPlane;
 beforeAll(async () => {
   workloads = await WorkloadPlane.start(started, { nodes: 5 });
   await workloads.startLine();
-}, 15 * 60_000);
+}, BUILD_MS);
 
 afterAll(() => started.stop());
 
 it(
   "Kubernetes' own tests of the garbage collector pass beside our ReplicaSets and Deployments",
   { timeout: 25 * 60_000 },
-  async () => {
-    const tests = await e2eList('garbagecollector');
-    const { kubeconfig } = workloads.plane;
-    const report = await runE2e({ kubeconfig, tests, processes: 6, timeoutSeconds: 1200 });
-    process.stdout.write(`${formatResults(report)}\n`);
-    expect(report.results.filter((each) => !passed(each))).toEqual([]);
-    expect(report.results.map(({ name }) => name)).toEqual(tests);
-    expect(report.exitCode, report.log).toBe(0);
-  },
+  () => expectListPasses(workloads, 'garbagecollector', { processes: 6, timeoutSeconds: 1200 }),
 );

@@ -1,13 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type AuditedRequest, isWrite } from '../harness/audit-log.ts';
-import { userOf } from '../harness/identity.ts';
 import { Started } from '../harness/started.ts';
 import { WorkloadPlane } from '../harness/workload-plane.ts';
 import { e2eList } from './e2e-list.ts';
-import { formatResults, passed, runE2e } from './run-e2e.ts';
+import { BUILD_MS, expectListPasses, expectOwnWork, expectTestsFail } from './expectations.ts';
 
-/** The first run on a machine builds the programs. */
-const BUILD_MS = 15 * 60_000;
 /** Lets all tests of the list fail without the functions: `npm run conformance control`. */
 const controlAll = process.env['CONFORMANCE_CONTROL'] === 'all';
 /** Otherwise one of each controller's, that passes within three seconds: after twenty it can be said to have failed. */
@@ -27,50 +23,24 @@ describe("Kubernetes' own tests of ReplicaSets and Deployments, on our functions
   afterAll(() => started.stop());
 
   it('fail while the functions do not run', { timeout: BUILD_MS }, async () => {
-    const { kubeconfig } = workloads.plane;
     const tests = controlAll ? await e2eList('replicaset-deployment') : SCALE_TESTS;
-    // All at once: they do nothing but wait.
-    const options = { processes: tests.length, timeoutSeconds: controlAll ? 180 : 20 };
-    const { results, exitCode, log } = await runE2e({ kubeconfig, tests, ...options });
-    const ofTests = results.filter(({ name }) => tests.includes(name));
-    expect(ofTests.filter(passed)).toEqual([]);
-    expect(exitCode).not.toBe(0);
-    // They did run, and not one failed at once for a reason of its own.
-    const ran = ofTests.filter(({ seconds }) => seconds > 5).map(({ name }) => name);
-    if (!controlAll) expect(ran, log).toEqual(tests);
+    // Of all tests some fail at once.
+    const options = controlAll ? { timeoutSeconds: 180, waitedSeconds: 0 } : { timeoutSeconds: 20 };
+    await expectTestsFail(workloads, tests, options);
   });
 
   it('pass with them', { timeout: 15 * 60_000 }, async () => {
     await workloads.startLine();
-    const tests = await e2eList('replicaset-deployment');
-    const { kubeconfig } = workloads.plane;
-    const report = await runE2e({ kubeconfig, tests, processes: 6, timeoutSeconds: 600 });
-    process.stdout.write(`${formatResults(report)}\n`);
-    expect(report.results.filter((each) => !passed(each))).toEqual([]);
-    expect(report.results.map(({ name }) => name)).toEqual(tests);
-    expect(report.exitCode, report.log).toBe(0);
+    await expectListPasses(workloads, 'replicaset-deployment', { processes: 6, timeoutSeconds: 600 });
   });
 
   it('and the functions did it, each as itself; the built-in controllers made no request', async () => {
-    const requests = await workloads.audit.requests();
-    const of = (user: string): AuditedRequest[] => requests.filter((each) => each.user === user);
-    const writes = (user: string, resource: string, verb = 'create'): number =>
-      of(user).filter((each) => each.resource === resource && each.verb === verb && each.code < 300).length;
-    for (const name of ['replicaset-controller', 'deployment-controller']) {
-      expect(of(`system:serviceaccount:kube-system:${name}`)).toEqual([]);
-    }
-    // Others of kube-controller-manager did: the log would have shown them.
-    expect(of('system:serviceaccount:kube-system:generic-garbage-collector').length).toBeGreaterThan(0);
-    expect(writes(userOf('replicaset'), 'pods')).toBeGreaterThan(0);
-    expect(writes(userOf('replicaset'), 'pods', 'delete')).toBeGreaterThan(0);
-    expect(writes(userOf('replicaset'), 'replicasets/status', 'update')).toBeGreaterThan(0);
-    expect(writes(userOf('deployment'), 'replicasets')).toBeGreaterThan(0);
-    expect(writes(userOf('deployment'), 'replicasets', 'patch')).toBeGreaterThan(0);
-    expect(writes(userOf('deployment'), 'deployments/status', 'update')).toBeGreaterThan(0);
-    // The gateway writes where it dispatches (ADR 0006), and nothing else.
-    const own = of(userOf('gateway')).filter((each) => isWrite(each) && each.resource !== 'leases');
-    expect(own).toEqual([]);
-    // No right is missing in a rbac.yaml.
-    expect(requests.filter(({ user, authorized }) => user.startsWith(userOf('')) && !authorized)).toEqual([]);
+    const writes = await expectOwnWork(workloads, ['replicaset-controller', 'deployment-controller']);
+    expect(writes('replicaset', 'pods', 'create')).toBeGreaterThan(0);
+    expect(writes('replicaset', 'pods', 'delete')).toBeGreaterThan(0);
+    expect(writes('replicaset', 'replicasets/status', 'update')).toBeGreaterThan(0);
+    expect(writes('deployment', 'replicasets', 'create')).toBeGreaterThan(0);
+    expect(writes('deployment', 'replicasets', 'patch')).toBeGreaterThan(0);
+    expect(writes('deployment', 'deployments/status', 'update')).toBeGreaterThan(0);
   });
 });

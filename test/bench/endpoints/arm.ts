@@ -6,9 +6,8 @@ import { machineMs } from '../../harness/machine-clock.ts';
 import { CONTROLLERS_OF_NODES, ServiceChurn, type ServiceLoad } from '../../harness/service-churn.ts';
 import { Started } from '../../harness/started.ts';
 import { ENDPOINT_FUNCTIONS, WorkloadPlane } from '../../harness/workload-plane.ts';
+import { type ArmName, growthOf, pidsOf, untilQuiet, valuesOf } from '../plane-arm.ts';
 import { cpuSeconds, peakMemory } from '../process-figures.ts';
-
-export type ArmName = 'kube-controller-manager' | 'levelhook';
 
 /** What one arm took for the script. */
 export interface ArmFigures {
@@ -28,8 +27,6 @@ export interface ArmFigures {
 
 /** Names of kube-controller-manager's ServiceAccounts. */
 const BUILT_IN = ['endpointslice-controller', 'endpoint-controller', 'endpointslicemirroring-controller'];
-/** Requests are counted after this time without one. */
-const QUIET_MS = 2000;
 const LIMIT_MS = 300_000;
 
 /**
@@ -61,7 +58,7 @@ export async function runArm(name: ArmName, load: ServiceLoad, program: Started)
         : BUILT_IN.map((each) => `system:serviceaccount:kube-system:${each}`),
     );
     const written = async () => (await audit.requests()).filter((each) => users.has(each.user) && isWrite(each));
-    await quiet(async () => (await written()).length);
+    await untilQuiet(async () => (await written()).length);
     const before = (await written()).length;
     const pids = pidsOf(name, workloads);
     const cpuBefore = valuesOf(pids, cpuSeconds);
@@ -73,46 +70,21 @@ export async function runArm(name: ArmName, load: ServiceLoad, program: Started)
     const end = machineMs();
 
     if (name === 'levelhook') await untilIdle(workloads.gateway.url);
-    await quiet(async () => (await written()).length);
+    await untilQuiet(async () => (await written()).length);
     // What came later may have changed it once more.
     await observer.untilRight(LIMIT_MS);
     const writesOf: Record<string, number> = {};
     for (const { resource } of (await written()).slice(before)) writesOf[resource] = (writesOf[resource] ?? 0) + 1;
-    const cpu = valuesOf(pids, (pid) => cpuSeconds(pid));
-    for (const [process, seconds] of Object.entries(cpuBefore)) cpu[process] = (cpu[process] ?? 0) - seconds;
     return {
       seconds: (end - from) / 1000,
       lastSeconds: (end - last) / 1000,
       writesOf,
-      cpu,
+      cpu: growthOf(valuesOf(pids, cpuSeconds), cpuBefore),
       memory: valuesOf(pids, peakMemory),
       slices: observer.sliceCount,
       state: observer.state(),
     };
   } finally {
     await started.stop();
-  }
-}
-
-function pidsOf(name: ArmName, { plane, redis, gateway, functions }: WorkloadPlane): Record<string, number> {
-  const controllerManager = plane.pid('kube-controller-manager') ?? 0;
-  if (name !== 'levelhook') return { 'built-in': controllerManager };
-  const served = [...functions].map(([each, { process }]) => [each, process.pid] as const);
-  return {
-    other: controllerManager,
-    gateway: gateway.process.pid,
-    redis: redis.pid ?? 0,
-    ...Object.fromEntries(served),
-  };
-}
-
-function valuesOf(pids: Readonly<Record<string, number>>, value: (pid: number) => number): Record<string, number> {
-  return Object.fromEntries(Object.entries(pids).map(([process, pid]) => [process, value(pid)]));
-}
-
-async function quiet(count: () => Promise<number>): Promise<void> {
-  for (let last = -1, now = await count(); now !== last; now = await count()) {
-    last = now;
-    await new Promise((wake) => setTimeout(wake, QUIET_MS));
   }
 }

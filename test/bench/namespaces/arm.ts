@@ -8,9 +8,8 @@ import { userOf } from '../../harness/identity.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
 import { Started } from '../../harness/started.ts';
 import { WorkloadPlane } from '../../harness/workload-plane.ts';
+import { type ArmName, growthOf, pidsOf, valuesOf } from '../plane-arm.ts';
 import { cpuSeconds } from '../process-figures.ts';
-
-export type ArmName = 'kube-controller-manager' | 'levelhook';
 
 export interface Load {
   readonly namespaces: number;
@@ -76,13 +75,16 @@ export async function runArm(name: ArmName, load: Load, program: Started): Promi
     );
     await sleep(3000);
 
-    const pids = pidsOf(name, workloads);
-    const before = cpuOf(pids);
+    const pids = { apiserver: workloads.plane.pid('kube-apiserver') ?? 0, ...pidsOf(name, workloads) };
+    const before = valuesOf(pids, cpuSeconds);
     const from = machineMs();
     await inTurn(names, (each) => cluster.deleteNamespace(each));
     await untilGone(cluster);
     const goneSeconds = (machineMs() - from) / 1000;
-    const cpu = Object.entries(cpuOf(pids)).map(([each, seconds]) => [`cpu.${each}`, seconds - (before[each] ?? 0)]);
+    const cpu = Object.entries(growthOf(valuesOf(pids, cpuSeconds), before)).map(([each, seconds]) => [
+      `cpu.${each}`,
+      seconds,
+    ]);
 
     await checkNothingIsLeft(cluster);
     await sleep(1000);
@@ -127,16 +129,4 @@ async function checkNothingIsLeft(cluster: Cluster): Promise<void> {
     const left = (list?.items ?? []).filter(({ metadata }) => metadata.namespace?.startsWith('bench-'));
     if (left.length > 0) throw new Error(`${left.length} objects of kind ${kind} are left`);
   }
-}
-
-function pidsOf(name: ArmName, { plane, redis, gateway, functions }: WorkloadPlane): Record<string, number> {
-  const apiserver = plane.pid('kube-apiserver') ?? 0;
-  const manager = plane.pid('kube-controller-manager') ?? 0;
-  if (name !== 'levelhook') return { apiserver, 'built-in': manager };
-  const served = functions.get('namespace')?.process.pid ?? 0;
-  return { apiserver, other: manager, gateway: gateway.process.pid, redis: redis.pid ?? 0, namespace: served };
-}
-
-function cpuOf(pids: Readonly<Record<string, number>>): Record<string, number> {
-  return Object.fromEntries(Object.entries(pids).map(([name, pid]) => [name, cpuSeconds(pid)]));
 }

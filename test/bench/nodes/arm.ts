@@ -5,9 +5,8 @@ import { uniqueName } from '../../harness/levelhook.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
 import { Started } from '../../harness/started.ts';
 import { WorkloadPlane } from '../../harness/workload-plane.ts';
+import { type ArmName, growthOf, pidsOf, valuesOf } from '../plane-arm.ts';
 import { cpuSeconds, peakMemory } from '../process-figures.ts';
-
-export type ArmName = 'kube-controller-manager' | 'levelhook';
 
 /** The same for both arms, as flags and as variables. */
 export interface NodeRates {
@@ -139,10 +138,7 @@ export async function runSilence(name: ArmName, load: SilenceLoad, program: Star
     const writes = requests.filter(isWrite);
     const writesOf: Record<string, number> = {};
     for (const { resource } of writes) writesOf[resource] = (writesOf[resource] ?? 0) + 1;
-    const cpuAfter = valuesOf(pids, cpuSeconds);
-    const cpu = Object.fromEntries(
-      Object.entries(cpuAfter).map(([each, seconds]) => [each, seconds - (cpuBefore[each] ?? 0)]),
-    );
+    const cpu = growthOf(valuesOf(pids, cpuSeconds), cpuBefore);
     return {
       unknownSeconds,
       taintedSeconds,
@@ -182,21 +178,4 @@ export function usersOf(name: ArmName): ReadonlySet<string> {
   return new Set(
     ['node-controller', 'taint-eviction-controller'].map((each) => `system:serviceaccount:kube-system:${each}`),
   );
-}
-
-/** kube-controller-manager is `built-in` in its own arm, and `other` in the other one. */
-export function pidsOf(name: ArmName, { plane, redis, gateway, functions }: WorkloadPlane): Record<string, number> {
-  const controllerManager = plane.pid('kube-controller-manager') ?? 0;
-  if (name !== 'levelhook') return { 'built-in': controllerManager };
-  const served = functions.get('node-lifecycle');
-  return {
-    other: controllerManager,
-    gateway: gateway.process.pid,
-    redis: redis.pid ?? 0,
-    function: served?.process.pid ?? 0,
-  };
-}
-
-export function valuesOf(pids: Readonly<Record<string, number>>, of: (pid: number) => number): Record<string, number> {
-  return Object.fromEntries(Object.entries(pids).map(([name, pid]) => [name, of(pid)]));
 }

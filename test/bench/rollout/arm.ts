@@ -7,9 +7,8 @@ import { machineMs } from '../../harness/machine-clock.ts';
 import { ChangeWatch } from '../../harness/change-watch.ts';
 import { Started } from '../../harness/started.ts';
 import { WORKLOAD_FUNCTIONS, WorkloadPlane } from '../../harness/workload-plane.ts';
+import { type ArmName, pidsOf, untilQuiet, valuesOf } from '../plane-arm.ts';
 import { cpuSeconds, peakMemory } from '../process-figures.ts';
-
-export type ArmName = 'kube-controller-manager' | 'levelhook';
 
 export interface Load {
   readonly deployments: number;
@@ -35,9 +34,6 @@ export interface ArmFigures {
   /** Seconds since the start of each process. */
   readonly cpu: Readonly<Record<string, number>>;
 }
-
-/** Requests are counted after this time without a request. */
-const QUIET_MS = 2000;
 
 /**
  * Runs the load on a fresh control plane, by the built-in controllers or by our functions.
@@ -76,7 +72,7 @@ export async function runArm(name: ArmName, load: Load, program: Started): Promi
 
     // The last status and the last events are still being written.
     if (name === 'levelhook') await untilIdle(workloads.gateway.url);
-    await quiet(async () => (await asked()).length);
+    await untilQuiet(async () => (await asked()).length);
     const requests = (await asked()).slice(before);
     const writes = requests.filter(isWrite);
     const writesOf: Record<string, number> = {};
@@ -88,8 +84,8 @@ export async function runArm(name: ArmName, load: Load, program: Started): Promi
       requests: requests.length,
       writes: writes.length,
       writesOf,
-      memory: Object.fromEntries(Object.entries(pids).map(([process, pid]) => [process, peakMemory(pid)])),
-      cpu: Object.fromEntries(Object.entries(pids).map(([process, pid]) => [process, cpuSeconds(pid)])),
+      memory: valuesOf(pids, peakMemory),
+      cpu: valuesOf(pids, cpuSeconds),
     };
   } finally {
     await started.stop();
@@ -99,25 +95,6 @@ export async function runArm(name: ArmName, load: Load, program: Started): Promi
 function usersOf(name: ArmName): ReadonlySet<string> {
   if (name === 'levelhook') return new Set(['gateway', ...WORKLOAD_FUNCTIONS].map(userOf));
   return new Set(WORKLOAD_FUNCTIONS.map((each) => `system:serviceaccount:kube-system:${each}-controller`));
-}
-
-function pidsOf(name: ArmName, { plane, redis, gateway, functions }: WorkloadPlane): Record<string, number> {
-  const controllerManager = plane.pid('kube-controller-manager') ?? 0;
-  if (name !== 'levelhook') return { 'built-in': controllerManager };
-  const served = [...functions].map(([each, { process }]) => [each, process.pid] as const);
-  return {
-    other: controllerManager,
-    gateway: gateway.process.pid,
-    redis: redis.pid ?? 0,
-    ...Object.fromEntries(served),
-  };
-}
-
-async function quiet(count: () => Promise<number>): Promise<void> {
-  for (let last = -1, now = await count(); now !== last; now = await count()) {
-    last = now;
-    await new Promise((wake) => setTimeout(wake, QUIET_MS));
-  }
 }
 
 interface Sums {
