@@ -32,7 +32,7 @@ export function observedValue(object: KubernetesObject, field: string): string {
   }
   return sizeOf(values, MAX_LEVELS, MAX_NODES) <= MAX_NODES
     ? JSON.stringify(values)
-    : `${object.metadata.resourceVersion}`;
+    : object.metadata.resourceVersion;
 }
 
 /** How many nodes a value has; more than `most` if it has too many, or too many levels. */
