@@ -30,9 +30,7 @@ export function observedValue(object: KubernetesObject, field: string): string {
     values = values.flatMap((value) => itemsOf(memberOf(value, name)));
     if (only) values = values.filter((value) => memberOf(value, only.key) === only.value);
   }
-  return sizeOf(values, MAX_LEVELS, MAX_NODES) <= MAX_NODES
-    ? JSON.stringify(values)
-    : object.metadata.resourceVersion;
+  return sizeOf(values, MAX_LEVELS, MAX_NODES) <= MAX_NODES ? JSON.stringify(values) : object.metadata.resourceVersion;
 }
 
 /** How many nodes a value has; more than `most` if it has too many, or too many levels. */
