@@ -20,5 +20,9 @@ export async function inParallel<T, R>(
 /** What the failed calls threw. */
 export function failuresOf(outcomes: readonly PromiseSettledResult<unknown>[]): Error[] {
   const failed = outcomes.filter((outcome) => outcome.status === 'rejected');
-  return failed.map(({ reason }) => (reason instanceof Error ? reason : new Error(String(reason))));
+  return failed.map(({ reason }) => asError(reason));
+}
+
+export function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new Error(String(reason));
 }

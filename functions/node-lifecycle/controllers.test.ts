@@ -142,6 +142,20 @@ describe('the controller node-zones', () => {
     apiserver.fail({ verb: 'patch', resource: 'nodes' }, { code: 409 });
     expect((await runZones()).outcome.status).toBe('error');
   });
+
+  it('lets the next node of the zone take the turn of one whose taint is refused, and tries that one again soon', async () => {
+    for (const name of ['a', 'b', 'c']) apiserver.put(node(name, { ready: 'Unknown' }));
+    for (const name of ['d', 'e', 'f']) apiserver.put(node(name));
+    apiserver.fail({ verb: 'patch', resource: 'nodes', name: 'a' }, { code: 403 });
+    const { outcome } = await runZones();
+    const tainted = () => apiserver.objects(Node).filter(({ spec }) => (spec?.taints ?? []).length > 0);
+    expect(tainted().map(({ metadata }) => metadata.name)).toEqual(['b']);
+    expect(outcome).toMatchObject({ status: 'error' });
+    expect((outcome as { retryAfterSeconds: number }).retryAfterSeconds).toBeLessThan(1);
+    // No further node while the turn of the zone is not over.
+    await runZones();
+    expect(tainted().map(({ metadata }) => metadata.name)).toEqual(['b']);
+  });
 });
 
 describe('the controller taint-eviction', () => {
@@ -192,6 +206,26 @@ describe('the controller taint-eviction', () => {
     apiserver.put(podOn('n', 'new', { ...tolerating(300), status }));
     apiserver.put(node('n', { taints: [lost('unreachable', timestamp(Date.now() - 400_000))] }));
     expect((await evict(400)).outcome).toMatchObject({ requeueAfterSeconds: 300 });
+  });
+
+  it('tries a pod that could not be deleted again soon, and no later than the next pod is due', async () => {
+    apiserver.put(node('n', { taints: [lost('unreachable')] }));
+    apiserver.put(podOn('n', 'refused'));
+    apiserver.put(podOn('n', 'gone'));
+    apiserver.put(podOn('n', 'waits', tolerating(2)));
+    apiserver.fail({ verb: 'delete', resource: 'pods', name: 'refused' }, { code: 403 }, 2);
+    const first = (await evict()).outcome as { retryAfterSeconds: number };
+    expect(first).toMatchObject({ status: 'error' });
+    expect(first.retryAfterSeconds).toBeLessThan(1);
+    expect(staying()).toEqual(['refused', 'waits']);
+    const late = await runReconciler(taintEviction, key, {
+      apiserver,
+      secondsUnchanged: { [EVICTING_TAINTS]: 0.5 },
+      attempt: 20,
+    });
+    expect(late.outcome).toMatchObject({ status: 'error', retryAfterSeconds: 1.5 });
+    expect((await evict(1)).outcome).toMatchObject({ status: 'done', requeueAfterSeconds: 1 });
+    expect(staying()).toEqual(['waits']);
   });
 
   it('is still when the taint is gone, and for pods that are being deleted', async () => {

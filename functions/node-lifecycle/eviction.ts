@@ -1,6 +1,8 @@
 import { type Context, controller, EventRecorder } from 'levelhook/function';
 import { Node, Pod, type Taint } from 'levelhook/function/kinds';
+import { asError } from '../lib/in-parallel.ts';
 import { forEachPod, ON_NODE, podsOn } from './pods.ts';
+import { retrySoon } from './retry.ts';
 import { timestamp } from './taints.ts';
 import { noExecuteTaints, timeLeftMs } from './tolerations.ts';
 import { bindingChanged, taintsChanged } from './wakes.ts';
@@ -19,7 +21,7 @@ export const taintEviction = controller({
   observes: [{ resource: Node, field: EVICTING_TAINTS }],
   concurrency: 20,
   timeoutSeconds: 30,
-}).reconcile(async ({ name }, context) => {
+}).reconcile(async ({ name, attempt }, context) => {
   const node = await context.cache.get(Node, { name });
   const taints = node ? noExecuteTaints(node) : [];
   if (taints.length === 0) return;
@@ -27,12 +29,17 @@ export const taintEviction = controller({
   const knownMs = 1000 * ((await context.cache.secondsUnchanged(Node, { name }, EVICTING_TAINTS)) ?? 0);
   const pods = (await podsOn(name, context)).filter(({ metadata }) => !metadata.deletionTimestamp);
   const left = new Map(pods.map((pod) => [pod, timeLeftMs(pod, taints, (taint) => ageMs(taint, pod, knownMs, nowMs))]));
-  await forEachPod(
-    pods.filter((pod) => left.get(pod) === 0),
-    (pod) => evict(pod, context),
-  );
   const next = Math.min(...[...left.values()].filter((ms) => ms > 0));
-  return next === Infinity ? {} : { requeueAfterSeconds: next / 1000 };
+  const seconds = next === Infinity ? undefined : next / 1000;
+  try {
+    await forEachPod(
+      pods.filter((pod) => left.get(pod) === 0),
+      (pod) => evict(pod, context),
+    );
+  } catch (error) {
+    throw retrySoon(asError(error), attempt, seconds);
+  }
+  return seconds === undefined ? {} : { requeueAfterSeconds: seconds };
 });
 
 /**

@@ -1,10 +1,11 @@
-import { controller, type Controller } from 'levelhook/function';
+import { type Context, controller, type Controller } from 'levelhook/function';
 import { Namespace, Node } from 'levelhook/function/kinds';
-import { failuresOf, inParallel } from '../lib/in-parallel.ts';
+import { asError, inParallel } from '../lib/in-parallel.ts';
+import { retrySoon } from './retry.ts';
 import type { NodeSettings } from './settings.ts';
 import { timestamp, withLostTaint } from './taints.ts';
 import { nodeChanged } from './wakes.ts';
-import { planZones } from './zones.ts';
+import { planZones, type TaintChange, takesTurn, zoneOf } from './zones.ts';
 
 /** Where the nodes' heartbeats are. Its one key stands for all nodes: the state of all zones decides about each. */
 const NAMESPACE = 'kube-node-lease';
@@ -20,17 +21,33 @@ export function nodeZones(settings: NodeSettings): Controller {
     timeoutSeconds: 60,
     // Many nodes change together, and each run reads all of them.
     queue: { debounce: { seconds: 0.1, maxSeconds: 0.5 } },
-  }).reconcile(async (_, { api, cache }) => {
-    const { items } = await cache.list(Node);
-    const { taints, nextMs } = planZones(items, settings, Date.now());
-    const outcomes = await inParallel(taints, PARALLEL, async ({ node, key }) => {
-      const { name, resourceVersion } = node.metadata;
-      // Refused when another has changed the taints since.
-      const body = { metadata: { resourceVersion }, spec: { taints: withLostTaint(node, key, timestamp(Date.now())) } };
-      await api.patch(Node, { name }, { type: 'merge', body });
+  }).reconcile(async ({ attempt }, context) => {
+    const { items } = await context.cache.list(Node);
+    const { taints, spares, nextMs } = planZones(items, settings, Date.now());
+    const left = new Map([...spares].map(([zone, changes]) => [zone, [...changes]]));
+    const failures: Error[] = [];
+    await inParallel(taints, PARALLEL, async (planned) => {
+      const isTurn = takesTurn(planned);
+      for (
+        let change: TaintChange | undefined = planned;
+        change;
+        change = isTurn ? left.get(zoneOf(planned.node))?.shift() : undefined
+      ) {
+        const failure = await write(change, context).then(() => undefined, asError);
+        if (!failure) return;
+        failures.push(failure);
+      }
     });
-    const [failure] = failuresOf(outcomes);
-    if (failure) throw failure;
-    return nextMs === undefined ? {} : { requeueAfterSeconds: nextMs / 1000 };
+    const seconds = nextMs === undefined ? undefined : nextMs / 1000;
+    const [failure] = failures;
+    if (failure) throw retrySoon(failure, attempt, seconds);
+    return seconds === undefined ? {} : { requeueAfterSeconds: seconds };
   });
+}
+
+async function write({ node, key }: TaintChange, { api }: Context): Promise<void> {
+  const { name, resourceVersion } = node.metadata;
+  // Refused when another has changed the taints since.
+  const body = { metadata: { resourceVersion }, spec: { taints: withLostTaint(node, key, timestamp(Date.now())) } };
+  await api.patch(Node, { name }, { type: 'merge', body });
 }

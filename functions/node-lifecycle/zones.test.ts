@@ -14,6 +14,8 @@ const ready = (count: number, zone = 'a'): Node[] => many(count, (at) => node(`r
 const unknown = (count: number, zone = 'a'): Node[] =>
   many(count, (at) => node(`lost-${zone}${at}`, { ready: 'Unknown', since: ago(100 - at), ...inZone(zone) }));
 const plan = (...nodes: Node[]) => planZones(nodes, DEFAULT_SETTINGS, now);
+/** What there is to do now, without those that come next. */
+const due = ({ taints, nextMs }: ReturnType<typeof planZones>) => ({ taints, nextMs });
 const named = ({ taints }: ReturnType<typeof planZones>) =>
   taints.map(({ node: { metadata }, key }) => [metadata.name, key]);
 
@@ -56,9 +58,23 @@ describe('planZones', () => {
     expect(plan(...ready(9), ...unknown(1)).nextMs).toBeUndefined();
   });
 
+  it('names the nodes that come next in each zone, ten at most, and none where no node may be tainted', () => {
+    const next = (zone: string, { spares }: ReturnType<typeof planZones>) =>
+      (spares.get(`\0${zone}`) ?? []).map(({ node: { metadata }, key }) => [metadata.name, key]);
+    const two = plan(...ready(19), ...unknown(3), ...ready(9, 'b'), ...unknown(2, 'b'));
+    expect(next('a', two)).toEqual([
+      ['lost-a1', UNREACHABLE],
+      ['lost-a2', UNREACHABLE],
+    ]);
+    expect(next('b', two)).toEqual([['lost-b1', UNREACHABLE]]);
+    expect(next('a', plan(...ready(99), ...unknown(20)))).toHaveLength(10);
+    expect(next('a', plan(...ready(1), ...unknown(3)))).toEqual([]);
+    expect(next('a', plan(...unknown(3)))).toEqual([]);
+  });
+
   it('waits for ten seconds after the last taint of the zone', () => {
     const tainted = node('t', { ready: 'Unknown', taints: [lost('unreachable', ago(4))], ...inZone('a') });
-    expect(plan(tainted, ...ready(9), ...unknown(2))).toEqual({ taints: [], nextMs: 6000 });
+    expect(due(plan(tainted, ...ready(9), ...unknown(2)))).toEqual({ taints: [], nextMs: 6000 });
     expect(named(plan(tainted, ...ready(9), ...unknown(2, 'b'), ...ready(9, 'b')))).toEqual([['lost-b0', UNREACHABLE]]);
   });
 
@@ -66,7 +82,7 @@ describe('planZones', () => {
     const tainted = many(3, (at) => node(`t${at}`, { ready: 'Unknown', taints: [lost('unreachable', ago(0))] }));
     const nodes = [...tainted, node('l', { ready: 'Unknown' }), ...many(9, (at) => node(`r${at}`))];
     const settings = { ...DEFAULT_SETTINGS, evictionRate: 5 };
-    expect(planZones(nodes, settings, now + 10)).toEqual({ taints: [], nextMs: 590 });
+    expect(due(planZones(nodes, settings, now + 10))).toEqual({ taints: [], nextMs: 590 });
     expect(named(planZones(nodes, settings, now + 600))).toEqual([['l', UNREACHABLE]]);
     const late = [...tainted.slice(2), ...unknown(9), ...ready(9)];
     // The fourth of five is due, and one is set.
@@ -79,7 +95,7 @@ describe('planZones', () => {
   });
 
   it('taints no node of a small zone that is partially disrupted, and few of a large one', () => {
-    expect(plan(...ready(1), ...unknown(3))).toEqual({ taints: [] });
+    expect(due(plan(...ready(1), ...unknown(3)))).toEqual({ taints: [] });
     const large = plan(...ready(10), ...unknown(50));
     expect(large.taints).toHaveLength(1);
     expect(large.nextMs).toBe(100_000);
@@ -107,9 +123,9 @@ describe('planZones', () => {
   });
 
   it('leaves alone a node that never reported, and a node that is as it should be', () => {
-    expect(plan(node('n', { ready: null }), ...ready(3))).toEqual({ taints: [] });
+    expect(due(plan(node('n', { ready: null }), ...ready(3)))).toEqual({ taints: [] });
     const done = node('d', { ready: 'Unknown', taints: [lost('unreachable', ago(400))] });
-    expect(plan(done, ...many(3, (at) => node(`r${at}`)))).toEqual({ taints: [] });
+    expect(due(plan(done, ...many(3, (at) => node(`r${at}`))))).toEqual({ taints: [] });
   });
 
   it('over any history taints no faster than the rate, and ends with the taints that the states ask for', () => {

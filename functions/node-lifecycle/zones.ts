@@ -4,17 +4,26 @@ import { conditionOf, isLost, lostTaintKey, readyStatus, taintsOf } from './tain
 
 export type ZoneState = 'normal' | 'partial-disruption' | 'full-disruption';
 
+export interface TaintChange {
+  readonly node: Node;
+  readonly key: string | undefined;
+}
+
 /** What is to be done to the nodes now, and when to look again. */
 export interface ZonePlan {
   /**
    * The NoExecute taint that a node should have: a key, or undefined for none. Nodes that are as they should be are
    * absent.
    */
-  readonly taints: readonly { readonly node: Node; readonly key: string | undefined }[];
+  readonly taints: readonly TaintChange[];
+  /** By zone, the nodes that come next in their turn: one takes the place of a node whose taint is refused. */
+  readonly spares: ReadonlyMap<string, readonly TaintChange[]>;
   /** Milliseconds until the next node may be tainted. Undefined when none waits for that. */
   readonly nextMs?: number;
 }
 
+/** So many refusals in one run do not hold up the others of their zone. */
+const MAX_SPARES = 10;
 /** Not counted when the state of a zone is determined. */
 const EXCLUDED = 'node.kubernetes.io/exclude-disruption';
 
@@ -25,16 +34,19 @@ const EXCLUDED = 'node.kubernetes.io/exclude-disruption';
  * fault is probably not the nodes'.
  */
 export function planZones(nodes: readonly Node[], settings: NodeSettings, nowMs: number): ZonePlan {
-  const zones = [...Map.groupBy(nodes, zoneOf).values()];
+  const byZone = Map.groupBy(nodes, zoneOf);
+  const zones = [...byZone.values()];
   const states = zones.map((zone) => stateOf(zone, settings));
   const counted = states.filter((state) => state !== undefined);
   if (counted.length > 0 && counted.every((state) => state === 'full-disruption')) {
-    return { taints: nodes.filter((node) => keyNow(node) !== undefined).map((node) => ({ node, key: undefined })) };
+    const taints = nodes.filter((node) => keyNow(node) !== undefined).map((node) => ({ node, key: undefined }));
+    return { taints, spares: new Map() };
   }
   const plans = zones.map((zone, at) => planZone(zone, rateOf(zone, states[at], settings), nowMs));
   const waits = plans.flatMap(({ nextMs }) => nextMs ?? []);
   return {
     taints: plans.flatMap(({ taints }) => taints),
+    spares: new Map([...byZone.keys()].map((zone, at) => [zone, plans[at]?.spares ?? []])),
     ...(waits.length > 0 ? { nextMs: Math.min(...waits) } : {}),
   };
 }
@@ -65,8 +77,17 @@ function rateOf(zone: readonly Node[], state: ZoneState | undefined, settings: N
   return countedOf(zone).length > settings.largeZoneNodes ? settings.secondaryEvictionRate : 0;
 }
 
-function planZone(zone: readonly Node[], rate: number, nowMs: number): ZonePlan {
-  const taints: { node: Node; key: string | undefined }[] = [];
+/** Whether the node has no such taint yet, so that the change takes a turn of its zone. */
+export function takesTurn({ node, key }: TaintChange): boolean {
+  return key !== undefined && keyNow(node) === undefined;
+}
+
+function planZone(
+  zone: readonly Node[],
+  rate: number,
+  nowMs: number,
+): { taints: TaintChange[]; spares: TaintChange[]; nextMs?: number } {
+  const taints: TaintChange[] = [];
   const waiting: Node[] = [];
   for (const node of zone) {
     const [now, wanted] = [keyNow(node), lostTaintKey(node)];
@@ -75,11 +96,12 @@ function planZone(zone: readonly Node[], rate: number, nowMs: number): ZonePlan 
     if (now === undefined) waiting.push(node);
     else taints.push({ node, key: wanted });
   }
-  if (waiting.length === 0 || rate === 0) return { taints };
+  if (waiting.length === 0 || rate === 0) return { taints, spares: [] };
   const { count, nextMs } = tokensOf(zone, rate, nowMs);
-  const chosen = waiting.toSorted(byLoss).slice(0, Math.max(0, count));
-  taints.push(...chosen.map((node) => ({ node, key: lostTaintKey(node) })));
-  return { taints, ...(waiting.length > chosen.length ? { nextMs } : {}) };
+  const turns = waiting.toSorted(byLoss).map((node) => ({ node, key: lostTaintKey(node) }));
+  const spares = turns.splice(Math.max(0, count));
+  taints.push(...turns);
+  return { taints, spares: spares.slice(0, MAX_SPARES), ...(spares.length > 0 ? { nextMs } : {}) };
 }
 
 /**
