@@ -35,6 +35,7 @@ import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
 import { indexOfMap } from '../handlers/mapper.ts';
 import { PAUSED_INDEX } from '../handlers/paused.ts';
+import type { Run } from '../workqueue/run.ts';
 import type { RunWrites } from '../workqueue/run-writes.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { checkScopes } from '../handlers/check-sources.ts';
@@ -190,6 +191,11 @@ export class RunningController {
   /** The kinds that it watches because keys name them, or have lately. */
   get relatedInUse(): readonly GroupVersionKind[] {
     return this.#options.target.relatedKinds?.inUse ?? [];
+  }
+
+  /** A kind among those that it watches because keys name them; undefined when it does not. */
+  relatedResource(kind: string): Resource | undefined {
+    return this.#options.spec.related?.find((each) => formatKind(each) === kind);
   }
 
   /** Why it misses events at present, if so: it gets all its keys once it does not. */
@@ -364,10 +370,11 @@ export class RunningController {
         views.map(({ view }) => view),
         runtime.clock,
       );
+    const related = this.#relatedObjects();
     const dispatcher = new Dispatcher({
       controller: this.name,
       functionName: this.functionName,
-      target: { endpoint, cacheAccess, callback, kubernetes, recorded, related: this.#relatedObjects() },
+      target: { endpoint, cacheAccess, callback, kubernetes, recorded, related },
       views,
       keys,
       runtime,
@@ -376,7 +383,8 @@ export class RunningController {
     this.#dispatcher = dispatcher;
     const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;
     this.#callbacks = new Callbacks({ controller: this.name, queue: this.queue, dispatcher, token, runtime });
-    await this.queue.start(new ScopedProcess(dispatcher, this.#scope));
+    const forget = async (run: Run): Promise<void> => related?.record(run, undefined);
+    await this.queue.start(new ScopedProcess(dispatcher, this.#scope, forget));
     void this.#options.target.relatedKinds?.run(this.#stopped.signal);
   }
 

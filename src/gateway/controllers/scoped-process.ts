@@ -12,20 +12,27 @@ const DROPPED: Finish = { kind: 'known', failures: 'forget' };
 export class ScopedProcess implements Process {
   readonly #inner: Required<Process>;
   readonly #scope: Pick<KeyScope, 'containsKey'>;
+  readonly #forget: (run: Run) => Promise<void>;
 
-  constructor(inner: Required<Process>, scope: Pick<KeyScope, 'containsKey'>) {
+  /** @param forget removes what wakes a key that is being dropped. A key that wakes again is dropped again. */
+  constructor(
+    inner: Required<Process>,
+    scope: Pick<KeyScope, 'containsKey'>,
+    forget: (run: Run) => Promise<void> = async () => {},
+  ) {
     this.#inner = inner;
     this.#scope = scope;
+    this.#forget = forget;
   }
 
   async run(run: Run): Promise<Finish> {
-    return this.#contains(run) ? this.#inner.run(run) : DROPPED;
+    return this.#contains(run) ? this.#inner.run(run) : this.#drop(run);
   }
 
   runAll(runs: readonly Run[]): readonly Promise<Finish>[] {
     const own = runs.filter((run) => this.#contains(run));
     const finishes = own.length > 0 ? this.#inner.runAll(own) : [];
-    return runs.map((run) => finishes[own.indexOf(run)] ?? Promise.resolve(DROPPED));
+    return runs.map((run) => finishes[own.indexOf(run)] ?? this.#drop(run));
   }
 
   lost(run: Parameters<Process['lost']>[0]): ReturnType<Process['lost']> {
@@ -38,6 +45,11 @@ export class ScopedProcess implements Process {
 
   late(barrier: string): void {
     this.#inner.late(barrier);
+  }
+
+  async #drop(run: Run): Promise<Finish> {
+    await this.#forget(run).catch(() => {});
+    return DROPPED;
   }
 
   #contains({ key }: Run): boolean {
