@@ -1,4 +1,4 @@
-import { compareResourceVersions, messageOf, type ResourceVersion } from '../../core/index.ts';
+import { ApiError, compareResourceVersions, messageOf, type ResourceVersion } from '../../core/index.ts';
 import type { IndexSpec } from '../../contract/index.ts';
 import { ListWatch } from '../reflector/list-watch.ts';
 import type { ChangeHandler } from './change.ts';
@@ -231,6 +231,8 @@ export class Informer {
     for (let waitedMs = 0; waitedMs < CATCH_UP_MS; waitedMs += CATCH_UP_LOOK_MS) {
       signal.throwIfAborted();
       this.#stop.signal.throwIfAborted();
+      // Nothing comes by a watch of a kind that is not served.
+      if (current === undefined) break;
       const { version } = await this.view.state();
       if (version !== undefined && compareResourceVersions(version, current) >= 0) return;
       this.requestProgress();
@@ -251,14 +253,24 @@ export class Informer {
   }
 
   /**
-   * The server's version of the resource now.
+   * The server's version of the resource now; undefined when the cluster serves the kind in no version, so that there
+   * are no objects of it.
    * @param asker the controller that wants to know: it counts against its requests, and its signal gives up. Default:
    *   the gateway itself.
    */
-  currentVersion(asker?: { readonly controller: string; readonly signal: AbortSignal }): Promise<ResourceVersion> {
+  async currentVersion(asker?: {
+    readonly controller: string;
+    readonly signal: AbortSignal;
+  }): Promise<ResourceVersion | undefined> {
     const timeout = AbortSignal.timeout(10_000);
     const signal = asker ? AbortSignal.any([timeout, asker.signal]) : timeout;
-    return this.#listWatch.currentVersion(signal, asker?.controller);
+    try {
+      return await this.#listWatch.currentVersion(signal, asker?.controller);
+    } catch (error) {
+      const isMissing = error instanceof ApiError && error.code === 404;
+      if (isMissing && (await this.#listWatch.versionsServed(signal)).length === 0) return undefined;
+      throw error;
+    }
   }
 
   #markSynced(synced: boolean): void {

@@ -33,8 +33,8 @@ export interface ViewUpdaterOptions {
   readonly observed: ReadonlyMap<string, readonly string[]>;
   /** The updater works until it ends. */
   readonly term: Term;
-  /** The server's version of the resource now. */
-  readonly currentVersion: () => Promise<ResourceVersion>;
+  /** The server's version of the resource now; undefined when it does not serve the kind. */
+  readonly currentVersion: () => Promise<ResourceVersion | undefined>;
   readonly on: ViewUpdaterEvents;
 }
 
@@ -220,7 +220,9 @@ export class ViewUpdater {
     const newest = rewound ? undefined : (await view.newest())?.entry.resourceVersion;
     // Last: what the view holds of this server's history is not above it.
     const current = await this.#options.currentVersion();
-    const isAhead = [version, newest].some((each) => each !== undefined && compareResourceVersions(each, current) > 0);
+    const isAhead = [version, newest].some(
+      (each) => each !== undefined && current !== undefined && compareResourceVersions(each, current) > 0,
+    );
     const list = this.#reflector.relist(rewound || isAhead, current);
     this.#signal.throwIfAborted();
     this.#applier.freezeUntil(list);

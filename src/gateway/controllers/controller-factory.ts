@@ -79,12 +79,15 @@ export class ControllerFactory {
     const declared = kindsOf(description);
     const isOther = (kind: GroupVersionKind): boolean =>
       !declared.some((each) => formatKind(each) === formatKind(kind));
+    // As the cluster served them when they were found: one that is away by now holds up nothing.
     const related = (spec.related ?? []).filter(isOther);
+    const resources = await Promise.all(declared.map((kind) => discoverResource(client.for(id), kind)));
     const sources = await Promise.all(
-      [...declared, ...related].map(async (kind, at) => {
-        const resource = await discoverResource(client.for(id), kind);
-        return { resource, informers: await informers.ensure(resource, id), isRelated: at >= declared.length };
-      }),
+      [...resources, ...related].map(async (each, at) => ({
+        resource: each,
+        informers: await informers.ensure(each, id),
+        isRelated: at >= declared.length,
+      })),
     );
     const { concurrency } = description;
     const onChanged = (): void => this.#options.on.changed(id);
@@ -148,7 +151,10 @@ export class ControllerFactory {
     }
   }
 
-  /** The kinds that keys of a controller have named beside those of its description, and that can be watched. */
+  /**
+   * The kinds that keys of a controller have named beside those of its description, and that can be watched. One that
+   * the cluster cannot tell about now is left out, unless the running controller watches it.
+   */
   async relatedOf(
     id: string,
     { relatedKinds }: Description,
@@ -158,7 +164,16 @@ export class ControllerFactory {
     const named = await new RelatedRules(this.#options.location.redis, queueKeys(this.#options.location, id)).kinds();
     const kept = running?.relatedInUse ?? [];
     const kinds = new Set([...named, ...kept.map(formatKind)]);
-    const found = await Promise.all([...kinds].toSorted().map((kind) => this.relatedResource(id, parseKind(kind))));
+    const found = await Promise.all(
+      [...kinds].toSorted().map(async (kind) => {
+        try {
+          return await this.relatedResource(id, parseKind(kind));
+        } catch {
+          // Of a group that is away nothing is known: what is watched stays so, and another kind waits for the group.
+          return running?.relatedResource(kind);
+        }
+      }),
+    );
     return found.filter((each) => each !== undefined);
   }
 

@@ -1,4 +1,4 @@
-import type { GroupVersionKind } from '../../core/index.ts';
+import type { Resource } from '../../core/index.ts';
 import type { CacheScope, Description, SigningKey } from '../../contract/index.ts';
 import type { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
@@ -18,7 +18,7 @@ export interface ControllerSpec {
   readonly tenant?: string;
   readonly description: Description;
   /** Further kinds, which keys have named at run time: watched with the map `related`. Default: none. */
-  readonly related?: readonly GroupVersionKind[];
+  readonly related?: readonly Resource[];
   readonly url: string;
   /** Where its triggers may be sent. Default: see `EndpointOptions`. */
   readonly rules?: EndpointRules;

@@ -34,7 +34,7 @@ export interface DispatchView {
   /** Nothing waits for a view that has never been complete. Default: it is. */
   readonly isComplete?: () => boolean;
   /** The resource's version at the apiserver, read consistently. */
-  readonly currentVersion: () => Promise<ResourceVersion>;
+  readonly currentVersion: () => Promise<ResourceVersion | undefined>;
   /** Make the view's version move soon. */
   readonly requestProgress: () => void;
 }
@@ -320,7 +320,9 @@ export class Dispatcher implements Process {
         .filter(({ isComplete }) => isComplete?.() ?? true)
         .map(async ({ view, currentVersion }) => [view, await currentVersion()] as const),
     );
-    return this.#barriers.afterLost(new Map(versions));
+    // A run can have written nothing of a kind that is not served.
+    const served = versions.flatMap(([view, version]) => (version === undefined ? [] : [[view, version] as const]));
+    return this.#barriers.afterLost(new Map(served));
   }
 
   #countResult(result: ReconcileResult | undefined): void {
@@ -354,8 +356,10 @@ export class Dispatcher implements Process {
     this.#askedAtMs.set(view, askedAtMs);
     try {
       const { incarnation } = await view.state();
-      this.#barriers.learn(view, { version: await currentVersion(), incarnation, askedAtMs });
-      if (!this.#barriers.isImpossible(barrier, view)) return;
+      const version = await currentVersion();
+      // Of a kind that is not served no event comes: any view of it will do.
+      this.#barriers.learn(view, { version: version ?? BEFORE_ALL, incarnation, askedAtMs });
+      if (version === undefined || !this.#barriers.isImpossible(barrier, view)) return;
       metrics.count('levelhook_impossible_writes_total', { controller });
       logger.warn(
         { controller, resource: view.name, barrier },
@@ -423,6 +427,8 @@ export class Dispatcher implements Process {
 
 const BEHIND: Finish = { kind: 'known', failures: 'keep', againAfterMs: 250, elsewhere: true };
 const ASK_EVERY_MS = 1000;
+/** Below every version of a server. */
+const BEFORE_ALL = '1';
 const WRITES_IN_HISTORY = 5;
 
 function startingOf(absence: string): Outcome {

@@ -139,7 +139,11 @@ export class FunctionResolver {
       ...(acting ? { account: acting } : {}),
       paused: paused === true,
     };
-    return { controller, paused, hash, checkRights: async (during) => void (await review(during)) };
+    const checkRights = async (during: AbortSignal): Promise<void> => {
+      await review(during);
+      for (const each of related.reviewed) await reviewAccess(client, account, [each], during);
+    };
+    return { controller, paused, hash, checkRights };
   }
 
   /**
@@ -151,22 +155,27 @@ export class FunctionResolver {
     description: Description,
     declared: CacheScope,
     review: (wanted: WantedAccess) => Promise<CacheScope>,
-  ): Promise<{ readonly resources: readonly Resource[]; readonly scope: CacheScope }> {
+  ): Promise<{
+    readonly reviewed: readonly WantedAccess[];
+    readonly resources: readonly Resource[];
+    readonly scope: CacheScope;
+  }> {
     const { settings: cacheSettings, relatedOf } = this.#options.cache;
-    const resources: Resource[] = [];
+    const reviewed: WantedAccess[] = [];
     let scope: CacheScope = {};
     for (const resource of await relatedOf(idOf(object), description)) {
       const kind = formatKind(resource);
       if (Object.hasOwn(declared, kind)) continue;
       const namespaces = resource.namespaced ? settingsFor(cacheSettings, kind).namespaces : undefined;
       try {
-        scope = { ...scope, ...(await review({ field: 'spec.relatedKinds', resource, namespaces })) };
-        resources.push(resource);
+        const wanted = { field: 'spec.relatedKinds', resource, namespaces };
+        scope = { ...scope, ...(await review(wanted)) };
+        reviewed.push(wanted);
       } catch (error) {
         if (!(error instanceof InvalidFunctionError)) throw error;
       }
     }
-    return { resources, scope };
+    return { reviewed, resources: reviewed.map(({ resource }) => resource), scope };
   }
 
   async #declaration(object: ReconcileFunction, signal: AbortSignal, onWaiting?: () => void): Promise<Declaration> {

@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { type KubernetesObject, resource } from '../../../src/core/index.ts';
+import { type KubernetesObject, type Resource, resource } from '../../../src/core/index.ts';
+import { controller } from '../../../src/function/index.ts';
 import { discoverResource } from '../../../src/gateway/apiserver/discovery.ts';
 import { type ControlPlane, startControlPlane } from '../../../src/testing/index.ts';
 import { untilCacheEqualsServer } from '../../harness/cache-equals-server.ts';
@@ -15,6 +17,7 @@ import {
 } from '../../harness/levelhook.ts';
 import { type Observer, startObservers } from '../../harness/observer.ts';
 import type { TestProcess } from '../../harness/process.ts';
+import { ServedFunction } from '../../harness/served-function.ts';
 
 const GROUP = 'informer.levelhook.test';
 const widgets = resource<KubernetesObject & { spec?: { size: number } }>(`${GROUP}/v1`, 'Widget');
@@ -22,6 +25,10 @@ const gadgets = resource(`${GROUP}/v1alpha1`, 'Gadget');
 const newGadgets = resource(`${GROUP}/v1`, 'Gadget');
 const namespacesKind = resource('v1', 'Namespace', { namespaced: false });
 const leases = resource('coordination.k8s.io/v1', 'Lease');
+const AWAY = 'away.levelhook.test';
+const things = resource(`${AWAY}/v1`, 'Thing');
+const accounts = resource('v1', 'ServiceAccount');
+const apiServices = resource('apiregistration.k8s.io/v1', 'APIService', { namespaced: false });
 const definitions = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 
 function version(name: string, served: boolean, storage: boolean) {
@@ -42,6 +49,23 @@ describe('any resource, whenever it is defined', () => {
   let setting: Setting;
   let gateway: { process: TestProcess; url: string };
   const observers = new Map<string, Observer>();
+  let relating: ServedFunction;
+  /** The kinds that a parent names as related to it, and how many runs of it have ended and how many are to be lost. */
+  const parent = { names: [widgets] as Resource[], runs: 0, toLose: 0 };
+
+  const related = controller({
+    name: 'related',
+    for: { resource: configMaps, labelSelector: { matchLabels: { role: 'parent' } } },
+    relatedKinds: 'any',
+    timeoutSeconds: 2,
+  }).reconcile(async (_, context) => {
+    if (parent.toLose > 0) {
+      parent.toLose -= 1;
+      await sleep(3000);
+    }
+    context.related(parent.names.map((each) => ({ resource: each, namespace })));
+    parent.runs += 1;
+  });
 
   // A control plane of its own: definitions are the whole cluster's.
   beforeAll(async () => {
@@ -52,15 +76,15 @@ describe('any resource, whenever it is defined', () => {
     const specs = { steady: configMaps, widgets, gadgets, spaces: namespacesKind, leases };
     const declared = Object.entries(specs).map(([name, kind]) => ({ name, for: kind }));
     for (const observer of await startObservers(setting, declared)) observers.set(observer.name, observer);
-    gateway = await startGateway(
-      setting,
-      [...observers.values()].map(({ url }) => url),
-    );
+    relating = new ServedFunction(related, setting);
+    await relating.open();
+    gateway = await startGateway(setting, [...[...observers.values()].map(({ url }) => url), relating.url]);
   });
 
   afterAll(async () => {
     await gateway?.process.kill('SIGTERM');
     for (const { process } of observers.values()) await process.kill('SIGTERM');
+    await relating?.close();
     await cluster?.close();
     await plane?.stop();
   });
@@ -143,6 +167,13 @@ describe('any resource, whenever it is defined', () => {
     await untilCacheEqualsServer(setting, cluster, [{ resource: widgets }]);
   });
 
+  it('watches a kind that a run names', async () => {
+    await cluster.create(configMaps, { metadata: { namespace, name: 'parent', labels: { role: 'parent' } } });
+    await eventually(async () => expect(parent.runs).toBeGreaterThan(0));
+    // In every view that the controller reads: the kind is watched.
+    await eventually(async () => expect(viewsOf(relating)).toContain(`${GROUP}/v1/Widget`));
+  });
+
   it('lets the objects go with their definition, wakes each key once, and disturbs no other controller', async () => {
     await untilIdle(gateway.url);
     const from = of('widgets').count;
@@ -163,6 +194,15 @@ describe('any resource, whenever it is defined', () => {
     ).toEqual(['a', 'b', 'c'].map((key) => [`${namespace}/${key}`, ['deleted']]));
     // Not one warning for each attempt, however long the kind stays away.
     expect(lines('list or watch failed')).toBeLessThan(8);
+    expect(await ready()).toBe(200);
+  });
+
+  it('runs a key again whose run was lost, although a kind that it names is gone', async () => {
+    const before = parent.runs;
+    parent.toLose = 1;
+    await cluster.patch(configMaps, { namespace, name: 'parent' }, { data: { lost: 'yes' } });
+    await eventually(async () => expect(parent.toLose).toBe(0));
+    await eventually(async () => expect(parent.runs).toBeGreaterThan(before + 1));
     expect(await ready()).toBe(200);
   });
 
@@ -214,4 +254,35 @@ describe('any resource, whenever it is defined', () => {
     await lastSeen('gadgets', `${namespace}/old`, { resourceVersion: back.metadata.resourceVersion });
     await untilCacheEqualsServer(setting, cluster, [{ resource: gadgets }]);
   });
+
+  it('watches the other kinds that a run names while the group of one does not answer', async () => {
+    const name = { name: `v1.${AWAY}` };
+    await cluster.create(apiServices, {
+      metadata: name,
+      spec: {
+        group: AWAY,
+        version: 'v1',
+        groupPriorityMinimum: 100,
+        versionPriority: 100,
+        service: { namespace, name: 'nobody' },
+        insecureSkipTLSVerify: true,
+      },
+    });
+    await eventually(async () =>
+      expect(cluster.client.json({ path: `/apis/${AWAY}/v1` })).rejects.toMatchObject({ code: 503 }),
+    );
+    parent.names = [things, widgets, accounts];
+    await cluster.patch(configMaps, { namespace, name: 'parent' }, { data: { kinds: 'three' } });
+    await eventually(async () => expect(viewsOf(relating)).toContain('v1/ServiceAccount'), 30_000);
+    expect(viewsOf(relating)).toContain(`${GROUP}/v1/Widget`);
+    const before = parent.runs;
+    await cluster.create(accounts, { metadata: { namespace, name: 'one' } });
+    await eventually(async () => expect(parent.runs).toBeGreaterThan(before));
+    await cluster.delete(apiServices, name);
+  });
 });
+
+/** The kinds that the last trigger could be read with. */
+function viewsOf({ triggers }: ServedFunction): string[] {
+  return Object.keys(triggers.at(-1)?.cache.views ?? {});
+}

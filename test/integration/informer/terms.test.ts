@@ -135,7 +135,7 @@ describe('the terms of an informer', () => {
     const [following] = two.informers.all();
     if (!following) throw new Error('no informer');
     await cluster.create(secrets, { metadata: { namespace, name: 'other-kind' } });
-    const current = await following.currentVersion();
+    const current = (await following.currentVersion()) ?? '0';
     const stopListening = one.requests.listen();
     try {
       await eventually(async () => {
