@@ -163,7 +163,7 @@ describe('what gateway and SDK send', () => {
       const cacheAccess = new CacheAccess({
         controller: 'web',
         views: [],
-        api: { url: 'https://gateway.example.com/cache', keys: { sign: async () => 'a.b.c' } },
+        api: { url: 'https://gateway.example.com/cache', keys: { sign: async () => 'a.b.c', knows: async () => true } },
         clock: systemClock,
         lifetimeMs: 60_000,
         timeoutMs: 5000,

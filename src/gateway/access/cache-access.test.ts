@@ -12,6 +12,7 @@ const viewOf = (kind: string, namespace?: string): View =>
 
 function world(views: readonly View[]) {
   const signed: { scope: CacheScope; expiresAtMs: number }[] = [];
+  const lost = new Set<string>();
   let now = 0;
   const clock = { now: () => now, wallNow: () => now, sleep: async () => {} };
   const keys = {
@@ -19,10 +20,12 @@ function world(views: readonly View[]) {
       signed.push({ scope, expiresAtMs });
       return `token-${signed.length}`;
     },
+    knows: async (token: string) => !lost.has(token),
   };
   const options = { controller: 'x', views, clock, lifetimeMs: 600_000, timeoutMs: 15_000 };
   return {
     signed,
+    lost,
     access: new CacheAccess({ ...options, api: { url: 'https://g/cache', keys } }),
     without: new CacheAccess({ ...options, api: undefined }),
     at: (ms: number) => (now = ms),
@@ -66,5 +69,14 @@ describe('what a trigger says of the cache', () => {
       expect(expiresAtMs - ms).toBeGreaterThanOrEqual(15_000 + 300_000);
     }
     expect(signed.length).toBeLessThan(15);
+  });
+
+  it('another token once Redis has lost the key of the one before', async () => {
+    const { access, lost } = world([viewOf('Pod')]);
+    expect(await access.location()).toMatchObject({ token: 'token-1' });
+    expect(await access.location()).toMatchObject({ token: 'token-1' });
+    lost.add('token-1');
+    expect(await access.location()).toMatchObject({ token: 'token-2' });
+    expect(await access.location()).toMatchObject({ token: 'token-2' });
   });
 });

@@ -9,7 +9,7 @@ export interface CacheAccessOptions {
   /** What of the views' kinds the function may read, at most. Default: all that is cached. */
   readonly scope?: CacheScope;
   /** The cache API's address, and what signs its tokens; undefined: triggers carry neither. */
-  readonly api: { readonly url: string; readonly keys: Pick<TokenKeys, 'sign'> } | undefined;
+  readonly api: { readonly url: string; readonly keys: Pick<TokenKeys, 'sign' | 'knows'> } | undefined;
   /** As whom a function may read the views in Redis. Default: triggers name no user. */
   readonly redisUser?: () => string | undefined;
   readonly clock: Clock;
@@ -21,7 +21,7 @@ export interface CacheAccessOptions {
 
 /**
  * The cache part of a controller's triggers: its views, and the cache API's address with a token for them. A token
- * is used for several triggers, and is valid until after the deadline of each of them.
+ * is used for several triggers, unless Redis loses its key, and is valid until after the deadline of each of them.
  */
 export class CacheAccess {
   /** The views that the function may read in Redis. */
@@ -60,16 +60,17 @@ export class CacheAccess {
     return { ...places, url: api.url, token: await this.#currentToken(api.keys) };
   }
 
-  async #currentToken(keys: Pick<TokenKeys, 'sign'>): Promise<string> {
+  async #currentToken(keys: Pick<TokenKeys, 'sign' | 'knows'>): Promise<string> {
     const { clock, controller, lifetimeMs, timeoutMs } = this.#options;
     const now = clock.now();
     // Half of it may be used up: the other half is for clocks that differ.
     const neededUntil = now + timeoutMs + lifetimeMs / 2;
-    if (!this.#token || this.#token.expiresAtMs < neededUntil) {
-      const expiresAtMs = now + timeoutMs + lifetimeMs;
-      this.#token = { text: await keys.sign(controller, this.scope, expiresAtMs), expiresAtMs };
-    }
-    return this.#token.text;
+    const held = this.#token;
+    if (held && held.expiresAtMs >= neededUntil && (await keys.knows(held.text))) return held.text;
+    const expiresAtMs = now + timeoutMs + lifetimeMs;
+    const text = await keys.sign(controller, this.scope, expiresAtMs);
+    this.#token = { text, expiresAtMs };
+    return text;
   }
 }
 

@@ -24,13 +24,15 @@ export interface TokenKeysOptions {
 
 interface StoredKey extends TokenKey {
   readonly createdAtMs: number;
+  /** Since when Redis does not have it any more. */
+  readonly lostAtMs?: number;
 }
 
 /**
  * The keys that sign the cache API's tokens, in Redis, so that every replica of the gateway can check what another has
  * signed. The newest key signs until it is a day old. If a token names a key that this process does not know, it reads
- * the keys again. If Redis loses the keys, the gateway makes new ones and refuses older tokens, and the runs with such
- * tokens are retried.
+ * the keys again. If Redis loses the keys, the gateway signs with a new one a second later, and refuses the older
+ * tokens after a minute: the runs that have them by then are retried.
  */
 export class TokenKeys {
   readonly #options: Required<TokenKeysOptions>;
@@ -38,6 +40,8 @@ export class TokenKeys {
   /** Tokens that were found good, and with which key: a run sends the same one with each read. */
   #verified = new Map<string, { readonly key: StoredKey; readonly claims: CacheClaims }>();
   #loadedAtMs = -Infinity;
+  /** When it last read the keys because it did not know one. */
+  #askedAtMs = -Infinity;
   #loading: Promise<void> | undefined;
 
   constructor(options: TokenKeysOptions) {
@@ -61,16 +65,23 @@ export class TokenKeys {
     return verifyRunsToken(await this.#keyOf(token), token, this.#options.clock.now());
   }
 
+  /** Whether the key that signed one of our tokens is in Redis, as of a second ago. */
+  async knows(token: string): Promise<boolean> {
+    await this.#loadUnlessWithin(RELOAD_MS);
+    const key = this.#keys.get(tokenKeyId(token));
+    return key !== undefined && key.lostAtMs === undefined;
+  }
+
   async #signing(): Promise<StoredKey> {
-    if (this.#options.clock.now() - this.#loadedAtMs > REFRESH_MS) await this.#load();
+    await this.#loadUnlessWithin(RELOAD_MS);
     return this.#newest() ?? (await this.#create());
   }
 
   /** @throws TokenError */
   async verify(token: string): Promise<CacheClaims> {
     const { clock } = this.#options;
-    // What Redis has lost, or another replica has taken away, is no longer good here either.
-    if (clock.now() - this.#loadedAtMs > REFRESH_MS) await this.#load();
+    // What Redis has lost, or another replica has taken away, is soon no longer good here either.
+    await this.#loadUnlessWithin(REFRESH_MS);
     const known = this.#verified.get(token);
     if (known && this.#isGood(known.key) && known.claims.expiresAt * 1000 > clock.now()) return known.claims;
     const key = await this.#keyOf(token);
@@ -82,23 +93,31 @@ export class TokenKeys {
 
   /** The key that a token names, which may be invented. @throws TokenError */
   async #keyOf(token: string): Promise<StoredKey> {
-    const { clock } = this.#options;
-    if (clock.now() - this.#loadedAtMs > REFRESH_MS) await this.#load();
+    await this.#loadUnlessWithin(REFRESH_MS);
     const id = tokenKeyId(token);
-    // A key of another replica, or an invented key: Redis is asked once a second at most.
-    if (!this.#keys.has(id) && clock.now() - this.#loadedAtMs > RELOAD_MS) await this.#load();
+    if (!this.#keys.has(id)) await this.#lookAgain();
     const key = this.#keys.get(id);
     if (!key || !this.#isGood(key)) throw new TokenError('the token names an unknown key');
     return key;
   }
 
-  /** Redis still had it when last looked at, and it is not too old. */
-  #isGood(key: StoredKey): boolean {
-    return this.#keys.has(key.id) && this.#ageOf(key) <= 2 * this.#options.rotateMs;
+  /** A key of another replica, or an invented key: Redis is asked once a second at most. */
+  async #lookAgain(): Promise<void> {
+    const now = this.#options.clock.now();
+    if (now - this.#askedAtMs <= RELOAD_MS) return this.#loading;
+    this.#askedAtMs = now;
+    await this.#load();
+  }
+
+  /** Redis had it a minute ago, and it is not too old. */
+  #isGood({ id }: StoredKey): boolean {
+    const key = this.#keys.get(id);
+    return key !== undefined && this.#ageOf(key) <= 2 * this.#options.rotateMs;
   }
 
   #newest(): StoredKey | undefined {
-    const usable = [...this.#keys.values()].filter((key) => this.#ageOf(key) < this.#options.rotateMs);
+    const { rotateMs } = this.#options;
+    const usable = [...this.#keys.values()].filter((key) => key.lostAtMs === undefined && this.#ageOf(key) < rotateMs);
     return usable.toSorted((a, b) => b.createdAtMs - a.createdAtMs)[0];
   }
 
@@ -112,6 +131,10 @@ export class TokenKeys {
     const key = { ...(await importTokenKey(id, new Uint8Array(secret))), createdAtMs };
     this.#keys.set(id, key);
     return key;
+  }
+
+  async #loadUnlessWithin(ms: number): Promise<void> {
+    if (this.#options.clock.now() - this.#loadedAtMs > ms) await this.#load();
   }
 
   #load(): Promise<void> {
@@ -128,8 +151,14 @@ export class TokenKeys {
       if (clock.now() - createdAtMs > 2 * rotateMs) await redis.hdel(hash, id);
       else keys.set(id, { ...(await importTokenKey(id, new Uint8Array(Buffer.from(secret, 'base64')))), createdAtMs });
     }
+    const now = clock.now();
+    // Runs in flight end with the tokens that they have.
+    for (const [id, key] of this.#keys) {
+      const lostAtMs = key.lostAtMs ?? now;
+      if (!keys.has(id) && now - lostAtMs < REFRESH_MS) keys.set(id, { ...key, lostAtMs });
+    }
     this.#keys = keys;
-    this.#loadedAtMs = clock.now();
+    this.#loadedAtMs = now;
   }
 
   #ageOf({ createdAtMs }: StoredKey): number {
