@@ -2,6 +2,7 @@ import { existsSync, globSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { CountsReporter } from './counts-reporter.ts';
+import { LongestFirst } from './longest-first.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
@@ -16,7 +17,7 @@ const LONG = [
   'test/faults/**/*.test.ts',
   'test/conformance/**/*.test.ts',
   'test/contract/cache-history.property.test.ts',
-  'test/integration/cli/{bad-input,bench,npm-start,start-on-cluster,manifest}.test.ts',
+  'test/integration/cli/{bad-input,bench,bench-controllers,npm-start,start-on-cluster,manifest}.test.ts',
   'test/integration/credentials/limits.test.ts',
   'test/integration/helm/*.test.ts',
   'test/integration/informer/{any-resource,events}.test.ts',
@@ -85,6 +86,7 @@ export default defineConfig({
     // A test that passes at the second try is a finding, not a pass.
     retry: 0,
     allowOnly: false,
+    sequence: { sequencer: LongestFirst },
     reporters: ['default', new CountsReporter(leftOut())],
     projects: [
       {
@@ -119,7 +121,7 @@ export default defineConfig({
           globalSetup: ['test/harness/global-setup.ts'],
           sequence: { groupOrder: 2 },
           // Most of them wait for a process to come back, or for time to pass.
-          maxWorkers: 3,
+          maxWorkers: 4,
         },
       },
       { extends: true, test: { name: 'alone', include: ALONE, sequence: { groupOrder: 3 } } },

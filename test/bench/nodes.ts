@@ -1,16 +1,19 @@
+import { availableParallelism } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import { Comparison, type Row } from './comparison.ts';
 import { formatLoad, measureMachine } from './machine-load.ts';
 import { runSilence, type SilenceFigures } from './nodes/arm.ts';
 import type { ArmName } from './plane-arm.ts';
 import { Started } from '../harness/started.ts';
+import { showResults } from './results.ts';
 import { stopAtSignal } from './stop-at-signal.ts';
 
 /**
  * 50 nodes of one zone fall silent, then 50 of another, the last, and then all are back: with kube-controller-manager's
  * own controllers and with gateway and function in their place, in turn, each time on a fresh control plane. Both have
- * a grace period of 10 s and taint 5 nodes a second. Prints times, writes and CPU, and in how many rounds the end
- * states were the same. `npm run bench nodes`; `BENCH_ROUNDS` and `BENCH_NODES` (of a zone) make it another one.
+ * a grace period of 10 s and taint 5 nodes a second. Says in how many rounds the end states were the same.
+ * `npm run bench nodes`; `BENCH_ROUNDS` and `BENCH_NODES` (of a zone) make it another one, `-- --save` writes the
+ * results into the repository.
  */
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 3);
 const LOAD = {
@@ -23,18 +26,28 @@ const LOAD = {
 const ARMS: readonly ArmName[] = ['kube-controller-manager', 'levelhook'];
 const CPU = ['built-in', 'gateway', 'redis', 'node-lifecycle'];
 const ROWS: readonly Row[] = [
-  { label: 'one zone silent: until all its nodes are Unknown, s', figures: ['unknown'], main: true },
+  {
+    label: 'one zone silent: until all its nodes are Unknown, s',
+    figures: ['unknown'],
+    main: true,
+    panel: 'Until all are Unknown, s',
+  },
   { label: 'until all are tainted with NoExecute, s', figures: ['tainted'], main: true },
-  { label: 'until all their pods are evicted, s', figures: ['evicted'], main: true },
+  {
+    label: 'until all their pods are evicted, s',
+    figures: ['evicted'],
+    main: true,
+    panel: 'Until all pods are evicted, s',
+  },
   { label: 'all zones silent: until all nodes are Unknown, s', figures: ['allUnknown'], main: true },
   { label: 'until no NoExecute taint is left, s', figures: ['untainted'], main: true },
   { label: 'all back: until no taint is left, s', figures: ['healed'], main: true },
-  { label: 'CPU, s', figures: CPU.map((each) => `cpu.${each}`), sum: true, main: true },
-  { label: 'by process: gateway, Redis, the function', figures: CPU.map((each) => `cpu.${each}`) },
+  { label: 'CPU, s', figures: CPU.map((each) => `cpu.${each}`), sum: true, main: true, panel: 'CPU, all processes, s' },
+  { label: 'by process: gateway, Redis, node-lifecycle', figures: CPU.map((each) => `cpu.${each}`), main: true },
   { label: 'CPU of kube-controller-manager for the other controllers, s', figures: ['cpu.other'] },
   { label: 'peak memory, MB', figures: CPU.map((each) => `peak.${each}`), sum: true },
   { label: 'requests', figures: ['requests'] },
-  { label: 'writes', figures: ['writes'], main: true },
+  { label: 'writes', figures: ['writes'], main: true, panel: 'Writes' },
   ...['nodes', 'nodes/status', 'pods', 'pods/status', 'events'].map((each) => ({
     label: `of them ${each}`,
     figures: [`writes.${each}`],
@@ -57,8 +70,11 @@ for (let round = 0; round < ROUNDS; round += 1) {
   }
   if (isDeepStrictEqual(states[0], states[1])) same += 1;
 }
-process.stdout.write(`${found.table()}\n\nThe same end states in ${same} of ${ROUNDS} rounds.\n`);
-await started.stop();
+const what =
+  `Two zones of ${LOAD.nodesPerZone} nodes with ${LOAD.podsPerNode} pods each, a grace period of ` +
+  `${LOAD.graceSeconds} s, medians of ${ROUNDS} rounds, Node ${process.versions.node}, ${availableParallelism()} ` +
+  `processors. The same end states in ${same} of ${ROUNDS} rounds.`;
+await showResults('nodes', 'Silent nodes by kube-controller-manager and by functions', what, found);
 
 function figuresOf(arm: SilenceFigures): Record<string, number> {
   const figures: Record<string, number> = {

@@ -1,26 +1,15 @@
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { withSection } from '../../bench/results.ts';
-import { UserCommand } from '../../harness/user-command.ts';
+import { benchCommand, type BenchResults, resultsOf } from '../../harness/bench-command.ts';
+import type { UserCommand } from '../../harness/user-command.ts';
 
-let command: UserCommand;
-
+let command: UserCommand | undefined;
 afterEach(() => command?.clean());
 
-/** Runs a command of the README with little to do; gives its table's rows by label, and its plot. */
-async function run(name: string, env: Readonly<Record<string, string>>): Promise<[Map<string, string[]>, string]> {
-  command = new UserCommand('npm', ['run', '-s', 'bench', name], { env: { BENCH_ROUNDS: '1', ...env } });
-  expect(await command.exited, command.output).toBe(0);
-  expect(command.running()).toEqual([]);
-  const [folder = '', ...others] = command.leftFiles();
-  expect(others).toEqual([]);
-  const text = readFileSync(join(command.temporary, folder, `${name}.md`), 'utf8');
-  expect(command.stdout.join('\n')).toContain(text.slice(text.indexOf('|'), -1).trimEnd());
-  const rows = text.split('\n').filter((line) => line.startsWith('|'));
-  const cells = rows.map((row) => row.split('|').map((cell) => cell.trim()));
-  const table = new Map(cells.map(([, label = '', ...values]) => [label, values]));
-  return [table, readFileSync(join(command.temporary, folder, `${name}.svg`), 'utf8')];
+async function run(name: string, env: Readonly<Record<string, string>>): Promise<BenchResults> {
+  command = benchCommand(name, env);
+  return resultsOf(name, command);
 }
 
 it('npm run bench line has figures of all arms and parts, and leaves no process', async () => {
@@ -43,17 +32,6 @@ it('npm run bench line has figures of all arms and parts, and leaves no process'
   expect(redis.slice(0, 4).map((cell) => cell.split(', ').length)).toEqual([3, 1, 1, 3]);
   for (const arm of arms) expect(plot).toContain(`>${arm}</text>`);
 }, 900_000);
-
-it('npm run bench rollout has figures of both arms, and leaves no process', async () => {
-  const load = { BENCH_DEPLOYMENTS: '2', BENCH_REPLICAS: '2', BENCH_NODES: '2' };
-  const [table, plot] = await run('rollout', load);
-  const arms = ['kube-controller-manager', 'levelhook'];
-  expect(table.get('')?.slice(0, 2)).toEqual(arms);
-  for (const label of ['until all pods are available, s', 'CPU, s', 'writes', 'of them pods']) {
-    for (const value of table.get(label)?.slice(0, 3) ?? [undefined]) expect(Number(value), label).toBeGreaterThan(0);
-  }
-  for (const arm of arms) expect(plot).toContain(`>${arm}</text>`);
-}, 600_000);
 
 it('npm run bench failover has figures of both arms, loses nothing, and leaves no process', async () => {
   const [table] = await run('failover', { BENCH_OBJECTS: '200', BENCH_SECONDS: '1' });
@@ -84,7 +62,7 @@ it('npm run bench rest has figures of gateway and operators, no request, and lea
 
 it('the README has a section for the figures of each of these', () => {
   const readme = readFileSync('README.md', 'utf8');
-  for (const name of ['line', 'rollout', 'failover', 'replicas', 'rest']) {
+  for (const name of ['line', 'rollout', 'namespaces', 'endpoints', 'nodes', 'failover', 'replicas', 'rest']) {
     const changed = withSection(readme, name, 'figures');
     expect(changed).toContain(`<!-- bench ${name} -->\n\nfigures\n\n<!-- end of bench ${name} -->`);
     expect(withSection(changed, name, 'figures')).toBe(changed);

@@ -1,0 +1,32 @@
+import { relative } from 'node:path';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
+
+/** The files that take longest, the longest first, as measured in whole runs of the gate. */
+const LONGEST = [
+  'test/integration/cli/bench.test.ts',
+  'test/integration/cli/bench-controllers.test.ts',
+  'test/faults/platforms.test.ts',
+  'test/conformance/workloads.test.ts',
+  'test/faults/redis-sentinel.test.ts',
+  'test/integration/helm/images.test.ts',
+  'test/faults/redis-restart-in-flight.test.ts',
+  'test/integration/line/namespace.test.ts',
+  'test/faults/clocks.test.ts',
+  'test/faults/rollouts.test.ts',
+];
+
+/**
+ * Starts with the files that take longest, so that none of them runs on alone at the end. Without the results of an
+ * earlier run, as in CI, vitest goes by the size of the files, which says little about their time.
+ */
+export class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const rank = ({ moduleId }: TestSpecification): number => {
+      const at = LONGEST.indexOf(relative(this.ctx.config.root, moduleId));
+      return at < 0 ? LONGEST.length : at;
+    };
+    const projects = Map.groupBy(sorted, ({ project }) => project.name);
+    return [...projects.values()].flatMap((each) => each.toSorted((a, b) => rank(a) - rank(b)));
+  }
+}
