@@ -21,6 +21,7 @@ const LONGEST = [
  */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    // oxlint-disable-next-line unicorn/no-array-sort -- not an array's
     const sorted = await super.sort(files);
     const rank = ({ moduleId }: TestSpecification): number => {
       const at = LONGEST.indexOf(relative(this.ctx.config.root, moduleId));

@@ -121,7 +121,7 @@ export default defineConfig({
           globalSetup: ['test/harness/global-setup.ts'],
           sequence: { groupOrder: 2 },
           // Most of them wait for a process to come back, or for time to pass.
-          maxWorkers: 4,
+          maxWorkers: 3,
         },
       },
       { extends: true, test: { name: 'alone', include: ALONE, sequence: { groupOrder: 3 } } },

@@ -105,7 +105,11 @@ describe.for([
     const lines = stopped.process.lines.slice(fromLine);
     const stoppingAt = lines.findIndex(({ msg }) => msg === 'stopping');
     const ended = lines.slice(stoppingAt).filter(isTrigger);
-    expect(ended.map(({ key }) => String(key)).toSorted()).toEqual(inFlight);
+    const own = ended.map(({ key }) => String(key)).toSorted();
+    // The other gateways may have taken some of the slots.
+    if (count === 1) expect(own).toEqual(inFlight);
+    expect(own).not.toEqual([]);
+    expect(inFlight).toEqual(expect.arrayContaining(own));
     expect(lines.filter(({ level }) => Number(level) >= WARNING)).toEqual([]);
 
     gateways = gateways.filter((gateway) => gateway !== stopped);

@@ -39,8 +39,10 @@ export class HistoryProcess implements Process {
 
   async run(given: Run): Promise<Finish> {
     const { key, run } = given;
-    const atMs = machineMs();
-    this.#tell({ event: 'start', key, run, atMs, deadlineMs: atMs + given.deadlineMs - Date.now() });
+    const [atMs, leftMs] = [machineMs(), given.deadlineMs - Date.now()];
+    // Its process was stalled between the record and the run: a function refuses a trigger that has no time left.
+    if (leftMs <= 0) return { kind: 'unknown' };
+    this.#tell({ event: 'start', key, run, atMs, deadlineMs: atMs + leftMs });
     const random = this.#random;
     // A process is busy with something else at times, between any two steps of the queue.
     if (random() < 0.05) spin(random() * 10);

@@ -52,7 +52,7 @@ export class RunLog {
         const next = runs[at + 1];
         if (run.again) expect(next, `${key} after run ${run.run}`).toBeDefined();
         if (!next) return;
-        expect(next.run, `${key}: run numbers grow`).toBeGreaterThan(run.run);
+        expect(next.run, `${key}: run numbers grow, ${JSON.stringify([run, next])}`).toBeGreaterThan(run.run);
         const overMs = Math.min(run.endMs ?? Infinity, run.deadlineMs + MARGIN_MS);
         expect(next.startMs, `${key}: run ${next.run} beside run ${run.run}`).toBeGreaterThanOrEqual(overMs);
       });
