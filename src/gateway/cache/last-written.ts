@@ -13,6 +13,8 @@ export interface ViewState {
   readonly runId: string | undefined;
   /** A list of rewound data has begun and not ended, so the view is a mixture of two states. */
   readonly rewound: boolean;
+  /** False while the server is known not to serve the resource: nothing is heard of it. */
+  readonly isServed: boolean;
   /** The gateway that may write to the view; undefined when Redis has lost the ID. */
   readonly writerId: string | undefined;
 }
@@ -85,13 +87,12 @@ export class KnownView {
     const known = this.state?.version === undefined ? undefined : this.state;
     const ended = incarnation === undefined ? {} : { incarnation, rewound: false };
     this.state = known && { ...known, version: version ?? known.version, ...ended };
-    // The many entries of a first list would only replace the entries of objects that change often.
-    if (onlyNew) return;
     for (const operation of operations) {
       const { key } = operation;
       // Moves the key to the end, so that the oldest entries are dropped first.
       this.#entries.delete(key);
-      if (allChanged) this.#entries.set(key, operation.kind === 'S' ? operation.entry : undefined);
+      // The many entries of a first list would only replace the entries of objects that change often.
+      if (allChanged && !onlyNew) this.#entries.set(key, operation.kind === 'S' ? operation.entry : undefined);
     }
     for (const key of this.#entries.keys()) {
       if (this.#entries.size <= MAX_ENTRIES) return;
