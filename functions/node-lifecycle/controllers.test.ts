@@ -143,6 +143,14 @@ describe('the controller node-zones', () => {
     expect((await runZones()).outcome.status).toBe('error');
   });
 
+  it('taints no other node when it is not known whether the first has its taint', async () => {
+    for (const name of ['a', 'b', 'c']) apiserver.put(node(name, { ready: 'Unknown' }));
+    for (const name of ['d', 'e', 'f']) apiserver.put(node(name));
+    apiserver.fail({ verb: 'patch', resource: 'nodes', name: 'a' }, { code: 504 }, 10);
+    expect((await runZones()).outcome.status).toBe('unknown');
+    expect(apiserver.objects(Node).flatMap(({ spec }) => spec?.taints ?? [])).toEqual([]);
+  });
+
   it('lets the next node of the zone take the turn of one whose taint is refused, and tries that one again soon', async () => {
     for (const name of ['a', 'b', 'c']) apiserver.put(node(name, { ready: 'Unknown' }));
     for (const name of ['d', 'e', 'f']) apiserver.put(node(name));

@@ -1,4 +1,4 @@
-import { type Context, controller, type Controller } from 'levelhook/function';
+import { ApiError, type Context, controller, type Controller } from 'levelhook/function';
 import { Namespace, Node } from 'levelhook/function/kinds';
 import { asError, inParallel } from '../lib/in-parallel.ts';
 import { retrySoon } from './retry.ts';
@@ -10,6 +10,8 @@ import { planZones, type TaintChange, takesTurn, zoneOf } from './zones.ts';
 /** Where the nodes' heartbeats are. Its one key stands for all nodes: the state of all zones decides about each. */
 const NAMESPACE = 'kube-node-lease';
 const PARALLEL = 20;
+/** So long further nodes are tried in place of those that are refused: an admission webhook may be slow. */
+const SPARES_MS = 10_000;
 
 /** Taints lost nodes with NoExecute, at the rate of their zone. */
 export function nodeZones(settings: NodeSettings): Controller {
@@ -26,16 +28,14 @@ export function nodeZones(settings: NodeSettings): Controller {
     const { taints, spares, nextMs } = planZones(items, settings, Date.now());
     const left = new Map([...spares].map(([zone, changes]) => [zone, [...changes]]));
     const failures: Error[] = [];
+    const untilMs = Date.now() + SPARES_MS;
     await inParallel(taints, PARALLEL, async (planned) => {
       const isTurn = takesTurn(planned);
-      for (
-        let change: TaintChange | undefined = planned;
-        change;
-        change = isTurn ? left.get(zoneOf(planned.node))?.shift() : undefined
-      ) {
+      for (let change: TaintChange | undefined = planned; change; change = left.get(zoneOf(planned.node))?.shift()) {
         const failure = await write(change, context).then(() => undefined, asError);
         if (!failure) return;
         failures.push(failure);
+        if (!isTurn || !isRefusal(failure) || Date.now() > untilMs) return;
       }
     });
     const seconds = nextMs === undefined ? undefined : nextMs / 1000;
@@ -43,6 +43,11 @@ export function nodeZones(settings: NodeSettings): Controller {
     if (failure) throw retrySoon(failure, attempt, seconds);
     return seconds === undefined ? {} : { requeueAfterSeconds: seconds };
   });
+}
+
+/** Of any other failure it is not known whether the node has its taint by now. */
+function isRefusal(error: Error): boolean {
+  return error instanceof ApiError && error.code < 500;
 }
 
 async function write({ node, key }: TaintChange, { api }: Context): Promise<void> {
