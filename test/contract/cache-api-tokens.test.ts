@@ -169,71 +169,78 @@ describe('a token that is good', () => {
   });
 
   it('is good at another replica, and stays so while keys are rotated, until it expires', async () => {
-    let now = Date.now();
-    const clock = { ...systemClock, now: () => now };
-    const hash = `${uniqueName('test')}:keys`;
     const rotateMs = 3_600_000;
-    const [first, second] = [1, 2].map(() => new TokenKeys({ redis, hash, clock, rotateMs }));
-    if (!first || !second) throw new Error('two');
+    const { time, hash, replica } = keysInRedis(rotateMs);
+    const [first, second] = [replica(), replica()];
     await expect(second.verify(await server.token({}))).rejects.toThrow('unknown key');
     const keyOf = (token: string): unknown =>
       JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString());
-    now += 2000;
-    const token = await first.sign('x', { 'v1/Pod': '*' }, now + 2 * rotateMs);
+    time.now += 2000;
+    const token = await first.sign('x', { 'v1/Pod': '*' }, time.now + 2 * rotateMs);
     expect(await second.verify(token)).toMatchObject({ controller: 'x', scope: { 'v1/Pod': '*' } });
-    expect(keyOf(await second.sign('y', {}, now + 1000))).toEqual(keyOf(token));
-    now += rotateMs + 1;
-    const rotated = await first.sign('x', {}, now + 1000);
+    expect(keyOf(await second.sign('y', {}, time.now + 1000))).toEqual(keyOf(token));
+    time.now += rotateMs + 1;
+    const rotated = await first.sign('x', {}, time.now + 1000);
     expect(keyOf(rotated)).not.toEqual(keyOf(token));
     await second.verify(rotated);
     await second.verify(token);
     await first.verify(token);
-    now += rotateMs + 70_000;
+    time.now += rotateMs + 70_000;
     await expect(second.verify(token)).rejects.toThrow('unknown key');
-    await first.sign('x', {}, now + 1000);
+    await first.sign('x', {}, time.now + 1000);
     expect(await redis.hlen(hash)).toBe(2);
   });
 
+  it('is signed with one new key, however many want one at once', async () => {
+    const { time, hash, replica } = keysInRedis();
+    const signer = replica();
+    await Promise.all(Array.from({ length: 20 }, () => signer.sign('x', {}, time.now + 1000)));
+    expect(await redis.hlen(hash)).toBe(1);
+  });
+
   it('is replaced a second after Redis has lost its key, and refused a minute later', async () => {
-    let now = Date.now();
-    const clock = { ...systemClock, now: () => now };
-    const hash = `${uniqueName('test')}:keys`;
-    const [signer, other] = [1, 2].map(() => new TokenKeys({ redis, hash, clock }));
-    if (!signer || !other) throw new Error('two');
-    const lost = await signer.sign('x', {}, now + 600_000);
-    await other.verify(lost);
+    const { time, hash, replica } = keysInRedis();
+    const [signer, other, idle] = [replica(), replica(), replica()];
+    const lost = await signer.sign('x', {}, time.now + 600_000);
+    for (const each of [other, idle]) await each.verify(lost);
     expect(await signer.knows(lost)).toBe(true);
     await redis.del(hash);
-    now += 1001;
+    time.now += 1001;
     expect(await signer.knows(lost)).toBe(false);
-    const anew = await signer.sign('x', {}, now + 600_000);
+    const anew = await signer.sign('x', {}, time.now + 600_000);
     expect(await signer.knows(anew)).toBe(true);
     await other.verify(anew);
-    await expect(new TokenKeys({ redis, hash, clock }).verify(lost)).rejects.toThrow('unknown key');
+    await expect(replica().verify(lost)).rejects.toThrow('unknown key');
     // For the runs that have it.
     await signer.verify(lost);
-    now += 61_000;
-    for (const each of [signer, other]) {
+    time.now += 59_000;
+    // One that has not looked since, too.
+    for (const each of [signer, other, idle]) {
       await expect(each.verify(lost)).rejects.toThrow('unknown key');
       await each.verify(anew);
     }
   });
 
   it('is good at another replica that has just read the keys', async () => {
-    const now = Date.now();
-    const clock = { ...systemClock, now: () => now };
-    const hash = `${uniqueName('test')}:keys`;
-    const [signer, other] = [1, 2].map(() => new TokenKeys({ redis, hash, clock }));
-    if (!signer || !other) throw new Error('two');
-    await other.sign('y', {}, now + 1000);
+    const { time, hash, replica } = keysInRedis();
+    const [signer, other] = [replica(), replica()];
+    await other.sign('y', {}, time.now + 1000);
     await redis.del(hash);
-    await other.verify(await signer.sign('x', {}, now + 1000));
+    await other.verify(await signer.sign('x', {}, time.now + 1000));
     // Invented keys are not all looked for.
     await redis.del(hash);
-    const third = new TokenKeys({ redis, hash, clock });
-    await expect(other.verify(await third.sign('z', {}, now + 1000))).rejects.toThrow('unknown key');
+    await expect(other.verify(await replica().sign('z', {}, time.now + 1000))).rejects.toThrow('unknown key');
   });
 });
+
+/** Signing keys of their own, replicas that share them, and the time of all of these. */
+function keysInRedis(rotateMs?: number) {
+  const time = { now: Date.now() };
+  const clock = { ...systemClock, now: () => time.now };
+  const hash = `${uniqueName('test')}:keys`;
+  const replica = () => new TokenKeys({ redis, hash, clock, ...(rotateMs === undefined ? {} : { rotateMs }) });
+  return { time, hash, replica };
+}
 
 describe('limits', () => {
   it('answer 429 with a time to wait, reader by reader', async () => {

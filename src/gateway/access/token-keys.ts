@@ -24,7 +24,7 @@ export interface TokenKeysOptions {
 
 interface StoredKey extends TokenKey {
   readonly createdAtMs: number;
-  /** Since when Redis does not have it any more. */
+  /** When Redis still had it, now that it has it no more. */
   readonly lostAtMs?: number;
 }
 
@@ -38,11 +38,12 @@ export class TokenKeys {
   readonly #options: Required<TokenKeysOptions>;
   #keys = new Map<string, StoredKey>();
   /** Tokens that were found good, and with which key: a run sends the same one with each read. */
-  #verified = new Map<string, { readonly key: StoredKey; readonly claims: CacheClaims }>();
+  #verified = new Map<string, { readonly keyId: string; readonly claims: CacheClaims }>();
   #loadedAtMs = -Infinity;
   /** When it last read the keys because it did not know one. */
   #askedAtMs = -Infinity;
   #loading: Promise<void> | undefined;
+  #creating: Promise<StoredKey> | undefined;
 
   constructor(options: TokenKeysOptions) {
     this.#options = { rotateMs: 24 * 3_600_000, ...options };
@@ -65,16 +66,20 @@ export class TokenKeys {
     return verifyRunsToken(await this.#keyOf(token), token, this.#options.clock.now());
   }
 
-  /** Whether the key that signed one of our tokens is in Redis, as of a second ago. */
+  /** Whether the key that signed one of our tokens was in Redis a second ago, or when Redis answered last. */
   async knows(token: string): Promise<boolean> {
-    await this.#loadUnlessWithin(RELOAD_MS);
+    await this.#loadUnlessWithin(RELOAD_MS).catch(() => {});
     const key = this.#keys.get(tokenKeyId(token));
     return key !== undefined && key.lostAtMs === undefined;
   }
 
   async #signing(): Promise<StoredKey> {
     await this.#loadUnlessWithin(RELOAD_MS);
-    return this.#newest() ?? (await this.#create());
+    const newest = this.#newest();
+    if (newest) return newest;
+    // Those who come while it is under way sign with it, too.
+    this.#creating ??= this.#create().finally(() => (this.#creating = undefined));
+    return this.#creating;
   }
 
   /** @throws TokenError */
@@ -83,11 +88,12 @@ export class TokenKeys {
     // What Redis has lost, or another replica has taken away, is soon no longer good here either.
     await this.#loadUnlessWithin(REFRESH_MS);
     const known = this.#verified.get(token);
-    if (known && this.#isGood(known.key) && known.claims.expiresAt * 1000 > clock.now()) return known.claims;
+    const knownKey = known && this.#keys.get(known.keyId);
+    if (knownKey && this.#isGood(knownKey) && known.claims.expiresAt * 1000 > clock.now()) return known.claims;
     const key = await this.#keyOf(token);
     const claims = await verifyCacheToken(key, token, clock.now());
     if (this.#verified.size >= REMEMBERED) this.#verified.clear();
-    this.#verified.set(token, { key, claims });
+    this.#verified.set(token, { keyId: key.id, claims });
     return claims;
   }
 
@@ -110,9 +116,10 @@ export class TokenKeys {
   }
 
   /** Redis had it a minute ago, and it is not too old. */
-  #isGood({ id }: StoredKey): boolean {
-    const key = this.#keys.get(id);
-    return key !== undefined && this.#ageOf(key) <= 2 * this.#options.rotateMs;
+  #isGood(key: StoredKey): boolean {
+    const { clock, rotateMs } = this.#options;
+    const isLost = key.lostAtMs !== undefined && clock.now() - key.lostAtMs >= REFRESH_MS;
+    return !isLost && this.#ageOf(key) <= 2 * rotateMs;
   }
 
   #newest(): StoredKey | undefined {
@@ -149,16 +156,18 @@ export class TokenKeys {
     for (const [id, text] of Object.entries(await redis.hgetall(hash))) {
       const { secret, createdAtMs } = JSON.parse(text) as { secret: string; createdAtMs: number };
       if (clock.now() - createdAtMs > 2 * rotateMs) await redis.hdel(hash, id);
-      else keys.set(id, { ...(await importTokenKey(id, new Uint8Array(Buffer.from(secret, 'base64')))), createdAtMs });
+      else {
+        const { key } = this.#keys.get(id) ?? (await importTokenKey(id, new Uint8Array(Buffer.from(secret, 'base64'))));
+        keys.set(id, { id, key, createdAtMs });
+      }
     }
-    const now = clock.now();
-    // Runs in flight end with the tokens that they have.
     for (const [id, key] of this.#keys) {
-      const lostAtMs = key.lostAtMs ?? now;
-      if (!keys.has(id) && now - lostAtMs < REFRESH_MS) keys.set(id, { ...key, lostAtMs });
+      const lost = { ...key, lostAtMs: key.lostAtMs ?? this.#loadedAtMs };
+      // Runs in flight end with the tokens that they have.
+      if (!keys.has(id) && this.#isGood(lost)) keys.set(id, lost);
     }
     this.#keys = keys;
-    this.#loadedAtMs = now;
+    this.#loadedAtMs = clock.now();
   }
 
   #ageOf({ createdAtMs }: StoredKey): number {
