@@ -383,7 +383,7 @@ export class RunningController {
     this.#dispatcher = dispatcher;
     const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;
     this.#callbacks = new Callbacks({ controller: this.name, queue: this.queue, dispatcher, token, runtime });
-    const forget = async (run: Run): Promise<void> => related?.record(run, undefined);
+    const forget = async (run: Run): Promise<void> => void (await this.queue.relatedRules.replace(run, []));
     await this.queue.start(new ScopedProcess(dispatcher, this.#scope, forget));
     void this.#options.target.relatedKinds?.run(this.#stopped.signal);
   }

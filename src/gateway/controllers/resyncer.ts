@@ -88,9 +88,19 @@ export class Resyncer {
     if (wanted === undefined || wanted === initial || failures.isRecent) return;
     failures.delivered();
     const count = await this.#queueAll('initial');
+    await this.#queueOutOfScope();
     await runtime.checkpoint('initial:before-mark');
     await queue.setInitial(wanted);
     runtime.logger.info({ controller: spec.id, keys: count }, 'queued all keys');
+  }
+
+  /** Queues keys of namespaces that are no longer declared, so that their runs are dropped with their rules. */
+  async #queueOutOfScope(): Promise<void> {
+    const { scope, queue } = this.#options;
+    const keys = (await queue.relatedRules.keys()).filter((key) => !scope.containsKey(key));
+    for (let from = 0; from < keys.length; from += CHUNK) {
+      await queue.add(keys.slice(from, from + CHUNK).map((key) => ({ key, reasons: [] })));
+    }
   }
 
   /**

@@ -1,8 +1,10 @@
 import type { Finish, Process, Run } from '../workqueue/work-queue.ts';
+import { messageOf } from '../../core/index.ts';
 import type { KeyScope } from '../handlers/key-scope.ts';
 
 /** The finish of a dropped key: it does not run again. */
 const DROPPED: Finish = { kind: 'known', failures: 'forget' };
+const AGAIN_MS = 1000;
 
 /**
  * Runs the keys of a controller and drops keys outside its namespaces, which an earlier declaration with more
@@ -14,12 +16,8 @@ export class ScopedProcess implements Process {
   readonly #scope: Pick<KeyScope, 'containsKey'>;
   readonly #forget: (run: Run) => Promise<void>;
 
-  /** @param forget removes what wakes a key that is being dropped. A key that wakes again is dropped again. */
-  constructor(
-    inner: Required<Process>,
-    scope: Pick<KeyScope, 'containsKey'>,
-    forget: (run: Run) => Promise<void> = async () => {},
-  ) {
+  /** @param forget removes what wakes the key of a run that is dropped. If it fails, the key runs again. */
+  constructor(inner: Required<Process>, scope: Pick<KeyScope, 'containsKey'>, forget: (run: Run) => Promise<void>) {
     this.#inner = inner;
     this.#scope = scope;
     this.#forget = forget;
@@ -48,8 +46,12 @@ export class ScopedProcess implements Process {
   }
 
   async #drop(run: Run): Promise<Finish> {
-    await this.#forget(run).catch(() => {});
-    return DROPPED;
+    try {
+      await this.#forget(run);
+      return DROPPED;
+    } catch (error) {
+      return { kind: 'known', failures: 'keep', againAfterMs: AGAIN_MS, error: messageOf(error) };
+    }
   }
 
   #contains({ key }: Run): boolean {

@@ -66,6 +66,11 @@ export class RelatedRules {
     return (await this.#relatedKinds([this.#keys.relatedIndex], [])) as string[];
   }
 
+  /** The keys with a rule. */
+  keys(): Promise<string[]> {
+    return this.#redis.hkeys(this.#keys.related);
+  }
+
   /** The keys with a rule of this kind, each once. */
   async keysWith(kind: string): Promise<string[]> {
     const members = await this.#redis.zrangebylex(this.#keys.relatedIndex, `[${kind}\n`, `(${kind}\v`);
