@@ -297,8 +297,9 @@ export class FunctionReconciler {
         const now = await this.#rights.during(signal, () => resolver.resolve(this.#object, signal));
         if (now.hash !== resolved.hash) return new Error('what it names has changed while its cache was being filled');
       } catch (error) {
-        // An apiserver that does not answer is no news.
-        if (error instanceof InvalidFunctionError && !signal.aborted) return error;
+        // An apiserver that does not answer is no news, but for the rights of what ran before.
+        const invalid = error instanceof InvalidFunctionError ? error : await this.#withdrawn(signal);
+        if (invalid && !signal.aborted) return invalid;
       }
     }
   }
