@@ -20,8 +20,9 @@ export interface ViewKeys {
   /**
    * HASH: `version` (up to which the view is complete), `writerId`, `incarnation`, `runId`, and `indexes`: the complete
    * declared indexes (JSON); for any other index, readers filter objects. `filling`: the incomplete indexes that may
-   * have entries (JSON, or empty), because they are being filled or were withdrawn. `encryptedBy`: the only key with
-   * which the objects of an encrypted view can be read.
+   * have entries (JSON, or empty), because they are being filled or were withdrawn. `unserved`: 1 while the server is
+   * known not to serve the resource. `encryptedBy`: the only key with which the objects of an encrypted view can be
+   * read.
    */
   readonly view: string;
   /**

@@ -139,6 +139,7 @@ export class Applier {
     const event = events[chunk.done];
     if (event?.kind === 'init') await this.#beginList(event.rewound);
     else if (event?.kind === 'gone') await this.#clear(event.list);
+    else if (event?.kind === 'unserved') await this.#options.view.markServed(false);
     else if (event?.kind === 'init-done') chunk.contradicted = (await this.#endList(event)) || chunk.contradicted;
     else {
       const frame = events.findIndex((each, at) => at > chunk.done && isFrame(each));
@@ -204,13 +205,14 @@ export class Applier {
 
   /** @returns whether the list contradicted the cache. */
   async #endList({ version, list }: { version: ResourceVersion; list: number }): Promise<boolean> {
-    const { checkpoint } = this.#options;
+    const { checkpoint, view } = this.#options;
     const listing = this.#listing;
     if (!listing) return false;
     await checkpoint('list:before-deletes');
     await this.#deleteAll((key, entry) => listing.isGone(key, entry, version));
     await checkpoint('list:before-version');
     this.#thaw(list);
+    if (!(await view.state()).isServed) await view.markServed(true);
     await this.#write({
       version,
       incomparable: listing.rewound,
@@ -233,8 +235,9 @@ export class Applier {
     this.#thaw(list);
     // A view that has lost its version is complete, too: it holds all there is. Below every version of the server, so
     // that the next list is a diff, which wakes, and not the silent first one.
-    if ((await view.state()).version !== undefined) return;
-    await this.#write({ version: BEFORE_ALL, incomparable: false, operations: [], users: [], failed: [], wakeups: [] });
+    const nothing = { incomparable: false, operations: [], users: [], failed: [], wakeups: [] };
+    if ((await view.state()).version === undefined) await this.#write({ ...nothing, version: BEFORE_ALL });
+    await view.markServed(false);
   }
 
   /**
@@ -356,5 +359,5 @@ export class Applier {
 }
 
 function isFrame({ kind }: WatchEvent): boolean {
-  return kind === 'init' || kind === 'init-done' || kind === 'gone';
+  return kind === 'init' || kind === 'init-done' || kind === 'gone' || kind === 'unserved';
 }

@@ -224,15 +224,14 @@ export class Informer {
 
   /**
    * Resolves when the view shows everything that the server has now: by a bookmark where one comes soon, else by a
-   * list.
+   * list. At once while the server does not serve the resource.
    */
   async catchUp(signal: AbortSignal): Promise<void> {
     const current = await this.currentVersion();
+    if (current === undefined) return;
     for (let waitedMs = 0; waitedMs < CATCH_UP_MS; waitedMs += CATCH_UP_LOOK_MS) {
       signal.throwIfAborted();
       this.#stop.signal.throwIfAborted();
-      // Nothing comes by a watch of a kind that is not served.
-      if (current === undefined) break;
       const { version } = await this.view.state();
       if (version !== undefined && compareResourceVersions(version, current) >= 0) return;
       this.requestProgress();
@@ -253,8 +252,8 @@ export class Informer {
   }
 
   /**
-   * The server's version of the resource now; undefined when the cluster serves the kind in no version, so that there
-   * are no objects of it.
+   * The server's version of the resource now; undefined when the server has not served the resource for a while, as
+   * the view says, and does not serve it now. One 404 alone may be that of a server that starts, or of a proxy.
    * @param asker the controller that wants to know: it counts against its requests, and its signal gives up. Default:
    *   the gateway itself.
    */
@@ -268,7 +267,7 @@ export class Informer {
       return await this.#listWatch.currentVersion(signal, asker?.controller);
     } catch (error) {
       const isMissing = error instanceof ApiError && error.code === 404;
-      if (isMissing && (await this.#listWatch.versionsServed(signal)).length === 0) return undefined;
+      if (isMissing && !(await this.view.state()).isServed) return undefined;
       throw error;
     }
   }

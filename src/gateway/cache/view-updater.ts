@@ -3,6 +3,7 @@ import {
   formatKind,
   type KubernetesObject,
   messageOf,
+  orUndefined,
   type ResourceVersion,
 } from '../../core/index.ts';
 import type { IndexSpec } from '../../contract/index.ts';
@@ -219,10 +220,11 @@ export class ViewUpdater {
     // since has set the view's version, but not those of the other objects.
     const newest = rewound ? undefined : (await view.newest())?.entry.resourceVersion;
     // Last: what the view holds of this server's history is not above it.
-    const current = await this.#options.currentVersion();
-    const isAhead = [version, newest].some(
-      (each) => each !== undefined && current !== undefined && compareResourceVersions(each, current) > 0,
-    );
+    const current = await orUndefined(this.#options.currentVersion());
+    // Where the server tells no version, the list takes nothing of the view for granted.
+    const isAhead =
+      current === undefined ||
+      [version, newest].some((each) => each !== undefined && compareResourceVersions(each, current) > 0);
     const list = this.#reflector.relist(rewound || isAhead, current);
     this.#signal.throwIfAborted();
     this.#applier.freezeUntil(list);

@@ -123,14 +123,18 @@ export class View {
   /** The view's state as Redis has it now. */
   async state(): Promise<ViewState> {
     const known = this.#lastWritten.current;
-    const fields = ['version', 'incarnation', 'runId', 'rewound', 'writerId'] as const;
-    const [version, incarnation, runId, rewound, writerId] = await this.#redis.hmget(this.#keys.view, ...fields);
+    const fields = ['version', 'incarnation', 'runId', 'rewound', 'unserved', 'writerId'] as const;
+    const [version, incarnation, runId, rewound, unserved, writerId] = await this.#redis.hmget(
+      this.#keys.view,
+      ...fields,
+    );
     const state = {
       version: isResourceVersion(version) ? version : undefined,
       // Without a version it was emptied after it was found in order: there is nothing that could have been filled.
       incarnation: isResourceVersion(version) ? (incarnation ?? undefined) : undefined,
       runId: runId ?? undefined,
       rewound: rewound === '1',
+      isServed: unserved !== '1',
       writerId: writerId ?? undefined,
     };
     if (this.#writer.is(state.writerId)) known.recordState(state);
@@ -158,6 +162,12 @@ export class View {
    */
   async markRewound(): Promise<void> {
     await this.#writer.set({ rewound: '1' });
+    this.#lastWritten.forget();
+  }
+
+  /** Whether the server serves the resource, as far as is known. @throws ForeignWriterError */
+  async markServed(isServed: boolean): Promise<void> {
+    await this.#writer.set({ unserved: isServed ? '' : '1' });
     this.#lastWritten.forget();
   }
 

@@ -320,7 +320,7 @@ export class Dispatcher implements Process {
         .filter(({ isComplete }) => isComplete?.() ?? true)
         .map(async ({ view, currentVersion }) => [view, await currentVersion()] as const),
     );
-    // A run can have written nothing of a kind that is not served.
+    // What a run may have written of a kind that is not served is never heard of.
     const served = versions.flatMap(([view, version]) => (version === undefined ? [] : [[view, version] as const]));
     return this.#barriers.afterLost(new Map(served));
   }
@@ -357,7 +357,7 @@ export class Dispatcher implements Process {
     try {
       const { incarnation } = await view.state();
       const version = await currentVersion();
-      // Of a kind that is not served no event comes: any view of it will do.
+      // Of a kind that is not served nothing is heard: any view of it will do.
       this.#barriers.learn(view, { version: version ?? BEFORE_ALL, incarnation, askedAtMs });
       if (version === undefined || !this.#barriers.isImpossible(barrier, view)) return;
       metrics.count('levelhook_impossible_writes_total', { controller });

@@ -33,7 +33,8 @@ function told(event: WatchEvent): string {
     case 'bookmark':
       return `bookmark ${event.version}`;
     case 'gone':
-      return 'gone';
+    case 'unserved':
+      return event.kind;
     default:
       return `${event.kind} ${event.object.metadata.name}@${event.object.metadata.resourceVersion}`;
   }

@@ -240,6 +240,7 @@ export class Reflector {
       this.#version = undefined;
       this.#listAgain('the server did not serve the kind for a while');
     }
+    if (presence === 'unserved') this.#options.buffer.push({ kind: 'unserved' }, 0);
     const waitMs = this.#backoff.next();
     const named = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
     const wait = Math.round(Math.max(presence === 'found' ? waitMs : Math.min(waitMs, GONE_WAIT_MS), named));

@@ -5,7 +5,8 @@ const NOT_FOUND_MEANS_GONE = 3;
 
 /**
  * Finds out whether a resource that answers 404 is no longer served. `found` is an answer of any other kind, `missing`
- * a 404 that changes nothing, and `gone` the first by which all objects are known to be gone with the resource.
+ * a 404 that changes nothing, `gone` the first by which all objects are known to be gone with the resource, and
+ * `unserved` the first by which the kind is known to be served in other versions only.
  */
 export class RemovedResource {
   readonly #versionsServed: (signal: AbortSignal) => Promise<string[]>;
@@ -35,7 +36,7 @@ export class RemovedResource {
   }
 
   /** @param list the list that is wanted: a caller that waits for a later one gets an answer of its own. */
-  async check(error: unknown, list: number, signal: AbortSignal): Promise<'found' | 'missing' | 'gone'> {
+  async check(error: unknown, list: number, signal: AbortSignal): Promise<'found' | 'missing' | 'gone' | 'unserved'> {
     if (!(error instanceof ApiError) || error.code !== 404) {
       this.#notFound = 0;
       return 'found';
@@ -45,10 +46,10 @@ export class RemovedResource {
     const served = await this.#served(signal);
     if (served === undefined) return 'missing';
     if (served.length > 0) {
-      const message = 'the apiserver no longer serves this version: its objects are kept as they were';
-      if (!this.#servedElsewhere) this.#logger.error({ served }, message);
+      if (this.#servedElsewhere) return 'missing';
       this.#servedElsewhere = true;
-      return 'missing';
+      this.#logger.error({ served }, 'the apiserver no longer serves this version: its objects are kept as they were');
+      return 'unserved';
     }
     this.#logger.warn({}, 'the apiserver no longer serves this resource: its objects are gone');
     this.#goneList = list;

@@ -40,5 +40,7 @@ export type WatchEvent =
    * place of a list, whose number it carries.
    */
   | { readonly kind: 'gone'; readonly list: number }
+  /** The server serves the kind in other versions only: its objects exist, and nothing is heard of them. */
+  | { readonly kind: 'unserved' }
   /** Nothing happened up to `version`. */
   | { readonly kind: 'bookmark'; readonly version: ResourceVersion };

@@ -170,6 +170,7 @@ export class DeclaredFunctions {
         void this.#replace(event.kind === 'gone' ? new Map() : (this.#listed ?? new Map()));
         this.#listed = undefined;
         return;
+      case 'unserved':
       case 'bookmark':
     }
   }

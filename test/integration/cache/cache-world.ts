@@ -123,6 +123,8 @@ export class CacheModel {
         // Below every version of the server: the next list is a diff.
         this.version ??= '1';
         return;
+      case 'unserved':
+        return;
       case 'bookmark':
         this.version = event.version;
         return;

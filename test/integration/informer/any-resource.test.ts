@@ -51,7 +51,7 @@ describe('any resource, whenever it is defined', () => {
   const observers = new Map<string, Observer>();
   let relating: ServedFunction;
   /** The kinds that a parent names as related to it, and how many runs of it have ended and how many are to be lost. */
-  const parent = { names: [widgets] as Resource[], runs: 0, toLose: 0 };
+  const parent = { names: [widgets, gadgets] as Resource[], runs: 0, toLose: 0 };
 
   const related = controller({
     name: 'related',
@@ -172,6 +172,7 @@ describe('any resource, whenever it is defined', () => {
     await eventually(async () => expect(parent.runs).toBeGreaterThan(0));
     // In every view that the controller reads: the kind is watched.
     await eventually(async () => expect(viewsOf(relating)).toContain(`${GROUP}/v1/Widget`));
+    expect(viewsOf(relating)).toContain(`${GROUP}/v1alpha1/Gadget`);
   });
 
   it('lets the objects go with their definition, wakes each key once, and disturbs no other controller', async () => {
@@ -197,12 +198,17 @@ describe('any resource, whenever it is defined', () => {
     expect(await ready()).toBe(200);
   });
 
-  it('runs a key again whose run was lost, although a kind that it names is gone', async () => {
+  /** Of the run that is lost, and of those after it. */
+  async function untilRunAgain(): Promise<void> {
     const before = parent.runs;
     parent.toLose = 1;
-    await cluster.patch(configMaps, { namespace, name: 'parent' }, { data: { lost: 'yes' } });
+    await cluster.patch(configMaps, { namespace, name: 'parent' }, { data: { lost: String(before) } });
     await eventually(async () => expect(parent.toLose).toBe(0));
     await eventually(async () => expect(parent.runs).toBeGreaterThan(before + 1));
+  }
+
+  it('runs a key again whose run was lost, although a kind that it names is gone', async () => {
+    await untilRunAgain();
     expect(await ready()).toBe(200);
   });
 
@@ -239,6 +245,7 @@ describe('any resource, whenever it is defined', () => {
     const line = await gateway.process.line(({ msg }) => String(msg).includes('no longer serves this version'));
     expect(line).toMatchObject({ resource: `${GROUP}/v1alpha1/Gadget`, served: [`${GROUP}/v1`] });
     await steady();
+    await untilRunAgain();
     expect(await ready()).toBe(200);
     await eventually(async () => expect(await cluster.get(newGadgets, key)).toBeDefined());
     expect(

@@ -149,6 +149,20 @@ describe('the terms of an informer', () => {
     expect(two.woken).toEqual([]);
   });
 
+  it('both take a 404 for a resource that is not served only when it has lasted', async () => {
+    const missing = resource('terms.levelhook.test/v1', 'Nothing');
+    const [leading] = await one.informers.ensure(missing, USER);
+    const [following] = await two.informers.ensure(missing, USER);
+    if (!leading || !following) throw new Error('no informer');
+    for (const each of [leading, following]) await expect(each.currentVersion()).rejects.toMatchObject({ code: 404 });
+    await leading.setHandlers(USER, []);
+    await leading.begin();
+    await eventually(async () => expect(await leading.currentVersion()).toBeUndefined());
+    expect(await following.currentVersion()).toBeUndefined();
+    // Nothing will come.
+    await following.catchUp(AbortSignal.timeout(1000));
+  });
+
   it('the next one relays what has changed while none led', async () => {
     await one.follow();
     one.woken.length = 0;
