@@ -14,7 +14,7 @@ const ready = (count: number, zone = 'a'): Node[] => many(count, (at) => node(`r
 const unknown = (count: number, zone = 'a'): Node[] =>
   many(count, (at) => node(`lost-${zone}${at}`, { ready: 'Unknown', since: ago(100 - at), ...inZone(zone) }));
 const plan = (...nodes: Node[]) => planZones(nodes, DEFAULT_SETTINGS, now);
-/** What there is to do now, without those that come next. */
+/** The plan without its spares. */
 const due = ({ taints, nextMs }: ReturnType<typeof planZones>) => ({ taints, nextMs });
 const named = ({ taints }: ReturnType<typeof planZones>) =>
   taints.map(({ node: { metadata }, key }) => [metadata.name, key]);

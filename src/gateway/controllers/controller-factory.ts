@@ -79,7 +79,7 @@ export class ControllerFactory {
     const declared = kindsOf(description);
     const isOther = (kind: GroupVersionKind): boolean =>
       !declared.some((each) => formatKind(each) === formatKind(kind));
-    // As the cluster served them when they were found: one that is away by now holds up nothing.
+    // `relatedOf` has discovered these. A second discovery would fail while the group of one is away.
     const related = (spec.related ?? []).filter(isOther);
     const resources = await Promise.all(declared.map((kind) => discoverResource(client.for(id), kind)));
     const sources = await Promise.all(
@@ -152,8 +152,8 @@ export class ControllerFactory {
   }
 
   /**
-   * The kinds that keys of a controller have named beside those of its description, and that can be watched. One that
-   * the cluster cannot tell about now is left out, unless the running controller watches it.
+   * Discovers the kinds that keys of a controller have named beside those of its description, and gives those that can
+   * be watched. If discovery fails for a kind, the running controller goes on watching it, and a new kind is left out.
    */
   async relatedOf(
     id: string,
@@ -169,7 +169,6 @@ export class ControllerFactory {
         try {
           return await this.relatedResource(id, parseKind(kind));
         } catch {
-          // Of a group that is away nothing is known: what is watched stays so, and another kind waits for the group.
           return running?.relatedResource(kind);
         }
       }),

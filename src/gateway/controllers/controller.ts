@@ -193,7 +193,7 @@ export class RunningController {
     return this.#options.target.relatedKinds?.inUse ?? [];
   }
 
-  /** A kind among those that it watches because keys name them; undefined when it does not. */
+  /** The resource of a kind that the controller watches because keys name it. Undefined for any other kind. */
   relatedResource(kind: string): Resource | undefined {
     return this.#options.spec.related?.find((each) => formatKind(each) === kind);
   }
