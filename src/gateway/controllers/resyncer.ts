@@ -96,7 +96,9 @@ export class Resyncer {
 
   /** Queues keys of namespaces that are no longer declared, so that their runs are dropped with their rules. */
   async #queueOutOfScope(): Promise<void> {
-    const { scope, queue } = this.#options;
+    const { scope, spec, queue } = this.#options;
+    const { relatedKinds, watches } = spec.description;
+    if (!relatedKinds && !watches.some(({ map }) => map.by === 'related')) return;
     const keys = (await queue.relatedRules.keys()).filter((key) => !scope.containsKey(key));
     for (let from = 0; from < keys.length; from += CHUNK) {
       await queue.add(keys.slice(from, from + CHUNK).map((key) => ({ key, reasons: [] })));
