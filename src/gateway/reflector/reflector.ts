@@ -240,7 +240,10 @@ export class Reflector {
       this.#version = undefined;
       this.#listAgain('the server did not serve the kind for a while');
     }
-    if (presence === 'unserved') this.#options.buffer.push({ kind: 'unserved' }, 0);
+    if (presence === 'unserved') {
+      this.#options.buffer.push({ kind: 'unserved' }, 0);
+      this.#listAgain('the server did not serve this version for a while');
+    }
     const waitMs = this.#backoff.next();
     const named = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
     const wait = Math.round(Math.max(presence === 'found' ? waitMs : Math.min(waitMs, GONE_WAIT_MS), named));

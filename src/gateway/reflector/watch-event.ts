@@ -40,7 +40,10 @@ export type WatchEvent =
    * place of a list, whose number it carries.
    */
   | { readonly kind: 'gone'; readonly list: number }
-  /** The server serves the kind in other versions only: its objects exist, and nothing is heard of them. */
+  /**
+   * The server serves the kind in other versions only: its objects exist, and nothing is heard of them until the next
+   * list.
+   */
   | { readonly kind: 'unserved' }
   /** Nothing happened up to `version`. */
   | { readonly kind: 'bookmark'; readonly version: ResourceVersion };

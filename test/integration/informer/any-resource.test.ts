@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, type Resource, resource } from '../../../src/core/index.ts';
 import { controller } from '../../../src/function/index.ts';
@@ -50,6 +51,7 @@ describe('any resource, whenever it is defined', () => {
   let gateway: { process: TestProcess; url: string };
   const observers = new Map<string, Observer>();
   let relating: ServedFunction;
+  let redis: Redis;
   /** The kinds that a parent names as related to it, and how many runs of it have ended and how many are to be lost. */
   const parent = { names: [widgets, gadgets] as Resource[], runs: 0, toLose: 0 };
 
@@ -76,6 +78,7 @@ describe('any resource, whenever it is defined', () => {
     const specs = { steady: configMaps, widgets, gadgets, spaces: namespacesKind, leases };
     const declared = Object.entries(specs).map(([name, kind]) => ({ name, for: kind }));
     for (const observer of await startObservers(setting, declared)) observers.set(observer.name, observer);
+    redis = new Redis(setting.redisUrl);
     relating = new ServedFunction(related, setting);
     await relating.open();
     gateway = await startGateway(setting, [...[...observers.values()].map(({ url }) => url), relating.url]);
@@ -85,6 +88,7 @@ describe('any resource, whenever it is defined', () => {
     await gateway?.process.kill('SIGTERM');
     for (const { process } of observers.values()) await process.kill('SIGTERM');
     await relating?.close();
+    redis?.disconnect();
     await cluster?.close();
     await plane?.stop();
   });
@@ -118,6 +122,12 @@ describe('any resource, whenever it is defined', () => {
       const made = await cluster.create(widgets, { metadata: { namespace, name }, spec: { size: 1 } });
       return made.metadata.resourceVersion;
     });
+  }
+
+  /** The mark of the view of the old version of gadgets. */
+  async function unserved(): Promise<string | null> {
+    const [view = ''] = await redis.keys(`*${setting.keyPrefix}:*:${GROUP}/v1alpha1/Gadget:*}:view`);
+    return redis.hget(view, 'unserved');
   }
 
   const ready = async (): Promise<number> => (await fetch(`${gateway.url}/readyz`)).status;
@@ -245,6 +255,7 @@ describe('any resource, whenever it is defined', () => {
     const line = await gateway.process.line(({ msg }) => String(msg).includes('no longer serves this version'));
     expect(line).toMatchObject({ resource: `${GROUP}/v1alpha1/Gadget`, served: [`${GROUP}/v1`] });
     await steady();
+    expect(await unserved()).toBe('1');
     await untilRunAgain();
     expect(await ready()).toBe(200);
     await eventually(async () => expect(await cluster.get(newGadgets, key)).toBeDefined());
@@ -260,6 +271,7 @@ describe('any resource, whenever it is defined', () => {
     const back = await eventually(() => cluster.patch(gadgets, key, { metadata: { labels: { back: 'yes' } } }));
     await lastSeen('gadgets', `${namespace}/old`, { resourceVersion: back.metadata.resourceVersion });
     await untilCacheEqualsServer(setting, cluster, [{ resource: gadgets }]);
+    await eventually(async () => expect(await unserved()).toBe(''));
   });
 
   it('watches the other kinds that a run names while the group of one does not answer', async () => {
