@@ -24,7 +24,6 @@ export interface ResyncerOptions {
 }
 
 /** Keys that one script records. */
-const CHUNK = 500;
 /** How long `ended` waits for a Redis that does not answer. */
 const END_TIMEOUT_MS = 2000;
 
@@ -99,9 +98,9 @@ export class Resyncer {
     const { scope, spec, queue } = this.#options;
     const { relatedKinds, watches } = spec.description;
     if (!relatedKinds && !watches.some(({ map }) => map.by === 'related')) return;
-    const keys = (await queue.relatedRules.keys()).filter((key) => !scope.containsKey(key));
-    for (let from = 0; from < keys.length; from += CHUNK) {
-      await queue.add(keys.slice(from, from + CHUNK).map((key) => ({ key, reasons: [] })));
+    for await (const keys of queue.relatedRules.keys()) {
+      const left = keys.filter((key) => !scope.containsKey(key));
+      await queue.add(left.map((key) => ({ key, reasons: [] })));
     }
   }
 
@@ -127,13 +126,14 @@ export class Resyncer {
       const state = JSON.stringify([states.map(({ incarnation }) => incarnation), missed]);
       if (state === told.get(kind)) continue;
       await rules.setView(kind, '');
-      const keys = await rules.keysWith(kind);
-      for (let from = 0; from < keys.length; from += CHUNK) {
+      const queued = new Set<string>();
+      for await (const keys of rules.keys(kind)) {
         const reasons = [{ type: 'requeue', message: `${kind} is in the cache` }] as const;
-        await queue.add(keys.slice(from, from + CHUNK).map((key) => ({ key, reasons })));
+        await queue.add(keys.filter((key) => !queued.has(key)).map((key) => ({ key, reasons })));
+        for (const key of keys) queued.add(key);
       }
       await rules.setView(kind, state);
-      runtime.logger.info({ controller: spec.id, kind, keys: keys.length }, 'queued the keys that have named a kind');
+      runtime.logger.info({ controller: spec.id, kind, keys: queued.size }, 'queued the keys that have named a kind');
     }
   }
 

@@ -7,6 +7,8 @@ import type { QueueKeys } from './queue-keys.ts';
 
 /** Keys whose rules are in memory at a time: those of one key may have 32 KiB. */
 const BATCH = 20;
+/** Index members that one command reads: at most 1 KB each. */
+const PAGE = 500;
 
 /**
  * The rules of the related objects of a controller's keys, shared by its gateways. Each method is one script. A key's
@@ -66,15 +68,19 @@ export class RelatedRules {
     return (await this.#relatedKinds([this.#keys.relatedIndex], [])) as string[];
   }
 
-  /** The keys with a rule. */
-  keys(): Promise<string[]> {
-    return this.#redis.hkeys(this.#keys.related);
-  }
-
-  /** The keys with a rule of this kind, each once. */
-  async keysWith(kind: string): Promise<string[]> {
-    const members = await this.#redis.zrangebylex(this.#keys.relatedIndex, `[${kind}\n`, `(${kind}\v`);
-    return [...new Set(members.map((member) => member.slice(member.lastIndexOf('\n') + 1)))];
+  /**
+   * The keys with a rule, page by page, so that the many keys of one controller do not hold up Redis. A key with
+   * several rules may come several times.
+   * @param kind of the rules. Default: any.
+   */
+  async *keys(kind?: string): AsyncGenerator<string[]> {
+    const end = kind === undefined ? '+' : `(${kind}\v`;
+    for (let from = kind === undefined ? '-' : `[${kind}\n`; ;) {
+      const members = await this.#redis.zrangebylex(this.#keys.relatedIndex, from, end, 'LIMIT', 0, PAGE);
+      if (members.length === 0) return;
+      yield [...new Set(members.map((member) => member.slice(member.lastIndexOf('\n') + 1)))];
+      from = `(${members.at(-1)}`;
+    }
   }
 
   /**
