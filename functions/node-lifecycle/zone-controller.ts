@@ -45,9 +45,9 @@ export function nodeZones(settings: NodeSettings): Controller {
   });
 }
 
-/** Of any other failure it is not known whether the node has its taint by now. */
+/** The apiserver refused this node: of another failure it is not known whether the node has its taint by now. */
 function isRefusal(error: Error): boolean {
-  return error instanceof ApiError && error.code < 500;
+  return error instanceof ApiError && error.code < 500 && error.code !== 429;
 }
 
 async function write({ node, key }: TaintChange, { api }: Context): Promise<void> {

@@ -165,8 +165,9 @@ export class ViewUpdater {
     if (this.#begun) return;
     this.#begun = true;
     const view = this.#view;
-    const { version, rewound } = await view.state();
-    if (rewound) this.#applier.freezeUntil(this.#reflector.relist(true));
+    const { version, rewound, isServed } = await view.state();
+    // Only a complete list removes the mark, and brings back what was cleared with it.
+    if (rewound || !isServed) this.#applier.freezeUntil(this.#reflector.relist(rewound));
     this.#relay.kick();
     const from = rewound ? undefined : version;
     const newest = from === undefined ? undefined : await view.newest();
@@ -215,16 +216,16 @@ export class ViewUpdater {
 
   async #reclaim(): Promise<number> {
     const view = this.#view;
-    const { version, rewound } = await view.state();
+    const { version, rewound, isServed } = await view.state();
     // Redis may have come back with what it held before the server's data was restored. An event that was applied to it
     // since has set the view's version, but not those of the other objects.
     const newest = rewound ? undefined : (await view.newest())?.entry.resourceVersion;
     // Last: what the view holds of this server's history is not above it.
     const current = await orUndefined(this.#options.currentVersion());
-    // Where the server tells no version, the list takes nothing of the view for granted.
-    const isAhead =
-      current === undefined ||
-      [version, newest].some((each) => each !== undefined && compareResourceVersions(each, current) > 0);
+    const isAbove = (each: ResourceVersion | undefined): boolean =>
+      each !== undefined && current !== undefined && compareResourceVersions(each, current) > 0;
+    // After a 404 that the view does not explain, the list takes nothing of the view for granted.
+    const isAhead = (current === undefined && isServed) || isAbove(version) || isAbove(newest);
     const list = this.#reflector.relist(rewound || isAhead, current);
     this.#signal.throwIfAborted();
     this.#applier.freezeUntil(list);

@@ -35,7 +35,6 @@ import { RECONCILE_RESULTS } from '../dispatch/requeue-policy.ts';
 import { KeyScope } from '../handlers/key-scope.ts';
 import { indexOfMap } from '../handlers/mapper.ts';
 import { PAUSED_INDEX } from '../handlers/paused.ts';
-import type { Run } from '../workqueue/run.ts';
 import type { RunWrites } from '../workqueue/run-writes.ts';
 import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { checkScopes } from '../handlers/check-sources.ts';
@@ -383,8 +382,7 @@ export class RunningController {
     this.#dispatcher = dispatcher;
     const token = async (): Promise<string | undefined> => (await this.queue.state()).incarnation;
     this.#callbacks = new Callbacks({ controller: this.name, queue: this.queue, dispatcher, token, runtime });
-    const forget = async (run: Run): Promise<void> => void (await this.queue.relatedRules.replace(run, []));
-    await this.queue.start(new ScopedProcess(dispatcher, this.#scope, forget));
+    await this.queue.start(new ScopedProcess(dispatcher, this.#scope));
     void this.#options.target.relatedKinds?.run(this.#stopped.signal);
   }
 
@@ -408,6 +406,7 @@ export class RunningController {
 
   /** Whether the cache has the object of a key, and the controller reconciles it. */
   async #exists(key: string): Promise<boolean> {
+    if (!this.#scope.containsKey(key)) return false;
     const { namespace } = parseObjectKey(key);
     const view = this.#scope.views.find((each) => each.contains(namespace));
     if (!view) return false;

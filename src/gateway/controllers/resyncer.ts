@@ -87,20 +87,23 @@ export class Resyncer {
     if (wanted === undefined || wanted === initial || failures.isRecent) return;
     failures.delivered();
     const count = await this.#queueAll('initial');
-    await this.#queueOutOfScope();
+    await this.#forgetOutOfScope();
     await runtime.checkpoint('initial:before-mark');
     await queue.setInitial(wanted);
     runtime.logger.info({ controller: spec.id, keys: count }, 'queued all keys');
   }
 
-  /** Queues keys of namespaces that are no longer declared, so that their runs are dropped with their rules. */
-  async #queueOutOfScope(): Promise<void> {
+  /**
+   * Removes the rules of keys in namespaces that are no longer declared: such a key does not run, whatever wakes it.
+   */
+  async #forgetOutOfScope(): Promise<void> {
     const { scope, spec, queue } = this.#options;
     const { relatedKinds, watches } = spec.description;
     if (!relatedKinds && !watches.some(({ map }) => map.by === 'related')) return;
     for await (const keys of queue.relatedRules.keys()) {
+      this.#throwIfStopped();
       const left = keys.filter((key) => !scope.containsKey(key));
-      await queue.add(left.map((key) => ({ key, reasons: [] })));
+      await Promise.all(left.map((key) => queue.relatedRules.remove(key)));
     }
   }
 
@@ -128,6 +131,7 @@ export class Resyncer {
       await rules.setView(kind, '');
       const queued = new Set<string>();
       for await (const keys of rules.keys(kind)) {
+        this.#throwIfStopped();
         const reasons = [{ type: 'requeue', message: `${kind} is in the cache` }] as const;
         await queue.add(keys.filter((key) => !queued.has(key)).map((key) => ({ key, reasons })));
         for (const key of keys) queued.add(key);
@@ -167,7 +171,7 @@ export class Resyncer {
       : (object: KubernetesObject) => predicate?.passes({ type: 'added', object }) ?? true;
     let count = 0;
     for await (const keys of keysInScope(scope, { passes })) {
-      if (this.#stopped) throw new Error('the controller has stopped');
+      this.#throwIfStopped();
       for (const key of await pausedAmong(scope.views, keys)) await queue.pause(`object/${key}`);
       await queue.addLow(keys, reason);
       count += keys.length;
@@ -183,6 +187,10 @@ export class Resyncer {
     const keys = scopes.flatMap((each) => (each.startsWith('object/') ? [each.slice('object/'.length)] : []));
     const paused = await pausedAmong(scope.views, keys);
     for (const key of keys) if (!paused.has(key)) await queue.resume(`object/${key}`);
+  }
+
+  #throwIfStopped(): void {
+    if (this.#stopped) throw new Error('the controller has stopped');
   }
 
   /** Undefined while the queue or a view has no incarnation yet. */

@@ -284,7 +284,7 @@ export class FunctionReconciler {
 
   /**
    * Resolves the function again and again: a list may take long, or for ever, and meanwhile what ran before
-   * goes on, by rights that may be withdrawn.
+   * goes on, by rights that may be withdrawn, and that the new declaration may not need.
    * @returns why it resolves to something else now; undefined when the signal was aborted.
    */
   async #untilOtherwise(resolved: ResolvedFunction, signal: AbortSignal): Promise<Error | undefined> {
@@ -297,10 +297,11 @@ export class FunctionReconciler {
         const now = await this.#rights.during(signal, () => resolver.resolve(this.#object, signal));
         if (now.hash !== resolved.hash) return new Error('what it names has changed while its cache was being filled');
       } catch (error) {
-        // An apiserver that does not answer is no news, but for the rights of what ran before.
-        const invalid = error instanceof InvalidFunctionError ? error : await this.#withdrawn(signal);
-        if (invalid && !signal.aborted) return invalid;
+        // An apiserver that does not answer is no news.
+        if (error instanceof InvalidFunctionError && !signal.aborted) return error;
       }
+      const withdrawn = await this.#withdrawn(signal);
+      if (withdrawn && !signal.aborted) return withdrawn;
     }
   }
 

@@ -34,9 +34,17 @@ export class RelatedRules {
    * @returns whether one of them is new. A change that came before it was stored has not woken the key.
    */
   async replace({ key, run }: { key: string; run: number }, rules: readonly RelatedRule[]): Promise<boolean> {
+    return (await this.#set(key, run, new Set(rules.map(canonical)))) === 1;
+  }
+
+  /** Removes the rules of a key, unless it has a run in flight. */
+  async remove(key: string): Promise<void> {
+    await this.#set(key, '', []);
+  }
+
+  #set(key: string, run: number | '', texts: Iterable<string>): Promise<unknown> {
     const { recordPrefix, related, relatedIndex } = this.#keys;
-    const texts = new Set(rules.map(canonical));
-    return (await this.#relate([recordPrefix + key, related, relatedIndex], [key, run, ...texts])) === 1;
+    return this.#relate([recordPrefix + key, related, relatedIndex], [key, run, ...texts]);
   }
 
   /**

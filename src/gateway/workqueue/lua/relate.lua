@@ -1,16 +1,15 @@
--- Replaces the rules of a key's related objects, while its run is in flight.
+-- Replaces the rules of a key's related objects, while its run is in flight, or while it has none.
 --
 -- KEYS[1] record HASH of the key
 -- KEYS[2] related HASH
 -- KEYS[3] related index ZSET
 -- ARGV[1] key
--- ARGV[2] run
+-- ARGV[2] run; empty: the key must have none in flight
 -- then    rules, each as JSON in its canonical form; none removes all
 --
--- Answer: 1 if one of the rules is new for the key, else 0; also when the run is not the one in flight, which changes
--- nothing.
+-- Answer: 1 if one of the rules is new for the key, else 0; also when another run is in flight, which changes nothing.
 
-if redis.call('HGET', KEYS[1], 'run') ~= ARGV[2] then return 0 end
+if (redis.call('HGET', KEYS[1], 'run') or '') ~= ARGV[2] then return 0 end
 local key = ARGV[1]
 local before = redis.call('HGET', KEYS[2], key)
 local after = table.concat(ARGV, '\n', 3)
