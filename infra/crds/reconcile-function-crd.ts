@@ -51,6 +51,10 @@ const RULES = {
       message: 'spec.queue.debounce.maxSeconds must not be less than spec.queue.debounce.seconds',
     },
     {
+      rule: '!has(self.queue) || !has(self.queue.debounce) || !has(self.queue.debounce.leading) || !self.queue.debounce.leading || self.queue.debounce.maxSeconds <= 60.0',
+      message: 'spec.queue.debounce.maxSeconds must not exceed 60 with spec.queue.debounce.leading',
+    },
+    {
       rule: `1 + ${sizes.join(' + ')} <= ${MAX_SOURCES}`,
       message: `spec: for, owns, watches and reads together must name ${MAX_SOURCES} kinds at most`,
     },

@@ -15,8 +15,13 @@ const queue = z.object({
     .object({ perSecond: z.number().min(0.001).max(100_000), burst: z.int().min(1).max(100_000) })
     .exactOptional(),
   debounce: z
-    .object({ seconds: z.number().min(0.001).max(3600), maxSeconds: z.number().min(0.001).max(86_400) })
+    .object({
+      seconds: z.number().min(0.001).max(3600),
+      maxSeconds: z.number().min(0.001).max(86_400),
+      leading: z.boolean().exactOptional(),
+    })
     .refine(({ seconds, maxSeconds }) => maxSeconds >= seconds, 'maxSeconds must not be less than seconds')
+    .refine(({ maxSeconds, leading }) => !leading || maxSeconds <= 60, 'maxSeconds must not exceed 60 with leading')
     .exactOptional(),
 });
 

@@ -53,8 +53,9 @@ export interface QueueDescription {
   /** Runs started: so many a second, and so many at once after a rest. Default: no limit. */
   readonly rateLimit?: { readonly perSecond: number; readonly burst: number };
   /**
-   * A woken key waits until nothing has woken it for `seconds`, but at most `maxSeconds` after the first. Default: it
-   * runs at once.
+   * A woken key waits until nothing has woken it for `seconds`, but at most `maxSeconds` after the first. With
+   * `leading` it waits only if it runs, or its last run wrote less than `maxSeconds` ago: a lone event has its run at
+   * once, and a busy key one each `maxSeconds` (60 at most). Default: it runs at once.
    */
-  readonly debounce?: { readonly seconds: number; readonly maxSeconds: number };
+  readonly debounce?: { readonly seconds: number; readonly maxSeconds: number; readonly leading?: boolean };
 }

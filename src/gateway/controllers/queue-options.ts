@@ -1,5 +1,5 @@
-import type { Description } from '../../contract/index.ts';
-import type { QueueOptions } from '../workqueue/work-queue.ts';
+import type { Description, QueueDescription } from '../../contract/index.ts';
+import type { Debounce, QueueOptions } from '../workqueue/work-queue.ts';
 
 /** How a function's queue behaves, from what it says of itself. */
 export function queueOptions({ concurrency, timeoutSeconds, maxBatch = 1, queue = {} }: Description): QueueOptions {
@@ -11,8 +11,11 @@ export function queueOptions({ concurrency, timeoutSeconds, maxBatch = 1, queue 
     maxBatch: Math.min(maxBatch, concurrency),
     ...(maxAttempts === undefined ? {} : { maxAttempts }),
     ...(rateLimit === undefined ? {} : { rateLimit }),
-    ...(debounce === undefined
-      ? {}
-      : { debounce: { windowMs: debounce.seconds * 1000, maxMs: debounce.maxSeconds * 1000 } }),
+    ...(debounce === undefined ? {} : { debounce: debounceOf(debounce) }),
   };
+}
+
+function debounceOf({ seconds, maxSeconds, leading }: NonNullable<QueueDescription['debounce']>): Debounce {
+  const times = { windowMs: seconds * 1000, maxMs: maxSeconds * 1000 };
+  return leading === undefined ? times : { ...times, leading };
 }

@@ -142,7 +142,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const isOpen = (): boolean => this.#circuit.room === 0;
     this.#standstill = new Standstill({ concurrency, clock, read: () => this.#dueKeys(), isOpen });
     this.#adds = new GroupCommit(async (adds) => {
-      const ready = await records.recordAdds(adds.flat(), clock.now());
+      const { ready, dueMs } = await records.recordAdds(adds.flat(), clock.now());
+      if (dueMs !== undefined) this.#poller?.wake(dueMs);
       // Not awaited: the next adds are recorded meanwhile.
       const enqueued = this.#startOrEnqueue(ready);
       return adds.map(() => enqueued);
@@ -151,10 +152,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
 
   async add(keys: readonly QueuedKey[]): Promise<void> {
     if (keys.length === 0) return;
-    const { clock, metrics } = this.#runtime;
-    const { debounce } = this.#behaviour;
+    const { metrics } = this.#runtime;
     await this.#standstill.endRest(this.#adds.submit(keys));
-    if (debounce) this.#poller?.wake(clock.now() + debounce.windowMs);
     this.#sampler?.touch();
     metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
   }

@@ -21,6 +21,11 @@ export interface Debounce {
   readonly windowMs: number;
   /** Counted from the first add since the key's last run. */
   readonly maxMs: number;
+  /**
+   * An added key waits only if it runs, or its last run has written less than `maxMs` ago; from then on `maxMs` counts.
+   * Not longer than the barrier of a key at rest is kept, a minute. Default false.
+   */
+  readonly leading?: boolean;
 }
 
 export interface RateLimit {

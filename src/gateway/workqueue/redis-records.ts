@@ -63,16 +63,22 @@ export class RedisRecords {
     this.#scripts = Object.fromEntries(SCRIPTS.map((name) => [name, load(name)])) as Scripts;
   }
 
-  /** Records the add of keys. @returns the keys that became ready to run. The other keys wait or run already. */
-  async recordAdds(keys: readonly QueuedKey[], nowMs: number): Promise<string[]> {
+  /**
+   * Records the add of keys.
+   * @returns the keys that became ready to run, and when the first of the debounced ones may. The other keys wait or
+   *   run already.
+   */
+  async recordAdds(keys: readonly QueuedKey[], nowMs: number): Promise<{ ready: string[]; dueMs: number | undefined }> {
     const { recordPrefix, debounced, pauses, pausedPrefix, queued } = this.#keys;
-    const args: (string | number)[] = [nowMs, this.#debounce?.windowMs ?? 0, this.#debounce?.maxMs ?? 0];
+    const { windowMs = 0, maxMs = 0, leading = false } = this.#debounce ?? {};
+    const args: (string | number)[] = [nowMs, windowMs, maxMs, leading ? '1' : ''];
     for (const { key, reasons, paused, atMs = nowMs } of keys) {
       args.push(key, reasons.map((reason) => JSON.stringify(reason)).join('\n'));
       args.push(paused === undefined ? '' : paused ? '1' : '0', Math.min(atMs, nowMs));
     }
-    const ready = (await this.#scripts.add([recordPrefix, debounced, pauses, pausedPrefix, queued], args)) as number[];
-    return ready.map((at) => keys[at]?.key ?? '');
+    const answer = await this.#scripts.add([recordPrefix, debounced, pauses, pausedPrefix, queued], args);
+    const [due, ...ready] = answer as [number | '', ...number[]];
+    return { ready: ready.map((at) => keys[at]?.key ?? ''), dueMs: due === '' ? undefined : due };
   }
 
   async startAll(requests: readonly StartRequest[], at: StartTimes, lows?: LowRequest): Promise<Starts> {

@@ -28,6 +28,34 @@ export function limitsContract(create: CreateFixture): void {
       expect(process.runsOf('often')).toHaveLength(2);
     });
 
+    it('with `leading` runs a lone key at once, and one that has just written when its time is over', async () => {
+      const { process, clock } = setting();
+      process.onRun = async () => ({ ...done, barrier: 'written' });
+      const queue = await setting().open({ debounce: { windowMs: 1000, maxMs: 1000, leading: true } });
+      await queue.start(process);
+      const from = clock.now();
+      for (let at = 0; at < 30; at += 1) {
+        await queue.add(plain('often'));
+        await setting().pass(100);
+      }
+      await setting().atRest();
+      const starts = process.startedAtMs.map((ms) => ms - from);
+      expect(starts).toHaveLength(4);
+      expect(starts[0]).toBeLessThanOrEqual(10);
+      for (const [at, start] of starts.entries()) {
+        expect(start).toBeGreaterThanOrEqual(at * 1000);
+        expect(start).toBeLessThanOrEqual(at * 1000 + 150);
+      }
+      process.onRun = async () => done;
+      await setting().pass(1000);
+      for (let at = 0; at < 3; at += 1) {
+        await queue.add(plain('often'));
+        await setting().pass(100);
+      }
+      // The first of them takes the barrier off, and none of them writes.
+      expect(process.runs).toHaveLength(7);
+    });
+
     it('delays no timer and no low key, and a run ends the wait', async () => {
       const { process } = setting();
       const queue = await setting().open({ debounce: { windowMs: 60_000, maxMs: 60_000 } });

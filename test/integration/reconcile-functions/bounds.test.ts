@@ -92,6 +92,12 @@ const BOUNDS: readonly [string, (size: number) => object, allowed: number, beyon
   ['burst', (burst) => ({ for: POD, queue: { rateLimit: { perSecond: 1, burst } } }), 100_000, 100_001],
   ['debounce', (maxSeconds) => ({ for: POD, queue: { debounce: { seconds: 3600, maxSeconds } } }), 86_400, 86_401],
   ['debounce, the least', (maxSeconds) => ({ for: POD, queue: { debounce: { seconds: 10, maxSeconds } } }), 10, 9],
+  [
+    'debounce, leading',
+    (maxSeconds) => ({ for: POD, queue: { debounce: { seconds: 1, maxSeconds, leading: true } } }),
+    60,
+    61,
+  ],
 ];
 
 describe('a description and a ReconcileFunction of the same words', () => {

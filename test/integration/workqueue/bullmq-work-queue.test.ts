@@ -217,14 +217,14 @@ describe('the scripts on the records of keys', () => {
 
   it('make a key that was touched while it ran ready again, once', async () => {
     await start('k', at(1000));
-    expect(await records.recordAdds(plain('k'), 1005)).toEqual([]);
+    expect((await records.recordAdds(plain('k'), 1005)).ready).toEqual([]);
     await startOne('k', at(1010, 'other'));
     const [finished] = await records.finishAll(
       [{ key: 'k', run: 1, finish: { ...forget, againAfterMs: 60_000 } }],
       1050,
     );
     expect(finished).toMatchObject({ current: true, ready: true });
-    expect(await records.recordAdds(plain('k'), 1055)).toEqual([]);
+    expect((await records.recordAdds(plain('k'), 1055)).ready).toEqual([]);
     expect(await startOne('k', at(1060))).toMatchObject({ kind: 'go' });
     expect(await score('timers', 'k')).toBeNull();
     await finishOne('k', 2, forget, 1070);
@@ -232,10 +232,10 @@ describe('the scripts on the records of keys', () => {
   });
 
   it('answer that an added key became ready, unless it waits or runs already', async () => {
-    expect(await records.recordAdds(plain('a', 'b', 'a'), 1000)).toEqual(['a', 'b']);
-    expect(await records.recordAdds(plain('a', 'c'), 1001)).toEqual(['c']);
+    expect((await records.recordAdds(plain('a', 'b', 'a'), 1000)).ready).toEqual(['a', 'b']);
+    expect((await records.recordAdds(plain('a', 'c'), 1001)).ready).toEqual(['c']);
     await startOne('a', at(1002));
-    expect(await records.recordAdds(plain('a'), 1003)).toEqual([]);
+    expect((await records.recordAdds(plain('a'), 1003)).ready).toEqual([]);
     // A key whose timer is due while it runs becomes ready at its finish.
     await records.addTimer('a', 1004);
     const { timers } = await records.due(1010, 10);

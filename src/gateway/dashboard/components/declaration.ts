@@ -1,4 +1,5 @@
 import { formatKind } from '../../../core/index.ts';
+import type { QueueDescription } from '../../../contract/index.ts';
 import type { Predicate, WatchMap } from '../../../contract/source.ts';
 import type { RightsReview } from '../../registration/rights-review.ts';
 import type { ControllerAccess } from '../data.ts';
@@ -146,8 +147,13 @@ function limits(description: ControllerAccess['description'], url: string): Html
     ['Goes on after a 202', callbackSeconds !== undefined && `for ${formatDuration(callbackSeconds * 1000)} at most`],
     ['Attempts', maxAttempts === undefined ? 'no limit: a key that fails is tried for ever' : String(maxAttempts)],
     ['Rate limit', rateLimit ? `${rateLimit.perSecond} a second, ${rateLimit.burst} at once` : 'none'],
-    ['Debounce', debounce ? `${debounce.seconds} s, ${debounce.maxSeconds} s at most` : 'none'],
+    ['Debounce', debounce ? debounceText(debounce) : 'none'],
   ]);
+}
+
+function debounceText({ seconds, maxSeconds, leading }: NonNullable<QueueDescription['debounce']>): string {
+  const bounds = `${seconds} s, ${maxSeconds} s at most`;
+  return leading ? `${bounds}, of a key that runs or has just written` : bounds;
 }
 
 function conditionPanel({ times }: PageRequest, controller: ControllerAccess): Content {

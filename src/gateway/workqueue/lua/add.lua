@@ -8,20 +8,31 @@
 -- ARGV[1] now
 -- ARGV[2] debounce: window in ms, 0 for none
 -- ARGV[3] debounce: longest wait in ms
+-- ARGV[4] debounce: '1' for leading, a key waits only if its last run has written in the longest wait before now
 -- then    four each: key, reasons (JSON objects joined by newlines, or ''), paused ('1', '0', or '' for unknown), since
 --         when there is a reason to run it
 --
--- Answer: the places of the keys that became ready, from 0. A key that waits or runs already is not in the answer: its
--- start or its finish reads the record. Reasons beyond 2 KiB are dropped; the time of the first add stays.
+-- Answer: when the first of the debounced keys may run or '', then the places of the keys that became ready, from 0. A key
+-- that waits or runs already is not in the answer: its start or its finish reads the record. Reasons beyond 2 KiB are
+-- dropped; the time of the first add stays.
 
-local now, window, longest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local now, window, longest, leading = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 local pausing = redis.call('EXISTS', KEYS[3]) == 1
-local ready = {}
+local ready, next_at = {}, nil
 
-for at = 4, #ARGV, 4 do
+-- Since when a debounced key waits, or nil if it need not: it is ready, or at rest and has not just written.
+local function waits_since(key, first, run, wrote)
+  if not leading or run then return first end
+  if redis.call('ZSCORE', KEYS[5], key) then return nil end
+  -- The start of a run takes the barrier off: this one is of the run before.
+  if wrote and tonumber(wrote) + longest > now then return tonumber(wrote) end
+  return redis.call('ZSCORE', KEYS[2], key) and first or nil
+end
+
+for at = 5, #ARGV, 4 do
   local key, reasons, paused, since = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local record = KEYS[1] .. key
-  local known = redis.call('HMGET', record, 'queuedAt', 'reasons', 'run')
+  local known = redis.call('HMGET', record, 'queuedAt', 'reasons', 'run', 'barrierAt')
   local first = tonumber(known[1])
   local has_room = reasons ~= '' and (not known[2] or #known[2] + #reasons < 2048)
   if has_room and known[2] then reasons = known[2] .. '\n' .. reasons end
@@ -35,11 +46,14 @@ for at = 4, #ARGV, 4 do
   elseif has_room then
     redis.call('HSET', record, 'reasons', reasons)
   end
-  if window > 0 then
-    redis.call('ZADD', KEYS[2], math.min(now + window, first + longest), key)
+  local from = window > 0 and waits_since(key, first, known[3], known[4])
+  if from then
+    local due = math.min(now + window, from + longest)
+    redis.call('ZADD', KEYS[2], due, key)
+    if not next_at or due < next_at then next_at = due end
   elseif not known[3] and redis.call('ZADD', KEYS[5], 'NX', now, key) == 1 then
     -- A key that runs becomes ready at the end of its run (finish.lua).
-    ready[#ready + 1] = (at - 4) / 4
+    ready[#ready + 1] = (at - 5) / 4
   end
   if paused == '1' then
     redis.call('HSETNX', KEYS[3], 'object/' .. key, ARGV[1])
@@ -49,4 +63,5 @@ for at = 4, #ARGV, 4 do
     redis.call('UNLINK', KEYS[4] .. 'object/' .. key)
   end
 end
+table.insert(ready, 1, next_at or '')
 return ready
