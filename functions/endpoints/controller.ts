@@ -9,7 +9,7 @@ import {
 } from 'levelhook/function';
 import { Endpoints, Service } from 'levelhook/function/kinds';
 import { isNamespaceTerminating } from '../lib/refusals.ts';
-import { podLabels, podsOfServices, selectedPods, selectorOf } from '../lib/service-pods.ts';
+import { podLabels, podsOfServices, selectedPods, selectorOf, oncePerSecond } from '../lib/service-pods.ts';
 import { MANAGED_BY, MANAGER, planEndpoints } from './plan.ts';
 
 /** Tells under the name of kube-controller-manager's own. */
@@ -27,6 +27,7 @@ export const endpoints = controller({
   indexes: [podLabels],
   concurrency: 10,
   timeoutSeconds: 15,
+  queue: oncePerSecond,
 }).reconcile(async (request, context) => {
   const { cache, api } = context;
   const [service, current] = await Promise.all([cache.get(Service, request), cache.get(Endpoints, request)]);

@@ -1,7 +1,7 @@
 import { cel, controller, EventRecorder, messageOf } from 'levelhook/function';
 import { EndpointSlice, Node, Service } from 'levelhook/function/kinds';
 import { SERVICE_NAME, MANAGED_BY, slicesByService, slicesManagedBy, writeSlices } from '../lib/endpoint-slices.ts';
-import { podLabels, podsOfServices, selectedPods, selectorOf } from '../lib/service-pods.ts';
+import { podLabels, podsOfServices, selectedPods, selectorOf, oncePerSecond } from '../lib/service-pods.ts';
 import { publishedPods } from './endpoints.ts';
 import { MANAGER, planSlices } from './slices.ts';
 
@@ -33,6 +33,7 @@ export const endpointslice = controller({
   indexes: [podLabels, slicesByService],
   concurrency: 10,
   timeoutSeconds: 15,
+  queue: oncePerSecond,
 }).reconcile(async (request, context) => {
   const { cache, api } = context;
   const service = await cache.get(Service, request);

@@ -32,6 +32,13 @@ export async function selectedPods(
  */
 export const podsOfServices: WatchedSource = { resource: Pod, map: { by: 'selector', path: 'spec.selector' } };
 
+/**
+ * A lone change of a pod is published at once. The Services of pods that change all the time are written once a second,
+ * as by the built-in controllers, which look at a Service again after a second when its own writes have not come back
+ * from the watch yet (pkg/controller/endpointslice, `defaultSyncBackOff`).
+ */
+export const oncePerSecond = { debounce: { seconds: 1, maxSeconds: 1, leading: true } } as const;
+
 /** Has an address and has not ended: a pod that is being deleted still counts. */
 export function hasEndpoint({ status = {} }: Pod): boolean {
   if (status.phase === 'Succeeded' || status.phase === 'Failed') return false;
