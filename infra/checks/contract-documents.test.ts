@@ -19,6 +19,7 @@ import {
   verify,
 } from '../../src/contract/index.ts';
 import { importExtractableSecret } from '../../src/contract/signature.ts';
+import { decodeReviewRequest } from '../../src/contract/webhook.ts';
 import { descriptionSchema } from '../../src/contract/description-schema.ts';
 import { callbackSchema } from '../../src/contract/callback-schema.ts';
 import { decodeResultLine, outcomeSchema } from '../../src/contract/outcome-schema.ts';
@@ -57,6 +58,14 @@ const code: Record<DocumentName, (value: unknown) => boolean> = {
   },
   description: (value) => descriptionSchema.safeParse(value).success,
   callback: (value) => callbackSchema.safeParse(value).success,
+  review: (value) => {
+    try {
+      decodeReviewRequest(value);
+      return true;
+    } catch {
+      return false;
+    }
+  },
 };
 
 const published: Record<DocumentName, ValidateFunction> = {
@@ -65,6 +74,7 @@ const published: Record<DocumentName, ValidateFunction> = {
   line: ajv.compile(jsonSchema('line')),
   description: ajv.compile(jsonSchema('description')),
   callback: ajv.compile(jsonSchema('callback')),
+  review: ajv.compile(jsonSchema('review')),
 };
 
 describe('the published contract', () => {
@@ -237,7 +247,7 @@ describe('the schemas and the code', () => {
   );
   const damage = fc.record({ at: fc.nat(), to: wrong });
 
-  it.each(examples.filter(({ kind }) => kind !== 'trigger'))(
+  it.each(examples.filter(({ kind }) => kind !== 'trigger' && kind !== 'review'))(
     'agree on $file, however it is damaged',
     ({ file, kind }) => {
       fc.assert(
@@ -258,6 +268,17 @@ describe('the schemas and the code', () => {
           read(`examples/trigger-${name}.json`),
         );
         if (published.trigger(value)) expect(code.trigger(value), JSON.stringify(value)).toBe(true);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it('agree that a function takes every review that the schema allows', () => {
+    fc.assert(
+      fc.property(fc.array(damage), (damages) => {
+        const example = read('examples/review-validating.json');
+        const value = damages.reduce((each, { at, to }) => replaced(each, at, to), example);
+        if (published.review(value)) expect(code.review(value), JSON.stringify(value)).toBe(true);
       }),
       { numRuns: 1000 },
     );

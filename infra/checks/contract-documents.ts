@@ -10,6 +10,7 @@ import { LEVELHOOK_HEADER, RESULT_STREAM } from '../../src/contract/outcome.ts';
 import { outcomeSchema, resultLineSchema } from '../../src/contract/outcome-schema.ts';
 import { CONTRACT_VERSION } from '../../src/contract/trigger.ts';
 import { triggerSchema } from '../../src/contract/trigger-schema.ts';
+import { reviewRequestSchema } from '../../src/contract/webhook-schema.ts';
 
 type Json = { [name: string]: unknown };
 
@@ -19,6 +20,7 @@ const SCHEMAS = {
   line: resultLineSchema,
   description: descriptionSchema,
   callback: callbackSchema,
+  review: reviewRequestSchema,
 };
 export type DocumentName = keyof typeof SCHEMAS;
 

@@ -27,6 +27,9 @@ const KEPT = new Set(
  */
 const OPAQUE = /Predicate[12]$/;
 
+/** The property by which alternatives are told apart. */
+const TAGS = ['by', 'type'];
+
 /** Without a bound the apiserver reckons the cost of rules inside them to be too high. */
 const MAX_ITEMS = 16;
 const MAX_LENGTH = 2048;
@@ -87,7 +90,7 @@ function ofAlternatives(
     return { ...described, 'x-kubernetes-int-or-string': true };
   }
   const objects = alternatives.map((each) => structuralSchema(each, definitions));
-  const tag = 'by';
+  const tag = TAGS.find((each) => objects.every(({ properties }) => properties?.[each]?.enum?.length === 1)) ?? 'by';
   const properties: Record<string, JsonSchema> = {};
   for (const { properties: own = {} } of objects) {
     for (const [name, each] of Object.entries(own)) if (name !== tag) properties[name] ??= each;

@@ -5,6 +5,8 @@ import type { Description } from './description.ts';
 import { dnsLabel } from './name-schema.ts';
 import { MAX_INDEXES, MAX_OBSERVED, MAX_SOURCES } from './source.ts';
 import { groupVersionKind, indexSpec, observedField, owned, read, reconciled, watched } from './source-schema.ts';
+import { webhook } from './webhook-schema.ts';
+import { MAX_WEBHOOKS } from './webhook.ts';
 
 /** Their results share one answer of 1 MiB, and one deadline. */
 export const MAX_BATCH = 100;
@@ -86,6 +88,11 @@ export const descriptionShape = {
         'After Redis has lost data the keys wait for this time.',
     ),
   queue: queue.exactOptional().describe('Limits of the queue. Absent: no limits.'),
+  webhooks: z
+    .array(webhook)
+    .max(MAX_WEBHOOKS)
+    .exactOptional()
+    .describe('Reviews of writes and conversions that the function answers, each with a name of its own.'),
 };
 
 /** Decodes a function's description on the gateway's side. A separate file: zod is no part of a function's bundle. */

@@ -2,6 +2,7 @@ import type { GroupVersionKind } from '../core/index.ts';
 import type { IndexSpec } from './cache-layout.ts';
 import type { OwnedDescription, ReadDescription, ReconciledDescription, WatchedDescription } from './source.ts';
 import type { CONTRACT_VERSION } from './trigger.ts';
+import type { WebhookDescription } from './webhook.ts';
 
 /** A function's description of its controller, the answer to a signed `GET /`. */
 export interface Description {
@@ -44,6 +45,8 @@ export interface Description {
   readonly callbackSeconds?: number;
   /** How its queue behaves. Default: no limits, retried for ever. */
   readonly queue?: QueueDescription;
+  /** Reviews of writes and conversions that the function answers. Default: none. */
+  readonly webhooks?: readonly WebhookDescription[];
 }
 
 /** Limits of a controller's queue; each applies over all replicas of the gateway. */

@@ -51,3 +51,11 @@ export {
   type TriggerRequest,
   type ViewLocation,
 } from './trigger.ts';
+export type {
+  AdmissionDescription,
+  CacheAgeLimit,
+  ConversionDescription,
+  Review,
+  ReviewRequest,
+  WebhookDescription,
+} from './webhook.ts';

@@ -40,6 +40,42 @@ const view = z.object({
   namespace: namespace.exactOptional().describe('The only namespace that the view holds; all when absent.'),
 });
 
+/** Also of a review. */
+export const cacheLocation = z
+  .object({
+    views: z.record(z.string(), z.array(view)).describe('By `apiVersion/Kind`, for the Redis reader.'),
+    redisUser: z
+      .string()
+      .min(1)
+      .exactOptional()
+      .describe(
+        'The Redis user that may read `views`. Its password is base64url (without padding) of HMAC-SHA256, under the ' +
+          'bytes of the signing secret, over `levelhook:redis-user:v1`, a line feed and its name. Absent: there is none.',
+      ),
+    url: z
+      .string()
+      .min(1)
+      .exactOptional()
+      .describe('The cache API, to which `/apis/apps/v1/...` is appended. Https or loopback. Absent: there is none.'),
+    now: z
+      .int()
+      .exactOptional()
+      .describe("The gateways' time in milliseconds, for the Redis reader: see `observes` of the description."),
+    token: z
+      .string()
+      .min(1)
+      .exactOptional()
+      .describe("The bearer token for `url`: of the controller's kinds alone, valid until after the deadline."),
+    encrypted: z
+      .record(z.string(), z.union([z.literal('*'), z.array(namespace)]))
+      .exactOptional()
+      .describe(
+        'Kinds that are encrypted in Redis and so are read through the cache API alone, by `apiVersion/Kind`: ' +
+          '`*`, or the cached namespaces. They are not among `views`.',
+      ),
+  })
+  .describe("How to read the gateway's cache.");
+
 /**
  * What the published documents say of a trigger. The gateway builds triggers and functions check them with
  * `decodeTrigger`, so this schema decodes nothing at run time; tests compare it with both.
@@ -52,42 +88,7 @@ export const triggerSchema = z
     remainingSeconds: z
       .number()
       .describe('Seconds left when the trigger was sent. The earlier of this and `deadline` applies: clocks differ.'),
-    cache: z
-      .object({
-        views: z.record(z.string(), z.array(view)).describe('By `apiVersion/Kind`, for the Redis reader.'),
-        redisUser: z
-          .string()
-          .min(1)
-          .exactOptional()
-          .describe(
-            'The Redis user that may read `views`. Its password is base64url (without padding) of HMAC-SHA256, under the ' +
-              'bytes of the signing secret, over `levelhook:redis-user:v1`, a line feed and its name. Absent: there is none.',
-          ),
-        url: z
-          .string()
-          .min(1)
-          .exactOptional()
-          .describe(
-            'The cache API, to which `/apis/apps/v1/...` is appended. Https or loopback. Absent: there is none.',
-          ),
-        now: z
-          .int()
-          .exactOptional()
-          .describe("The gateways' time in milliseconds, for the Redis reader: see `observes` of the description."),
-        token: z
-          .string()
-          .min(1)
-          .exactOptional()
-          .describe("The bearer token for `url`: of the controller's kinds alone, valid until after the deadline."),
-        encrypted: z
-          .record(z.string(), z.union([z.literal('*'), z.array(namespace)]))
-          .exactOptional()
-          .describe(
-            'Kinds that are encrypted in Redis and so are read through the cache API alone, by `apiVersion/Kind`: ' +
-              '`*`, or the cached namespaces. They are not among `views`.',
-          ),
-      })
-      .describe("How to read the gateway's cache."),
+    cache: cacheLocation,
     callback: z
       .object({
         url: z.string().min(1).describe('Takes a signed POST with the body of `callback.schema.json`.'),
