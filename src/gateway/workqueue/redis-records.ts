@@ -273,17 +273,19 @@ function decodeStart(answer: StartAnswer): Start {
   const [kind, first, second, third] = answer;
   switch (kind) {
     case 'go': {
-      const [, run, failures, recorded, queuedAt, low] = answer as [
+      const [, run, failures, recorded, queuedAt, low, heldAt] = answer as [
         string,
         number,
         number,
         string,
         string,
         LowReason | '',
+        string,
       ];
       const reasons = reasonsOrDefault(decodeReasons(recorded), { low: low || undefined, failures });
       const queuedAtMs = queuedAt ? Number(queuedAt) : undefined;
-      return { kind, run, failures, reasons, queuedAtMs, recorded };
+      const heldAtMs = heldAt ? Number(heldAt) : undefined;
+      return { kind, run, failures, reasons, queuedAtMs, heldAtMs, recorded };
     }
     case 'lost':
       return { kind, run: first as number, failures: second as number, error: (third as string) || undefined };
