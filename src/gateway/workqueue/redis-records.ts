@@ -192,6 +192,13 @@ export class RedisRecords {
     return { keys, cursor: next };
   }
 
+  /** As `postpone`, for due timers of keys that wait for their barriers: the records keep since when they do. */
+  async hold(toMs: number, entries: readonly Scored[]): Promise<void> {
+    if (entries.length === 0) return;
+    const { timers, recordPrefix } = this.#keys;
+    await this.#move(this.#scripts.postpone, [timers, recordPrefix], { toMs, entries });
+  }
+
   /** Keys at rest whose last run was before `atMs`. Their records have nothing but a barrier. */
   async restingBefore(atMs: number, limit: number): Promise<Resting[]> {
     const { resting, recordPrefix } = this.#keys;
