@@ -71,6 +71,20 @@ export class Informer {
     return sinceMs === undefined ? 0 : this.#options.runtime.clock.now() - sinceMs;
   }
 
+  /** How many events were read and are not in the cache yet. */
+  get unapplied(): number {
+    return this.#updater?.unapplied ?? 0;
+  }
+
+  /**
+   * For how long the view may lack what the server has, in milliseconds: see `ViewAge`. Undefined while another gateway
+   * fills the view, or the server does not serve the resource.
+   */
+  get behindMs(): number | undefined {
+    const shownMs = this.#updater?.shownMs;
+    return shownMs === undefined ? undefined : Math.max(0, this.#options.runtime.clock.now() - shownMs);
+  }
+
   /** This gateway has taken the view in the present term. */
   get isTaken(): boolean {
     return this.#updater?.isTaken ?? false;

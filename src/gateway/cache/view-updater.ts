@@ -21,6 +21,8 @@ import type { InformerOptions } from './informer-options.ts';
 import type { OutboxEntry } from './outbox.ts';
 import { Relay } from './relay.ts';
 import type { View } from './view.ts';
+import { ViewAge } from './view-age.ts';
+import { informerLabels } from './informer-labels.ts';
 import { transformOf } from './view-settings.ts';
 import { ForeignWriterError } from './view-writer.ts';
 
@@ -84,8 +86,10 @@ export class ViewUpdater {
   #relists = 0;
   /** The chunk under way. */
   #applying: Promise<void> = Promise.resolve();
-  /** When the oldest event of the chunk under way was read. */
+  /** When the oldest event of the chunk under way was read, and how many events the chunk has. */
   #applyingSinceMs: number | undefined;
+  #applyingEvents = 0;
+  readonly #age: ViewAge;
   #discarding: Promise<void> | undefined;
 
   constructor(options: ViewUpdaterOptions) {
@@ -96,6 +100,7 @@ export class ViewUpdater {
     this.#options = options;
     this.#view = view;
     this.#signal = AbortSignal.any([term.signal, this.#stop.signal]);
+    this.#age = new ViewAge(clock.now());
     this.#buffer = new EventBuffer(clock);
     this.#reflector = new Reflector({
       resource,
@@ -137,6 +142,16 @@ export class ViewUpdater {
   /** Since when the oldest event that was read waits for being in the cache; undefined when none does. */
   get unappliedSinceMs(): number | undefined {
     return this.#applyingSinceMs ?? this.#buffer.oldestAtMs;
+  }
+
+  /** How many events were read and are not in the cache yet. */
+  get unapplied(): number {
+    return this.#buffer.length + this.#applyingEvents;
+  }
+
+  /** The view shows all that the server had then; undefined while the server does not serve the resource. */
+  get shownMs(): number | undefined {
+    return this.#age.shownMs;
   }
 
   /** Resolves when the chunk that is being applied now is in the view. */
@@ -242,14 +257,27 @@ export class ViewUpdater {
   }
 
   async #applyLoop(): Promise<void> {
+    const { clock, metrics } = this.#options.informer.runtime;
     while (!this.#signal.aborted) {
       await this.#buffer.filled(this.#signal);
       this.#applyingSinceMs = this.#buffer.oldestAtMs;
       const events = await this.#buffer.take(CHUNK, this.#signal, CHUNK_BYTES);
       if (events.length === 0) continue;
+      const takenMs = clock.now();
+      const { takenAtMs: toMs = takenMs } = this.#buffer;
+      this.#applyingEvents = events.length;
       this.#applying = this.#apply(events);
       await this.#applying;
+      if (!this.#signal.aborted) {
+        metrics.observe(
+          'informer_processing_latency_seconds',
+          informerLabels(this.#view),
+          (clock.now() - takenMs) / 1000,
+        );
+        this.#age.applied({ events, fromMs: this.#applyingSinceMs ?? toMs, toMs });
+      }
       this.#applyingSinceMs = undefined;
+      this.#applyingEvents = 0;
     }
     await this.#applier.waitForPendingWrite();
   }
