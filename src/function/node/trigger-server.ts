@@ -3,7 +3,7 @@ import { getRequestListener } from '@hono/node-server';
 import type { Hono } from 'hono';
 import { CONTRACT_VERSION, LEVELHOOK_HEADER } from '../../contract/index.ts';
 import { importSecretSync, verifySync } from '../../contract/node/signature.ts';
-import { type FunctionApp, MAX_BODY_BYTES, TOO_LARGE } from '../function-app.ts';
+import { type FunctionApp, tooLargeFor } from '../function-app.ts';
 import type { LineSink, Platform, TriggerHandler } from '../trigger-handler.ts';
 import { undiciKubernetes } from './trigger-kubernetes.ts';
 import { undiciFetch } from './undici-fetch.ts';
@@ -30,21 +30,21 @@ export function createTriggerServer(app: Hono | FunctionApp, options: ServerOpti
   const other = getRequestListener(app.fetch);
   return createServer(options, (incoming, outgoing) => {
     const handler = incoming.method === 'POST' ? handlers.get(incoming.url ?? '') : undefined;
-    if (handler) readBody(incoming, (body) => void answer(handler, body, incoming, outgoing));
+    if (handler) readBody(incoming, handler.maxBytes, (body) => void answer(handler, body, incoming, outgoing));
     else void other(incoming, outgoing);
   });
 }
 
 /** Calls back with the body, or with undefined when it is too large, or never when it does not come whole. */
-function readBody(incoming: IncomingMessage, whole: (body: string | undefined) => void): void {
+function readBody(incoming: IncomingMessage, maxBytes: number, whole: (body: string | undefined) => void): void {
   const chunks: Buffer[] = [];
   let size = 0;
   incoming.on('data', (chunk: Buffer) => {
     size += chunk.length;
-    if (size <= MAX_BODY_BYTES) chunks.push(chunk);
+    if (size <= maxBytes) chunks.push(chunk);
     else chunks.length = 0;
   });
-  incoming.on('end', () => whole(size > MAX_BODY_BYTES ? undefined : Buffer.concat(chunks).toString('utf8')));
+  incoming.on('end', () => whole(size > maxBytes ? undefined : Buffer.concat(chunks).toString('utf8')));
   // The connection broke, or the sender was too slow: there is nobody to answer.
   incoming.on('error', () => {});
 }
@@ -57,7 +57,7 @@ async function answer(
 ): Promise<void> {
   if (body === undefined) {
     const headers = { 'content-type': 'application/json', [LEVELHOOK_HEADER]: CONTRACT_VERSION };
-    return send(outgoing, 413, headers, JSON.stringify({ error: TOO_LARGE }));
+    return send(outgoing, 413, headers, JSON.stringify({ error: tooLargeFor(handler.maxBytes) }));
   }
   const answered = await handler.answer({
     method: 'POST',
