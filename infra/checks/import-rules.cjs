@@ -23,6 +23,8 @@ const GATEWAY_FLOW = [
   'dispatch',
   'controllers',
   'registration',
+  'certificates',
+  'webhooks',
   'manager',
   'cache-api',
   'kubernetes-api',
