@@ -20,7 +20,7 @@ const LOOK_MS = 250;
  */
 export class ViewFreshness {
   readonly #options: ViewFreshnessOptions;
-  #running: Promise<void> | undefined;
+  #isRunning = false;
 
   constructor(options: ViewFreshnessOptions) {
     this.#options = options;
@@ -28,11 +28,12 @@ export class ViewFreshness {
 
   /** Begins, if there is a limit; also when the limits have changed. */
   start(): void {
-    this.#running ??= this.#run().finally(() => (this.#running = undefined));
+    if (!this.#isRunning) void this.#run();
   }
 
   async #run(): Promise<void> {
     const { clock, limits, requestProgress, signal, view } = this.#options;
+    this.#isRunning = true;
     while (limits.size > 0 && !signal.aborted) {
       const halfMs = Math.min(...limits.values()) / 2;
       // Redis is away: nothing could be applied.
@@ -42,5 +43,6 @@ export class ViewFreshness {
       // No longer than the half of a limit that may be set meanwhile.
       await clock.sleep(Math.min(Math.max(LOOK_MS, dueMs), 2500), signal);
     }
+    this.#isRunning = false;
   }
 }

@@ -21,8 +21,8 @@ export function informersOf(sources: readonly ControllerSource[]): Informer[] {
 }
 
 /**
- * For how long the cache may lack a change, in milliseconds, by `apiVersion/Kind`: see `Informer.ageMs`. A kind of which
- * a view's age is unknown is absent.
+ * For how long the cache may lack a change, in milliseconds, by `apiVersion/Kind`: see `Informer.ageMs`. A kind of
+ * which a view's age is unknown is absent.
  */
 export async function agesOf(sources: readonly ControllerSource[]): Promise<ReadonlyMap<string, number>> {
   const ages = new Map<string, number>();

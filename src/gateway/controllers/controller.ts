@@ -180,7 +180,9 @@ export class RunningController {
 
   /** All that its description names is in the cache. */
   get isComplete(): boolean {
-    return this.#options.sources.every(({ informers, isRelated }) => isRelated || informers.every((each) => each.synced));
+    return this.#options.sources.every(
+      ({ informers, isRelated }) => isRelated || informers.every((each) => each.synced),
+    );
   }
 
   get description(): Description {

@@ -71,8 +71,8 @@ export class Controllers {
   }
 
   /**
-   * The controller that answers reviews: the newest whose cache is complete. While a controller is replaced, that is the
-   * old one until the new one has what it reads, and then the new one, although runs of the old one still end.
+   * The controller that answers reviews: the newest whose cache is complete. While a controller is replaced, that is
+   * the old one until the new one has what it reads, and then the new one, although runs of the old one still end.
    */
   reviewer(id: string): RunningController | undefined {
     const newest = this.#known.get(id);

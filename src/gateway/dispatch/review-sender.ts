@@ -102,7 +102,13 @@ export class ReviewSender {
         // The review stays as it is: to write it anew could change its numbers.
         const body = `${JSON.stringify(head).slice(0, -1)},"review":${review.json}}`;
         const { maxAnswerBytes } = review;
-        const answer = await coldStart.send({ method: 'POST', id: randomUUID(), body, timeoutMs: leftMs, maxAnswerBytes });
+        const answer = await coldStart.send({
+          method: 'POST',
+          id: randomUUID(),
+          body,
+          timeoutMs: leftMs,
+          maxAnswerBytes,
+        });
         const mayStart = answer.kind === 'refused' && answer.reason !== 'timeout' && coldStart.isStarting;
         if (!mayStart || review.deadlineMs - clock.now() <= AGAIN_MS) return answer;
         await clock.sleep(AGAIN_MS);

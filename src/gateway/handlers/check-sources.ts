@@ -1,8 +1,4 @@
-import {
-  formatKind,
-  messageOf,
-  type Resource,
-} from '../../core/index.ts';
+import { formatKind, messageOf, type Resource } from '../../core/index.ts';
 import type { Description, SourceDescription, WatchMap } from '../../contract/index.ts';
 import {
   MAX_DESCRIPTION_BYTES,

@@ -1,8 +1,8 @@
 import { type LabelSelector, messageOf, requirementsOf, UserError } from '../../core/index.ts';
 
 /**
- * The kind of a mistake in sources or webhooks, in one word. The message begins with the field: `watches.0.predicate.all.1.cel
- * ...`.
+ * The kind of a mistake in sources or webhooks, in one word. The message begins with the field:
+ * `watches.0.predicate.all.1.cel ...`.
  */
 export class SourceError extends UserError {
   readonly reason:

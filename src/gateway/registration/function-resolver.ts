@@ -380,10 +380,12 @@ async function wantedByWebhooks(
     webhooks.map(async (webhook, at) => {
       const field = `spec.webhooks[${at}]`;
       const resource = await discovered(client, webhook, field);
-      const { namespaces = undefined, subresources = [] } = webhook.type === 'conversion' ? {} : webhook;
+      if (webhook.type === 'conversion') {
+        return { field, resource, namespaces: undefined, changes: [''], isEverywhere: true };
+      }
+      const { namespaces, subresources = [] } = webhook;
       if (webhook.type === 'validating') return { field, resource, namespaces };
-      const isEverywhere = webhook.type === 'conversion';
-      return { field, resource, namespaces, changes: ['', ...subresources], isEverywhere };
+      return { field, resource, namespaces, changes: ['', ...subresources] };
     }),
   );
 }
