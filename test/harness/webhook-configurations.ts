@@ -17,7 +17,7 @@ export interface ReviewServing {
 }
 
 export async function reviewServing(started: Started): Promise<ReviewServing> {
-  const folder = await started.directory();
+  const folder = join(await started.directory(), 'tls');
   const ca = await createCertificates(folder);
   return {
     ca,
@@ -39,6 +39,8 @@ export interface Configured extends Pick<AdmissionDescription, 'type' | 'name' |
   readonly rule: readonly [string, string, string];
   readonly failurePolicy?: 'Fail' | 'Ignore';
   readonly timeoutSeconds?: number;
+  /** Begins its name in the configuration, which the apiserver's metrics have. Default: there is no such part. */
+  readonly label?: string;
 }
 
 export interface ConfigurationOptions {
@@ -57,14 +59,14 @@ export interface ConfigurationOptions {
  */
 export async function configureWebhook(options: ConfigurationOptions, url: string, webhook: Configured): Promise<void> {
   const { ca, cluster, name, namespace, started } = options;
-  const { failurePolicy = 'Fail', operations, rule, timeoutSeconds = 10, type } = webhook;
+  const { failurePolicy = 'Fail', label, operations, rule, timeoutSeconds = 10, type } = webhook;
   const [group, version, plural] = rule;
   const of = type === 'validating' ? validating : mutating;
   await cluster.create(of, {
     metadata: { name },
     webhooks: [
       {
-        name: `${webhook.name}.test.levelhook.dev`,
+        name: `${label === undefined ? '' : `${label}.`}${webhook.name}.test.levelhook.dev`,
         clientConfig: { url: `${url}/${webhook.name}`, caBundle: Buffer.from(ca).toString('base64') },
         rules: [{ apiGroups: [group], apiVersions: [version], resources: [plural], operations }],
         namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
