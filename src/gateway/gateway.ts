@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import {
   type Checkpoint,
+  type Condition,
   type Logger,
   messageOf,
   noCheckpoint,
@@ -23,7 +24,7 @@ import { connectRedis, type Redis, withoutPassword } from './redis/redis.ts';
 import { type RedisLocation, redisLocation } from './redis/redis-location.ts';
 import { refuseUnusable } from './redis/redis-server.ts';
 import { CpuBudgets } from './cel/cpu-budget.ts';
-import type { GatewayConfig } from './config/config.ts';
+import { type GatewayConfig, variableOf } from './config/config.ts';
 import { type ConfiguredFiles, readConfiguredFiles } from './config/files.ts';
 import { electionLease, type LeaseKey } from './config/lease.ts';
 import type { RunningController } from './controllers/controller.ts';
@@ -34,6 +35,9 @@ import { FunctionResolver } from './registration/function-resolver.ts';
 import { ConfiguredFunctions } from './registration/configured-functions.ts';
 import { FunctionStatusWriter } from './registration/function-status-writer.ts';
 import { DeclaredFunctions } from './registration/declared-functions.ts';
+import { FileCertificate, type ServingCertificate } from './certificates/serving-certificate.ts';
+import { ReviewApi } from './webhooks/review-api.ts';
+import { WebhookServer } from './webhooks/webhook-server.ts';
 import { checkFunctionUrls } from './endpoint/endpoint-rules.ts';
 import { AccountTokens } from './access/account-tokens.ts';
 import { KubernetesCredentials } from './access/kubernetes-credentials.ts';
@@ -139,6 +143,9 @@ export class Gateway {
   readonly #cpuBudgets = new CpuBudgets();
   readonly #board = new BullMqBoard();
   readonly #server: AdminServer;
+  readonly #reviews: ReviewApi;
+  /** Undefined when the settings name no place for it. */
+  #webhooks: WebhookServer | undefined;
   readonly #stop = new AbortController();
   #redis: Redis | undefined;
   #parts: Parts | undefined;
@@ -168,6 +175,18 @@ export class Gateway {
       runtime: this.#runtime,
       parts: () => this.#parts,
     });
+    this.#reviews = new ReviewApi({
+      controllers: () => this.#parts?.controllers,
+      conditions: (id) => conditionsOf(this.#parts, id),
+      starting: () => !knowsAll(this.#parts),
+      ending: () => this.#stop.signal.aborted,
+      runtime: this.#runtime,
+    });
+  }
+
+  /** `https://host:port` of the reviews of webhooks, once started; undefined when there is no such server. */
+  get webhooksUrl(): string | undefined {
+    return this.#webhooks?.url;
   }
 
   /** `http://host:port` of health, metrics and dashboard, once started. */
@@ -217,6 +236,7 @@ export class Gateway {
     await this.#server.start();
     this.#lifecycle.started('server', () => this.#server.stop());
     logger.info({ url: this.#server.url }, 'listening');
+    await this.#listenForReviews();
 
     const redis = await connectRedis(redisUrl, { files: this.#config.redisFiles, logger });
     this.#redis = redis;
@@ -242,6 +262,24 @@ export class Gateway {
     if (!election) await raiseDataVersion(location);
     const kubernetes = this.#kubernetesCredentials(client, credentials);
     return { client, kubernetes, location, election, replica: this.#recordReplica(location, election) };
+  }
+
+  async #listenForReviews(): Promise<void> {
+    const { webhookListen: listen } = this.#config;
+    if (!listen) return;
+    const webhooks = new WebhookServer({ listen, certificate: this.#webhookCertificate(), api: this.#reviews });
+    await webhooks.start();
+    this.#webhooks = webhooks;
+    this.#lifecycle.started('webhook server', () => webhooks.stop());
+    this.#runtime.logger.info({ url: webhooks.url }, 'listening for reviews');
+  }
+
+  /** @throws UserError when there is none. */
+  #webhookCertificate(): ServingCertificate {
+    const { webhookTls } = this.#config;
+    if (webhookTls) return new FileCertificate(webhookTls);
+    const [listen, cert, key] = (['webhookListen', 'webhookTlsCertFile', 'webhookTlsKeyFile'] as const).map(variableOf);
+    throw new UserError(`${listen} needs a certificate: set ${cert} and ${key}.`);
   }
 
   #recordReplica(location: RedisLocation, election: LeaderElection | undefined): ReplicaRecord {
@@ -343,6 +381,7 @@ export class Gateway {
           if (this.#leads()) await forgetController(location, runtime.clock, id, endMs);
           await runtime.metrics.forget({ controller: id });
           await runtime.metrics.forget({ name: id });
+          await this.#reviews.forget(id);
         },
       },
       drainMs,
@@ -601,6 +640,12 @@ export class Gateway {
 
 /** For proxied writes that are under way when the runs have taken the whole time of the drain. */
 const LAST_WRITES_MS = 2000;
+
+/** Of a ReconcileFunction, as its status has them. */
+function conditionsOf(parts: Parts | undefined, id: string): readonly Condition[] | undefined {
+  const statuses = parts?.declared?.statuses();
+  return statuses?.has(id) ? (statuses.get(id)?.conditions ?? []) : undefined;
+}
 
 /** Also the first request to the apiserver, and so where wrong credentials show. */
 async function identify(client: ApiClient): Promise<string> {

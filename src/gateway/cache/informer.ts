@@ -28,6 +28,7 @@ export class Informer {
   readonly #handlers: ChangeHandlers;
   readonly #indexes = new Map<string, readonly IndexSpec[]>();
   readonly #observed = new Map<string, readonly string[]>();
+  readonly #ageLimits = new Map<string, number>();
   readonly #stop = new AbortController();
   /** Present while this gateway leads. */
   #updater: ViewUpdater | undefined;
@@ -77,12 +78,14 @@ export class Informer {
   }
 
   /**
-   * For how long the view may lack what the server has, in milliseconds: see `ViewAge`. Undefined while another gateway
-   * fills the view, or the server does not serve the resource.
+   * For how long the view may lack a change of the server, in milliseconds, whichever gateway fills it (see
+   * `ViewState.shownMs`); undefined when the view is not complete.
    */
-  get behindMs(): number | undefined {
-    const shownMs = this.#updater?.shownMs;
-    return shownMs === undefined ? undefined : Math.max(0, this.#options.runtime.clock.now() - shownMs);
+  async ageMs(): Promise<number | undefined> {
+    const { shownMs, rewound } = await this.view.progress();
+    if (shownMs === undefined || rewound) return undefined;
+    // The clocks of two gateways may differ a little.
+    return Math.max(0, this.#options.runtime.clock.now() - shownMs);
   }
 
   /** This gateway has taken the view in the present term. */
@@ -109,7 +112,15 @@ export class Informer {
     this.#handlers.delete(user);
     this.#indexes.delete(user);
     this.#observed.delete(user);
+    this.#ageLimits.delete(user);
     this.#updater?.fillIndexes();
+  }
+
+  /** `user` needs the view to be younger than this; Infinity: at any age. The gateway that leads keeps it so. */
+  setAgeLimit(user: string, limitMs: number): void {
+    if (limitMs === Infinity) this.#ageLimits.delete(user);
+    else this.#ageLimits.set(user, limitMs);
+    this.#updater?.keepFresh();
   }
 
   /**
@@ -181,6 +192,7 @@ export class Informer {
       handlers: this.#handlers,
       indexes: this.#indexes,
       observed: this.#observed,
+      ageLimits: this.#ageLimits,
       term,
       currentVersion: () => this.currentVersion(),
       on: {

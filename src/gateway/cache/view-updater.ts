@@ -21,7 +21,7 @@ import type { InformerOptions } from './informer-options.ts';
 import type { OutboxEntry } from './outbox.ts';
 import { Relay } from './relay.ts';
 import type { View } from './view.ts';
-import { ViewAge } from './view-age.ts';
+import { ViewFreshness } from './view-freshness.ts';
 import { informerLabels } from './informer-labels.ts';
 import { transformOf } from './view-settings.ts';
 import { ForeignWriterError } from './view-writer.ts';
@@ -34,6 +34,8 @@ export interface ViewUpdaterOptions {
   readonly indexes: ReadonlyMap<string, readonly IndexSpec[]>;
   /** The fields whose values are observed for each user. */
   readonly observed: ReadonlyMap<string, readonly string[]>;
+  /** How old the view may be for each user that bounds it, in milliseconds. */
+  readonly ageLimits: ReadonlyMap<string, number>;
   /** The updater works until it ends. */
   readonly term: Term;
   /** The server's version of the resource now; undefined when it does not serve the kind. */
@@ -70,6 +72,7 @@ export class ViewUpdater {
   readonly #applier: Applier;
   readonly #relay: Relay;
   readonly #backfill: Backfill;
+  readonly #freshness: ViewFreshness;
   readonly #stop = new AbortController();
   /** Of the term, or of `stop`. */
   readonly #signal: AbortSignal;
@@ -89,7 +92,6 @@ export class ViewUpdater {
   /** When the oldest event of the chunk under way was read, and how many events the chunk has. */
   #applyingSinceMs: number | undefined;
   #applyingEvents = 0;
-  readonly #age: ViewAge;
   #discarding: Promise<void> | undefined;
 
   constructor(options: ViewUpdaterOptions) {
@@ -100,7 +102,6 @@ export class ViewUpdater {
     this.#options = options;
     this.#view = view;
     this.#signal = AbortSignal.any([term.signal, this.#stop.signal]);
-    this.#age = new ViewAge(clock.now());
     this.#buffer = new EventBuffer(clock);
     this.#reflector = new Reflector({
       resource,
@@ -127,6 +128,13 @@ export class ViewUpdater {
       logger,
       signal: this.#signal,
     });
+    this.#freshness = new ViewFreshness({
+      view,
+      limits: options.ageLimits,
+      requestProgress: () => this.#reflector.requestProgress(),
+      clock,
+      signal: this.#signal,
+    });
     view.onUnreadable((error) => this.#discard(error));
   }
 
@@ -147,11 +155,6 @@ export class ViewUpdater {
   /** How many events were read and are not in the cache yet. */
   get unapplied(): number {
     return this.#buffer.length + this.#applyingEvents;
-  }
-
-  /** The view shows all that the server had then; undefined while the server does not serve the resource. */
-  get shownMs(): number | undefined {
-    return this.#age.shownMs;
   }
 
   /** Resolves when the chunk that is being applied now is in the view. */
@@ -188,6 +191,7 @@ export class ViewUpdater {
     const newest = from === undefined ? undefined : await view.newest();
     const knownObject = newest && { key: newest.key, uid: newest.entry.uid, version: newest.entry.resourceVersion };
     this.#running = Promise.all([this.#reflector.run(from, this.#signal, knownObject), this.#applyLoop()]);
+    this.#freshness.start();
   }
 
   /** Ends the work and gives the view up. Resolves when nothing is under way any more. */
@@ -197,6 +201,11 @@ export class ViewUpdater {
     await Promise.all([this.#running, this.#backfill.finished]);
     await this.#flushOutbox();
     this.#view.release();
+  }
+
+  /** `ageLimits` has changed. */
+  keepFresh(): void {
+    if (this.#begun) this.#freshness.start();
   }
 
   /** `indexes` has changed. */
@@ -264,9 +273,8 @@ export class ViewUpdater {
       const events = await this.#buffer.take(CHUNK, this.#signal, CHUNK_BYTES);
       if (events.length === 0) continue;
       const takenMs = clock.now();
-      const { takenAtMs: toMs = takenMs } = this.#buffer;
       this.#applyingEvents = events.length;
-      this.#applying = this.#apply(events);
+      this.#applying = this.#apply(events, this.#applyingSinceMs);
       await this.#applying;
       if (!this.#signal.aborted) {
         metrics.observe(
@@ -274,7 +282,6 @@ export class ViewUpdater {
           informerLabels(this.#view),
           (clock.now() - takenMs) / 1000,
         );
-        this.#age.applied({ events, fromMs: this.#applyingSinceMs ?? toMs, toMs });
       }
       this.#applyingSinceMs = undefined;
       this.#applyingEvents = 0;
@@ -286,7 +293,7 @@ export class ViewUpdater {
    * Applies a chunk, and retries until it succeeds; applying a chunk twice is harmless. A chunk that fails because of
    * its data is applied event by event.
    */
-  async #apply(events: readonly WatchEvent[]): Promise<void> {
+  async #apply(events: readonly WatchEvent[], readMs: number | undefined): Promise<void> {
     const { handlers, informer } = this.#options;
     const { listeners, runtime } = informer;
     const { clock, logger } = runtime;
@@ -299,7 +306,7 @@ export class ViewUpdater {
     while (!this.#signal.aborted) {
       try {
         const each = dataErrors >= ATTEMPTS;
-        const result = await (each ? this.#applier.applyEach(events) : this.#applier.apply(events));
+        const result = await (each ? this.#applier.applyEach(events, readMs) : this.#applier.apply(events, readMs));
         this.#relay.kick();
         if (this.#applier.resetMarksChanged()) listeners.onViewChanged(handlers.users);
         if (result === 'contradiction') {

@@ -21,6 +21,13 @@ function leaseKeyOf(text: string): LeaseKey | undefined {
   return namespace !== undefined && isDnsSubdomain(name) ? { namespace, name } : undefined;
 }
 
+/** `host:port`; an IPv6 address in brackets. */
+function listenOf(text: string): { readonly host: string; readonly port: number } | undefined {
+  const [, bracketed, plain, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([^:\s[\]]+)):([0-9]{1,5})$/.exec(text) ?? [];
+  const [host, port] = [bracketed ?? plain, Number(digits)];
+  return host === undefined || port > 65_535 ? undefined : { host, port };
+}
+
 function isSelector(text: string): boolean {
   try {
     parseLabelSelector(text);
@@ -211,6 +218,23 @@ const schema = z.object({
     'none: plain http',
   ),
   tlsKeyFile: setting('LEVELHOOK_TLS_KEY_FILE', z.string().optional(), 'PEM file of its key'),
+  webhookListen: setting(
+    'LEVELHOOK_WEBHOOK_LISTEN',
+    z
+      .string()
+      .transform(listenOf)
+      .refine((listen) => listen !== undefined, 'must be host:port, such as 0.0.0.0:9443')
+      .optional(),
+    'where apiservers post the reviews of webhooks by https: `host:port`, see [webhooks](../../src/gateway/webhooks/README.md)',
+    'nowhere',
+  ),
+  // Read again when they change.
+  webhookTlsCertFile: setting(
+    'LEVELHOOK_WEBHOOK_TLS_CERT_FILE',
+    z.string().optional(),
+    'PEM file of the certificate chain there',
+  ),
+  webhookTlsKeyFile: setting('LEVELHOOK_WEBHOOK_TLS_KEY_FILE', z.string().optional(), 'PEM file of its key'),
   logLevel: setting(
     'LEVELHOOK_LOG_LEVEL',
     z.enum(['debug', 'info', 'warn', 'error', 'silent']).prefault('info'),
@@ -430,6 +454,8 @@ function described(form: z.ZodType): DescribedSetting {
 function joined({
   tlsCertFile,
   tlsKeyFile,
+  webhookTlsCertFile,
+  webhookTlsKeyFile,
   redisCaFile: caFile,
   redisCertFile: certFile,
   redisKeyFile: keyFile,
@@ -461,7 +487,9 @@ function joined({
     },
     leaseTiming: leaseTimingOf({ leaseMs, renewMs, retryMs }),
     /** Files; undefined: plain http. */
-    tls: tlsOf(tlsCertFile, tlsKeyFile),
+    tls: tlsOf({ tlsCertFile, tlsKeyFile }),
+    /** Files of the server of reviews. */
+    webhookTls: tlsOf({ webhookTlsCertFile, webhookTlsKeyFile }),
     redisFiles: {
       caFile,
       certFile,
@@ -479,9 +507,13 @@ function leaseTimingOf(timing: LeaseTiming): LeaseTiming {
   return timing;
 }
 
-function tlsOf(certFile: string | undefined, keyFile: string | undefined) {
+/** Two settings, the file of a certificate first. */
+function tlsOf(files: Partial<Record<SettingName, string | undefined>>) {
+  const [[certName, certFile], [keyName, keyFile]] = Object.entries(files) as [FileSetting, FileSetting];
   if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile };
   if (certFile === undefined && keyFile === undefined) return undefined;
-  const missing = variableOf(certFile === undefined ? 'tlsCertFile' : 'tlsKeyFile');
+  const missing = variableOf(certFile === undefined ? certName : keyName);
   throw new UserError(`${missing} is not set: a certificate and its key belong together.`);
 }
+
+type FileSetting = [SettingName, string | undefined];

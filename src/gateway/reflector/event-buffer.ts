@@ -15,7 +15,6 @@ export class EventBuffer {
   #events: ({ event: WatchEvent; bytes: number; atMs: number } | undefined)[] = [];
   #head = 0;
   #bytes = 0;
-  #takenAtMs: number | undefined;
   #wakeConsumer: (() => void) | undefined;
   #wakeProducer: (() => void) | undefined;
 
@@ -33,11 +32,6 @@ export class EventBuffer {
   /** When the oldest event that it holds was pushed, by its clock; undefined when it is empty. */
   get oldestAtMs(): number | undefined {
     return this.#events[this.#head]?.atMs;
-  }
-
-  /** When the last event that was taken was pushed, by its clock; undefined when none was. */
-  get takenAtMs(): number | undefined {
-    return this.#takenAtMs;
   }
 
   /** How many events it holds. */
@@ -72,7 +66,6 @@ export class EventBuffer {
       this.#head += 1;
       if (!next) continue;
       taken.push(next.event);
-      this.#takenAtMs = next.atMs;
       this.#bytes -= next.bytes;
       bytes += next.bytes;
     }

@@ -18,7 +18,9 @@ export interface ScrapedParts {
 
 type Series = readonly [labels: MetricLabels, value: number][];
 
-/** controller-runtime's `LowPriority` (pkg/handler/eventhandler.go), at which its queues hold what ours has as backlog. */
+/**
+ * controller-runtime's `LowPriority` (pkg/handler/eventhandler.go), at which its queues hold what ours has as backlog.
+ */
 const LOW_PRIORITY = '-100';
 /** client-go's `parseRVForMetricsWithTruncation` (tools/cache/thread_safe_store.go): a float holds 15 digits. */
 const VERSION_DIGITS = 15;
@@ -106,27 +108,35 @@ function readViews(metrics: PrometheusMetrics, { informers, progress }: ScrapedP
     views.map(({ name, unappliedMs }) => [{ resource: name }, unappliedMs / 1000]),
   );
   metrics.replace(
-    'levelhook_view_behind_seconds',
-    views.flatMap(({ name, behindMs }): Series =>
-      behindMs === undefined ? [] : [[{ resource: name }, behindMs / 1000]],
-    ),
-  );
-  metrics.replace(
     'levelhook_outbox_oldest_seconds',
     [...progress.outboxMs].map(([resource, ageMs]) => [{ resource }, ageMs / 1000]),
   );
 }
 
-/** The gateway that fills a view knows its version without a trip to Redis while the view changes. */
+/**
+ * The gateway that fills a view knows its version and age without a trip to Redis while the view changes. There are
+ * none while Redis is away.
+ */
 async function readVersions(metrics: PrometheusMetrics, { informers, recovery }: ScrapedParts): Promise<void> {
-  if (!recovery.healthy) return;
-  const series = await Promise.all(
-    filled(informers).map(async ({ view }): Promise<Series> => {
-      const { version } = await view.progress();
-      return version === undefined ? [] : [[informerLabels(view), Number(version.slice(-VERSION_DIGITS))]];
+  const views = recovery.healthy ? filled(informers) : [];
+  const found = await Promise.all(
+    views.map(async (informer) => {
+      const [{ version }, behindMs] = await Promise.all([informer.view.progress(), informer.ageMs()]);
+      return { informer, version, behindMs };
     }),
   );
-  metrics.replace('informer_store_resource_version', series.flat());
+  metrics.replace(
+    'informer_store_resource_version',
+    found.flatMap(({ informer: { view }, version }): Series =>
+      version === undefined ? [] : [[informerLabels(view), Number(version.slice(-VERSION_DIGITS))]],
+    ),
+  );
+  metrics.replace(
+    'levelhook_view_behind_seconds',
+    found.flatMap(({ informer: { name }, behindMs }): Series =>
+      behindMs === undefined ? [] : [[{ resource: name }, behindMs / 1000]],
+    ),
+  );
 }
 
 function filled(informers: ScrapedParts['informers']): Informer[] {
