@@ -22,7 +22,7 @@ import { type CacheFetch, httpCache } from './http-reader.ts';
 import type { HangUp } from './run-scope.ts';
 import { allResults, type OnResult, prepareTrigger } from './runtime.ts';
 import { SeenTriggers } from './seen-triggers.ts';
-import { MAX_REVIEW_BYTES, type WebhookRequest, webhooksByName } from './webhook.ts';
+import { MAX_REVIEW_BYTES, type WebhookAnswer, type WebhookRequest, webhooksByName } from './webhook.ts';
 import { fetchKubernetes, type OpenKubernetes } from './trigger-kubernetes.ts';
 
 /** A request with its whole body, from any HTTP server. */
@@ -193,12 +193,16 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
     return whole(goesOn ? 202 : 200, { version: CONTRACT_VERSION, results } satisfies OutcomeBody);
   };
 
-  const review = async (name: unknown, request: WebhookRequest): Promise<FunctionAnswer> => {
+  const review = async (name: unknown, request: WebhookRequest): Promise<WebhookAnswer> => {
     const webhook = webhooks.get(name);
-    if (!webhook) return whole(request.unsigned ? 404 : 400, { error: `there is no webhook ${shown(name)}` });
-    const given = { controller: controller.name, cache: openCache(), api: api ?? NO_APISERVER, log, now };
-    const { status, body } = await webhook.serve(request, given);
-    return whole(status, body);
+    if (!webhook) return { status: request.unsigned ? 404 : 400, error: `there is no webhook ${shown(name)}` };
+    return webhook.serve(request, {
+      controller: controller.name,
+      cache: openCache(),
+      api: api ?? NO_APISERVER,
+      log,
+      now,
+    });
   };
 
   return {
@@ -211,7 +215,9 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
         if (webhooks.size > 0) {
           const value = parsed(body);
           if (isReviewRequest(value)) {
-            return await review((value as { webhook: unknown }).webhook, { body: value, hangUp: request.hangUp });
+            const name = (value as { webhook: unknown }).webhook;
+            const { status, ...answer } = await review(name, { body: value, hangUp: request.hangUp });
+            return whole(status, 'body' in answer ? answer.body : answer);
           }
         }
         return await run(decodeTrigger(body), request);
@@ -226,8 +232,12 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
         return whole(500, { error: 'internal error' });
       }
     },
-    answerUnsigned: ({ webhook, timeout, body, hangUp }) =>
-      review(webhook, { body: parsed(body), unsigned: { timeout }, hangUp }),
+    async answerUnsigned({ webhook, timeout, body, hangUp }) {
+      const answer = await review(webhook, { body: parsed(body), unsigned: { timeout }, hangUp });
+      if (answer.status === 200) return whole(200, answer.body);
+      // The apiserver shows its client a plain text, and of JSON nothing (client-go, rest/request.go).
+      return { status: answer.status, headers: { 'content-type': 'text/plain' }, body: answer.error };
+    },
     runOn(better) {
       platform = better;
       verifier = undefined;

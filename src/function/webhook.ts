@@ -64,11 +64,10 @@ export interface WebhookApp {
   readonly now: () => number;
 }
 
-/** 200 with the review and its `response`, and otherwise `error`: one sentence for the apiserver's message. */
-export interface WebhookAnswer {
-  readonly status: 200 | 400 | 409 | 500 | 504;
-  readonly body: object;
-}
+/** The review with its `response`, or why there is none, in one sentence. */
+export type WebhookAnswer =
+  | { readonly status: 200; readonly body: object }
+  | { readonly status: 400 | 404 | 409 | 500 | 504; readonly error: string };
 
 /**
  * The limit of the body of a review. The apiserver takes objects of up to 3 MiB (`MaxRequestBodyBytes`), and a review

@@ -1,4 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
+import {
+  createServer as createTlsServer,
+  type Server as TlsServer,
+  type ServerOptions as TlsOptions,
+} from 'node:https';
 import { getRequestListener } from '@hono/node-server';
 import type { Hono } from 'hono';
 import { CONTRACT_VERSION, LEVELHOOK_HEADER } from '../../contract/index.ts';
@@ -22,17 +27,20 @@ const NODE: Platform = {
 
 /**
  * A server of an app. The triggers of a function app go to its handlers without a `Request`, a `Response` or a web
- * stream, which take a third of a trigger's time; all else goes to the app.
+ * stream, which take a third of a trigger's time; all else goes to the app. With a certificate it serves https.
  */
-export function createTriggerServer(app: Hono | FunctionApp, options: ServerOptions = {}): Server {
+export function createTriggerServer(app: Hono | FunctionApp, options: TlsOptions & { cert: string }): TlsServer;
+export function createTriggerServer(app: Hono | FunctionApp, options?: ServerOptions): Server;
+export function createTriggerServer(app: Hono | FunctionApp, options: ServerOptions | TlsOptions = {}): Server {
   const handlers: ReadonlyMap<string, TriggerHandler> = 'triggerHandlers' in app ? app.triggerHandlers : new Map();
   for (const handler of handlers.values()) handler.runOn(NODE);
   const other = getRequestListener(app.fetch);
-  return createServer(options, (incoming, outgoing) => {
+  const listener = (incoming: IncomingMessage, outgoing: ServerResponse): void => {
     const handler = incoming.method === 'POST' ? handlers.get(incoming.url ?? '') : undefined;
     if (handler) readBody(incoming, handler.maxBytes, (body) => void answer(handler, body, incoming, outgoing));
     else void other(incoming, outgoing);
-  });
+  };
+  return 'cert' in options ? createTlsServer(options, listener) : createServer(options, listener);
 }
 
 /** Calls back with the body, or with undefined when it is too large, or never when it does not come whole. */

@@ -18,8 +18,9 @@ export function webhookWith(parts: Pick<Webhook, 'for' | 'description' | 'review
           : signedReview(request.body, app);
         return asked === 'late' ? late(app) : await answerOf(this, asked, { ...app, ...request });
       } catch (error) {
-        if (error instanceof ContractError) return { status: 400, body: { error: error.message } };
-        throw error;
+        if (!(error instanceof ContractError)) throw error;
+        app.log.warn({ webhook: this.description.name, reason: error.message }, 'a review was refused');
+        return { status: 400, error: error.message };
       }
     },
   };
@@ -52,7 +53,7 @@ function signedReview(body: unknown, { controller, cache, now }: WebhookApp): As
 
 function late({ log }: WebhookApp): WebhookAnswer {
   log.warn({}, 'a review came after its deadline: it was late, or the clock here is ahead of the gateway');
-  return { status: 409, body: { error: 'the deadline of the review has passed' } };
+  return { status: 409, error: 'the deadline of the review has passed' };
 }
 
 /** What the apiserver takes without a `timeout` of the webhook, and the most that it takes. */
@@ -109,11 +110,11 @@ async function answerOf(
     }
     const seconds = Math.round(runMs / 100) / 10;
     log.warn({ seconds }, 'a webhook did not answer before the deadline');
-    return { status: 504, body: { error: `the webhook ${name} did not answer within ${seconds} s` } };
+    return { status: 504, error: `the webhook ${name} did not answer within ${seconds} s` };
   } catch (error) {
     if (error instanceof ContractError) throw error;
     log.error({ error: messageOf(error), stack: error instanceof Error ? error.stack : undefined }, 'a webhook failed');
-    return { status: 500, body: { error: `the webhook ${name} failed: the log of its function has the reason` } };
+    return { status: 500, error: `the webhook ${name} failed: the log of its function has the reason` };
   } finally {
     scope.close();
   }

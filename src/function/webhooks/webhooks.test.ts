@@ -558,13 +558,13 @@ describe('a review that is not signed', () => {
     const webhook = validating.validate(() => new Promise(() => {}));
     expect(await post(app(webhook), '/webhooks/hook?timeout=150ms')).toEqual({
       status: 504,
-      text: '{"error":"the webhook hook did not answer within 0.1 s"}',
+      text: 'the webhook hook did not answer within 0.1 s',
     });
   });
 
   it.each<[string, string, object | string, number, RegExp]>([
-    ['another webhook', '/webhooks/other', admission(), 404, /there is no webhook \\"other\\"/],
-    ['a timeout that is none', '/webhooks/hook?timeout=ten', admission(), 400, /the timeout \\"ten\\" is no time/],
+    ['another webhook', '/webhooks/other', admission(), 404, /^there is no webhook "other"$/],
+    ['a timeout that is none', '/webhooks/hook?timeout=ten', admission(), 400, /^the timeout "ten" is no time/],
     ['no time', '/webhooks/hook?timeout=0s', admission(), 400, /the timeout/],
     ['what is no JSON', '/webhooks/hook', 'garbage', 400, /the body is no review/],
     ['what is no review', '/webhooks/hook', '[]', 400, /the body is no review/],
