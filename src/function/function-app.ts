@@ -50,9 +50,10 @@ const HEADERS = { [LEVELHOOK_HEADER]: CONTRACT_VERSION };
 
 /**
  * The HTTP handler of one controller: `POST /` runs a trigger or answers a review of one of its webhooks, `GET /`
- * describes the controller. All must be signed, but for `unsignedReviews`. The handler verifies the signature of the raw body before it parses it, and has no option to skip that. A trigger
- * that comes a second time in the same process, or after its deadline, is answered with 409 and not run. The results of
- * a trigger of several keys are streamed as the runs end, if the gateway asks for that.
+ * describes the controller. All must be signed, but for `unsignedReviews`. The handler verifies the signature of the
+ * raw body before it parses it, and has no option to skip that. A trigger that comes a second time in the same process,
+ * or after its deadline, is answered with 409 and not run. The results of a trigger of several keys are streamed as the
+ * runs end, if the gateway asks for that.
  * @throws UserError when a secret of the list is malformed, there is none, or two webhooks have one name.
  */
 export function createFunctionApp(controller: Controller, options: FunctionAppOptions): FunctionApp {

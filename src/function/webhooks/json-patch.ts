@@ -15,7 +15,9 @@ export function patchBetween(from: unknown, to: unknown): Operation[] {
   );
 }
 
-/** What both have at their beginning and end stays. Between, items are changed in their place, then added or removed. */
+/**
+ * What both have at their beginning and end stays. Between, items are changed in their place, then added or removed.
+ */
 function arrayPatch(from: readonly unknown[], to: readonly unknown[], at: Pointer): Operation[] {
   const shorter = Math.min(from.length, to.length);
   let start = 0;

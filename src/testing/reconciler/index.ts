@@ -1,5 +1,6 @@
 /**
- * A run of one reconciler or webhook, and the apiservers to run it against. Without what starts servers, so that it loads fast.
+ * A run of one reconciler or webhook, and the apiservers to run it against. Without what starts servers, so that it
+ * loads fast.
  */
 export { type GivenObject, MemoryApiserver, type MemoryApiserverOptions } from './memory-apiserver.ts';
 export { RealApiserver } from './real-apiserver.ts';
