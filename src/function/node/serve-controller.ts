@@ -27,8 +27,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
  *   account.
  * - `HOST`, `PORT`: where to listen; 127.0.0.1 and 8080 by default, port 0 takes a free one.
  * - `TLS_CERT_FILE`, `TLS_KEY_FILE`: PEM files, to serve https. They are read again when they change. Default: http.
- * - `LEVELHOOK_UNSIGNED_REVIEWS`: `true` takes reviews from the apiserver without the gateway, at `/webhooks/NAME`; of a
- *   list of controllers at `/CONTROLLER/webhooks/NAME`. Default `false`.
+ * - `LEVELHOOK_UNSIGNED_REVIEWS`: `true` takes reviews from the apiserver without the gateway, at `/webhooks/NAME`; of
+ *   a list of controllers at `/CONTROLLER/webhooks/NAME`. Default `false`.
  *
  * Redis and the apiserver are reached when a run first needs them. One controller answers at `/`; those of a list
  * answer at `/NAME` each, as the line that tells of listening says, and so the gateway is given one URL, or

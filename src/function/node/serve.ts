@@ -22,9 +22,10 @@ export interface ServeOptions {
  * ```
  *
  * Listens on `HOST` (default 127.0.0.1) and `PORT` (default 8080; 0 for any free port), with `TLS_CERT_FILE` and
- * `TLS_KEY_FILE` (PEM; read again when they change) by https, and then prints one line to stdout: `{"msg":"listening","url":"http://127.0.0.1:8080"}`, with the `paths` of an app of several controllers. A
- * signal stops it: no new connections, running requests end or are cut off after the grace period, exit 0. A second
- * signal ends it at once. When it cannot start, it says why in one sentence on stderr, exit 1.
+ * `TLS_KEY_FILE` (PEM; read again when they change) by https, and then prints one line to stdout:
+ * `{"msg":"listening","url":"http://127.0.0.1:8080"}`, with the `paths` of an app of several controllers. A signal
+ * stops it: no new connections, running requests end or are cut off after the grace period, exit 0. A second signal
+ * ends it at once. When it cannot start, it says why in one sentence on stderr, exit 1.
  */
 export async function serveFunction(
   createApp: (environment: Environment) => Hono,
