@@ -24,9 +24,9 @@ const PROCESSING_TIMES = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.
 const WAITS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
 /**
- * Every metric of the gateway. Where client-go or controller-runtime name a metric, name, labels and buckets are theirs,
- * so that existing dashboards work; `infra/observability/library-metrics.ts` has their lists. Where the two libraries
- * differ in labels, these are the labels of both.
+ * Every metric of the gateway. Where client-go or controller-runtime name a metric, name, labels and buckets are
+ * theirs, so that existing dashboards work; `infra/observability/library-metrics.ts` has their lists. Where the two
+ * libraries differ in labels, these are the labels of both.
  */
 export const METRICS = {
   counters: {

@@ -18,7 +18,9 @@ export interface ScrapedParts {
 
 type Series = readonly [labels: MetricLabels, value: number][];
 
-/** controller-runtime's `LowPriority` (pkg/handler/eventhandler.go), at which its queues hold what ours has as backlog. */
+/**
+ * controller-runtime's `LowPriority` (pkg/handler/eventhandler.go), at which its queues hold what ours has as backlog.
+ */
 const LOW_PRIORITY = '-100';
 /** client-go's `parseRVForMetricsWithTruncation` (tools/cache/thread_safe_store.go): a float holds 15 digits. */
 const VERSION_DIGITS = 15;
