@@ -14,12 +14,12 @@ export interface Access {
 }
 
 /** Options of the connections. The protocol is always HTTP/1.1: see `HTTP1`. */
-export interface ConnectionOptions extends Omit<Agent.Options, 'connect' | 'allowH2' | 'factory'> {
+export type ConnectionOptions = Omit<Agent.Options, 'connect' | 'allowH2' | 'factory'> & {
   /**
    * Looks up the address of the server; with a proxy on the way that of the proxy is not asked for. Default: Node's.
    */
   readonly lookup?: LookupFunction | undefined;
-}
+};
 
 /**
  * With HTTP/1.1 each watch has its own connection, so a view that is read slowly delays no other.
