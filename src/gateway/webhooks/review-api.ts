@@ -54,8 +54,9 @@ export class ReviewApi {
   async handle(request: Request): Promise<Response> {
     const startedMs = this.#options.runtime.clock.now();
     const response = await asResponse(() => this.#handle(request, startedMs), this.#options.runtime.logger);
-    // The next review on this connection would meet a closed one.
-    if (this.#options.ending()) response.headers.set('connection', 'close');
+    // This server closes the connection then, and the next review must not be sent on it.
+    const closes = this.#options.ending() || !this.#bodies.isWhole(request);
+    if (closes) response.headers.set('connection', 'close');
     return response;
   }
 
