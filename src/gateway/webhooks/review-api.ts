@@ -80,7 +80,17 @@ export class ReviewApi {
     const timeoutMs = reviewMs(searchParams.get('timeout'), served.webhook);
     const deadlineMs = startedMs + timeoutMs;
     return this.#metrics.measure(pathname, () =>
-      asResponse(() => this.#review(request, controller, served, deadlineMs), this.#options.runtime.logger),
+      asResponse(async () => {
+        let failure: string | undefined;
+        try {
+          return await this.#review(request, controller, served, deadlineMs);
+        } catch (error) {
+          failure = messageOf(error);
+          throw error;
+        } finally {
+          controller.reviews?.sender.record(name, failure);
+        }
+      }, this.#options.runtime.logger),
     );
   }
 
