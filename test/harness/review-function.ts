@@ -52,8 +52,8 @@ export function refuse(message: string): ReviewBehaviour {
 }
 
 /**
- * A function without the SDK that answers reviews as a test tells it to. It verifies what it gets, so a request that the
- * gateway has not signed is none. It can be closed and opened again on its port.
+ * A function without the SDK that answers reviews as a test tells it to. It verifies what it gets, so a request that
+ * the gateway has not signed is none. It can be closed and opened again on its port.
  */
 export class ReviewFunction {
   readonly reviews: ArrivedReview[] = [];
