@@ -48,6 +48,7 @@ const HOMES = {
   'prom-client': ['src/gateway/manager/metrics[.]ts$'],
   '@bufbuild': ['src/gateway/cel/'],
   commander: ['src/cli/'],
+  rfc6902: ['src/function/webhooks/json-patch[.]ts$'],
   'json-schema-to-typescript': ['src/cli/crd-types[.]ts$'],
   '@bull-board': ['src/gateway/server/bullmq-board[.]ts$'],
   zod: ['src/gateway/', 'src/contract/.*schema[^/]*[.]ts$', 'src/(cli|testing)/'],
@@ -92,7 +93,13 @@ const layers = [
     name: 'function-runs-at-the-edge',
     comment: 'Redis reads and client-node writes are opt-in: levelhook/function/node.',
     from: { path: '^src/function/', pathNot: [TESTS, '^src/function/node/'] },
-    to: { pathNot: ['^src/(core|contract|function)/', npm('hono')] },
+    to: { pathNot: ['^src/(core|contract|function)/', npm('hono'), npm('rfc6902')] },
+  },
+  {
+    name: 'webhooks-are-an-entry-of-their-own',
+    comment: 'A bundle without webhooks has no code of them.',
+    from: { path: '^src/function/', pathNot: [TESTS, '^src/function/webhooks/'] },
+    to: { path: '^src/function/webhooks/' },
   },
   {
     name: 'function-is-not-for-node',
