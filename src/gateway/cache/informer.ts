@@ -190,9 +190,7 @@ export class Informer {
       informer: this.#options,
       listWatch: this.#listWatch,
       handlers: this.#handlers,
-      indexes: this.#indexes,
-      observed: this.#observed,
-      ageLimits: this.#ageLimits,
+      needs: { indexes: this.#indexes, observed: this.#observed, ageLimits: this.#ageLimits },
       term,
       currentVersion: () => this.currentVersion(),
       on: {

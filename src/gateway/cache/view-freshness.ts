@@ -13,10 +13,16 @@ export interface ViewFreshnessOptions {
 
 /** While a bookmark that was asked for is on its way, and while nothing can be asked. */
 const LOOK_MS = 250;
+/**
+ * A bookmark that was asked for comes within 2.25 s: from two seconds before the end of its watch on, at the next tick
+ * (k8s.io/apiserver, pkg/storage/cacher). The rest is for the way into the view.
+ */
+const BOOKMARK_MS = 3000;
 
 /**
- * Keeps a view younger than its users need it. On a quiet resource bookmarks come about once a minute, so when half of
- * the smallest limit has passed since the view was last up to date, it asks for one. Without a limit it does nothing.
+ * Keeps a view younger than its users need it. On a quiet resource bookmarks come about once a minute, so it asks for
+ * one when half of the smallest limit has passed since the view was last up to date, or sooner if the bookmark would be
+ * late otherwise. Without a limit it does nothing.
  */
 export class ViewFreshness {
   readonly #options: ViewFreshnessOptions;
@@ -35,10 +41,11 @@ export class ViewFreshness {
     const { clock, limits, requestProgress, signal, view } = this.#options;
     this.#isRunning = true;
     while (limits.size > 0 && !signal.aborted) {
-      const halfMs = Math.min(...limits.values()) / 2;
+      const limitMs = Math.min(...limits.values());
+      const askMs = Math.max(0, Math.min(limitMs / 2, limitMs - BOOKMARK_MS));
       // Redis is away: nothing could be applied.
       const progress = await view.progress().catch(() => undefined);
-      const dueMs = (progress?.shownMs ?? clock.now()) + halfMs - clock.now();
+      const dueMs = (progress?.shownMs ?? clock.now()) + askMs - clock.now();
       if (progress?.shownMs !== undefined && dueMs <= 0) requestProgress();
       // No longer than the half of a limit that may be set meanwhile.
       await clock.sleep(Math.min(Math.max(LOOK_MS, dueMs), 2500), signal);

@@ -30,17 +30,22 @@ export interface ViewUpdaterOptions {
   readonly informer: Omit<InformerOptions, 'client'>;
   readonly listWatch: ListWatch;
   readonly handlers: ChangeHandlers;
-  /** What each user reads by, as it is now. */
-  readonly indexes: ReadonlyMap<string, readonly IndexSpec[]>;
-  /** The fields whose values are observed for each user. */
-  readonly observed: ReadonlyMap<string, readonly string[]>;
-  /** How old the view may be for each user that bounds it, in milliseconds. */
-  readonly ageLimits: ReadonlyMap<string, number>;
+  readonly needs: UserNeeds;
   /** The updater works until it ends. */
   readonly term: Term;
   /** The server's version of the resource now; undefined when it does not serve the kind. */
   readonly currentVersion: () => Promise<ResourceVersion | undefined>;
   readonly on: ViewUpdaterEvents;
+}
+
+/** What each user needs of the view, as it is now. */
+export interface UserNeeds {
+  /** What it reads by. */
+  readonly indexes: ReadonlyMap<string, readonly IndexSpec[]>;
+  /** The fields whose values are observed for it. */
+  readonly observed: ReadonlyMap<string, readonly string[]>;
+  /** How old the view may be, in milliseconds. A user that takes any age is absent. */
+  readonly ageLimits: ReadonlyMap<string, number>;
 }
 
 export interface ViewUpdaterEvents {
@@ -95,7 +100,8 @@ export class ViewUpdater {
   #discarding: Promise<void> | undefined;
 
   constructor(options: ViewUpdaterOptions) {
-    const { informer, listWatch, handlers, indexes, observed, term } = options;
+    const { informer, listWatch, handlers, needs, term } = options;
+    const { ageLimits: limits, indexes, observed } = needs;
     const { listeners, resource, runtime, settings, view, viewAt } = informer;
     const { clock, logger, metrics, checkpoint } = runtime;
     const { enqueue, lookupBudget, onUndeliverable } = listeners;
@@ -130,7 +136,7 @@ export class ViewUpdater {
     });
     this.#freshness = new ViewFreshness({
       view,
-      limits: options.ageLimits,
+      limits,
       requestProgress: () => this.#reflector.requestProgress(),
       clock,
       signal: this.#signal,
@@ -203,12 +209,12 @@ export class ViewUpdater {
     this.#view.release();
   }
 
-  /** `ageLimits` has changed. */
+  /** The limits of its age have changed. */
   keepFresh(): void {
     if (this.#begun) this.#freshness.start();
   }
 
-  /** `indexes` has changed. */
+  /** The indexes have changed. */
   fillIndexes(): void {
     this.#backfill.start();
   }

@@ -104,7 +104,7 @@ describe('a function that refuses connections', () => {
     await senderOf({
       startWindowMs: 1000,
       clock,
-      endpoint: () => ({ send, close: async () => {}, lastAnswer: undefined }),
+      endpoint: () => ({ send, close: async () => {} }),
     });
     const sent = { webhook: 'names', json, maxAnswerBytes: 1000 };
     const cache = { location, ages: new Map<string, number>() };

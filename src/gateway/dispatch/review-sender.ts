@@ -9,7 +9,7 @@ export interface ReviewSenderOptions {
   /** What the function calls the controller. */
   readonly functionName: string;
   /** Opens the connections of the reviews, which wait for no run. */
-  readonly endpoint: () => Pick<Endpoint, 'send' | 'close' | 'lastAnswer'>;
+  readonly endpoint: () => Pick<Endpoint, 'send' | 'close'>;
   readonly cacheAccess: Pick<CacheAccess, 'location' | 'locationWithoutToken'>;
   /** By `apiVersion/Kind`, in milliseconds: see `Informer.ageMs`. */
   readonly ages: () => Promise<ReadonlyMap<string, number>>;
@@ -41,6 +41,15 @@ interface Connected {
   readonly coldStart: ColdStart;
 }
 
+/** What this gateway has seen of the reviews of one webhook. */
+export interface SeenReviews {
+  readonly count: number;
+  /** By the gateways' clock. */
+  readonly atMs: number;
+  /** Why the last one had no answer; undefined when it had one. */
+  readonly failure: string | undefined;
+}
+
 /** Without Redis there is neither a token nor an age, and a review must not wait for it. */
 const CACHE_MS = 500;
 /** A refused connection costs little, and a function that starts is there a moment later. */
@@ -56,6 +65,7 @@ export class ReviewSender {
   /** From the first review on. */
   #connected: Connected | undefined;
   #cache: Promise<CacheNow> | undefined;
+  readonly #seen = new Map<string, SeenReviews>();
   #inFlight = 0;
   #isClosed = false;
   readonly #idle = Promise.withResolvers<void>();
@@ -69,9 +79,15 @@ export class ReviewSender {
     return this.#isClosed;
   }
 
-  /** The last answer to a review; undefined before the first. */
-  get lastAnswer(): Endpoint['lastAnswer'] {
-    return this.#connected?.endpoint.lastAnswer;
+  /** The reviews of a webhook so far; undefined before the first. */
+  seen(webhook: string): SeenReviews | undefined {
+    return this.#seen.get(webhook);
+  }
+
+  /** A review has ended. @param failure why it had no answer. */
+  record(webhook: string, failure: string | undefined): void {
+    const count = (this.#seen.get(webhook)?.count ?? 0) + 1;
+    this.#seen.set(webhook, { count, atMs: this.#options.clock.now(), failure });
   }
 
   /** The cache now, as far as Redis tells at once. */

@@ -119,8 +119,9 @@ export class FunctionResolver {
     const uid = await accountUid(client, account, signal);
     const acting = await this.#acting(spec, { ...account, uid, controller: idOf(object) });
     const review = async (during: AbortSignal): Promise<CacheScope> => {
+      const allowed = await reviewAccess(client, account, wanted, during);
       await reviewAccess(client, account, reviewed, during);
-      return reviewAccess(client, account, wanted, during);
+      return allowed;
     };
     const declared = await review(signal);
     const related = await this.#allowedOf(object, description, declared, (each) =>

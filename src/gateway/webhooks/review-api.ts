@@ -54,8 +54,9 @@ export class ReviewApi {
   async handle(request: Request): Promise<Response> {
     const startedMs = this.#options.runtime.clock.now();
     const response = await asResponse(() => this.#handle(request, startedMs), this.#options.runtime.logger);
-    // The next review on this connection would meet a closed one.
-    if (this.#options.ending()) response.headers.set('connection', 'close');
+    // This server closes the connection then, and the next review must not be sent on it.
+    const closes = this.#options.ending() || !this.#bodies.isWhole(request);
+    if (closes) response.headers.set('connection', 'close');
     return response;
   }
 
@@ -79,7 +80,17 @@ export class ReviewApi {
     const timeoutMs = reviewMs(searchParams.get('timeout'), served.webhook);
     const deadlineMs = startedMs + timeoutMs;
     return this.#metrics.measure(pathname, () =>
-      asResponse(() => this.#review(request, controller, served, deadlineMs), this.#options.runtime.logger),
+      asResponse(async () => {
+        let failure: string | undefined;
+        try {
+          return await this.#review(request, controller, served, deadlineMs);
+        } catch (error) {
+          failure = messageOf(error);
+          throw error;
+        } finally {
+          controller.reviews?.sender.record(name, failure);
+        }
+      }, this.#options.runtime.logger),
     );
   }
 

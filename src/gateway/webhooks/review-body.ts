@@ -6,6 +6,12 @@ const MAX_TOGETHER_BYTES = 256 * 1024 * 1024;
 /** Reads the bodies of reviews, and bounds what they take together. */
 export class ReviewBodies {
   #bytes = 0;
+  readonly #whole = new WeakSet<Request>();
+
+  /** Whether a request was read to its end. */
+  isWhole(request: Request): boolean {
+    return this.#whole.has(request);
+  }
 
   /**
    * Reads a body, and counts it until `work` has ended.
@@ -24,6 +30,7 @@ export class ReviewBodies {
         if (bytes > maxBytes) throw large;
         if (this.#bytes > MAX_TOGETHER_BYTES) throw unavailable('the gateway has too many reviews in flight');
       }
+      this.#whole.add(request);
       return await work(Buffer.concat(chunks).toString('utf8'));
     } finally {
       this.#bytes -= bytes;

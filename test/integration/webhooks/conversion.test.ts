@@ -97,7 +97,8 @@ beforeAll(async () => {
 afterAll(() => started.stop());
 
 it('objects and whole lists are converted by the function, both ways', async () => {
-  const { items } = await cluster.list(v2, namespace);
+  // The storage of v2 begins anew when the definition has changed.
+  const { items } = await eventually(() => cluster.list(v2, namespace));
   expect(items.map(({ spec }) => Number(spec?.size)).toSorted((a, b) => a - b)).toEqual(
     Array.from({ length: COUNT }, (_, at) => at),
   );

@@ -95,7 +95,7 @@ it('a webhook that changes objects needs the right to write them', async () => {
     `${account} create the subresource status of, update the subresource status of v1/ConfigMap in the namespace ${own}: grant it`,
   );
   await declare('writes', [{ ...webhook, type: 'mutating', namespaces: [own] }]);
-  await mallory.until('writes', 'Ready', { status: 'True' });
+  await mallory.until('writes', 'Authorized', { status: 'True' });
   await mallory.remove('writes');
   const conversion = { ...configMap, type: 'conversion' as const, name: 'spy', versions: ['v1', 'v2'] };
   expect(await refused('converts', [conversion])).toBe(
