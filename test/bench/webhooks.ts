@@ -35,7 +35,7 @@ const found = new Comparison(
     { label: 'a dry-run create, p50, ms', figures: ['p50'], main: true },
     { label: 'p99, ms', figures: ['p99'], main: true },
     { label: 'added by the webhook, p50, ms', figures: ['added50'], panel: 'Added at the median, ms', main: true },
-    { label: 'p99, ms', figures: ['added99'], panel: 'Added at p99, ms', main: true },
+    { label: 'added by the webhook, p99, ms', figures: ['added99'], panel: 'Added at p99, ms', main: true },
     {
       label: 'CPU of a review, all processes of the arm, ms',
       figures: ['cpu'],
