@@ -137,7 +137,9 @@ export class ViewUpdater {
     this.#freshness = new ViewFreshness({
       view,
       limits,
+      currentVersion: options.currentVersion,
       requestProgress: () => this.#reflector.requestProgress(),
+      isFrozen: () => this.#applier.isFrozen,
       clock,
       signal: this.#signal,
     });
