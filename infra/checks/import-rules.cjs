@@ -13,6 +13,7 @@ const GATEWAY_FLOW = [
   'time-slice.ts',
   'redis',
   'apiserver',
+  'certificates',
   'reflector',
   'cel',
   'cache',
