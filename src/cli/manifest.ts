@@ -24,8 +24,8 @@ const READ_AND_WRITE = [...READ, 'create', 'update'];
 
 /**
  * The manifests that run a function in a cluster: a ServiceAccount with the right to read the declared kinds, the
- * ReconcileFunction, and the configurations of its admission webhooks. They grant rights to write only where a webhook has to
- * have them (ADR 0061), because only the author of the function knows the others. The objects carry the label
+ * ReconcileFunction, and the configurations of its admission webhooks. They grant rights to write only where a webhook
+ * has to have them (ADR 0061), because only the author of the function knows the others. The objects carry the label
  * `levelhook.dev/function`.
  * @param resources of all kinds that the description names, as the cluster has them.
  */
