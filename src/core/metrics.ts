@@ -137,6 +137,10 @@ export const METRICS = {
       help: '1 while Redis has this problem: eviction, memory, persistence, role or version.',
       labels: ['problem'],
     },
+    levelhook_certificate_expiry_seconds: {
+      help: 'Seconds until a certificate of the webhooks expires, by use: serving or ca.',
+      labels: ['use'],
+    },
     levelhook_gateway_suspended: { help: '1 while nothing is dispatched.', labels: [] },
   },
   histograms: {
