@@ -15,6 +15,7 @@ import { isLoopback } from '../contract/secure-url.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { type Credentials, loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity } from './apiserver/discovery.ts';
+import { GatewayCertificates } from './certificates/gateway-certificates.ts';
 import { FlowControl } from './apiserver/flow-control.ts';
 import { GatewayWriter } from './cache/gateway-writer.ts';
 import { Informers } from './cache/informers.ts';
@@ -23,9 +24,10 @@ import { connectRedis, type Redis, withoutPassword } from './redis/redis.ts';
 import { type RedisLocation, redisLocation } from './redis/redis-location.ts';
 import { refuseUnusable } from './redis/redis-server.ts';
 import { CpuBudgets } from './cel/cpu-budget.ts';
-import type { GatewayConfig } from './config/config.ts';
+import { type GatewayConfig, variableOf } from './config/config.ts';
 import { type ConfiguredFiles, readConfiguredFiles } from './config/files.ts';
 import { electionLease, type LeaseKey } from './config/lease.ts';
+import { webhookCertificates } from './config/webhook-certificates.ts';
 import type { RunningController } from './controllers/controller.ts';
 import { ControllerFactory } from './controllers/controller-factory.ts';
 import type { ControllerSpec } from './controllers/controller-spec.ts';
@@ -82,6 +84,8 @@ interface Connections {
   /** Of functions that have none of their own. */
   readonly kubernetes: KubernetesCredentials;
   readonly location: RedisLocation;
+  /** Of the webhooks. Undefined: there are none, or they have certificates from elsewhere. */
+  readonly certificates: GatewayCertificates | undefined;
   /** Undefined: this gateway leads from its start. */
   readonly election: LeaderElection | undefined;
   readonly replica: ReplicaRecord;
@@ -241,7 +245,15 @@ export class Gateway {
     const election = lease && this.#election(lease, new ApiClient(credentials, metrics));
     if (!election) await raiseDataVersion(location);
     const kubernetes = this.#kubernetesCredentials(client, credentials);
-    return { client, kubernetes, location, election, replica: this.#recordReplica(location, election) };
+    const certificates = this.#certificates(client, credentials.podNamespace);
+    return { client, kubernetes, location, certificates, election, replica: this.#recordReplica(location, election) };
+  }
+
+  #certificates(client: ApiClient, podNamespace: string | undefined): GatewayCertificates | undefined {
+    const settings = webhookCertificates(this.#config, podNamespace, variableOf);
+    // Not the gateway's clock, which may be set.
+    const runtime = { ...this.#runtime, clock: systemClock };
+    return settings && new GatewayCertificates({ ...settings, runtime, client, leads: this.#leads });
   }
 
   #recordReplica(location: RedisLocation, election: LeaderElection | undefined): ReplicaRecord {
@@ -402,6 +414,8 @@ export class Gateway {
     this.#lifecycle.started('progress', () => watching);
     const sweeping = sweepRegistry(connections.location, this.#runtime, { signal, leads: this.#leads });
     this.#lifecycle.started('sweep', () => sweeping);
+    const certifying = connections.certificates?.run(signal);
+    this.#lifecycle.started('certificates', async () => certifying);
     const comparing = leaderRecord?.run(signal);
     this.#lifecycle.started('leader record', async () => comparing);
     const updating = readerUsers?.run(signal);
