@@ -51,9 +51,11 @@ const gatewayFlow = [
   'dispatch',
   'controllers',
   'registration',
+  'certificates',
   'manager',
   'cache-api',
   'kubernetes-api',
+  'webhooks',
   'login',
   'dashboard',
 ];

@@ -9,6 +9,7 @@ const MOST = 8;
 
 /** Lists of one kind of thing, and no parts that one class hands to another. */
 const EXCEPTIONS: Readonly<Record<string, string>> = {
+  AdmissionWebhookOptions: 'an admission webhook as its author declares it',
   ControllerOptions: 'a controller as its author declares it',
   Description: 'the same, as the function tells the gateway',
   ControlPlaneOptions: 'a control plane as the author of a test asks for it',

@@ -68,6 +68,12 @@ export function reconcileFunctionCrd(): JsonSchema {
   const json = z.toJSONSchema(specSchema, { io: 'input', unrepresentable: 'any', reused: 'inline' }) as JsonSchema;
   const spec = structuralSchema(json);
   const properties = { ...spec.properties };
+  // Their names are unique.
+  const webhooks = {
+    ...properties['webhooks'],
+    'x-kubernetes-list-type': 'map',
+    'x-kubernetes-list-map-keys': ['name'],
+  };
   const endpoint = { ...properties['endpoint'], 'x-kubernetes-validations': RULES.endpoint };
   const [group, version] = ReconcileFunction.apiVersion.split('/') as [string, string];
   const condition = (type: string, field: string): string => `.status.conditions[?(@.type=="${type}")].${field}`;
@@ -110,7 +116,11 @@ export function reconcileFunctionCrd(): JsonSchema {
                 apiVersion: { type: 'string' },
                 kind: { type: 'string' },
                 metadata: { type: 'object' },
-                spec: { ...spec, properties: { ...properties, endpoint }, 'x-kubernetes-validations': RULES[''] },
+                spec: {
+                  ...spec,
+                  properties: { ...properties, endpoint, webhooks },
+                  'x-kubernetes-validations': RULES[''],
+                },
                 status,
               },
             },

@@ -95,11 +95,15 @@ function ofAlternatives(
   for (const { properties: own = {} } of objects) {
     for (const [name, each] of Object.entries(own)) if (name !== tag) properties[name] ??= each;
   }
+  const [first, ...others] = objects;
+  const common = (first?.required ?? []).filter(
+    (name) => name !== tag && others.every(({ required }) => required?.includes(name)),
+  );
   const rules = objects.map((object) => ruleOf(object, tag, Object.keys(properties)));
   return {
     ...described,
     type: 'object',
-    required: [tag],
+    required: [tag, ...common],
     properties: { [tag]: { type: 'string', enum: objects.map((object) => tagOf(object, tag)) }, ...properties },
     'x-kubernetes-validations': rules,
   };

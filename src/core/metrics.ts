@@ -102,6 +102,10 @@ export const METRICS = {
       help: 'Requests of functions that were passed on to the apiserver, or refused by the gateway.',
       labels: ['controller', 'verb', 'code'],
     },
+    controller_runtime_webhook_requests_total: {
+      help: 'Reviews by the path of the webhook and the status of the answer.',
+      labels: ['webhook', 'code'],
+    },
     levelhook_recoveries_total: { help: 'Times that data in Redis had to be taken for lost.', labels: ['reason'] },
   },
   gauges: {
@@ -137,6 +141,7 @@ export const METRICS = {
       help: '1 while Redis has this problem: eviction, memory, persistence, role or version.',
       labels: ['problem'],
     },
+    controller_runtime_webhook_requests_in_flight: { help: 'Reviews in flight.', labels: ['webhook'] },
     levelhook_certificate_expiry_seconds: {
       help: 'Seconds until a certificate of the webhooks expires, by use: serving or ca.',
       labels: ['use'],
@@ -147,6 +152,7 @@ export const METRICS = {
     workqueue_queue_duration_seconds: { help: 'From the add of a key to the start of its run.', labels: ['name'] },
     workqueue_work_duration_seconds: { help: 'Duration of a run as the queue sees it.', labels: ['name'] },
     controller_runtime_reconcile_time_seconds: { help: 'Duration of a trigger.', labels: ['controller'] },
+    controller_runtime_webhook_latency_seconds: { help: 'Duration of a review.', labels: ['webhook'] },
     rest_client_rate_limiter_duration_seconds: {
       help: 'What a request to the apiserver has waited for its turn.',
       labels: ['verb', 'host'],

@@ -3,6 +3,7 @@ import type { IndexSpec, QueueDescription, Reason } from '../contract/index.ts';
 import type { RunCredentials, RunToken } from './run-token.ts';
 import type { ApiWriter } from './api-writer.ts';
 import type { CacheReader } from './cache-reader.ts';
+import type { Webhook } from './webhook.ts';
 import type { OwnedSource, ReadSource, ReconciledSource, RelatedSource, WatchedSource } from './source.ts';
 
 /** Which key to reconcile, and why. */
@@ -120,6 +121,11 @@ export interface ControllerOptions {
   readonly callbackSeconds?: number;
   /** Attempts, rate and debounce. Default: no limits. */
   readonly queue?: QueueDescription;
+  /**
+   * Admission and conversion webhooks, made by `levelhook/function/webhooks`, each with a name of its own. The same app
+   * answers them. Default none.
+   */
+  readonly webhooks?: readonly Webhook[];
 }
 
 /** A controller: its declaration and its code. `createFunctionApp` makes an HTTP handler of it. */

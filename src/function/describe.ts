@@ -7,7 +7,7 @@ const DEFAULT_MAX_BATCH = 10;
 
 /** The answer to the gateway's `GET`: the declaration of the controller. */
 export function describe(controller: Controller): Description {
-  const { concurrency = 1, callbackSeconds, relatedKinds } = controller;
+  const { concurrency = 1, callbackSeconds, relatedKinds, webhooks = [] } = controller;
   const maxBatch = controller.maxBatch ?? Math.min(DEFAULT_MAX_BATCH, concurrency);
   return {
     version: CONTRACT_VERSION,
@@ -24,5 +24,6 @@ export function describe(controller: Controller): Description {
     ...(maxBatch === 1 ? {} : { maxBatch }),
     ...(callbackSeconds === undefined ? {} : { callbackSeconds }),
     ...(controller.queue ? { queue: controller.queue } : {}),
+    ...(webhooks.length === 0 ? {} : { webhooks: webhooks.map(({ description }) => description) }),
   };
 }

@@ -4,6 +4,7 @@ import { resource, UserError } from '../core/index.ts';
 import { controller } from './controller.ts';
 import { environmentApp, type FilePlatform, listenAddress, type Variables } from './environment.ts';
 import type { ApiFetch } from './fetch-transport.ts';
+import { validatingWebhook } from './webhooks/index.ts';
 
 const secret = generateSecret();
 const pods = resource('v1', 'Pod');
@@ -90,12 +91,35 @@ describe('the app of an environment', () => {
     ['no token', { KUBE_SERVER: server }, /KUBE_TOKEN is not set/],
     ['a file, without files', { KUBE_SERVER: server, KUBE_TOKEN: 't', KUBE_CA_FILE: '/ca.crt' }, /no files here/],
     ['a token file, without files', { KUBE_SERVER: server, KUBE_TOKEN_FILE: '/token' }, /KUBE_TOKEN is not set/],
+    [
+      'reviews without a signature that are neither',
+      { KUBE_SERVER: server, KUBE_TOKEN: 't', LEVELHOOK_UNSIGNED_REVIEWS: 'yes' },
+      /LEVELHOOK_UNSIGNED_REVIEWS must be true or false, not "yes"/,
+    ],
     ['a binding that is no text', { LEVELHOOK_SIGNING_SECRETS: { get() {} } }, /LEVELHOOK_SIGNING_SECRETS is not set/],
   ])('says what is wrong: %s', (_what, variables, error) => {
     const make = () => environmentApp(reader, { LEVELHOOK_SIGNING_SECRETS: secret, ...variables });
     expect(make).toThrow(UserError);
     expect(make).toThrow(error);
   });
+});
+
+it.each<[string | undefined, number]>([
+  ['true', 400],
+  ['false', 404],
+  [undefined, 404],
+])('takes reviews without a signature only if told to: %s', async (text, status) => {
+  const titles = validatingWebhook({ name: 'titles', for: pods }).validate(() => {});
+  const app = environmentApp(
+    { ...reader, webhooks: [titles] },
+    {
+      LEVELHOOK_SIGNING_SECRETS: secret,
+      KUBE_SERVER: 'https://kube.example.com',
+      KUBE_TOKEN: 't',
+      LEVELHOOK_UNSIGNED_REVIEWS: text,
+    },
+  );
+  expect((await app.request('/webhooks/titles', { method: 'POST', body: '{}' })).status).toBe(status);
 });
 
 it.each<[Variables, object]>([

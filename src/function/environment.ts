@@ -24,6 +24,8 @@ export interface FilePlatform {
  * - `KUBE_SERVER`: URL of the apiserver. Default: that of the pod's cluster.
  * - `KUBE_TOKEN`, or with files `KUBE_TOKEN_FILE`: the bearer token. Default: the pod's. A file is read again after a
  *   minute.
+ * - `LEVELHOOK_UNSIGNED_REVIEWS`: `true` takes reviews from the apiserver without the gateway, as the option of
+ *   `createFunctionApp` does. Default `false`.
  * - `KUBE_CA_FILE`, with files only: the certificate authority of the apiserver. Default: the pod's, and without
  *   `KUBE_SERVER` required; with `KUBE_SERVER` the authorities that the platform trusts.
  *
@@ -31,7 +33,8 @@ export interface FilePlatform {
  */
 export function environmentApp(controller: Controller, environment: Variables, files?: FilePlatform): FunctionApp {
   const secrets = signingSecrets(environment);
-  return createFunctionApp(controller, { secrets, api: environmentTransport(environment, files) });
+  const api = environmentTransport(environment, files);
+  return createFunctionApp(controller, { secrets, api, unsignedReviews: unsignedReviews(environment) });
 }
 
 /** The value of a variable, without surrounding space. Undefined when it is missing or empty. */
@@ -52,6 +55,13 @@ export function signingSecrets(environment: Variables): string[] {
   return requiredVariable(environment, 'LEVELHOOK_SIGNING_SECRETS')
     .split(/[\s,]+/)
     .filter((word) => word !== '');
+}
+
+/** `LEVELHOOK_UNSIGNED_REVIEWS`: whether reviews come without the gateway. */
+export function unsignedReviews(environment: Variables): boolean {
+  const text = variable(environment, 'LEVELHOOK_UNSIGNED_REVIEWS') ?? 'false';
+  if (text === 'true' || text === 'false') return text === 'true';
+  throw new UserError(`LEVELHOOK_UNSIGNED_REVIEWS must be true or false, not "${text}"`);
 }
 
 /** `HOST` and `PORT`. Port 0 is any free port. */

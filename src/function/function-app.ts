@@ -30,6 +30,11 @@ export interface FunctionAppOptions {
   readonly logger?: Logger;
   /** The verifier's clock, in milliseconds. Default `Date.now`. */
   readonly now?: () => number;
+  /**
+   * Takes reviews from the apiserver without the gateway: `POST /webhooks/NAME`. They are not signed, so that each
+   * client that reaches this address can ask what a webhook decides, and they come without the cache. Default false.
+   */
+  readonly unsignedReviews?: boolean;
 }
 
 /** A Hono app. A server that needs no web `Request` may call its trigger handlers instead. */
@@ -38,28 +43,29 @@ export interface FunctionApp extends Hono {
   readonly triggerHandlers: ReadonlyMap<string, TriggerHandler>;
 }
 
-/** The limit of a request's body. Triggers are far smaller. */
-export const MAX_BODY_BYTES = 4 * 1024 * 1024;
-export const TOO_LARGE = 'the body is larger than 4 MiB';
+/** Why a larger body is refused. */
+export const tooLargeFor = (maxBytes: number): string => `the body is larger than ${maxBytes / 2 ** 20} MiB`;
 
 const HEADERS = { [LEVELHOOK_HEADER]: CONTRACT_VERSION };
 
 /**
- * The HTTP handler of one controller: `POST /` runs a trigger, `GET /` describes the controller. Both must be signed.
- * The handler verifies the signature of the raw body before it parses it, and has no option to skip that. A trigger
- * that comes a second time in the same process, or after its deadline, is answered with 409 and not run. The results of
- * a trigger of several keys are streamed as the runs end, if the gateway asks for that.
- * @throws UserError when a secret of the list is malformed, or there is none.
+ * The HTTP handler of one controller: `POST /` runs a trigger or answers a review of one of its webhooks, `GET /`
+ * describes the controller. All must be signed, but for `unsignedReviews`. The handler verifies the signature of the
+ * raw body before it parses it, and has no option to skip that. A trigger that comes a second time in the same process,
+ * or after its deadline, is answered with 409 and not run. The results of a trigger of several keys are streamed as the
+ * runs end, if the gateway asks for that.
+ * @throws UserError when a secret of the list is malformed, there is none, or two webhooks have one name.
  */
 export function createFunctionApp(controller: Controller, options: FunctionAppOptions): FunctionApp {
-  const { secrets, cache, api, logger = consoleLogger, now = Date.now } = options;
+  const { secrets, cache, api, logger = consoleLogger, now = Date.now, unsignedReviews = false } = options;
   const handler = createTriggerHandler(controller, { secrets, cache, api, logger, now });
   const log = logger.child({ controller: controller.name });
-  // Two routes: the routers for many are 5 KB of every function's cold start.
+  // Three routes: the routers for many are 5 KB of every function's cold start.
   const app: Hono = new TinyHono();
 
-  const tooLarge = (context: HonoContext): Response => context.json({ error: TOO_LARGE }, 413, HEADERS);
-  app.use('/', bodyLimit({ maxSize: MAX_BODY_BYTES, onError: tooLarge }));
+  const { maxBytes: maxSize } = handler;
+  const tooLarge = (context: HonoContext): Response => context.json({ error: tooLargeFor(maxSize) }, 413, HEADERS);
+  app.use('/', bodyLimit({ maxSize, onError: tooLarge }));
   app.on(['GET', 'POST'], '/', async ({ req }) => {
     const { headers, signal } = req.raw;
     // When the caller hangs up, the platform aborts the request's signal, or cancels the stream of lines, or both.
@@ -72,6 +78,15 @@ export function createFunctionApp(controller: Controller, options: FunctionAppOp
     const answer = await handler.answer({ method, headers, body: await req.text(), hangUp });
     return responseOf(answer, () => hungUp());
   });
+
+  if (unsignedReviews) {
+    app.post('/webhooks/:name', bodyLimit({ maxSize, onError: tooLarge }), async ({ req }) => {
+      const webhook = req.param('name');
+      const timeout = req.query('timeout');
+      const hangUp = hangUpOf(req.raw.signal);
+      return responseOf(await handler.answerUnsigned({ webhook, timeout, body: await req.text(), hangUp }), () => {});
+    });
+  }
 
   app.onError((error, context) => {
     // The body is incomplete: the client has hung up, or was too slow, and no answer reaches it.

@@ -82,3 +82,4 @@ export {
   type Source,
   type WatchedSource,
 } from './source.ts';
+export type { ReviewContext, Webhook } from './webhook.ts';

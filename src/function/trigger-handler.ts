@@ -1,4 +1,4 @@
-import { type Logger, messageOf, systemClock, UserError } from '../core/index.ts';
+import { type Logger, messageOf, shown, systemClock, UserError } from '../core/index.ts';
 import {
   CONTRACT_VERSION,
   ContractError,
@@ -13,6 +13,7 @@ import {
   verify,
 } from '../contract/index.ts';
 import { decodeSecret, type SignedMessage } from '../contract/signature.ts';
+import { isReviewRequest } from '../contract/webhook.ts';
 import type { ApiTransport } from './api-transport.ts';
 import type { OpenCache } from './cache-reader.ts';
 import type { Controller } from './controller.ts';
@@ -21,6 +22,7 @@ import { type CacheFetch, httpCache } from './http-reader.ts';
 import type { HangUp } from './run-scope.ts';
 import { allResults, type OnResult, prepareTrigger } from './runtime.ts';
 import { SeenTriggers } from './seen-triggers.ts';
+import { MAX_REVIEW_BYTES, type WebhookAnswer, type WebhookRequest, webhooksByName } from './webhook.ts';
 import { fetchKubernetes, type OpenKubernetes } from './trigger-kubernetes.ts';
 
 /** A request with its whole body, from any HTTP server. */
@@ -32,9 +34,19 @@ export interface SignedRequest {
   readonly hangUp: HangUp;
 }
 
+/** A review that comes without the gateway, and so without a signature. */
+export interface UnsignedReview {
+  /** The name of the webhook. */
+  readonly webhook: string;
+  /** The apiserver's `timeout` parameter: `10s`. */
+  readonly timeout: string | undefined;
+  readonly body: string;
+  readonly hangUp: HangUp;
+}
+
 /** The answer: its body is a text, or a function that writes lines to a sink. */
 export interface FunctionAnswer {
-  readonly status: 200 | 202 | 400 | 401 | 409 | 500 | 503;
+  readonly status: 200 | 202 | 400 | 401 | 404 | 409 | 500 | 503 | 504;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | ((lines: LineSink) => void);
 }
@@ -90,21 +102,29 @@ const NO_APISERVER: ApiTransport = () =>
 const JSON_HEADERS = { 'content-type': 'application/json', [LEVELHOOK_HEADER]: CONTRACT_VERSION };
 const LINES_HEADERS = { ...JSON_HEADERS, 'content-type': RESULT_STREAM };
 
+/** The limit of a request's body. Triggers are far smaller. */
+const MAX_TRIGGER_BYTES = 4 * 1024 * 1024;
+
 /** Answers the signed requests to one controller, for any HTTP server. */
 export interface TriggerHandler {
+  /** Of the body: 8 MiB for a controller with webhooks, 4 MiB for others. A larger one gets 413. */
+  readonly maxBytes: number;
   /** Never rejects. */
   answer(request: SignedRequest): Promise<FunctionAnswer>;
+  /** Answers a review that is not signed: only for an app that is told to take such. Never rejects. */
+  answerUnsigned(review: UnsignedReview): Promise<FunctionAnswer>;
   /** Uses the functions of this platform from now on. */
   runOn(platform: Platform): void;
 }
 
 /**
  * A handler that verifies the signature of the raw body before it parses it, and has no option to skip that.
- * @throws UserError when a secret of the list is malformed, or there is none.
+ * @throws UserError when a secret of the list is malformed, there is none, or two webhooks have one name.
  */
 export function createTriggerHandler(controller: Controller, options: TriggerHandlerOptions): TriggerHandler {
   const { api, now, secrets } = options;
   if (typeof secrets !== 'function') checkSecrets(secrets);
+  const webhooks = webhooksByName(controller.name, controller.webhooks);
   const log = options.logger.child({ controller: controller.name });
   const seen = new SeenTriggers();
   let platform = WEB_PLATFORM;
@@ -132,6 +152,8 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
     return () => api ?? NO_APISERVER;
   };
 
+  const openCache = (): OpenCache => (cache ??= httpCache(platform.fetch && { fetch: platform.fetch }));
+
   const run = async (trigger: Trigger, { headers, hangUp }: SignedRequest): Promise<FunctionAnswer> => {
     // Several functions may share a secret. A trigger for another function must not run a key of the same name here.
     if (trigger.controller !== controller.name) {
@@ -153,7 +175,7 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
       const full = whole(503, { error: 'too many triggers: no room to remember another id' });
       return { ...full, headers: { ...full.headers, 'retry-after': '1' } };
     }
-    const open = (cache ??= httpCache(platform.fetch && { fetch: platform.fetch }));
+    const open = openCache();
     const start = prepareTrigger(controller, trigger, {
       cache: (scope) => open(trigger.cache, scope),
       api: transportOf(trigger),
@@ -171,12 +193,33 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
     return whole(goesOn ? 202 : 200, { version: CONTRACT_VERSION, results } satisfies OutcomeBody);
   };
 
+  const review = async (name: unknown, request: WebhookRequest): Promise<WebhookAnswer> => {
+    const webhook = webhooks.get(name);
+    if (!webhook) return { status: request.unsigned ? 404 : 400, error: `there is no webhook ${shown(name)}` };
+    return webhook.serve(request, {
+      controller: controller.name,
+      cache: openCache(),
+      api: api ?? NO_APISERVER,
+      log,
+      now,
+    });
+  };
+
   return {
+    maxBytes: webhooks.size === 0 ? MAX_TRIGGER_BYTES : MAX_REVIEW_BYTES,
     async answer(request) {
       try {
         const { headers, body } = request;
         await (verifier ?? (await createVerifier()))({ headers, nowMs: now(), body });
         if (request.method === 'GET') return whole(200, describe(controller));
+        if (webhooks.size > 0) {
+          const value = parsed(body);
+          if (isReviewRequest(value)) {
+            const name = (value as { webhook: unknown }).webhook;
+            const { status, ...answer } = await review(name, { body: value, hangUp: request.hangUp });
+            return whole(status, 'body' in answer ? answer.body : answer);
+          }
+        }
         return await run(decodeTrigger(body), request);
       } catch (error) {
         if (error instanceof ContractError) return whole(400, { error: error.message });
@@ -188,6 +231,12 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
         // The signature may not have been verified, so only the log has the reason.
         return whole(500, { error: 'internal error' });
       }
+    },
+    async answerUnsigned({ webhook, timeout, body, hangUp }) {
+      const answer = await review(webhook, { body: parsed(body), unsigned: { timeout }, hangUp });
+      if (answer.status === 200) return whole(200, answer.body);
+      // The apiserver shows its client a plain text, and of JSON nothing (client-go, rest/request.go).
+      return { status: answer.status, headers: { 'content-type': 'text/plain' }, body: answer.error };
     },
     runOn(better) {
       platform = better;
@@ -220,6 +269,15 @@ function linesOf({ requests }: Trigger, sink: LineSink, defer: Platform['defer']
 
 function whole(status: FunctionAnswer['status'], body: object): FunctionAnswer & { readonly body: string } {
   return { status, headers: JSON_HEADERS, body: JSON.stringify(body) };
+}
+
+/** Undefined for what is no JSON. */
+function parsed(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
 }
 
 function accepts(header: string | null, type: string): boolean {

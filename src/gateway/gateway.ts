@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import {
   type Checkpoint,
+  type Condition,
   type Logger,
   messageOf,
   noCheckpoint,
@@ -36,6 +37,9 @@ import { FunctionResolver } from './registration/function-resolver.ts';
 import { ConfiguredFunctions } from './registration/configured-functions.ts';
 import { FunctionStatusWriter } from './registration/function-status-writer.ts';
 import { DeclaredFunctions } from './registration/declared-functions.ts';
+import { FileCertificate, type ServingCertificate } from './certificates/serving-certificate.ts';
+import { ReviewApi } from './webhooks/review-api.ts';
+import { WebhookServer } from './webhooks/webhook-server.ts';
 import { checkFunctionUrls } from './endpoint/endpoint-rules.ts';
 import { AccountTokens } from './access/account-tokens.ts';
 import { KubernetesCredentials } from './access/kubernetes-credentials.ts';
@@ -122,7 +126,7 @@ interface Functions {
 type Parts = Caches &
   Running &
   Functions &
-  Pick<Connections, 'election' | 'client' | 'replica'> & {
+  Pick<Connections, 'certificates' | 'election' | 'client' | 'replica'> & {
     readonly replays: ReplayRecords;
     readonly login: LoginBackend;
     /** Undefined when this gateway leads without an election. */
@@ -143,6 +147,9 @@ export class Gateway {
   readonly #cpuBudgets = new CpuBudgets();
   readonly #board = new BullMqBoard();
   readonly #server: AdminServer;
+  readonly #reviews: ReviewApi;
+  /** Undefined when the settings name no place for it. */
+  #webhooks: WebhookServer | undefined;
   readonly #stop = new AbortController();
   #redis: Redis | undefined;
   #parts: Parts | undefined;
@@ -172,6 +179,18 @@ export class Gateway {
       runtime: this.#runtime,
       parts: () => this.#parts,
     });
+    this.#reviews = new ReviewApi({
+      controllers: () => this.#parts?.controllers,
+      conditions: (id) => conditionsOf(this.#parts, id),
+      starting: () => !knowsAll(this.#parts),
+      ending: () => this.#stop.signal.aborted,
+      runtime: this.#runtime,
+    });
+  }
+
+  /** `https://host:port` of the reviews of webhooks, once started; undefined when there is no such server. */
+  get webhooksUrl(): string | undefined {
+    return this.#webhooks?.url;
   }
 
   /** `http://host:port` of health, metrics and dashboard, once started. */
@@ -221,6 +240,7 @@ export class Gateway {
     await this.#server.start();
     this.#lifecycle.started('server', () => this.#server.stop());
     logger.info({ url: this.#server.url }, 'listening');
+    await this.#listenForReviews();
 
     const redis = await connectRedis(redisUrl, { files: this.#config.redisFiles, logger });
     this.#redis = redis;
@@ -249,11 +269,48 @@ export class Gateway {
     return { client, kubernetes, location, certificates, election, replica: this.#recordReplica(location, election) };
   }
 
+  /** With a certificate of files. One that the gateway makes itself is there later. */
+  async #listenForReviews(): Promise<void> {
+    const { webhookListen, webhookService, webhookTls, webhookUrl } = this.#config;
+    if (!webhookListen) return;
+    if (webhookTls) return this.#serveReviews(new FileCertificate(webhookTls));
+    if (webhookService || webhookUrl !== undefined) return;
+    const names = ['webhookTlsCertFile', 'webhookTlsKeyFile', 'webhookService', 'webhookUrl'] as const;
+    const [cert, key, service, url] = names.map(variableOf);
+    const remedy = `set ${cert} and ${key}, or ${service} or ${url} for one that the gateway makes`;
+    throw new UserError(`${variableOf('webhookListen')} needs a certificate: ${remedy}.`);
+  }
+
+  async #serveReviews(certificate: ServingCertificate): Promise<void> {
+    const { webhookListen: listen } = this.#config;
+    if (!listen) return;
+    const webhooks = new WebhookServer({ listen, certificate, api: this.#reviews });
+    await webhooks.start();
+    this.#webhooks = webhooks;
+    this.#lifecycle.started('webhook server', () => webhooks.stop());
+    this.#runtime.logger.info({ url: webhooks.url }, 'listening for reviews');
+  }
+
+  /** What makes the certificate of the webhooks; undefined when it comes from files, or there are no webhooks. */
   #certificates(client: ApiClient, podNamespace: string | undefined): GatewayCertificates | undefined {
+    const { webhookListen, webhookTls } = this.#config;
+    if (!webhookListen || webhookTls) return undefined;
     const settings = webhookCertificates(this.#config, podNamespace, variableOf);
     // Not the gateway's clock, which may be set.
     const runtime = { ...this.#runtime, clock: systemClock };
     return settings && new GatewayCertificates({ ...settings, runtime, client, leads: this.#leads });
+  }
+
+  /** Serves reviews as soon as there is a certificate: in a follower, when a leader has made one. */
+  #certify(certificates: GatewayCertificates): void {
+    const { signal } = this.#stop;
+    const running = certificates.run(signal);
+    this.#lifecycle.started('certificates', () => running);
+    const serve = async (): Promise<void> => {
+      await certificates.ready;
+      if (!signal.aborted) await this.#serveReviews(certificates);
+    };
+    serve().catch((error: unknown) => this.#fatal(error));
   }
 
   #recordReplica(location: RedisLocation, election: LeaderElection | undefined): ReplicaRecord {
@@ -355,6 +412,7 @@ export class Gateway {
           if (this.#leads()) await forgetController(location, runtime.clock, id, endMs);
           await runtime.metrics.forget({ controller: id });
           await runtime.metrics.forget({ name: id });
+          await this.#reviews.forget(id);
         },
       },
       drainMs,
@@ -400,11 +458,22 @@ export class Gateway {
     const declared = this.#declaredFunctions(files, connections, made);
     const configured = this.#configuredFunctions(files, connections, { ...made, declared });
     const login = this.#login(files, connections);
-    const { client, election, location, replica } = connections;
+    const { certificates, client, election, location, replica } = connections;
     const { leaseTiming: timing } = this.#config;
     const replays = new ReplayRecords(location, this.#runtime.clock);
     const leaderRecord = election && new LeaderRecord({ runtime: this.#runtime, location, election, timing });
-    this.#parts = { ...made, configured, declared, election, client, leaderRecord, login, replica, replays };
+    this.#parts = {
+      ...made,
+      certificates,
+      configured,
+      declared,
+      election,
+      client,
+      leaderRecord,
+      login,
+      replica,
+      replays,
+    };
 
     const checking = recovery.run(signal);
     this.#lifecycle.started('recovery', () => checking);
@@ -414,8 +483,7 @@ export class Gateway {
     this.#lifecycle.started('progress', () => watching);
     const sweeping = sweepRegistry(connections.location, this.#runtime, { signal, leads: this.#leads });
     this.#lifecycle.started('sweep', () => sweeping);
-    const certifying = connections.certificates?.run(signal);
-    this.#lifecycle.started('certificates', async () => certifying);
+    if (certificates) this.#certify(certificates);
     const comparing = leaderRecord?.run(signal);
     this.#lifecycle.started('leader record', async () => comparing);
     const updating = readerUsers?.run(signal);
@@ -615,6 +683,12 @@ export class Gateway {
 
 /** For proxied writes that are under way when the runs have taken the whole time of the drain. */
 const LAST_WRITES_MS = 2000;
+
+/** Of a ReconcileFunction, as its status has them. */
+function conditionsOf(parts: Parts | undefined, id: string): readonly Condition[] | undefined {
+  const statuses = parts?.declared?.statuses();
+  return statuses?.has(id) ? (statuses.get(id)?.conditions ?? []) : undefined;
+}
 
 /** Also the first request to the apiserver, and so where wrong credentials show. */
 async function identify(client: ApiClient): Promise<string> {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { generateSecret, importSecret, sign, type Trigger } from '../../contract/index.ts';
 import { resource, UserError } from '../../core/index.ts';
 import { controller } from '../controller.ts';
+import { validatingWebhook } from '../webhooks/index.ts';
 import { controllerApp } from './serve-controller.ts';
 
 const secret = generateSecret();
@@ -45,6 +46,20 @@ describe('serveController', () => {
     const post = (path: string) => app.request(path, { method: 'POST', body, headers: { ...headers } });
     expect(await (await post('/two')).json()).toMatchObject({ results: [{ status: 'done' }] });
     expect((await post('/one')).status).toBe(400);
+  });
+
+  it('takes reviews without a signature only if told to, of a list at the path of each controller', async () => {
+    const status = async (of: typeof one | (typeof one)[], path: string, variables = {}) =>
+      (await controllerApp(of, { ...environment, ...variables }).request(path, { method: 'POST', body: '{}' })).status;
+    const hooked = {
+      ...one,
+      webhooks: [validatingWebhook({ name: 'w', for: resource('v1', 'Pod') }).validate(() => {})],
+    };
+    const told = { LEVELHOOK_UNSIGNED_REVIEWS: 'true' };
+    expect(await status(hooked, '/webhooks/w', told)).toBe(400);
+    expect(await status(hooked, '/webhooks/w')).toBe(404);
+    expect(await status([hooked, two], '/one/webhooks/w', told)).toBe(400);
+    expect(await status([hooked, two], '/two/webhooks/w', told)).toBe(404);
   });
 
   it.each([', ', ' ', ','])('takes two secrets while one is rotated, separated by %j', async (separator) => {

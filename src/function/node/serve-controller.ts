@@ -1,7 +1,7 @@
 import { Hono } from 'hono';
 import { UserError } from '../../core/index.ts';
 import type { Controller } from '../controller.ts';
-import { signingSecrets } from '../environment.ts';
+import { signingSecrets, unsignedReviews } from '../environment.ts';
 import { createFunctionApp, type FunctionApp } from '../function-app.ts';
 import type { TriggerHandler } from '../trigger-handler.ts';
 import { kubeConfigTransport } from './client-node-transport.ts';
@@ -26,6 +26,9 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * - `KUBECONFIG`: one file that says how to reach the apiserver. Default: `~/.kube/config`, or the pod's service
  *   account.
  * - `HOST`, `PORT`: where to listen; 127.0.0.1 and 8080 by default, port 0 takes a free one.
+ * - `TLS_CERT_FILE`, `TLS_KEY_FILE`: PEM files, to serve https. They are read again when they change. Default: http.
+ * - `LEVELHOOK_UNSIGNED_REVIEWS`: `true` takes reviews from the apiserver without the gateway, at `/webhooks/NAME`; of
+ *   a list of controllers at `/CONTROLLER/webhooks/NAME`. Default `false`.
  *
  * Redis and the apiserver are reached when a run first needs them. One controller answers at `/`; those of a list
  * answer at `/NAME` each, as the line that tells of listening says, and so the gateway is given one URL, or
@@ -49,6 +52,7 @@ export function serveController(
  */
 export function controllerApp(controllers: Controller | readonly Controller[], environment: Environment): FunctionApp {
   const secrets = signingSecrets(environment);
+  const unsigned = unsignedReviews(environment);
   const redisUrl = environment['REDIS_URL'];
   if (redisUrl) {
     serverOf(redisUrl);
@@ -59,7 +63,7 @@ export function controllerApp(controllers: Controller | readonly Controller[], e
   const appOf = (controller: Controller): FunctionApp => {
     // A connection for each controller: in Redis each may be a user of its own.
     const cache = redisUrl ? { cache: redisCache(redisUrl, { secrets }) } : {};
-    return createFunctionApp(controller, { secrets, ...cache, api });
+    return createFunctionApp(controller, { secrets, ...cache, api, unsignedReviews: unsigned });
   };
   if ('name' in controllers) return appOf(controllers);
   if (controllers.length === 0) throw new UserError('serveController was given no controller');

@@ -4,6 +4,7 @@ import { messageOf, UserError } from '../../core/index.ts';
 import { keepMemorySmall } from '../../memory/index.ts';
 import { listenAddress } from '../environment.ts';
 import type { FunctionApp } from '../function-app.ts';
+import { type CertificateFiles, certificateFiles, followCertificate, readCertificate } from './certificate-files.ts';
 import { createTriggerServer } from './trigger-server.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -20,10 +21,11 @@ export interface ServeOptions {
  * await serveFunction(createApp, process.env);
  * ```
  *
- * Listens on `HOST` (default 127.0.0.1) and `PORT` (default 8080; 0 for any free port), and then prints one line to
- * stdout: `{"msg":"listening","url":"http://127.0.0.1:8080"}`, with the `paths` of an app of several controllers. A
- * signal stops it: no new connections, running requests end or are cut off after the grace period, exit 0. A second
- * signal ends it at once. When it cannot start, it says why in one sentence on stderr, exit 1.
+ * Listens on `HOST` (default 127.0.0.1) and `PORT` (default 8080; 0 for any free port), with `TLS_CERT_FILE` and
+ * `TLS_KEY_FILE` (PEM; read again when they change) by https, and then prints one line to stdout:
+ * `{"msg":"listening","url":"http://127.0.0.1:8080"}`, with the `paths` of an app of several controllers. A signal
+ * stops it: no new connections, running requests end or are cut off after the grace period, exit 0. A second signal
+ * ends it at once. When it cannot start, it says why in one sentence on stderr, exit 1.
  */
 export async function serveFunction(
   createApp: (environment: Environment) => Hono,
@@ -34,10 +36,11 @@ export async function serveFunction(
   keepMemorySmall();
   try {
     const app = createApp(environment);
-    const server = createTriggerServer(app, RECEIVE);
+    const files = certificateFiles(environment);
+    const server = serverOf(app, files);
     server.keepAliveTimeout = KEEP_ALIVE_MS;
     const { host, port } = listenAddress(environment);
-    const url = await listen(server, host, port);
+    const url = `${files ? 'https' : 'http'}://${await listen(server, host, port)}`;
     process.stdout.write(`${JSON.stringify({ msg: 'listening', url, ...pathsOf(app) })}\n`);
     await signalled();
     await close(server, graceSeconds);
@@ -63,6 +66,14 @@ const KEEP_ALIVE_MS = 75_000;
  */
 const RECEIVE = { requestTimeout: 10_000, headersTimeout: 10_000, connectionsCheckingInterval: 2000 };
 
+function serverOf(app: Hono, files: CertificateFiles | undefined): Server {
+  if (!files) return createTriggerServer(app, RECEIVE);
+  const server = createTriggerServer(app, { ...RECEIVE, ...readCertificate(files) });
+  server.once('close', followCertificate(files, server));
+  return server;
+}
+
+/** Resolves to the host and port. */
 function listen(server: Server, host: string, port: number): Promise<string> {
   const name = host.includes(':') ? `[${host}]` : host;
   return new Promise((resolve, reject) => {
@@ -78,7 +89,7 @@ function listen(server: Server, host: string, port: number): Promise<string> {
     server.listen(port, host, () => {
       const address = server.address();
       const chosen = typeof address === 'object' && address ? address.port : port;
-      resolve(`http://${name}:${chosen}`);
+      resolve(`${name}:${chosen}`);
     });
   });
 }

@@ -14,6 +14,7 @@ import {
 import { resource, silentLogger } from '../../core/index.ts';
 import { controller, type Reconcile } from '../controller.ts';
 import { createFunctionApp, type FunctionApp } from '../function-app.ts';
+import { validatingWebhook } from '../webhooks/index.ts';
 import { createTriggerServer } from './trigger-server.ts';
 
 const secret = generateSecret();
@@ -244,4 +245,54 @@ describe.each<[string, (app: FunctionApp) => Server]>([
     // A query changes nothing.
     expect((await post(async () => {}, triggerOf(['a']), { path: '/?a=b' })).status).toBe(200);
   });
+});
+
+it('a review over Node may have 8 MiB, and one that is not signed goes to the app', async () => {
+  const pods = resource('v1', 'Pod');
+  const sizes = validatingWebhook({ name: 'sizes', for: pods }).validate(() => {});
+  const web = controller({ name: 'web', for: pods, webhooks: [sizes] }).reconcile(async () => {});
+  const server = createTriggerServer(
+    createFunctionApp(web, { secrets: [secret], logger: silentLogger, unsignedReviews: true }),
+  );
+  servers.push(server);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const reviewOf = (bytes: number) => ({
+    apiVersion: 'admission.k8s.io/v1',
+    kind: 'AdmissionReview',
+    request: {
+      uid: 'u',
+      kind: { group: '', version: 'v1', kind: 'Pod' },
+      resource: { group: '', version: 'v1', resource: 'pods' },
+      operation: 'CREATE',
+      userInfo: { username: 'alice' },
+      object: { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'x'.repeat(bytes) } },
+    },
+  });
+  const send = async (bytes: number) => {
+    const body = JSON.stringify({
+      version: 'v1',
+      controller: 'web',
+      webhook: 'sizes',
+      deadline: new Date(Date.now() + 10_000).toISOString(),
+      remainingSeconds: 10,
+      cache: { views: {} },
+      cacheAgeSeconds: {},
+      review: reviewOf(bytes),
+    });
+    const signed = await sign([await importSecret(secret)], { id: 'id', nowMs: Date.now(), body });
+    const answer = await fetch(url, { method: 'POST', headers: { ...signed }, body });
+    return [answer.status, await answer.json()];
+  };
+  const response = {
+    apiVersion: 'admission.k8s.io/v1',
+    kind: 'AdmissionReview',
+    response: { uid: 'u', allowed: true },
+  };
+  expect(await send(7 * 2 ** 20)).toEqual([200, response]);
+  expect(await send(8 * 2 ** 20)).toEqual([413, { error: 'the body is larger than 8 MiB' }]);
+  const body = JSON.stringify(reviewOf(1));
+  const unsigned = await fetch(`${url}/webhooks/sizes?timeout=10s`, { method: 'POST', body });
+  expect([unsigned.status, await unsigned.json()]).toEqual([200, response]);
 });

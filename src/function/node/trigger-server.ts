@@ -1,9 +1,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
+import {
+  createServer as createTlsServer,
+  type Server as TlsServer,
+  type ServerOptions as TlsOptions,
+} from 'node:https';
 import { getRequestListener } from '@hono/node-server';
 import type { Hono } from 'hono';
 import { CONTRACT_VERSION, LEVELHOOK_HEADER } from '../../contract/index.ts';
 import { importSecretSync, verifySync } from '../../contract/node/signature.ts';
-import { type FunctionApp, MAX_BODY_BYTES, TOO_LARGE } from '../function-app.ts';
+import { type FunctionApp, tooLargeFor } from '../function-app.ts';
 import type { LineSink, Platform, TriggerHandler } from '../trigger-handler.ts';
 import { undiciKubernetes } from './trigger-kubernetes.ts';
 import { undiciFetch } from './undici-fetch.ts';
@@ -22,29 +27,32 @@ const NODE: Platform = {
 
 /**
  * A server of an app. The triggers of a function app go to its handlers without a `Request`, a `Response` or a web
- * stream, which take a third of a trigger's time; all else goes to the app.
+ * stream, which take a third of a trigger's time; all else goes to the app. With a certificate it serves https.
  */
-export function createTriggerServer(app: Hono | FunctionApp, options: ServerOptions = {}): Server {
+export function createTriggerServer(app: Hono | FunctionApp, options: TlsOptions & { cert: string }): TlsServer;
+export function createTriggerServer(app: Hono | FunctionApp, options?: ServerOptions): Server;
+export function createTriggerServer(app: Hono | FunctionApp, options: ServerOptions | TlsOptions = {}): Server {
   const handlers: ReadonlyMap<string, TriggerHandler> = 'triggerHandlers' in app ? app.triggerHandlers : new Map();
   for (const handler of handlers.values()) handler.runOn(NODE);
   const other = getRequestListener(app.fetch);
-  return createServer(options, (incoming, outgoing) => {
+  const listener = (incoming: IncomingMessage, outgoing: ServerResponse): void => {
     const handler = incoming.method === 'POST' ? handlers.get(incoming.url ?? '') : undefined;
-    if (handler) readBody(incoming, (body) => void answer(handler, body, incoming, outgoing));
+    if (handler) readBody(incoming, handler.maxBytes, (body) => void answer(handler, body, incoming, outgoing));
     else void other(incoming, outgoing);
-  });
+  };
+  return 'cert' in options ? createTlsServer(options, listener) : createServer(options, listener);
 }
 
 /** Calls back with the body, or with undefined when it is too large, or never when it does not come whole. */
-function readBody(incoming: IncomingMessage, whole: (body: string | undefined) => void): void {
+function readBody(incoming: IncomingMessage, maxBytes: number, whole: (body: string | undefined) => void): void {
   const chunks: Buffer[] = [];
   let size = 0;
   incoming.on('data', (chunk: Buffer) => {
     size += chunk.length;
-    if (size <= MAX_BODY_BYTES) chunks.push(chunk);
+    if (size <= maxBytes) chunks.push(chunk);
     else chunks.length = 0;
   });
-  incoming.on('end', () => whole(size > MAX_BODY_BYTES ? undefined : Buffer.concat(chunks).toString('utf8')));
+  incoming.on('end', () => whole(size > maxBytes ? undefined : Buffer.concat(chunks).toString('utf8')));
   // The connection broke, or the sender was too slow: there is nobody to answer.
   incoming.on('error', () => {});
 }
@@ -57,7 +65,7 @@ async function answer(
 ): Promise<void> {
   if (body === undefined) {
     const headers = { 'content-type': 'application/json', [LEVELHOOK_HEADER]: CONTRACT_VERSION };
-    return send(outgoing, 413, headers, JSON.stringify({ error: TOO_LARGE }));
+    return send(outgoing, 413, headers, JSON.stringify({ error: tooLargeFor(handler.maxBytes) }));
   }
   const answered = await handler.answer({
     method: 'POST',

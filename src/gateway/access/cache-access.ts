@@ -48,16 +48,21 @@ export class CacheAccess {
   }
 
   async location(): Promise<CacheLocation> {
-    const { api, clock, redisUser } = this.#options;
+    const { api } = this.#options;
+    if (!api) return this.locationWithoutToken();
+    return { ...this.locationWithoutToken(), url: api.url, token: await this.#currentToken(api.keys) };
+  }
+
+  /** The same without what Redis must be asked for: the cache API cannot be read with it. */
+  locationWithoutToken(): CacheLocation {
+    const { clock, redisUser } = this.#options;
     // A function that may read nothing there has no user.
     const user = this.inRedis.length > 0 ? redisUser?.() : undefined;
-    const places = {
+    return {
       ...this.#places,
       ...(user === undefined ? {} : { redisUser: user }),
       ...(this.inRedis.length > 0 ? { now: Math.round(clock.now()) } : {}),
     };
-    if (!api) return places;
-    return { ...places, url: api.url, token: await this.#currentToken(api.keys) };
   }
 
   async #currentToken(keys: Pick<TokenKeys, 'sign' | 'knows'>): Promise<string> {

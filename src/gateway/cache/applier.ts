@@ -70,6 +70,8 @@ export class Applier {
   #chunk: ChunkInProgress | undefined;
   /** The view's version stays where it is until this list, or a later one, is complete. */
   #frozenUntil: number | undefined;
+  /** When the oldest event of the chunk was read. */
+  #readMs: number | undefined;
 
   constructor(options: ApplierOptions) {
     this.#options = options;
@@ -94,11 +96,13 @@ export class Applier {
    * because events before the start of a list must not count as a part of the list. In the first list of an empty view
    * the last write may be pending when this resolves. If that write fails, the next call throws, and the call after it
    * applies its events again.
+   * @param readMs when the oldest of the events was read. Default: the view's time (`ViewState.shownMs`) stays.
    * @returns `contradiction` when a list has an older version of an object than the cache, although the list is newer
    *   than the cached version: the server's data was rewound and must be listed again as such.
    * @throws ForeignWriterError when another gateway has taken the view.
    */
-  async apply(events: readonly WatchEvent[]): Promise<'applied' | 'contradiction'> {
+  async apply(events: readonly WatchEvent[], readMs?: number): Promise<'applied' | 'contradiction'> {
+    this.#readMs = readMs;
     const chunk = this.#begin(events);
     while (chunk.done < chunk.events.length) await this.#applyNext(chunk);
     this.#chunk = undefined;
@@ -156,7 +160,8 @@ export class Applier {
    * mark in place of an object that Redis cannot store. The applier counts and leaves out an event that it cannot apply
    * at all, so that the others are applied.
    */
-  async applyEach(events: readonly WatchEvent[]): Promise<'applied' | 'contradiction'> {
+  async applyEach(events: readonly WatchEvent[], readMs?: number): Promise<'applied' | 'contradiction'> {
+    this.#readMs = readMs;
     const chunk = this.#begin(events);
     await this.#finishPendingWrite(chunk);
     for (let event = chunk.events[chunk.done]; event; event = chunk.events[chunk.done]) {
@@ -199,7 +204,7 @@ export class Applier {
     const silent = (await view.state()).version === undefined;
     const fromNothing = silent && (await view.size()) === 0;
     if (rewound) await view.markRewound();
-    this.#listing = new Listing({ rewound, silent, fromNothing });
+    this.#listing = new Listing({ rewound, silent, fromNothing }, this.#readMs);
     await this.#options.checkpoint('list:begun');
   }
 
@@ -215,6 +220,7 @@ export class Applier {
     if (!(await view.state()).isServed) await view.markServed(true);
     await this.#write({
       version,
+      shownMs: listing.sinceMs,
       incomparable: listing.rewound,
       ...(listing.rewound ? { incarnation: randomUUID() } : {}),
       operations: [],
@@ -298,7 +304,7 @@ export class Applier {
     const isPipelined = fromNothing && chunk !== undefined && chunk.events === chunk.given;
     const write = async (): Promise<void> => {
       const part: Chunk = {
-        ...(listing || version === undefined ? {} : { version }),
+        ...(listing || version === undefined ? {} : { version, shownMs: this.#readMs }),
         incomparable: listing?.rewound ?? false,
         onlyNew,
         operations: [...operations.values()],

@@ -18,6 +18,8 @@ export type ViewOperation =
 export interface Chunk {
   /** The view's new version. Default: the version stays. */
   readonly version?: ResourceVersion;
+  /** With a new version: see `ViewState.shownMs`. Default: the time stays. */
+  readonly shownMs?: number | undefined;
   /** Whether the versions cannot be compared with the stored versions, because the server's data was rewound. */
   readonly incomparable: boolean;
   /** A new incarnation, at the end of a list of rewound data: controllers that depend on the view queue all keys. */

@@ -28,6 +28,7 @@ export class Informer {
   readonly #handlers: ChangeHandlers;
   readonly #indexes = new Map<string, readonly IndexSpec[]>();
   readonly #observed = new Map<string, readonly string[]>();
+  readonly #ageLimits = new Map<string, number>();
   readonly #stop = new AbortController();
   /** Present while this gateway leads. */
   #updater: ViewUpdater | undefined;
@@ -71,6 +72,17 @@ export class Informer {
     return sinceMs === undefined ? 0 : this.#options.runtime.clock.now() - sinceMs;
   }
 
+  /**
+   * For how long the view may lack a change of the server, in milliseconds, whichever gateway fills it (see
+   * `ViewState.shownMs`); undefined when the view is not complete.
+   */
+  async ageMs(): Promise<number | undefined> {
+    const { shownMs, rewound } = await this.view.progress();
+    if (shownMs === undefined || rewound) return undefined;
+    // The clocks of two gateways may differ a little.
+    return Math.max(0, this.#options.runtime.clock.now() - shownMs);
+  }
+
   /** This gateway has taken the view in the present term. */
   get isTaken(): boolean {
     return this.#updater?.isTaken ?? false;
@@ -95,7 +107,15 @@ export class Informer {
     this.#handlers.delete(user);
     this.#indexes.delete(user);
     this.#observed.delete(user);
+    this.#ageLimits.delete(user);
     this.#updater?.fillIndexes();
+  }
+
+  /** `user` needs the view to be younger than this; Infinity: at any age. The gateway that leads keeps it so. */
+  setAgeLimit(user: string, limitMs: number): void {
+    if (limitMs === Infinity) this.#ageLimits.delete(user);
+    else this.#ageLimits.set(user, limitMs);
+    this.#updater?.keepFresh();
   }
 
   /**
@@ -165,8 +185,7 @@ export class Informer {
       informer: this.#options,
       listWatch: this.#listWatch,
       handlers: this.#handlers,
-      indexes: this.#indexes,
-      observed: this.#observed,
+      needs: { indexes: this.#indexes, observed: this.#observed, ageLimits: this.#ageLimits },
       term,
       currentVersion: () => this.currentVersion(),
       on: {

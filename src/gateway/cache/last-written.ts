@@ -7,6 +7,11 @@ import type { Chunk } from './chunk.ts';
 export interface ViewState {
   /** The view contains every change up to this version; undefined until its first list is complete. */
   readonly version: ResourceVersion | undefined;
+  /**
+   * The view shows all that the server had at this time, by the gateways' clock: when the last applied line of its
+   * watch was read, or when its last list began. The network's delay is left out. Undefined without a version.
+   */
+  readonly shownMs: number | undefined;
   /** Identifies the contents of the view: with another incarnation, every object in it may have changed. */
   readonly incarnation: string | undefined;
   /** The Redis process that got the last writes: another process may have lost them. */
@@ -81,12 +86,13 @@ export class KnownView {
    * Records a chunk that was applied.
    * @param allChanged whether each operation has changed the view. Otherwise Redis has newer entries of some objects.
    */
-  recordApplied({ version, incarnation, onlyNew, operations }: Chunk, allChanged: boolean): void {
+  recordApplied({ version, shownMs, incarnation, onlyNew, operations }: Chunk, allChanged: boolean): void {
     this.confirmedAtMs = performance.now();
     // `View.state` gives no incarnation for a view without a version.
     const known = this.state?.version === undefined ? undefined : this.state;
     const ended = incarnation === undefined ? {} : { incarnation, rewound: false };
-    this.state = known && { ...known, version: version ?? known.version, ...ended };
+    const shown = version === undefined || shownMs === undefined ? {} : { shownMs };
+    this.state = known && { ...known, version: version ?? known.version, ...shown, ...ended };
     for (const operation of operations) {
       const { key } = operation;
       // Moves the key to the end, so that the oldest entries are dropped first.

@@ -14,11 +14,14 @@ export class Listing {
   readonly silent: boolean;
   /** The view had no object when the list began, so there is nothing to compare the list with. */
   readonly fromNothing: boolean;
+  /** When it began, by the gateways' clock. Its objects come in no order of versions. */
+  readonly sinceMs: number | undefined;
   readonly #keys = new Set<string>();
   /** The newest version in the cache of an object that the list named with an older one. */
   #newestAhead: ResourceVersion | undefined;
 
-  constructor({ rewound = false, silent = false, fromNothing = false }) {
+  constructor({ rewound = false, silent = false, fromNothing = false }, sinceMs?: number) {
+    this.sinceMs = sinceMs;
     this.rewound = rewound;
     this.silent = silent;
     this.fromNothing = fromNothing;

@@ -21,6 +21,7 @@ import type { InformerOptions } from './informer-options.ts';
 import type { OutboxEntry } from './outbox.ts';
 import { Relay } from './relay.ts';
 import type { View } from './view.ts';
+import { ViewFreshness } from './view-freshness.ts';
 import { transformOf } from './view-settings.ts';
 import { ForeignWriterError } from './view-writer.ts';
 
@@ -28,15 +29,22 @@ export interface ViewUpdaterOptions {
   readonly informer: Omit<InformerOptions, 'client'>;
   readonly listWatch: ListWatch;
   readonly handlers: ChangeHandlers;
-  /** What each user reads by, as it is now. */
-  readonly indexes: ReadonlyMap<string, readonly IndexSpec[]>;
-  /** The fields whose values are observed for each user. */
-  readonly observed: ReadonlyMap<string, readonly string[]>;
+  readonly needs: UserNeeds;
   /** The updater works until it ends. */
   readonly term: Term;
   /** The server's version of the resource now; undefined when it does not serve the kind. */
   readonly currentVersion: () => Promise<ResourceVersion | undefined>;
   readonly on: ViewUpdaterEvents;
+}
+
+/** What each user needs of the view, as it is now. */
+export interface UserNeeds {
+  /** What it reads by. */
+  readonly indexes: ReadonlyMap<string, readonly IndexSpec[]>;
+  /** The fields whose values are observed for it. */
+  readonly observed: ReadonlyMap<string, readonly string[]>;
+  /** How old the view may be, in milliseconds. A user that takes any age is absent. */
+  readonly ageLimits: ReadonlyMap<string, number>;
 }
 
 export interface ViewUpdaterEvents {
@@ -68,6 +76,7 @@ export class ViewUpdater {
   readonly #applier: Applier;
   readonly #relay: Relay;
   readonly #backfill: Backfill;
+  readonly #freshness: ViewFreshness;
   readonly #stop = new AbortController();
   /** Of the term, or of `stop`. */
   readonly #signal: AbortSignal;
@@ -89,7 +98,8 @@ export class ViewUpdater {
   #discarding: Promise<void> | undefined;
 
   constructor(options: ViewUpdaterOptions) {
-    const { informer, listWatch, handlers, indexes, observed, term } = options;
+    const { informer, listWatch, handlers, needs, term } = options;
+    const { ageLimits: limits, indexes, observed } = needs;
     const { listeners, resource, runtime, settings, view, viewAt } = informer;
     const { clock, logger, metrics, checkpoint } = runtime;
     const { enqueue, lookupBudget, onUndeliverable } = listeners;
@@ -120,6 +130,13 @@ export class ViewUpdater {
       applied: () => this.#applying,
       clock,
       logger,
+      signal: this.#signal,
+    });
+    this.#freshness = new ViewFreshness({
+      view,
+      limits,
+      requestProgress: () => this.#reflector.requestProgress(),
+      clock,
       signal: this.#signal,
     });
     view.onUnreadable((error) => this.#discard(error));
@@ -173,6 +190,7 @@ export class ViewUpdater {
     const newest = from === undefined ? undefined : await view.newest();
     const knownObject = newest && { key: newest.key, uid: newest.entry.uid, version: newest.entry.resourceVersion };
     this.#running = Promise.all([this.#reflector.run(from, this.#signal, knownObject), this.#applyLoop()]);
+    this.#freshness.start();
   }
 
   /** Ends the work and gives the view up. Resolves when nothing is under way any more. */
@@ -184,7 +202,12 @@ export class ViewUpdater {
     this.#view.release();
   }
 
-  /** `indexes` has changed. */
+  /** The limits of its age have changed. */
+  keepFresh(): void {
+    if (this.#begun) this.#freshness.start();
+  }
+
+  /** The indexes have changed. */
   fillIndexes(): void {
     this.#backfill.start();
   }
@@ -247,7 +270,7 @@ export class ViewUpdater {
       this.#applyingSinceMs = this.#buffer.oldestAtMs;
       const events = await this.#buffer.take(CHUNK, this.#signal, CHUNK_BYTES);
       if (events.length === 0) continue;
-      this.#applying = this.#apply(events);
+      this.#applying = this.#apply(events, this.#applyingSinceMs);
       await this.#applying;
       this.#applyingSinceMs = undefined;
     }
@@ -258,7 +281,7 @@ export class ViewUpdater {
    * Applies a chunk, and retries until it succeeds; applying a chunk twice is harmless. A chunk that fails because of
    * its data is applied event by event.
    */
-  async #apply(events: readonly WatchEvent[]): Promise<void> {
+  async #apply(events: readonly WatchEvent[], readMs: number | undefined): Promise<void> {
     const { handlers, informer } = this.#options;
     const { listeners, runtime } = informer;
     const { clock, logger } = runtime;
@@ -271,7 +294,7 @@ export class ViewUpdater {
     while (!this.#signal.aborted) {
       try {
         const each = dataErrors >= ATTEMPTS;
-        const result = await (each ? this.#applier.applyEach(events) : this.#applier.apply(events));
+        const result = await (each ? this.#applier.applyEach(events, readMs) : this.#applier.apply(events, readMs));
         this.#relay.kick();
         if (this.#applier.resetMarksChanged()) listeners.onViewChanged(handlers.users);
         if (result === 'contradiction') {

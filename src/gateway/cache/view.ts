@@ -123,8 +123,8 @@ export class View {
   /** The view's state as Redis has it now. */
   async state(): Promise<ViewState> {
     const known = this.#lastWritten.current;
-    const fields = ['version', 'incarnation', 'runId', 'rewound', 'unserved', 'writerId'] as const;
-    const [version, incarnation, runId, rewound, unserved, writerId] = await this.#redis.hmget(
+    const fields = ['version', 'shownMs', 'incarnation', 'runId', 'rewound', 'unserved', 'writerId'] as const;
+    const [version, shownMs, incarnation, runId, rewound, unserved, writerId] = await this.#redis.hmget(
       this.#keys.view,
       ...fields,
     );
@@ -133,6 +133,7 @@ export class View {
       // Without a version it was emptied after it was found in order: there is nothing that could have been filled.
       incarnation: isResourceVersion(version) ? (incarnation ?? undefined) : undefined,
       runId: runId ?? undefined,
+      shownMs: isResourceVersion(version) && shownMs ? Number(shownMs) : undefined,
       rewound: rewound === '1',
       isServed: unserved !== '1',
       writerId: writerId ?? undefined,
@@ -143,11 +144,11 @@ export class View {
   }
 
   /**
-   * The version and the incarnation, without a trip to Redis in the gateway that writes the view (see `LastWritten`).
+   * Version, incarnation and age, without a trip to Redis in the gateway that writes the view (see `LastWritten`).
    * Redis has this version or a later one, unless it has lost data within the last two seconds and has kept the
    * connection.
    */
-  async progress(): Promise<Pick<ViewState, 'version' | 'incarnation'>> {
+  async progress(): Promise<Pick<ViewState, 'version' | 'incarnation' | 'shownMs' | 'rewound'>> {
     return this.#lastWritten.trusted?.state ?? this.state();
   }
 
@@ -365,6 +366,7 @@ export class View {
       chunk.users.join('\n'),
       chunk.failed.join('\n'),
       chunk.onlyNew ? '1' : '',
+      chunk.shownMs ?? '',
       relayed.length,
       ...relayed,
       chunk.operations.length,

@@ -1,13 +1,7 @@
-import { randomBytes, X509Certificate } from 'node:crypto';
-import type { webcrypto } from 'node:crypto';
+import { randomBytes, type webcrypto, X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
+import type { CertificatePair } from './serving-certificate.ts';
 import { loadX509 } from './x509-library.ts';
-
-/** A certificate and its private key, in PEM form. */
-export interface KeyPair {
-  readonly cert: string;
-  readonly key: string;
-}
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 
@@ -15,7 +9,13 @@ const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 const BACKDATED_MS = 3_600_000;
 
 /** A new certificate authority. Each has a name of its own, so that two of a bundle are never mistaken. */
-export async function createAuthority({ nowMs, lifetimeMs }: { nowMs: number; lifetimeMs: number }): Promise<KeyPair> {
+export async function createAuthority({
+  nowMs,
+  lifetimeMs,
+}: {
+  nowMs: number;
+  lifetimeMs: number;
+}): Promise<CertificatePair> {
   const x509 = await loadX509();
   const keys = await createKeys();
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
@@ -36,13 +36,13 @@ export async function createAuthority({ nowMs, lifetimeMs }: { nowMs: number; li
 
 /** A certificate for a server with these DNS names and addresses. It does not outlive its authority. */
 export async function issueCertificate(
-  authority: KeyPair,
+  authority: CertificatePair,
   {
     names,
     nowMs,
     lifetimeMs,
   }: { readonly names: readonly string[]; readonly nowMs: number; readonly lifetimeMs: number },
-): Promise<KeyPair> {
+): Promise<CertificatePair> {
   const x509 = await loadX509();
   const issuer = new x509.X509Certificate(authority.cert);
   const signingKey = await crypto.subtle.importKey(

@@ -13,7 +13,7 @@ import {
   type RotationTimes,
   stateOf,
 } from './rotation.ts';
-import type { ServingCertificate } from './serving-certificate.ts';
+import type { CertificatePair, ServingCertificate } from './serving-certificate.ts';
 import { bundleOf, type StoredCertificates } from './stored-certificates.ts';
 
 export interface GatewayCertificatesOptions {
@@ -84,10 +84,16 @@ export class GatewayCertificates implements ServingCertificate {
     return this.#ready.promise;
   }
 
+  /** Why there is no certificate yet; undefined once there is one. */
+  notReady(): string | undefined {
+    if (this.#stored) return undefined;
+    return `there is no certificate for webhooks yet${this.#lastError === '' ? '' : ` (${this.#lastError})`}`;
+  }
+
   /** @throws Error before it is ready. */
-  current(): { cert: string; key: string } {
-    if (!this.#stored) throw new Error('there is no certificate for webhooks yet');
-    return { ...this.#stored.serving };
+  current(): CertificatePair {
+    if (!this.#stored) throw new Error(this.notReady());
+    return this.#stored.serving;
   }
 
   onRenewed(listener: () => void): () => void {

@@ -1,5 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { isIssuedBy, type KeyPair } from './authority.ts';
+import { isIssuedBy } from './authority.ts';
+import type { CertificatePair } from './serving-certificate.ts';
 
 /** What the Secret has. */
 export interface StoredCertificates {
@@ -7,7 +8,7 @@ export interface StoredCertificates {
   readonly authorities: readonly [string] | readonly [old: string, next: string];
   /** Of the last authority. The key of an old one is gone. */
   readonly authorityKey: string;
-  readonly serving: KeyPair;
+  readonly serving: CertificatePair;
 }
 
 type Data = Readonly<Record<string, string>>;

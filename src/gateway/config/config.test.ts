@@ -16,7 +16,7 @@ it('without any variable all defaults hold, and an empty variable is an unset on
     leaseTiming: { leaseMs: 15_000, renewMs: 10_000, retryMs: 2000 },
     webhookTimes: { authorityMs: 365 * 86_400_000, certificateMs: 90 * 86_400_000 },
   });
-  for (const unset of ['kubeconfig', 'clusterId', 'lease', 'cacheUrl', 'tls'] as const)
+  for (const unset of ['kubeconfig', 'clusterId', 'lease', 'cacheUrl', 'tls', 'webhookListen'] as const)
     expect(config[unset]).toBeUndefined();
   const empty = Object.fromEntries(describedSettings().map(({ variable }) => [variable, '']));
   expect(readConfig(empty)).toEqual(config);
@@ -33,6 +33,9 @@ it('takes each variable in its unit, and the command line wins', () => {
     LEVELHOOK_CACHE_URL: 'https://two/cache//',
     LEVELHOOK_TLS_CERT_FILE: 'x.crt',
     LEVELHOOK_TLS_KEY_FILE: 'x.key',
+    LEVELHOOK_WEBHOOK_LISTEN: '[::1]:9443',
+    LEVELHOOK_WEBHOOK_TLS_CERT_FILE: 'y.crt',
+    LEVELHOOK_WEBHOOK_TLS_KEY_FILE: 'y.key',
     LEVELHOOK_LEASE: 'here/gateway',
     LEVELHOOK_LEASE_SECONDS: '5',
     LEVELHOOK_LEASE_RENEW_SECONDS: '2.5',
@@ -55,6 +58,8 @@ it('takes each variable in its unit, and the command line wins', () => {
     allowedHosts: ['one', 'two'],
     cacheUrl: 'https://two/cache',
     tls: { certFile: 'x.crt', keyFile: 'x.key' },
+    webhookListen: { host: '::1', port: 9443 },
+    webhookTls: { certFile: 'y.crt', keyFile: 'y.key' },
     lease: { namespace: 'here', name: 'gateway' },
     leaseTiming: { leaseMs: 5000, renewMs: 2500, retryMs: 500 },
     webhookService: { namespace: 'tools', name: 'gate' },
@@ -85,6 +90,14 @@ it.each([
     'LEVELHOOK_LEASE_RETRY_SECONDS',
     '9',
     'LEVELHOOK_LEASE_RENEW_SECONDS must be greater than 1.2 times LEVELHOOK_LEASE_RETRY_SECONDS.',
+  ],
+  ['LEVELHOOK_WEBHOOK_LISTEN', '9443', 'is wrong: must be host:port, such as 0.0.0.0:9443.'],
+  ['LEVELHOOK_WEBHOOK_LISTEN', 'a:70000', 'is wrong: must be host:port, such as 0.0.0.0:9443.'],
+  ['LEVELHOOK_WEBHOOK_LISTEN', '::1:9443', 'is wrong: must be host:port, such as 0.0.0.0:9443.'],
+  [
+    'LEVELHOOK_WEBHOOK_TLS_KEY_FILE',
+    'x',
+    'LEVELHOOK_WEBHOOK_TLS_CERT_FILE is not set: a certificate and its key belong together.',
   ],
   ['LEVELHOOK_WEBHOOK_SERVICE', 'levelhook', 'is wrong: must be namespace/name.'],
   ['LEVELHOOK_WEBHOOK_SECRET', 'a/B', 'is wrong: must be namespace/name.'],

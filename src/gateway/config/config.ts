@@ -27,6 +27,13 @@ function leaseKeyOf(text: string): LeaseKey | undefined {
   return namespace !== undefined && isDnsSubdomain(name) ? { namespace, name } : undefined;
 }
 
+/** `host:port`; an IPv6 address in brackets. */
+function listenOf(text: string): { readonly host: string; readonly port: number } | undefined {
+  const [, bracketed, plain, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([^:\s[\]]+)):([0-9]{1,5})$/.exec(text) ?? [];
+  const [host, port] = [bracketed ?? plain, Number(digits)];
+  return host === undefined || port > 65_535 ? undefined : { host, port };
+}
+
 const namespacedName = () =>
   z
     .string()
@@ -228,6 +235,23 @@ const schema = z.object({
     'none: plain http',
   ),
   tlsKeyFile: setting('LEVELHOOK_TLS_KEY_FILE', z.string().optional(), 'PEM file of its key'),
+  webhookListen: setting(
+    'LEVELHOOK_WEBHOOK_LISTEN',
+    z
+      .string()
+      .transform(listenOf)
+      .refine((listen) => listen !== undefined, 'must be host:port, such as 0.0.0.0:9443')
+      .optional(),
+    'where apiservers post the reviews of webhooks by https: `host:port`, see [webhooks](../../src/gateway/webhooks/README.md)',
+    'nowhere',
+  ),
+  // Read again when they change.
+  webhookTlsCertFile: setting(
+    'LEVELHOOK_WEBHOOK_TLS_CERT_FILE',
+    z.string().optional(),
+    'PEM file of the certificate chain there',
+  ),
+  webhookTlsKeyFile: setting('LEVELHOOK_WEBHOOK_TLS_KEY_FILE', z.string().optional(), 'PEM file of its key'),
   // One of the two lets the gateway make the certificate itself.
   webhookService: setting(
     'LEVELHOOK_WEBHOOK_SERVICE',
@@ -478,6 +502,8 @@ function described(form: z.ZodType): DescribedSetting {
 function joined({
   tlsCertFile,
   tlsKeyFile,
+  webhookTlsCertFile,
+  webhookTlsKeyFile,
   redisCaFile: caFile,
   redisCertFile: certFile,
   redisKeyFile: keyFile,
@@ -512,7 +538,9 @@ function joined({
     leaseTiming: leaseTimingOf({ leaseMs, renewMs, retryMs }),
     webhookTimes: webhookTimesOf(authorityMs, certificateMs),
     /** Files; undefined: plain http. */
-    tls: tlsOf(tlsCertFile, tlsKeyFile),
+    tls: tlsOf({ tlsCertFile, tlsKeyFile }),
+    /** Files of the server of reviews. */
+    webhookTls: tlsOf({ webhookTlsCertFile, webhookTlsKeyFile }),
     redisFiles: {
       caFile,
       certFile,
@@ -535,9 +563,13 @@ function webhookTimesOf(authorityMs: number, certificateMs: number) {
   throw new UserError(`${variableOf('webhookCertificateMs')} is more than ${variableOf('webhookCaMs')}: lower it.`);
 }
 
-function tlsOf(certFile: string | undefined, keyFile: string | undefined) {
+/** Two settings, the file of a certificate first. */
+function tlsOf(files: Partial<Record<SettingName, string | undefined>>) {
+  const [[certName, certFile], [keyName, keyFile]] = Object.entries(files) as [FileSetting, FileSetting];
   if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile };
   if (certFile === undefined && keyFile === undefined) return undefined;
-  const missing = variableOf(certFile === undefined ? 'tlsCertFile' : 'tlsKeyFile');
+  const missing = variableOf(certFile === undefined ? certName : keyName);
   throw new UserError(`${missing} is not set: a certificate and its key belong together.`);
 }
+
+type FileSetting = [SettingName, string | undefined];

@@ -9,6 +9,7 @@ import type { RedisLocation } from '../redis/redis-location.ts';
 import type { CpuBudgets } from '../cel/cpu-budget.ts';
 import { CacheAccess } from '../access/cache-access.ts';
 import { type KubernetesCredentials, longestRunMs } from '../access/kubernetes-credentials.ts';
+import { ReviewSender } from '../dispatch/review-sender.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
 import { ProxyAccess } from '../access/proxy-access.ts';
@@ -21,6 +22,7 @@ import { GatewayRuns } from '../workqueue/own-runs.ts';
 import { BullMqWorkQueue, type WorkQueueOptions } from '../workqueue/bullmq-work-queue.ts';
 import { type ControllerSettings, type ControllerTarget, RunningController } from './controller.ts';
 import type { ControllerSpec } from './controller-spec.ts';
+import { agesOf } from './controller-source.ts';
 import { queueOptions } from './queue-options.ts';
 import { parseKind, RelatedKinds } from './related-kinds.ts';
 import { checkEncryptedKind, checkEncryptedKinds } from '../access/encrypted-kinds.ts';
@@ -89,9 +91,17 @@ export class ControllerFactory {
         isRelated: at >= declared.length,
       })),
     );
+    const webhooks = await Promise.all(
+      (description.webhooks ?? []).map(async (webhook) => ({
+        webhook,
+        resource: await discoverResource(client.for(id), webhook),
+      })),
+    );
     const { concurrency } = description;
     const onChanged = (): void => this.#options.on.changed(id);
-    const endpoint = new Endpoint(url, keys, { connections: concurrency, ca, clock, ...(rules ? { rules } : {}) });
+    const connect = (connections: number): Endpoint =>
+      new Endpoint(url, keys, { connections, ca, clock, ...(rules ? { rules } : {}) });
+    const endpoint = connect(concurrency);
     // The last that can fail has not: a queue has to be closed.
     const behaviour = queueOptions(description);
     const ownRuns = this.ownRuns.of(id);
@@ -118,11 +128,25 @@ export class ControllerFactory {
       api: cacheUrl === undefined ? undefined : { url: cacheUrl, keys: wayBack.tokenKeys },
       clock: runtime.clock,
       lifetimeMs: wayBack.cacheTokenMs,
-      timeoutMs: description.timeoutSeconds * 1000,
+      timeoutMs: Math.max(description.timeoutSeconds * 1000, ...webhooks.map(() => LONGEST_REVIEW_MS)),
     });
     // Resolved only for a secure URL; a trigger must not carry a token in the open whatever becomes of that check.
     const acting = account && isSecureUrl(url) ? this.#acting(spec, account, queue) : undefined;
     const target = { endpoint, cacheAccess, callbackUrl: wayBack.callbackUrl(id), ...acting };
+    const reviews =
+      webhooks.length === 0
+        ? undefined
+        : {
+            webhooks,
+            sender: new ReviewSender({
+              functionName: description.name,
+              endpoint: () => connect(REVIEW_CONNECTIONS),
+              cacheAccess,
+              ages: () => agesOf(sources),
+              clock,
+              startWindowMs: settings.startWindowMs,
+            }),
+          };
     const budget = this.#options.cpuBudgets.of(id, tenant);
     const relatedKinds =
       description.relatedKinds &&
@@ -135,7 +159,7 @@ export class ControllerFactory {
         onOutdated: () => this.#options.on.relatedKinds(id),
         runtime,
       });
-    const whole = { ...target, relatedKinds };
+    const whole = { ...target, relatedKinds, reviews };
     return new RunningController({ spec, sources, queue, target: whole, budget, settings, runtime, onChanged });
   }
 
@@ -197,6 +221,11 @@ export class ControllerFactory {
     };
   }
 }
+
+/** Of one controller; further reviews wait, and their time runs. */
+const REVIEW_CONNECTIONS = 32;
+/** The apiserver waits no longer (pkg/apis/admissionregistration/validation/validation.go; a conversion, 30 s). */
+const LONGEST_REVIEW_MS = 30_000;
 
 /** Each kind that a description names, once; that of `for` first. */
 export function kindsOf({

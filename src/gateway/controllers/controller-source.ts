@@ -1,4 +1,4 @@
-import type { Resource } from '../../core/index.ts';
+import { formatKind, type Resource } from '../../core/index.ts';
 import type { Informer } from '../cache/informer.ts';
 
 /**
@@ -18,4 +18,20 @@ export interface ControllerSource {
 /** Of all these kinds. */
 export function informersOf(sources: readonly ControllerSource[]): Informer[] {
   return sources.flatMap(({ informers }) => informers);
+}
+
+/**
+ * For how long the cache may lack a change, in milliseconds, by `apiVersion/Kind`: see `Informer.ageMs`. A kind of
+ * which a view's age is unknown is absent.
+ */
+export async function agesOf(sources: readonly ControllerSource[]): Promise<ReadonlyMap<string, number>> {
+  const ages = new Map<string, number>();
+  await Promise.all(
+    sources.map(async ({ resource, informers }) => {
+      const each = await Promise.all(informers.map((informer) => informer.ageMs()));
+      const known = each.filter((age) => age !== undefined);
+      if (known.length === each.length) ages.set(formatKind(resource), Math.max(...known));
+    }),
+  );
+  return ages;
 }

@@ -16,6 +16,7 @@ import type {
   IndexSpec,
   SigningKey,
   ViewLocation,
+  WebhookDescription,
 } from '../../contract/index.ts';
 import { HandlerError, type KeyWakeup } from '../cache/change.ts';
 import type { Informer } from '../cache/informer.ts';
@@ -27,6 +28,7 @@ import { TimeLimitError } from '../cel/time-limit.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
 import { type CallbackEnd, Callbacks } from '../dispatch/callbacks.ts';
 import { Dispatcher, type DispatcherSettings, type TriggerTarget } from '../dispatch/dispatcher.ts';
+import type { ReviewSender } from '../dispatch/review-sender.ts';
 import { RecordedWrites } from '../dispatch/recorded-writes.ts';
 import type { Endpoint } from '../endpoint/endpoint.ts';
 import type { KeyCircuit } from '../endpoint/endpoint-circuit-breaker.ts';
@@ -71,6 +73,14 @@ export interface ControllerTarget extends Omit<TriggerTarget, 'callback' | 'reco
   readonly callbackUrl?: string | undefined;
   /** Undefined unless its runs may name related objects of any kind. */
   readonly relatedKinds?: RelatedKinds | undefined;
+  /** Undefined when it has no webhooks. */
+  readonly reviews?: ControllerReviews | undefined;
+}
+
+/** The webhooks of a controller, as the cluster serves their kinds, and the way of their reviews to its function. */
+export interface ControllerReviews {
+  readonly webhooks: readonly { readonly webhook: WebhookDescription; readonly resource: Resource }[];
+  readonly sender: ReviewSender;
 }
 
 /** The same for all controllers of a gateway. */
@@ -156,6 +166,23 @@ export class RunningController {
   get proxied(): (NonNullable<ControllerTarget['proxied']> & { readonly resources: readonly Resource[] }) | undefined {
     const { sources, target } = this.#options;
     return target.proxied && { ...target.proxied, resources: sources.map(({ resource }) => resource) };
+  }
+
+  /** Undefined when it has no webhooks. */
+  get reviews(): ControllerReviews | undefined {
+    return this.#options.target.reviews;
+  }
+
+  /** The kinds that its description names, whose age its webhooks may bound. */
+  get declaredKinds(): readonly string[] {
+    return this.#options.sources.flatMap(({ isRelated, resource }) => (isRelated ? [] : [formatKind(resource)]));
+  }
+
+  /** All that its description names is in the cache. */
+  get isComplete(): boolean {
+    return this.#options.sources.every(
+      ({ informers, isRelated }) => isRelated || informers.every((each) => each.synced),
+    );
   }
 
   get description(): Description {
@@ -265,13 +292,17 @@ export class RunningController {
   async addHandlers(): Promise<void> {
     const { spec, sources } = this.#options;
     const { description } = spec;
+    const { webhooks = [] } = this.reviews ?? {};
     checkScopes(
       description,
-      sources.map(({ resource }) => resource),
+      [...sources, ...webhooks].map(({ resource }) => resource),
     );
     const heard: Promise<void>[] = [];
-    for (const { resource, informers } of sources) {
+    const limits = webhooks.map(({ webhook }) => ('cache' in webhook ? webhook.cache.maxAgeSeconds * 1000 : Infinity));
+    const ageLimitMs = Math.min(...limits);
+    for (const { resource, informers, isRelated = false } of sources) {
       for (const informer of informers) {
+        informer.setAgeLimit(this.name, isRelated ? Infinity : ageLimitMs);
         const kind = formatKind(resource);
         const indexes = this.#indexesOf(kind, informer.view.encrypted);
         informer.setIndexes(this.name, indexes, this.#observedOf(kind));
@@ -434,6 +465,7 @@ export class RunningController {
     await this.queue.stop(drainMs);
     // Requests that wait for flow control would be counted under the name of a controller that is no more.
     this.#stopped.abort();
+    await this.reviews?.sender.close();
     await this.#options.target.endpoint.close();
     // Nothing may be written after the data of a removed controller is deleted.
     await this.#resyncer.ended();

@@ -70,6 +70,15 @@ export class Controllers {
     return this.#running.get(id);
   }
 
+  /**
+   * The controller that answers reviews: the newest whose cache is complete. While a controller is replaced, that is
+   * the old one until the new one has what it reads, and then the new one, although runs of the old one still end.
+   */
+  reviewer(id: string): RunningController | undefined {
+    const newest = this.#known.get(id);
+    return newest?.isComplete ? newest : this.#running.get(id);
+  }
+
   /** The reason for which a controller's keys wait after a loss of data in Redis; undefined when they do not wait. */
   waitsFor(controller: RunningController): string | undefined {
     return this.#options.recovery.waitsFor(controller);
@@ -195,6 +204,8 @@ export class Controllers {
   async stop(id: string): Promise<void> {
     const controller = this.#running.get(id);
     if (!controller) return;
+    // Runs in flight may end, but a function that has lost its rights gets no review meanwhile.
+    controller.reviews?.sender.refuse();
     try {
       await this.#stopNow(controller);
     } finally {

@@ -106,6 +106,7 @@ function access(queue: ShownQueue, more: Partial<ControllerAccess> = {}): Contro
     summary: async () => summary(),
     scope: { 'v1/ConfigMap': '*' },
     rights: () => undefined,
+    webhooks: () => [],
     conditions: () => [],
     namespaced: true,
     views: ['v1/ConfigMap'],
@@ -429,6 +430,31 @@ test('the page of a controller shows the last review of its rights, and a questi
   expect(text).toContain('1 min ago');
   expect(text).toContain('shop, till');
   expect(text).toContain('without an answer');
+  expect(text).not.toContain('<script>');
+});
+
+test('the page of a controller lists its webhooks with their last answers', async () => {
+  const page = async (more: Partial<ControllerAccess>): Promise<string> =>
+    textOf(served({ controller: () => access(queueOf([]), more) }), '/dashboard/controllers/web');
+  expect(await page({})).not.toContain('Webhooks');
+  const webhook = { apiVersion: 'v1', kind: 'Pod', type: 'validating', name: 'names', operations: ['CREATE'] } as const;
+  const conversion = {
+    apiVersion: 'a/v1',
+    kind: 'B',
+    type: 'conversion',
+    name: 'turns',
+    versions: ['v1', 'v2'],
+  } as const;
+  const text = await page({
+    webhooks: () => [
+      { webhook, seen: { count: 1234, atMs: NOW - 60_000, failure: HOSTILE } },
+      { webhook: conversion, seen: undefined },
+    ],
+  });
+  for (const part of ['names', 'v1/Pod', 'CREATE, all namespaces', '1 min ago', 'versions v1, v2', 'none yet']) {
+    expect(text).toContain(part);
+  }
+  expect(text).toContain('<span class="state bad">failed</span>');
   expect(text).not.toContain('<script>');
 });
 

@@ -1,6 +1,7 @@
 import type { Clock, Condition, KubernetesObject } from '../../core/index.ts';
-import type { Description } from '../../contract/index.ts';
+import type { Description, WebhookDescription } from '../../contract/index.ts';
 import type { KeySelection } from '../controllers/requeue.ts';
+import type { SeenReviews } from '../dispatch/review-sender.ts';
 import type { HealthCheck } from '../manager/health.ts';
 import type { ListedReplica, ReplicaRole } from '../manager/replica-record.ts';
 import type { DeadLetterQueue } from '../workqueue/dead-letters.ts';
@@ -103,6 +104,13 @@ export interface ViewSummary {
   readonly users: readonly string[];
 }
 
+/** A webhook, and what this gateway has seen of its reviews. */
+export interface WebhookSummary {
+  readonly webhook: WebhookDescription;
+  /** Undefined: it had no review yet. */
+  readonly seen: SeenReviews | undefined;
+}
+
 export interface ControllerAccess {
   readonly origin: ControllerSummary['origin'];
   readonly description: Description;
@@ -116,6 +124,7 @@ export interface ControllerAccess {
    * configured function, whose rights are those of the gateway.
    */
   rights(): RightsReview | undefined;
+  webhooks(): readonly WebhookSummary[];
   /** The conditions of its ReconcileFunction; empty for a configured function. */
   conditions(): readonly Condition[];
   /** Whether keys of its kind have a namespace. */

@@ -151,3 +151,40 @@ it('values are observed only of kinds that are cached', () => {
     'observes.0 is of v1/Pod: name this kind in for, owns, watches or reads',
   );
 });
+
+describe('webhooks that are wrong', () => {
+  const admission = { ...pods, type: 'validating', name: 'a', operations: ['CREATE'] };
+  const conversion = { ...pods, type: 'conversion', name: 'a', versions: ['v1', 'v2'] };
+
+  it.each<[object[], string]>([
+    [
+      [admission, { ...conversion }],
+      'webhooks.1.name is "a", as that of an earlier webhook: give each a name of its own.',
+    ],
+    [[{ ...conversion, versions: ['v2', 'v3'] }], 'webhooks.0.versions lacks v1, the version of apiVersion.'],
+    [[{ ...conversion, versions: ['v1', 'v2', 'v2'] }], 'webhooks.0.versions has v2 twice.'],
+    [
+      [{ ...admission, objectSelector: { matchLabels: { app: 'a b' } } }],
+      'webhooks.0.objectSelector is not a label selector: ',
+    ],
+    [
+      [admission, { ...admission, name: 'b', namespaceSelector: { matchExpressions: [{ key: 'a', operator: 'In' }] } }],
+      'webhooks.1.namespaceSelector is not a label selector: ',
+    ],
+  ])('%j is told by one sentence that names the field', (webhooks, message) => {
+    expect(() => decode({ webhooks })).toThrow(message);
+  });
+
+  it('those that are right are taken', () => {
+    expect(() => decode({ webhooks: [admission, { ...conversion, name: 'b' }] })).not.toThrow();
+  });
+
+  it('namespaces are not for kinds that have none', () => {
+    const resources = [resource('v1', 'Pod'), resource('v1', 'Node', { namespaced: false })];
+    const check = (webhook: object) => () => checkScopes(decode({ webhooks: [webhook] }), resources);
+    expect(check({ ...admission, namespaces: ['a'] })).not.toThrow();
+    expect(check({ ...admission, kind: 'Node', namespaces: ['a'] })).toThrow(
+      'webhooks.0.namespaces is not for v1/Node, which has no namespaces: leave it out.',
+    );
+  });
+});

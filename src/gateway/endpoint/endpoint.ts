@@ -74,6 +74,8 @@ export interface EndpointRequest {
   readonly timeoutMs: number;
   /** Called with each line of a stream of results as it arrives. Without it, the request asks for a whole answer. */
   readonly onLine?: ((line: string) => void) | undefined;
+  /** A larger answer that is no stream is not read to its end. Default 1 MiB. */
+  readonly maxAnswerBytes?: number;
 }
 
 /**
@@ -162,6 +164,7 @@ interface AnswerEnds {
 /** Reads one answer, or the lines of a stream of results, until the request's deadline. */
 class AnswerHandler implements Dispatcher.DispatchHandler {
   readonly #onLine: EndpointRequest['onLine'];
+  readonly #maxBytes: number;
   readonly #ends: AnswerEnds;
   readonly #timer: NodeJS.Timeout;
   #controller: Dispatcher.DispatchController | undefined;
@@ -175,8 +178,9 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   #lineSize = 0;
   #chunks: Buffer[] = [];
 
-  constructor({ timeoutMs, onLine }: EndpointRequest, ends: AnswerEnds) {
+  constructor({ timeoutMs, onLine, maxAnswerBytes = MAX_ANSWER_BYTES }: EndpointRequest, ends: AnswerEnds) {
     this.#onLine = onLine;
+    this.#maxBytes = maxAnswerBytes;
     this.#ends = ends;
     this.#timer = setTimeout(() => this.#fail('timeout', 'no answer before the deadline'), Math.max(1, timeoutMs));
   }
@@ -201,7 +205,9 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
     this.#size += chunk.length;
     this.#chunks.push(chunk);
     if (!this.#isStream) {
-      if (this.#size > MAX_ANSWER_BYTES) this.#fail('too-large', 'the answer is larger than 1 MiB');
+      if (this.#size > this.#maxBytes) {
+        this.#fail('too-large', `the answer is larger than ${this.#maxBytes / (1024 * 1024)} MiB`);
+      }
       return;
     }
     const last = chunk.lastIndexOf(LINE_FEED);

@@ -170,7 +170,7 @@ export function fromResult(result: RequestResult, callback: Pick<CallbackLocatio
 }
 
 /** `: the message is too old`: what the SDK says in its refusals. A stranger's body stays out of the log. */
-function reasonIn(body: string): string {
+export function reasonIn(body: string): string {
   try {
     const { error } = JSON.parse(body) as { error?: unknown };
     return typeof error === 'string' ? `: ${boundedText(error, 200)}` : '';

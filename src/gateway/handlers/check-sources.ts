@@ -1,11 +1,4 @@
-import {
-  formatKind,
-  type LabelSelector,
-  messageOf,
-  requirementsOf,
-  type Resource,
-  UserError,
-} from '../../core/index.ts';
+import { formatKind, messageOf, type Resource } from '../../core/index.ts';
 import type { Description, SourceDescription, WatchMap } from '../../contract/index.ts';
 import {
   MAX_DESCRIPTION_BYTES,
@@ -16,30 +9,11 @@ import {
 } from '../../contract/source.ts';
 import { MAPPER_VARIABLES, PREDICATE_VARIABLES } from '../cel/parse-expression.ts';
 import { ParsedExpressions } from '../cel/parsed-expressions.ts';
+import { checkWebhooks } from './check-webhooks.ts';
 import { visitLeaves } from './predicate.ts';
+import { checkSelector, SourceError } from './source-error.ts';
 
-type Sources = Pick<Description, 'for' | 'owns' | 'watches' | 'reads' | 'observes'>;
-
-/**
- * The kind of a mistake in the sources, in one word. The message begins with the field: `watches.0.predicate.all.1.cel
- * ...`.
- */
-export class SourceError extends UserError {
-  readonly reason:
-    | 'PredicateTooLarge'
-    | 'SelectorInvalid'
-    | 'ExpressionInvalid'
-    | 'KindHasNoNamespace'
-    | 'KindNotNamed'
-    | 'TooManySources'
-    | 'TooManyExpressions'
-    | 'SpecTooLarge';
-
-  constructor(reason: SourceError['reason'], message: string) {
-    super(message);
-    this.reason = reason;
-  }
-}
+type Sources = Pick<Description, 'for' | 'owns' | 'watches' | 'reads' | 'observes' | 'webhooks'>;
 
 /** A CEL expression of a description, and where it stands. */
 export interface DeclaredExpression {
@@ -59,6 +33,7 @@ export function checkSources(sources: Sources, parsed = new ParsedExpressions())
   checkBounds(sources);
   const { for: reconciled, owns, watches } = sources;
   checkObserved(sources);
+  checkWebhooks(sources.webhooks ?? []);
   if (reconciled.labelSelector) checkSelector(reconciled.labelSelector, 'for.labelSelector');
   for (const [field, source] of eventSources({ for: reconciled, owns, watches })) checkPredicate(source, field);
   for (const { field, text, variables } of expressionsOf(sources)) {
@@ -146,7 +121,7 @@ function eventSources({ for: reconciled, owns, watches }: Omit<Sources, 'reads'>
 }
 
 /**
- * Checks the rules of the sources that need discovery: a cluster-scoped kind must not have `namespaces`.
+ * Checks the rules of sources and webhooks that need discovery: a cluster-scoped kind must not have `namespaces`.
  * @throws SourceError
  */
 export function checkScopes(sources: Sources, resources: readonly Resource[]): void {
@@ -155,10 +130,11 @@ export function checkScopes(sources: Sources, resources: readonly Resource[]): v
     ...(['owns', 'watches', 'reads'] as const).flatMap((name) =>
       sources[name].map((source, at) => [`${name}.${at}`, source] as const),
     ),
+    ...(sources.webhooks ?? []).map((webhook, at) => [`webhooks.${at}`, webhook] as const),
   ];
   for (const [field, source] of fields) {
     const found = resources.find((resource) => formatKind(resource) === formatKind(source));
-    if (found?.namespaced !== false || source.namespaces === undefined) continue;
+    if (found?.namespaced !== false || !('namespaces' in source) || source.namespaces === undefined) continue;
     const message = `${field}.namespaces is not for ${formatKind(source)}, which has no namespaces: leave it out.`;
     throw new SourceError('KindHasNoNamespace', message);
   }
@@ -172,10 +148,6 @@ function checkPredicate({ predicate }: SourceDescription, field: string): void {
   if (nodes <= MAX_PREDICATE_NODES) return;
   const message = `${field}.predicate is made of ${nodes} predicates: ${MAX_PREDICATE_NODES} at most.`;
   throw new SourceError('PredicateTooLarge', message);
-}
-
-function checkSelector(selector: LabelSelector, field: string): void {
-  check('SelectorInvalid', `${field} is not a label selector:`, () => requirementsOf(selector));
 }
 
 function check(reason: SourceError['reason'], what: string, parse: () => unknown): void {

@@ -64,6 +64,8 @@ interface Reading {
 
 /** A progress request while one runs would only cut it off before its bookmark. */
 const PROGRESS_EVERY_MS = 4000;
+/** The same once the bookmark has come: each request is a new watch for the apiserver. */
+const ANSWERED_EVERY_MS = 2500;
 
 /** While a resource is gone, it is asked for at least this often: a definition may be created at any time. */
 const GONE_WAIT_MS = 5000;
@@ -101,6 +103,8 @@ export class Reflector {
   #lists = 0;
   #progressWanted = false;
   #progressAt = 0;
+  /** A bookmark has come since the last progress request. */
+  #progressAnswered = false;
   #endWatch: (() => void) | undefined;
   #lastList: PastList | undefined;
 
@@ -178,8 +182,10 @@ export class Reflector {
    */
   requestProgress(): void {
     const now = this.#options.runtime.clock.now();
-    if (this.#state.kind === 'listing' || now - this.#progressAt < PROGRESS_EVERY_MS) return;
+    const everyMs = this.#progressAnswered ? ANSWERED_EVERY_MS : PROGRESS_EVERY_MS;
+    if (this.#state.kind === 'listing' || now - this.#progressAt < everyMs) return;
     this.#progressAt = now;
+    this.#progressAnswered = false;
     this.#progressWanted = true;
     this.#endWatch?.();
   }
@@ -410,6 +416,7 @@ export class Reflector {
         this.#listDone(listing, line.version, text.length);
         return 'listed';
       }
+      this.#progressAnswered = true;
       buffer.push(line, text.length);
     } else {
       const { kind, object, json } = line;

@@ -29,8 +29,9 @@ beforeEach(async () => {
   server.answer((_, body) => {
     const { spec } = body as Review;
     asked.push(spec);
-    const { verb, namespace = '*', resource: plural } = spec.resourceAttributes;
-    return { status: allows(`${verb} ${namespace}/${plural}`) };
+    const { verb, namespace = '*', resource: plural, subresource } = spec.resourceAttributes;
+    const what = subresource === undefined ? plural : `${plural}/${subresource}`;
+    return { status: allows(`${verb} ${namespace}/${what}`) };
   });
 });
 afterEach(() => server[Symbol.asyncDispose]());
@@ -39,7 +40,7 @@ const review = (...wanted: (Omit<WantedAccess, 'field' | 'namespaces'> & { names
   reviewAccess(
     server.client,
     account,
-    wanted.map(({ resource: kind, namespaces }, at) => ({ field: `spec.reads[${at}]`, resource: kind, namespaces })),
+    wanted.map(({ namespaces, ...rest }, at) => ({ field: `spec.reads[${at}]`, namespaces, ...rest })),
     AbortSignal.timeout(10_000),
   );
 
@@ -103,5 +104,22 @@ describe('the review of what a ServiceAccount may read', () => {
     allows = (right) => ({ allowed: !right.includes('*') });
     await expect(review({ resource: pods })).rejects.toThrow('in all namespaces: grant it, or name namespaces in spec');
     await expect(review({ resource: nodes })).rejects.toThrow(/may not get, list, watch v1\/Node: grant it$/);
+  });
+
+  it('asks for the right to write what is changed, with its subresources', async () => {
+    allows = (right) => ({ allowed: right !== 'create a/pods' && right !== 'update a/pods/scale' });
+    const wanted = { resource: pods, namespaces: ['a'], changes: ['', 'scale'] };
+    await expect(review(wanted)).rejects.toThrow(
+      'spec.reads[0]: the ServiceAccount shop/reader may not create, update the subresource scale of v1/Pod in the namespace a: grant it',
+    );
+    expect(asked.map(({ resourceAttributes: { verb, subresource } }) => `${verb} ${subresource}`)).toContain(
+      'create scale',
+    );
+    await expect(review({ ...wanted, changes: [] })).resolves.toEqual({ 'v1/Pod': ['a'] });
+  });
+
+  it('does not offer to name namespaces where none can be named', async () => {
+    allows = () => ({ allowed: false });
+    await expect(review({ resource: pods, isEverywhere: true })).rejects.toThrow(/in all namespaces: grant it$/);
   });
 });

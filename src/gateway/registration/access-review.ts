@@ -17,12 +17,18 @@ export interface WantedAccess {
   readonly resource: Resource;
   /** Undefined: all, or the kind has none. */
   readonly namespaces: readonly string[] | undefined;
+  /** Subresources that the function changes by its reviews; `''` is the object itself. Default: it only reads. */
+  readonly changes?: readonly string[];
+  /** The spec cannot name namespaces there. Default: it can, if the kind has any. */
+  readonly isEverywhere?: boolean;
 }
 
 const REVIEW = resourceOf('authorization.k8s.io/v1', 'SubjectAccessReview', { namespaced: false });
 
 /** What a cache shows is what these three would: none is worth less than the others. */
 const VERBS = ['get', 'list', 'watch'] as const;
+/** Who changes an object while it is written could have written it so. */
+const CHANGING_VERBS = ['create', 'update'] as const;
 
 /**
  * Asks the apiserver whether a ServiceAccount may read all of this by itself (SubjectAccessReview): the gateway lends
@@ -37,17 +43,23 @@ export async function reviewAccess(
   signal: AbortSignal,
 ): Promise<CacheScope> {
   const scope = new Map<string, '*' | readonly string[]>();
-  for (const { field, resource, namespaces } of wanted) {
+  for (const { field, resource, namespaces, changes = [], isEverywhere = false } of wanted) {
+    const rights = [
+      ...VERBS.map((verb) => ({ verb, subresource: '' })),
+      ...changes.flatMap((subresource) => CHANGING_VERBS.map((verb) => ({ verb, subresource }))),
+    ];
     for (const namespace of namespaces ?? [undefined]) {
       const answers = await Promise.all(
-        VERBS.map((verb) => isAllowed(client, account, { verb, resource, namespace }, signal)),
+        rights.map((right) => isAllowed(client, account, { ...right, resource, namespace }, signal)),
       );
-      const denied = VERBS.filter((_, at) => !answers[at]);
+      const denied = rights
+        .filter((_, at) => !answers[at])
+        .map(({ verb, subresource }) => (subresource === '' ? verb : `${verb} the subresource ${subresource} of`));
       if (denied.length === 0) continue;
       const place =
         namespace === undefined ? (resource.namespaced ? ' in all namespaces' : '') : ` in the namespace ${namespace}`;
       const remedy =
-        resource.namespaced && namespace === undefined
+        resource.namespaced && namespace === undefined && !isEverywhere
           ? `grant it, or name namespaces in ${field}.namespaces`
           : 'grant it';
       throw new InvalidFunctionError(
@@ -69,9 +81,10 @@ function union(a: '*' | readonly string[] | undefined, b: '*' | readonly string[
 async function isAllowed(
   client: ApiClient,
   account: { readonly namespace: string; readonly name: string },
-  { verb, resource, namespace }: { verb: string; resource: Resource; namespace: string | undefined },
+  right: { verb: string; subresource: string; resource: Resource; namespace: string | undefined },
   signal: AbortSignal,
 ): Promise<boolean> {
+  const { verb, subresource, resource, namespace } = right;
   const review = await client.json<{ status?: { allowed?: boolean; denied?: boolean } }>({
     method: 'POST',
     path: resourcePath(REVIEW),
@@ -89,6 +102,7 @@ async function isAllowed(
           group: groupOf(resource),
           version: versionOf(resource),
           resource: resource.plural,
+          ...(subresource === '' ? {} : { subresource }),
           ...(namespace === undefined ? {} : { namespace }),
         },
       },

@@ -14,7 +14,7 @@ import type { CacheScope, Description } from '../../contract/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { discoverResource, DiscoveryError } from '../apiserver/discovery.ts';
-import { settingsFor } from '../cache/view-settings.ts';
+import { isEncrypted, settingsFor } from '../cache/view-settings.ts';
 import type { CacheSettings } from '../config/cache-file.ts';
 import { variableOf } from '../config/config.ts';
 import type { CpuBudgets } from '../cel/cpu-budget.ts';
@@ -22,7 +22,8 @@ import { ExpressionError } from '../cel/parse-expression.ts';
 import { ParsedExpressions } from '../cel/parsed-expressions.ts';
 import { reviewAccess, type WantedAccess } from './access-review.ts';
 import { idOf, tenantOf } from '../controllers/controller-id.ts';
-import { checkBounds, checkScopes, checkSources, expressionsOf, SourceError } from '../handlers/check-sources.ts';
+import { checkBounds, checkScopes, checkSources, expressionsOf } from '../handlers/check-sources.ts';
+import { SourceError } from '../handlers/source-error.ts';
 import type { ControllerSpec } from '../controllers/controller-spec.ts';
 import { functionEndpoint } from './function-endpoint.ts';
 import { decodeSpec, type ReconcileFunction, type ReconcileFunctionSpec } from './reconcile-function.ts';
@@ -102,26 +103,32 @@ export class FunctionResolver {
     const where = { client, namespace, allowed: allowedEndpoints, signal };
     const { url, rules, ca } = await functionEndpoint(endpoint, where);
     const wanted = await this.#wanted(description, client);
+    const reviewed = await wantedByWebhooks(description, client);
     asRefusal(() =>
       checkScopes(
         description,
-        wanted.map(({ resource }) => resource),
+        [...wanted, ...reviewed].map(({ resource }) => resource),
       ),
     );
     this.#checkEncrypted(description);
+    this.#checkSecretReviews(reviewed, url);
     checkSecure(spec.credentials, url);
     this.#checkReachableBack(description, url, wanted);
     const { keys, version } = await readSigningSecret(client, { namespace, ...signingSecret }, signal);
     const account = { namespace, name: serviceAccountName };
     const uid = await accountUid(client, account, signal);
     const acting = await this.#acting(spec, { ...account, uid, controller: idOf(object) });
-    const review = (during: AbortSignal): Promise<CacheScope> => reviewAccess(client, account, wanted, during);
+    const review = async (during: AbortSignal): Promise<CacheScope> => {
+      const allowed = await reviewAccess(client, account, wanted, during);
+      await reviewAccess(client, account, reviewed, during);
+      return allowed;
+    };
     const declared = await review(signal);
     const related = await this.#allowedOf(object, description, declared, (each) =>
       reviewAccess(client, account, [each], signal),
     );
     const scope = { ...related.scope, ...declared };
-    const served = [...wanted.map(({ resource }) => resource), ...related.resources];
+    const served = [...[...wanted, ...reviewed].map(({ resource }) => resource), ...related.resources];
     const text = JSON.stringify([object.metadata.uid, description, url, ca, version, scope, served, acting]);
     const hash = createHash('sha256').update(text).digest('hex');
     const controller: ControllerSpec = {
@@ -252,6 +259,21 @@ export class FunctionResolver {
     }
   }
 
+  /** A review has the whole object, and a kind that is encrypted in Redis must not be sent in the open either. */
+  #checkSecretReviews(reviewed: readonly WantedAccess[], url: string): void {
+    const { settings } = this.#options.cache;
+    const secret = reviewed.find(({ resource }) => {
+      const kind = formatKind(resource);
+      return isEncrypted(kind, settingsFor(settings, kind));
+    });
+    if (!secret || isSecureUrl(url)) return;
+    throw new InvalidFunctionError(
+      'Ready',
+      'EndpointNotSecure',
+      `${secret.field}: reviews of ${formatKind(secret.resource)} are sent over https or loopback only: serve the function by https`,
+    );
+  }
+
   /** As whom the gateway lets the function act; undefined when the function has its own credentials. */
   async #acting(
     { credentials, endpoint, description }: ReconcileFunctionSpec,
@@ -345,6 +367,28 @@ function fieldsOf({ for: reconciled, owns, watches, reads }: ReconcileFunctionSp
     ...several('watches', watches),
     ...several('reads', reads),
   ];
+}
+
+/**
+ * What the ServiceAccount must be allowed for the reviews of each webhook: to read the objects that it would be sent,
+ * and to write them, subresources included, where its answers change them.
+ */
+async function wantedByWebhooks(
+  { webhooks = [] }: ReconcileFunctionSpec['description'],
+  client: ApiClient,
+): Promise<WantedAccess[]> {
+  return Promise.all(
+    webhooks.map(async (webhook, at) => {
+      const field = `spec.webhooks[${at}]`;
+      const resource = await discovered(client, webhook, field);
+      if (webhook.type === 'conversion') {
+        return { field, resource, namespaces: undefined, changes: [''], isEverywhere: true };
+      }
+      const { namespaces, subresources = [] } = webhook;
+      if (webhook.type === 'validating') return { field, resource, namespaces };
+      return { field, resource, namespaces, changes: ['', ...subresources] };
+    }),
+  );
 }
 
 async function discovered(client: ApiClient, kind: Named['kind'], field: string): Promise<Resource> {

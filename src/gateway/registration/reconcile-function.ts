@@ -3,7 +3,8 @@ import { type Condition, type KubernetesObject, resource } from '../../core/inde
 import { CONTRACT_VERSION, type Description } from '../../contract/index.ts';
 import { descriptionShape } from '../../contract/description-schema.ts';
 import { dnsLabel, dnsSubdomain, withOwnKeys } from '../../contract/name-schema.ts';
-import { checkBytes, SourceError } from '../handlers/check-sources.ts';
+import { checkBytes } from '../handlers/check-sources.ts';
+import { SourceError } from '../handlers/source-error.ts';
 import { InvalidFunctionError } from './invalid-function-error.ts';
 
 /**

@@ -5,6 +5,7 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from 'n
 import { createAdaptorServer } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
 import { type Logger, messageOf, UserError } from '../../core/index.ts';
+import { FileCertificate, type TlsFiles } from '../certificates/serving-certificate.ts';
 import { variableOf } from '../config/config.ts';
 import { type HealthCheck, report } from '../manager/health.ts';
 import type { KubernetesApi } from '../kubernetes-api/kubernetes-api.ts';
@@ -16,7 +17,6 @@ import { LoginUnavailableError } from '../login/identity.ts';
 import { LoginGuard, type LoginOptions } from '../login/login.ts';
 import { hostCheck } from './host-check.ts';
 import { queueApi, type Queues } from './queue-api.ts';
-import { readTls, type TlsFiles, watchTls } from './tls.ts';
 
 export interface AdminServerOptions {
   readonly listen: ListenOptions;
@@ -105,10 +105,11 @@ export class AdminServer {
   async start(): Promise<void> {
     const { host, port, tls } = this.#options.listen;
     const { fetch } = adminApp(this.#options);
+    const certificate = tls && new FileCertificate(tls);
     const limits = { requestTimeout: RECEIVE_MS, headersTimeout: RECEIVE_MS, connectionsCheckingInterval: LOOK_MS };
     const server = createAdaptorServer(
-      tls
-        ? { fetch, createServer: createHttpsServer, serverOptions: { ...limits, ...readTls(tls) } }
+      certificate
+        ? { fetch, createServer: createHttpsServer, serverOptions: { ...limits, ...certificate.current() } }
         : { fetch, serverOptions: limits },
     ) as Server;
     this.#server = server;
@@ -120,7 +121,12 @@ export class AdminServer {
       const reason = taken ? 'another process listens there' : messageOf(error);
       throw new UserError(`The gateway cannot listen on ${host}:${port} (${reason}): choose another with --port.`);
     }
-    if (tls) this.#unwatch = watchTls(tls, server as unknown as HttpsServer);
+    if (certificate) {
+      // New connections get the new one.
+      this.#unwatch = certificate.onRenewed(() => {
+        (server as unknown as HttpsServer).setSecureContext(certificate.current());
+      });
+    }
     const address = server.address();
     const actual = typeof address === 'object' && address ? address.port : port;
     this.#url = `${tls ? 'https' : 'http'}://${isIPv6(host) ? `[${host}]` : host}:${actual}`;

@@ -245,6 +245,10 @@ function controllerAccess(
     summary: () => summaryOf(controller, parts(), samples),
     scope,
     rights: () => parts()?.declared?.rightsOf(name),
+    webhooks: () =>
+      controller.reviews?.webhooks.map(({ webhook }) => {
+        return { webhook, seen: controller.reviews?.sender.seen(webhook.name) };
+      }) ?? [],
     conditions: () => parts()?.declared?.statuses().get(name)?.conditions ?? [],
     namespaced: views[0]?.resource.namespaced ?? true,
     views: views.map((view) => view.name),

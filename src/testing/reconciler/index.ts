@@ -1,10 +1,20 @@
 /**
- * A run of one reconciler, and the apiservers to run it against. Without what starts servers, so that it loads fast.
+ * A run of one reconciler or webhook, and the apiservers to run it against. Without what starts servers, so that it
+ * loads fast.
  */
 export { type GivenObject, MemoryApiserver, type MemoryApiserverOptions } from './memory-apiserver.ts';
 export { RealApiserver } from './real-apiserver.ts';
 export type { FakeApiFailure } from './fake-api-error.ts';
 export type { ApiserverRequest, Verb } from './request.ts';
 export { type ReconcilerRun, runReconciler, type RunReconcilerOptions } from './run-reconciler.ts';
+export {
+  type ConversionRun,
+  type ReviewedWrite,
+  type ReviewRun,
+  roundTrip,
+  runConversion,
+  runReview,
+  type RunReviewOptions,
+} from './run-review.ts';
 export { type Fault, type RecordedRequest, type RequestPattern, TestApiserver } from './test-apiserver.ts';
 export { testContext, type TestContextOptions } from './test-context.ts';

@@ -98,6 +98,7 @@ export async function runReconciler(
   return { outcome: structuredClone(outcome), error: thrown, writes };
 }
 
-function declaredBy({ for: own, owns = [], watches = [], reads = [] }: Controller): Resource[] {
+/** The kinds of its cache. */
+export function declaredBy({ for: own, owns = [], watches = [], reads = [] }: Controller): Resource[] {
   return [own, ...owns, ...watches, ...reads].map((source) => ('resource' in source ? source.resource : source));
 }

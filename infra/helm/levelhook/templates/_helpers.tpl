@@ -94,6 +94,11 @@ levelhook-dispatch-{{ list $prefix $cluster | toJson | sha256sum | trunc 16 }}
 {{- $_ := set $environment "LEVELHOOK_TLS_CERT_FILE" "/etc/levelhook/tls/tls.crt" -}}
 {{- $_ := set $environment "LEVELHOOK_TLS_KEY_FILE" "/etc/levelhook/tls/tls.key" -}}
 {{- end -}}
+{{- if .Values.webhooks.secretName -}}
+{{- $_ := set $environment "LEVELHOOK_WEBHOOK_LISTEN" "0.0.0.0:9443" -}}
+{{- $_ := set $environment "LEVELHOOK_WEBHOOK_TLS_CERT_FILE" "/etc/levelhook/webhooks/tls.crt" -}}
+{{- $_ := set $environment "LEVELHOOK_WEBHOOK_TLS_KEY_FILE" "/etc/levelhook/webhooks/tls.key" -}}
+{{- end -}}
 {{- if .Values.functionCa.configMapName -}}
 {{- $_ := set $environment "LEVELHOOK_FUNCTION_CA_FILE" "/etc/levelhook/function-ca/ca.crt" -}}
 {{- end -}}
@@ -108,7 +113,8 @@ levelhook-dispatch-{{ list $prefix $cluster | toJson | sha256sum | trunc 16 }}
 {{- $files := dict "secrets" (dict "secret" (dict "secretName" (include "levelhook.secretName" .) "defaultMode" 288)) -}}
 {{- $redis := .Values.redis -}}
 {{- $secrets := dict "redis-auth" $redis.auth.secretName "sentinel-auth" $redis.sentinelAuth.secretName
-  "redis-ca" $redis.tls.caSecretName "redis-client" $redis.tls.clientSecretName "tls" .Values.tls.secretName -}}
+  "redis-ca" $redis.tls.caSecretName "redis-client" $redis.tls.clientSecretName "tls" .Values.tls.secretName
+  "webhooks" .Values.webhooks.secretName -}}
 {{- range $folder, $secret := $secrets -}}
 {{- if $secret -}}
 {{- $_ := set $files $folder (dict "secret" (dict "secretName" $secret "defaultMode" 288)) -}}

@@ -1,6 +1,6 @@
 -- Applies one chunk of changes to a view: writes objects, indexes, wakeups and version together or not at all.
 --
--- KEYS[1] view     HASH   version, writerId, incarnation, rewound, users, missed:<user>
+-- KEYS[1] view     HASH   version, shownMs, writerId, incarnation, rewound, users, missed:<user>
 -- KEYS[2] objects  HASH   key -> encoded object; '' -> '1' while the view may be read
 -- KEYS[3] entries  HASH   key -> version \n uid \n T? \n index entry ...
 -- KEYS[4] order    ZSET   keys
@@ -13,7 +13,8 @@
 -- ARGV[6] the users whose handlers were called with these operations, a line each
 -- ARGV[7] the users whose handlers have failed, a line each: they have missed a change
 -- ARGV[8] '1' when the view has none of the operations' keys: the script then compares nothing
--- ARGV[9] number of acknowledged wakeups to delete from the outbox, then their ids
+-- ARGV[9] with a new version: the view shows all that the server had at this time, in milliseconds; else ''
+-- ARGV[10] number of acknowledged wakeups to delete from the outbox, then their ids
 -- then    number of operations, then four each: 'S' key entry object | 'D' key version ''; each key once
 -- then    number of observed fields; if there are any: the present time in milliseconds, then for each field its HASH
 --         (key -> time uid value) and 'uid value' for each 'S' operation, or '' to leave it
@@ -25,7 +26,7 @@
 
 local view, objects, entries, order, outbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local writer_id, index_prefix, version, incomparable = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
-local incarnation, users, is_new = ARGV[5], ARGV[6], ARGV[8] == '1'
+local incarnation, users, is_new, shown_ms = ARGV[5], ARGV[6], ARGV[8] == '1', ARGV[9]
 
 if redis.call('HGET', view, 'writerId') ~= writer_id then
   return -1
@@ -64,9 +65,9 @@ local function group(groups, indexes, key)
   end
 end
 
-local at = 10 + tonumber(ARGV[9])
-if at > 10 then
-  call('XDEL', outbox, { unpack(ARGV, 10, at - 1) })
+local at = 11 + tonumber(ARGV[10])
+if at > 11 then
+  call('XDEL', outbox, { unpack(ARGV, 11, at - 1) })
 end
 local operations = tonumber(ARGV[at])
 at = at + 1
@@ -178,6 +179,7 @@ end
 
 if version ~= '' then
   redis.call('HSET', view, 'version', version)
+  if shown_ms ~= '' then redis.call('HSET', view, 'shownMs', shown_ms) end
 end
 if incarnation ~= '' then
   redis.call('HSET', view, 'incarnation', incarnation)

@@ -8,6 +8,7 @@ import type { PageRequest } from '../page.ts';
 import { formatDuration } from '../times.ts';
 import { badge, facts, panel, type Tone } from './panel.ts';
 import { table } from './table.ts';
+import { webhookPanel } from './webhook-panel.ts';
 
 interface Source {
   readonly role: string;
@@ -35,7 +36,7 @@ export function declaration(page: PageRequest, controller: ControllerAccess): Ht
         },
       ]),
     )}
-    ${panel('What its function may read', rightsTable(page, controller))}
+    ${panel('What its function may read', rightsTable(page, controller))} ${webhookPanel(page, controller)}
     <div class="columns">
       ${panel('Limits', html`<div class="body">${limits(description, url)}</div>`)} ${conditionPanel(page, controller)}
     </div>

@@ -1,0 +1,37 @@
+import { controller, generationChanged, setStatusCondition } from 'levelhook/function';
+import { Route } from './kinds.ts';
+import { defaults, hosts, versions } from './webhooks.ts';
+
+/** Writes the URL of each Route. Of several Routes with one host the oldest has it. */
+export const route = controller({
+  name: 'route',
+  for: { resource: Route, predicate: generationChanged },
+  indexes: [{ resource: Route, index: 'field:spec.host' }],
+  webhooks: [hosts, defaults, versions],
+}).reconcile(async (request, { cache, api }) => {
+  const found = await cache.get(Route, request);
+  if (!found || found.metadata.deletionTimestamp) return;
+  const { host, port = 443 } = found.spec;
+  // The webhook may have allowed two at the same time: the cache that it reads is a little behind.
+  const { items } = await cache.list(Route, { index: { spec: 'field:spec.host', value: host } });
+  const [oldest = found] = items.toSorted((a, b) => (age(a) < age(b) ? -1 : 1));
+  const isOwn = oldest.metadata.uid === found.metadata.uid;
+
+  const { generation: observedGeneration = 0 } = found.metadata;
+  const before = found.status?.conditions;
+  const conditions = setStatusCondition(before, {
+    type: 'Ready',
+    status: isOwn ? 'True' : 'False',
+    reason: isOwn ? 'HostIsOwn' : 'HostTaken',
+    message: isOwn ? '' : `${oldest.metadata.namespace}/${oldest.metadata.name} has the host ${host}`,
+    observedGeneration,
+  });
+  const url = isOwn ? `https://${host}:${port}` : undefined;
+  if (conditions === before && url === found.status?.url) return;
+  await api.replace(Route, { ...found, status: { conditions, ...(url && { url }) } }, 'status');
+});
+
+/** Two of the same second are in the order of their UIDs. */
+function age({ metadata: { creationTimestamp = '', uid } }: Route): string {
+  return `${creationTimestamp} ${uid}`;
+}

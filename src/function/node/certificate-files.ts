@@ -1,0 +1,48 @@
+import { readFileSync, unwatchFile, watchFile } from 'node:fs';
+import type { Server } from 'node:https';
+import { createSecureContext } from 'node:tls';
+import { messageOf, UserError } from '../../core/index.ts';
+import { variable, type Variables } from '../environment.ts';
+
+/** PEM files with which a function serves https. */
+export interface CertificateFiles {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+/** `TLS_CERT_FILE` and `TLS_KEY_FILE`. Undefined: plain http. @throws UserError when one of them is missing. */
+export function certificateFiles(environment: Variables): CertificateFiles | undefined {
+  const certFile = variable(environment, 'TLS_CERT_FILE');
+  const keyFile = variable(environment, 'TLS_KEY_FILE');
+  if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile };
+  if (certFile === undefined && keyFile === undefined) return undefined;
+  throw new UserError('of TLS_CERT_FILE and TLS_KEY_FILE only one is set: https needs both');
+}
+
+/** @throws UserError when a file cannot be read, or the two do not belong together. */
+export function readCertificate({ certFile, keyFile }: CertificateFiles): { cert: string; key: string } {
+  try {
+    const pair = { cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') };
+    createSecureContext(pair);
+    return pair;
+  } catch (error) {
+    throw new UserError(`the certificate ${certFile} with the key ${keyFile} cannot be used (${messageOf(error)})`);
+  }
+}
+
+/** New connections get the certificate that the files have by then. A pair that cannot be used yet is left. */
+export function followCertificate(files: CertificateFiles, server: Server): () => void {
+  const changed = (): void => {
+    try {
+      server.setSecureContext(readCertificate(files));
+    } catch {
+      // One of the two has been written, and the other not yet: its change comes next.
+    }
+  };
+  // By looking, not by inotify: in a pod the files are links that are swapped.
+  const paths = [files.certFile, files.keyFile];
+  for (const path of paths) watchFile(path, { interval: LOOK_MS, persistent: false }, changed);
+  return () => paths.forEach((path) => unwatchFile(path, changed));
+}
+
+const LOOK_MS = 5000;

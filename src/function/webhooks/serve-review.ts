@@ -1,0 +1,121 @@
+import { formatKind, messageOf, ownValue, shown, systemClock } from '../../core/index.ts';
+import { ContractError, type Review } from '../../contract/index.ts';
+import { decodeReviewRequest, isReview } from '../../contract/webhook.ts';
+import { ApiWriter } from '../api-writer.ts';
+import type { CacheReader } from '../cache-reader.ts';
+import { RunScope } from '../run-scope.ts';
+import type { ReviewContext, Webhook, WebhookAnswer, WebhookApp, WebhookRequest } from '../webhook.ts';
+import { parseGoDuration } from './go-duration.ts';
+
+/** A webhook that answers requests by what it makes of a review. */
+export function webhookWith(parts: Pick<Webhook, 'for' | 'description' | 'review'>): Webhook {
+  return {
+    ...parts,
+    async serve(request, app) {
+      try {
+        const asked = request.unsigned
+          ? unsignedReview(request.body, request.unsigned)
+          : signedReview(request.body, app);
+        return asked === 'late' ? late(app) : await answerOf(this, asked, { ...app, ...request });
+      } catch (error) {
+        if (!(error instanceof ContractError)) throw error;
+        app.log.warn({ webhook: this.description.name, reason: error.message }, 'a review was refused');
+        return { status: 400, error: error.message };
+      }
+    },
+  };
+}
+
+/** A review, and with what it is answered. */
+interface Asked {
+  readonly review: Review;
+  readonly remainingMs: number;
+  /** By `apiVersion/Kind`. */
+  readonly cacheAgeSeconds: Readonly<Record<string, number>>;
+  /** Opens the cache. The getter of `run.signal` creates the signal. */
+  readonly cache: (run: { readonly signal: AbortSignal }) => CacheReader;
+}
+
+/** A copy of a review is answered again, within its deadline: a review decides, and writes nothing. */
+function signedReview(body: unknown, { controller, cache, now }: WebhookApp): Asked | 'late' {
+  const request = decodeReviewRequest(body);
+  // Several functions may share a secret.
+  if (request.controller !== controller) {
+    throw new ContractError(`the review is for ${request.controller}, and this is ${controller}`);
+  }
+  const leftMs = Date.parse(request.deadline) - now();
+  // Also of a deadline that is not a time.
+  if (!(leftMs > 0)) return 'late';
+  const { review, cacheAgeSeconds } = request;
+  const remainingMs = Math.min(leftMs, request.remainingSeconds * 1000);
+  return { review, remainingMs, cacheAgeSeconds, cache: (run) => cache(request.cache, run) };
+}
+
+function late({ log }: WebhookApp): WebhookAnswer {
+  log.warn({}, 'a review came after its deadline: it was late, or the clock here is ahead of the gateway');
+  return { status: 409, error: 'the deadline of the review has passed' };
+}
+
+/** What the apiserver takes without a `timeout` of the webhook, and the most that it takes. */
+const DEFAULT_TIMEOUT = '10s';
+const MAX_TIMEOUT_MS = 30_000;
+
+function unsignedReview(review: unknown, { timeout = DEFAULT_TIMEOUT }: { timeout: string | undefined }): Asked {
+  const timeoutMs = parseGoDuration(timeout);
+  if (!timeoutMs) throw new ContractError(`the timeout ${shown(timeout)} is no time, such as 10s`);
+  if (!isReview(review)) throw new ContractError('the body is no review whose request has a uid');
+  const remainingMs = Math.min(timeoutMs, MAX_TIMEOUT_MS);
+  return { review, remainingMs, cacheAgeSeconds: {}, cache: () => NO_CACHE };
+}
+
+const noCache = (): Promise<never> =>
+  Promise.reject(new Error('a review that comes without the gateway has no cache: read with context.api'));
+const NO_CACHE: CacheReader = { get: noCache, list: noCache, secondsUnchanged: noCache };
+
+/** The answer comes so long before the deadline even if the webhook has none, so that the caller can tell why. */
+const ANSWER_MS = 500;
+
+/**
+ * An error of the webhook's code decides nothing: the answer is 500, and the failure policy applies. Only the log has
+ * the error, which may name what the client of the apiserver must not see.
+ */
+async function answerOf(
+  webhook: Webhook,
+  { review, remainingMs, ...asked }: Asked,
+  { log: appLog, hangUp, api }: Pick<WebhookApp, 'log' | 'api'> & Pick<WebhookRequest, 'hangUp'>,
+): Promise<WebhookAnswer> {
+  const { name } = webhook.description;
+  const log = appLog.child({ webhook: name, uid: review.request.uid });
+  const runMs = remainingMs - Math.min(ANSWER_MS, remainingMs / 10);
+  const scope = new RunScope(systemClock.now() + runMs, hangUp);
+  const over = new Promise<undefined>((resolve) => scope.onOver(() => resolve(undefined)));
+  let cache: CacheReader | undefined;
+  // Getters: few webhooks use all of it.
+  const context: ReviewContext = {
+    get cache() {
+      return (cache ??= asked.cache(scope));
+    },
+    api: new ApiWriter(api, scope),
+    cacheAgeSeconds: (resource) => ownValue(asked.cacheAgeSeconds, formatKind(resource)),
+    log,
+    get signal() {
+      return scope.signal;
+    },
+  };
+  try {
+    const response = await Promise.race([webhook.review(review, context), over]);
+    if (response) {
+      const { apiVersion, kind, request } = review;
+      return { status: 200, body: { apiVersion, kind, response: { uid: request.uid, ...response } } };
+    }
+    const seconds = Math.round(runMs / 100) / 10;
+    log.warn({ seconds }, 'a webhook did not answer before the deadline');
+    return { status: 504, error: `the webhook ${name} did not answer within ${seconds} s` };
+  } catch (error) {
+    if (error instanceof ContractError) throw error;
+    log.error({ error: messageOf(error), stack: error instanceof Error ? error.stack : undefined }, 'a webhook failed');
+    return { status: 500, error: `the webhook ${name} failed: the log of its function has the reason` };
+  } finally {
+    scope.close();
+  }
+}

@@ -1,0 +1,131 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ReviewFunction, allow } from '../../../test/harness/review-function.ts';
+import { InstantClock } from '../../../test/harness/test-clock.ts';
+import { systemClock } from '../../core/index.ts';
+import { generateSecret, type CacheLocation } from '../../contract/index.ts';
+import { importExtractableSecret } from '../../contract/signature.ts';
+import { type Answer, Endpoint } from '../endpoint/endpoint.ts';
+import { ReviewSender, type ReviewSenderOptions } from './review-sender.ts';
+
+const secret = generateSecret();
+const location: CacheLocation = { views: {}, url: 'https://gateway.test/cache', token: 't' };
+const withoutToken: CacheLocation = { views: {} };
+const json = '{"apiVersion":"a/v1","kind":"R","request":{"uid":"u","number":12345678901234567890}}';
+const configMap = { apiVersion: 'v1', kind: 'ConfigMap' };
+
+let fn: ReviewFunction;
+let sender: ReviewSender;
+
+beforeEach(async () => {
+  fn = new ReviewFunction({ name: 'guard', for: configMap }, secret);
+  await fn.open();
+});
+afterEach(async () => {
+  await sender.close();
+  await fn.close();
+});
+
+async function senderOf(options: Partial<ReviewSenderOptions> = {}): Promise<ReviewSender> {
+  const keys = [await importExtractableSecret(secret)];
+  sender = new ReviewSender({
+    functionName: 'guard',
+    endpoint: () => new Endpoint(fn.url, keys, { connections: 2 }),
+    cacheAccess: { location: async () => location, locationWithoutToken: () => withoutToken },
+    ages: async () => new Map([['v1/ConfigMap', 1500]]),
+    clock: systemClock,
+    startWindowMs: 60_000,
+    ...options,
+  });
+  return sender;
+}
+
+async function send(timeoutMs = 5000) {
+  const deadlineMs = systemClock.now() + timeoutMs;
+  return sender.send({ webhook: 'names', json, deadlineMs, maxAnswerBytes: 1000 }, await sender.cache());
+}
+
+describe('a review on its way to the function', () => {
+  it('is signed, and has the cache, its age and the deadline', async () => {
+    await senderOf();
+    expect(await send()).toMatchObject({ kind: 'answered', status: 200 });
+    const [review] = fn.reviews;
+    expect(review).toMatchObject({ controller: 'guard', webhook: 'names', cache: location });
+    expect(review?.cacheAgeSeconds).toEqual({ 'v1/ConfigMap': 1.5 });
+    expect(review?.remainingSeconds).toBeGreaterThan(4);
+    expect(Date.parse(review?.deadline ?? '') - Date.now()).toBeLessThan(5000);
+  });
+
+  it('has no token and no age while Redis does not answer', async () => {
+    const never = new Promise<never>(() => {});
+    await senderOf({
+      cacheAccess: { location: () => never, locationWithoutToken: () => withoutToken },
+      ages: async () => Promise.reject(new Error('no Redis')),
+    });
+    expect(await send()).toMatchObject({ kind: 'answered', status: 200 });
+    expect(fn.reviews[0]).toMatchObject({ cache: withoutToken, cacheAgeSeconds: {} });
+  });
+
+  it('waits for a connection, and its time runs', async () => {
+    fn.behaviour = () => {};
+    await senderOf();
+    const answers = await Promise.all([send(400), send(400), send(400)]);
+    expect(answers.map(({ kind }) => kind).toSorted()).toEqual(['failed', 'failed', 'refused']);
+    expect(fn.reviews).toHaveLength(2);
+  });
+});
+
+describe('a function that refuses connections', () => {
+  it('gets the review when it is there, once', async () => {
+    await senderOf();
+    await fn.close();
+    const answer = send();
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    await fn.open();
+    expect(await answer).toMatchObject({ kind: 'answered', status: 200 });
+    expect(fn.reviews).toHaveLength(1);
+  });
+
+  it('is tried until the deadline, and no longer', async () => {
+    await senderOf();
+    await fn.close();
+    const startedMs = systemClock.now();
+    expect(await send(700)).toMatchObject({ kind: 'refused', reason: 'refused' });
+    expect(systemClock.now() - startedMs).toBeGreaterThan(400);
+  });
+
+  it('is tried once when it has not started in its window', async () => {
+    let attempts = 0;
+    const refused: Answer = { kind: 'refused', reason: 'refused', message: 'connection refused' };
+    const send = async (): Promise<Answer> => {
+      attempts += 1;
+      return refused;
+    };
+    const clock = new InstantClock();
+    await senderOf({
+      startWindowMs: 1000,
+      clock,
+      endpoint: () => ({ send, close: async () => {} }),
+    });
+    const sent = { webhook: 'names', json, maxAnswerBytes: 1000 };
+    const cache = { location, ages: new Map<string, number>() };
+    expect(await sender.send({ ...sent, deadlineMs: clock.now() + 20_000 }, cache)).toBe(refused);
+    expect(attempts).toBeGreaterThan(5);
+    attempts = 0;
+    expect(await sender.send({ ...sent, deadlineMs: clock.now() + 20_000 }, cache)).toBe(refused);
+    expect(attempts).toBe(1);
+  });
+});
+
+it('a sender that closes takes no more reviews, and waits for those in flight', async () => {
+  await senderOf();
+  const arrived = Promise.withResolvers<() => void>();
+  fn.behaviour = (review, response) => arrived.resolve(() => allow(review, response));
+  const first = send();
+  const answer = await arrived.promise;
+  const closed = sender.close();
+  expect(sender.isClosed).toBe(true);
+  expect(await send()).toMatchObject({ kind: 'refused', message: 'the controller is being stopped' });
+  answer();
+  expect(await first).toMatchObject({ kind: 'answered', status: 200 });
+  await closed;
+});

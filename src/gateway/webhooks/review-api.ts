@@ -1,0 +1,206 @@
+import { type Condition, messageOf, type Runtime } from '../../core/index.ts';
+import type { WebhookDescription } from '../../contract/index.ts';
+import type { RunningController } from '../controllers/controller.ts';
+import type { Controllers } from '../controllers/controllers.ts';
+import type { CacheNow } from '../dispatch/review-sender.ts';
+import { methodNotAllowed, StatusError, statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
+import { checkReview, reviewKindOf, type ServedWebhook } from './declared-review.ts';
+import { answeredReview } from './review-answer.ts';
+import { ReviewBodies } from './review-body.ts';
+import { ReviewMetrics } from './review-metrics.ts';
+import { reviewMs } from './review-timeout.ts';
+
+export interface ReviewApiOptions {
+  /** Undefined while the gateway is starting. */
+  readonly controllers: () => Pick<Controllers, 'reviewer' | 'known'> | undefined;
+  /** The conditions of a ReconcileFunction, by the id of its controller; undefined when there is none. */
+  readonly conditions: (id: string) => readonly Condition[] | undefined;
+  /** Whether a controller that is not here may come yet: its function has not been asked what it is. */
+  readonly starting: () => boolean;
+  /** Whether this gateway is stopping: another one may answer. */
+  readonly ending: () => boolean;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
+}
+
+/** Where the webhooks are. */
+export const WEBHOOKS_PATH = '/webhooks';
+
+const MEBIBYTE = 1024 * 1024;
+/**
+ * An object has 1.5 MiB at most, and a review may have two; a conversion has all objects of a list. The same for the
+ * answers: a patch, and the converted objects.
+ */
+const BOUNDS = {
+  admission: { maxBytes: 8 * MEBIBYTE, maxAnswerBytes: 4 * MEBIBYTE },
+  conversion: { maxBytes: 16 * MEBIBYTE, maxAnswerBytes: 16 * MEBIBYTE },
+};
+
+/**
+ * `POST /webhooks/CONTROLLER/WEBHOOK`: the review of an apiserver, which is passed on to the function of the controller
+ * as a signed request. A refusal is a Kubernetes `Status`, because the apiserver shows its message to its own client
+ * (client-go, rest/request.go `transformResponse`). With `Retry-After` the apiserver asks again within its timeout.
+ */
+export class ReviewApi {
+  readonly #options: ReviewApiOptions;
+  readonly #bodies = new ReviewBodies();
+  readonly #metrics: ReviewMetrics;
+
+  constructor(options: ReviewApiOptions) {
+    this.#options = options;
+    this.#metrics = new ReviewMetrics(options.runtime);
+  }
+
+  /** Answers one request. Never rejects. */
+  async handle(request: Request): Promise<Response> {
+    const startedMs = this.#options.runtime.clock.now();
+    const response = await asResponse(() => this.#handle(request, startedMs), this.#options.runtime.logger);
+    // This server closes the connection then, and the next review must not be sent on it.
+    const closes = this.#options.ending() || !this.#bodies.isWhole(request);
+    if (closes) response.headers.set('connection', 'close');
+    return response;
+  }
+
+  /** Removes the metrics of a controller that is no more. */
+  async forget(id: string): Promise<void> {
+    await this.#metrics.forget(`${WEBHOOKS_PATH}/${id}/`);
+  }
+
+  async #handle(request: Request, startedMs: number): Promise<Response> {
+    const { pathname, searchParams } = new URL(request.url);
+    const [, id, name] = PATH.exec(pathname) ?? [];
+    if (id === undefined || name === undefined) throw notHere(`there is nothing at this path: see ${WEBHOOKS_PATH}`);
+    if (request.method !== 'POST') throw methodNotAllowed();
+    if (!request.headers.get('content-type')?.startsWith('application/json')) {
+      const message = 'a review is application/json';
+      throw new StatusError({ code: 415, reason: 'UnsupportedMediaType', message });
+    }
+    const controller = this.#controller(id);
+    const served = controller.reviews?.webhooks.find(({ webhook }) => webhook.name === name);
+    if (!served) throw notHere(`the controller ${id} has no webhook ${name}`);
+    const timeoutMs = reviewMs(searchParams.get('timeout'), served.webhook);
+    const deadlineMs = startedMs + timeoutMs;
+    return this.#metrics.measure(pathname, () =>
+      asResponse(async () => {
+        let failure: string | undefined;
+        try {
+          return await this.#review(request, controller, served, deadlineMs);
+        } catch (error) {
+          failure = messageOf(error);
+          throw error;
+        } finally {
+          controller.reviews?.sender.record(name, failure);
+        }
+      }, this.#options.runtime.logger),
+    );
+  }
+
+  /** @throws StatusError when no controller of this id takes reviews. */
+  #controller(id: string): RunningController {
+    const controllers = this.#options.controllers();
+    if (this.#options.ending()) throw unavailable('this gateway is stopping');
+    if (!controllers) throw unavailable('the gateway is starting');
+    const controller = controllers.reviewer(id);
+    if (controller && !controller.reviews?.sender.isClosed) return controller;
+    if (controller) throw without(`the controller ${id} is being stopped`);
+    if (controllers.known().has(id)) throw unavailable(`the controller ${id} waits until its cache is complete`);
+    const conditions = this.#options.conditions(id);
+    const isFalse = (type: string): Condition | undefined =>
+      conditions?.find((each) => each.type === type && each.status === 'False');
+    const unauthorized = isFalse('Authorized');
+    if (unauthorized) {
+      const message = `the ReconcileFunction ${id} may not get reviews: ${unauthorized.message}`;
+      throw new StatusError({ code: 403, reason: 'Forbidden', message });
+    }
+    const notReady = isFalse('Ready');
+    if (notReady) throw without(`the ReconcileFunction ${id} does not run: ${notReady.message}`);
+    if (conditions || this.#options.starting()) throw unavailable(`the controller ${id} is not there yet`);
+    throw notHere(`there is no controller ${id}`);
+  }
+
+  async #review(
+    request: Request,
+    controller: RunningController,
+    served: ServedWebhook,
+    deadlineMs: number,
+  ): Promise<Response> {
+    const { logger } = this.#options.runtime;
+    const { webhook } = served;
+    const { name: webhookName } = webhook;
+    const sender = controller.reviews?.sender;
+    if (!sender) throw new Error('a controller without a sender of reviews');
+    const bounds = webhook.type === 'conversion' ? BOUNDS.conversion : BOUNDS.admission;
+    return this.#bodies.with(request, bounds.maxBytes, async (json) => {
+      const uid = checkReview(json, served);
+      const cache = await sender.cache();
+      const stale = this.#whenStale(controller, webhook, cache);
+      if (stale !== undefined) return allowed(webhook, uid, stale);
+      const { maxAnswerBytes } = bounds;
+      const answer = await sender.send({ webhook: webhookName, json, deadlineMs, maxAnswerBytes }, cache);
+      try {
+        return new Response(answeredReview(answer, webhook, uid), { headers: JSON_HEADERS });
+      } catch (error) {
+        const details = answer.kind === 'answered' ? {} : { cause: answer.message };
+        const fields = { controller: controller.name, webhook: webhookName, error: messageOf(error), ...details };
+        logger.warn(fields, 'a review has no answer');
+        throw error;
+      }
+    });
+  }
+
+  /**
+   * What happens when the cache is older than the webhook allows.
+   * @returns the warning with which the write is allowed without a review; undefined: there is a review.
+   * @throws StatusError when there is none.
+   */
+  #whenStale(controller: RunningController, webhook: WebhookDescription, { ages }: CacheNow): string | undefined {
+    if (webhook.type === 'conversion' || !webhook.cache) return undefined;
+    const { maxAgeSeconds, otherwise } = webhook.cache;
+    const old = controller.declaredKinds.find((kind) => (ages.get(kind) ?? Infinity) > maxAgeSeconds * 1000);
+    if (old === undefined) return undefined;
+    const ageMs = ages.get(old);
+    const age = ageMs === undefined ? 'of unknown age' : `${Math.round(ageMs / 1000)} s old`;
+    const message = `the cache of ${old} is ${age}, and the webhook ${webhook.name} allows ${maxAgeSeconds} s`;
+    // The gateway that leads asks by itself; it may not have been asked by this one.
+    for (const informer of controller.informers()) informer.requestProgress();
+    switch (otherwise) {
+      case 'review':
+        return undefined;
+      case 'fail':
+        throw without(message);
+      case 'allow':
+        return `not reviewed: ${message}`;
+    }
+  }
+}
+
+/** Of a DNS label, or two with a dot: `CONTROLLER` or `NAMESPACE.NAME`. */
+const PATH = new RegExp(`^${WEBHOOKS_PATH}/([a-z0-9-]+(?:[.][a-z0-9-]+)?)/([a-z0-9-]+)$`);
+
+const JSON_HEADERS = { 'content-type': 'application/json' };
+
+function allowed(webhook: WebhookDescription, uid: string, warning: string): Response {
+  const review = { ...reviewKindOf(webhook), response: { uid, allowed: true, warnings: [warning] } };
+  return new Response(JSON.stringify(review), { headers: JSON_HEADERS });
+}
+
+/** It makes no sense to ask again soon. */
+function without(message: string): StatusError {
+  return new StatusError({ code: 503, reason: 'ServiceUnavailable', message });
+}
+
+function notHere(message: string): StatusError {
+  return new StatusError({ code: 404, reason: 'NotFound', message });
+}
+
+async function asResponse(
+  work: () => Promise<Response>,
+  logger: Pick<ReviewApiOptions['runtime']['logger'], 'error'>,
+): Promise<Response> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof StatusError) return statusResponse(error.status);
+    logger.error({ error: messageOf(error) }, 'a review failed');
+    return statusResponse({ code: 500, reason: 'InternalError', message: 'the gateway failed' });
+  }
+}

@@ -1,0 +1,44 @@
+import type { Runtime } from '../../core/index.ts';
+
+/**
+ * The metrics of reviews, as controller-runtime has them (pkg/webhook/internal/metrics/metrics.go): the label `webhook`
+ * is the path. Only paths of webhooks that there are have series.
+ */
+export class ReviewMetrics {
+  readonly #runtime: Pick<Runtime, 'clock' | 'metrics'>;
+  readonly #inFlight = new Map<string, number>();
+
+  constructor(runtime: Pick<Runtime, 'clock' | 'metrics'>) {
+    this.#runtime = runtime;
+  }
+
+  /** Counts one review, and measures how long its answer takes. */
+  async measure(webhook: string, answer: () => Promise<Response>): Promise<Response> {
+    const { clock, metrics } = this.#runtime;
+    const startedMs = clock.now();
+    this.#count(webhook, 1);
+    try {
+      const response = await answer();
+      metrics.count('controller_runtime_webhook_requests_total', { webhook, code: String(response.status) });
+      return response;
+    } finally {
+      this.#count(webhook, -1);
+      metrics.observe('controller_runtime_webhook_latency_seconds', { webhook }, (clock.now() - startedMs) / 1000);
+    }
+  }
+
+  /** Removes the series of a controller that is no more. @param path that of its webhooks begins with. */
+  async forget(path: string): Promise<void> {
+    const webhooks = [...this.#inFlight.keys()].filter((each) => each.startsWith(path));
+    for (const webhook of webhooks) {
+      this.#inFlight.delete(webhook);
+      await this.#runtime.metrics.forget({ webhook });
+    }
+  }
+
+  #count(webhook: string, by: 1 | -1): void {
+    const inFlight = (this.#inFlight.get(webhook) ?? 0) + by;
+    this.#inFlight.set(webhook, inFlight);
+    this.#runtime.metrics.set('controller_runtime_webhook_requests_in_flight', { webhook }, inFlight);
+  }
+}
