@@ -13,6 +13,7 @@ const COPIES = [
   ['infra/rbac/dashboard.yaml', `${CHART}/files/dashboard.yaml`],
   ['infra/rbac/credentials-token.yaml', `${CHART}/files/credentials-token.yaml`],
   ['infra/rbac/credentials-proxy.yaml', `${CHART}/files/credentials-proxy.yaml`],
+  ['infra/rbac/webhooks.yaml', `${CHART}/files/webhooks.yaml`],
   ['infra/crds/levelhook.dev_reconcilefunctions.yaml', `${CHART}/files/crd.yaml`],
 ] as const;
 

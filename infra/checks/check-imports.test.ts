@@ -41,6 +41,7 @@ interface Violation {
 const gatewayFlow = [
   'redis',
   'apiserver',
+  'certificates',
   'reflector',
   'cel',
   'cache',
@@ -51,7 +52,6 @@ const gatewayFlow = [
   'dispatch',
   'controllers',
   'registration',
-  'certificates',
   'manager',
   'cache-api',
   'kubernetes-api',

@@ -24,7 +24,6 @@ const GATEWAY_FLOW = [
   'dispatch',
   'controllers',
   'registration',
-  'certificates',
   'manager',
   'cache-api',
   'kubernetes-api',

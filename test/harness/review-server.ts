@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
@@ -9,19 +10,11 @@ export class ReviewServer {
   reviews = 0;
   /** How many connections each certificate was shown to. */
   readonly handshakes = new Map<string, number>();
-  readonly #certificate: ServingCertificate;
   readonly #server: Server;
   #shown = '';
 
-  constructor(certificate: ServingCertificate) {
-    this.#certificate = certificate;
-    this.#server = createServer(async (request, response) => {
-      const review = JSON.parse(await text(request)) as { request: { uid: string } };
-      this.reviews += 1;
-      const { uid } = review.request;
-      response.setHeader('content-type', 'application/json');
-      response.end(JSON.stringify({ ...review, request: undefined, response: { uid, allowed: true } }));
-    });
+  constructor() {
+    this.#server = createServer((request, response) => void this.#answer(request, response));
     // Connections end often, so that the certificate is checked all the time and not once.
     this.#server.maxRequestsPerSocket = 10;
     this.#server.on('secureConnection', () => {
@@ -39,15 +32,23 @@ export class ReviewServer {
     await once(this.#server, 'listening');
   }
 
-  /** From now on it shows the certificate, which is there. */
-  serve(): void {
+  /** From now on it shows this certificate. @throws Error when there is none yet. */
+  serve(certificate: ServingCertificate): void {
     const show = (): void => {
-      const pair = this.#certificate.current();
+      const pair = certificate.current();
       this.#server.setSecureContext(pair);
       this.#shown = pair.cert;
     };
     show();
-    this.#certificate.onRenewed(show);
+    certificate.onRenewed(show);
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const review = JSON.parse(await text(request)) as { request: { uid: string } };
+    this.reviews += 1;
+    const { uid } = review.request;
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify({ ...review, request: undefined, response: { uid, allowed: true } }));
   }
 
   async close(): Promise<void> {

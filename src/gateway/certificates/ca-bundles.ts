@@ -50,8 +50,8 @@ export interface FoundBundles {
 const PATH = '/webhooks/';
 
 /**
- * The `caBundle`s of this gateway in the webhook configurations and definitions that carry the label. An entry counts by
- * its address. All others are left alone: another gateway's, and those with addresses elsewhere.
+ * The `caBundle`s of this gateway in the webhook configurations and definitions that carry the label. An entry counts
+ * by its address. All others are left alone: another gateway's, and those with addresses elsewhere.
  */
 export class CaBundles {
   readonly #client: Pick<ApiClient, 'json'>;
@@ -121,7 +121,7 @@ export class CaBundles {
     const entries = all
       .filter(({ clientConfig }) => this.#isOwn(clientConfig))
       .map(({ pointer, clientConfig: { caBundle } }) => ({ pointer, caBundle }));
-    const { name, resourceVersion = '' } = item.metadata;
+    const { name, resourceVersion } = item.metadata;
     return { resource: kind, name, resourceVersion, entries };
   }
 

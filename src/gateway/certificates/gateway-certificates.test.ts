@@ -26,7 +26,10 @@ beforeEach(() => {
   clock = new InstantClock();
 });
 
-function gateway({ leads = true, address = { service: SERVICE } as WebhookAddress } = {}): GatewayCertificates {
+function gateway({
+  address = { service: SERVICE },
+  leads = true,
+}: { readonly address?: WebhookAddress; readonly leads?: boolean } = {}): GatewayCertificates {
   const runtime = { clock, logger: silentLogger, metrics: silentMetrics };
   return new GatewayCertificates({ runtime, client, secret: KEY, address, leads: () => leads, times });
 }

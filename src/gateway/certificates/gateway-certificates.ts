@@ -34,9 +34,9 @@ const WATCH_RETRY_MS = 5000;
 const HINT = 'this cannot be watched: certificates and bundles are looked at in intervals only';
 
 /**
- * The authority and the certificate of the gateway's webhooks, in a Secret that all gateways of a deployment serve from.
- * The leader makes them, renews each when two thirds of its life are over, and writes the authority into the `caBundle`s
- * that ask for it.
+ * The authority and the certificate of the gateway's webhooks, in a Secret that all gateways of a deployment serve
+ * from. The leader makes them, renews each when two thirds of its life are over, and writes the authority into the
+ * `caBundle`s that ask for it.
  *
  * No review fails by a rotation (`RotationState`), because at each time every bundle that the apiserver may use has the
  * authority of every certificate that a gateway may serve:
@@ -44,15 +44,15 @@ const HINT = 'this cannot be watched: certificates and bundles are looked at in 
  * - A certificate of a new authority is in the Secret only when each bundle has had that authority for `settleMs`.
  * - The old authority leaves the bundles when such a certificate has been in the Secret for `retireMs`: until then each
  *   gateway has read it. Connections that are open stay open.
- * - Waits are counted by the process that waits, from what it has seen itself. So a new leader waits anew, and no time is
- *   compared between machines.
+ * - Waits are counted by the process that waits, from what it has seen itself. So a new leader waits anew, and no time
+ *   is compared between machines.
  *
  * Two leaders at once, or one that stood still, change nothing of this. Each write is conditional on the version that
  * was read, and the bundles are listed before the Secret is read: a bundle that another gateway has written since has
  * another version, and one that it had written before is that of this Secret or of an earlier one.
  *
- * A deleted Secret is made again from what the leader serves, and the authority is rotated. Only a leader that has served
- * nothing yet begins with a new authority at once, and reviews fail until each gateway serves it.
+ * A deleted Secret is made again from what the leader serves, and the authority is rotated. Only a leader that has
+ * served nothing yet begins with a new authority at once, and reviews fail until each gateway serves it.
  */
 export class GatewayCertificates implements ServingCertificate {
   readonly #options: GatewayCertificatesOptions;

@@ -4,7 +4,6 @@ import { type KubernetesObject, messageOf, resource, resourcePath } from '../../
 import { BUNDLE_KINDS } from '../../../src/gateway/certificates/ca-bundles.ts';
 import { ROTATE_ANNOTATION, SECRETS } from '../../../src/gateway/certificates/certificate-secret.ts';
 import { GatewayCertificates } from '../../../src/gateway/certificates/gateway-certificates.ts';
-import type { ServingCertificate } from '../../../src/gateway/certificates/serving-certificate.ts';
 import type { LeaderSettings } from '../../harness/certificate-leader.ts';
 import { Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -16,7 +15,9 @@ import { Started } from '../../harness/started.ts';
 
 const validating = BUNDLE_KINDS[0] ?? resource('', '');
 const REVIEWS_PER_SECOND = 200;
-/** For a busy machine, where the apiserver and a gateway learn of a change after seconds. An authority is due at 30 s. */
+/**
+ * For a busy machine, where the apiserver and a gateway learn of a change after seconds. An authority is due at 30 s.
+ */
 const TIMES = { authorityMs: 45_000, certificateMs: 42_000, settleMs: 4000, retireMs: 6000, pollMs: 200 };
 /** Under way at most. More would only wait on a machine that is too slow for the rate. */
 const AT_ONCE = 50;
@@ -27,26 +28,22 @@ const secret = { namespace, name: 'webhooks' };
 let cluster: Cluster;
 let server: ReviewServer;
 let settings: LeaderSettings;
+/** What the server serves from: it never leads. */
+let follower: GatewayCertificates;
 
 beforeAll(async () => {
   cluster = await started.cluster(inject('kubeconfig'), namespace);
-  let certificates: ServingCertificate | undefined;
-  const later: ServingCertificate = {
-    current: () => certificates?.current() ?? { cert: '', key: '' },
-    onRenewed: (listener) => certificates?.onRenewed(listener) ?? (() => {}),
-  };
-  server = await started.open(new ReviewServer(later));
+  server = await started.open(new ReviewServer());
   settings = { secret, address: { url: server.url }, times: TIMES };
   // Its reads must not wait behind the load.
   const reader = await Cluster.connect(inject('kubeconfig'));
   started.add(() => reader.close());
-  const follower = new GatewayCertificates({
+  follower = new GatewayCertificates({
     ...settings,
     runtime: quietRuntime(),
     client: reader.client,
     leads: () => false,
   });
-  certificates = follower;
   const stop = new AbortController();
   const following = follower.run(stop.signal);
   started.add(async () => {
@@ -94,25 +91,25 @@ class Load {
 
   #send(): void {
     this.sent += 1;
-    const sending = cluster.client
-      .json({
-        method: 'POST',
-        path: resourcePath(configMaps, { namespace }),
-        query: { dryRun: 'All' },
-        body: { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name: `a-${this.sent}` } },
-      })
-      .then(
-        () => {},
-        (error: unknown) => void this.failures.push(messageOf(error)),
-      )
-      .finally(() => this.#pending.delete(sending));
+    const sending = this.#create(`a-${this.sent}`).finally(() => this.#pending.delete(sending));
     this.#pending.add(sending);
+  }
+
+  async #create(name: string): Promise<void> {
+    const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name } };
+    const path = resourcePath(configMaps, { namespace });
+    try {
+      await cluster.client.json({ method: 'POST', path, query: { dryRun: 'All' }, body });
+    } catch (error) {
+      this.failures.push(messageOf(error));
+    }
   }
 }
 
 it('two rotations of the CA under 200 reviews a second, one with a leader that is killed, fail no review', async () => {
   let leader = startLeader();
-  await eventually(async () => server.serve());
+  await follower.ready;
+  server.serve(follower);
   const service = { url: `${server.url}/webhooks/shop.greeting/names` };
   await cluster.create(validating, {
     metadata: { name: namespace, labels: { 'levelhook.dev/inject-ca': 'true' } },
