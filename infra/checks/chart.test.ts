@@ -15,6 +15,7 @@ const COPIES = [
   ['infra/rbac/credentials-proxy.yaml', `${CHART}/files/credentials-proxy.yaml`],
   ['infra/observability/rules.yaml', `${CHART}/files/rules.yaml`],
   ['infra/observability/dashboard.json', `${CHART}/files/grafana.json`],
+  ['infra/rbac/webhooks.yaml', `${CHART}/files/webhooks.yaml`],
   ['infra/crds/levelhook.dev_reconcilefunctions.yaml', `${CHART}/files/crd.yaml`],
 ] as const;
 

@@ -43,6 +43,7 @@ interface Violation {
 const gatewayFlow = [
   'redis',
   'apiserver',
+  'certificates',
   'reflector',
   'cel',
   'cache',
@@ -53,7 +54,6 @@ const gatewayFlow = [
   'dispatch',
   'controllers',
   'registration',
-  'certificates',
   'manager',
   'cache-api',
   'kubernetes-api',

@@ -26,6 +26,7 @@ const LONG = [
   'test/integration/reconcile-functions/{names,life,processor-time}.test.ts',
   'test/integration/server/{dashboard-commands,login-unavailable}.test.ts',
   'test/integration/workqueue/{history,mutations,refused-starts}.test.ts',
+  'test/integration/webhooks/{manifest,own-certificate,rotation}.test.ts',
 ];
 
 /** What runs only when it is asked for, and by which command. */

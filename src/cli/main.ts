@@ -8,6 +8,7 @@ import { explainSubcommand, queueCommands } from './queue-commands.ts';
 import type { StartFlags } from './start-command.ts';
 import type { TokenOptions } from './token-command.ts';
 import type { TypesOptions } from './types-command.ts';
+import type { WebhookFlags } from './webhook-route.ts';
 
 /**
  * The command line. A command is loaded when it is asked for: all of them together take a second. Mistakes of the user
@@ -67,7 +68,7 @@ export async function main(argv: readonly string[]): Promise<void> {
   program
     .command('manifest')
     .description(
-      'print the manifests that run a function in a cluster: its ServiceAccount, rights and ReconcileFunction',
+      'print the manifests that run a function in a cluster: its ServiceAccount, rights, ReconcileFunction and webhooks',
     )
     .argument('<url>', 'URL of the running function, which is asked for its description')
     .requiredOption('--namespace <name>', 'namespace of the function in the cluster')
@@ -75,8 +76,17 @@ export async function main(argv: readonly string[]): Promise<void> {
     .option('--service-account <name>', 'ServiceAccount whose rights limit what it may read (default: its name)')
     .option('--secret <name>', 'Secret with its signing secrets (default: its name and -signing)')
     .option('--credentials <who>', 'with whose credentials it writes: own, token or proxy (default: own)')
+    .option(
+      '--gateway-service <namespace/name:port>',
+      'the apiserver calls webhooks through this Service (default: levelhook/levelhook:443)',
+    )
+    .option('--webhook-url <url>', 'it calls them at this https URL instead')
+    .option('--direct', 'it calls the Service of the function instead')
+    .option('--cert-manager <namespace/certificate>', 'cert-manager writes their CA (default: the gateway does)')
+    .option('--ca-file <file>', 'the CA of the webhooks, in PEM form')
+    .option('--crd <file>', 'print the definition in this file with the conversion (default: the conversion alone)')
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
-    .action(async (url: string, options: ManifestCommandOptions) => {
+    .action(async (url: string, options: ManifestCommandOptions & WebhookFlags) => {
       await (await import('./manifest-command.ts')).manifestCommand(url, options);
     });
   program.addCommand(withErrorsAsSentences(queueCommands()));

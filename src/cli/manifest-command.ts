@@ -1,6 +1,14 @@
 import { stringify } from 'yaml';
-import { isDnsSubdomain, isNamespace, messageOf, shown, UserError } from '../core/index.ts';
-import type { SigningKey } from '../contract/index.ts';
+import {
+  formatKind,
+  type GroupVersionKind,
+  isDnsSubdomain,
+  isNamespace,
+  messageOf,
+  shown,
+  UserError,
+} from '../core/index.ts';
+import type { Description, SigningKey } from '../contract/index.ts';
 import { ApiClient } from '../gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../gateway/apiserver/credentials.ts';
 import { discoverResource } from '../gateway/apiserver/discovery.ts';
@@ -11,7 +19,11 @@ import { describeFunction } from '../gateway/endpoint/describe.ts';
 import { Endpoint } from '../gateway/endpoint/endpoint.ts';
 import { readConfig } from '../gateway/index.ts';
 import { CREDENTIALS } from '../gateway/registration/reconcile-function.ts';
+import { FUNCTION_LABEL } from './exclusions.ts';
 import { manifestsOf } from './manifest.ts';
+import { mergedDefinitions } from './merged-definition.ts';
+import { conversions, type WebhookRoute } from './webhook-manifests.ts';
+import { routeOf, usedFlag, type WebhookFlags } from './webhook-route.ts';
 
 export interface ManifestCommandOptions {
   readonly kubeconfig?: string;
@@ -29,8 +41,8 @@ export interface ManifestCommandOptions {
  * `kubectl apply`. Takes the gateway's signing secrets from the environment, since a function answers signed requests
  * only.
  */
-export async function manifestCommand(url: string, options: ManifestCommandOptions): Promise<void> {
-  const { kubeconfig, namespace, service } = options;
+export async function manifestCommand(url: string, options: ManifestCommandOptions & WebhookFlags): Promise<void> {
+  const { crd, kubeconfig, namespace } = options;
   const { signingSecrets } = readConfig(process.env);
   const keys = await readSigningKeys({ functionUrls: [url], signingSecrets });
   if (!URL.canParse(url)) throw new UserError(`"${url}" is not the URL of a function.`);
@@ -38,14 +50,78 @@ export async function manifestCommand(url: string, options: ManifestCommandOptio
   checkName('--service-account', options.serviceAccount, isDnsSubdomain);
   checkName('--secret', options.secret, isDnsSubdomain);
   const credentials = credentialsOf(options.credentials);
+  const service = options.service === undefined ? undefined : serviceOf(options.service);
+  const flagged = await routeOf(options, service && { namespace, ...service });
   const description = await described(url, keys);
-  const resources = await discovered(kubeconfig, kindsOf(description));
+  const route = routeFor(description, flagged, options);
+  const resources = await discovered(kubeconfig, namedKinds(description));
   const { serviceAccount = description.name, secret = `${description.name}-signing` } = options;
-  const endpoint = service === undefined ? { url } : { service: serviceOf(service) };
-  const manifests = manifestsOf(description, resources, { namespace, serviceAccount, secret, endpoint, credentials });
-  process.stdout.write(`# The cluster also needs the function's signing secret:
-#   kubectl -n ${namespace} create secret generic ${secret} --from-literal=secrets="$${variableOf('signingSecrets')}"
-${manifests.map((each) => stringify(each)).join('---\n')}`);
+  const endpoint = service === undefined ? { url } : { service };
+  const manifests = manifestsOf(description, resources, {
+    namespace,
+    serviceAccount,
+    secret,
+    endpoint,
+    credentials,
+    route,
+  });
+  const converted = route ? conversions(description, resources, { namespace, route }) : [];
+  const definitions =
+    crd === undefined ? converted.map((each) => stringify(each)) : await mergedDefinitions(crd, converted);
+  process.stdout.write(header({ namespace, secret, description, partial: crd === undefined && converted.length > 0 }));
+  process.stdout.write([...manifests.map((each) => stringify(each)), ...definitions].join('---\n'));
+}
+
+/** What a person has to know of the manifests, as a comment above them. */
+function header({
+  namespace,
+  secret,
+  description: { name, webhooks = [] },
+  partial,
+}: {
+  readonly namespace: string;
+  readonly secret: string;
+  readonly description: Description;
+  /** There are definitions without their versions. */
+  readonly partial: boolean;
+}): string {
+  const lines = [
+    "The cluster also needs the function's signing secret:",
+    `  kubectl -n ${namespace} create secret generic ${secret} --from-literal=secrets="$${variableOf('signingSecrets')}"`,
+  ];
+  if (webhooks.length > 0) {
+    lines.push(
+      `No webhook reviews what carries the label ${FUNCTION_LABEL}=${name} in this namespace. Give it to all that the`,
+      'function runs on (Deployment with its pod template, Service, Secret), or a dead webhook keeps you from mending it:',
+      `  kubectl -n ${namespace} label secret ${secret} ${FUNCTION_LABEL}=${name}`,
+    );
+  }
+  if (partial) {
+    lines.push(
+      'The CustomResourceDefinition has its conversion only, for a definition that exists. Apply the file by a field',
+      'manager of its own, which leaves the other fields alone:',
+      '  kubectl apply --server-side --field-manager=levelhook-manifest --force-conflicts -f FILE',
+    );
+  }
+  return lines.map((line) => `# ${line}\n`).join('');
+}
+
+/** Undefined when it has no webhooks. */
+function routeFor({ webhooks = [] }: Description, route: WebhookRoute, flags: WebhookFlags): WebhookRoute | undefined {
+  const used = usedFlag(flags);
+  if (webhooks.length === 0 && used !== undefined) {
+    throw new UserError(`The function declares no webhooks, so that ${used} has no use.`);
+  }
+  if (flags.crd !== undefined && !webhooks.some(({ type }) => type === 'conversion')) {
+    throw new UserError('The function declares no conversion, so that --crd has no use.');
+  }
+  return webhooks.length === 0 ? undefined : route;
+}
+
+/** Each once. */
+function namedKinds(description: Description): GroupVersionKind[] {
+  const all = [...kindsOf(description), ...(description.webhooks ?? [])];
+  return [...new Map(all.map((each) => [formatKind(each), each])).values()];
 }
 
 function checkName(option: string, text: string | undefined, is: (text: unknown) => boolean): void {
@@ -65,7 +141,7 @@ async function described(url: string, keys: readonly SigningKey[]) {
 }
 
 /** Rights name a kind by its plural, which the cluster knows alone. */
-async function discovered(kubeconfig: string | undefined, kinds: ReturnType<typeof kindsOf>) {
+async function discovered(kubeconfig: string | undefined, kinds: readonly GroupVersionKind[]) {
   const credentials = await loadCredentials(kubeconfig);
   try {
     const client = new ApiClient(credentials);

@@ -94,6 +94,36 @@ describe('the manifests of a function', () => {
     }
   });
 
+  it('let the ServiceAccount write what its mutating webhooks change and its conversions convert, and nothing else', () => {
+    const on = { operations: ['CREATE'] as const };
+    const all = made({
+      webhooks: [
+        { type: 'validating', name: 'a', ...kind(pods), ...on },
+        { type: 'mutating', name: 'b', ...kind(configMaps), namespaces: ['a'], ...on },
+        { type: 'conversion', name: 'c', ...kind(deployments), versions: ['v1', 'v2'] },
+      ],
+    });
+    const rules = all.flatMap(({ kind: of, metadata, rules: own }) => (own ? [[of, metadata.namespace, own]] : []));
+    const write = [...VERBS, 'create', 'update'];
+    expect(rules).toEqual([
+      ['Role', 'a', [{ apiGroups: [''], resources: ['configmaps'], verbs: write }]],
+      [
+        'ClusterRole',
+        undefined,
+        [
+          { apiGroups: [''], resources: ['pods'], verbs: VERBS },
+          { apiGroups: ['apps'], resources: ['deployments'], verbs: write },
+        ],
+      ],
+    ]);
+  });
+
+  it('carry the label by which no webhook of the function reviews them', () => {
+    for (const { metadata } of made({ reads: [kind(nodes)] })) {
+      expect(metadata).toMatchObject({ labels: { 'levelhook.dev/function': 'web' } });
+    }
+  });
+
   it('of two functions have no name in common, in the cluster or in a namespace that both read', () => {
     const names = (name: string, namespace: string): string[] =>
       made({ name, reads: [kind(nodes)] }, namespace)

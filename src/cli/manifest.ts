@@ -1,6 +1,8 @@
-import { formatKind, groupOf, type Resource } from '../core/index.ts';
+import { formatKind, groupOf, type GroupVersionKind, type Resource } from '../core/index.ts';
 import type { Description } from '../contract/index.ts';
 import type { CREDENTIALS } from '../gateway/registration/reconcile-function.ts';
+import { FUNCTION_LABEL } from './exclusions.ts';
+import { type Manifest, webhookConfigurations, type WebhookRoute } from './webhook-manifests.ts';
 
 export interface ManifestOptions {
   readonly namespace: string;
@@ -12,17 +14,19 @@ export interface ManifestOptions {
     { readonly url: string } | { readonly service: { readonly name: string; readonly port: number | string } };
   /** Who gives the function its credentials for the apiserver. Default: own, itself. */
   readonly credentials?: (typeof CREDENTIALS)[number] | undefined;
+  /** How the apiserver reaches its webhooks. Needed if the function has any. */
+  readonly route?: WebhookRoute | undefined;
 }
 
-type Manifest = Readonly<Record<string, unknown>>;
-
 const RBAC = 'rbac.authorization.k8s.io';
-const VERBS = ['get', 'list', 'watch'];
+const READ = ['get', 'list', 'watch'];
+const READ_AND_WRITE = [...READ, 'create', 'update'];
 
 /**
- * The manifests that run a function in a cluster: a ServiceAccount with the right to read the declared kinds and
- * nothing else, and the ReconcileFunction. They grant no rights to write, because only the author of the function knows
- * those.
+ * The manifests that run a function in a cluster: a ServiceAccount with the right to read the declared kinds, the
+ * ReconcileFunction, and the configurations of its admission webhooks. They grant rights to write only where a webhook
+ * has to have them (ADR 0061), because only the author of the function knows the others. The objects carry the label
+ * `levelhook.dev/function`.
  * @param resources of all kinds that the description names, as the cluster has them.
  */
 export function manifestsOf(
@@ -30,9 +34,10 @@ export function manifestsOf(
   resources: readonly Resource[],
   options: ManifestOptions,
 ): Manifest[] {
-  const { namespace, serviceAccount, secret, endpoint, credentials = 'own' } = options;
+  const { namespace, serviceAccount, secret, endpoint, credentials = 'own', route } = options;
   const { version: _, name, ...declaration } = description;
-  const metadata = { name: serviceAccount, namespace };
+  const labels = { [FUNCTION_LABEL]: name };
+  const metadata = { name: serviceAccount, namespace, labels };
   const filled = Object.entries(declaration).filter(([, value]) => !(Array.isArray(value) && value.length === 0));
   return [
     { apiVersion: 'v1', kind: 'ServiceAccount', metadata },
@@ -40,7 +45,7 @@ export function manifestsOf(
     {
       apiVersion: 'levelhook.dev/v1alpha1',
       kind: 'ReconcileFunction',
-      metadata: { name, namespace },
+      metadata: { name, namespace, labels },
       spec: {
         endpoint,
         serviceAccountName: serviceAccount,
@@ -49,38 +54,53 @@ export function manifestsOf(
         ...Object.fromEntries(filled),
       },
     },
+    // Last, so that a webhook is called only once its function is there.
+    ...(route ? webhookConfigurations(description, resources, { namespace, route }) : []),
   ];
 }
 
 /** A Role for each namespace that is named, and a ClusterRole for what is read in all. */
 function rightsOf(
-  { name, for: reconciled, owns, watches, reads }: Description,
+  { name, for: reconciled, owns, watches, reads, webhooks = [] }: Description,
   resources: readonly Resource[],
   { namespace, serviceAccount }: ManifestOptions,
 ): Manifest[] {
-  /** By namespace, or '' for all: plurals by API group. */
-  const wanted = new Map<string, Map<string, Set<string>>>();
-  for (const source of [reconciled, ...owns, ...watches, ...reads]) {
+  /** By namespace, or '' for all: verbs by group and plural. */
+  const wanted = new Map<string, Map<string, { resource: Resource; verbs: readonly string[] }>>();
+  const want = (
+    source: GroupVersionKind,
+    namespaces: readonly string[] = [''],
+    verbs: readonly string[] = READ,
+  ): void => {
     const resource = resources.find((each) => formatKind(each) === formatKind(source));
     if (!resource) throw new Error(`${formatKind(source)} was not looked up`);
-    for (const place of source.namespaces ?? ['']) {
-      const groups = wanted.get(place) ?? new Map<string, Set<string>>();
-      const group = groupOf(resource);
-      wanted.set(place, groups.set(group, (groups.get(group) ?? new Set()).add(resource.plural)));
+    const id = `${groupOf(resource)}/${resource.plural}`;
+    for (const place of namespaces) {
+      const found = wanted.get(place) ?? new Map<string, { resource: Resource; verbs: readonly string[] }>();
+      const already = found.get(id)?.verbs ?? [];
+      wanted.set(place, found.set(id, { resource, verbs: already.length > verbs.length ? already : verbs }));
     }
+  };
+  for (const source of [reconciled, ...owns, ...watches, ...reads]) want(source, source.namespaces);
+  for (const webhook of webhooks) {
+    if (webhook.type === 'validating') want(webhook, webhook.namespaces);
+    else want(webhook, webhook.type === 'mutating' ? webhook.namespaces : undefined, READ_AND_WRITE);
   }
   const subjects = [{ kind: 'ServiceAccount', name: serviceAccount, namespace }];
-  return [...wanted].flatMap(([place, groups]): Manifest[] => {
-    const rules = [...groups].map(([group, plurals]) => ({
-      apiGroups: [group],
-      resources: [...plurals],
-      verbs: VERBS,
+  return [...wanted].flatMap(([place, found]): Manifest[] => {
+    const rules = Object.values(
+      Object.groupBy(found.values(), ({ resource, verbs }) => `${groupOf(resource)} ${verbs.join()}`),
+    ).map((same = []) => ({
+      apiGroups: [...new Set(same.map(({ resource }) => groupOf(resource)))],
+      resources: same.map(({ resource }) => resource.plural),
+      verbs: same[0]?.verbs,
     }));
     const kind = place === '' ? 'ClusterRole' : 'Role';
     // Others of that name may be in other namespaces and read here. Neither part holds a colon, which such names may.
     const metadata = {
       name: `${namespace}:${name}:reads`,
       ...(place === '' ? {} : { namespace: place }),
+      labels: { [FUNCTION_LABEL]: name },
     };
     const roleRef = { apiGroup: RBAC, kind, name: metadata.name };
     return [

@@ -191,6 +191,10 @@ export const METRICS = {
       help: 'Age of the oldest event that has been read and is not in the cache yet; 0 when there is none.',
       labels: ['resource'],
     },
+    levelhook_certificate_expiry_seconds: {
+      help: 'Seconds until a certificate of the webhooks expires, by use: serving or ca.',
+      labels: ['use'],
+    },
     levelhook_redis_problem: {
       help: '1 while Redis has this problem: eviction, memory, persistence, role or version.',
       labels: ['problem'],

@@ -16,6 +16,7 @@ import { isLoopback } from '../contract/secure-url.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { type Credentials, loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity } from './apiserver/discovery.ts';
+import { GatewayCertificates } from './certificates/gateway-certificates.ts';
 import { FlowControl } from './apiserver/flow-control.ts';
 import { GatewayWriter } from './cache/gateway-writer.ts';
 import { Informers } from './cache/informers.ts';
@@ -27,6 +28,7 @@ import { CpuBudgets } from './cel/cpu-budget.ts';
 import { type GatewayConfig, variableOf } from './config/config.ts';
 import { type ConfiguredFiles, readConfiguredFiles } from './config/files.ts';
 import { electionLease, type LeaseKey } from './config/lease.ts';
+import { webhookCertificates } from './config/webhook-certificates.ts';
 import type { RunningController } from './controllers/controller.ts';
 import { ControllerFactory } from './controllers/controller-factory.ts';
 import type { ControllerSpec } from './controllers/controller-spec.ts';
@@ -86,6 +88,8 @@ interface Connections {
   /** Of functions that have none of their own. */
   readonly kubernetes: KubernetesCredentials;
   readonly location: RedisLocation;
+  /** Of the webhooks. Undefined: there are none, or they have certificates from elsewhere. */
+  readonly certificates: GatewayCertificates | undefined;
   /** Undefined: this gateway leads from its start. */
   readonly election: LeaderElection | undefined;
   readonly replica: ReplicaRecord;
@@ -122,7 +126,7 @@ interface Functions {
 type Parts = Caches &
   Running &
   Functions &
-  Pick<Connections, 'election' | 'client' | 'replica'> & {
+  Pick<Connections, 'certificates' | 'election' | 'client' | 'replica'> & {
     readonly replays: ReplayRecords;
     readonly login: LoginBackend;
     /** Undefined when this gateway leads without an election. */
@@ -261,25 +265,52 @@ export class Gateway {
     const election = lease && this.#election(lease, new ApiClient(credentials, metrics));
     if (!election) await raiseDataVersion(location);
     const kubernetes = this.#kubernetesCredentials(client, credentials);
-    return { client, kubernetes, location, election, replica: this.#recordReplica(location, election) };
+    const certificates = this.#certificates(client, credentials.podNamespace);
+    return { client, kubernetes, location, certificates, election, replica: this.#recordReplica(location, election) };
   }
 
+  /** With a certificate of files. One that the gateway makes itself is there later. */
   async #listenForReviews(): Promise<void> {
+    const { webhookListen, webhookService, webhookTls, webhookUrl } = this.#config;
+    if (!webhookListen) return;
+    if (webhookTls) return this.#serveReviews(new FileCertificate(webhookTls));
+    if (webhookService || webhookUrl !== undefined) return;
+    const names = ['webhookTlsCertFile', 'webhookTlsKeyFile', 'webhookService', 'webhookUrl'] as const;
+    const [cert, key, service, url] = names.map(variableOf);
+    const remedy = `set ${cert} and ${key}, or ${service} or ${url} for one that the gateway makes`;
+    throw new UserError(`${variableOf('webhookListen')} needs a certificate: ${remedy}.`);
+  }
+
+  async #serveReviews(certificate: ServingCertificate): Promise<void> {
     const { webhookListen: listen } = this.#config;
     if (!listen) return;
-    const webhooks = new WebhookServer({ listen, certificate: this.#webhookCertificate(), api: this.#reviews });
+    const webhooks = new WebhookServer({ listen, certificate, api: this.#reviews });
     await webhooks.start();
     this.#webhooks = webhooks;
     this.#lifecycle.started('webhook server', () => webhooks.stop());
     this.#runtime.logger.info({ url: webhooks.url }, 'listening for reviews');
   }
 
-  /** @throws UserError when there is none. */
-  #webhookCertificate(): ServingCertificate {
-    const { webhookTls } = this.#config;
-    if (webhookTls) return new FileCertificate(webhookTls);
-    const [listen, cert, key] = (['webhookListen', 'webhookTlsCertFile', 'webhookTlsKeyFile'] as const).map(variableOf);
-    throw new UserError(`${listen} needs a certificate: set ${cert} and ${key}.`);
+  /** What makes the certificate of the webhooks; undefined when it comes from files, or there are no webhooks. */
+  #certificates(client: ApiClient, podNamespace: string | undefined): GatewayCertificates | undefined {
+    const { webhookListen, webhookTls } = this.#config;
+    if (!webhookListen || webhookTls) return undefined;
+    const settings = webhookCertificates(this.#config, podNamespace, variableOf);
+    // Not the gateway's clock, which may be set.
+    const runtime = { ...this.#runtime, clock: systemClock };
+    return settings && new GatewayCertificates({ ...settings, runtime, client, leads: this.#leads });
+  }
+
+  /** Serves reviews as soon as there is a certificate: in a follower, when a leader has made one. */
+  #certify(certificates: GatewayCertificates): void {
+    const { signal } = this.#stop;
+    const running = certificates.run(signal);
+    this.#lifecycle.started('certificates', () => running);
+    const serve = async (): Promise<void> => {
+      await certificates.ready;
+      if (!signal.aborted) await this.#serveReviews(certificates);
+    };
+    serve().catch((error: unknown) => this.#fatal(error));
   }
 
   #recordReplica(location: RedisLocation, election: LeaderElection | undefined): ReplicaRecord {
@@ -427,11 +458,22 @@ export class Gateway {
     const declared = this.#declaredFunctions(files, connections, made);
     const configured = this.#configuredFunctions(files, connections, { ...made, declared });
     const login = this.#login(files, connections);
-    const { client, election, location, replica } = connections;
+    const { certificates, client, election, location, replica } = connections;
     const { leaseTiming: timing } = this.#config;
     const replays = new ReplayRecords(location, this.#runtime.clock);
     const leaderRecord = election && new LeaderRecord({ runtime: this.#runtime, location, election, timing });
-    this.#parts = { ...made, configured, declared, election, client, leaderRecord, login, replica, replays };
+    this.#parts = {
+      ...made,
+      certificates,
+      configured,
+      declared,
+      election,
+      client,
+      leaderRecord,
+      login,
+      replica,
+      replays,
+    };
 
     const checking = recovery.run(signal);
     this.#lifecycle.started('recovery', () => checking);
@@ -441,6 +483,7 @@ export class Gateway {
     this.#lifecycle.started('progress', () => watching);
     const sweeping = sweepRegistry(connections.location, this.#runtime, { signal, leads: this.#leads });
     this.#lifecycle.started('sweep', () => sweeping);
+    if (certificates) this.#certify(certificates);
     const comparing = leaderRecord?.run(signal);
     this.#lifecycle.started('leader record', async () => comparing);
     const updating = readerUsers?.run(signal);

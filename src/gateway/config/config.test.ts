@@ -14,6 +14,7 @@ it('without any variable all defaults hold, and an empty variable is an unset on
     redisUsers: false,
     apiserverLimits: { total: { perSecond: 200, burst: 400 }, perFlow: { perSecond: 20, burst: 30 } },
     leaseTiming: { leaseMs: 15_000, renewMs: 10_000, retryMs: 2000 },
+    webhookTimes: { authorityMs: 365 * 86_400_000, certificateMs: 90 * 86_400_000 },
   });
   for (const unset of ['kubeconfig', 'clusterId', 'lease', 'cacheUrl', 'tls', 'webhookListen'] as const)
     expect(config[unset]).toBeUndefined();
@@ -40,6 +41,11 @@ it('takes each variable in its unit, and the command line wins', () => {
     LEVELHOOK_LEASE_RENEW_SECONDS: '2.5',
     LEVELHOOK_LEASE_RETRY_SECONDS: '0.5',
     REDIS_URL: 'rediss+sentinel://me:pass@a,b/mymaster',
+    LEVELHOOK_WEBHOOK_SERVICE: 'tools/gate',
+    LEVELHOOK_WEBHOOK_SECRET: 'tools/certificate',
+    LEVELHOOK_WEBHOOK_URL: 'https://127.0.0.1:9443/',
+    LEVELHOOK_WEBHOOK_CA_DAYS: '10',
+    LEVELHOOK_WEBHOOK_CERTIFICATE_DAYS: '1.5',
     LEVELHOOK_REDIS_CA_FILE: 'ca',
     LEVELHOOK_REDIS_SENTINEL_PASSWORD_FILE: 'password',
   };
@@ -56,6 +62,10 @@ it('takes each variable in its unit, and the command line wins', () => {
     webhookTls: { certFile: 'y.crt', keyFile: 'y.key' },
     lease: { namespace: 'here', name: 'gateway' },
     leaseTiming: { leaseMs: 5000, renewMs: 2500, retryMs: 500 },
+    webhookService: { namespace: 'tools', name: 'gate' },
+    webhookSecret: { namespace: 'tools', name: 'certificate' },
+    webhookUrl: 'https://127.0.0.1:9443',
+    webhookTimes: { authorityMs: 864_000_000, certificateMs: 129_600_000 },
     redisUrl: 'rediss+sentinel://me:pass@a,b/mymaster',
     redisFiles: { caFile: 'ca', certFile: undefined, sentinelPasswordFile: 'password' },
     kubeconfig: 'file',
@@ -88,6 +98,16 @@ it.each([
     'LEVELHOOK_WEBHOOK_TLS_KEY_FILE',
     'x',
     'LEVELHOOK_WEBHOOK_TLS_CERT_FILE is not set: a certificate and its key belong together.',
+  ],
+  ['LEVELHOOK_WEBHOOK_SERVICE', 'levelhook', 'is wrong: must be namespace/name.'],
+  ['LEVELHOOK_WEBHOOK_SECRET', 'a/B', 'is wrong: must be namespace/name.'],
+  ['LEVELHOOK_WEBHOOK_URL', 'http://a', 'is wrong: must be an https:// URL.'],
+  ['LEVELHOOK_WEBHOOK_URL', 'https://me:hidden@a', 'is wrong: must have no user, query or fragment.'],
+  ['LEVELHOOK_WEBHOOK_CA_DAYS', '0', 'is wrong: must be a number of days.'],
+  [
+    'LEVELHOOK_WEBHOOK_CA_DAYS',
+    '30',
+    'LEVELHOOK_WEBHOOK_CERTIFICATE_DAYS is more than LEVELHOOK_WEBHOOK_CA_DAYS: lower it.',
   ],
   ['LEVELHOOK_TLS_CERT_FILE', 'x', 'LEVELHOOK_TLS_KEY_FILE is not set: a certificate and its key belong together.'],
 ])('%s=%s is refused in one sentence', (variable, value, sentence) => {

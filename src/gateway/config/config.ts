@@ -15,6 +15,12 @@ const seconds = (min: number, max: number) =>
     .max(max)
     .transform((value) => value * 1000);
 
+const days = z.coerce
+  .number('must be a number of days')
+  .min(1)
+  .max(3650)
+  .transform((value) => value * 86_400_000);
+
 /** `namespace/name`. */
 function leaseKeyOf(text: string): LeaseKey | undefined {
   const { namespace, name = '' } = decodeObjectKey(text) ?? {};
@@ -28,6 +34,13 @@ function listenOf(text: string): { readonly host: string; readonly port: number 
   return host === undefined || port > 65_535 ? undefined : { host, port };
 }
 
+const namespacedName = () =>
+  z
+    .string()
+    .transform(leaseKeyOf)
+    .refine((key) => key !== undefined, 'must be namespace/name')
+    .optional();
+
 function isSelector(text: string): boolean {
   try {
     parseLabelSelector(text);
@@ -35,6 +48,10 @@ function isSelector(text: string): boolean {
   } catch {
     return false;
   }
+}
+
+function isPlain({ hash, password, search, username }: URL): boolean {
+  return [hash, password, search, username].every((part) => part === '');
 }
 
 function checkRedisUrl(url: string, context: z.RefinementCtx): void {
@@ -235,6 +252,37 @@ const schema = z.object({
     'PEM file of the certificate chain there',
   ),
   webhookTlsKeyFile: setting('LEVELHOOK_WEBHOOK_TLS_KEY_FILE', z.string().optional(), 'PEM file of its key'),
+  // One of the two lets the gateway make the certificate itself.
+  webhookService: setting(
+    'LEVELHOOK_WEBHOOK_SERVICE',
+    namespacedName(),
+    'Service by which the apiserver reaches the webhooks, `namespace/name`: the gateway makes a certificate for it',
+  ),
+  webhookUrl: setting(
+    'LEVELHOOK_WEBHOOK_URL',
+    z
+      .url({ protocol: /^https$/, error: 'must be an https:// URL' })
+      .refine((url) => URL.canParse(url) && isPlain(new URL(url)), 'must have no user, query or fragment')
+      .transform((url) => url.replace(/\/+$/, ''))
+      .optional(),
+    'the same for an apiserver that reaches them at `https://HOST:PORT`',
+  ),
+  webhookSecret: setting(
+    'LEVELHOOK_WEBHOOK_SECRET',
+    namespacedName(),
+    'Secret of that certificate and its CA, `namespace/name`',
+    "in a cluster `levelhook-webhooks` in the pod's namespace",
+  ),
+  webhookCaMs: setting(
+    'LEVELHOOK_WEBHOOK_CA_DAYS',
+    days.prefault('365'),
+    'days that this CA is valid; a new one comes when two thirds are over',
+  ),
+  webhookCertificateMs: setting(
+    'LEVELHOOK_WEBHOOK_CERTIFICATE_DAYS',
+    days.prefault('90'),
+    'days that the certificate is valid, at most those of the CA; renewed when two thirds are over',
+  ),
   logLevel: setting(
     'LEVELHOOK_LOG_LEVEL',
     z.enum(['debug', 'info', 'warn', 'error', 'silent']).prefault('info'),
@@ -470,6 +518,8 @@ function joined({
   leaseMs,
   renewMs,
   retryMs,
+  webhookCaMs: authorityMs,
+  webhookCertificateMs: certificateMs,
   ...settings
 }: z.output<typeof schema>) {
   const { allowedHosts, cacheUrl, redisUrl, redisUsers } = settings;
@@ -486,6 +536,7 @@ function joined({
       perFlow: { perSecond: kubeApiControllerQps, burst: kubeApiControllerBurst },
     },
     leaseTiming: leaseTimingOf({ leaseMs, renewMs, retryMs }),
+    webhookTimes: webhookTimesOf(authorityMs, certificateMs),
     /** Files; undefined: plain http. */
     tls: tlsOf({ tlsCertFile, tlsKeyFile }),
     /** Files of the server of reviews. */
@@ -505,6 +556,11 @@ function joined({
 function leaseTimingOf(timing: LeaseTiming): LeaseTiming {
   checkLeaseTiming(timing, variableOf);
   return timing;
+}
+
+function webhookTimesOf(authorityMs: number, certificateMs: number) {
+  if (certificateMs <= authorityMs) return { authorityMs, certificateMs };
+  throw new UserError(`${variableOf('webhookCertificateMs')} is more than ${variableOf('webhookCaMs')}: lower it.`);
 }
 
 /** Two settings, the file of a certificate first. */

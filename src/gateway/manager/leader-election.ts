@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { boundedText, formatObjectKey, messageOf, type Runtime } from '../../core/index.ts';
+import { boundedText, formatObjectKey, messageOf, resourcePath, type Runtime } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
+import { ChangeWatch } from '../apiserver/change-watch.ts';
 import { checkLeaseTiming, JITTER_FACTOR, type LeaseKey, type LeaseTiming } from '../config/lease.ts';
+import { LEASE } from './lease.ts';
 import { type Attempt, LeaseLock } from './lease-lock.ts';
-import { LeaseWatch } from './lease-watch.ts';
 
 export interface LeaderElectionOptions {
   /** Its `clock.now()` must be monotonic, and must not be set while the election runs. */
@@ -61,7 +62,7 @@ export class LeaderElection {
   /** The Lease, as `namespace/name`: also the `name` of client-go's metrics. */
   readonly name: string;
   readonly #lock: LeaseLock;
-  readonly #watch: LeaseWatch;
+  readonly #watch: ChangeWatch;
   readonly #random: () => number;
   #leadingUntilMs = -Infinity;
   #leader = '';
@@ -78,7 +79,14 @@ export class LeaderElection {
     const { clock, metrics } = runtime;
     const onSlowPath = (): void => metrics.count('leader_election_slowpath_total', { name: this.name });
     this.#lock = new LeaseLock({ client, clock, lease, timing, identity: this.identity, onSlowPath });
-    this.#watch = new LeaseWatch({ runtime, client, lease, retryMs: timing.retryMs });
+    this.#watch = new ChangeWatch({
+      runtime,
+      client,
+      path: resourcePath(LEASE, { namespace: lease.namespace }),
+      query: { fieldSelector: `metadata.name=${lease.name}` },
+      retryMs: timing.retryMs,
+      hint: 'the Lease cannot be watched: a released Lease is taken at the next attempt, and not at once',
+    });
   }
 
   /**

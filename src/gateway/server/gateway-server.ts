@@ -4,6 +4,7 @@ import type { KubernetesApi } from '../kubernetes-api/kubernetes-api.ts';
 import type { Informers } from '../cache/informers.ts';
 import type { Controllers } from '../controllers/controllers.ts';
 import type { LoginBackend } from '../login/login.ts';
+import type { GatewayCertificates } from '../certificates/gateway-certificates.ts';
 import type { HealthCheck } from '../manager/health.ts';
 import type { LeaderElection } from '../manager/leader-election.ts';
 import type { LeaderRecord } from '../manager/leader-record.ts';
@@ -35,6 +36,8 @@ export interface ServedParts {
   readonly configured: ConfiguredFunctions;
   /** Undefined when the settings say that there are none. */
   readonly declared: DeclaredFunctions | undefined;
+  /** Undefined when the gateway makes none. */
+  readonly certificates: Pick<GatewayCertificates, 'notReady'> | undefined;
   /** Undefined when this gateway leads without one. */
   readonly election: Pick<LeaderElection, 'notReady' | 'identity' | 'leader' | 'isLeading'> | undefined;
   readonly replica: DashboardParts['replica'];
@@ -117,6 +120,7 @@ function readyChecks(parts: () => ServedParts | undefined): Map<string, HealthCh
     ['progress', check(({ progress }) => progress.notReady())],
     ['controllers', check(({ controllers }) => controllers.notReady())],
     ['reconcilefunctions', check(({ declared }) => declared?.notReady())],
+    ['certificates', check(({ certificates }) => certificates?.notReady())],
     ['leader', check(({ election, leaderRecord }) => election?.notReady() ?? leaderRecord?.notReady())],
   ]);
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import type { ExtendedKeyUsageType, Extension, X509Certificate } from '@peculiar/x509';
 
-import { loadX509 } from './x509-library.ts';
+import { loadX509 } from '../../gateway/certificates/x509-library.ts';
 
 const keyAlgorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 const hourMs = 3_600_000;

@@ -57,6 +57,7 @@ it('npm start brings up the whole line, shows it, and stops it in order at SIGTE
     '[+]progress ok',
     '[+]controllers ok',
     '[+]reconcilefunctions ok',
+    '[+]certificates ok',
     '[+]leader ok',
   ]);
   const metrics = await fetch(await printed('metrics'));

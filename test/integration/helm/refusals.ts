@@ -22,6 +22,11 @@ export const REFUSALS: readonly [chart: 'levelhook' | 'levelhook-functions', val
     /login sends a token, which needs https: set tls.secretName/,
   ],
   [
+    'levelhook',
+    'webhooks: { secretName: a, generate: true }',
+    /webhooks: secretName has a certificate, and generate makes one: set one of them/,
+  ],
+  [
     'levelhook-functions',
     'functions: { a: { image: a, spec: { for: {}, credentials: proxy } } }',
     /functions.a: credentials: proxy needs a function at https/,

@@ -11,6 +11,11 @@ app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
 app.kubernetes.io/component: function
 {{- end }}
 
+{{/* No webhook of the function reviews what carries it (src/cli/exclusions.ts). Not in selectors, which cannot change. */}}
+{{- define "functions.own" -}}
+levelhook.dev/function: {{ index . 1 | quote }}
+{{- end }}
+
 {{/* Labels of an object of a function. Takes (list ROOT NAME). */}}
 {{- define "functions.metadata" -}}
 name: {{ index . 1 }}
@@ -18,6 +23,7 @@ namespace: {{ (index . 0).Release.Namespace }}
 labels:
   {{- include "functions.labels" (index . 0) | nindent 2 }}
   {{- include "functions.selector" . | nindent 2 }}
+  {{- include "functions.own" . | nindent 2 }}
 {{- end }}
 
 {{- define "functions.secretName" -}}

@@ -34,6 +34,11 @@ app.kubernetes.io/component: redis
 {{ if .Values.tls.secretName }}https{{ else }}http{{ end }}
 {{- end }}
 
+{{/* Not empty when the gateway takes reviews. */}}
+{{- define "levelhook.hasWebhooks" -}}
+{{- if or .Values.webhooks.secretName .Values.webhooks.generate }}true{{ end -}}
+{{- end }}
+
 {{/* The Lease in kube-system that names the Redis process: leaseName of src/gateway/manager/dispatch-lease.ts. */}}
 {{- define "levelhook.dispatchLease" -}}
 {{- $prefix := get .Values.settings "LEVELHOOK_KEY_PREFIX" | default "levelhook" -}}
@@ -94,8 +99,17 @@ levelhook-dispatch-{{ list $prefix $cluster | toJson | sha256sum | trunc 16 }}
 {{- $_ := set $environment "LEVELHOOK_TLS_CERT_FILE" "/etc/levelhook/tls/tls.crt" -}}
 {{- $_ := set $environment "LEVELHOOK_TLS_KEY_FILE" "/etc/levelhook/tls/tls.key" -}}
 {{- end -}}
-{{- if .Values.webhooks.secretName -}}
+{{- if include "levelhook.hasWebhooks" . -}}
 {{- $_ := set $environment "LEVELHOOK_WEBHOOK_LISTEN" "0.0.0.0:9443" -}}
+{{- end -}}
+{{- if .Values.webhooks.generate -}}
+{{- if .Values.webhooks.secretName -}}
+{{- fail "webhooks: secretName has a certificate, and generate makes one: set one of them" -}}
+{{- end -}}
+{{- $_ := set $environment "LEVELHOOK_WEBHOOK_SERVICE" (printf "%s/%s" .Release.Namespace $name) -}}
+{{- $_ := set $environment "LEVELHOOK_WEBHOOK_SECRET" (printf "%s/%s-webhooks" .Release.Namespace $name) -}}
+{{- end -}}
+{{- if .Values.webhooks.secretName -}}
 {{- $_ := set $environment "LEVELHOOK_WEBHOOK_TLS_CERT_FILE" "/etc/levelhook/webhooks/tls.crt" -}}
 {{- $_ := set $environment "LEVELHOOK_WEBHOOK_TLS_KEY_FILE" "/etc/levelhook/webhooks/tls.key" -}}
 {{- end -}}

@@ -1,33 +1,34 @@
 import { finished } from 'node:stream/promises';
-import { type Logger, messageOf, resourcePath, type Runtime } from '../../core/index.ts';
-import type { ApiClient } from '../apiserver/api-client.ts';
-import type { LeaseKey } from '../config/lease.ts';
-import { LEASE } from './lease.ts';
+import { type Logger, messageOf, type Runtime } from '../../core/index.ts';
+import type { ApiClient, Query } from './api-client.ts';
 
-export interface LeaseWatchOptions {
+export interface ChangeWatchOptions {
   readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
   readonly client: Pick<ApiClient, 'stream'>;
-  readonly lease: LeaseKey;
+  /** Of the list of objects. */
+  readonly path: string;
+  /** Which of them. */
+  readonly query: Query;
   /** Between the starts of two watches that fail. Milliseconds. */
   readonly retryMs: number;
+  /** What a log line says of a watch that fails: what is slower without it. */
+  readonly hint: string;
 }
 
 /** A connection that was lost without a sign is replaced after this time. */
 const LONGEST_MS = 60_000;
 
 /**
- * Says when a Lease may have changed: a watch of this one object, whose events are hints and are not read. Nothing
- * depends on it but speed, since a follower also reads the Lease at intervals. So it needs no version to resume from,
- * and each new watch begins with a hint.
+ * Says when objects may have changed: a watch whose events are hints and are not read. Nothing depends on it but speed,
+ * since its user also reads the objects at intervals. So it needs no version to resume from, and each new watch begins
+ * with a hint for each object that there is.
  */
-export class LeaseWatch {
-  readonly #options: LeaseWatchOptions;
-  readonly #path: string;
+export class ChangeWatch {
+  readonly #options: ChangeWatchOptions;
   #failed = false;
 
-  constructor(options: LeaseWatchOptions) {
+  constructor(options: ChangeWatchOptions) {
     this.#options = options;
-    this.#path = resourcePath(LEASE, { namespace: options.lease.namespace });
   }
 
   /** Calls `onChange` at each hint, until `signal` is aborted. Never rejects. */
@@ -42,15 +43,11 @@ export class LeaseWatch {
   }
 
   async #once(onChange: () => void, signal: AbortSignal): Promise<void> {
-    const { client, lease, runtime } = this.#options;
+    const { client, path, query, runtime } = this.#options;
     const over = new AbortController();
     void runtime.clock.sleep(LONGEST_MS, AbortSignal.any([signal, over.signal])).then(() => over.abort());
     try {
-      const stream = await client.stream({
-        path: this.#path,
-        query: { watch: true, fieldSelector: `metadata.name=${lease.name}` },
-        signal: over.signal,
-      });
+      const stream = await client.stream({ path, query: { ...query, watch: true }, signal: over.signal });
       stream.on('data', () => {
         this.#failed = false;
         onChange();
@@ -65,10 +62,8 @@ export class LeaseWatch {
 
   /** Once, until a watch has shown an event. */
   #report(error: unknown, logger: Logger): void {
-    if (!this.#failed) {
-      const hint = 'the Lease cannot be watched: a released Lease is taken at the next attempt, and not at once';
-      logger.warn({ lease: this.#path, error: messageOf(error) }, hint);
-    }
+    const { hint, path } = this.#options;
+    if (!this.#failed) logger.warn({ path, error: messageOf(error) }, hint);
     this.#failed = true;
   }
 }

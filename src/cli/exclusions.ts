@@ -1,0 +1,59 @@
+/** The objects that run a function carry it, with the function's name, in the function's namespace. */
+export const FUNCTION_LABEL = 'levelhook.dev/function';
+
+export interface MatchCondition {
+  readonly name: string;
+  readonly expression: string;
+}
+
+const DOMAIN = 'levelhook.dev';
+
+/**
+ * What no webhook reviews, so that a dead one with `failurePolicy: Fail` can be mended: its own function, the gateway,
+ * the election of leaders, and the control plane. The apiserver itself exempts the webhook configurations.
+ *
+ * No user may opt out of a review by this. The namespace of a write, its group and its resource are facts that a user
+ * cannot choose for another object, and the apiserver sets the label `kubernetes.io/metadata.name` by itself. A label
+ * of an object is its author's choice, so it counts in the function's own namespace only: who may write there can
+ * replace the function anyway. An `objectSelector` would count in each namespace.
+ *
+ * Writes of subresources but `status` have bodies without labels (`Scale`, `Binding`, `TokenRequest`). In the
+ * function's namespace they are not reviewed: a scaler must be able to start a function that has no instance.
+ *
+ * The expressions work in every Kubernetes with match conditions. `request` lacks empty fields, and a CEL error would
+ * refuse the write.
+ */
+export function excludingConditions(namespace: string, name: string): MatchCondition[] {
+  const object = "(request.operation == 'DELETE' ? [oldObject] : [object])";
+  const labelled = [
+    'o != null',
+    'has(o.metadata)',
+    'has(o.metadata.labels)',
+    `'${FUNCTION_LABEL}' in o.metadata.labels`,
+    `o.metadata.labels['${FUNCTION_LABEL}'] == '${name}'`,
+  ].join(' && ');
+  const isSubresource = "has(request.subResource) && !(request.subResource in ['', 'status'])";
+  return [
+    {
+      name: `${DOMAIN}/no-levelhook`,
+      expression:
+        `request.resource.group != '${DOMAIN}' && !(request.resource.resource == 'customresourcedefinitions' && ` +
+        `has(request.name) && request.name.endsWith('.${DOMAIN}'))`,
+    },
+    {
+      name: `${DOMAIN}/no-leases`,
+      expression: "!(request.resource.group == 'coordination.k8s.io' && request.resource.resource == 'leases')",
+    },
+    {
+      name: `${DOMAIN}/not-itself`,
+      expression:
+        `!(has(request.namespace) && request.namespace == '${namespace}' && ` +
+        `((${isSubresource}) || ${object}.exists(o, ${labelled})))`,
+    },
+  ];
+}
+
+/** The same for whole namespaces: their objects, and themselves. */
+export function excludedNamespaces(gatewayNamespace: string): string[] {
+  return [...new Set(['kube-system', gatewayNamespace])];
+}
