@@ -54,6 +54,7 @@ export const METRICS = {
       labels: ['webhook', 'code'],
     },
     controller_runtime_webhook_panics_total: { help: 'Admission requests whose handler broke off.', labels: [] },
+    controller_runtime_conversion_webhook_panics_total: { help: 'Conversions whose handler broke off.', labels: [] },
     certwatcher_read_certificate_total: { help: 'Reads of the files of the TLS certificate.', labels: [] },
     certwatcher_read_certificate_errors_total: {
       help: 'Reads of the files of the TLS certificate that gave none that can be used.',
