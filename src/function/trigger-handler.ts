@@ -34,7 +34,7 @@ export interface SignedRequest {
 
 /** The answer: its body is a text, or a function that writes lines to a sink. */
 export interface FunctionAnswer {
-  readonly status: 200 | 202 | 400 | 401 | 409 | 500 | 503;
+  readonly status: 200 | 202 | 400 | 401 | 409 | 429 | 500 | 501 | 503;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | ((lines: LineSink) => void);
 }
@@ -86,14 +86,30 @@ const NO_APISERVER: ApiTransport = () =>
     ),
   );
 
+/** The controller whose secret a request was signed with. */
+export interface VerifiedContext {
+  readonly name: string;
+  /** The verifier's clock. */
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
 /** Refusals have the header, too, so that the gateway can tell them from the page of a proxy and show their reason. */
-const JSON_HEADERS = { 'content-type': 'application/json', [LEVELHOOK_HEADER]: CONTRACT_VERSION };
+export const JSON_HEADERS = { 'content-type': 'application/json', [LEVELHOOK_HEADER]: CONTRACT_VERSION };
 const LINES_HEADERS = { ...JSON_HEADERS, 'content-type': RESULT_STREAM };
 
 /** Answers the signed requests to one controller, for any HTTP server. */
 export interface TriggerHandler {
   /** Never rejects. */
   answer(request: SignedRequest): Promise<FunctionAnswer>;
+  /**
+   * As `answer`, for what a platform answers itself: `handle` is called once the signature is verified, and may throw a
+   * ContractError. Never rejects.
+   */
+  answerVerified(
+    request: SignedRequest,
+    handle: (context: VerifiedContext) => Promise<FunctionAnswer>,
+  ): Promise<FunctionAnswer>;
   /** Uses the functions of this platform from now on. */
   runOn(platform: Platform): void;
 }
@@ -106,6 +122,7 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
   const { api, now, secrets } = options;
   if (typeof secrets !== 'function') checkSecrets(secrets);
   const log = options.logger.child({ controller: controller.name });
+  const context: VerifiedContext = { name: controller.name, now, log };
   const seen = new SeenTriggers();
   let platform = WEB_PLATFORM;
   let cache = options.cache;
@@ -171,24 +188,29 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
     return whole(goesOn ? 202 : 200, { version: CONTRACT_VERSION, results } satisfies OutcomeBody);
   };
 
-  return {
-    async answer(request) {
-      try {
-        const { headers, body } = request;
-        await (verifier ?? (await createVerifier()))({ headers, nowMs: now(), body });
-        if (request.method === 'GET') return whole(200, describe(controller));
-        return await run(decodeTrigger(body), request);
-      } catch (error) {
-        if (error instanceof ContractError) return whole(400, { error: error.message });
-        if (error instanceof SignatureError) {
-          log.warn({ reason: error.message }, 'a request was refused');
-          return whole(401, { error: error.message });
-        }
-        log.error({ error: messageOf(error) }, 'a request failed');
-        // The signature may not have been verified, so only the log has the reason.
-        return whole(500, { error: 'internal error' });
+  const answerVerified: TriggerHandler['answerVerified'] = async (request, handle) => {
+    try {
+      const { headers, body } = request;
+      await (verifier ?? (await createVerifier()))({ headers, nowMs: now(), body });
+      return await handle(context);
+    } catch (error) {
+      if (error instanceof ContractError) return whole(400, { error: error.message });
+      if (error instanceof SignatureError) {
+        log.warn({ reason: error.message }, 'a request was refused');
+        return whole(401, { error: error.message });
       }
-    },
+      log.error({ error: messageOf(error) }, 'a request failed');
+      // The signature may not have been verified, so only the log has the reason.
+      return whole(500, { error: 'internal error' });
+    }
+  };
+
+  return {
+    answerVerified,
+    answer: (request) =>
+      answerVerified(request, async () =>
+        request.method === 'GET' ? whole(200, describe(controller)) : run(decodeTrigger(request.body), request),
+      ),
     runOn(better) {
       platform = better;
       verifier = undefined;
@@ -218,7 +240,8 @@ function linesOf({ requests }: Trigger, sink: LineSink, defer: Platform['defer']
   };
 }
 
-function whole(status: FunctionAnswer['status'], body: object): FunctionAnswer & { readonly body: string } {
+/** An answer of JSON. */
+export function whole(status: FunctionAnswer['status'], body: object): FunctionAnswer & { readonly body: string } {
   return { status, headers: JSON_HEADERS, body: JSON.stringify(body) };
 }
 

@@ -4,6 +4,7 @@ import { messageOf, UserError } from '../../core/index.ts';
 import { keepMemorySmall } from '../../memory/index.ts';
 import { listenAddress } from '../environment.ts';
 import type { FunctionApp } from '../function-app.ts';
+import { Profiles } from './profiles.ts';
 import { createTriggerServer } from './trigger-server.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -21,7 +22,8 @@ export interface ServeOptions {
  * ```
  *
  * Listens on `HOST` (default 127.0.0.1) and `PORT` (default 8080; 0 for any free port), and then prints one line to
- * stdout: `{"msg":"listening","url":"http://127.0.0.1:8080"}`, with the `paths` of an app of several controllers. A
+ * stdout: `{"msg":"listening","url":"http://127.0.0.1:8080"}`, with the `paths` of an app of several controllers. The
+ * gateway may ask it for profiles, by requests that are signed as triggers are. A
  * signal stops it: no new connections, running requests end or are cut off after the grace period, exit 0. A second
  * signal ends it at once. When it cannot start, it says why in one sentence on stderr, exit 1.
  */
@@ -34,12 +36,14 @@ export async function serveFunction(
   keepMemorySmall();
   try {
     const app = createApp(environment);
-    const server = createTriggerServer(app, RECEIVE);
+    const profiles = new Profiles();
+    const server = createTriggerServer(app, RECEIVE, profiles);
     server.keepAliveTimeout = KEEP_ALIVE_MS;
     const { host, port } = listenAddress(environment);
     const url = await listen(server, host, port);
     process.stdout.write(`${JSON.stringify({ msg: 'listening', url, ...pathsOf(app) })}\n`);
     await signalled();
+    profiles.stop();
     await close(server, graceSeconds);
     exit(0);
   } catch (error) {

@@ -2,9 +2,11 @@ import { createServer, type IncomingMessage, type Server, type ServerOptions, ty
 import { getRequestListener } from '@hono/node-server';
 import type { Hono } from 'hono';
 import { CONTRACT_VERSION, LEVELHOOK_HEADER } from '../../contract/index.ts';
+import { PROFILE_PATH } from '../../contract/node/profile-request.ts';
 import { importSecretSync, verifySync } from '../../contract/node/signature.ts';
 import { type FunctionApp, MAX_BODY_BYTES, TOO_LARGE } from '../function-app.ts';
-import type { LineSink, Platform, TriggerHandler } from '../trigger-handler.ts';
+import type { FunctionAnswer, LineSink, Platform, SignedRequest, TriggerHandler } from '../trigger-handler.ts';
+import { Profiles } from './profiles.ts';
 import { undiciKubernetes } from './trigger-kubernetes.ts';
 import { undiciFetch } from './undici-fetch.ts';
 
@@ -22,17 +24,35 @@ const NODE: Platform = {
 
 /**
  * A server of an app. The triggers of a function app go to its handlers without a `Request`, a `Response` or a web
- * stream, which take a third of a trigger's time; all else goes to the app.
+ * stream, which take a third of a trigger's time; all else goes to the app. Below the path of each handler the server
+ * takes signed requests for profiles of the process.
  */
-export function createTriggerServer(app: Hono | FunctionApp, options: ServerOptions = {}): Server {
+export function createTriggerServer(
+  app: Hono | FunctionApp,
+  options: ServerOptions = {},
+  profiles: Profiles = new Profiles(),
+): Server {
   const handlers: ReadonlyMap<string, TriggerHandler> = 'triggerHandlers' in app ? app.triggerHandlers : new Map();
   for (const handler of handlers.values()) handler.runOn(NODE);
   const other = getRequestListener(app.fetch);
   return createServer(options, (incoming, outgoing) => {
-    const handler = incoming.method === 'POST' ? handlers.get(incoming.url ?? '') : undefined;
-    if (handler) readBody(incoming, (body) => void answer(handler, body, incoming, outgoing));
-    else void other(incoming, outgoing);
+    const url = incoming.method === 'POST' ? (incoming.url ?? '') : '';
+    const handler = handlers.get(url);
+    const profiled = handler ? undefined : handlers.get(profiledPath(url) ?? '');
+    if (handler) readBody(incoming, (body) => void answer(handler.answer, body, incoming, outgoing));
+    else if (profiled) {
+      const profile: Answerer = (request) => profiles.answer(profiled, request);
+      readBody(incoming, (body) => void answer(profile, body, incoming, outgoing));
+    } else void other(incoming, outgoing);
   });
+}
+
+type Answerer = (request: SignedRequest) => Promise<FunctionAnswer>;
+
+/** The path of the controller in a URL for its profiles: `/web` of `/web/debug/pprof`. Undefined for other URLs. */
+function profiledPath(url: string): string | undefined {
+  const path = url.split('?', 1)[0] ?? '';
+  return path.endsWith(PROFILE_PATH) ? path.slice(0, -PROFILE_PATH.length) || '/' : undefined;
 }
 
 /** Calls back with the body, or with undefined when it is too large, or never when it does not come whole. */
@@ -50,7 +70,7 @@ function readBody(incoming: IncomingMessage, whole: (body: string | undefined) =
 }
 
 async function answer(
-  handler: TriggerHandler,
+  answerer: Answerer,
   body: string | undefined,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
@@ -59,7 +79,7 @@ async function answer(
     const headers = { 'content-type': 'application/json', [LEVELHOOK_HEADER]: CONTRACT_VERSION };
     return send(outgoing, 413, headers, JSON.stringify({ error: TOO_LARGE }));
   }
-  const answered = await handler.answer({
+  const answered = await answerer({
     method: 'POST',
     headers: { get: (name) => incoming.headers[name]?.toString() ?? null },
     body,
