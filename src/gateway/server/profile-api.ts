@@ -29,13 +29,15 @@ const KINDS: ReadonlyMap<string, ProfileKind> = new Map([
   ['allocs', 'allocs'],
 ]);
 
+const SECONDS = `must be a whole number from 1 to ${MAX_PROFILE_SECONDS}`;
+
 /** Strict: with a misspelt `seconds` the profile would be another one. */
 const query = z.strictObject({
   seconds: z
     .string()
-    .regex(/^[0-9]{1,2}$/, `must be a whole number from 1 to ${MAX_PROFILE_SECONDS}`)
+    .regex(/^[0-9]{1,2}$/, SECONDS)
     .transform(Number)
-    .pipe(z.int().min(1).max(MAX_PROFILE_SECONDS))
+    .refine((seconds) => seconds >= 1 && seconds <= MAX_PROFILE_SECONDS, SECONDS)
     .default(DEFAULT_PROFILE_SECONDS),
   format: z.enum(['pprof', 'chrome']).default('pprof'),
 });
