@@ -33,27 +33,22 @@ export function createTriggerServer(
   profiles: Profiles = new Profiles(),
 ): Server {
   const handlers: ReadonlyMap<string, TriggerHandler> = 'triggerHandlers' in app ? app.triggerHandlers : new Map();
-  for (const handler of handlers.values()) handler.runOn(NODE);
+  const answerers = new Map<string, Answerer>();
+  for (const [path, handler] of handlers) {
+    handler.runOn(NODE);
+    answerers.set(path, (request) => handler.answer(request));
+    answerers.set(path.replace(/[/]$/, '') + PROFILE_PATH, (request) => profiles.answer(handler, request));
+  }
   const other = getRequestListener(app.fetch);
   return createServer(options, (incoming, outgoing) => {
-    const url = incoming.method === 'POST' ? (incoming.url ?? '') : '';
-    const handler = handlers.get(url);
-    const profiled = handler ? undefined : handlers.get(profiledPath(url) ?? '');
-    if (handler) readBody(incoming, (body) => void answer(handler.answer, body, incoming, outgoing));
-    else if (profiled) {
-      const profile: Answerer = (request) => profiles.answer(profiled, request);
-      readBody(incoming, (body) => void answer(profile, body, incoming, outgoing));
-    } else void other(incoming, outgoing);
+    const path = incoming.method === 'POST' ? incoming.url?.split('?', 1)[0] : undefined;
+    const answerer = path === undefined ? undefined : answerers.get(path);
+    if (answerer) readBody(incoming, (body) => void answer(answerer, body, incoming, outgoing));
+    else void other(incoming, outgoing);
   });
 }
 
 type Answerer = (request: SignedRequest) => Promise<FunctionAnswer>;
-
-/** The path of the controller in a URL for its profiles: `/web` of `/web/debug/pprof`. Undefined for other URLs. */
-function profiledPath(url: string): string | undefined {
-  const path = url.split('?', 1)[0] ?? '';
-  return path.endsWith(PROFILE_PATH) ? path.slice(0, -PROFILE_PATH.length) || '/' : undefined;
-}
 
 /** Calls back with the body, or with undefined when it is too large, or never when it does not come whole. */
 function readBody(incoming: IncomingMessage, whole: (body: string | undefined) => void): void {

@@ -244,7 +244,7 @@ describe('one sentence says why there is no profile', () => {
     ] as const) {
       const answers = await Promise.all([path, beside].map((each) => ask(`${each}/profile?seconds=2`)));
       const refused = answers.filter(({ status }) => status === 429);
-      expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 429]);
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 429]));
       expect((await refusal(refused[0]!))[1]).toMatch(message);
     }
   });
