@@ -86,13 +86,12 @@ const NO_APISERVER: ApiTransport = () =>
     ),
   );
 
-/** The controller whose secret a request was signed with. */
-export interface VerifiedContext {
-  readonly name: string;
-  /** The verifier's clock. */
-  readonly now: () => number;
-  readonly log: Logger;
-}
+/** Answers a request that was signed for this controller. `now` is the verifier's clock. It may throw a ContractError. */
+export type VerifiedHandler = (
+  controller: Pick<Controller, 'name'>,
+  log: Logger,
+  now: () => number,
+) => Promise<FunctionAnswer>;
 
 /** Refusals have the header, too, so that the gateway can tell them from the page of a proxy and show their reason. */
 export const JSON_HEADERS = { 'content-type': 'application/json', [LEVELHOOK_HEADER]: CONTRACT_VERSION };
@@ -100,16 +99,12 @@ const LINES_HEADERS = { ...JSON_HEADERS, 'content-type': RESULT_STREAM };
 
 /** Answers the signed requests to one controller, for any HTTP server. */
 export interface TriggerHandler {
-  /** Never rejects. */
-  answer(request: SignedRequest): Promise<FunctionAnswer>;
   /**
-   * As `answer`, for what a platform answers itself: `handle` is called once the signature is verified, and may throw a
-   * ContractError. Never rejects.
+   * Never rejects.
+   * @param handle answers in place of the controller, once the signature is verified: for what a platform itself is
+   * asked.
    */
-  answerVerified(
-    request: SignedRequest,
-    handle: (context: VerifiedContext) => Promise<FunctionAnswer>,
-  ): Promise<FunctionAnswer>;
+  answer(request: SignedRequest, handle?: VerifiedHandler): Promise<FunctionAnswer>;
   /** Uses the functions of this platform from now on. */
   runOn(platform: Platform): void;
 }
@@ -122,7 +117,6 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
   const { api, now, secrets } = options;
   if (typeof secrets !== 'function') checkSecrets(secrets);
   const log = options.logger.child({ controller: controller.name });
-  const context: VerifiedContext = { name: controller.name, now, log };
   const seen = new SeenTriggers();
   let platform = WEB_PLATFORM;
   let cache = options.cache;
@@ -188,29 +182,25 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
     return whole(goesOn ? 202 : 200, { version: CONTRACT_VERSION, results } satisfies OutcomeBody);
   };
 
-  const answerVerified: TriggerHandler['answerVerified'] = async (request, handle) => {
-    try {
-      const { headers, body } = request;
-      await (verifier ?? (await createVerifier()))({ headers, nowMs: now(), body });
-      return await handle(context);
-    } catch (error) {
-      if (error instanceof ContractError) return whole(400, { error: error.message });
-      if (error instanceof SignatureError) {
-        log.warn({ reason: error.message }, 'a request was refused');
-        return whole(401, { error: error.message });
-      }
-      log.error({ error: messageOf(error) }, 'a request failed');
-      // The signature may not have been verified, so only the log has the reason.
-      return whole(500, { error: 'internal error' });
-    }
-  };
-
   return {
-    answerVerified,
-    answer: (request) =>
-      answerVerified(request, async () =>
-        request.method === 'GET' ? whole(200, describe(controller)) : run(decodeTrigger(request.body), request),
-      ),
+    async answer(request, handle) {
+      try {
+        const { headers, body } = request;
+        await (verifier ?? (await createVerifier()))({ headers, nowMs: now(), body });
+        if (handle) return await handle(controller, log, now);
+        if (request.method === 'GET') return whole(200, describe(controller));
+        return await run(decodeTrigger(body), request);
+      } catch (error) {
+        if (error instanceof ContractError) return whole(400, { error: error.message });
+        if (error instanceof SignatureError) {
+          log.warn({ reason: error.message }, 'a request was refused');
+          return whole(401, { error: error.message });
+        }
+        log.error({ error: messageOf(error) }, 'a request failed');
+        // The signature may not have been verified, so only the log has the reason.
+        return whole(500, { error: 'internal error' });
+      }
+    },
     runOn(better) {
       platform = better;
       verifier = undefined;

@@ -8,7 +8,7 @@ import {
   JSON_HEADERS,
   type SignedRequest,
   type TriggerHandler,
-  type VerifiedContext,
+  type VerifiedHandler,
   whole,
 } from '../trigger-handler.ts';
 
@@ -28,7 +28,7 @@ export class Profiles {
 
   /** Never rejects. @param handler that of the controller whose path the request has. */
   answer(handler: TriggerHandler, request: SignedRequest): Promise<FunctionAnswer> {
-    return handler.answerVerified(request, (context) => this.#answer(request, context));
+    return handler.answer(request, (...verified) => this.#answer(request, ...verified));
   }
 
   /** Ends the profile that is being taken, so that the process can end. */
@@ -36,10 +36,12 @@ export class Profiles {
     this.#stop.abort();
   }
 
-  async #answer({ headers, body, hangUp }: SignedRequest, context: VerifiedContext): Promise<FunctionAnswer> {
-    const { name, now, log } = context;
+  async #answer(
+    { headers, body, hangUp }: SignedRequest,
+    ...[own, log, now]: Parameters<VerifiedHandler>
+  ): Promise<FunctionAnswer> {
     const { controller, deadline, profile } = decodeProfileRequest(body);
-    if (controller !== name) throw new ContractError(`the request is for ${controller}, and this is ${name}`);
+    if (controller !== own.name) throw new ContractError(`the request is for ${controller}, and this is ${own.name}`);
     const leftMs = Date.parse(deadline) - now();
     // Also refuses a deadline that is not a time.
     if (!(leftMs > 0)) return whole(409, { error: 'the deadline of the request has passed' });

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { createAdaptorServer } from '@hono/node-server';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { generateSecret, importSecret, sign } from '../../../src/contract/index.ts';
+import { CONTRACT_VERSION, generateSecret, importSecret, LEVELHOOK_HEADER, sign } from '../../../src/contract/index.ts';
 import { PROFILE_PATH, type ProfileRequest } from '../../../src/contract/node/profile-request.ts';
 import { resource, resourcePath, silentLogger } from '../../../src/core/index.ts';
 import { controller, createFunctionApp } from '../../../src/function/index.ts';
@@ -36,13 +36,17 @@ let functions: Listening;
 let gateway: Listening;
 let directory: string;
 
-/** A function as any platform serves it: its app, and nothing of Node. */
-async function startAppAlone(): Promise<string> {
+/** A function as any platform serves it: its app, and nothing of Node. @param profile what it says to be one. */
+async function startApp(name: string, profile?: string): Promise<string> {
   const app = createFunctionApp(
-    controller({ name: 'edge', for: configMaps }).reconcile(async () => {}),
+    controller({ name, for: configMaps }).reconcile(async () => {}),
     { secrets: [setting.secret], logger: silentLogger },
   );
-  const server = createAdaptorServer({ fetch: app.fetch }) as Server;
+  const fetch = (request: Request): Response | Promise<Response> =>
+    profile !== undefined && request.method === 'POST'
+      ? new Response(profile, { headers: { [LEVELHOOK_HEADER]: CONTRACT_VERSION } })
+      : app.fetch(request);
+  const server = createAdaptorServer({ fetch }) as Server;
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   started.add(async () => {
@@ -71,7 +75,12 @@ beforeAll(async () => {
   cluster = await started.cluster(setting.kubeconfig, namespace);
   directory = await started.directory();
   functions = started.keep(await startBusy());
-  gateway = await startNewGateway([...(functions.urls ?? []), await startAppAlone()]);
+  gateway = await startNewGateway([
+    ...(functions.urls ?? []),
+    await startApp('edge'),
+    await startApp('liar', '{"nodes":[1]}'),
+    await startApp('flood', 'x'.repeat(17 * 1024 * 1024)),
+  ]);
 }, 120_000);
 afterAll(() => started.stop());
 
@@ -234,6 +243,14 @@ describe('one sentence says why there is no profile', () => {
     expect(error).toMatch(/ takes no profiles \(it answered 404\): a function does on Node, served by serveController/);
   });
 
+  it.each<[string, RegExp]>([
+    ['liar', /^the profile of liar cannot be converted [(]it is wrong at nodes[.]0: [^\n]*[)]$/],
+    ['flood', / gave no profile [(]the answer is larger than 16777216 bytes[)]$/],
+  ])('a function gives something else: %s', async (name, message) => {
+    const asked = ask(`${PROFILE_PATH}/controllers/${name}/profile?seconds=1`);
+    expect(await refusal(asked)).toEqual([502, expect.stringMatching(message)]);
+  });
+
   it('a process takes one at a time', async () => {
     const other = `${PROFILE_PATH}/controllers/other`;
     for (const [path, beside, message] of [
@@ -332,11 +349,11 @@ describe('a long profile ends', () => {
   function startLong(path: string, signal?: AbortSignal, url = gateway.url): Promise<{ end: Promise<unknown> }> {
     const headers = { authorization: `Bearer ${STATIC.operator}` };
     return eventually(async () => {
-      let isOver = false;
+      const long = { isOver: false };
       const end = fetch(`${url}${path}/profile?seconds=60`, { headers, ...(signal ? { signal } : {}) })
         .catch((error: unknown) => error)
-        .finally(() => (isOver = true));
-      while (!isOver) if ((await ask(`${path}/heap?seconds=1`)).status === 429) return { end };
+        .finally(() => (long.isOver = true));
+      while (!long.isOver) if ((await ask(`${path}/heap?seconds=1`)).status === 429) return { end };
       throw new Error('the profile that was to show that it is busy came first');
     });
   }
