@@ -86,7 +86,9 @@ const NO_APISERVER: ApiTransport = () =>
     ),
   );
 
-/** Answers a request that was signed for this controller. `now` is the verifier's clock. It may throw a ContractError. */
+/**
+ * Answers a request that was signed for this controller. `now` is the verifier's clock. It may throw a ContractError.
+ */
 export type VerifiedHandler = (
   controller: Pick<Controller, 'name'>,
   log: Logger,
