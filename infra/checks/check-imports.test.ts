@@ -19,6 +19,7 @@ const clean: Record<string, string> = {
   'src/gateway/redis/redis.ts': `import { Redis } from 'ioredis'; export { config } from '../config/config.ts'; export { Redis };`,
   'src/kubeconfig/cluster-access.ts': `import '@kubernetes/client-node'; import 'yaml'; export { key as access } from '../core/index.ts';`,
   'src/memory/index.ts': `import 'node:v8'; export const memory = 1;`,
+  'src/profiler/profiler.ts': `import 'node:inspector'; export { gzipSync as profiler } from '../contract/node/codec.ts';`,
   'src/gateway/apiserver/credentials.ts': `export { access as credentials } from '../../kubeconfig/cluster-access.ts';`,
   'src/gateway/cache/index.ts': `import type { Redis } from 'ioredis'; export { credentials } from '../apiserver/credentials.ts'; export type { Redis };`,
   'src/gateway/workqueue/bullmq-work-queue.ts': `import { Queue } from 'bullmq'; export { Queue };`,
@@ -60,6 +61,7 @@ const gatewayFlow = [
   'webhooks',
   'login',
   'dashboard',
+  'profiles',
 ];
 
 const violations: Violation[] = [
@@ -91,6 +93,10 @@ const violations: Violation[] = [
   { rule: 'memory-imports-nothing', from: 'src/memory/a.ts', to: '../core/index.ts' },
   { rule: 'home-of-memory', from: 'src/gateway/cache/c.ts', to: '../../memory/index.ts' },
   { rule: 'home-of-memory', from: 'src/function/node/a.ts', to: '../../memory/index.ts' },
+  { rule: 'profiler-imports-contract', from: 'src/profiler/a.ts', to: '../memory/index.ts' },
+  { rule: 'profiler-imports-contract', from: 'src/profiler/b.ts', to: 'pino' },
+  { rule: 'home-of-profiler', from: 'src/gateway/cache/d.ts', to: '../../profiler/profiler.ts' },
+  { rule: 'home-of-profiler', from: 'src/function/f.ts', to: '../profiler/profiler.ts' },
   { rule: 'testing-and-cli-on-top', from: 'src/gateway/cache/a.ts', to: '../../testing/index.ts' },
   { rule: 'testing-and-cli-on-top', from: 'src/function/d.ts', to: '../cli/levelhook.ts' },
   { rule: 'cli-above-testing', from: 'src/testing/a.ts', to: '../cli/levelhook.ts' },
@@ -114,6 +120,7 @@ const violations: Violation[] = [
   { rule: 'home-of-rfc6902', from: 'src/function/webhooks/a.ts', to: 'rfc6902' },
   { rule: 'home-of-json-schema-to-typescript', from: 'src/cli/other.ts', to: 'json-schema-to-typescript' },
   { rule: 'home-of-bull-board', from: 'src/gateway/server/d.ts', to: '@bull-board/hono' },
+  { rule: 'home-of-pprof-format', from: 'src/gateway/server/e.ts', to: 'pprof-format' },
   { rule: 'home-of-zod', from: 'src/contract/e.ts', to: 'zod' },
   { rule: 'functions-own-folder-only', from: 'functions/hello/a.ts', to: 'node:fs' },
   { rule: 'functions-own-folder-only', from: 'functions/hello/b.ts', to: 'undici' },

@@ -30,6 +30,7 @@ const GATEWAY_FLOW = [
   'webhooks',
   'login',
   'dashboard',
+  'profiles',
   'server',
   'gateway.ts',
   'index.ts',
@@ -51,6 +52,7 @@ const HOMES = {
   rfc6902: ['src/function/webhooks/json-patch[.]ts$'],
   'json-schema-to-typescript': ['src/cli/crd-types[.]ts$'],
   '@bull-board': ['src/gateway/server/bullmq-board[.]ts$'],
+  'pprof-format': ['src/gateway/profiles/'],
   zod: ['src/gateway/', 'src/contract/.*schema[^/]*[.]ts$', 'src/(cli|testing)/'],
 };
 
@@ -131,8 +133,18 @@ const layers = [
     to: { path: '^src/memory/' },
   },
   {
+    name: 'profiler-imports-contract',
+    from: { path: '^src/profiler/', pathNot: TESTS },
+    to: { pathNot: '^src/(core|contract|profiler)/', dependencyTypesNot: ['core'] },
+  },
+  {
+    name: 'home-of-profiler',
+    from: { path: '^src/', pathNot: ['^src/profiler/', '^src/gateway/server/', '^src/function/node/'] },
+    to: { path: '^src/profiler/' },
+  },
+  {
     name: 'testing-and-cli-on-top',
-    from: { path: '^src/(core|contract|kubeconfig|memory|gateway|function)/' },
+    from: { path: '^src/(core|contract|kubeconfig|memory|profiler|gateway|function)/' },
     to: { path: '^src/(testing|cli)/' },
   },
   {

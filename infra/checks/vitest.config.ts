@@ -24,7 +24,7 @@ const LONG = [
   'test/integration/line/{deployment,endpoints,hash-slots,namespace,nodes,redis-users}.test.ts',
   'test/integration/packages/*.test.ts',
   'test/integration/reconcile-functions/{names,life,processor-time}.test.ts',
-  'test/integration/server/{dashboard-commands,login-unavailable}.test.ts',
+  'test/integration/server/{dashboard-commands,login-unavailable,profiles}.test.ts',
   'test/integration/workqueue/{history,mutations,refused-starts}.test.ts',
   'test/integration/webhooks/{manifest,own-certificate,rotation}.test.ts',
 ];

@@ -22,6 +22,25 @@ export interface GatewayAddress {
  * @throws UserError with one sentence: no token, a wrong one, no right, no answer, another status.
  */
 export async function askGateway<T>(address: GatewayAddress, path: string, body?: object): Promise<T> {
+  const { type, bytes } = await send(address, path, body);
+  if (!isJson(type)) return { error: bytes.toString().trim() } as T;
+  try {
+    return JSON.parse(bytes.toString()) as T;
+  } catch (error) {
+    throw new UserError(`No gateway answers at ${address.gateway} (${messageOf(error)}): set --gateway.`);
+  }
+}
+
+/** As `askGateway`, for a file. */
+export async function downloadFromGateway(address: GatewayAddress, path: string): Promise<Buffer> {
+  return (await send(address, path)).bytes;
+}
+
+async function send(
+  address: GatewayAddress,
+  path: string,
+  body?: object,
+): Promise<{ readonly type: string | null; readonly bytes: Buffer }> {
   const { gateway, caFile } = address;
   const token = await tokenOf(address);
   if (token !== undefined && !isSecureUrl(gateway)) {
@@ -29,7 +48,8 @@ export async function askGateway<T>(address: GatewayAddress, path: string, body?
   }
   const dispatcher = new Agent(caFile === undefined ? {} : { connect: { ca: textOf(caFile, '--ca-file') } });
   let status: number;
-  let value: unknown;
+  let type: string | null;
+  let bytes: Buffer;
   try {
     const answer = await fetch(new URL(path, gateway), {
       dispatcher,
@@ -43,22 +63,37 @@ export async function askGateway<T>(address: GatewayAddress, path: string, body?
       ...(body ? { method: 'POST', body: JSON.stringify(body) } : {}),
     });
     status = answer.status;
-    const json = answer.headers.get('content-type')?.startsWith('application/json');
-    value = json ? await answer.json() : { error: (await answer.text()).trim() };
+    type = answer.headers.get('content-type');
+    bytes = Buffer.from(await answer.arrayBuffer());
   } catch (error) {
     const remedy = gateway.startsWith('https:') ? 'or set --gateway or --ca-file' : 'or set --gateway';
     throw new UserError(`No gateway answers at ${gateway} (${messageOf(error)}): start it, ${remedy}.`);
   } finally {
     await dispatcher.close();
   }
-  if (status >= 200 && status < 300) return value as T;
+  if (status >= 200 && status < 300) return { type, bytes };
   if (status === 401 && token === undefined) {
     throw new UserError(
       `The gateway at ${gateway} asks for a login: set LEVELHOOK_GATEWAY_TOKEN, --token-file or --kubeconfig.`,
     );
   }
-  const { error } = value as { error?: string };
-  throw new UserError(`The gateway at ${gateway} answered ${status}: ${error || 'it has no queues'}.`);
+  throw new UserError(
+    `The gateway at ${gateway} answered ${status}: ${errorIn(type, bytes) || 'it has no such page'}.`,
+  );
+}
+
+function isJson(type: string | null): boolean {
+  return type?.startsWith('application/json') === true;
+}
+
+function errorIn(type: string | null, bytes: Buffer): string | undefined {
+  const text = bytes.toString().trim();
+  if (!isJson(type)) return text;
+  try {
+    return (JSON.parse(text) as { error?: string }).error;
+  } catch {
+    return undefined;
+  }
 }
 
 async function tokenOf({ tokenFile, kubeconfig }: GatewayAddress): Promise<string | undefined> {

@@ -4,6 +4,7 @@ import type { DoctorFlags } from './doctor-command.ts';
 import type { GatewayFlags } from './gateway-command.ts';
 import type { ManifestCommandOptions } from './manifest-command.ts';
 import { packageVersion } from './package-root.ts';
+import { profileSubcommand } from './profile-subcommand.ts';
 import { explainSubcommand, queueCommands } from './queue-commands.ts';
 import type { StartFlags } from './start-command.ts';
 import type { TokenOptions } from './token-command.ts';
@@ -91,6 +92,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     });
   program.addCommand(withErrorsAsSentences(queueCommands()));
   program.addCommand(withErrorsAsSentences(explainSubcommand()));
+  program.addCommand(withErrorsAsSentences(profileSubcommand()));
   program
     .command('token')
     .description(

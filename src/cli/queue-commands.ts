@@ -58,7 +58,7 @@ export function explainSubcommand(): Command {
 }
 
 /** The options of a command that asks a running gateway. */
-function withGateway(command: Command): Command {
+export function withGateway(command: Command): Command {
   return command
     .addOption(
       new Option('--gateway <url>', "the gateway's own server")

@@ -46,7 +46,7 @@ export interface UnsignedReview {
 
 /** The answer: its body is a text, or a function that writes lines to a sink. */
 export interface FunctionAnswer {
-  readonly status: 200 | 202 | 400 | 401 | 404 | 409 | 500 | 503 | 504;
+  readonly status: 200 | 202 | 400 | 401 | 404 | 409 | 429 | 500 | 501 | 503 | 504;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | ((lines: LineSink) => void);
 }
@@ -98,8 +98,17 @@ const NO_APISERVER: ApiTransport = () =>
     ),
   );
 
+/**
+ * Answers a request that was signed for this controller. `now` is the verifier's clock. It may throw a ContractError.
+ */
+export type VerifiedHandler = (
+  controller: Pick<Controller, 'name'>,
+  log: Logger,
+  now: () => number,
+) => Promise<FunctionAnswer>;
+
 /** Refusals have the header, too, so that the gateway can tell them from the page of a proxy and show their reason. */
-const JSON_HEADERS = { 'content-type': 'application/json', [LEVELHOOK_HEADER]: CONTRACT_VERSION };
+export const JSON_HEADERS = { 'content-type': 'application/json', [LEVELHOOK_HEADER]: CONTRACT_VERSION };
 const LINES_HEADERS = { ...JSON_HEADERS, 'content-type': RESULT_STREAM };
 
 /** The limit of a request's body. Triggers are far smaller. */
@@ -109,8 +118,12 @@ const MAX_TRIGGER_BYTES = 4 * 1024 * 1024;
 export interface TriggerHandler {
   /** Of the body: 8 MiB for a controller with webhooks, 4 MiB for others. A larger one gets 413. */
   readonly maxBytes: number;
-  /** Never rejects. */
-  answer(request: SignedRequest): Promise<FunctionAnswer>;
+  /**
+   * Never rejects.
+   * @param handle answers in place of the controller, once the signature is verified: for what a platform itself is
+   * asked.
+   */
+  answer(request: SignedRequest, handle?: VerifiedHandler): Promise<FunctionAnswer>;
   /** Answers a review that is not signed: only for an app that is told to take such. Never rejects. */
   answerUnsigned(review: UnsignedReview): Promise<FunctionAnswer>;
   /** Uses the functions of this platform from now on. */
@@ -207,10 +220,11 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
 
   return {
     maxBytes: webhooks.size === 0 ? MAX_TRIGGER_BYTES : MAX_REVIEW_BYTES,
-    async answer(request) {
+    async answer(request, handle) {
       try {
         const { headers, body } = request;
         await (verifier ?? (await createVerifier()))({ headers, nowMs: now(), body });
+        if (handle) return await handle(controller, log, now);
         if (request.method === 'GET') return whole(200, describe(controller));
         if (webhooks.size > 0) {
           const value = parsed(body);
@@ -267,7 +281,8 @@ function linesOf({ requests }: Trigger, sink: LineSink, defer: Platform['defer']
   };
 }
 
-function whole(status: FunctionAnswer['status'], body: object): FunctionAnswer & { readonly body: string } {
+/** An answer of JSON. */
+export function whole(status: FunctionAnswer['status'], body: object): FunctionAnswer & { readonly body: string } {
   return { status, headers: JSON_HEADERS, body: JSON.stringify(body) };
 }
 

@@ -31,10 +31,11 @@ type Environment = Readonly<Record<string, string | undefined>>;
  *   a list of controllers at `/CONTROLLER/webhooks/NAME`. Default `false`.
  *
  * Redis and the apiserver are reached when a run first needs them. One controller answers at `/`; those of a list
- * answer at `/NAME` each, as the line that tells of listening says, and so the gateway is given one URL, or
- * one `ReconcileFunction` with a `path`, for each of them. How it tells that it listens and how it stops is
- * `serveFunction`'s, which also serves an app with a cache or a transport of your own. When a variable is missing or
- * wrong, or the port is in use, it says so in one sentence on stderr, exit 1.
+ * answer at `/NAME` each, as the line that tells of listening says, and so the gateway is given one URL, or one
+ * `ReconcileFunction` with a `path`, for each of them. How it tells that it listens and how it stops is
+ * `serveFunction`'s, which also serves an app with a cache or a transport of your own. Administrators of the gateway
+ * may take profiles of the process through it, by requests that are signed with one of the secrets. When a variable is
+ * missing or wrong, or the port is in use, it says so in one sentence on stderr, exit 1.
  *
  * @param environment read once. Default: the process's.
  */

@@ -5,6 +5,7 @@ import { keepMemorySmall } from '../../memory/index.ts';
 import { listenAddress } from '../environment.ts';
 import type { FunctionApp } from '../function-app.ts';
 import { type CertificateFiles, certificateFiles, followCertificate, readCertificate } from './certificate-files.ts';
+import { Profiles } from './profiles.ts';
 import { createTriggerServer } from './trigger-server.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -23,9 +24,10 @@ export interface ServeOptions {
  *
  * Listens on `HOST` (default 127.0.0.1) and `PORT` (default 8080; 0 for any free port), with `TLS_CERT_FILE` and
  * `TLS_KEY_FILE` (PEM; read again when they change) by https, and then prints one line to stdout:
- * `{"msg":"listening","url":"http://127.0.0.1:8080"}`, with the `paths` of an app of several controllers. A signal
- * stops it: no new connections, running requests end or are cut off after the grace period, exit 0. A second signal
- * ends it at once. When it cannot start, it says why in one sentence on stderr, exit 1.
+ * `{"msg":"listening","url":"http://127.0.0.1:8080"}`, with the `paths` of an app of several controllers. The gateway
+ * may ask it for profiles, by requests that are signed as triggers are. A signal stops it: no new connections, running
+ * requests end or are cut off after the grace period, exit 0. A second signal ends it at once. When it cannot start, it
+ * says why in one sentence on stderr, exit 1.
  */
 export async function serveFunction(
   createApp: (environment: Environment) => Hono,
@@ -37,12 +39,14 @@ export async function serveFunction(
   try {
     const app = createApp(environment);
     const files = certificateFiles(environment);
-    const server = serverOf(app, files);
+    const profiles = new Profiles();
+    const server = serverOf(app, files, profiles);
     server.keepAliveTimeout = KEEP_ALIVE_MS;
     const { host, port } = listenAddress(environment);
     const url = `${files ? 'https' : 'http'}://${await listen(server, host, port)}`;
     process.stdout.write(`${JSON.stringify({ msg: 'listening', url, ...pathsOf(app) })}\n`);
     await signalled();
+    profiles.stop();
     await close(server, graceSeconds);
     exit(0);
   } catch (error) {
@@ -66,9 +70,9 @@ const KEEP_ALIVE_MS = 75_000;
  */
 const RECEIVE = { requestTimeout: 10_000, headersTimeout: 10_000, connectionsCheckingInterval: 2000 };
 
-function serverOf(app: Hono, files: CertificateFiles | undefined): Server {
-  if (!files) return createTriggerServer(app, RECEIVE);
-  const server = createTriggerServer(app, { ...RECEIVE, ...readCertificate(files) });
+function serverOf(app: Hono, files: CertificateFiles | undefined, profiles: Profiles): Server {
+  if (!files) return createTriggerServer(app, RECEIVE, profiles);
+  const server = createTriggerServer(app, { ...RECEIVE, ...readCertificate(files) }, profiles);
   server.once('close', followCertificate(files, server));
   return server;
 }

@@ -7,9 +7,11 @@ import {
 import { getRequestListener } from '@hono/node-server';
 import type { Hono } from 'hono';
 import { CONTRACT_VERSION, LEVELHOOK_HEADER } from '../../contract/index.ts';
+import { PROFILE_PATH } from '../../contract/node/profile-request.ts';
 import { importSecretSync, verifySync } from '../../contract/node/signature.ts';
 import { type FunctionApp, tooLargeFor } from '../function-app.ts';
 import type { LineSink, Platform, TriggerHandler } from '../trigger-handler.ts';
+import { Profiles } from './profiles.ts';
 import { undiciKubernetes } from './trigger-kubernetes.ts';
 import { undiciFetch } from './undici-fetch.ts';
 
@@ -27,21 +29,40 @@ const NODE: Platform = {
 
 /**
  * A server of an app. The triggers of a function app go to its handlers without a `Request`, a `Response` or a web
- * stream, which take a third of a trigger's time; all else goes to the app. With a certificate it serves https.
+ * stream, which take a third of a trigger's time; all else goes to the app. Below the path of each handler the server
+ * takes signed requests for profiles of the process. With a certificate it serves https.
  */
-export function createTriggerServer(app: Hono | FunctionApp, options: TlsOptions & { cert: string }): TlsServer;
-export function createTriggerServer(app: Hono | FunctionApp, options?: ServerOptions): Server;
-export function createTriggerServer(app: Hono | FunctionApp, options: ServerOptions | TlsOptions = {}): Server {
+export function createTriggerServer(
+  app: Hono | FunctionApp,
+  options: TlsOptions & { cert: string },
+  profiles?: Profiles,
+): TlsServer;
+export function createTriggerServer(app: Hono | FunctionApp, options?: ServerOptions, profiles?: Profiles): Server;
+export function createTriggerServer(
+  app: Hono | FunctionApp,
+  options: ServerOptions | TlsOptions = {},
+  profiles: Profiles = new Profiles(),
+): Server {
   const handlers: ReadonlyMap<string, TriggerHandler> = 'triggerHandlers' in app ? app.triggerHandlers : new Map();
-  for (const handler of handlers.values()) handler.runOn(NODE);
+  const answerers = new Map<string, Answerer>();
+  for (const [path, handler] of handlers) {
+    handler.runOn(NODE);
+    const { maxBytes } = handler;
+    answerers.set(path, { maxBytes, answer: (request) => handler.answer(request) });
+    const profilePath = path.replace(/[/]$/, '') + PROFILE_PATH;
+    answerers.set(profilePath, { maxBytes, answer: (request) => profiles.answer(handler, request) });
+  }
   const other = getRequestListener(app.fetch);
   const listener = (incoming: IncomingMessage, outgoing: ServerResponse): void => {
-    const handler = incoming.method === 'POST' ? handlers.get(incoming.url ?? '') : undefined;
-    if (handler) readBody(incoming, handler.maxBytes, (body) => void answer(handler, body, incoming, outgoing));
+    const path = incoming.method === 'POST' ? incoming.url?.split('?', 1)[0] : undefined;
+    const answerer = path === undefined ? undefined : answerers.get(path);
+    if (answerer) readBody(incoming, answerer.maxBytes, (body) => void answer(answerer, body, incoming, outgoing));
     else void other(incoming, outgoing);
   };
   return 'cert' in options ? createTlsServer(options, listener) : createServer(options, listener);
 }
+
+type Answerer = Pick<TriggerHandler, 'answer' | 'maxBytes'>;
 
 /** Calls back with the body, or with undefined when it is too large, or never when it does not come whole. */
 function readBody(incoming: IncomingMessage, maxBytes: number, whole: (body: string | undefined) => void): void {
@@ -58,16 +79,16 @@ function readBody(incoming: IncomingMessage, maxBytes: number, whole: (body: str
 }
 
 async function answer(
-  handler: TriggerHandler,
+  answerer: Answerer,
   body: string | undefined,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
 ): Promise<void> {
   if (body === undefined) {
     const headers = { 'content-type': 'application/json', [LEVELHOOK_HEADER]: CONTRACT_VERSION };
-    return send(outgoing, 413, headers, JSON.stringify({ error: tooLargeFor(handler.maxBytes) }));
+    return send(outgoing, 413, headers, JSON.stringify({ error: tooLargeFor(answerer.maxBytes) }));
   }
-  const answered = await handler.answer({
+  const answered = await answerer.answer({
     method: 'POST',
     headers: { get: (name) => incoming.headers[name]?.toString() ?? null },
     body,

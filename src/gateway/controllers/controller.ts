@@ -190,7 +190,7 @@ export class RunningController {
   }
 
   /** Where its function is. */
-  get endpoint(): Pick<Endpoint, 'url' | 'lastAnswer'> {
+  get endpoint(): Pick<Endpoint, 'url' | 'lastAnswer' | 'postBelow'> {
     return this.#options.target.endpoint;
   }
 

@@ -1,5 +1,5 @@
 import { KeyObject } from 'node:crypto';
-import { type Dispatcher, Pool } from 'undici';
+import { Client, type Dispatcher, Pool } from 'undici';
 import { type Clock, isConnectionRefused, messageOf, systemClock } from '../../core/index.ts';
 import {
   AddressRefusedError,
@@ -85,7 +85,12 @@ export interface EndpointRequest {
 export class Endpoint {
   readonly url: string;
   readonly #pool: Pool;
+  /** A connection of its own to the function. */
+  readonly #connect: () => Client;
   readonly #path: string;
+  /** What a path below it begins with, and ends with. */
+  readonly #below: string;
+  readonly #search: string;
   readonly #keys: readonly KeyObject[];
   readonly #clock: Pick<Clock, 'wallNow'>;
   #last: LastAnswer | undefined;
@@ -101,7 +106,10 @@ export class Endpoint {
     // Over HTTP/2 all triggers would share one connection, and what cuts one would leave the outcomes of all unknown.
     const connect = { lookup: guardedLookup(rules), ...(ca === undefined ? {} : { ca }) };
     this.#pool = new Pool(origin, { connections, pipelining: 1, allowH2: false, connect, ...KEEP_ALIVE });
+    this.#connect = () => new Client(origin, { allowH2: false, connect });
     this.#path = pathname + search;
+    this.#below = pathname.replace(/[/]+$/, '');
+    this.#search = search;
     this.#keys = keys.map((key) => KeyObject.from(key));
     this.#clock = clock;
   }
@@ -142,9 +150,56 @@ export class Endpoint {
     }
   }
 
+  /**
+   * Sends one signed POST to a path below that of the function, over a connection of its own: however long it takes, no
+   * trigger waits for it. It counts neither as an answer of the function (`lastAnswer`), nor is it followed elsewhere.
+   * @throws AddressRefusedError, what undici throws, and an Error when the answer is larger than `maxBytes`.
+   */
+  async postBelow(path: string, request: BelowRequest): Promise<BelowAnswer> {
+    const { id, body, maxBytes, signal } = request;
+    const client = this.#connect();
+    try {
+      const signature = signSync(this.#keys, { id, nowMs: this.#clock.wallNow(), body });
+      const answer = await client.request({
+        method: 'POST',
+        path: this.#below + path + this.#search,
+        headers: { ...signature, accept: 'application/json', 'content-type': 'application/json' },
+        body,
+        headersTimeout: 0,
+        bodyTimeout: 0,
+        signal,
+      });
+      const chunks: Buffer[] = [];
+      let size = 0;
+      for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+        size += chunk.length;
+        if (size > maxBytes) throw new Error(`the answer is larger than ${maxBytes} bytes`);
+        chunks.push(chunk);
+      }
+      return { status: answer.statusCode, headers: answer.headers, body: Buffer.concat(chunks) };
+    } finally {
+      await client.destroy();
+    }
+  }
+
   async close(): Promise<void> {
     await this.#pool.destroy();
   }
+}
+
+/** One signed POST below the function's path. */
+export interface BelowRequest {
+  readonly id: string;
+  readonly body: string;
+  readonly maxBytes: number;
+  /** Ends it. */
+  readonly signal: AbortSignal;
+}
+
+export interface BelowAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: Buffer<ArrayBuffer>;
 }
 
 /** No name was found, no connection made or no certificate trusted: nothing of the request was written. */

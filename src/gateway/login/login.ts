@@ -71,19 +71,23 @@ export class LoginGuard {
     this.#options = options;
   }
 
-  /** Lets a request through to its handlers, with `context.var.visitor`, or answers it. */
-  guard(): MiddlewareHandler<LoginEnv>[] {
+  /**
+   * Lets a request through to its handlers, with `context.var.visitor`, or answers it.
+   * @param audited which requests give a line in the audit log: `all` when reading is more than looking.
+   */
+  guard(audited: 'changes' | 'all' = 'changes'): MiddlewareHandler<LoginEnv>[] {
     return [
       LIMIT,
       async (context, next) => {
-        const checked = await this.#check(context).catch((error: unknown) => unavailable(context, error));
+        const isAudited = audited === 'all' || !isRead(context);
+        const checked = await this.#check(context, isAudited).catch((error: unknown) => unavailable(context, error));
         if (checked instanceof Response) return checked;
         context.set('visitor', this.#visitorOf(context, checked));
         await next();
         for (const [name, value] of Object.entries(PRIVATE_HEADERS)) {
           if (!context.res.headers.has(name)) context.header(name, value);
         }
-        if (isRead(context)) return;
+        if (!isAudited) return;
         const { status } = context.res;
         this.#audit(context, checked.identity, {
           ...context.get('auditFields'),
@@ -109,7 +113,7 @@ export class LoginGuard {
   }
 
   /** The caller of a request that may be answered, or the answer to any other. */
-  async #check(context: Context): Promise<Caller | Response> {
+  async #check(context: Context, isAudited: boolean): Promise<Caller | Response> {
     const caller = await this.#callerOf(context);
     if (!caller) return this.#unauthorized(context);
     const { identity, secret } = caller;
@@ -120,7 +124,7 @@ export class LoginGuard {
     }
     const verb = isRead(context) ? 'get' : context.req.method.toLowerCase();
     if (await identity.may(verb, path)) return caller;
-    if (!isRead(context)) this.#audit(context, identity, { result: 'refused: no right' });
+    if (isAudited) this.#audit(context, identity, { result: 'refused: no right' });
     return refuse(context, 403, {
       problem: boundedText(`${identity.name} has no right to ${verb} ${path}`, 512),
       csrfToken: caller.cookie === undefined ? undefined : csrfTokenOf(caller.cookie),
@@ -236,7 +240,10 @@ export class LoginGuard {
   #audit(context: Context, identity: Identity, fields: AuditFields): void {
     const { method, path } = context.req;
     const who = { user: shownName(identity), from: identity.from };
-    this.#options.auditLog.info({ ...fields, audit: true, ...who, method, path: boundedText(path, 512) }, 'a change');
+    this.#options.auditLog.info(
+      { ...fields, audit: true, ...who, method, path: boundedText(path, 512) },
+      isRead(context) ? 'a read' : 'a change',
+    );
   }
 }
 

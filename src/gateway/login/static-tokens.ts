@@ -2,14 +2,21 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { AdminToken } from '../config/admin-tokens.ts';
 import type { Identities, Identity } from './identity.ts';
 
-/** The tokens of the settings. A token may read everything behind the login, or read and change. */
+/** Reading there slows down a process, so it takes the right to change. */
+const PROFILES = /^[/]debug(?:[/]|$)/;
+
+/** The tokens of the settings. A token may read what is behind the login, except for profiles, or read and change. */
 export class StaticTokens implements Identities {
   readonly #tokens: readonly { readonly hash: Buffer; readonly identity: Identity }[];
 
   constructor(tokens: readonly AdminToken[]) {
     this.#tokens = tokens.map(({ name, right, token }) => ({
       hash: hashOf(token),
-      identity: { name, from: 'static token', may: async (verb) => right === 'change' || verb === 'get' },
+      identity: {
+        name,
+        from: 'static token',
+        may: async (verb, path) => right === 'change' || (verb === 'get' && !PROFILES.test(path)),
+      },
     }));
   }
 

@@ -8,6 +8,7 @@ import { type Logger, messageOf, type Metrics, UserError } from '../../core/inde
 import { FileCertificate, type TlsFiles } from '../certificates/serving-certificate.ts';
 import { variableOf } from '../config/config.ts';
 import { type HealthCheck, report } from '../manager/health.ts';
+import { PROFILE_PATH } from '../../contract/node/profile-request.ts';
 import type { KubernetesApi } from '../kubernetes-api/kubernetes-api.ts';
 import type { CacheApi } from '../cache-api/cache-api.ts';
 import { statusResponse, unavailable } from '../cache-api/kubernetes-status.ts';
@@ -31,7 +32,7 @@ export interface AdminServerOptions {
   readonly logger: Logger;
 }
 
-/** The login for the dashboard and `/queues`. */
+/** The login for the dashboard, `/queues` and profiles. */
 export interface AdminLogin {
   readonly backend: LoginOptions['backend'];
   /** Whether `/metrics` needs it too. */
@@ -58,6 +59,8 @@ export interface MountedApis {
   /** Mounted at `DASHBOARD_PATH`: see `dashboardApp`. */
   readonly dashboard: Hono<LoginEnv>;
   readonly queues: Queues;
+  /** Mounted at `PROFILE_PATH`: see `profileApi`. Default: there is none. */
+  readonly profiles?: Hono<LoginEnv>;
   /** Mounted at `/reconcile`: see `reconcileApi`. */
   readonly reconcile: Hono;
   /** Undefined while the gateway is starting. Default: there is none. */
@@ -86,7 +89,7 @@ const LOOK_MS = 2000;
 
 /**
  * The gateway's own HTTP server: `/livez`, `/readyz`, `/metrics`, `/reconcile`, the cache API, and behind the login the
- * dashboard and `/queues`.
+ * dashboard, `/queues` and profiles.
  */
 export class AdminServer {
   readonly #options: AdminServerOptions;
@@ -196,5 +199,9 @@ function adminApp({ listen, live, ready, metrics, apis, login: admin, logger }: 
   for (const path of ['/queues/*', `${DASHBOARD_PATH}/*`]) app.use(path, ...login.guard());
   app.route('/queues', queueApi(apis.queues));
   app.route(DASHBOARD_PATH, apis.dashboard);
+  if (apis.profiles) {
+    app.use(`${PROFILE_PATH}/*`, ...login.guard('all'));
+    app.route(PROFILE_PATH, apis.profiles);
+  }
   return app;
 }

@@ -21,6 +21,8 @@ import { dashboardData, type DashboardParts } from './dashboard-data.ts';
 import { Hono } from 'hono';
 import type { LoginEnv } from '../login/visitor.ts';
 import { dashboardApp } from '../dashboard/app.ts';
+import { Profiler } from '../../profiler/profiler.ts';
+import { profileApi } from './profile-api.ts';
 import { reconcileApi, type ReconcileApiOptions } from './reconcile-api.ts';
 import { askableQueues, renderMetrics } from './scrape.ts';
 
@@ -85,6 +87,11 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
         // notice.
         clock: systemClock,
         logger,
+      }),
+      profiles: profileApi({
+        profiler: new Profiler(),
+        functions: () => parts()?.controllers.known(),
+        clock,
       }),
       callbacks: callbackApi({
         healthy,

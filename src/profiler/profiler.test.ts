@@ -1,0 +1,101 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { Profiler, ProfilerBusyError } from './profiler.ts';
+
+interface CpuNode {
+  readonly id: number;
+  readonly callFrame: { readonly functionName: string };
+  readonly children?: readonly number[];
+}
+
+interface HeapNode {
+  readonly callFrame: { readonly functionName: string };
+  readonly selfSize: number;
+  readonly children: readonly HeapNode[];
+}
+
+const never = new AbortController().signal;
+
+function burnProcessorTime(ms: number): number {
+  let sum = 0;
+  for (const from = performance.now(); performance.now() < from + ms;) sum += Math.sqrt(sum + 1);
+  return sum;
+}
+
+const kept: object[] = [];
+function allocateAndKeep(): void {
+  for (let at = 0; at < 100_000; at += 1) kept.push({ at, text: `kept ${at}` });
+}
+let last: object | undefined;
+function allocateAndDrop(): void {
+  for (let at = 0; at < 200_000; at += 1) last = { at, before: `dropped ${at}` };
+}
+
+async function during<T>(taken: Promise<T>, work: () => void): Promise<T> {
+  // Until the profiler has started.
+  await sleep(200);
+  work();
+  return taken;
+}
+
+function bytesOf({ callFrame, selfSize, children }: HeapNode, name: string): number {
+  const own = callFrame.functionName === name ? selfSize : 0;
+  return children.reduce((sum, child) => sum + bytesOf(child, name), own);
+}
+
+describe('Profiler', () => {
+  it('takes a CPU profile of the form that DevTools opens', async () => {
+    const taken = new Profiler().take({ kind: 'cpu', seconds: 1 }, never);
+    const profile = JSON.parse(await during(taken, () => burnProcessorTime(500))) as {
+      nodes: CpuNode[];
+      samples: number[];
+      timeDeltas: number[];
+      startTime: number;
+      endTime: number;
+    };
+    const { nodes, samples, timeDeltas, startTime, endTime } = profile;
+    const ids = new Set(nodes.map(({ id }) => id));
+    expect(ids.size).toBe(nodes.length);
+    // Each node but the root has one parent.
+    const children = nodes.flatMap(({ children: own = [] }) => own);
+    expect(new Set(children).size).toBe(nodes.length - 1);
+    expect(children.every((id) => ids.has(id))).toBe(true);
+    expect(samples.length).toBe(timeDeltas.length);
+    expect(samples.every((id) => ids.has(id))).toBe(true);
+    expect(endTime - startTime).toBeGreaterThan(900_000);
+    const hot = nodes.filter(({ callFrame }) => callFrame.functionName === 'burnProcessorTime').map(({ id }) => id);
+    expect(samples.filter((id) => hot.includes(id)).length).toBeGreaterThan(10);
+  });
+
+  it('takes a profile of the memory in use, or of all that was allocated', async () => {
+    const profiler = new Profiler();
+    const work = (): void => {
+      allocateAndKeep();
+      allocateAndDrop();
+    };
+    const inUse = JSON.parse(await during(profiler.take({ kind: 'heap', seconds: 1 }, never), work)) as {
+      head: HeapNode;
+    };
+    expect(bytesOf(inUse.head, 'allocateAndKeep')).toBeGreaterThan(1e6);
+    expect(bytesOf(inUse.head, 'allocateAndDrop')).toBe(0);
+    const all = JSON.parse(await during(profiler.take({ kind: 'allocs', seconds: 1 }, never), work)) as {
+      head: HeapNode;
+    };
+    expect(bytesOf(all.head, 'allocateAndKeep')).toBeGreaterThan(1e6);
+    expect(bytesOf(all.head, 'allocateAndDrop')).toBeGreaterThan(1e6);
+    expect([kept.length, last]).toEqual([200_000, { at: 199_999, before: 'dropped 199999' }]);
+  });
+
+  it('takes one at a time, and another as soon as that one has ended or was ended', async () => {
+    const profiler = new Profiler();
+    const abort = new AbortController();
+    const taken = profiler.take({ kind: 'cpu', seconds: 60 }, abort.signal);
+    const busy = await profiler.take({ kind: 'heap', seconds: 1 }, never).catch((error: unknown) => error);
+    expect(busy).toBeInstanceOf(ProfilerBusyError);
+    expect((busy as Error).message).toMatch(/try again in (60|59) s$/);
+    abort.abort(new Error('hung up'));
+    await expect(taken).rejects.toThrow();
+    await expect(profiler.take({ kind: 'cpu', seconds: 60 }, abort.signal)).rejects.toThrow('hung up');
+    expect(JSON.parse(await profiler.take({ kind: 'heap', seconds: 1 }, never))).toHaveProperty('head');
+  });
+});
