@@ -36,6 +36,7 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     replicas: bench('test/bench/replicas.ts'),
     dashboard: bench('test/bench/dashboard.ts'),
     rest: bench('test/bench/rest.ts'),
+    webhooks: bench('test/bench/webhooks.ts'),
     platforms: bench('test/bench/platforms.ts'),
   },
   soak: {

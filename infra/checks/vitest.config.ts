@@ -94,7 +94,11 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'unit',
-          include: ['src/**/*.test.ts', 'functions/**/*.test.ts', 'infra/{checks,crds,release}/**/*.test.ts'],
+          include: [
+            'src/**/*.test.ts',
+            'functions/**/*.test.ts',
+            'infra/{checks,crds,observability,release}/**/*.test.ts',
+          ],
           exclude: ['functions/**/*.cluster.test.ts'],
           sequence: { groupOrder: 0 },
         },

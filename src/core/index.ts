@@ -73,11 +73,11 @@ export {
   newestResourceVersion,
   type ResourceVersion,
 } from './resource-version.ts';
+export { METRICS } from './metric-definitions.ts';
 export {
   type CounterName,
   type GaugeName,
   type HistogramName,
-  METRICS,
   type MetricLabels,
   type Metrics,
   silentMetrics,

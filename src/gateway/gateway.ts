@@ -170,7 +170,7 @@ export class Gateway {
     this.#lifecycle = new Lifecycle(this.#clock, logger);
     const { host, port, allowedHosts, tls, apiTokens, metricsLogin } = config;
     this.#server = gatewayServer({
-      listen: { host, port, allowedHosts, tls },
+      listen: { host, port, allowedHosts, tls, metrics: this.#metrics },
       apiTokens,
       metricsLogin,
       auditLog,
@@ -248,7 +248,7 @@ export class Gateway {
     await refuseUnusable(redis, redisUrl);
     signal.throwIfAborted();
 
-    const credentials = await loadCredentials(kubeconfig);
+    const credentials = await loadCredentials(kubeconfig, metrics);
     this.#lifecycle.started('apiserver', () => credentials.close());
     const client = new ApiClient(credentials, metrics, new FlowControl(apiserverLimits));
     const clusterId = named ?? (await identify(client));

@@ -1,3 +1,4 @@
+import type { LookupFunction } from 'node:net';
 import { createSecureContext } from 'node:tls';
 import { Agent, type Dispatcher, ProxyAgent } from 'undici';
 import { systemClock } from '../core/index.ts';
@@ -13,7 +14,12 @@ export interface Access {
 }
 
 /** Options of the connections. The protocol is always HTTP/1.1: see `HTTP1`. */
-export type ConnectionOptions = Omit<Agent.Options, 'connect' | 'allowH2' | 'factory'>;
+export type ConnectionOptions = Omit<Agent.Options, 'connect' | 'allowH2' | 'factory'> & {
+  /**
+   * Looks up the address of the server; with a proxy on the way that of the proxy is not asked for. Default: Node's.
+   */
+  readonly lookup?: LookupFunction | undefined;
+};
 
 /**
  * With HTTP/1.1 each watch has its own connection, so a view that is read slowly delays no other.
@@ -77,9 +83,11 @@ export class Credentials {
     this.#tls = fingerprint;
     // Certificates are parsed here, and not for each connection.
     const connect = { ...material, secureContext: createSecureContext(material) };
+    const { lookup, ...options } = this.#options;
+    const found = lookup ? { lookup } : {};
     const dispatcher = proxy
-      ? new ProxyAgent({ uri: proxy, requestTls: connect, ...HTTP1, ...this.#options })
-      : new Agent({ connect: { ...connect, timeout: 10_000 }, ...HTTP1, ...this.#options });
+      ? new ProxyAgent({ uri: proxy, requestTls: connect, ...HTTP1, ...options })
+      : new Agent({ connect: { ...connect, ...found, timeout: 10_000 }, ...HTTP1, ...options });
     // Graceful: running watches finish on the old connections, new requests use the new certificate.
     void retired?.close();
     return (this.#access = { server, dispatcher, headers, ca: tls.ca?.toString() });

@@ -1,6 +1,7 @@
 import { expect } from 'vitest';
 import { type AuditedRequest, isWrite } from '../harness/audit-log.ts';
 import { userOf } from '../harness/identity.ts';
+import { unusedRights } from '../harness/unused-rights.ts';
 import type { WorkloadPlane } from '../harness/workload-plane.ts';
 import { e2eList } from './e2e-list.ts';
 import { formatResults, passed, runE2e } from './run-e2e.ts';
@@ -50,8 +51,8 @@ export type CountWrites = (functionName: string, resource: string, verb: string)
  * and that no request was refused for a right that is missing in a `rbac.yaml`.
  * @param replaced names of kube-controller-manager's ServiceAccounts
  */
-export async function expectOwnWork({ audit }: WorkloadPlane, replaced: readonly string[]): Promise<CountWrites> {
-  const requests = await audit.requests();
+export async function expectOwnWork(workloads: WorkloadPlane, replaced: readonly string[]): Promise<CountWrites> {
+  const requests = await workloads.audit.requests();
   const of = (user: string): AuditedRequest[] => requests.filter((each) => each.user === user);
   const builtIn = (name: string): AuditedRequest[] => of(`system:serviceaccount:kube-system:${name}`);
   for (const name of replaced) expect(builtIn(name)).toEqual([]);
@@ -60,6 +61,9 @@ export async function expectOwnWork({ audit }: WorkloadPlane, replaced: readonly
   // The gateway writes where it dispatches (ADR 0006), and nothing else.
   expect(of(userOf('gateway')).filter((each) => isWrite(each) && each.resource !== 'leases')).toEqual([]);
   expect(requests.filter(({ user, authorized }) => user.startsWith(userOf('')) && !authorized)).toEqual([]);
+  for (const name of workloads.functions.keys()) {
+    process.stdout.write(`unused rights of ${name}: ${(await unusedRights(requests, name)).join(', ')}\n`);
+  }
   return (name, resource, verb) =>
     of(userOf(name)).filter((each) => each.resource === resource && each.verb === verb && each.code < 300).length;
 }

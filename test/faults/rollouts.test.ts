@@ -8,6 +8,7 @@ import { uniqueName } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
 import { type Random, seededRandom } from '../harness/seeded-random.ts';
 import { Started } from '../harness/started.ts';
+import { unusedRights } from '../harness/unused-rights.ts';
 import { ENDPOINT_FUNCTIONS, WORKLOAD_FUNCTIONS, WorkloadPlane } from '../harness/workload-plane.ts';
 import { RandomActions } from './rollouts/actions.ts';
 import { RolloutHistory } from './rollouts/history.ts';
@@ -89,6 +90,10 @@ describe('Deployments, their Services, Namespaces and nodes change at random whi
           `${changes.length} changes seen; settled ${(settledMs / 1000).toFixed(1)} s after the last action; ` +
           `MiB by quarters of the time: ${JSON.stringify(Object.fromEntries(quarters))}\n`,
       );
+      const requests = await workloads.audit.requests();
+      for (const name of FUNCTIONS) {
+        process.stdout.write(`unused rights of ${name}: ${(await unusedRights(requests, name)).join(', ')}\n`);
+      }
       if (SECONDS >= FLAT_FROM_SECONDS) {
         const grown = [...quarters].filter(([, [, second = 0, , last = 0]]) => last > GROWTH * second);
         expect(grown, 'processes whose memory grows').toEqual([]);

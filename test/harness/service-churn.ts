@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type ObjectKey, resourcePath } from '../../src/core/index.ts';
 import { Endpoints, Node, Pod, Service } from '../../src/function/kinds/index.ts';
 import { type Cluster } from './cluster.ts';
@@ -10,6 +11,8 @@ export interface ServiceLoad {
   readonly nodes: number;
   /** Rounds of changes, each of about half of the pods. */
   readonly rounds: number;
+  /** The script changes so many pods a second, if the machine keeps up. Default: as many as it can. */
+  readonly perSecond?: number;
 }
 
 /** Controllers that would change the script's pods and nodes, which have no kubelet. */
@@ -40,6 +43,8 @@ export class ServiceChurn {
   readonly #namespace: string;
   readonly #load: ServiceLoad;
   readonly #pods: (PodState | undefined)[] = [];
+  /** When the next change is due, by the process's clock. */
+  #dueMs = 0;
 
   constructor(cluster: Cluster, namespace: string, load: ServiceLoad) {
     this.#cluster = cluster;
@@ -65,9 +70,11 @@ export class ServiceChurn {
   /** All pods, all rounds, and Endpoints that a person writes. */
   async run(): Promise<void> {
     const { pods, services, rounds } = this.#load;
-    await each(pods, (at) =>
-      this.#createPod(at, { generation: 1, service: at % services, ready: at % 13 !== 0, leaving: false }),
-    );
+    this.#dueMs = performance.now();
+    await each(pods, async (at) => {
+      await this.#turn();
+      await this.#createPod(at, { generation: 1, service: at % services, ready: at % 13 !== 0, leaving: false });
+    });
     await this.#writeByHand(['192.0.2.1', '2001:db8::1'], 'create');
     for (let round = 1; round <= rounds; round += 1) {
       await each(pods, (at) => this.#change(at, round));
@@ -79,13 +86,16 @@ export class ServiceChurn {
     const { services } = this.#load;
     const state = this.#pods[at];
     const name = (from: PodState): ObjectKey => this.#key(`pod-${at}-${from.generation}`);
+    const kind = (at * 7 + round * 3) % 10;
+    if (state && !state.leaving && kind > 4) return;
+    await this.#turn();
     if (!state || state.leaving) {
       if (state) await this.#cluster.delete(Pod, name(state));
       const generation = round * 10 + 1;
       await this.#createPod(at, { generation, service: at % services, ready: true, leaving: false });
       return;
     }
-    switch ((at * 7 + round * 3) % 10) {
+    switch (kind) {
       case 0:
       case 1:
         await this.#writeStatus(at, { ...state, ready: !state.ready });
@@ -109,6 +119,15 @@ export class ServiceChurn {
       default:
         break;
     }
+  }
+
+  /** Waits until the next change is due: changes come as from kubelets, which wait for no controller. */
+  async #turn(): Promise<void> {
+    const { perSecond } = this.#load;
+    if (perSecond === undefined) return;
+    const leftMs = this.#dueMs - performance.now();
+    this.#dueMs += 1000 / perSecond;
+    if (leftMs > 0) await sleep(leftMs);
   }
 
   async #createPod(at: number, state: PodState): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { request } from 'undici';
+import { type Dispatcher, request } from 'undici';
 import { ApiError, type Metrics, parseRetryAfter, silentMetrics, statusFrom } from '../../core/index.ts';
 import { TimeSlice } from '../time-slice.ts';
 import type { Credentials } from './credentials.ts';
@@ -39,6 +39,15 @@ export interface ForwardedAnswer {
   readonly body: Readable;
 }
 
+interface RequestOptions {
+  readonly dispatcher: Dispatcher;
+  readonly method: NonNullable<ApiRequest['method']>;
+  readonly headers: Readonly<Record<string, string | string[]>>;
+  readonly body: string | Uint8Array | null;
+  readonly reset?: boolean;
+  readonly signal: AbortSignal | null;
+}
+
 /** An answer has more bytes than the caller was ready for. */
 export class AnswerTooLargeError extends Error {
   override readonly name = 'AnswerTooLargeError';
@@ -53,6 +62,7 @@ export class ApiClient {
   readonly #metrics: Metrics;
   readonly #flowControl: FlowControl | undefined;
   readonly #controller: string | undefined;
+  #host: string | undefined;
 
   /**
    * @param flowControl what each request waits for. Default: nothing.
@@ -92,11 +102,14 @@ export class ApiClient {
 
   /** `json`, and how many bytes it had. */
   async measuredJson(options: ApiRequest): Promise<{ value: unknown; bytes: number }> {
-    await this.#waitForFlowControl(options);
-    const end = await this.#flowControl?.begin(this.#controller, options.signal);
-    const body = await this.#send(options)
-      .then((answer) => read(answer, options.maxBytes))
-      .finally(() => end?.());
+    const body = await this.#measured(options.method, async () => {
+      await this.#waitForFlowControl(options);
+      const end = await this.#flowControl?.begin(this.#controller, options.signal);
+      return this.#send(options)
+        .then((answer) => read(answer, options.maxBytes))
+        .finally(() => end?.());
+    });
+    this.#metrics.observe('rest_client_response_size_bytes', this.#labels(options.method), body.length);
     const slice = new TimeSlice();
     let value: unknown;
     try {
@@ -128,7 +141,7 @@ export class ApiClient {
     const { server, dispatcher, headers } = await this.#credentials.access();
     // A kubeconfig may impersonate, too, and its groups would be those of the other user.
     const own = Object.entries(headers).filter(([name]) => !name.toLowerCase().startsWith('impersonate-'));
-    const response = await request(server + path, {
+    const options = {
       dispatcher,
       method,
       headers: { ...Object.fromEntries(own), ...given, 'impersonate-user': user },
@@ -136,8 +149,9 @@ export class ApiClient {
       // A DELETE has its options in its body.
       reset: false,
       signal,
-    });
-    this.#metrics.count('rest_client_requests_total', { code: String(response.statusCode), method });
+    };
+    // Until the answer begins: what the client reads after that, and how fast, is its own affair.
+    const response = await this.#measured(method, () => this.#request(server + path, options));
     if (response.statusCode === 401) this.#credentials.refresh();
     // The caller may destroy it before anything listens, and an error without a listener would end the process.
     response.body.on('error', () => {});
@@ -146,7 +160,7 @@ export class ApiClient {
 
   async #send(options: ApiRequest): Promise<Readable> {
     const { server, dispatcher, headers } = await this.#credentials.access();
-    const response = await request(url(server, options), {
+    const response = await this.#request(url(server, options), {
       dispatcher,
       method: options.method ?? 'GET',
       headers: {
@@ -158,8 +172,6 @@ export class ApiClient {
       body: options.body === undefined ? null : JSON.stringify(options.body),
       signal: options.signal ?? null,
     });
-    const labels = { code: String(response.statusCode), method: options.method ?? 'GET' };
-    this.#metrics.count('rest_client_requests_total', labels);
     if (response.statusCode >= 200 && response.statusCode < 300) return response.body;
     if (response.statusCode === 401) this.#credentials.refresh();
     throw new ApiError(
@@ -168,13 +180,48 @@ export class ApiClient {
     );
   }
 
+  /** Sends a request and counts it as client-go does (rest/request.go). */
+  async #request(to: string, options: RequestOptions): Promise<Dispatcher.ResponseData> {
+    const { body, method } = options;
+    const labels = this.#labels(method);
+    const count = (code: string): void => {
+      this.#metrics.count('rest_client_requests_total', { code, method, host: labels.host });
+    };
+    if (body !== null) {
+      this.#metrics.observe('rest_client_request_size_bytes', labels, Buffer.byteLength(body));
+    }
+    try {
+      const response = await request(to, options);
+      count(String(response.statusCode));
+      return response;
+    } catch (error) {
+      count('<error>');
+      throw error;
+    }
+  }
+
+  /** Measures how long a request takes, its waits included, as client-go does. */
+  async #measured<T>(method: ApiRequest['method'], work: () => Promise<T>): Promise<T> {
+    const startedAt = performance.now();
+    try {
+      return await work();
+    } finally {
+      const seconds = (performance.now() - startedAt) / 1000;
+      this.#metrics.observe('rest_client_request_duration_seconds', this.#labels(method), seconds);
+    }
+  }
+
+  #labels(method: ApiRequest['method'] = 'GET'): { readonly verb: string; readonly host: string } {
+    this.#host ??= new URL(this.server).host;
+    return { verb: method, host: this.#host };
+  }
+
   /** Once for each request, a watch being one, however long it lasts. */
   async #waitForFlowControl({ method = 'GET', signal }: ApiRequest): Promise<void> {
     const waitedMs = await this.#flowControl?.wait(this.#controller, signal);
     this.#metrics.count('levelhook_apiserver_requests_total', { controller: this.#controller ?? '', method });
     if (waitedMs === undefined) return;
-    const { host } = new URL(this.server);
-    this.#metrics.observe('rest_client_rate_limiter_duration_seconds', { verb: method, host }, waitedMs / 1000);
+    this.#metrics.observe('rest_client_rate_limiter_duration_seconds', this.#labels(method), waitedMs / 1000);
   }
 }
 

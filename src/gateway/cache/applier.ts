@@ -86,6 +86,11 @@ export class Applier {
     this.#frozenUntil = list;
   }
 
+  /** Whether the view's version stays where it is. */
+  get isFrozen(): boolean {
+    return this.#frozenUntil !== undefined;
+  }
+
   /** Whether marks of objects that are kept out may have come or gone since the last call. */
   resetMarksChanged(): boolean {
     return this.#comparer.resetMarksChanged();

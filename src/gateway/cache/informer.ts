@@ -72,6 +72,11 @@ export class Informer {
     return sinceMs === undefined ? 0 : this.#options.runtime.clock.now() - sinceMs;
   }
 
+  /** How many events were read and are not in the cache yet. */
+  get unapplied(): number {
+    return this.#updater?.unapplied ?? 0;
+  }
+
   /**
    * For how long the view may lack a change of the server, in milliseconds, whichever gateway fills it (see
    * `ViewState.shownMs`); undefined when the view is not complete.

@@ -121,6 +121,7 @@ export class Informers {
       // The gateway that leads may still need it.
       if (this.#options.writer.term) await this.#removeView(informer.view.location.prefix);
       await metrics.forget({ resource: informer.name });
+      await metrics.forget({ name: informer.name });
       await metrics.forget({ resource: formatKind(informer.view.resource) });
     }
   }

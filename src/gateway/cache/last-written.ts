@@ -9,7 +9,8 @@ export interface ViewState {
   readonly version: ResourceVersion | undefined;
   /**
    * The view shows all that the server had at this time, by the gateways' clock: when the last applied line of its
-   * watch was read, or when its last list began. The network's delay is left out. Undefined without a version.
+   * watch was read, when its last list began, or when the server was asked for its version and the view had it. The
+   * network's delay is left out. Undefined without a version.
    */
   readonly shownMs: number | undefined;
   /** Identifies the contents of the view: with another incarnation, every object in it may have changed. */
@@ -80,6 +81,11 @@ export class KnownView {
   recordState(state: ViewState): void {
     this.state = state;
     this.confirmedAtMs = performance.now();
+  }
+
+  /** Records a new `ViewState.shownMs`. */
+  recordShown(shownMs: number): void {
+    this.state &&= { ...this.state, shownMs };
   }
 
   /**

@@ -22,6 +22,7 @@ import type { OutboxEntry } from './outbox.ts';
 import { Relay } from './relay.ts';
 import type { View } from './view.ts';
 import { ViewFreshness } from './view-freshness.ts';
+import { informerLabels } from './informer-labels.ts';
 import { transformOf } from './view-settings.ts';
 import { ForeignWriterError } from './view-writer.ts';
 
@@ -93,8 +94,9 @@ export class ViewUpdater {
   #relists = 0;
   /** The chunk under way. */
   #applying: Promise<void> = Promise.resolve();
-  /** When the oldest event of the chunk under way was read. */
+  /** When the oldest event of the chunk under way was read, and how many events the chunk has. */
   #applyingSinceMs: number | undefined;
+  #applyingEvents = 0;
   #discarding: Promise<void> | undefined;
 
   constructor(options: ViewUpdaterOptions) {
@@ -135,7 +137,9 @@ export class ViewUpdater {
     this.#freshness = new ViewFreshness({
       view,
       limits,
+      currentVersion: options.currentVersion,
       requestProgress: () => this.#reflector.requestProgress(),
+      isFrozen: () => this.#applier.isFrozen,
       clock,
       signal: this.#signal,
     });
@@ -154,6 +158,11 @@ export class ViewUpdater {
   /** Since when the oldest event that was read waits for being in the cache; undefined when none does. */
   get unappliedSinceMs(): number | undefined {
     return this.#applyingSinceMs ?? this.#buffer.oldestAtMs;
+  }
+
+  /** How many events were read and are not in the cache yet. */
+  get unapplied(): number {
+    return this.#buffer.length + this.#applyingEvents;
   }
 
   /** Resolves when the chunk that is being applied now is in the view. */
@@ -265,14 +274,25 @@ export class ViewUpdater {
   }
 
   async #applyLoop(): Promise<void> {
+    const { clock, metrics } = this.#options.informer.runtime;
     while (!this.#signal.aborted) {
       await this.#buffer.filled(this.#signal);
       this.#applyingSinceMs = this.#buffer.oldestAtMs;
       const events = await this.#buffer.take(CHUNK, this.#signal, CHUNK_BYTES);
       if (events.length === 0) continue;
+      const takenMs = clock.now();
+      this.#applyingEvents = events.length;
       this.#applying = this.#apply(events, this.#applyingSinceMs);
       await this.#applying;
+      if (!this.#signal.aborted) {
+        metrics.observe(
+          'informer_processing_latency_seconds',
+          informerLabels(this.#view),
+          (clock.now() - takenMs) / 1000,
+        );
+      }
       this.#applyingSinceMs = undefined;
+      this.#applyingEvents = 0;
     }
     await this.#applier.waitForPendingWrite();
   }

@@ -172,6 +172,13 @@ export class View {
     this.#lastWritten.forget();
   }
 
+  /** See `ViewState.shownMs`. @throws ForeignWriterError */
+  async recordShown(shownMs: number): Promise<void> {
+    const known = this.#lastWritten.current;
+    await this.#writer.set({ shownMs: String(shownMs) });
+    known.recordShown(shownMs);
+  }
+
   /** The last list of the server that was completely applied, by any gateway; undefined when there was none. */
   async lastList(): Promise<PastList | undefined> {
     const text = await this.#redis.hget(this.#keys.view, 'lastList');

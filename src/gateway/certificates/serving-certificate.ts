@@ -1,6 +1,6 @@
 import { readFileSync, unwatchFile, watchFile } from 'node:fs';
 import { createSecureContext } from 'node:tls';
-import { messageOf, UserError } from '../../core/index.ts';
+import { messageOf, type Metrics, silentMetrics, UserError } from '../../core/index.ts';
 
 /** The certificate of a server, which is renewed while the server runs. */
 export interface ServingCertificate {
@@ -27,21 +27,23 @@ export interface TlsFiles {
  */
 export class FileCertificate implements ServingCertificate {
   readonly #files: TlsFiles;
+  readonly #metrics: Pick<Metrics, 'count'>;
   #pair: CertificatePair | undefined;
 
-  constructor(files: TlsFiles) {
+  constructor(files: TlsFiles, metrics: Pick<Metrics, 'count'> = silentMetrics) {
     this.#files = files;
+    this.#metrics = metrics;
   }
 
   current(): CertificatePair {
-    this.#pair ??= readPair(this.#files);
+    this.#pair ??= readPair(this.#files, this.#metrics);
     return this.#pair;
   }
 
   onRenewed(listener: () => void): () => void {
     const changed = (): void => {
       try {
-        this.#pair = readPair(this.#files);
+        this.#pair = readPair(this.#files, this.#metrics);
       } catch {
         return;
       }
@@ -55,12 +57,15 @@ export class FileCertificate implements ServingCertificate {
 }
 
 /** @throws UserError when a file cannot be read, or the two do not belong together. */
-function readPair({ certFile, keyFile }: TlsFiles): CertificatePair {
+function readPair({ certFile, keyFile }: TlsFiles, metrics: Pick<Metrics, 'count'>): CertificatePair {
+  // As controller-runtime's `ReadCertificate` (pkg/certwatcher/certwatcher.go).
+  metrics.count('certwatcher_read_certificate_total', {});
   try {
     const pair = { cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') };
     createSecureContext(pair);
     return pair;
   } catch (error) {
+    metrics.count('certwatcher_read_certificate_errors_total', {});
     throw new UserError(`The certificate ${certFile} with the key ${keyFile} cannot be used (${messageOf(error)}).`);
   }
 }

@@ -367,8 +367,11 @@ export class RunningController {
       metrics.count('controller_runtime_reconcile_total', { controller, result }, 0);
     }
     metrics.count('controller_runtime_reconcile_errors_total', { controller }, 0);
-    metrics.count('workqueue_adds_total', { name }, 0);
-    metrics.count('workqueue_retries_total', { name }, 0);
+    metrics.count('controller_runtime_terminal_reconcile_errors_total', { controller }, 0);
+    metrics.count('controller_runtime_reconcile_panics_total', { controller }, 0);
+    metrics.count('controller_runtime_reconcile_timeouts_total', { controller }, 0);
+    metrics.count('workqueue_adds_total', { name, controller }, 0);
+    metrics.count('workqueue_retries_total', { name, controller }, 0);
   }
 
   /** Starts to run keys. The queue may be paused; then it runs none yet. */

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import {
+  type CounterName,
   formatKind,
   formatObjectKey,
   messageOf,
@@ -225,7 +226,7 @@ export class Dispatcher implements Process {
       return told(finish, outcome);
     }
     metrics.observe('controller_runtime_reconcile_time_seconds', { controller }, trigger.durationMs / 1000);
-    this.#countResult(result);
+    this.#countResult(result, outcome);
     metrics.count('levelhook_triggers_total', { controller, outcome: outcome.kind });
     if (outcome.kind === 'unknown') {
       metrics.count('levelhook_unknown_outcomes_total', { controller, reason: outcome.reason });
@@ -292,7 +293,7 @@ export class Dispatcher implements Process {
     if (isUnanswered) return this.#unanswered();
     const barrier = finish.kind === 'known' ? await this.#barrierOfNow() : undefined;
     await this.#recordRelated(run, outcome);
-    this.#countResult(result);
+    this.#countResult(result, outcome);
     return { ...told(finish, outcome), ...(barrier === undefined ? {} : { barrier }) };
   }
 
@@ -325,12 +326,16 @@ export class Dispatcher implements Process {
     return this.#barriers.afterLost(new Map(served));
   }
 
-  #countResult(result: ReconcileResult | undefined): void {
+  /** @param outcome Default: no trigger was sent. */
+  #countResult(result: ReconcileResult | undefined, outcome?: Outcome): void {
     const { controller, runtime } = this.#options;
     const { metrics } = runtime;
     if (result === undefined) return;
     metrics.count('controller_runtime_reconcile_total', { controller, result });
-    if (result === 'error') metrics.count('controller_runtime_reconcile_errors_total', { controller });
+    if (result !== 'error') return;
+    metrics.count('controller_runtime_reconcile_errors_total', { controller });
+    const counter = outcome && errorCounterOf(outcome);
+    if (counter) metrics.count(counter, { controller });
   }
 
   passed(barrier: string): Promise<boolean> {
@@ -430,6 +435,26 @@ const ASK_EVERY_MS = 1000;
 /** Below every version of a server. */
 const BEFORE_ALL = '1';
 const WRITES_IN_HISTORY = 5;
+
+/** What controller-runtime counts besides. Undefined: nothing. */
+function errorCounterOf(outcome: Outcome): CounterName | undefined {
+  if (outcome.kind === 'terminal') return 'controller_runtime_terminal_reconcile_errors_total';
+  if (outcome.kind !== 'unknown') return undefined;
+  switch (outcome.reason) {
+    case 'timeout':
+      return 'controller_runtime_reconcile_timeouts_total';
+    case 'connection':
+    case 'status':
+    case 'too-large':
+    case 'body':
+      // A reconciler that panics in a function of Go breaks the connection; other platforms answer 500 for it.
+      return 'controller_runtime_reconcile_panics_total';
+    case 'gone':
+    case 'write':
+      // The function has told of it itself.
+      return undefined;
+  }
+}
 
 function startingOf(absence: string): Outcome {
   return { kind: 'not-sent', message: `the function may be starting: ${absence}`, isThere: false };

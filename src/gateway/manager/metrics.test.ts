@@ -22,3 +22,16 @@ it('forgets every series of what is no more, and no other', async () => {
     'controller_runtime_reconcile_time_seconds_count{controller="of-the-past"} 1\n',
   );
 });
+
+it('replaces all series of a gauge that is read at each scrape', async () => {
+  const metrics = new PrometheusMetrics();
+  const labels = (name: string, priority: string) => ({ name, controller: name, priority });
+  metrics.replace('workqueue_depth', [
+    [labels('kept', '0'), 1],
+    [labels('of-the-past', '0'), 2],
+  ]);
+  metrics.replace('workqueue_depth', [[labels('kept', '0'), 3]]);
+  const text = await metrics.registry.metrics();
+  expect(text).toContain('workqueue_depth{name="kept",controller="kept",priority="0"} 3\n');
+  expect(text).not.toContain('of-the-past');
+});

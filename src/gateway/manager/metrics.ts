@@ -8,9 +8,6 @@ import {
   type Metrics,
 } from '../../core/index.ts';
 
-/** controller-runtime's buckets for reconcile times (pkg/internal/controller/metrics/metrics.go). */
-const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
-
 /**
  * How often a timer fires that measures the lag of the event loop. `nodejs_eventloop_lag_*` include this interval. Each
  * time costs about 50 us of CPU: at prom-client's 10 ms that was half of what an idle gateway used.
@@ -33,8 +30,9 @@ export class PrometheusMetrics implements Metrics {
     for (const [name, { help, labels }] of entries(METRICS.gauges)) {
       this.#gauges.set(name, new Gauge({ name, help, labelNames: [...labels], registers }));
     }
-    for (const [name, { help, labels }] of entries(METRICS.histograms)) {
-      this.#histograms.set(name, new Histogram({ name, help, labelNames: [...labels], buckets: BUCKETS, registers }));
+    for (const [name, { help, labels, buckets }] of entries(METRICS.histograms)) {
+      const options = { name, help, labelNames: [...labels], buckets: [...buckets], registers };
+      this.#histograms.set(name, new Histogram(options));
     }
   }
 
@@ -46,8 +44,15 @@ export class PrometheusMetrics implements Metrics {
     this.#gauges.get(name)?.set({ ...labels }, value);
   }
 
-  observe(name: HistogramName, labels: MetricLabels, seconds: number): void {
-    this.#histograms.get(name)?.observe({ ...labels }, seconds);
+  observe(name: HistogramName, labels: MetricLabels, value: number): void {
+    this.#histograms.get(name)?.observe({ ...labels }, value);
+  }
+
+  /** Sets all series of a gauge that is read at each scrape: the series of what is no more are gone. */
+  replace(name: GaugeName, series: Iterable<readonly [labels: MetricLabels, value: number]>): void {
+    const gauge = this.#gauges.get(name);
+    gauge?.reset();
+    for (const [labels, value] of series) gauge?.set({ ...labels }, value);
   }
 
   async forget(labels: MetricLabels): Promise<void> {

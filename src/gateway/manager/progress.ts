@@ -9,7 +9,7 @@ export interface ProgressOptions {
   readonly isNeededForReady: (controller: string) => boolean;
   /** The keys of this controller begin or cease to stand still. */
   readonly onStandstill: (controller: string) => void;
-  readonly runtime: Pick<Runtime, 'clock' | 'logger' | 'metrics'>;
+  readonly runtime: Pick<Runtime, 'clock' | 'logger'>;
 }
 
 /** What waits longer than this stands still. */
@@ -31,6 +31,11 @@ export class Progress {
 
   constructor(options: ProgressOptions) {
     this.#options = options;
+  }
+
+  /** Of each view the age of its oldest wakeup that is in no queue yet, when it was last looked at. */
+  get outboxMs(): ReadonlyMap<string, number> {
+    return this.#outboxMs;
   }
 
   /** What stands still; undefined when nothing does. */
@@ -67,18 +72,14 @@ export class Progress {
 
   async #look(): Promise<void> {
     const { controllers, informers } = this.#options;
-    const { metrics } = this.#options.runtime;
     const [current, watched] = [informers(), controllers()];
     keepOnly(this.#outboxMs, current);
     keepOnly(this.#dueMs, watched);
     const looks = await Promise.allSettled([
-      ...current.map(async ({ name, unappliedMs, view }) => {
-        metrics.set('levelhook_view_oldest_unapplied_seconds', { resource: name }, unappliedMs / 1000);
+      ...current.map(async ({ name, view }) => {
         const outboxMs = (await view.outbox.ageMs()) ?? 0;
-        // Its series are gone when it has been removed meanwhile.
-        if (!informers().some((each) => each.name === name)) return;
-        this.#outboxMs.set(name, outboxMs);
-        metrics.set('levelhook_outbox_oldest_seconds', { resource: name }, outboxMs / 1000);
+        // It may have been removed meanwhile.
+        if (informers().some((each) => each.name === name)) this.#outboxMs.set(name, outboxMs);
       }),
       ...watched.map(async ({ name, queue }) => {
         const dueMs = await queue.standstillMs();

@@ -34,6 +34,11 @@ export class EventBuffer {
     return this.#events[this.#head]?.atMs;
   }
 
+  /** How many events it holds. */
+  get length(): number {
+    return this.#events.length - this.#head;
+  }
+
   get full(): boolean {
     return this.#bytes >= this.#maxBytes;
   }

@@ -4,7 +4,7 @@ import { isIPv6 } from 'node:net';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import { createAdaptorServer } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
-import { type Logger, messageOf, UserError } from '../../core/index.ts';
+import { type Logger, messageOf, type Metrics, UserError } from '../../core/index.ts';
 import { FileCertificate, type TlsFiles } from '../certificates/serving-certificate.ts';
 import { variableOf } from '../config/config.ts';
 import { type HealthCheck, report } from '../manager/health.ts';
@@ -49,6 +49,8 @@ export interface ListenOptions {
   readonly allowedHosts?: readonly string[];
   /** Serves https. Default: http. */
   readonly tls?: TlsFiles | undefined;
+  /** Counts the reads of the certificate. Default: they are not counted. */
+  readonly metrics?: Pick<Metrics, 'count'>;
 }
 
 /** What it serves beside health and metrics. */
@@ -103,9 +105,9 @@ export class AdminServer {
 
   /** @throws UserError when the port is taken, the address is not this machine's, or the certificate cannot be used. */
   async start(): Promise<void> {
-    const { host, port, tls } = this.#options.listen;
+    const { host, port, tls, metrics } = this.#options.listen;
     const { fetch } = adminApp(this.#options);
-    const certificate = tls && new FileCertificate(tls);
+    const certificate = tls && new FileCertificate(tls, metrics);
     const limits = { requestTimeout: RECEIVE_MS, headersTimeout: RECEIVE_MS, connectionsCheckingInterval: LOOK_MS };
     const server = createAdaptorServer(
       certificate

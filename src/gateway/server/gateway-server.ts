@@ -14,7 +14,6 @@ import type { Recovery } from '../manager/recovery.ts';
 import type { RedisHealth } from '../manager/redis-health.ts';
 import type { ConfiguredFunctions } from '../registration/configured-functions.ts';
 import type { DeclaredFunctions } from '../registration/declared-functions.ts';
-import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
 import { type AdminLogin, AdminServer, type ListenOptions } from './admin-server.ts';
 import { callbackApi } from './callback-api.ts';
 import type { BullMqBoard } from './bullmq-board.ts';
@@ -23,6 +22,7 @@ import { Hono } from 'hono';
 import type { LoginEnv } from '../login/visitor.ts';
 import { dashboardApp } from '../dashboard/app.ts';
 import { reconcileApi, type ReconcileApiOptions } from './reconcile-api.ts';
+import { askableQueues, renderMetrics } from './scrape.ts';
 
 /** The parts of a gateway that requests and checks ask. */
 export interface ServedParts {
@@ -71,7 +71,7 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
     listen,
     live: new Map([['ping', () => undefined]]),
     ready,
-    metrics: () => renderMetrics(metrics, parts),
+    metrics: () => renderMetrics(metrics, parts()),
     apis: {
       dashboard,
       queues: () => askableQueues(parts()),
@@ -123,28 +123,4 @@ function readyChecks(parts: () => ServedParts | undefined): Map<string, HealthCh
     ['certificates', check(({ certificates }) => certificates?.notReady())],
     ['leader', check(({ election, leaderRecord }) => election?.notReady() ?? leaderRecord?.notReady())],
   ]);
-}
-
-/** Undefined while Redis is away: a question would wait until it is back. */
-function askableQueues(parts: ServedParts | undefined): ReadonlyMap<string, BullMqWorkQueue> | undefined {
-  if (!parts?.recovery.healthy) return undefined;
-  return new Map([...parts.controllers.known()].map(([name, { queue }]) => [name, queue]));
-}
-
-/** Depths are read when `/metrics` is scraped, not counted along. */
-async function renderMetrics(metrics: PrometheusMetrics, parts: () => ServedParts | undefined): Promise<string> {
-  const queues = [...(askableQueues(parts()) ?? [])];
-  // Asked together, which costs the least. Other commands of this gateway go between.
-  const levels = await Promise.all(queues.map(([, queue]) => queue.levels()));
-  const known = parts()?.controllers.known();
-  for (const [at, { waiting, running, demand, oldestDueMs: oldestMs = 0 }] of levels.entries()) {
-    const [name = ''] = queues[at] ?? [];
-    // Removed meanwhile, and its series with it.
-    if (!known?.has(name)) continue;
-    metrics.set('workqueue_depth', { name }, waiting);
-    metrics.set('levelhook_queue_demand', { name }, demand);
-    metrics.set('levelhook_queue_oldest_due_seconds', { name }, oldestMs / 1000);
-    metrics.set('controller_runtime_active_workers', { controller: name }, running);
-  }
-  return metrics.registry.metrics();
 }

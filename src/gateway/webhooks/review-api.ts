@@ -160,8 +160,6 @@ export class ReviewApi {
     const ageMs = ages.get(old);
     const age = ageMs === undefined ? 'of unknown age' : `${Math.round(ageMs / 1000)} s old`;
     const message = `the cache of ${old} is ${age}, and the webhook ${webhook.name} allows ${maxAgeSeconds} s`;
-    // The gateway that leads asks by itself; it may not have been asked by this one.
-    for (const informer of controller.informers()) informer.requestProgress();
     switch (otherwise) {
       case 'review':
         return undefined;

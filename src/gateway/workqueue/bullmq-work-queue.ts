@@ -8,7 +8,7 @@ import { BullMqJobs } from './bullmq-jobs.ts';
 import { Circuit } from './circuit.ts';
 import { GroupCommit } from './group-commit.ts';
 import { IdlePace, type PaceShare } from './idle-pace.ts';
-import { OwnRuns } from './own-runs.ts';
+import { OwnRuns, type Unfinished } from './own-runs.ts';
 import type { EndedRun, PastRun, RunPage, RunQuery } from './past-run.ts';
 import { IDLE_POLL_INTERVAL_MS, Poller } from './poller.ts';
 import { queueKeys, type QueueKeys } from './queue-keys.ts';
@@ -77,6 +77,8 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
   readonly name: string;
   /** The related objects of its keys. */
   readonly relatedRules: RelatedRules;
+  /** Of its metrics: those of controller-runtime, whose queues have the names of their controllers. */
+  readonly #labels: { readonly name: string; readonly controller: string };
   readonly #behaviour: QueueOptions;
   readonly #runtime: WorkQueueOptions['runtime'];
   readonly #onPauseChanged: () => void;
@@ -125,6 +127,7 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     this.#redis = redis;
     this.#keys = keys;
     this.name = name;
+    this.#labels = { name, controller: name };
     this.#behaviour = behaviour;
     this.#runtime = runtime;
     this.#onPauseChanged = onPauseChanged;
@@ -155,14 +158,14 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const { metrics } = this.#runtime;
     await this.#standstill.endRest(this.#adds.submit(keys));
     this.#sampler?.touch();
-    metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
+    metrics.count('workqueue_adds_total', this.#labels, keys.length);
   }
 
   async addLow(keys: readonly string[], reason: LowReason): Promise<void> {
     await this.#standstill.endRest(this.#records.addToBacklog(keys, this.#runtime.clock.now(), reason));
     this.#runner?.starter.enterLow();
     this.#sampler?.touch();
-    this.#runtime.metrics.count('workqueue_adds_total', { name: this.name }, keys.length);
+    this.#runtime.metrics.count('workqueue_adds_total', this.#labels, keys.length);
   }
 
   async addAfter(key: string, ms: number): Promise<void> {
@@ -250,6 +253,11 @@ export class BullMqWorkQueue implements WorkQueue, Incarnated {
     const now = this.#runtime.clock.now();
     const { firstDueMs, ...counts } = await this.#inspector.levels(now + DEMAND_AHEAD_MS);
     return { ...counts, oldestDueMs: this.circuit || firstDueMs > now ? undefined : now - firstDueMs };
+  }
+
+  /** How long the runs of this gateway have taken so far whose answer has not come. */
+  unfinished(): Unfinished {
+    return this.#ownRuns.unfinished(this.#runtime.clock.now());
   }
 
   standstillMs(): Promise<number> {

@@ -12,7 +12,7 @@ describe('OwnRuns', () => {
   it('knows a run from its begin to its finish', () => {
     const runs = new OwnRuns();
     runs.begin({ key: 'a', run: 7, deadlineMs: 100 }, 0);
-    expect(runs.inFlight(0)).toEqual([{ key: 'a', run: 7, deadlineMs: 100, state: 'running' }]);
+    expect(runs.inFlight(0)).toEqual([{ key: 'a', run: 7, startedMs: 0, deadlineMs: 100, state: 'running' }]);
     runs.finish({ key: 'a', run: 6, finish: KNOWN });
     expect(runs.heldUntil({ key: 'a', run: 1 }, 0)).toBe(100 + RUN_MARGIN_MS);
     expect(runs.heldUntil({ key: 'b', run: 1 }, 0)).toBeUndefined();
@@ -40,6 +40,19 @@ describe('OwnRuns', () => {
     expect(runs.inFlight(4000)).toMatchObject([{ state: 'busy', deadlineMs: 5000 }]);
     runs.finish({ key: 'a', run: 1, finish: KNOWN });
     expect(runs.inFlight(4000)).toEqual([]);
+  });
+
+  it('tells how long runs without an answer have taken so far', () => {
+    const runs = new OwnRuns();
+    expect(runs.unfinished(0)).toEqual({ totalMs: 0, longestMs: 0 });
+    runs.begin({ key: 'a', run: 1, deadlineMs: 1000 }, 0);
+    runs.begin({ key: 'b', run: 2, deadlineMs: 1000 }, 30);
+    runs.begin({ key: 'c', run: 3, deadlineMs: 1000 }, 40);
+    expect(runs.unfinished(100)).toEqual({ totalMs: 230, longestMs: 100 });
+    // Both have their answers: one goes on after a 202, of the other it is not known.
+    runs.finish({ key: 'a', run: 1, finish: { kind: 'busy', untilMs: 5000 } });
+    runs.finish({ key: 'c', run: 3, finish: UNKNOWN });
+    expect(runs.unfinished(100)).toEqual({ totalMs: 70, longestMs: 70 });
   });
 
   it('has what a model has, in any history', () => {

@@ -6,6 +6,8 @@ import type { Run } from './run.ts';
 export interface OwnRun {
   readonly key: string;
   readonly run: number;
+  /** Milliseconds since the epoch. */
+  readonly startedMs: number;
   /** The run is over after this and the margin. Milliseconds since the epoch. */
   readonly deadlineMs: number;
   /**
@@ -13,6 +15,14 @@ export interface OwnRun {
    * cut off or came too late, and it may go on.
    */
   readonly state: 'running' | 'busy' | 'unknown';
+}
+
+/** How long runs have taken so far. */
+export interface Unfinished {
+  /** All of them together. */
+  readonly totalMs: number;
+  /** The oldest; 0 when there is none. */
+  readonly longestMs: number;
 }
 
 /**
@@ -34,7 +44,7 @@ export class OwnRuns {
   begin({ key, run, deadlineMs }: Pick<Run, 'key' | 'run' | 'deadlineMs'>, nowMs: number): void {
     this.#highest = Math.max(this.#highest, run);
     this.#runs.delete(key);
-    this.#runs.set(key, { key, run, deadlineMs, state: 'running' });
+    this.#runs.set(key, { key, run, startedMs: nowMs, deadlineMs, state: 'running' });
     // The finish of a run of unknown outcome may come from another gateway.
     for (const [oldest, { deadlineMs: endMs }] of this.#runs) {
       if (endMs + RUN_MARGIN_MS > nowMs) break;
@@ -61,6 +71,21 @@ export class OwnRuns {
     if (!known || run > this.#highest) return undefined;
     const endMs = known.deadlineMs + RUN_MARGIN_MS;
     return endMs > nowMs ? endMs : undefined;
+  }
+
+  /**
+   * How long the runs whose answer has not come have taken so far: client-go's `updateUnfinishedWork`
+   * (util/workqueue/metrics.go).
+   */
+  unfinished(nowMs: number): Unfinished {
+    let [totalMs, longestMs] = [0, 0];
+    for (const { state, startedMs } of this.inFlight(nowMs)) {
+      if (state !== 'running') continue;
+      const tookMs = Math.max(0, nowMs - startedMs);
+      totalMs += tookMs;
+      longestMs = Math.max(longestMs, tookMs);
+    }
+    return { totalMs, longestMs };
   }
 
   /** The runs that may be in flight now. */

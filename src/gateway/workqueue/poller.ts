@@ -117,7 +117,7 @@ export class Poller {
       records.wake('debounced', again, debounced),
       records.postpone('inFlight', now + SETTLE_AGAIN_MS, inFlight),
       // Moved ahead, so that the next tick reads other keys first.
-      records.postpone('timers', now + BARRIER_AGAIN_MS, waiting),
+      records.hold(now + BARRIER_AGAIN_MS, waiting),
     ]);
     await Promise.all([onReady([...woken, ...added]), onOverdue(overdue)]);
     for (const { key: scope, score } of pauseEnds) await records.resume(scope, score);

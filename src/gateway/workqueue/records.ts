@@ -49,6 +49,8 @@ export type Start =
       readonly reasons: readonly Reason[];
       /** When the key was first added since its last start; undefined when a timer alone brought it here. */
       readonly queuedAtMs: number | undefined;
+      /** Since when the key has waited for its barrier; undefined when it has not. */
+      readonly heldAtMs: number | undefined;
       /** The reasons as they are on record: JSON, one in each line; empty for none. */
       readonly recorded: string;
     }

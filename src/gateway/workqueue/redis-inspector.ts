@@ -15,6 +15,8 @@ import { type QueueKeys, scopesOf } from './queue-keys.ts';
 export interface QueueLevels {
   /** Keys that wait to run now. */
   readonly waiting: number;
+  /** Keys in the backlog, which run when there is room; 0 while all keys are paused. */
+  readonly low: number;
   /** Runs in flight. */
   readonly running: number;
   /** See `WorkQueue.demand`. */
@@ -107,8 +109,8 @@ export class RedisInspector {
   async levels(untilMs: number): Promise<QueueLevels> {
     const { queued, inFlight, timers, debounced, backlog, pauses } = this.#keys;
     const answer = await this.#levels([queued, inFlight, timers, debounced, backlog, pauses], [untilMs]);
-    const [waiting, running, demand, firstDue] = answer as [number, number, number, string];
-    return { waiting, running, demand, firstDueMs: firstDue === '' ? Infinity : Number(firstDue) };
+    const [waiting, running, demand, firstDue, low] = answer as [number, number, number, string, number];
+    return { waiting, low, running, demand, firstDueMs: firstDue === '' ? Infinity : Number(firstDue) };
   }
 
   /** When the first pause ends by itself; Infinity when none does. */

@@ -192,6 +192,13 @@ export class RedisRecords {
     return { keys, cursor: next };
   }
 
+  /** As `postpone`, for due timers of keys that wait for their barriers: the records keep since when they do. */
+  async hold(toMs: number, entries: readonly Scored[]): Promise<void> {
+    if (entries.length === 0) return;
+    const { timers, recordPrefix } = this.#keys;
+    await this.#move(this.#scripts.postpone, [timers, recordPrefix], { toMs, entries });
+  }
+
   /** Keys at rest whose last run was before `atMs`. Their records have nothing but a barrier. */
   async restingBefore(atMs: number, limit: number): Promise<Resting[]> {
     const { resting, recordPrefix } = this.#keys;
@@ -273,17 +280,19 @@ function decodeStart(answer: StartAnswer): Start {
   const [kind, first, second, third] = answer;
   switch (kind) {
     case 'go': {
-      const [, run, failures, recorded, queuedAt, low] = answer as [
+      const [, run, failures, recorded, queuedAt, low, heldAt] = answer as [
         string,
         number,
         number,
         string,
         string,
         LowReason | '',
+        string,
       ];
       const reasons = reasonsOrDefault(decodeReasons(recorded), { low: low || undefined, failures });
       const queuedAtMs = queuedAt ? Number(queuedAt) : undefined;
-      return { kind, run, failures, reasons, queuedAtMs, recorded };
+      const heldAtMs = heldAt ? Number(heldAt) : undefined;
+      return { kind, run, failures, reasons, queuedAtMs, heldAtMs, recorded };
     }
     case 'lost':
       return { kind, run: first as number, failures: second as number, error: (third as string) || undefined };

@@ -1,4 +1,5 @@
 import { messageOf, type Runtime } from '../../core/index.ts';
+import type { Reason } from '../../contract/index.ts';
 import { GroupCommit } from './group-commit.ts';
 import { BARRIER_AGAIN_MS, RUN_MARGIN_MS } from './queue-options.ts';
 import type { OwnRuns } from './own-runs.ts';
@@ -36,6 +37,8 @@ export interface RunnerEvents {
 /** Takes keys through their runs: start, process, finish. Starts and finishes of many share a trip. */
 export class Runner {
   readonly #options: RunnerOptions;
+  /** Of the metrics of both libraries, of which one names the queue and the other the controller. */
+  readonly #labels: { readonly name: string; readonly controller: string };
   readonly starter: Starter;
   readonly #finishes: GroupCommit<FinishRequest, Finished>;
   /** The barriers of keys that ended here last, and have not been started here since. */
@@ -46,6 +49,7 @@ export class Runner {
   constructor(options: RunnerOptions) {
     const { name, records, limits, runtime, gate, on } = options;
     this.#options = options;
+    this.#labels = { name, controller: name };
     this.starter = new Starter({
       name,
       records,
@@ -152,8 +156,9 @@ export class Runner {
             this.#putOff(key, start.run, heldMs - times.nowMs);
             break;
           }
-          const { run, failures, reasons, queuedAtMs, recorded } = start;
-          const started = { run: { key, run, failures, reasons, deadlineMs: times.deadlineMs }, queuedAtMs, recorded };
+          const { run, failures, reasons, queuedAtMs, heldAtMs, recorded } = start;
+          const begun = { key, run, failures, reasons, deadlineMs: times.deadlineMs };
+          const started = { run: begun, queuedAtMs, heldAtMs, recorded };
           // A key that brings down its function must not do so again and again to those that start with it.
           if (failures === 0) together.push(started);
           else this.#run([started], times);
@@ -199,10 +204,18 @@ export class Runner {
       for (const { run } of started) this.starter.release(run.key, run.run);
       return on.due(deadlineMs + RUN_MARGIN_MS);
     }
-    for (const { queuedAtMs } of started) {
+    for (const { run, queuedAtMs, heldAtMs, recorded } of started) {
+      const controller = { controller: name };
+      if (heldAtMs !== undefined) {
+        metrics.observe('levelhook_barrier_wait_seconds', controller, Math.max(0, nowMs - heldAtMs) / 1000);
+      }
       if (queuedAtMs === undefined) continue;
       const waitedMs = Math.max(0, nowMs - queuedAtMs);
-      metrics.observe('workqueue_queue_duration_seconds', { name }, waitedMs / 1000);
+      metrics.observe('workqueue_queue_duration_seconds', this.#labels, waitedMs / 1000);
+      // The oldest reason comes first, and the wait counts from it.
+      if (recorded !== '' && isEvent(run.reasons[0])) {
+        metrics.observe('levelhook_event_to_reconcile_seconds', controller, waitedMs / 1000);
+      }
       on.started(waitedMs);
     }
     const runs = started.map(({ run }) => run);
@@ -218,17 +231,17 @@ export class Runner {
   }
 
   async #end({ run, queuedAtMs, recorded }: Started, finishing: Promise<Finish>, startedMs: number): Promise<void> {
-    const { name, on, runtime } = this.#options;
+    const { on, runtime } = this.#options;
     const { clock, metrics } = runtime;
     const finish = await finishing.catch((error: unknown) => ({ kind: 'unknown' as const, error: messageOf(error) }));
     const nowMs = clock.now();
-    metrics.observe('workqueue_work_duration_seconds', { name }, (nowMs - startedMs) / 1000);
+    metrics.observe('workqueue_work_duration_seconds', this.#labels, (nowMs - startedMs) / 1000);
     on.ended(nowMs - startedMs, hasFailed(finish));
     // Unknown: the run stays on record, and the poller finds it after its deadline.
     if (finish.kind === 'unknown') on.due(run.deadlineMs + RUN_MARGIN_MS);
     if (finish.kind === 'busy') on.due(finish.untilMs + RUN_MARGIN_MS);
     if (finish.kind === 'known' && finish.againAfterMs !== undefined) {
-      metrics.count('workqueue_retries_total', { name });
+      metrics.count('workqueue_retries_total', this.#labels);
     }
     // If it fails the run is settled at its deadline.
     const ended = {
@@ -251,9 +264,15 @@ function hasFailed(finish: Finish): boolean {
   return finish.failures === 'count' || finish.dead === true;
 }
 
+/** Whether a key runs because something was watched, and not because it was asked for. */
+function isEvent(reason: Reason | undefined): boolean {
+  return reason !== undefined && ['added', 'updated', 'deleted'].includes(reason.type);
+}
+
 interface Started {
   readonly run: Run;
   readonly queuedAtMs: number | undefined;
+  readonly heldAtMs: number | undefined;
   readonly recorded: string;
 }
 

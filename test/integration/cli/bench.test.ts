@@ -60,9 +60,29 @@ it('npm run bench rest has figures of gateway and operators, no request, and lea
   for (const value of memory.slice(0, 2)) expect(Number(value)).toBeGreaterThan(0);
 }, 600_000);
 
+it('npm run bench webhooks has figures of all arms, and leaves no process', async () => {
+  const [table] = await run('webhooks', { BENCH_REVIEWS: '20' });
+  const arms = ['no webhook', 'controller-runtime', 'direct', 'through the gateway'];
+  expect(table.get('')?.slice(0, 4)).toEqual(arms);
+  for (const value of table.get('a dry-run create, p50, ms')?.slice(0, 4) ?? [undefined]) {
+    expect(Number(value)).toBeGreaterThan(0);
+  }
+  for (const value of table.get('added by the webhook, p50, ms')?.slice(1, 4) ?? []) expect(value).toMatch(/^-?\d/);
+}, 600_000);
+
 it('the README has a section for the figures of each of these', () => {
   const readme = readFileSync('README.md', 'utf8');
-  for (const name of ['line', 'rollout', 'namespaces', 'endpoints', 'nodes', 'failover', 'replicas', 'rest']) {
+  for (const name of [
+    'line',
+    'rollout',
+    'namespaces',
+    'endpoints',
+    'nodes',
+    'failover',
+    'replicas',
+    'rest',
+    'webhooks',
+  ]) {
     const changed = withSection(readme, name, 'figures');
     expect(changed).toContain(`<!-- bench ${name} -->\n\nfigures\n\n<!-- end of bench ${name} -->`);
     expect(withSection(changed, name, 'figures')).toBe(changed);

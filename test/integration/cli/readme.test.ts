@@ -22,7 +22,7 @@ it('the README has exactly the commands that the tests and CI run', () => {
     // doctor.test.ts runs this.
     'npm run -s levelhook doctor\n',
     // bench.test.ts runs these, with less to do.
-    ['line', 'rollout', 'namespaces', 'endpoints', 'nodes', 'failover', 'replicas', 'rest']
+    ['line', 'rollout', 'namespaces', 'endpoints', 'nodes', 'failover', 'replicas', 'rest', 'webhooks']
       .map((name) => `npm run bench ${name}\n`)
       .join(''),
   ]);

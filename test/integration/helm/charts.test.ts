@@ -167,9 +167,11 @@ it('the right to the Lease in kube-system names the Lease that the gateway takes
 
 it('alerts and dashboard name metrics of the gateway only', () => {
   const known = [METRICS.counters, METRICS.gauges, METRICS.histograms].flatMap((each) => Object.keys(each));
-  const text = ['alerts.yaml', 'grafana.json'].map((file) => readFileSync(join(HELM, 'levelhook/files', file), 'utf8'));
+  const text = ['rules.yaml', 'grafana.json'].map((file) => readFileSync(join(HELM, 'levelhook/files', file), 'utf8'));
   const named = [...text.join('\n').matchAll(/\b([a-z]+(?:_[a-z]+)+)(?=(?:\\?\{|\{))/g)].map(([, name = '']) => name);
   expect(new Set(named).size).toBeGreaterThan(20);
-  const ours = named.filter((name) => !name.startsWith('process_')).map((name) => name.replace(/_bucket$/, ''));
+  const ours = named
+    .filter((name) => !/^(process|nodejs)_/.test(name))
+    .map((name) => name.replace(/_(bucket|sum|count)$/, ''));
   expect(ours.filter((name) => !known.includes(name))).toEqual([]);
 });

@@ -86,12 +86,12 @@ it('an installation from nothing warns of the Redis, makes secrets, and runs two
 it('alerts and dashboard name metrics that the gateway serves', async () => {
   const text = await pods.metrics();
   const served = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name));
-  const files = ['alerts.yaml', 'grafana.json'].map((name) =>
+  const files = ['rules.yaml', 'grafana.json'].map((name) =>
     readFileSync(join(ROOT, 'infra/helm/levelhook/files', name), 'utf8'),
   );
   const named = [...files.join('\n').matchAll(/\b([a-z]+(?:_[a-z]+)+)(?=\{)/g)].map(([, name = '']) => name);
   expect(new Set(named).size).toBeGreaterThan(20);
-  expect(named.filter((name) => !served.has(name.replace(/_bucket$/, '')))).toEqual([]);
+  expect(named.filter((name) => !served.has(name.replace(/_(bucket|sum|count)$/, '')))).toEqual([]);
 });
 
 it('a function of the other chart runs with the rights that its values name', async () => {

@@ -129,11 +129,14 @@ describe('the server of a gateway', () => {
       const answer = await fetch(`${url}/metrics`);
       const text = await answer.text();
       // The first run has ended: each series below has a value.
-      expect(text).toContain('\nworkqueue_queue_duration_seconds_count{name="greeting"} ');
-      expect(text).toContain('\nworkqueue_work_duration_seconds_count{name="greeting"} ');
+      expect(text).toContain('\nlevelhook_event_to_reconcile_seconds_count{controller="greeting"} ');
+      for (const name of ['workqueue_queue_duration_seconds', 'workqueue_work_duration_seconds']) {
+        expect(text).toContain(`\n${name}_count{name="greeting",controller="greeting"} `);
+      }
       return [answer, text] as const;
     });
     await cluster.delete(configMaps, key);
+    const { host } = new URL(cluster.client.server);
     await cluster.close();
     expect(answer.headers.get('content-type')).toMatch(/^text\/plain\b/);
     expect(text.endsWith('\n')).toBe(true);
@@ -152,16 +155,23 @@ describe('the server of a gateway', () => {
     ];
     for (const [name = '', type] of expected) expect(types.get(name), name).toBe(type);
     // Dashboards that people have: the name and its labels, on a gateway that has run something.
+    const queue = 'name="greeting",controller="greeting"';
     for (const series of [
-      'workqueue_depth{name="greeting"}',
-      'workqueue_adds_total{name="greeting"}',
-      'workqueue_queue_duration_seconds_bucket{le="0.005",name="greeting"}',
-      'workqueue_work_duration_seconds_count{name="greeting"}',
+      `workqueue_depth{${queue},priority="0"}`,
+      `workqueue_adds_total{${queue}}`,
+      `workqueue_queue_duration_seconds_bucket{le="0.01",${queue}}`,
+      `workqueue_work_duration_seconds_count{${queue}}`,
+      `workqueue_unfinished_work_seconds{${queue}}`,
+      `workqueue_longest_running_processor_seconds{${queue}}`,
       'controller_runtime_reconcile_total{controller="greeting",result="success"}',
+      'controller_runtime_terminal_reconcile_errors_total{controller="greeting"}',
       'controller_runtime_reconcile_time_seconds_sum{controller="greeting"}',
       'controller_runtime_active_workers{controller="greeting"}',
       'controller_runtime_max_concurrent_reconciles{controller="greeting"}',
-      'rest_client_requests_total{code="200",method="GET"}',
+      `rest_client_requests_total{code="200",method="GET",host="${host}"}`,
+      `rest_client_request_duration_seconds_count{verb="GET",host="${host}"}`,
+      'informer_store_resource_version{name="v1/ConfigMap",group="",version="v1",resource="configmaps"}',
+      'levelhook_view_behind_seconds{resource="v1/ConfigMap"}',
     ]) {
       expect(text, series).toContain(`\n${series} `);
     }

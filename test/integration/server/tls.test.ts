@@ -26,9 +26,12 @@ describe('a gateway with a certificate', () => {
     await copyFile(join(folder, which, 'serving.key'), files().keyFile);
     await copyFile(join(folder, which, 'serving.crt'), files().certFile);
   }
+  /** How often the certificate was read, and how often in vain. */
+  const counted = new Map<string, number>();
+  const count = (name: string): void => void counted.set(name, (counted.get(name) ?? 0) + 1);
   const serverOf = () =>
     new AdminServer({
-      listen: { host: '127.0.0.1', port: 0, tls: files() },
+      listen: { host: '127.0.0.1', port: 0, tls: files(), metrics: { count } },
       live: new Map([['ping', () => undefined]]),
       ready: new Map(),
       metrics: async () => '',
@@ -49,6 +52,7 @@ describe('a gateway with a certificate', () => {
 
   it('serves https alone, and takes a renewed certificate without a restart', async () => {
     await use('first');
+    counted.clear();
     const server = serverOf();
     await server.start();
     try {
@@ -57,7 +61,9 @@ describe('a gateway with a certificate', () => {
       await expect(ask(server.url, second)).rejects.toThrow(/certificate/);
       await expect(request(`${server.url.replace('https', 'http')}/livez`)).rejects.toThrow();
       await use('second');
+      expect(Object.fromEntries(counted)).toEqual({ certwatcher_read_certificate_total: 1 });
       await eventually(async () => expect(await ask(server.url, second)).toBe('ok'), 60_000);
+      expect(counted.get('certwatcher_read_certificate_total')).toBeGreaterThan(1);
     } finally {
       await server.stop();
     }
@@ -66,7 +72,12 @@ describe('a gateway with a certificate', () => {
   it('does not start with files that it cannot use', async () => {
     await use('first');
     await writeFile(files().certFile, 'nothing');
+    counted.clear();
     await expect(serverOf().start()).rejects.toThrow(/The certificate .*tls.crt with the key .*tls.key cannot be used/);
+    expect(Object.fromEntries(counted)).toEqual({
+      certwatcher_read_certificate_total: 1,
+      certwatcher_read_certificate_errors_total: 1,
+    });
     await copyFile(join(folder, 'second', 'serving.crt'), files().certFile);
     await expect(serverOf().start()).rejects.toThrow(/cannot be used/);
   });

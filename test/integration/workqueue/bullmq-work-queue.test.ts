@@ -290,6 +290,31 @@ describe('the scripts on the records of keys', () => {
     expect(await record('k')).toEqual({});
   });
 
+  it('tell with the start since when the key has waited for its barrier', async () => {
+    // Added, and asked for again.
+    await start('k', at(1000));
+    await finishOne('k', 1, { ...forget, barrier: 'b' }, 1010);
+    await records.recordAdds(plain('k'), 1015);
+    expect(await start('k', at(1020))).toEqual({ kind: 'barrier', barrier: 'b' });
+    expect(await start('k', at(1040))).toEqual({ kind: 'barrier', barrier: 'b' });
+    expect(await start('k', { ...at(1060), passedBarrier: 'b' })).toMatchObject({ kind: 'go', run: 2, heldAtMs: 1020 });
+    // Due by its timer, which a poller finds.
+    await finishOne('k', 2, { ...forget, barrier: 'c', againAfterMs: 5 }, 1070);
+    const { timers } = await records.due(1080, 10);
+    await records.hold(1100, timers);
+    const later = await records.due(1101, 10);
+    await records.hold(1121, later.timers);
+    const run = await start('k', { ...at(1130), passedBarrier: 'c' });
+    expect(run).toMatchObject({ kind: 'go', run: 3, heldAtMs: 1075 });
+    // Passed before it had a reason to run. An earlier build has left the field.
+    await finishOne('k', 3, { ...forget, barrier: 'd' }, 1140);
+    await fixture.redis.hset(fixture.keys.recordPrefix + 'k', 'heldAt', 1100);
+    await records.recordAdds(plain('k'), 1150);
+    expect(await start('k', { ...at(1160), passedBarrier: 'd' })).toMatchObject({ kind: 'go', heldAtMs: undefined });
+    await finishOne('k', 4, forget, 1170);
+    expect(await record('k')).toEqual({});
+  });
+
   it('start as many keys as there are slots, and change nothing for the others', async () => {
     await records.recordAdds(plain('a', 'b', 'c', 'd', 'e', 'f'), 1000);
     const requests = ['a', 'b', 'c', 'd', 'e', 'f'].map((key) => ({ key, nonce: key }));

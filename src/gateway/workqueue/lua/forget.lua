@@ -14,7 +14,8 @@ for at = 1, #ARGV, 2 do
   if not barrier or barrier == ARGV[at + 1] then
     redis.call('ZREM', KEYS[2], key)
     -- barrier and barrierAt, and nothing else. With more on it the key has something to do, and its start takes them off.
-    if barrier and redis.call('HLEN', record) == 2 then
+    -- A gateway of an earlier build leaves heldAt, which is nothing to do.
+    if barrier and redis.call('HLEN', record) - redis.call('HEXISTS', record, 'heldAt') == 2 then
       redis.call('UNLINK', record)
       gone = gone + 1
     end

@@ -9,8 +9,8 @@
 -- KEYS[6] pauses HASH
 -- ARGV[1] until when a timed key counts as demand
 --
--- Answer: {queued, in flight, demand, the lowest score of queued, timers, debounced and backlog, or ''}; without the
--- backlog while all keys are paused, because its keys stay there.
+-- Answer: {queued, in flight, demand, the lowest score of queued, timers, debounced and backlog, or '', backlog}; without
+-- the backlog while all keys are paused, because its keys stay there.
 
 local ready, running = redis.call('ZCARD', KEYS[1]), redis.call('ZCARD', KEYS[2])
 local sets = { KEYS[1], KEYS[3], KEYS[4] }
@@ -28,4 +28,4 @@ for at, set in ipairs(sets) do
   end
 end
 -- A key whose time has come is ready and keeps its time until it starts.
-return { ready, running, low + running + math.max(ready, timed), first_due }
+return { ready, running, low + running + math.max(ready, timed), first_due, low }

@@ -2,6 +2,8 @@
 -- set a new time. If several gateways have read the same score, one of them changes it.
 --
 -- KEYS[1] ZSET
+-- KEYS[2] of keys that wait for their barriers: what a key is appended to, to name its record HASH. The record gets the
+--         time since when it waits, heldAt, which the start of its run tells.
 -- ARGV[1] new score
 -- then    two each: key, score as it was read
 --
@@ -12,6 +14,15 @@ for at = 2, #ARGV, 2 do
   local score = redis.call('ZSCORE', KEYS[1], ARGV[at])
   if score and tonumber(score) == tonumber(ARGV[at + 1]) then
     redis.call('ZADD', KEYS[1], ARGV[1], ARGV[at])
+    if KEYS[2] then
+      local record = KEYS[2] .. ARGV[at]
+      -- A record that cannot be read must not stop the other keys. The start of its key reports it.
+      local known = redis.pcall('HMGET', record, 'barrierAt', 'heldAt')
+      -- One from before the barrier is of an earlier one.
+      if known[1] and not (known[2] and tonumber(known[2]) >= tonumber(known[1])) then
+        redis.call('HSET', record, 'heldAt', math.max(math.floor(score), tonumber(known[1])))
+      end
+    end
     moved[#moved + 1] = (at - 2) / 2
   end
 end

@@ -3,7 +3,7 @@
 -- gateways.
 --
 -- KEYS[1]  what a key is appended to, to name its record HASH: run, deadline, nonce, busy, dirty, barrier, barrierAt,
---          error, failures, dead, reasons, queuedAt, tokenAt
+--          heldAt, error, failures, dead, reasons, queuedAt, tokenAt
 -- KEYS[2]  timers ZSET
 -- KEYS[3]  inFlight ZSET
 -- KEYS[4]  backlog ZSET
@@ -34,7 +34,8 @@
 --
 -- Answer: {an answer for each given key, for each low-priority key the key and its answer, whether the backlog has further
 -- keys that may run as 1 or 0}. An answer is one of
---   {'go', run, failures, reasons, queuedAt, reason of the backlog if the key was in it, else ''}
+--   {'go', run, failures, reasons, queuedAt, reason of the backlog if the key was in it, else '', since when the key has
+--   waited for its barrier, or ''}
 --   {'idle'}                  the key has no reason to run: an earlier run has handled it
 --   {'busy'}                  a run is in flight; the key is marked dirty, its finish makes it ready again
 --   {'lost', run, failures, error}   the deadline of a run has passed without an outcome: the caller settles it
@@ -99,16 +100,18 @@ end
 
 local function start(key, nonce, passed_barrier)
   local record = KEYS[1] .. key
-  local r = redis.call('HMGET', record, 'run', 'deadline', 'nonce', 'barrier', 'failures', 'reasons', 'queuedAt', 'dead', 'tokenAt', 'error', 'dirty')
+  local r = redis.call('HMGET', record, 'run', 'deadline', 'nonce', 'barrier', 'failures', 'reasons', 'queuedAt', 'dead', 'tokenAt', 'error', 'dirty', 'barrierAt', 'heldAt')
   local run, barrier, failures = r[1], r[4], tonumber(r[5] or 0)
   local reasons, queued_at, dead = r[6] or '', r[7] or '', r[8]
   if run and r[3] == nonce then
     -- The caller did not get the first answer, so the run has not begun. Its deadline counts from this call.
     redis.call('HSET', record, 'deadline', deadline)
     record_flight(key, not redis.call('ZSCORE', slots, key))
-    return { 'go', tonumber(run), failures, reasons, queued_at, '' }
+    return { 'go', tonumber(run), failures, reasons, queued_at, '', '' }
   end
 
+  -- A gateway of an earlier build leaves the field in the record: then it is of an earlier barrier.
+  local held_at = barrier and r[13] and tonumber(r[13]) >= tonumber(r[12] or 0) and r[13]
   local timer, low, waited = score(timers, key), score(backlog, key), score(debounced, key)
   -- A timer that is not due is no reason to run: a repeated job must not shorten a backoff.
   local wanted = r[7] or (timer and tonumber(timer) <= now) or low or waited
@@ -144,6 +147,7 @@ local function start(key, nonce, passed_barrier)
   end
 
   if barrier and barrier ~= passed_barrier then
+    if not held_at then redis.call('HSET', record, 'heldAt', now) end
     -- The timer is a little ahead, so that the caller checks the barrier before the poller finds the key. ZADD without LT
     -- also changes a timer that is due: a poller that has read the old time leaves the new timer alone.
     redis.call('ZADD', timers, now + tonumber(ARGV[4]), key)
@@ -177,7 +181,7 @@ local function start(key, nonce, passed_barrier)
   if waited then redis.call('ZREM', debounced, key) end
   redis.call('HSET', record, 'run', run, 'deadline', deadline, 'nonce', nonce)
   if r[7] or r[11] or barrier or r[9] then
-    redis.call('HDEL', record, 'queuedAt', 'reasons', 'dirty', 'barrier', 'barrierAt', 'tokenAt')
+    redis.call('HDEL', record, 'queuedAt', 'reasons', 'dirty', 'barrier', 'barrierAt', 'tokenAt', 'heldAt')
   end
   if dead then
     redis.call('HDEL', record, 'dead', 'failures')
@@ -186,7 +190,7 @@ local function start(key, nonce, passed_barrier)
   end
   if barrier then remove(resting, key) end
   record_flight(key, true)
-  return { 'go', run, failures, reasons, queued_at, low_reason }
+  return { 'go', run, failures, reasons, queued_at, low_reason, held_at or '' }
 end
 
 local taken = {}

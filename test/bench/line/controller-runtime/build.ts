@@ -15,7 +15,7 @@ import { cacheDirectory } from '../../../../src/testing/binaries/resolve-binary.
 export async function buildOperator(onProgress: (line: string) => void): Promise<string> {
   const cwd = import.meta.dirname;
   const hash = createHash('sha256');
-  for (const file of ['main.go', 'go.mod', 'go.sum']) hash.update(readFileSync(join(cwd, file)));
+  for (const file of ['main.go', 'webhook.go', 'go.mod', 'go.sum']) hash.update(readFileSync(join(cwd, file)));
   const cache = cacheDirectory(process.env);
   const name = `bench-controller-runtime-${hash.digest('hex').slice(0, 12)}`;
   const target = join(cache, name);

@@ -3,6 +3,7 @@
 //
 //	bench-controller-runtime KUBECONFIG
 //
+// With BENCH_WEBHOOK_CERTIFICATE=DIRECTORY it serves a webhook instead, see webhook.go.
 // With BENCH_LEASE=namespace/name it is elected by this Lease before it reconciles.
 package main
 
@@ -125,6 +126,10 @@ func number(name string) int {
 
 func main() {
 	log.SetLogger(zap.New())
+	if directory := os.Getenv("BENCH_WEBHOOK_CERTIFICATE"); directory != "" {
+		serveWebhook(directory)
+		return
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", os.Args[1])
 	if err != nil {
 		panic(err)

@@ -1,0 +1,144 @@
+import type { MetricLabels } from '../../core/index.ts';
+import type { Informer } from '../cache/informer.ts';
+import { informerLabels } from '../cache/informer-labels.ts';
+import type { Informers } from '../cache/informers.ts';
+import type { Controllers } from '../controllers/controllers.ts';
+import type { PrometheusMetrics } from '../manager/metrics.ts';
+import type { Progress } from '../manager/progress.ts';
+import type { Recovery } from '../manager/recovery.ts';
+import type { BullMqWorkQueue } from '../workqueue/bullmq-work-queue.ts';
+
+/** The parts that are asked at each scrape. */
+export interface ScrapedParts {
+  readonly controllers: Pick<Controllers, 'known'>;
+  readonly informers: Pick<Informers, 'all'>;
+  readonly progress: Pick<Progress, 'outboxMs'>;
+  readonly recovery: Pick<Recovery, 'healthy'>;
+}
+
+type Series = readonly [labels: MetricLabels, value: number][];
+
+/**
+ * controller-runtime's `LowPriority` (pkg/handler/eventhandler.go), at which its queues hold what ours has as backlog.
+ */
+const LOW_PRIORITY = '-100';
+/** client-go's `parseRVForMetricsWithTruncation` (tools/cache/thread_safe_store.go): a float holds 15 digits. */
+const VERSION_DIGITS = 15;
+
+/**
+ * The metrics as text. Levels are read when they are scraped and not counted along, and set as a whole: a queue or view
+ * that is gone, or that another gateway fills, has no series.
+ * @param parts undefined while the gateway is starting
+ */
+export async function renderMetrics(metrics: PrometheusMetrics, parts: ScrapedParts | undefined): Promise<string> {
+  if (parts) {
+    await Promise.all([readQueues(metrics, parts), readVersions(metrics, parts)]);
+    readRuns(metrics, parts);
+    readViews(metrics, parts);
+  }
+  return metrics.registry.metrics();
+}
+
+/** Undefined while Redis is away: a question would wait until it is back. */
+export function askableQueues(
+  parts: Pick<ScrapedParts, 'controllers' | 'recovery'> | undefined,
+): ReadonlyMap<string, BullMqWorkQueue> | undefined {
+  if (!parts?.recovery.healthy) return undefined;
+  return new Map([...parts.controllers.known()].map(([name, { queue }]) => [name, queue]));
+}
+
+/** While Redis is away, the last levels stay. */
+async function readQueues(metrics: PrometheusMetrics, parts: ScrapedParts): Promise<void> {
+  const queues = askableQueues(parts);
+  if (!queues) return;
+  // Asked together, which costs the least. Other commands of this gateway go between.
+  const read = await Promise.all([...queues].map(async ([name, queue]) => [name, await queue.levels()] as const));
+  const known = parts.controllers.known();
+  // The others were removed meanwhile.
+  const levels = read.filter(([name]) => known.has(name));
+  const seriesOf = (label: string, value: (level: (typeof levels)[number][1]) => number): Series =>
+    levels.map(([name, level]) => [{ [label]: name }, value(level)]);
+  metrics.replace(
+    'workqueue_depth',
+    levels.flatMap(([name, { waiting, low }]): Series => {
+      const labels = { name, controller: name };
+      return [
+        [{ ...labels, priority: '0' }, waiting],
+        [{ ...labels, priority: LOW_PRIORITY }, low],
+      ];
+    }),
+  );
+  metrics.replace(
+    'levelhook_queue_demand',
+    seriesOf('name', ({ demand }) => demand),
+  );
+  metrics.replace(
+    'levelhook_queue_oldest_due_seconds',
+    seriesOf('name', ({ oldestDueMs = 0 }) => oldestDueMs / 1000),
+  );
+  metrics.replace(
+    'controller_runtime_active_workers',
+    seriesOf('controller', ({ running }) => running),
+  );
+}
+
+function readRuns(metrics: PrometheusMetrics, { controllers }: ScrapedParts): void {
+  const runs = [...controllers.known()].map(
+    ([name, { queue }]) => [{ name, controller: name }, queue.unfinished()] as const,
+  );
+  metrics.replace(
+    'workqueue_unfinished_work_seconds',
+    runs.map(([labels, { totalMs }]) => [labels, totalMs / 1000]),
+  );
+  metrics.replace(
+    'workqueue_longest_running_processor_seconds',
+    runs.map(([labels, { longestMs }]) => [labels, longestMs / 1000]),
+  );
+}
+
+/** Those of the gateway that leads, which fills the views. */
+function readViews(metrics: PrometheusMetrics, { informers, progress }: ScrapedParts): void {
+  const views = filled(informers);
+  metrics.replace(
+    'informer_queued_items',
+    views.map(({ view, unapplied }) => [informerLabels(view), unapplied]),
+  );
+  metrics.replace(
+    'levelhook_view_oldest_unapplied_seconds',
+    views.map(({ name, unappliedMs }) => [{ resource: name }, unappliedMs / 1000]),
+  );
+  metrics.replace(
+    'levelhook_outbox_oldest_seconds',
+    [...progress.outboxMs].map(([resource, ageMs]) => [{ resource }, ageMs / 1000]),
+  );
+}
+
+/**
+ * The gateway that fills a view knows its version and age without a trip to Redis while the view changes. There are
+ * none while Redis is away.
+ */
+async function readVersions(metrics: PrometheusMetrics, { informers, recovery }: ScrapedParts): Promise<void> {
+  const views = recovery.healthy ? filled(informers) : [];
+  const found = await Promise.all(
+    views.map(async (informer) => {
+      const [{ version }, behindMs] = await Promise.all([informer.view.progress(), informer.ageMs()]);
+      return { informer, version, behindMs };
+    }),
+  );
+  metrics.replace(
+    'informer_store_resource_version',
+    found.flatMap(({ informer: { view }, version }): Series =>
+      version === undefined ? [] : [[informerLabels(view), Number(version.slice(-VERSION_DIGITS))]],
+    ),
+  );
+  metrics.replace(
+    'levelhook_view_behind_seconds',
+    found.flatMap(({ informer: { name }, behindMs }): Series =>
+      behindMs === undefined ? [] : [[{ resource: name }, behindMs / 1000]],
+    ),
+  );
+}
+
+function filled(informers: ScrapedParts['informers']): Informer[] {
+  return informers.all().filter(({ isTaken }) => isTaken);
+}

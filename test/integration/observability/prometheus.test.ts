@@ -1,0 +1,207 @@
+import { readFileSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import {
+  createSetting,
+  type Listening,
+  startFunctionProcess,
+  startGateway,
+  uniqueName,
+  untilReady,
+} from '../../harness/levelhook.ts';
+import { checkRules, Prometheus } from '../../harness/prometheus.ts';
+import { RawFunction } from '../../harness/raw-function.ts';
+import { Started } from '../../harness/started.ts';
+
+const FILES = join(import.meta.dirname, '../../../infra/observability');
+const RULES = join(FILES, 'rules.yaml');
+const JOB = 'levelhook';
+
+interface Board {
+  readonly templating: { readonly list: readonly { name: string; type: string; query: string | { query: string } }[] };
+  readonly panels: readonly { readonly title: string; readonly targets?: readonly { readonly expr: string }[] }[];
+}
+
+const board = JSON.parse(readFileSync(join(FILES, 'dashboard.json'), 'utf8')) as Board;
+
+/** As Grafana replaces them while all namespaces and controllers are chosen. */
+const VARIABLES: Readonly<Record<string, string>> = {
+  job: JOB,
+  namespace: '.*',
+  controller: '.*',
+  __rate_interval: '30s',
+};
+
+function replaced(expression: string): string {
+  return expression.replaceAll(/\$(\w+)/g, (_, name: string) => {
+    const value = VARIABLES[name];
+    if (value === undefined) throw new Error(`the board uses $${name}, which the test does not know`);
+    return value;
+  });
+}
+
+/** Metrics of which a busy gateway may have no series, and why. */
+const MAY_BE_EMPTY: Readonly<Record<string, string>> = {
+  controller_runtime_webhook_requests_total: 'no function of this gateway has a webhook',
+  controller_runtime_webhook_latency_seconds_bucket: 'no function of this gateway has a webhook',
+  controller_runtime_webhook_requests_in_flight: 'no function of this gateway has a webhook',
+  levelhook_recoveries_total: 'no data was lost',
+  leader_election_slowpath_total: 'the Lease has one holder, which need not read it again',
+  levelhook_reflector_watch_ends_total: 'a watch lasts for five minutes',
+};
+
+const panels = board.panels.flatMap(({ title, targets = [] }) =>
+  targets.map(({ expr }) => [title, replaced(expr)] as const),
+);
+const mayBeEmpty = (expression: string): boolean =>
+  Object.keys(MAY_BE_EMPTY).some((metric) => expression.includes(`${metric}{`));
+
+describe('a busy gateway that Prometheus scrapes', () => {
+  const started = new Started();
+  const namespace = uniqueName('observed');
+  let cluster: Cluster;
+  let prometheus: Prometheus;
+
+  /** A function whose runs end as badly as a test wants. */
+  async function badFunction(name: string): Promise<RawFunction> {
+    const labelSelector = { matchLabels: { [name]: 'true' } };
+    const description = { name, for: { apiVersion: 'v1', kind: 'ConfigMap', labelSelector } };
+    return started.open(new RawFunction({ ...description, concurrency: 2, timeoutSeconds: 1 }));
+  }
+
+  const create = (name: string, label: string, data: Record<string, string> = {}) =>
+    cluster.create(configMaps, { metadata: { namespace, name, labels: { [label]: 'true' } }, data });
+
+  beforeAll(async () => {
+    const kubeconfig = inject('kubeconfig');
+    cluster = await started.cluster(kubeconfig, namespace);
+    const setting = createSetting({ kubeconfig: await byName(kubeconfig), redisUrl: inject('redisUrl') });
+    // Through the cache API.
+    const reading = { variables: { REDIS_URL: '' } };
+    const moody = started.keep(await startFunctionProcess(setting, 'test/harness/moody-function.ts', reading));
+    const [broken, silent, gone] = [
+      await badFunction('broken'),
+      await badFunction('silent'),
+      await badFunction('gone'),
+    ];
+    broken.otherwise = (response) => response.writeHead(500).end();
+    silent.otherwise = () => {};
+    const gateway: Listening = started.keep(
+      await startGateway(setting, [moody.url, broken.url, silent.url, gone.url], {
+        LEVELHOOK_LEASE: `${namespace}/gateway`,
+      }),
+    );
+    await untilReady(gateway.url);
+    await gone.close();
+    for (const label of ['broken', 'silent', 'gone']) await create(label, label);
+    await create('failing', 'moody', { fail: 'it fails' });
+    await create('terminal', 'moody', { terminal: 'it is hopeless' });
+    await create('again', 'moody', { again: '0.5' });
+    // Each run writes to its own object and asks for the next run at once, which waits for the cache to show the write.
+    for (let at = 0; at < 4; at += 1) {
+      await create(`restless-${at}`, 'moody', { writes: `restless-${at}`, again: '0.001' });
+    }
+    prometheus = await Prometheus.start(started, { gatewayUrl: gateway.url, job: JOB, rules: RULES });
+  });
+
+  afterAll(() => started.stop());
+
+  /** A kubeconfig that names the apiserver, whose address is then looked up. */
+  async function byName(kubeconfig: string): Promise<string> {
+    const path = join(await started.directory(), 'kubeconfig');
+    await writeFile(path, (await readFile(kubeconfig, 'utf8')).replace('//127.0.0.1:', '//localhost:'));
+    return path;
+  }
+
+  it('is all that the rules ask for', async () => {
+    expect(await checkRules(RULES)).toContain('rules found');
+    const rules = await eventually(async () => {
+      const found = await prometheus.rules();
+      expect(found.filter(({ health }) => health === 'unknown')).toEqual([]);
+      return found;
+    });
+    expect(rules.length).toBeGreaterThan(20);
+    for (const { name, query, lastError, health } of rules) {
+      expect(health, `${name}: ${lastError}`).toBe('ok');
+      await prometheus.query(query);
+    }
+    for (const { name, labels, annotations } of rules.filter(({ type }) => type === 'alerting')) {
+      expect(labels?.['severity'], name).toMatch(/^(warning|critical)$/);
+      expect(annotations?.['summary'], name).toBeTruthy();
+      expect(annotations?.['description'], name).toBeTruthy();
+    }
+  });
+
+  it('has a series for each record', async () => {
+    const records = (await prometheus.rules()).filter(({ type }) => type === 'recording');
+    expect(records.length).toBeGreaterThan(3);
+    await eventually(async () => {
+      for (const { name } of records) expect(await prometheus.query(name), name).not.toEqual([]);
+    });
+  });
+
+  it('makes the alert of a function that is down pending', async () => {
+    await eventually(async () => {
+      const down = (await prometheus.rules()).find(({ name }) => name === 'LevelhookFunctionDown');
+      const controllers = down?.alerts?.map(({ labels }) => labels['controller']);
+      expect(controllers).toContain('gone');
+      expect(controllers).not.toContain('moody');
+    });
+  });
+
+  it.each(
+    board.templating.list.filter(({ type }) => type === 'query').map(({ name, query }) => [name, query] as const),
+  )('has values for the variable %s of the board', async (_, query) => {
+    const text = typeof query === 'string' ? query : query.query;
+    const parts = /^label_values\((.*), (\w+)\)$/.exec(text);
+    const [, selector = '', label = ''] = parts ?? [];
+    const found = await prometheus.query(replaced(selector));
+    expect(found).not.toEqual([]);
+    // Plain Prometheus gives no namespace, which the board allows for.
+    if (label !== 'namespace') expect(found.map(({ metric }) => metric[label])).not.toContain(undefined);
+  });
+
+  it.each(panels)('shows something in the panel "%s": %s', async (_, expression) => {
+    await eventually(async () => {
+      const found = await prometheus.query(expression);
+      if (!mayBeEmpty(expression)) expect(found).not.toEqual([]);
+    });
+  });
+
+  it('lists no metric as empty that the board does not use', () => {
+    const text = panels.map(([, expression]) => expression).join('\n');
+    expect(Object.keys(MAY_BE_EMPTY).filter((metric) => !text.includes(`${metric}{`))).toEqual([]);
+    expect(panels.filter(([, expression]) => !mayBeEmpty(expression)).length).toBeGreaterThan(50);
+  });
+
+  it('counts what became of the runs of each function', async () => {
+    const valueOf = async (expression: string): Promise<number> => {
+      const [sample] = await prometheus.query(expression);
+      return Number(sample?.value[1] ?? NaN);
+    };
+    const counted = [
+      'controller_runtime_terminal_reconcile_errors_total{controller="moody"}',
+      'controller_runtime_reconcile_panics_total{controller="broken"}',
+      'controller_runtime_reconcile_timeouts_total{controller="silent"}',
+      'levelhook_barrier_wait_seconds_count{controller="moody"}',
+      'levelhook_event_to_reconcile_seconds_count{controller="moody"}',
+      'rest_client_dns_resolution_duration_seconds_count{host="localhost"}',
+      'max_over_time(workqueue_longest_running_processor_seconds{name="silent"}[5m])',
+      'max_over_time(workqueue_unfinished_work_seconds{name="silent"}[5m])',
+      'informer_store_resource_version{name="v1/ConfigMap"}',
+    ];
+    await eventually(async () => {
+      for (const expression of counted) expect(await valueOf(expression), expression).toBeGreaterThan(0);
+    });
+    // None of them ends the runs of another.
+    expect(await valueOf('controller_runtime_reconcile_panics_total{controller="moody"}')).toBe(0);
+    expect(await valueOf('controller_runtime_reconcile_timeouts_total{controller="broken"}')).toBe(0);
+    // ConfigMaps change all the time here, so it does not wait for a bookmark.
+    await eventually(async () => {
+      expect(await valueOf('levelhook_view_behind_seconds{resource="v1/ConfigMap"}')).toBeLessThan(10);
+    });
+  });
+});

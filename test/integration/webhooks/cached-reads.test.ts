@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { controller } from 'levelhook/function';
+import { redisCache } from 'levelhook/function/node';
+import { deny, mutatingWebhook, validatingWebhook } from '../../../src/function/webhooks/index.ts';
+import { resourcePath } from '../../../src/core/index.ts';
+import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { ServedFunction } from '../../harness/served-function.ts';
+import { Started } from '../../harness/started.ts';
+import { configureWebhook, reviewServing, reviewsUrl } from '../../harness/webhook-configurations.ts';
+
+const started = new Started();
+const spaces = { http: uniqueName('reads-http'), redis: uniqueName('reads-redis') };
+/** By namespace, what a review was told of the age of its cache, in seconds. */
+const ages = new Map<string, (number | undefined)[]>();
+let cluster: Cluster;
+
+/** A function of the SDK that lets each host be taken once in a namespace. */
+function hostsOf(name: string, namespace: string) {
+  const hosts = validatingWebhook({
+    name: 'hosts',
+    for: configMaps,
+    operations: ['CREATE'],
+    namespaces: [namespace],
+  }).validate(async ({ object }, { cache, cacheAgeSeconds }) => {
+    ages.set(namespace, [...(ages.get(namespace) ?? []), cacheAgeSeconds(configMaps)]);
+    const value = object.data?.['host'] ?? '';
+    const { items } = await cache.list(configMaps, { namespace, index: { spec: 'field:data.host', value } });
+    const [other] = items.filter(({ metadata }) => metadata.name !== object.metadata.name);
+    return other && deny(`the host ${value} belongs to ${other.metadata.name}`);
+  });
+  const defaults = mutatingWebhook({
+    name: 'defaults',
+    for: configMaps,
+    operations: ['CREATE'],
+    namespaces: [namespace],
+  }).mutate((object) => {
+    object.data = { port: '443', ...object.data };
+  });
+  return controller({
+    name,
+    for: configMaps,
+    indexes: [{ resource: configMaps, index: 'field:data.host' }],
+    webhooks: [hosts, defaults],
+  }).reconcile(async () => {});
+}
+
+beforeAll(async () => {
+  cluster = await started.cluster(inject('kubeconfig'), spaces.http);
+  await cluster.createNamespace(spaces.redis);
+  started.add(() => cluster.deleteNamespace(spaces.redis));
+  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+  const openRedis = redisCache(setting.redisUrl);
+  const http = await started.open(new ServedFunction(hostsOf('http', spaces.http), setting));
+  const redis = await started.open(new ServedFunction(hostsOf('redis', spaces.redis), setting, openRedis));
+  const { ca, settings } = await reviewServing(started);
+  const gateway = started.keep(await startGateway(setting, [http.url, redis.url], settings));
+  const url = await reviewsUrl(gateway);
+  await untilReady(gateway.url);
+  for (const [name, namespace] of Object.entries(spaces)) {
+    for (const type of ['validating', 'mutating'] as const) {
+      const options = { cluster, started, ca, namespace, name: `${namespace}-${type}` };
+      await configureWebhook(options, `${url}/webhooks/${name}`, {
+        type,
+        name: type === 'validating' ? 'hosts' : 'defaults',
+        operations: ['CREATE'],
+        rule: ['', 'v1', 'configmaps'],
+      });
+    }
+    await create(namespace, 'first', 'shop.example.com');
+    // Both are in force once the host is refused and the port filled in.
+    await eventually(async () => {
+      await expect(dryRun(namespace, 'shop.example.com')).rejects.toThrow(/belongs to first/);
+      expect((await dryRun(namespace, 'other.example.com')).data).toHaveProperty('port', '443');
+    });
+  }
+}, 120_000);
+afterAll(() => started.stop());
+
+function create(namespace: string, name: string, host: string) {
+  return cluster.create(configMaps, { metadata: { namespace, name }, data: { host } });
+}
+
+/** Stores nothing, so it may be tried until the cache has the last change. */
+function dryRun(namespace: string, host: string) {
+  const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name: 'probe' }, data: { host } };
+  const path = resourcePath(configMaps, { namespace });
+  return cluster.client.json<typeof body>({ method: 'POST', path, query: { dryRun: 'All' }, body });
+}
+
+describe.each(Object.entries(spaces))('a webhook that reads the cache by %s', (_reader, namespace) => {
+  it('refuses a name that is taken, until it is free again', async () => {
+    await create(namespace, 'a', 'a.example.com');
+    await eventually(async () => {
+      const refused = dryRun(namespace, 'a.example.com');
+      await expect(refused).rejects.toThrow(/denied the request: the host a.example.com belongs to a/);
+    });
+    await expect(create(namespace, 'b', 'a.example.com')).rejects.toThrow(/belongs to a/);
+    await cluster.delete(configMaps, { namespace, name: 'a' });
+    const stored = await eventually(() => create(namespace, 'b', 'a.example.com'));
+    expect(stored.data).toEqual({ host: 'a.example.com', port: '443' });
+  });
+
+  it('is told how old the cache may be', () => {
+    const told = ages.get(namespace) ?? [];
+    expect(told.length).toBeGreaterThan(2);
+    for (const age of told) expect(age).toBeLessThan(120);
+  });
+});
