@@ -13,9 +13,9 @@ const COPIES = [
   ['infra/rbac/dashboard.yaml', `${CHART}/files/dashboard.yaml`],
   ['infra/rbac/credentials-token.yaml', `${CHART}/files/credentials-token.yaml`],
   ['infra/rbac/credentials-proxy.yaml', `${CHART}/files/credentials-proxy.yaml`],
-  ['infra/rbac/webhooks.yaml', `${CHART}/files/webhooks.yaml`],
   ['infra/observability/rules.yaml', `${CHART}/files/rules.yaml`],
   ['infra/observability/dashboard.json', `${CHART}/files/grafana.json`],
+  ['infra/rbac/webhooks.yaml', `${CHART}/files/webhooks.yaml`],
   ['infra/crds/levelhook.dev_reconcilefunctions.yaml', `${CHART}/files/crd.yaml`],
 ] as const;
 

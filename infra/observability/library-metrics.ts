@@ -268,14 +268,7 @@ export const LIBRARY_METRICS: readonly LibraryFile[] = [
   {
     module: CONTROLLER_RUNTIME,
     file: 'pkg/webhook/conversion/metrics/metrics.go',
-    metrics: [
-      {
-        name: 'controller_runtime_conversion_webhook_panics_total',
-        type: 'counter',
-        labels: [],
-        meaningless: 'The gateway converts no objects between versions of a kind.',
-      },
-    ],
+    metrics: [{ name: 'controller_runtime_conversion_webhook_panics_total', type: 'counter', labels: [] }],
   },
   {
     module: CONTROLLER_RUNTIME,

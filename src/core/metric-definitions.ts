@@ -54,6 +54,7 @@ export const METRICS = {
       labels: ['webhook', 'code'],
     },
     controller_runtime_webhook_panics_total: { help: 'Admission requests whose handler broke off.', labels: [] },
+    controller_runtime_conversion_webhook_panics_total: { help: 'Conversions whose handler broke off.', labels: [] },
     certwatcher_read_certificate_total: { help: 'Reads of the files of the TLS certificate.', labels: [] },
     certwatcher_read_certificate_errors_total: {
       help: 'Reads of the files of the TLS certificate that gave none that can be used.',
@@ -191,13 +192,13 @@ export const METRICS = {
       help: 'Age of the oldest event that has been read and is not in the cache yet; 0 when there is none.',
       labels: ['resource'],
     },
+    levelhook_certificate_expiry_seconds: {
+      help: 'Seconds until a certificate of the webhooks expires, by use: serving or ca.',
+      labels: ['use'],
+    },
     levelhook_redis_problem: {
       help: '1 while Redis has this problem: eviction, memory, persistence, role or version.',
       labels: ['problem'],
-    },
-    levelhook_certificate_expiry_seconds: {
-      help: 'Seconds until a certificate of the webhooks that the gateway has made expires, by use: serving or ca.',
-      labels: ['use'],
     },
     levelhook_gateway_suspended: { help: '1 while nothing is dispatched.', labels: [] },
   },

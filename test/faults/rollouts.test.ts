@@ -4,11 +4,12 @@ import { controllerOf } from '../../src/core/index.ts';
 import { pods, replicaSets } from '../harness/cluster.ts';
 import { deployments, isSettled } from '../harness/deployments.ts';
 import { eventually } from '../harness/eventually.ts';
+import { userOf } from '../harness/identity.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
 import { type Random, seededRandom } from '../harness/seeded-random.ts';
 import { Started } from '../harness/started.ts';
-import { unusedRights } from '../harness/unused-rights.ts';
+import { RARELY_USED, unusedRights } from '../harness/unused-rights.ts';
 import { ENDPOINT_FUNCTIONS, WORKLOAD_FUNCTIONS, WorkloadPlane } from '../harness/workload-plane.ts';
 import { RandomActions } from './rollouts/actions.ts';
 import { RolloutHistory } from './rollouts/history.ts';
@@ -91,10 +92,17 @@ describe('Deployments, their Services, Namespaces and nodes change at random whi
           `MiB by quarters of the time: ${JSON.stringify(Object.fromEntries(quarters))}\n`,
       );
       const requests = await workloads.audit.requests();
-      for (const name of FUNCTIONS) {
-        process.stdout.write(`unused rights of ${name}: ${(await unusedRights(requests, name)).join(', ')}\n`);
-      }
+      const refused = requests.filter(({ user, authorized }) => user.startsWith(userOf('')) && !authorized);
+      expect(refused, 'requests for which an rbac.yaml lacks a right').toEqual([]);
       if (SECONDS >= FLAT_FROM_SECONDS) {
+        for (const name of FUNCTIONS) {
+          const unused = await unusedRights(requests, name);
+          const rare = RARELY_USED[name] ?? {};
+          expect(
+            unused.filter((right) => !Object.hasOwn(rare, right)),
+            `unused rights of ${name}`,
+          ).toEqual([]);
+        }
         const grown = [...quarters].filter(([, [, second = 0, , last = 0]]) => last > GROWTH * second);
         expect(grown, 'processes whose memory grows').toEqual([]);
       }

@@ -24,3 +24,49 @@ export async function unusedRights(requests: readonly AuditedRequest[], name: st
   );
   return [...new Set(granted)].filter((right) => !used.has(right)).toSorted();
 }
+
+const OWNER_REFERENCES =
+  'asked for by admission (OwnerReferencesPermissionEnforcement, off by default) for owner references that block';
+const EVENTS = 'Events of failures, and their repetition';
+
+/**
+ * Rights that a function needs and ten minutes of random load may not use, by function, and what they are for. Tests of
+ * the function use each of them.
+ */
+export const RARELY_USED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  replicaset: {
+    'patch pods': 'adoption and release of pods',
+    'update replicasets/finalizers': OWNER_REFERENCES,
+    'create events': EVENTS,
+    'patch events': EVENTS,
+  },
+  deployment: {
+    'get deployments': 'the live look before an adoption',
+    'get replicasets': 'the look at a ReplicaSet whose name is taken',
+    'patch replicasets': 'adoption and release of ReplicaSets',
+    'update deployments/finalizers': OWNER_REFERENCES,
+    'create events': EVENTS,
+    'patch events': EVENTS,
+  },
+  endpointslice: {
+    'delete endpointslices': 'slices without endpoints, once there is more than one',
+    'update services/finalizers': OWNER_REFERENCES,
+    'create events': EVENTS,
+    'patch events': EVENTS,
+  },
+  endpoints: {
+    'delete endpoints': 'Endpoints of a deleted Service',
+    'create events': EVENTS,
+    'patch events': EVENTS,
+  },
+  'endpointslice-mirroring': {
+    'create endpointslices': 'mirrors of Endpoints that a person has made',
+    'update endpointslices': 'the same',
+    'delete endpointslices': 'the same',
+    'update endpoints/finalizers': OWNER_REFERENCES,
+    'create events': EVENTS,
+    'patch events': EVENTS,
+  },
+  namespace: { 'delete *': 'kinds that cannot be deleted as a collection' },
+  'node-lifecycle': { 'create events': EVENTS, 'patch events': EVENTS },
+};

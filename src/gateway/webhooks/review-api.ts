@@ -136,6 +136,7 @@ export class ReviewApi {
       if (stale !== undefined) return allowed(webhook, uid, stale);
       const { maxAnswerBytes } = bounds;
       const answer = await sender.send({ webhook: webhookName, json, deadlineMs, maxAnswerBytes }, cache);
+      this.#metrics.countBroken(webhook, answer);
       try {
         return new Response(answeredReview(answer, webhook, uid), { headers: JSON_HEADERS });
       } catch (error) {

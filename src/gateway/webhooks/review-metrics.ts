@@ -1,4 +1,6 @@
 import type { Runtime } from '../../core/index.ts';
+import type { WebhookDescription } from '../../contract/index.ts';
+import type { Answer } from '../endpoint/endpoint.ts';
 
 /**
  * The metrics of reviews, as controller-runtime has them (pkg/webhook/internal/metrics/metrics.go): the label `webhook`
@@ -27,6 +29,22 @@ export class ReviewMetrics {
     }
   }
 
+  /**
+   * Counts an answer that is that of a handler which broke off: one that panics in a function of Go breaks the
+   * connection, other platforms answer 500 for it.
+   */
+  countBroken({ type }: WebhookDescription, answer: Answer): void {
+    const isBroken =
+      answer.kind === 'answered' ? answer.status === 500 : answer.kind === 'failed' && answer.reason === 'connection';
+    if (!isBroken) return;
+    this.#runtime.metrics.count(
+      type === 'conversion'
+        ? 'controller_runtime_conversion_webhook_panics_total'
+        : 'controller_runtime_webhook_panics_total',
+      {},
+    );
+  }
+
   /** Removes the series of a controller that is no more. @param path that of its webhooks begins with. */
   async forget(path: string): Promise<void> {
     const webhooks = [...this.#inFlight.keys()].filter((each) => each.startsWith(path));
@@ -38,6 +56,12 @@ export class ReviewMetrics {
 
   #count(webhook: string, by: 1 | -1): void {
     const inFlight = (this.#inFlight.get(webhook) ?? 0) + by;
+    // As controller-runtime: a rate of failures has a series before the first one.
+    if (!this.#inFlight.has(webhook)) {
+      for (const code of ['200', '500']) {
+        this.#runtime.metrics.count('controller_runtime_webhook_requests_total', { webhook, code }, 0);
+      }
+    }
     this.#inFlight.set(webhook, inFlight);
     this.#runtime.metrics.set('controller_runtime_webhook_requests_in_flight', { webhook }, inFlight);
   }

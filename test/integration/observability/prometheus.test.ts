@@ -14,7 +14,9 @@ import {
 } from '../../harness/levelhook.ts';
 import { checkRules, Prometheus } from '../../harness/prometheus.ts';
 import { RawFunction } from '../../harness/raw-function.ts';
+import { ReviewFunction } from '../../harness/review-function.ts';
 import { Started } from '../../harness/started.ts';
+import { configureWebhook, reviewServing, reviewsUrl } from '../../harness/webhook-configurations.ts';
 
 const FILES = join(import.meta.dirname, '../../../infra/observability');
 const RULES = join(FILES, 'rules.yaml');
@@ -45,9 +47,6 @@ function replaced(expression: string): string {
 
 /** Metrics of which a busy gateway may have no series, and why. */
 const MAY_BE_EMPTY: Readonly<Record<string, string>> = {
-  controller_runtime_webhook_requests_total: 'no function of this gateway has a webhook',
-  controller_runtime_webhook_latency_seconds_bucket: 'no function of this gateway has a webhook',
-  controller_runtime_webhook_requests_in_flight: 'no function of this gateway has a webhook',
   levelhook_recoveries_total: 'no data was lost',
   leader_election_slowpath_total: 'the Lease has one holder, which need not read it again',
   levelhook_reflector_watch_ends_total: 'a watch lasts for five minutes',
@@ -89,12 +88,32 @@ describe('a busy gateway that Prometheus scrapes', () => {
     ];
     broken.otherwise = (response) => response.writeHead(500).end();
     silent.otherwise = () => {};
+    const configMap = { apiVersion: 'v1', kind: 'ConfigMap' } as const;
+    const names = { ...configMap, type: 'validating', name: 'names', operations: ['CREATE'] } as const;
+    const guard = await started.open(
+      new ReviewFunction(
+        { name: 'guard', for: { apiVersion: 'v1', kind: 'Namespace' }, webhooks: [names] },
+        setting.secret,
+      ),
+    );
+    const serving = await reviewServing(started);
     const gateway: Listening = started.keep(
-      await startGateway(setting, [moody.url, broken.url, silent.url, gone.url], {
+      await startGateway(setting, [moody.url, broken.url, silent.url, gone.url, guard.url], {
         LEVELHOOK_LEASE: `${namespace}/gateway`,
+        ...serving.settings,
       }),
     );
     await untilReady(gateway.url);
+    const reviewed = { cluster, started, ca: serving.ca, namespace, name: namespace };
+    await configureWebhook(reviewed, `${await reviewsUrl(gateway)}/webhooks/guard`, {
+      ...names,
+      rule: ['', 'v1', 'configmaps'],
+      failurePolicy: 'Ignore',
+    });
+    await eventually(async () => {
+      await cluster.create(configMaps, { metadata: { namespace, generateName: 'reviewed-' } });
+      expect(guard.reviews).not.toEqual([]);
+    });
     await gone.close();
     for (const label of ['broken', 'silent', 'gone']) await create(label, label);
     await create('failing', 'moody', { fail: 'it fails' });
