@@ -273,7 +273,7 @@ export class Gateway {
   async #listenForReviews(): Promise<void> {
     const { webhookListen, webhookService, webhookTls, webhookUrl } = this.#config;
     if (!webhookListen) return;
-    if (webhookTls) return this.#serveReviews(new FileCertificate(webhookTls));
+    if (webhookTls) return this.#serveReviews(new FileCertificate(webhookTls, this.#metrics));
     if (webhookService || webhookUrl !== undefined) return;
     const names = ['webhookTlsCertFile', 'webhookTlsKeyFile', 'webhookService', 'webhookUrl'] as const;
     const [cert, key, service, url] = names.map(variableOf);
