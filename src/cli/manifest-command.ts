@@ -101,6 +101,8 @@ function header({
       'The CustomResourceDefinition has its conversion only, for a definition that exists. Apply the file by a field',
       'manager of its own, which leaves the other fields alone:',
       '  kubectl apply --server-side --field-manager=levelhook-manifest --force-conflicts -f FILE',
+      'If the definition was applied without --server-side, kubectl warns that it cannot take its fields over, and is',
+      'right to leave them: or print the whole definition with --crd.',
     );
   }
   return lines.map((line) => `# ${line}\n`).join('');

@@ -9,6 +9,7 @@ export interface DenialOptions {
 
 export interface DenialCause {
   readonly field?: string;
+  /** Default: that of the denial. kubectl shows the causes in its place. */
   readonly message?: string;
   /** A `metav1.CauseType`: `FieldValueInvalid`, `FieldValueRequired`. Default `FieldValueInvalid`. */
   readonly reason?: string;
@@ -25,7 +26,7 @@ export class Denial {
     if (!(Number.isInteger(code) && code >= 400 && code <= 599)) {
       throw new TypeError(`the code of a denial is ${code}: it must lie between 400 and 599`);
     }
-    const details = causes && { causes: causes.map((cause) => ({ reason: 'FieldValueInvalid', ...cause })) };
+    const details = causes && { causes: causes.map((cause) => ({ reason: 'FieldValueInvalid', message, ...cause })) };
     this.status = { status: 'Failure', message, reason, code, ...(details ? { details } : {}) };
   }
 }

@@ -250,13 +250,19 @@ describe('a validating webhook', () => {
       allowed: false,
       status: { status: 'Failure', message: 'too big', reason: 'Forbidden', code: 403 },
     });
-    const invalid = validating.validate(() => deny('wrong', { causes: [{ field: 'spec.size', message: 'no' }] }));
+    const causes = [{ field: 'spec.size', message: 'no' }, { field: 'spec.text' }];
+    const invalid = validating.validate(() => deny('wrong', { causes }));
     expect((await ask(invalid, admission())).body.response['status']).toEqual({
       status: 'Failure',
       message: 'wrong',
       reason: 'Invalid',
       code: 422,
-      details: { causes: [{ reason: 'FieldValueInvalid', field: 'spec.size', message: 'no' }] },
+      details: {
+        causes: [
+          { reason: 'FieldValueInvalid', field: 'spec.size', message: 'no' },
+          { reason: 'FieldValueInvalid', field: 'spec.text', message: 'wrong' },
+        ],
+      },
     });
     const busy = validating.validate(() => deny('later', { code: 429, reason: 'TooManyRequests' }));
     expect((await ask(busy, admission())).body.response['status']).toMatchObject({ code: 429 });

@@ -40,6 +40,9 @@ export function webhookCertificates(
 ): WebhookCertificates | undefined {
   if (!service && url === undefined) return undefined;
   const secret = webhookSecret ?? (podNamespace === undefined ? undefined : { namespace: podNamespace, name: NAME });
-  if (!secret) throw new UserError(`${nameOf('webhookSecret')} is not set, and the gateway is in no namespace.`);
+  if (!secret)
+    throw new UserError(
+      `${nameOf('webhookSecret')} is not set, and the gateway is in no namespace: name a Secret there for its certificate, such as default/levelhook-webhooks.`,
+    );
   return { secret, address: { service, url }, times };
 }
