@@ -1,3 +1,5 @@
+import { isNamespace, shown, UserError } from '../core/index.ts';
+
 /** The objects that run a function carry it, with the function's name, in the function's namespace. */
 export const FUNCTION_LABEL = 'levelhook.dev/function';
 
@@ -12,10 +14,10 @@ const DOMAIN = 'levelhook.dev';
  * What no webhook reviews, so that a dead one with `failurePolicy: Fail` can be mended: its own function, the gateway,
  * the election of leaders, and the control plane. The apiserver itself exempts the webhook configurations.
  *
- * No user may opt out of a review by this. The namespace of a write, its group and its resource are facts that a user
- * cannot choose for another object, and the apiserver sets the label `kubernetes.io/metadata.name` by itself. A label
- * of an object is its author's choice, so it counts in the function's own namespace only: who may write there can
- * replace the function anyway. An `objectSelector` would count in each namespace.
+ * Outside of the function's own namespace no user may opt out of a review by this. The namespace of a write, its group
+ * and its resource are facts that a user cannot choose for another object, and the apiserver sets the label
+ * `kubernetes.io/metadata.name` by itself. A label of an object is its author's choice, so it counts in the function's
+ * own namespace only. An `objectSelector` would count in each namespace.
  *
  * Writes of subresources but `status` have bodies without labels (`Scale`, `Binding`, `TokenRequest`). In the
  * function's namespace they are not reviewed: a scaler must be able to start a function that has no instance.
@@ -53,7 +55,14 @@ export function excludingConditions(namespace: string, name: string): MatchCondi
   ];
 }
 
-/** The same for whole namespaces: their objects, and themselves. */
-export function excludedNamespaces(gatewayNamespace: string): string[] {
-  return [...new Set(['kube-system', gatewayNamespace])];
+/**
+ * The same for whole namespaces: their objects, and themselves.
+ * @param named by the user: that of Redis, for instance, without which no gateway starts
+ * @throws UserError for what is no namespace
+ */
+export function excludedNamespaces(gatewayNamespace: string, named: readonly string[] = []): string[] {
+  for (const each of named) {
+    if (!isNamespace(each)) throw new UserError(`--exclude-namespace ${shown(each)} is not the name of a namespace.`);
+  }
+  return [...new Set(['kube-system', gatewayNamespace, ...named])];
 }

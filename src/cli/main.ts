@@ -86,6 +86,10 @@ export async function main(argv: readonly string[]): Promise<void> {
     .option('--cert-manager <namespace/certificate>', 'cert-manager writes their CA (default: the gateway does)')
     .option('--ca-file <file>', 'the CA of the webhooks, in PEM form')
     .option('--crd <file>', 'print the definition in this file with the conversion (default: the conversion alone)')
+    .option(
+      '--exclude-namespace <name...>',
+      'review no object of these, such as the namespace of Redis, without which no gateway starts',
+    )
     .option('--kubeconfig <file>', 'default: $KUBECONFIG, ~/.kube/config, or the pod’s service account')
     .action(async (url: string, options: ManifestCommandOptions & WebhookFlags) => {
       await (await import('./manifest-command.ts')).manifestCommand(url, options);

@@ -99,14 +99,21 @@ describe('the manifests of a function', () => {
     const all = made({
       webhooks: [
         { type: 'validating', name: 'a', ...kind(pods), ...on },
-        { type: 'mutating', name: 'b', ...kind(configMaps), namespaces: ['a'], ...on },
+        { type: 'mutating', name: 'b', ...kind(configMaps), namespaces: ['a'], subresources: ['status'], ...on },
         { type: 'conversion', name: 'c', ...kind(deployments), versions: ['v1', 'v2'] },
       ],
     });
     const rules = all.flatMap(({ kind: of, metadata, rules: own }) => (own ? [[of, metadata.namespace, own]] : []));
     const write = [...VERBS, 'create', 'update'];
     expect(rules).toEqual([
-      ['Role', 'a', [{ apiGroups: [''], resources: ['configmaps'], verbs: write }]],
+      [
+        'Role',
+        'a',
+        [
+          { apiGroups: [''], resources: ['configmaps'], verbs: write },
+          { apiGroups: [''], resources: ['configmaps/status'], verbs: ['create', 'update'] },
+        ],
+      ],
       [
         'ClusterRole',
         undefined,

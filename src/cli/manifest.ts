@@ -21,6 +21,7 @@ export interface ManifestOptions {
 const RBAC = 'rbac.authorization.k8s.io';
 const READ = ['get', 'list', 'watch'];
 const READ_AND_WRITE = [...READ, 'create', 'update'];
+const WRITE = ['create', 'update'];
 
 /**
  * The manifests that run a function in a cluster: a ServiceAccount with the right to read the declared kinds, the
@@ -71,9 +72,11 @@ function rightsOf(
     source: GroupVersionKind,
     namespaces: readonly string[] = [''],
     verbs: readonly string[] = READ,
+    subresource = '',
   ): void => {
-    const resource = resources.find((each) => formatKind(each) === formatKind(source));
-    if (!resource) throw new Error(`${formatKind(source)} was not looked up`);
+    const of = resources.find((each) => formatKind(each) === formatKind(source));
+    if (!of) throw new Error(`${formatKind(source)} was not looked up`);
+    const resource = { ...of, plural: of.plural + subresource };
     const id = `${groupOf(resource)}/${resource.plural}`;
     for (const place of namespaces) {
       const found = wanted.get(place) ?? new Map<string, { resource: Resource; verbs: readonly string[] }>();
@@ -85,6 +88,8 @@ function rightsOf(
   for (const webhook of webhooks) {
     if (webhook.type === 'validating') want(webhook, webhook.namespaces);
     else want(webhook, webhook.type === 'mutating' ? webhook.namespaces : undefined, READ_AND_WRITE);
+    if (webhook.type !== 'mutating') continue;
+    for (const each of webhook.subresources ?? []) want(webhook, webhook.namespaces, WRITE, `/${each}`);
   }
   const subjects = [{ kind: 'ServiceAccount', name: serviceAccount, namespace }];
   return [...wanted].flatMap(([place, found]): Manifest[] => {

@@ -11,7 +11,7 @@ const nodes = resource('v1', 'Node', { namespaced: false });
 const throughGateway: WebhookRoute = {
   at: { service: { namespace: 'levelhook', name: 'levelhook', port: 443 } },
   direct: false,
-  gatewayNamespace: 'levelhook',
+  excluded: ['kube-system', 'levelhook'],
   authority: 'gateway',
 };
 

@@ -14,7 +14,7 @@ import type {
   WebhookDescription,
 } from '../contract/index.ts';
 import { INJECT_LABEL, INJECT_VALUE } from '../gateway/certificates/inject-label.ts';
-import { excludedNamespaces, excludingConditions, FUNCTION_LABEL } from './exclusions.ts';
+import { excludingConditions, FUNCTION_LABEL } from './exclusions.ts';
 
 export type Manifest = Readonly<Record<string, unknown>>;
 
@@ -27,8 +27,8 @@ export interface WebhookRoute {
     | { readonly url: string };
   /** The apiserver calls the function, and not the gateway. */
   readonly direct: boolean;
-  /** Its objects are not reviewed. */
-  readonly gatewayNamespace: string;
+  /** Namespaces whose objects are not reviewed. */
+  readonly excluded: readonly string[];
   /**
    * Where the CA bundle comes from: written by the gateway, written by cert-manager for the Certificate
    * `namespace/name`, or this PEM text.
@@ -64,7 +64,7 @@ export function webhookConfigurations(
         name: `${refuseUnreviewed(each).name}.${own}`,
         clientConfig: clientConfig(each, { namespace, name }, route),
         ...callOf(each, resourceOf(each, resources)),
-        namespaceSelector: namespaceSelector(each, route.gatewayNamespace),
+        namespaceSelector: namespaceSelector(each, route.excluded),
         ...(each.objectSelector ? { objectSelector: each.objectSelector } : {}),
         matchConditions: conditionsOf(each, { namespace, name }),
         admissionReviewVersions: ['v1'],
@@ -131,7 +131,7 @@ function callOf(webhook: AdmissionDescription, { plural, namespaced }: Resource)
 
 function namespaceSelector(
   { namespaces, namespaceSelector: own = {} }: AdmissionDescription,
-  gatewayNamespace: string,
+  excluded: readonly string[],
 ): LabelSelector {
   const key = 'kubernetes.io/metadata.name';
   return {
@@ -139,7 +139,7 @@ function namespaceSelector(
     matchExpressions: [
       ...(own.matchExpressions ?? []),
       ...(namespaces ? [{ key, operator: 'In' as const, values: [...namespaces] }] : []),
-      { key, operator: 'NotIn', values: excludedNamespaces(gatewayNamespace) },
+      { key, operator: 'NotIn', values: [...excluded] },
     ],
   };
 }

@@ -8,12 +8,12 @@ describe('the route to the webhooks', () => {
     expect(await routeOf({}, undefined)).toEqual({
       at: { service: { namespace: 'levelhook', name: 'levelhook', port: 443 } },
       direct: false,
-      gatewayNamespace: 'levelhook',
+      excluded: ['kube-system', 'levelhook'],
       authority: 'gateway',
     });
     expect(await routeOf({ gatewayService: 'tools/gate:9443' }, service)).toMatchObject({
       at: { service: { namespace: 'tools', name: 'gate', port: 9443 } },
-      gatewayNamespace: 'tools',
+      excluded: ['kube-system', 'tools'],
     });
     expect(await routeOf({ webhookUrl: 'https://a.example.com/b/', certManager: 'a/b.c' }, service)).toMatchObject({
       at: { url: 'https://a.example.com/b' },
@@ -22,7 +22,7 @@ describe('the route to the webhooks', () => {
     expect(await routeOf({ direct: true, certManager: 'a/b' }, service)).toMatchObject({
       at: { service },
       direct: true,
-      gatewayNamespace: 'levelhook',
+      excluded: ['kube-system', 'levelhook'],
     });
   });
 

@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { isDns1035Label, isDnsSubdomain, isNamespace, messageOf, shown, UserError } from '../core/index.ts';
+import { excludedNamespaces } from './exclusions.ts';
 import type { WebhookRoute } from './webhook-manifests.ts';
 
 /** The flags of `levelhook manifest` that say how the apiserver reaches the webhooks. */
@@ -15,6 +16,8 @@ export interface WebhookFlags {
   readonly certManager?: string;
   readonly caFile?: string;
   readonly crd?: string;
+  /** Their objects are not reviewed. Default: none beside kube-system and that of the gateway. */
+  readonly excludeNamespace?: readonly string[];
 }
 
 /** A release `levelhook` of the chart in the namespace `levelhook`. */
@@ -22,7 +25,7 @@ const CHART_SERVICE = 'levelhook/levelhook:443';
 
 /** The first of these flags that is used, as the user wrote it. */
 export function usedFlag(flags: WebhookFlags): string | undefined {
-  const { caFile, certManager, crd, direct, gatewayService, webhookUrl } = flags;
+  const { caFile, certManager, crd, direct, excludeNamespace, gatewayService, webhookUrl } = flags;
   const all = {
     '--gateway-service': gatewayService,
     '--webhook-url': webhookUrl,
@@ -30,6 +33,7 @@ export function usedFlag(flags: WebhookFlags): string | undefined {
     '--cert-manager': certManager,
     '--ca-file': caFile,
     '--crd': crd,
+    '--exclude-namespace': excludeNamespace,
   };
   return Object.entries(all).find(([, value]) => value !== undefined)?.[0];
 }
@@ -46,7 +50,8 @@ export async function routeOf(
   const { direct = false, webhookUrl } = flags;
   const gateway = gatewayServiceOf(flags.gatewayService ?? CHART_SERVICE);
   const authority = await authorityOf(flags);
-  const common = { direct, gatewayNamespace: gateway.namespace, authority };
+  const excluded = excludedNamespaces(gateway.namespace, flags.excludeNamespace);
+  const common = { direct, excluded, authority };
   if (!direct) return { ...common, at: webhookUrl === undefined ? { service: gateway } : { url: urlOf(webhookUrl) } };
   if (webhookUrl !== undefined) throw new UserError('--direct and --webhook-url exclude each other: name one.');
   if (authority === 'gateway') {

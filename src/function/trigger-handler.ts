@@ -22,7 +22,7 @@ import { type CacheFetch, httpCache } from './http-reader.ts';
 import type { HangUp } from './run-scope.ts';
 import { allResults, type OnResult, prepareTrigger } from './runtime.ts';
 import { SeenTriggers } from './seen-triggers.ts';
-import { MAX_REVIEW_BYTES, type WebhookAnswer, type WebhookRequest, webhooksByName } from './webhook.ts';
+import { maxReviewBytes, type WebhookAnswer, type WebhookRequest, webhooksByName } from './webhook.ts';
 import { fetchKubernetes, type OpenKubernetes } from './trigger-kubernetes.ts';
 
 /** A request with its whole body, from any HTTP server. */
@@ -116,7 +116,7 @@ const MAX_TRIGGER_BYTES = 4 * 1024 * 1024;
 
 /** Answers the signed requests to one controller, for any HTTP server. */
 export interface TriggerHandler {
-  /** Of the body: 8 MiB for a controller with webhooks, 4 MiB for others. A larger one gets 413. */
+  /** Of the body: 4 MiB, or that of reviews for a controller with webhooks. A larger one gets 413. */
   readonly maxBytes: number;
   /**
    * Never rejects.
@@ -219,7 +219,7 @@ export function createTriggerHandler(controller: Controller, options: TriggerHan
   };
 
   return {
-    maxBytes: webhooks.size === 0 ? MAX_TRIGGER_BYTES : MAX_REVIEW_BYTES,
+    maxBytes: webhooks.size === 0 ? MAX_TRIGGER_BYTES : maxReviewBytes(webhooks.values()),
     async answer(request, handle) {
       try {
         const { headers, body } = request;

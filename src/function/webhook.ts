@@ -70,10 +70,13 @@ export type WebhookAnswer =
   | { readonly status: 400 | 404 | 409 | 500 | 504; readonly error: string };
 
 /**
- * The limit of the body of a review. The apiserver takes objects of up to 3 MiB (`MaxRequestBodyBytes`), and a review
- * has the new one and the old one.
+ * The limit of the body of a review. The gateway takes reviews of 8 MiB (the apiserver's objects have 3 MiB at most,
+ * and a review has the new one and the old one), and conversions of 16 MiB; what it adds is far below 1 MiB.
  */
-export const MAX_REVIEW_BYTES = 8 * 1024 * 1024;
+export function maxReviewBytes(webhooks: Iterable<Pick<Webhook, 'description'>>): number {
+  const converts = [...webhooks].some(({ description }) => description.type === 'conversion');
+  return (converts ? 17 : 9) * 1024 * 1024;
+}
 
 /** By name. @throws UserError when two webhooks of a controller have one name. */
 export function webhooksByName(controller: string, webhooks: readonly Webhook[] = []): ReadonlyMap<unknown, Webhook> {

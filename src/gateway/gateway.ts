@@ -273,6 +273,8 @@ export class Gateway {
   async #listenForReviews(): Promise<void> {
     const { webhookListen, webhookService, webhookTls, webhookUrl } = this.#config;
     if (!webhookListen) return;
+    // Stopped late: until then it answers that this gateway is stopping.
+    this.#lifecycle.started('webhook server', async () => this.#webhooks?.stop());
     if (webhookTls) return this.#serveReviews(new FileCertificate(webhookTls, this.#metrics));
     if (webhookService || webhookUrl !== undefined) return;
     const names = ['webhookTlsCertFile', 'webhookTlsKeyFile', 'webhookService', 'webhookUrl'] as const;
@@ -287,7 +289,7 @@ export class Gateway {
     const webhooks = new WebhookServer({ listen, certificate, api: this.#reviews });
     await webhooks.start();
     this.#webhooks = webhooks;
-    this.#lifecycle.started('webhook server', () => webhooks.stop());
+    if (this.#stop.signal.aborted) return webhooks.stop();
     this.#runtime.logger.info({ url: webhooks.url }, 'listening for reviews');
   }
 
@@ -406,13 +408,16 @@ export class Gateway {
         waitsFor: (controller) => recovery.waitsFor(controller),
       },
       events: {
-        onRunning: ({ name, queue }) => this.#board.add(name, queue.bullmq),
+        onRunning: ({ name, queue, reviews }) => {
+          this.#board.add(name, queue.bullmq);
+          void this.#reviews.keepOnly(name, reviews?.webhooks.map(({ webhook }) => webhook.name) ?? []);
+        },
         onStopped: ({ name }) => this.#board.remove(name),
         forget: async (id, endMs) => {
           if (this.#leads()) await forgetController(location, runtime.clock, id, endMs);
           await runtime.metrics.forget({ controller: id });
           await runtime.metrics.forget({ name: id });
-          await this.#reviews.forget(id);
+          await this.#reviews.keepOnly(id, []);
         },
       },
       drainMs,

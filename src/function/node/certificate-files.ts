@@ -32,17 +32,28 @@ export function readCertificate({ certFile, keyFile }: CertificateFiles): { cert
 
 /** New connections get the certificate that the files have by then. A pair that cannot be used yet is left. */
 export function followCertificate(files: CertificateFiles, server: Server): () => void {
-  const changed = (): void => {
+  let again: NodeJS.Timeout | undefined;
+  const use = (onFailure: (error: unknown) => void): void => {
+    clearTimeout(again);
     try {
       server.setSecureContext(readCertificate(files));
-    } catch {
-      // One of the two has been written, and the other not yet: its change comes next.
+    } catch (error) {
+      onFailure(error);
     }
   };
+  const changed = (): void =>
+    use(() => {
+      // One of the two has been written, and the other not yet: its change comes next, or else somebody must know.
+      again = setTimeout(() => use((error) => void process.stderr.write(`${messageOf(error)}\n`)), 3 * LOOK_MS);
+      again.unref();
+    });
   // By looking, not by inotify: in a pod the files are links that are swapped.
   const paths = [files.certFile, files.keyFile];
   for (const path of paths) watchFile(path, { interval: LOOK_MS, persistent: false }, changed);
-  return () => paths.forEach((path) => unwatchFile(path, changed));
+  return () => {
+    clearTimeout(again);
+    paths.forEach((path) => unwatchFile(path, changed));
+  };
 }
 
 const LOOK_MS = 5000;

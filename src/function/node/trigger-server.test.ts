@@ -247,7 +247,7 @@ describe.each<[string, (app: FunctionApp) => Server]>([
   });
 });
 
-it('a review over Node may have 8 MiB, and one that is not signed goes to the app', async () => {
+it('a review over Node may have 9 MiB, and one that is not signed goes to the app', async () => {
   const pods = resource('v1', 'Pod');
   const sizes = validatingWebhook({ name: 'sizes', for: pods }).validate(() => {});
   const web = controller({ name: 'web', for: pods, webhooks: [sizes] }).reconcile(async () => {});
@@ -290,8 +290,8 @@ it('a review over Node may have 8 MiB, and one that is not signed goes to the ap
     kind: 'AdmissionReview',
     response: { uid: 'u', allowed: true },
   };
-  expect(await send(7 * 2 ** 20)).toEqual([200, response]);
-  expect(await send(8 * 2 ** 20)).toEqual([413, { error: 'the body is larger than 8 MiB' }]);
+  expect(await send(8 * 2 ** 20)).toEqual([200, response]);
+  expect(await send(9 * 2 ** 20)).toEqual([413, { error: 'the body is larger than 9 MiB' }]);
   const body = JSON.stringify(reviewOf(1));
   const unsigned = await fetch(`${url}/webhooks/sizes?timeout=10s`, { method: 'POST', body });
   expect([unsigned.status, await unsigned.json()]).toEqual([200, response]);

@@ -12,10 +12,11 @@ import {
 import { ContractError, type Review } from '../../contract/index.ts';
 import type { Webhook } from '../webhook.ts';
 import { webhookWith } from './serve-review.ts';
+import { hasUnsafeInteger } from './unsafe-integer.ts';
 
 /**
- * What a conversion returns: the object in the other version. The converted object has the metadata of the original,
- * whatever stands here, but for labels and annotations, if `metadata` is here.
+ * What a conversion returns: the object in the other version. Labels and annotations that are absent here stay as they
+ * were, and `{}` removes all; whatever else stands in `metadata`, the converted object has that of the original.
  */
 export type Converted<T extends KubernetesObject> = Omit<T, keyof KubernetesObject> & {
   readonly apiVersion?: string;
@@ -151,10 +152,11 @@ async function convert(
   const to = spokes.get(formatKind({ apiVersion, kind }));
   if (!from && formatKind(original) !== formatKind(hub)) throw new Error('the webhook does not know its version');
   if (!to && apiVersion !== hub.apiVersion) throw new Error('the webhook does not know that version');
-  // A copy, as the author's code may change what it is given.
+  if (hasUnsafeInteger(original)) throw new Error('it has an integer above 2^53, which would be rounded');
+  // Copies, as the author's code may change what it is given.
   const object = structuredClone(original);
   const inHub = from ? withMetadata(await from.toHub(object), hub, original) : object;
-  return to ? withMetadata(await to.fromHub(inHub), to.resource, original) : inHub;
+  return to ? withMetadata(await to.fromHub(structuredClone(inHub)), to.resource, inHub) : inHub;
 }
 
 /**
@@ -168,7 +170,7 @@ function withMetadata(
 ): KubernetesObject {
   if (typeof converted !== 'object' || converted === null) throw new TypeError('the conversion has returned no object');
   const { labels: _, annotations: __, ...identity } = structuredClone(original.metadata);
-  const { labels, annotations } = converted.metadata ?? original.metadata;
+  const { labels = original.metadata.labels, annotations = original.metadata.annotations } = converted.metadata ?? {};
   const metadata = { ...identity, ...(labels ? { labels } : {}), ...(annotations ? { annotations } : {}) };
   return { ...converted, apiVersion, kind, metadata };
 }

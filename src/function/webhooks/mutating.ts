@@ -4,6 +4,7 @@ import { type AdmissionContext, admissionWebhook, type AdmissionWebhookOptions }
 import type { AdmissionRequest } from './admission-request.ts';
 import { Denial } from './denial.ts';
 import { patchBetween } from './json-patch.ts';
+import { hasUnsafeInteger } from './unsafe-integer.ts';
 
 /**
  * Changes what is written: changes `object`, which is a copy, or returns another one. Returns `deny(...)` to refuse the
@@ -35,7 +36,9 @@ export function mutatingWebhook<T extends KubernetesObject, O extends object = T
     mutate: (mutate) =>
       admissionWebhook<T, O>('mutating', options, async (request, context) => {
         const copy = structuredClone(request.object);
-        const result = (await mutate(copy, request, context)) ?? copy;
+        // As it was, and another copy: the patch is the difference to the original.
+        const shown = { ...request, object: structuredClone(request.object) } as AdmissionRequest<O>;
+        const result = (await mutate(copy, shown, context)) ?? copy;
         if (result instanceof Denial) return { denial: result };
         // As the apiserver would read it: without what is undefined, and with dates as texts.
         const changed: unknown = JSON.parse(JSON.stringify(result));
@@ -44,6 +47,7 @@ export function mutatingWebhook<T extends KubernetesObject, O extends object = T
         }
         const patch = patchBetween(request.object, changed);
         if (patch.length === 0) return {};
+        if (hasUnsafeInteger(patch)) throw new TypeError('the patch has an integer above 2^53, which would be rounded');
         if (request.operation === 'DELETE') throw new TypeError('a mutating webhook cannot change what is deleted');
         return { patch: base64(JSON.stringify(patch)) };
       }),

@@ -14,7 +14,7 @@ export function webhookWith(parts: Pick<Webhook, 'for' | 'description' | 'review
     async serve(request, app) {
       try {
         const asked = request.unsigned
-          ? unsignedReview(request.body, request.unsigned)
+          ? unsignedReview(request.body, request.unsigned.timeout ?? DEFAULT_TIMEOUTS[this.description.type])
           : signedReview(request.body, app);
         return asked === 'late' ? late(app) : await answerOf(this, asked, { ...app, ...request });
       } catch (error) {
@@ -56,11 +56,12 @@ function late({ log }: WebhookApp): WebhookAnswer {
   return { status: 409, error: 'the deadline of the review has passed' };
 }
 
-/** What the apiserver takes without a `timeout` of the webhook, and the most that it takes. */
-const DEFAULT_TIMEOUT = '10s';
+/** How long the apiserver waits without a `timeout` of the webhook; of a conversion it names no time. */
+const DEFAULT_TIMEOUTS = { validating: '10s', mutating: '10s', conversion: '30s' } as const;
+/** The most that the apiserver waits. */
 const MAX_TIMEOUT_MS = 30_000;
 
-function unsignedReview(review: unknown, { timeout = DEFAULT_TIMEOUT }: { timeout: string | undefined }): Asked {
+function unsignedReview(review: unknown, timeout: string): Asked {
   const timeoutMs = parseGoDuration(timeout);
   if (!timeoutMs) throw new ContractError(`the timeout ${shown(timeout)} is no time, such as 10s`);
   if (!isReview(review)) throw new ContractError('the body is no review whose request has a uid');
@@ -107,6 +108,10 @@ async function answerOf(
     if (response) {
       const { apiVersion, kind, request } = review;
       return { status: 200, body: { apiVersion, kind, response: { uid: request.uid, ...response } } };
+    }
+    if (systemClock.now() < scope.deadlineMs) {
+      log.warn({}, 'the caller has hung up before a webhook answered');
+      return { status: 504, error: 'the caller has hung up' };
     }
     const seconds = Math.round(runMs / 100) / 10;
     log.warn({ seconds }, 'a webhook did not answer before the deadline');

@@ -202,14 +202,14 @@ describe('a function app with webhooks', () => {
     expect(((await answer.json()) as { error: string }).error).toMatch(error);
   });
 
-  it('refuses a review without a valid signature, and one of more than 8 MiB', async () => {
+  it('refuses a review without a valid signature, and one of more than 9 MiB', async () => {
     const app = appOf([allowing]);
     expect((await send(app, reviewOf(admission()), [generateSecret()])).status).toBe(401);
     const filled = (size: number) => reviewOf(admission({ object: { ...object, data: 'x'.repeat(size) } }));
     expect((await send(app, filled(6 * 2 ** 20))).status).toBe(200);
-    const tooLarge = await send(app, filled(8 * 2 ** 20));
+    const tooLarge = await send(app, filled(9 * 2 ** 20));
     expect(tooLarge.status).toBe(413);
-    expect(await tooLarge.json()).toEqual({ error: 'the body is larger than 8 MiB' });
+    expect(await tooLarge.json()).toEqual({ error: 'the body is larger than 9 MiB' });
   });
 
   it('refuses a review when it has no webhooks', async () => {
@@ -453,6 +453,7 @@ describe('a conversion webhook', () => {
         return { size, metadata: { ...widget.metadata, uid: 'other', labels: { a: 'b' } } };
       },
     });
+  const conversionsOfOldest = ({ size }: OldestWidget) => ({ spec: { size: Number(size) } });
   const metadata = { name: 'b', namespace: 'a', uid: 'u', resourceVersion: '3', annotations: { c: 'd' } };
   const v1 = { apiVersion: 'example.com/v1', kind: 'Widget', metadata, spec: { size: '1' } };
   const v2 = { ...v1, apiVersion: 'example.com/v2', spec: { size: 1 } };
@@ -469,6 +470,33 @@ describe('a conversion webhook', () => {
     expect((await ask(versions, conversion('example.com/v1', [oldest, v2]))).body.response['convertedObjects']).toEqual(
       [v1, v1],
     );
+  });
+
+  it('keeps labels and annotations that a conversion does not name, from one spoke to another too', async () => {
+    const labelled = { ...v1, metadata: { ...metadata, labels: { tier: 'front' } } };
+    const kept = conversionWebhook({ name: 'hook', hub: Widget })
+      .spoke(OldWidget, {
+        // What the hub has no field for.
+        toHub: ({ spec, metadata: { annotations } }) => ({
+          spec: { size: Number(spec.size) },
+          metadata: { annotations: { ...annotations, kept: 'x' } },
+        }),
+        fromHub: ({ spec }) => ({ spec: { size: String(spec.size) } }),
+      })
+      .spoke(OldestWidget, { toHub: conversionsOfOldest, fromHub: ({ spec }) => ({ size: String(spec.size) }) });
+    const { body } = await ask(kept, conversion('example.com/v1alpha1', [labelled]));
+    expect(body.response['convertedObjects']).toEqual([
+      { ...oldest, metadata: { ...labelled.metadata, annotations: { c: 'd', kept: 'x' } } },
+    ]);
+  });
+
+  it('fails for an integer that JavaScript would round', async () => {
+    // As JSON.parse reads 9007199254740993.
+    const large = { ...v2, spec: { size: 2 ** 53 } };
+    const { result } = (await ask(versions, conversion('example.com/v1', [large]))).body.response as {
+      result: object;
+    };
+    expect(result).toMatchObject({ status: 'Failure', message: expect.stringMatching(/would be rounded/) });
   });
 
   it('changes of the metadata nothing but labels and annotations', async () => {
@@ -575,7 +603,7 @@ describe('a review that is not signed', () => {
     ['what is no JSON', '/webhooks/hook', 'garbage', 400, /the body is no review/],
     ['what is no review', '/webhooks/hook', '[]', 400, /the body is no review/],
     ['an old version', '/webhooks/hook', { ...admission(), apiVersion: 'admission.k8s.io/v1beta1' }, 400, /only the/],
-    ['a large body', '/webhooks/hook', 'x'.repeat(8 * 2 ** 20 + 1), 413, /larger than 8 MiB/],
+    ['a large body', '/webhooks/hook', 'x'.repeat(9 * 2 ** 20 + 1), 413, /larger than 9 MiB/],
   ])('is refused for %s', async (_what, path, body, status, text) => {
     const answer = await post(app(), path, body);
     expect(answer).toEqual({ status, text: expect.stringMatching(text) });

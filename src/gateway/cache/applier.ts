@@ -306,10 +306,12 @@ export class Applier {
     const operations = new Map<string, ViewOperation>();
     const wakeups: Wakeup[] = [];
     const fromNothing = listing?.fromNothing ?? false;
+    // A change that was read late, after the watch was closed for a while, says nothing of those behind it.
+    const hasBookmark = given.some(({ kind }) => kind === 'bookmark');
     const isPipelined = fromNothing && chunk !== undefined && chunk.events === chunk.given;
     const write = async (): Promise<void> => {
       const part: Chunk = {
-        ...(listing || version === undefined ? {} : { version, shownMs: this.#readMs }),
+        ...(listing || version === undefined ? {} : { version, shownMs: hasBookmark ? this.#readMs : undefined }),
         incomparable: listing?.rewound ?? false,
         onlyNew,
         operations: [...operations.values()],

@@ -24,6 +24,9 @@ const AGAIN_MS = 1000;
  * (k8s.io/apiserver, pkg/storage/cacher). The rest is for the way into the view.
  */
 const BOOKMARK_MS = 3000;
+/** A change that the server has already is on its way to a view of a busy resource: no bookmark is needed for it. */
+const ARRIVE_MS = 300;
+const ARRIVE_LOOK_MS = 50;
 
 /**
  * Keeps a view younger than its users need it. On a quiet resource bookmarks come about once a minute. So when half of
@@ -58,7 +61,7 @@ export class ViewFreshness {
 
   /** @returns when to look again. */
   async #keep(askMs: number): Promise<number> {
-    const { clock, currentVersion, isFrozen, requestProgress, view } = this.#options;
+    const { clock, currentVersion, isFrozen, requestProgress, signal, view } = this.#options;
     const before = await view.progress();
     const askedMs = clock.now();
     if (before.version === undefined || before.shownMs === undefined) return LOOK_MS;
@@ -66,13 +69,17 @@ export class ViewFreshness {
     if (leftMs > 0) return leftMs;
     const current = await currentVersion();
     if (current === undefined) return AGAIN_MS;
-    const { version, rewound } = await view.progress();
-    const isAhead = compareResourceVersions(before.version, current) > 0;
-    if (version === undefined || rewound || isFrozen()) return LOOK_MS;
     // A view that was ahead before the question is of another history, which the reflector finds out.
-    if (!isAhead && compareResourceVersions(version, current) >= 0) {
-      await view.recordShown(askedMs);
-      return askMs;
+    const isAhead = compareResourceVersions(before.version, current) > 0;
+    for (let waitedMs = 0; waitedMs <= ARRIVE_MS; waitedMs += ARRIVE_LOOK_MS) {
+      const { version, rewound } = await view.progress();
+      if (version === undefined || rewound || isFrozen()) return LOOK_MS;
+      if (!isAhead && compareResourceVersions(version, current) >= 0) {
+        await view.recordShown(askedMs);
+        return askMs;
+      }
+      await clock.sleep(ARRIVE_LOOK_MS, signal);
+      if (signal.aborted) return LOOK_MS;
     }
     requestProgress();
     return LOOK_MS;

@@ -79,20 +79,25 @@ export class CaBundles {
 
   /**
    * Writes the bundle where it is missing. A write is refused when the object has changed since it was listed.
-   * @returns whether all had it already.
+   * @returns how many lacked it, and how many of these have it now.
    */
-  async write(found: readonly FoundBundles[], bundle: string, signal?: AbortSignal): Promise<boolean> {
+  async write(
+    found: readonly FoundBundles[],
+    bundle: string,
+    signal?: AbortSignal,
+  ): Promise<{ readonly lacking: number; readonly written: number }> {
     const caBundle = Buffer.from(bundle).toString('base64');
     const lacking = found.filter(({ entries }) => entries.some((entry) => entry.caBundle !== caBundle));
-    for (const each of lacking) await this.#writeOne(each, caBundle, signal);
-    return lacking.length === 0;
+    let written = 0;
+    for (const each of lacking) if (await this.#writeOne(each, caBundle, signal)) written += 1;
+    return { lacking: lacking.length, written };
   }
 
   async #writeOne(
     { entries, name, resource: kind, resourceVersion }: FoundBundles,
     caBundle: string,
     signal?: AbortSignal,
-  ) {
+  ): Promise<boolean> {
     const body = [
       { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
       ...entries.map(({ pointer }) => ({ op: 'add', path: `${pointer}/caBundle`, value: caBundle })),
@@ -102,10 +107,12 @@ export class CaBundles {
       const contentType = 'application/json-patch+json';
       await this.#client.json({ method: 'PATCH', path: resourcePath(kind, { name }), body, contentType, signal });
       this.#logger.info(about, 'wrote the CA of webhooks');
+      return true;
     } catch (error) {
       // One that cannot be written keeps no other from its bundle. The rotation waits for it.
       if (!signal?.aborted)
         this.#logger.warn({ ...about, error: messageOf(error) }, 'the CA of webhooks was not written');
+      return false;
     }
   }
 

@@ -202,6 +202,22 @@ describe('the bundles', () => {
     expect(bundlesOf(validating, 'v')).toEqual([bundle(), undefined, undefined]);
   });
 
+  it('that cannot be written keep no certificate from being renewed, and are not written again at once', async () => {
+    const leader = gateway();
+    await settle(leader);
+    put(validating, 'refused', { webhooks: [entry({ service: { ...SERVICE, path: '/webhooks/a/b' } })] });
+    const usual = client.json.bind(client);
+    client.json = async (request) => {
+      if (request.method === 'PATCH') throw new ApiError({ code: 403, message: 'no' });
+      return usual(request);
+    };
+    const before = leader.current();
+    expect(await leader.tick()).toBe(false);
+    clock.advance((times.certificateMs * 2) / 3 + DAY_MS);
+    await leader.tick();
+    expect(leader.current().cert).not.toBe(before.cert);
+  });
+
   it('that cannot be written keep a rotation from going on, and no other bundle from being written', async () => {
     const leader = gateway();
     const own = entry({ service: { ...SERVICE, path: '/webhooks/a/b' } });

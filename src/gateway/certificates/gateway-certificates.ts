@@ -141,18 +141,21 @@ export class GatewayCertificates implements ServingCertificate {
     }
     const { stored } = found;
     const bundle = bundleOf(stored);
-    if (!(await this.#bundles.write(bundles, bundle, signal))) {
+    const { lacking, written } = await this.#bundles.write(bundles, bundle, signal);
+    if (written > 0) {
       this.#bundled = undefined;
       return true;
     }
-    if (this.#bundled?.bundle !== bundle) this.#bundled = { bundle, sinceMs: listedAtMs };
-    return this.#step(found, stored, { bundledForMs: lookedAtMs - this.#bundled.sinceMs, signal });
+    // One that cannot be written holds up a new CA, and not a new certificate of this one.
+    if (lacking > 0) this.#bundled = undefined;
+    else if (this.#bundled?.bundle !== bundle) this.#bundled = { bundle, sinceMs: listedAtMs };
+    return this.#step(found, stored, { bundledForMs: this.#bundled && lookedAtMs - this.#bundled.sinceMs, signal });
   }
 
   async #step(
     found: FoundSecret,
     stored: StoredCertificates,
-    { bundledForMs, signal }: { readonly bundledForMs: number; readonly signal: AbortSignal | undefined },
+    { bundledForMs, signal }: { readonly bundledForMs: number | undefined; readonly signal: AbortSignal | undefined },
   ): Promise<boolean> {
     const { clock, logger } = this.#options.runtime;
     const nowMs = clock.wallNow();

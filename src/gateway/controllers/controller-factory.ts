@@ -9,7 +9,7 @@ import type { RedisLocation } from '../redis/redis-location.ts';
 import type { CpuBudgets } from '../cel/cpu-budget.ts';
 import { CacheAccess } from '../access/cache-access.ts';
 import { type KubernetesCredentials, longestRunMs } from '../access/kubernetes-credentials.ts';
-import { ReviewSender } from '../dispatch/review-sender.ts';
+import { REVIEW_CONNECTIONS, ReviewSender } from '../dispatch/review-sender.ts';
 import { Endpoint } from '../endpoint/endpoint.ts';
 import type { FunctionAccount } from '../access/account-tokens.ts';
 import { ProxyAccess } from '../access/proxy-access.ts';
@@ -222,8 +222,6 @@ export class ControllerFactory {
   }
 }
 
-/** Of one controller; further reviews wait, and their time runs. */
-const REVIEW_CONNECTIONS = 32;
 /** The apiserver waits no longer (pkg/apis/admissionregistration/validation/validation.go; a conversion, 30 s). */
 const LONGEST_REVIEW_MS = 30_000;
 

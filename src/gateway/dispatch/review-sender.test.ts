@@ -5,7 +5,7 @@ import { systemClock } from '../../core/index.ts';
 import { generateSecret, type CacheLocation } from '../../contract/index.ts';
 import { importExtractableSecret } from '../../contract/signature.ts';
 import { type Answer, Endpoint } from '../endpoint/endpoint.ts';
-import { ReviewSender, type ReviewSenderOptions } from './review-sender.ts';
+import { REVIEW_CONNECTIONS, ReviewSender, type ReviewSenderOptions } from './review-sender.ts';
 
 const secret = generateSecret();
 const location: CacheLocation = { views: {}, url: 'https://gateway.test/cache', token: 't' };
@@ -50,7 +50,9 @@ describe('a review on its way to the function', () => {
     expect(await send()).toMatchObject({ kind: 'answered', status: 200 });
     const [review] = fn.reviews;
     expect(review).toMatchObject({ controller: 'guard', webhook: 'names', cache: location });
-    expect(review?.cacheAgeSeconds).toEqual({ 'v1/ConfigMap': 1.5 });
+    // What has passed since the age was read counts.
+    expect(review?.cacheAgeSeconds['v1/ConfigMap']).toBeGreaterThanOrEqual(1.5);
+    expect(review?.cacheAgeSeconds['v1/ConfigMap']).toBeLessThan(4);
     expect(review?.remainingSeconds).toBeGreaterThan(4);
     expect(Date.parse(review?.deadline ?? '') - Date.now()).toBeLessThan(5000);
   });
@@ -107,7 +109,7 @@ describe('a function that refuses connections', () => {
       endpoint: () => ({ send, close: async () => {} }),
     });
     const sent = { webhook: 'names', json, maxAnswerBytes: 1000 };
-    const cache = { location, ages: new Map<string, number>() };
+    const cache = { location, ages: new Map<string, number>(), atMs: clock.now() };
     expect(await sender.send({ ...sent, deadlineMs: clock.now() + 20_000 }, cache)).toBe(refused);
     expect(attempts).toBeGreaterThan(5);
     attempts = 0;
@@ -128,4 +130,28 @@ it('a sender that closes takes no more reviews, and waits for those in flight', 
   answer();
   expect(await first).toMatchObject({ kind: 'answered', status: 200 });
   await closed;
+});
+
+it('of more reviews than there are connections the others wait, and none is sent after its deadline', async () => {
+  const answers: (() => void)[] = [];
+  const answered: Answer = { kind: 'answered', status: 200, headers: {}, body: '', isStream: false };
+  let sent = 0;
+  const send = (): Promise<Answer> => {
+    sent += 1;
+    return new Promise((resolve) => answers.push(() => resolve(answered)));
+  };
+  await senderOf({ endpoint: () => ({ send, close: async () => {} }) });
+  const cache = { location, ages: new Map<string, number>(), atMs: systemClock.now() };
+  const ask = (timeoutMs: number) =>
+    sender.send({ webhook: 'names', json, maxAnswerBytes: 1000, deadlineMs: systemClock.now() + timeoutMs }, cache);
+  const first = Array.from({ length: REVIEW_CONNECTIONS }, () => ask(60_000));
+  const [late, next] = [ask(50), ask(60_000)];
+  expect(await late).toMatchObject({ kind: 'refused', reason: 'timeout' });
+  expect(sent).toBe(REVIEW_CONNECTIONS);
+  answers[0]?.();
+  expect(await first[0]).toBe(answered);
+  await new Promise((wake) => setImmediate(wake));
+  expect(sent).toBe(REVIEW_CONNECTIONS + 1);
+  for (const each of answers) each();
+  expect(await Promise.all([...first, next])).toHaveLength(REVIEW_CONNECTIONS + 1);
 });

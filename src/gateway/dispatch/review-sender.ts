@@ -32,8 +32,10 @@ export interface OutgoingReview {
 /** The cache as a review finds it. Reviews of the same time share one. */
 export interface CacheNow {
   readonly location: CacheLocation;
-  /** Of the kinds whose age is known. */
+  /** Of the kinds whose age is known, in milliseconds at `atMs`. */
   readonly ages: ReadonlyMap<string, number>;
+  /** By the sender's clock. */
+  readonly atMs: number;
 }
 
 interface Connected {
@@ -49,6 +51,11 @@ export interface SeenReviews {
   /** Why the last one had no answer; undefined when it had one. */
   readonly failure: string | undefined;
 }
+
+/** Reviews of one controller at a time: as many as there are connections for them. */
+export const REVIEW_CONNECTIONS = 32;
+
+const NO_CONNECTION: Answer = { kind: 'refused', reason: 'timeout', message: 'no connection before the deadline' };
 
 /** Without Redis there is neither a token nor an age, and a review must not wait for it. */
 const CACHE_MS = 500;
@@ -67,6 +74,9 @@ export class ReviewSender {
   #cache: Promise<CacheNow> | undefined;
   readonly #seen = new Map<string, SeenReviews>();
   #inFlight = 0;
+  /** Places in use, and who waits for one. */
+  #taken = 0;
+  readonly #waiting = new Set<() => void>();
   #isClosed = false;
   readonly #idle = Promise.withResolvers<void>();
 
@@ -97,15 +107,18 @@ export class ReviewSender {
   }
 
   /** Sends one review. Never rejects. */
-  async send(review: OutgoingReview, { location, ages }: CacheNow): Promise<Answer> {
+  async send(review: OutgoingReview, { location, ages, atMs }: CacheNow): Promise<Answer> {
     const { clock, functionName } = this.#options;
     if (this.#isClosed) return { kind: 'refused', reason: 'connection', message: 'the controller is being stopped' };
     const { coldStart } = this.#connect();
     this.#inFlight += 1;
+    // What waits for a connection waits here: a request that undici holds keeps its body beyond its deadline.
+    const hasPlace = await this.#place(review.deadlineMs);
     try {
+      if (!hasPlace) return NO_CONNECTION;
       for (;;) {
         const leftMs = review.deadlineMs - clock.now();
-        if (leftMs <= 0) return { kind: 'refused', reason: 'timeout', message: 'no connection before the deadline' };
+        if (leftMs <= 0) return NO_CONNECTION;
         const head: Omit<ReviewRequest, 'review'> = {
           version: CONTRACT_VERSION,
           controller: functionName,
@@ -113,7 +126,8 @@ export class ReviewSender {
           deadline: new Date(clock.wallNow() + leftMs).toISOString(),
           remainingSeconds: leftMs / 1000,
           cache: location,
-          cacheAgeSeconds: Object.fromEntries([...ages].map(([kind, ms]) => [kind, ms / 1000])),
+          // The cache may have become no newer since, while the function started.
+          cacheAgeSeconds: Object.fromEntries([...ages].map(([kind, ms]) => [kind, (ms + clock.now() - atMs) / 1000])),
         };
         // The review stays as it is: to write it anew could change its numbers.
         const body = `${JSON.stringify(head).slice(0, -1)},"review":${review.json}}`;
@@ -130,9 +144,42 @@ export class ReviewSender {
         await clock.sleep(AGAIN_MS);
       }
     } finally {
+      if (hasPlace) this.#release();
       this.#inFlight -= 1;
       if (this.#isClosed && this.#inFlight === 0) this.#idle.resolve();
     }
+  }
+
+  /** Waits for one of the places, first come first served. @returns whether there is one before the deadline. */
+  async #place(deadlineMs: number): Promise<boolean> {
+    if (this.#taken < REVIEW_CONNECTIONS) {
+      this.#taken += 1;
+      return true;
+    }
+    const { clock } = this.#options;
+    const over = new AbortController();
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const take = (): void => resolve(true);
+    this.#waiting.add(take);
+    const late = clock.sleep(Math.max(0, deadlineMs - clock.now()), over.signal).then(() => {
+      // A place that was given in the same moment is taken.
+      if (this.#waiting.delete(take)) resolve(false);
+    });
+    const hasPlace = await promise;
+    over.abort();
+    await late;
+    return hasPlace;
+  }
+
+  /** Gives the place to the next that waits. */
+  #release(): void {
+    const [next] = this.#waiting;
+    if (!next) {
+      this.#taken -= 1;
+      return;
+    }
+    this.#waiting.delete(next);
+    next();
   }
 
   /** Takes no more reviews from now on. */
@@ -158,6 +205,7 @@ export class ReviewSender {
 
   async #cacheNow(): Promise<CacheNow> {
     const { ages, cacheAccess, clock } = this.#options;
+    const atMs = clock.now();
     const over = new AbortController();
     const unknown = async (): Promise<undefined> => {
       await clock.sleep(CACHE_MS, over.signal);
@@ -168,6 +216,6 @@ export class ReviewSender {
       Promise.race([ages().catch(() => undefined), late]),
     ]);
     over.abort();
-    return { location: location ?? cacheAccess.locationWithoutToken(), ages: known ?? new Map<string, number>() };
+    return { location: location ?? cacheAccess.locationWithoutToken(), ages: known ?? new Map<string, number>(), atMs };
   }
 }

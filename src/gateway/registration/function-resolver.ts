@@ -9,6 +9,7 @@ import {
   resource,
   type Resource,
   resourcePath,
+  groupOf,
 } from '../../core/index.ts';
 import type { CacheScope, Description } from '../../contract/index.ts';
 import { isSecureUrl } from '../../contract/secure-url.ts';
@@ -370,6 +371,12 @@ function fieldsOf({ for: reconciled, owns, watches, reads }: ReconcileFunctionSp
 }
 
 /**
+ * Groups of which the apiserver asks, after a mutating webhook, whether the user who writes may write such an object: a
+ * tenant's webhook could let an administrator bind a role that the tenant may not bind.
+ */
+const BY_WRITER: ReadonlySet<string> = new Set(['rbac.authorization.k8s.io', 'certificates.k8s.io']);
+
+/**
  * What the ServiceAccount must be allowed for the reviews of each webhook: to read the objects that it would be sent,
  * and to write them, subresources included, where its answers change them.
  */
@@ -381,6 +388,13 @@ async function wantedByWebhooks(
     webhooks.map(async (webhook, at) => {
       const field = `spec.webhooks[${at}]`;
       const resource = await discovered(client, webhook, field);
+      if (webhook.type !== 'validating' && BY_WRITER.has(groupOf(resource))) {
+        throw new InvalidFunctionError(
+          'Authorized',
+          'ChecksTheWriter',
+          `${field}: what is written of ${formatKind(resource)} is checked against the rights of the writer, so no ReconcileFunction may change it`,
+        );
+      }
       if (webhook.type === 'conversion') {
         return { field, resource, namespaces: undefined, changes: [''], isEverywhere: true };
       }

@@ -79,24 +79,27 @@ export function profileApi({ profiler, functions, clock }: ProfileApiOptions): H
   app.get('/:kind', (context) =>
     answer(context, SELF, clock, async ({ spec, signal }) => Buffer.from(await profiler.take(spec, signal))),
   );
-  app.get('/controllers/:id/:kind', (context) => {
+  app.get('/controllers/:id/:kind', async (context) => {
     const id = context.req.param('id');
     const known = functions();
     if (!known) return refuse(context, 503, 'the gateway is starting');
     const asks = known.get(id);
     if (!asks) return refuse(context, 404, `there is no controller "${id}" in this gateway`);
-    return answer(context, id, clock, async ({ spec, signal }) => {
-      if (asked.has(id)) throw new ProfileError(429, `a profile of ${id} is being taken already: try again later`);
-      if (asked.size >= MAX_PROFILES) {
-        throw new ProfileError(429, `profiles of ${MAX_PROFILES} functions are being taken already: try again later`);
-      }
-      asked.add(id);
-      try {
-        return await functionProfile(asks, { profile: spec, clock }, signal);
-      } finally {
-        asked.delete(id);
-      }
-    });
+    // Until it is converted, too.
+    let holds = false;
+    try {
+      return await answer(context, id, clock, async ({ spec, signal }) => {
+        if (asked.has(id)) throw new ProfileError(429, `a profile of ${id} is being taken already: try again later`);
+        if (asked.size >= MAX_PROFILES) {
+          throw new ProfileError(429, `profiles of ${MAX_PROFILES} functions are being taken already: try again later`);
+        }
+        asked.add(id);
+        holds = true;
+        return functionProfile(asks, { profile: spec, clock }, signal);
+      });
+    } finally {
+      if (holds) asked.delete(id);
+    }
   });
   return app;
 }

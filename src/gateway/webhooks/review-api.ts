@@ -60,9 +60,9 @@ export class ReviewApi {
     return response;
   }
 
-  /** Removes the metrics of a controller that is no more. */
-  async forget(id: string): Promise<void> {
-    await this.#metrics.forget(`${WEBHOOKS_PATH}/${id}/`);
+  /** Removes the metrics of webhooks that a controller has no more. @param names of those that it has. */
+  async keepOnly(id: string, names: readonly string[]): Promise<void> {
+    await this.#metrics.forget(`${WEBHOOKS_PATH}/${id}/`, names);
   }
 
   async #handle(request: Request, startedMs: number): Promise<Response> {
@@ -129,7 +129,8 @@ export class ReviewApi {
     const sender = controller.reviews?.sender;
     if (!sender) throw new Error('a controller without a sender of reviews');
     const bounds = webhook.type === 'conversion' ? BOUNDS.conversion : BOUNDS.admission;
-    return this.#bodies.with(request, bounds.maxBytes, async (json) => {
+    const body = { controller: controller.name, maxBytes: bounds.maxBytes };
+    return this.#bodies.with(request, body, async (json) => {
       const uid = checkReview(json, served);
       const cache = await sender.cache();
       const stale = this.#whenStale(controller, webhook, cache);

@@ -21,11 +21,15 @@ export class ReviewMetrics {
     this.#count(webhook, 1);
     try {
       const response = await answer();
+      if (!this.#inFlight.has(webhook)) return response;
       metrics.count('controller_runtime_webhook_requests_total', { webhook, code: String(response.status) });
       return response;
     } finally {
-      this.#count(webhook, -1);
-      metrics.observe('controller_runtime_webhook_latency_seconds', { webhook }, (clock.now() - startedMs) / 1000);
+      // Its series were removed meanwhile, and nothing would remove them again.
+      if (this.#inFlight.has(webhook)) {
+        this.#count(webhook, -1);
+        metrics.observe('controller_runtime_webhook_latency_seconds', { webhook }, (clock.now() - startedMs) / 1000);
+      }
     }
   }
 
@@ -45,9 +49,14 @@ export class ReviewMetrics {
     );
   }
 
-  /** Removes the series of a controller that is no more. @param path that of its webhooks begins with. */
-  async forget(path: string): Promise<void> {
-    const webhooks = [...this.#inFlight.keys()].filter((each) => each.startsWith(path));
+  /**
+   * Removes the series of webhooks that are no more.
+   * @param path with which those of the controller begin
+   * @param names of the webhooks that it still has
+   */
+  async forget(path: string, names: readonly string[]): Promise<void> {
+    const kept = new Set(names.map((name) => path + name));
+    const webhooks = [...this.#inFlight.keys()].filter((each) => each.startsWith(path) && !kept.has(each));
     for (const webhook of webhooks) {
       this.#inFlight.delete(webhook);
       await this.#runtime.metrics.forget({ webhook });

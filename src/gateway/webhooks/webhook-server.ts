@@ -13,9 +13,9 @@ export interface WebhookServerOptions {
   readonly api: Pick<ReviewApi, 'handle'>;
 }
 
-/** As of the gateway's other server: a request comes whole within this time, or its connection is closed. */
-const RECEIVE_MS = 10_000;
 const LOOK_MS = 2000;
+/** For answers that are being written when the server stops. */
+const LAST_ANSWERS_MS = 1000;
 /**
  * The apiserver closes an idle connection after 90 s (client-go). If the gateway closed it sooner, it could do so while
  * a review is on its way, which the apiserver would not send again.
@@ -44,7 +44,12 @@ export class WebhookServer {
   async start(): Promise<void> {
     const { api, certificate, listen } = this.#options;
     const { host, port } = listen;
-    const limits = { requestTimeout: RECEIVE_MS, headersTimeout: RECEIVE_MS, connectionsCheckingInterval: LOOK_MS };
+    // Both count from the connect of a connection on which nothing has come. `ReviewBodies` bounds the time of a body.
+    const limits = {
+      requestTimeout: KEEP_ALIVE_MS,
+      headersTimeout: KEEP_ALIVE_MS,
+      connectionsCheckingInterval: LOOK_MS,
+    };
     const serverOptions = { ...limits, keepAliveTimeout: KEEP_ALIVE_MS, ...certificate.current() };
     const server = createAdaptorServer({
       fetch: (request: Request) => api.handle(request),
@@ -76,6 +81,9 @@ export class WebhookServer {
     if (!server?.listening) return;
     const closed = once(server, 'close');
     server.close();
+    // Silent connections would hold it up.
+    const rest = setTimeout(() => server.closeAllConnections(), LAST_ANSWERS_MS);
     await closed;
+    clearTimeout(rest);
   }
 }
