@@ -161,10 +161,12 @@ export class ReviewSender {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const take = (): void => resolve(true);
     this.#waiting.add(take);
-    const late = clock.sleep(Math.max(0, deadlineMs - clock.now()), over.signal).then(() => {
+    const expire = async (): Promise<void> => {
+      await clock.sleep(Math.max(0, deadlineMs - clock.now()), over.signal);
       // A place that was given in the same moment is taken.
       if (this.#waiting.delete(take)) resolve(false);
-    });
+    };
+    const late = expire();
     const hasPlace = await promise;
     over.abort();
     await late;
