@@ -7,6 +7,8 @@ const MEBIBYTE = 1024 * 1024;
  */
 const MAX_TOGETHER_BYTES = 192 * MEBIBYTE;
 const MAX_CONTROLLER_BYTES = 64 * MEBIBYTE;
+/** Of a body that is too large, before its connection is closed. */
+const DISCARDED_BYTES = 64 * MEBIBYTE;
 /** A body comes whole within this time. */
 const RECEIVE_MS = 10_000;
 
@@ -32,25 +34,32 @@ export class ReviewBodies {
     { controller, maxBytes }: { readonly controller: string; readonly maxBytes: number },
     work: (text: string) => Promise<T>,
   ): Promise<T> {
-    const large = tooLarge(`the review is larger than ${maxBytes / (1024 * 1024)} MiB`);
-    if (Number(request.headers.get('content-length') ?? 0) > maxBytes) throw large;
-    let bytes = 0;
+    const large = tooLarge(`the review is larger than ${maxBytes / MEBIBYTE} MiB`);
+    let isLarge = Number(request.headers.get('content-length') ?? 0) > maxBytes;
+    let [bytes, counted] = [0, 0];
+    const chunks: Uint8Array[] = [];
     try {
-      const chunks: Uint8Array[] = [];
       for await (const chunk of withinTime(request.body)) {
-        chunks.push(chunk);
         bytes += chunk.length;
+        isLarge ||= bytes > maxBytes;
+        // Read to its end all the same: a client that is still sending may lose the answer.
+        if (isLarge) {
+          if (bytes > DISCARDED_BYTES) throw large;
+          continue;
+        }
+        chunks.push(chunk);
+        counted += chunk.length;
         this.#count(controller, chunk.length);
-        if (bytes > maxBytes) throw large;
         if (this.#bytes > MAX_TOGETHER_BYTES) throw unavailable('the gateway has too many reviews in flight');
         if ((this.#bytesOf.get(controller) ?? 0) > MAX_CONTROLLER_BYTES) {
           throw unavailable(`the controller ${controller} has too many reviews in flight`);
         }
       }
       this.#whole.add(request);
+      if (isLarge) throw large;
       return await work(Buffer.concat(chunks).toString('utf8'));
     } finally {
-      this.#count(controller, -bytes);
+      this.#count(controller, -counted);
     }
   }
 
