@@ -76,7 +76,9 @@ describe('runReview', () => {
       denial: { message: 'the title is taken', code: 422, reason: 'Invalid' },
       auditAnnotations: { who: 'test (dry run)' },
     });
-    expect(taken.denial?.details?.causes).toEqual([{ reason: 'FieldValueInvalid', field: 'spec.title' }]);
+    expect(taken.denial?.details?.causes).toEqual([
+      { reason: 'FieldValueInvalid', message: 'the title is taken', field: 'spec.title' },
+    ]);
     const update = { update: widget('three'), from: widget('two') };
     expect(await runReview(widgets, 'titles', update, { userInfo: { username: 'alice' } })).toMatchObject({
       allowed: true,
