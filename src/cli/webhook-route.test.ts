@@ -15,6 +15,9 @@ describe('the route to the webhooks', () => {
       at: { service: { namespace: 'tools', name: 'gate', port: 9443 } },
       excluded: ['kube-system', 'tools'],
     });
+    expect(await routeOf({ excludeNamespace: ['redis', 'levelhook', 'secrets'] }, undefined)).toMatchObject({
+      excluded: ['kube-system', 'levelhook', 'redis', 'secrets'],
+    });
     expect(await routeOf({ webhookUrl: 'https://a.example.com/b/', certManager: 'a/b.c' }, service)).toMatchObject({
       at: { url: 'https://a.example.com/b' },
       authority: { certificate: 'a/b.c' },
@@ -43,6 +46,7 @@ describe('the route to the webhooks', () => {
     ['two authorities', { certManager: 'a/b', caFile: 'c' }, '--ca-file and --cert-manager exclude each other'],
     ['a file that is not there', { caFile: '/none/ca.crt' }, '--ca-file /none/ca.crt cannot be read'],
     ['a file without a certificate', { caFile: import.meta.filename }, 'holds no certificate in PEM form.'],
+    ['no namespace', { excludeNamespace: ['redis', 'A'] }, '--exclude-namespace "A" is not the name of a namespace.'],
     ['direct reviews without a CA', { direct: true }, '--direct needs --cert-manager or --ca-file'],
     ['direct reviews at a URL', { direct: true, webhookUrl: 'https://a' }, '--direct and --webhook-url exclude'],
   ])('refuses %s', async (_what, flags, message) => {

@@ -103,6 +103,16 @@ it('a webhook that changes objects needs the right to write them', async () => {
   );
 });
 
+it('no webhook changes what the apiserver checks against the rights of the writer afterwards', async () => {
+  const binding = { ...webhook, apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'RoleBinding', namespaces: [own] };
+  await declare('binds', [{ ...binding, type: 'mutating' as const }]);
+  const { message } = await mallory.until('binds', 'Authorized', { status: 'False', reason: 'ChecksTheWriter' });
+  await mallory.remove('binds');
+  expect(message).toMatch(
+    /^spec.webhooks\[0\]: what is written of rbac.authorization.k8s.io\/v1\/RoleBinding is checked/,
+  );
+});
+
 it('two webhooks of one name are refused', async () => {
   const both = [
     { ...webhook, namespaces: [own] },
