@@ -53,6 +53,12 @@ describe('endpoints, EndpointSlices and their mirrors, by our functions', () => 
 
   it('write nothing when a pod changes in what no endpoint shows', async () => {
     await untilIdle(workloads.gateway.url);
+    // A key that has just written waits for its next second, and is not ready meanwhile.
+    await eventually(async () => {
+      const text = await (await fetch(`${workloads.gateway.url}/metrics`)).text();
+      const waiting = text.split('\n').filter((line) => /^levelhook_queue_demand\{.*\} [1-9]/.test(line));
+      expect(waiting).toEqual([]);
+    });
     const { cluster } = workloads;
     const [pod] = (await cluster.list(Pod, 'load-0')).items;
     if (!pod) throw new Error('there is no pod');
