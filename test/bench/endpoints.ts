@@ -14,10 +14,9 @@ import { stopAtSignal } from './stop-at-signal.ts';
  * 2,000 pods behind 100 Services of one namespace, and four rounds in which half of them change: EndpointSlices,
  * Endpoints and mirrors by kube-controller-manager's own controllers (with `--kube-api-qps=1000 --kube-api-burst=2000`)
  * and by gateway and functions in their place; in turn, each time on a fresh control plane, by the same script. Fails
- * when the end states differ. Pods change at a rate that both arms keep up with, as they would by themselves: a script
- * that goes as fast as it can (`BENCH_PER_SECOND=0`) has its processor time taken by the arm, and so measures that
- * alone. `npm run bench endpoints`; `BENCH_ROUNDS`, `BENCH_SERVICES`, `BENCH_PODS`, `BENCH_NODES`, `BENCH_CHANGES` and
- * `BENCH_PER_SECOND` make it another one.
+ * when the end states differ. Pods change at a rate that both arms keep up with. With `BENCH_PER_SECOND=0` the script
+ * goes as fast as it can, and competes with the arm for the processors. `npm run bench endpoints`; `BENCH_ROUNDS`,
+ * `BENCH_SERVICES`, `BENCH_PODS`, `BENCH_NODES`, `BENCH_CHANGES` and `BENCH_PER_SECOND` make it another one.
  */
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 3);
 const PER_SECOND = Number(process.env['BENCH_PER_SECOND'] ?? 100);
