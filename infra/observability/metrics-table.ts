@@ -6,7 +6,7 @@ interface Documented {
   readonly labels: readonly string[];
 }
 
-/** The metrics of a gateway and those that it does not have, as tables of Markdown. */
+/** Two tables of Markdown: the metrics of a gateway, and the metrics of the libraries that a gateway lacks. */
 export function metricsTable(): string {
   const ours = [
     ...rows(METRICS.counters, 'counter'),

@@ -85,7 +85,7 @@ export const reviewRequestSchema = z
     version: z.literal(CONTRACT_VERSION).describe('Refuse any other with 400.'),
     controller: z.string().min(1).describe('As the function describes itself. Refuse any other with 400.'),
     webhook: z.string().min(1).describe('Its name in the description. Refuse an unknown one with 400.'),
-    deadline: z.string().meta({ format: 'date-time', description: 'RFC 3339. An answer after it reaches nobody.' }),
+    deadline: z.string().meta({ format: 'date-time', description: 'RFC 3339. The caller waits no longer.' }),
     remainingSeconds: z
       .number()
       .describe('Seconds left when it was sent. The earlier of this and `deadline` applies: clocks differ.'),

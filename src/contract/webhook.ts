@@ -73,7 +73,7 @@ export interface ReviewRequest {
   readonly controller: string;
   /** The name of the webhook in the description. */
   readonly webhook: string;
-  /** RFC 3339. An answer after it reaches nobody. */
+  /** RFC 3339. The caller waits no longer. */
   readonly deadline: string;
   /** Seconds left when it was sent. The function takes the earlier of this and `deadline`: clocks differ. */
   readonly remainingSeconds: number;

@@ -43,7 +43,7 @@ export function followCertificate(files: CertificateFiles, server: Server): () =
   };
   const changed = (): void =>
     use(() => {
-      // One of the two has been written, and the other not yet: its change comes next, or else somebody must know.
+      // A renewal writes one file before the other, whose change comes next. If it does not come, stderr tells why.
       again = setTimeout(() => use((error) => void process.stderr.write(`${messageOf(error)}\n`)), 3 * LOOK_MS);
       again.unref();
     });

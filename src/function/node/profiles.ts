@@ -61,7 +61,7 @@ export class Profiles {
       }
       if (error instanceof ProfilerUnavailableError) return whole(501, { error: error.message });
       if (this.#stop.signal.aborted) return whole(503, { error: 'the function is stopping' });
-      // It reaches nobody.
+      // The gateway has hung up.
       if (hungUp.signal.aborted) return whole(503, { error: 'the caller has hung up' });
       throw error;
     }

@@ -36,7 +36,7 @@ export interface Conversions<H extends KubernetesObject, S extends KubernetesObj
 export interface ConversionWebhookOptions<H extends KubernetesObject> {
   /** A DNS label. */
   readonly name: string;
-  /** The version through which all others are converted; mostly the one that is stored. */
+  /** All other versions are converted through this one. The stored version is the usual choice. */
   readonly hub: Resource<H>;
 }
 

@@ -232,7 +232,7 @@ describe('a function app with webhooks', () => {
     const webhook = validating.validate(async (_, { signal }) => {
       await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
       aborted = signal.aborted;
-      // Reaches nobody.
+      // The answer is on its way by then.
       throw new Error('late');
     });
     const answer = await send(appOf([webhook]), reviewOf(admission(), { remainingSeconds: 0.2 }));

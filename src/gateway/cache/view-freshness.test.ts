@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { InstantClock } from '../../../test/harness/test-clock.ts';
 import { ViewFreshness } from './view-freshness.ts';
 
-/** A minute of a view of a resource that nobody changes, in a cluster with other writes or without any. */
+/** A minute of a view whose resource does not change, in a cluster with or without other writes. */
 function quietView(limits: ReadonlyMap<string, number>, { others = true, history = 0, frozen = false } = {}) {
   const clock = new InstantClock();
   const startedMs = clock.now();

@@ -109,7 +109,7 @@ export class CaBundles {
       this.#logger.info(about, 'wrote the CA of webhooks');
       return true;
     } catch (error) {
-      // One that cannot be written keeps no other from its bundle. The rotation waits for it.
+      // The loop goes on to the other objects. A new CA waits until this object has its bundle.
       if (!signal?.aborted)
         this.#logger.warn({ ...about, error: messageOf(error) }, 'the CA of webhooks was not written');
       return false;
