@@ -20,11 +20,14 @@ import {
 } from '../../harness/levelhook.ts';
 import { type Observation, type Observer, type ObserverSpec, startObserver } from '../../harness/observer.ts';
 import type { TestProcess } from '../../harness/process.ts';
+import { Started } from '../../harness/started.ts';
+import { defineWebs } from '../../harness/webs.ts';
 
 const services = resource<KubernetesObject & { spec: object }>('v1', 'Service');
 const INDEX = 'field:data.uses';
 
 describe('events of real objects', () => {
+  const started = new Started();
   let cluster: Cluster;
   let redis: Redis;
   let namespace: string;
@@ -51,6 +54,7 @@ describe('events of real objects', () => {
   });
 
   afterAll(async () => {
+    await started.stop();
     redis?.disconnect();
     await cluster?.close();
   });
@@ -116,20 +120,23 @@ describe('events of real objects', () => {
   });
 
   it('of an object replaced while the gateway is away are a delete and an add; of one unchanged there are none', async () => {
-    const observer = await observe({ name: 'replaced', for: configMaps });
-    const [old] = [await configMap('same-name')];
-    await configMap('unchanged');
+    const { webs } = await defineWebs(started, cluster, `${namespace}.levelhook.test`);
+    const web = (name: string) => cluster.create(webs, { metadata: { namespace, name } });
+    const observer = await observe({ name: 'replaced', for: webs });
+    const old = await web('same-name');
+    await web('unchanged');
     await start();
     const from = observer.count;
     await gateway.process.kill('SIGKILL');
-    await cluster.delete(configMaps, { namespace, name: 'same-name' });
-    const [made] = [await configMap('same-name')];
-    // No version to resume from: the view has to be listed again, and all of a replacement shows at once.
-    const [view] = await viewsOf(setting, cluster, { resource: configMaps });
+    await cluster.delete(webs, { namespace, name: 'same-name' });
+    const made = await web('same-name');
+    // No version to resume from: the view has to be listed again, and all of a replacement shows at once. Of its own
+    // kinds a new apiserver has all events since version 1, but not of one that was defined later.
+    const [view] = await viewsOf(setting, cluster, { resource: webs });
     await redis.hset(viewKeys(view?.prefix ?? '').view, 'version', '1');
     await start();
     await eventually(async () => expect(last(observer, 'same-name')?.uid).toBe(made.metadata.uid));
-    await untilCacheEqualsServer(setting, cluster, [{ resource: configMaps }]);
+    await untilCacheEqualsServer(setting, cluster, [{ resource: webs }]);
     expect(old.metadata.uid).not.toBe(made.metadata.uid);
     expect(runs(observer, from)).toMatchObject([{ name: 'same-name', types: ['deleted', 'added'] }]);
   });
