@@ -1,6 +1,7 @@
-import { type KubernetesObject, type Resource, resourcePath } from '../../src/core/index.ts';
+import { compareResourceVersions, type KubernetesObject, type Resource, resourcePath } from '../../src/core/index.ts';
 import { lines } from '../../src/gateway/reflector/lines.ts';
-import type { Cluster } from './cluster.ts';
+import type { Cluster, ListOf } from './cluster.ts';
+import { eventually } from './eventually.ts';
 
 export type ChangeType = 'ADDED' | 'MODIFIED' | 'DELETED';
 
@@ -16,6 +17,9 @@ interface WatchLine<T> {
  */
 export class ChangeWatch {
   readonly #stop = new AbortController();
+  readonly #list: () => Promise<ListOf<KubernetesObject>>;
+  /** Of each object what was told last, by name. */
+  readonly #told = new Map<string, { readonly version: string; readonly isThere: boolean }>();
   #reading: Promise<void> = Promise.resolve();
   #failed: { reason: unknown } | undefined;
 
@@ -26,9 +30,14 @@ export class ChangeWatch {
     namespace: string,
     tell: (type: ChangeType, object: T) => void,
   ): Promise<ChangeWatch> {
-    const watch = new ChangeWatch();
+    const watch = new ChangeWatch(() => cluster.list(of, namespace));
     const { items, metadata } = await cluster.list(of, namespace);
-    for (const item of items) tell('ADDED', item);
+    const change = (type: ChangeType, object: T): void => {
+      const { name, resourceVersion: version } = object.metadata;
+      watch.#told.set(name, { version, isThere: type !== 'DELETED' });
+      tell(type, object);
+    };
+    for (const item of items) change('ADDED', item);
     let { resourceVersion } = metadata;
     const { signal } = watch.#stop;
     const open = () =>
@@ -42,9 +51,33 @@ export class ChangeWatch {
       // 410 among them: what came between is lost.
       if (type === 'ERROR') throw new Error(`the watch ended: ${line}`);
       resourceVersion = object.metadata.resourceVersion;
-      if (type !== 'BOOKMARK') tell(type, object);
+      if (type !== 'BOOKMARK') change(type, object);
     });
     return watch;
+  }
+
+  private constructor(list: () => Promise<ListOf<KubernetesObject>>) {
+    this.#list = list;
+  }
+
+  /** Until all has been told that was written before: a watch may be seconds behind the server. */
+  async untilCurrent(limitMs: number): Promise<void> {
+    const { items, metadata } = await this.#list();
+    const listed = new Map(items.map((item) => [item.metadata.name, item.metadata.resourceVersion]));
+    const isBehind = (name: string): boolean => {
+      const [has, told] = [listed.get(name), this.#told.get(name)];
+      if (has === undefined) return told?.isThere === true && !isOlder(metadata.resourceVersion, told.version);
+      return told === undefined || isOlder(told.version, has);
+    };
+    const behind = (): string[] => [...new Set([...listed.keys(), ...this.#told.keys()])].filter(isBehind);
+    await eventually(
+      async () => {
+        this.check();
+        if (behind().length > 0) throw new Error(`the watch has not told of the last versions of ${behind().join()}`);
+      },
+      limitMs,
+      20,
+    );
   }
 
   /** @throws when the watch could not go on, so that something was not told. */
@@ -71,3 +104,5 @@ export class ChangeWatch {
     }
   }
 }
+
+const isOlder = (a: string, b: string): boolean => compareResourceVersions(a, b) < 0;

@@ -23,7 +23,7 @@ export const replicaSets = resource<ReplicaSet>('apps/v1', 'ReplicaSet');
 export const configMaps = resource<KubernetesObject & { data?: Record<string, string> }>('v1', 'ConfigMap');
 const namespaces = resource('v1', 'Namespace', { namespaced: false });
 
-interface ListOf<T> {
+export interface ListOf<T> {
   items: T[];
   metadata: { resourceVersion: string };
 }

@@ -41,9 +41,13 @@ export class EndpointObserver {
     for (const watch of this.#watches) await watch.stop();
   }
 
-  /** Until all Services show their pods, and Endpoints that a person has written are mirrored. */
+  /**
+   * Until all Services show their pods, and Endpoints that a person has written are mirrored; all that was written
+   * before counts.
+   */
   async untilRight(limitMs: number): Promise<void> {
     const end = machineMs() + limitMs;
+    await Promise.all(this.#watches.map((watch) => watch.untilCurrent(limitMs)));
     for (let wrong = this.#wrong(); wrong.length > 0; wrong = this.#wrong()) {
       for (const watch of this.#watches) watch.check();
       if (machineMs() > end) throw new Error(`still wrong after ${limitMs} ms: ${wrong.slice(0, 5).join('; ')}`);
