@@ -240,7 +240,8 @@ describe('a hostile tenant, generated', () => {
       process.stdout.write(
         `hostile tenant: ${campaign.actions} actions (${campaign.accepted} accepted), ${world.fn.count} triggers, ` +
           `${findings.seen} changes seen within ${findings.slowestMs} ms, ${findings.polls} polls of /livez within ` +
-          `${findings.slowestPollMs} ms (${findings.skipped} skipped), not ready for ${findings.notReadyMs} ms; ` +
+          `${findings.slowestPollMs} ms (${findings.skipped} skipped), not ready for ${findings.notReadyMs} ms, ` +
+          `processors slower by ${findings.slowdown.toFixed(1)} at most; ` +
           `looked at ${JSON.stringify(Object.fromEntries(looked))}; ${JSON.stringify(Object.fromEntries(campaign.conditions))}; ` +
           `${JSON.stringify(Object.fromEntries(world.replies))}\n`,
       );
@@ -297,7 +298,7 @@ describe('the watch over the victim', () => {
     expect(world.violations().findings.violations).toEqual([]);
     const { process } = world.gateway;
     process.send('SIGSTOP');
-    await sleep(4000);
+    await sleep(8000);
     process.send('SIGCONT');
     await sleep(3000);
     const { violations } = world.violations().findings;

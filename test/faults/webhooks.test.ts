@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
@@ -280,5 +282,89 @@ describe('two gateways, and a webhook that bounds the age of its cache', () => {
       expect((await write(failed?.namespace ?? '', false)).error).toBeUndefined();
       expect((await write(allowed?.namespace ?? '', true)).error).toMatch(DENIED);
     }, 60_000);
+  });
+});
+
+/** Passes connections on to its targets in turn, as a Service does. Those that there are stay. */
+class Balancer {
+  targets: readonly URL[] = [];
+  #turn = 0;
+  readonly #server = createServer((incoming) => {
+    this.#turn += 1;
+    const target = this.targets[this.#turn % this.targets.length];
+    const outgoing = connect(Number(target?.port), '127.0.0.1');
+    for (const [from, to] of [
+      [incoming, outgoing],
+      [outgoing, incoming],
+    ] as const) {
+      from.pipe(to);
+      from.on('error', () => to.destroy());
+      from.on('close', () => to.destroy());
+    }
+  });
+
+  async open(): Promise<void> {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+  }
+
+  async close(): Promise<void> {
+    this.#server.close();
+  }
+
+  get url(): string {
+    return `https://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+}
+
+describe('two gateways behind one address, which are stopped one after the other', () => {
+  const WRITERS = 6;
+  const namespace = uniqueName('stopped');
+
+  it('no review fails, and the writes go on without a pause', { timeout: 180_000 }, async () => {
+    await cluster.createNamespace(namespace);
+    started.add(() => cluster.deleteNamespace(namespace));
+    const own = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+    const fn = new ReviewFunction({ name: 'kept', for: configMap, webhooks: [webhook] }, own.secret);
+    await started.open(fn);
+    judge(fn, 20);
+    const startOne = async (): Promise<{ gateway: Listening; target: URL }> => {
+      const settings = { ...serving.settings, LEVELHOOK_LEASE: `${namespace}/levelhook` };
+      const gateway = started.keep(await startGateway(own, [fn.url], settings));
+      await untilReady(gateway.url);
+      return { gateway, target: new URL(await reviewsUrl(gateway)) };
+    };
+    const balancer = await started.open(new Balancer());
+    const gateways = [await startOne(), await startOne()];
+    balancer.targets = gateways.map(({ target }) => target);
+    const options = { cluster, started, ca: serving.ca, namespace, name: namespace };
+    await configureWebhook(options, `${balancer.url}/webhooks/kept`, onCreate);
+    await eventually(async () => expect((await write(namespace, true)).error).toMatch(DENIED));
+
+    const writes: Write[] = [];
+    const over = new AbortController();
+    const writers = Array.from({ length: WRITERS }, async (_, at) => {
+      while (!over.signal.aborted) writes.push(await write(namespace, at % 2 === 0));
+    });
+    try {
+      for (const { gateway, target } of gateways) {
+        await sleep(1500);
+        const reviewed = await metric(gateway.url, 'controller_runtime_webhook_requests_total', { code: '200' });
+        expect(reviewed).toBeGreaterThan(20);
+        const next = await startOne();
+        // As the pod of the chart: it is no endpoint of the Service any more before it is told to stop.
+        balancer.targets = [...balancer.targets.filter((each) => each !== target), next.target];
+        expect(await gateway.process.kill('SIGTERM')).toBe(0);
+      }
+      await sleep(1500);
+    } finally {
+      over.abort();
+      await Promise.all(writers);
+    }
+    expect(writes.filter(({ isBad, error }) => !isBad && error !== undefined)).toEqual([]);
+    expect(writes.filter(({ isBad, error }) => isBad && !DENIED.test(error ?? ''))).toEqual([]);
+    expect(writes.length).toBeGreaterThan(100);
+    const longest = Math.max(...writes.map(({ beganMs, endedMs }) => endedMs - beganMs));
+    process.stdout.write(`${writes.length} writes while both gateways were replaced, ${longest} ms at most\n`);
   });
 });

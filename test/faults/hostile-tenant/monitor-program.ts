@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type KubernetesObject, messageOf, type Resource } from '../../../src/core/index.ts';
 import { ChangeWatch } from '../../harness/change-watch.ts';
 import { Cluster, configMaps, pods } from '../../harness/cluster.ts';
-import type { Changed, Polled, Told } from './monitor.ts';
+import type { Changed, Paced, Polled, Told } from './monitor.ts';
 import { secrets, victimNames } from './victim.ts';
 
 /**
@@ -14,10 +14,13 @@ const POLL_EVERY_MS = 200;
 const POLL_LIMIT_MS = 20_000;
 /** How often it is looked whether this process itself comes late. */
 const LAG_EVERY_MS = 50;
+/** How often it is measured what the processor gives, and how much is computed for that. */
+const PACE_EVERY_MS = 1000;
+const PACE_CPU_US = 20_000;
 
 const [kubeconfig = '', namespace = '', canary = '', gatewayUrl = ''] = process.argv.slice(2);
 const cluster = await Cluster.connect(kubeconfig);
-const say = (line: Changed | Told | Polled): void => void process.stdout.write(`${JSON.stringify(line)}\n`);
+const say = (line: Changed | Told | Polled | Paced): void => void process.stdout.write(`${JSON.stringify(line)}\n`);
 
 let lagMs = 0;
 let lookedAtMs = performance.now();
@@ -30,7 +33,7 @@ setInterval(() => {
 for (const kind of [configMaps, pods, secrets]) {
   await ChangeWatch.start(cluster, kind, namespace, (_, object) => say({ msg: 'told', ...idOf(object, kind) }));
 }
-await Promise.all([change(), poll('/livez'), poll('/readyz')]);
+await Promise.all([change(), poll('/livez'), poll('/readyz'), pace()]);
 
 async function change(): Promise<void> {
   // Each key is woken by one kind alone: another one's wakeup must not stand in for its own.
@@ -72,6 +75,21 @@ async function poll(path: Polled['path']): Promise<void> {
     const tookMs = performance.now() - startedAtMs;
     say({ msg: 'polled', path, status, tookMs, lagMs, atMs: Date.now(), text: status === 200 ? '' : text });
     await sleep(POLL_EVERY_MS);
+  }
+}
+
+async function pace(): Promise<void> {
+  for (;;) {
+    const startedAtMs = performance.now();
+    const before = process.cpuUsage();
+    let usedUs = 0;
+    while (usedUs < PACE_CPU_US) {
+      const { user, system } = process.cpuUsage(before);
+      usedUs = user + system;
+    }
+    const tookMs = performance.now() - startedAtMs;
+    say({ msg: 'paced', slowdown: Math.max(1, (1000 * tookMs) / usedUs), atMs: Date.now() });
+    await sleep(PACE_EVERY_MS);
   }
 }
 
