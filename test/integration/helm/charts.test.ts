@@ -20,6 +20,17 @@ interface Manifest {
   readonly rules?: readonly { readonly resourceNames?: readonly string[]; readonly resources?: readonly string[] }[];
 }
 
+interface Deployment {
+  readonly spec: {
+    readonly template: {
+      readonly spec: {
+        readonly containers: readonly { readonly lifecycle?: object }[];
+        readonly terminationGracePeriodSeconds: number;
+      };
+    };
+  };
+}
+
 /** Values to render each chart with: its defaults, its example, and those of `ci/`. */
 const RENDERINGS = CHARTS.flatMap((chart) => [
   { chart, values: undefined },
@@ -75,6 +86,20 @@ describe('the apiserver', () => {
     expect(answer.trim().split('\n')).toHaveLength(objects.length);
     expect(answer).not.toMatch(/warning/i);
   });
+});
+
+it('a gateway that takes reviews goes on for a moment after its pod has left the Service', async () => {
+  const file = join(await started.directory(), 'values.yaml');
+  const stops = async (values: string): Promise<[object | undefined, number]> => {
+    await writeFile(file, values);
+    const { objects } = await render('levelhook', file);
+    const deployment = objects.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'test');
+    const { containers, terminationGracePeriodSeconds } = (deployment as unknown as Deployment).spec.template.spec;
+    return [containers[0]?.lifecycle, terminationGracePeriodSeconds];
+  };
+  const [lifecycle, seconds] = await stops('webhooks: { generate: true }');
+  expect(lifecycle).toEqual({ preStop: { sleep: { seconds: 5 } } });
+  expect(await stops('')).toEqual([undefined, seconds - 5]);
 });
 
 describe('the rights that values ask for', () => {
