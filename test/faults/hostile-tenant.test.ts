@@ -154,7 +154,7 @@ describe('what a tenant may write in its own namespace, one thing at a time', ()
     await expectNoHarm();
   });
 
-  test('lookups among many large objects delay no other tenant', { timeout: 120_000 }, async () => {
+  test('lookups among many large objects delay no other tenant', { timeout: 300_000 }, async () => {
     // 40 MB, which a lookup decodes for each change of other labels.
     for (let at = 0; at < 40; at += 1) {
       await put('things', `large-${at}`, fields({ spec: fields({ many: { keys: 60_000, value: 'x' } }) }));
@@ -177,7 +177,7 @@ describe('what a tenant may write in its own namespace, one thing at a time', ()
     await harm;
   });
 
-  test('large objects delay no other tenant while they are read for the first time', { timeout: 120_000 }, async () => {
+  test('large objects delay no other tenant while they are read for the first time', { timeout: 300_000 }, async () => {
     const { apiVersion, kind } = here().kinds.things;
     // 24 MB that nothing has asked for yet. A list costs the apiserver less than as many fields, and the gateway as
     // much.
@@ -273,7 +273,7 @@ describe('the watch over the victim', () => {
   }, 120_000);
   afterAll(() => world?.stop());
 
-  test('finds what was leaked, in each place where a tenant can look', { timeout: 120_000 }, async () => {
+  test('finds what was leaked, in each place where a tenant can look', { timeout: 300_000 }, async () => {
     const { canary } = world.victim;
     const { apiVersion, kind } = world.kinds.things;
     await world.declare('reading', { for: fields({ apiVersion, kind }) });
@@ -294,7 +294,7 @@ describe('the watch over the victim', () => {
     }
   });
 
-  test('finds wakeups and answers that come late, and a gateway that has ended', { timeout: 120_000 }, async () => {
+  test('finds wakeups and answers that come late, and a gateway that has ended', { timeout: 300_000 }, async () => {
     expect(world.violations().findings.violations).toEqual([]);
     const { process } = world.gateway;
     process.send('SIGSTOP');
