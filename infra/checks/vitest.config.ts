@@ -21,7 +21,7 @@ const LONG = [
   'test/integration/credentials/limits.test.ts',
   'test/integration/helm/*.test.ts',
   'test/integration/informer/{any-resource,events}.test.ts',
-  'test/integration/line/{deployment,endpoints,hash-slots,namespace,nodes,redis-users}.test.ts',
+  'test/integration/line/{deployment,endpoints,hash-slots,namespace,nodes,redis-users,rights}.test.ts',
   'test/integration/packages/*.test.ts',
   'test/integration/reconcile-functions/{names,life,processor-time}.test.ts',
   'test/integration/server/{dashboard-commands,login-unavailable,profiles}.test.ts',

@@ -9,8 +9,7 @@ import { uniqueName } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
 import { type Random, seededRandom } from '../harness/seeded-random.ts';
 import { Started } from '../harness/started.ts';
-import { RARELY_USED, unusedRights } from '../harness/unused-rights.ts';
-import { ENDPOINT_FUNCTIONS, WORKLOAD_FUNCTIONS, WorkloadPlane } from '../harness/workload-plane.ts';
+import { PLANE_FUNCTIONS, WorkloadPlane } from '../harness/workload-plane.ts';
 import { RandomActions } from './rollouts/actions.ts';
 import { RolloutHistory } from './rollouts/history.ts';
 import { evidence, judge } from './rollouts/judge.ts';
@@ -23,7 +22,6 @@ const SECONDS = Number(process.env['ROLLOUTS_SECONDS'] ?? 70);
 const FLAT_FROM_SECONDS = 300;
 const GROWTH = 1.3;
 const NODES = 6;
-const FUNCTIONS = [...WORKLOAD_FUNCTIONS, ...ENDPOINT_FUNCTIONS, 'namespace', 'node-lifecycle'] as const;
 /** Zones fall silent, are tainted and come back within the test. */
 const VARIABLES = { NODE_MONITOR_GRACE_SECONDS: '25', NODE_EVICTION_RATE: '1' };
 /** Between two kills, at most. */
@@ -42,7 +40,7 @@ describe('Deployments, their Services, Namespaces and nodes change at random whi
   beforeAll(async () => {
     random = seededRandom('rollouts');
     workloads = await WorkloadPlane.start(started, {
-      functions: FUNCTIONS,
+      functions: PLANE_FUNCTIONS,
       functionVariables: VARIABLES,
       nodes: NODES,
     });
@@ -95,14 +93,6 @@ describe('Deployments, their Services, Namespaces and nodes change at random whi
       const refused = requests.filter(({ user, authorized }) => user.startsWith(userOf('')) && !authorized);
       expect(refused, 'requests for which an rbac.yaml lacks a right').toEqual([]);
       if (SECONDS >= FLAT_FROM_SECONDS) {
-        for (const name of FUNCTIONS) {
-          const unused = await unusedRights(requests, name);
-          const rare = RARELY_USED[name] ?? {};
-          expect(
-            unused.filter((right) => !Object.hasOwn(rare, right)),
-            `unused rights of ${name}`,
-          ).toEqual([]);
-        }
         const grown = [...quarters].filter(([, [, second = 0, , last = 0]]) => last > GROWTH * second);
         expect(grown, 'processes whose memory grows').toEqual([]);
       }
@@ -122,7 +112,7 @@ describe('Deployments, their Services, Namespaces and nodes change at random whi
   function victims(): { name: string; kill: () => Promise<unknown>; start: () => Promise<void> }[] {
     return [
       { name: 'gateway', kill: () => workloads.gateway.process.kill(), start: () => workloads.startGateway() },
-      ...FUNCTIONS.map((name) => ({
+      ...PLANE_FUNCTIONS.map((name) => ({
         name,
         kill: async () => workloads.functions.get(name)?.process.kill(),
         start: () => workloads.startFunction(name),

@@ -7,11 +7,15 @@ export interface AuditedRequest {
   readonly user: string;
   /** `create`, `update`, `patch`, `delete`, `deletecollection`; `get`, `list`, `watch`. */
   readonly verb: string;
+  /** '' for the core group. */
+  readonly group: string;
   /** With its subresource: `replicasets/status`. */
   readonly resource: string;
   readonly namespace: string | undefined;
   readonly query: URLSearchParams;
   readonly code: number;
+  /** Why it failed; '' when it did not. */
+  readonly message: string;
   /** False when RBAC refused it; a 403 may also come from admission: a quota, a namespace that is being deleted. */
   readonly authorized: boolean;
 }
@@ -26,8 +30,8 @@ interface AuditEvent {
   verb: string;
   user: { username: string };
   requestURI: string;
-  objectRef?: { resource?: string; subresource?: string; namespace?: string };
-  responseStatus?: { code?: number };
+  objectRef?: { apiGroup?: string; resource?: string; subresource?: string; namespace?: string };
+  responseStatus?: { code?: number; message?: string };
   annotations?: Record<string, string>;
 }
 
@@ -72,10 +76,12 @@ export class AuditLog {
     return events.filter(countsOnce).map(({ user, verb, requestURI, objectRef, responseStatus, annotations }) => ({
       user: user.username,
       verb,
+      group: objectRef?.apiGroup ?? '',
       resource: [objectRef?.resource ?? '', objectRef?.subresource].filter(Boolean).join('/'),
       namespace: objectRef?.namespace,
       query: new URL(requestURI, 'https://apiserver').searchParams,
       code: responseStatus?.code ?? 0,
+      message: responseStatus?.message ?? '',
       authorized: annotations?.['authorization.k8s.io/decision'] !== 'forbid',
     }));
   }

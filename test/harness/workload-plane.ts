@@ -15,8 +15,9 @@ import type { Started } from './started.ts';
 
 export const WORKLOAD_FUNCTIONS = ['replicaset', 'deployment'] as const;
 export const ENDPOINT_FUNCTIONS = ['endpointslice', 'endpoints', 'endpointslice-mirroring'] as const;
-export type PlaneFunction =
-  (typeof WORKLOAD_FUNCTIONS | typeof ENDPOINT_FUNCTIONS)[number] | 'namespace' | 'node-lifecycle';
+/** All that have an `rbac.yaml`. */
+export const PLANE_FUNCTIONS = [...WORKLOAD_FUNCTIONS, ...ENDPOINT_FUNCTIONS, 'namespace', 'node-lifecycle'] as const;
+export type PlaneFunction = (typeof PLANE_FUNCTIONS)[number];
 
 export interface WorkloadPlaneOptions {
   /** Their controllers are off in kube-controller-manager. Default: `WORKLOAD_FUNCTIONS`. */
@@ -27,6 +28,8 @@ export interface WorkloadPlaneOptions {
   readonly withoutControllers?: readonly string[];
   /** More of each function's variables. Default: none. */
   readonly functionVariables?: Readonly<Record<string, string>>;
+  /** More flags for kube-apiserver. Default: none. */
+  readonly apiserverArguments?: readonly string[];
   /** More flags for kube-controller-manager. Default: none. */
   readonly controllerManagerArguments?: readonly string[];
   /** More of the gateway's variables. Default: none. */
@@ -79,6 +82,7 @@ export class WorkloadPlane {
       withoutControllers: [],
       gatewayVariables: {},
       functionVariables: {},
+      apiserverArguments: [],
       controllerManagerArguments: [],
       ...given,
     };
@@ -95,7 +99,7 @@ export class WorkloadPlane {
         extraArguments: options.controllerManagerArguments,
       },
       kwokNodes: nodes,
-      apiserverArguments: audit.apiserverArguments,
+      apiserverArguments: [...audit.apiserverArguments, ...options.apiserverArguments],
       onProgress,
     });
     started.add(() => plane.stop());
