@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import {
   type Checkpoint,
-  type Condition,
   type Logger,
   messageOf,
   noCheckpoint,
@@ -16,7 +15,7 @@ import { isLoopback } from '../contract/secure-url.ts';
 import { ApiClient } from './apiserver/api-client.ts';
 import { type Credentials, loadCredentials } from './apiserver/credentials.ts';
 import { clusterIdentity } from './apiserver/discovery.ts';
-import { GatewayCertificates } from './certificates/gateway-certificates.ts';
+import type { GatewayCertificates } from './certificates/gateway-certificates.ts';
 import { FlowControl } from './apiserver/flow-control.ts';
 import { GatewayWriter } from './cache/gateway-writer.ts';
 import { Informers } from './cache/informers.ts';
@@ -25,10 +24,9 @@ import { connectRedis, type Redis, withoutPassword } from './redis/redis.ts';
 import { type RedisLocation, redisLocation } from './redis/redis-location.ts';
 import { refuseUnusable } from './redis/redis-server.ts';
 import { CpuBudgets } from './cel/cpu-budget.ts';
-import { type GatewayConfig, variableOf } from './config/config.ts';
+import type { GatewayConfig } from './config/config.ts';
 import { type ConfiguredFiles, readConfiguredFiles } from './config/files.ts';
 import { electionLease, type LeaseKey } from './config/lease.ts';
-import { webhookCertificates } from './config/webhook-certificates.ts';
 import type { RunningController } from './controllers/controller.ts';
 import { ControllerFactory } from './controllers/controller-factory.ts';
 import type { ControllerSpec } from './controllers/controller-spec.ts';
@@ -37,9 +35,7 @@ import { FunctionResolver } from './registration/function-resolver.ts';
 import { ConfiguredFunctions } from './registration/configured-functions.ts';
 import { FunctionStatusWriter } from './registration/function-status-writer.ts';
 import { DeclaredFunctions } from './registration/declared-functions.ts';
-import { FileCertificate, type ServingCertificate } from './certificates/serving-certificate.ts';
-import { ReviewApi } from './webhooks/review-api.ts';
-import { WebhookServer } from './webhooks/webhook-server.ts';
+import { Webhooks } from './webhooks/webhooks.ts';
 import { checkFunctionUrls } from './endpoint/endpoint-rules.ts';
 import { AccountTokens } from './access/account-tokens.ts';
 import { KubernetesCredentials } from './access/kubernetes-credentials.ts';
@@ -147,9 +143,7 @@ export class Gateway {
   readonly #cpuBudgets = new CpuBudgets();
   readonly #board = new BullMqBoard();
   readonly #server: AdminServer;
-  readonly #reviews: ReviewApi;
-  /** Undefined when the settings name no place for it. */
-  #webhooks: WebhookServer | undefined;
+  readonly #webhooks: Webhooks;
   readonly #stop = new AbortController();
   #redis: Redis | undefined;
   #parts: Parts | undefined;
@@ -179,18 +173,21 @@ export class Gateway {
       runtime: this.#runtime,
       parts: () => this.#parts,
     });
-    this.#reviews = new ReviewApi({
+    this.#webhooks = new Webhooks({
+      config,
       controllers: () => this.#parts?.controllers,
-      conditions: (id) => conditionsOf(this.#parts, id),
+      conditions: (id) => this.#parts?.declared?.conditions(id),
       starting: () => !knowsAll(this.#parts),
-      ending: () => this.#stop.signal.aborted,
+      ending: this.#stop.signal,
+      leads: this.#leads,
+      fatal: (error) => this.#fatal(error),
       runtime: this.#runtime,
     });
   }
 
   /** `https://host:port` of the reviews of webhooks, once started; undefined when there is no such server. */
   get webhooksUrl(): string | undefined {
-    return this.#webhooks?.url;
+    return this.#webhooks.url;
   }
 
   /** `http://host:port` of health, metrics and dashboard, once started. */
@@ -240,7 +237,8 @@ export class Gateway {
     await this.#server.start();
     this.#lifecycle.started('server', () => this.#server.stop());
     logger.info({ url: this.#server.url }, 'listening');
-    await this.#listenForReviews();
+    this.#lifecycle.started('webhook server', () => this.#webhooks.stop());
+    await this.#webhooks.start();
 
     const redis = await connectRedis(redisUrl, { files: this.#config.redisFiles, logger });
     this.#redis = redis;
@@ -265,54 +263,8 @@ export class Gateway {
     const election = lease && this.#election(lease, new ApiClient(credentials, metrics));
     if (!election) await raiseDataVersion(location);
     const kubernetes = this.#kubernetesCredentials(client, credentials);
-    const certificates = this.#certificates(client, credentials.podNamespace);
+    const certificates = this.#webhooks.createCertificates(client, credentials.podNamespace);
     return { client, kubernetes, location, certificates, election, replica: this.#recordReplica(location, election) };
-  }
-
-  /** With a certificate of files. One that the gateway makes itself is there later. */
-  async #listenForReviews(): Promise<void> {
-    const { webhookListen, webhookService, webhookTls, webhookUrl } = this.#config;
-    if (!webhookListen) return;
-    // Stopped late: until then it answers that this gateway is stopping.
-    this.#lifecycle.started('webhook server', async () => this.#webhooks?.stop());
-    if (webhookTls) return this.#serveReviews(new FileCertificate(webhookTls, this.#metrics));
-    if (webhookService || webhookUrl !== undefined) return;
-    const names = ['webhookTlsCertFile', 'webhookTlsKeyFile', 'webhookService', 'webhookUrl'] as const;
-    const [cert, key, service, url] = names.map(variableOf);
-    const remedy = `set ${cert} and ${key}, or ${service} or ${url} for one that the gateway makes`;
-    throw new UserError(`${variableOf('webhookListen')} needs a certificate: ${remedy}.`);
-  }
-
-  async #serveReviews(certificate: ServingCertificate): Promise<void> {
-    const { webhookListen: listen } = this.#config;
-    if (!listen) return;
-    const webhooks = new WebhookServer({ listen, certificate, api: this.#reviews });
-    await webhooks.start();
-    this.#webhooks = webhooks;
-    if (this.#stop.signal.aborted) return webhooks.stop();
-    this.#runtime.logger.info({ url: webhooks.url }, 'listening for reviews');
-  }
-
-  /** What makes the certificate of the webhooks; undefined when it comes from files, or there are no webhooks. */
-  #certificates(client: ApiClient, podNamespace: string | undefined): GatewayCertificates | undefined {
-    const { webhookListen, webhookTls } = this.#config;
-    if (!webhookListen || webhookTls) return undefined;
-    const settings = webhookCertificates(this.#config, podNamespace, variableOf);
-    // Not the gateway's clock, which may be set.
-    const runtime = { ...this.#runtime, clock: systemClock };
-    return settings && new GatewayCertificates({ ...settings, runtime, client, leads: this.#leads });
-  }
-
-  /** Serves reviews as soon as there is a certificate: in a follower, when a leader has made one. */
-  #certify(certificates: GatewayCertificates): void {
-    const { signal } = this.#stop;
-    const running = certificates.run(signal);
-    this.#lifecycle.started('certificates', () => running);
-    const serve = async (): Promise<void> => {
-      await certificates.ready;
-      if (!signal.aborted) await this.#serveReviews(certificates);
-    };
-    serve().catch((error: unknown) => this.#fatal(error));
   }
 
   #recordReplica(location: RedisLocation, election: LeaderElection | undefined): ReplicaRecord {
@@ -410,14 +362,14 @@ export class Gateway {
       events: {
         onRunning: ({ name, queue, reviews }) => {
           this.#board.add(name, queue.bullmq);
-          void this.#reviews.keepOnly(name, reviews?.webhooks.map(({ webhook }) => webhook.name) ?? []);
+          void this.#webhooks.keepOnly(name, reviews?.webhooks.map(({ webhook }) => webhook.name) ?? []);
         },
         onStopped: ({ name }) => this.#board.remove(name),
         forget: async (id, endMs) => {
           if (this.#leads()) await forgetController(location, runtime.clock, id, endMs);
           await runtime.metrics.forget({ controller: id });
           await runtime.metrics.forget({ name: id });
-          await this.#reviews.keepOnly(id, []);
+          await this.#webhooks.keepOnly(id, []);
         },
       },
       drainMs,
@@ -488,7 +440,8 @@ export class Gateway {
     this.#lifecycle.started('progress', () => watching);
     const sweeping = sweepRegistry(connections.location, this.#runtime, { signal, leads: this.#leads });
     this.#lifecycle.started('sweep', () => sweeping);
-    if (certificates) this.#certify(certificates);
+    const certifying = certificates && this.#webhooks.certify(certificates);
+    this.#lifecycle.started('certificates', async () => certifying);
     const comparing = leaderRecord?.run(signal);
     this.#lifecycle.started('leader record', async () => comparing);
     const updating = readerUsers?.run(signal);
@@ -688,12 +641,6 @@ export class Gateway {
 
 /** For proxied writes that are under way when the runs have taken the whole time of the drain. */
 const LAST_WRITES_MS = 2000;
-
-/** Of a ReconcileFunction, as its status has them. */
-function conditionsOf(parts: Parts | undefined, id: string): readonly Condition[] | undefined {
-  const statuses = parts?.declared?.statuses();
-  return statuses?.has(id) ? (statuses.get(id)?.conditions ?? []) : undefined;
-}
 
 /** Also the first request to the apiserver, and so where wrong credentials show. */
 async function identify(client: ApiClient): Promise<string> {

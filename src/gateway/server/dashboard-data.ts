@@ -249,7 +249,7 @@ function controllerAccess(
       controller.reviews?.webhooks.map(({ webhook }) => {
         return { webhook, seen: controller.reviews?.sender.seen(webhook.name) };
       }) ?? [],
-    conditions: () => parts()?.declared?.statuses().get(name)?.conditions ?? [],
+    conditions: () => parts()?.declared?.conditions(name) ?? [],
     namespaced: views[0]?.resource.namespaced ?? true,
     views: views.map((view) => view.name),
     requeue: (which, priority) => controller.requeue({ which, priority, message: 'by the dashboard' }),
