@@ -1,14 +1,13 @@
-import { readFileSync, unwatchFile, watchFile } from 'node:fs';
 import type { Server } from 'node:https';
-import { createSecureContext } from 'node:tls';
 import { messageOf, UserError } from '../../core/index.ts';
+import {
+  CERTIFICATE_LOOK_MS,
+  type CertificateFiles,
+  type CertificatePair,
+  readCertificatePair,
+  watchCertificateFiles,
+} from '../../contract/node/certificate-files.ts';
 import { variable, type Variables } from '../environment.ts';
-
-/** PEM files with which a function serves https. */
-export interface CertificateFiles {
-  readonly certFile: string;
-  readonly keyFile: string;
-}
 
 /** `TLS_CERT_FILE` and `TLS_KEY_FILE`. Undefined: plain http. @throws UserError when one of them is missing. */
 export function certificateFiles(environment: Variables): CertificateFiles | undefined {
@@ -20,12 +19,11 @@ export function certificateFiles(environment: Variables): CertificateFiles | und
 }
 
 /** @throws UserError when a file cannot be read, or the two do not belong together. */
-export function readCertificate({ certFile, keyFile }: CertificateFiles): { cert: string; key: string } {
+export function readCertificate(files: CertificateFiles): CertificatePair {
   try {
-    const pair = { cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') };
-    createSecureContext(pair);
-    return pair;
+    return readCertificatePair(files);
   } catch (error) {
+    const { certFile, keyFile } = files;
     throw new UserError(`the certificate ${certFile} with the key ${keyFile} cannot be used (${messageOf(error)})`);
   }
 }
@@ -41,19 +39,18 @@ export function followCertificate(files: CertificateFiles, server: Server): () =
       onFailure(error);
     }
   };
-  const changed = (): void =>
+  const unwatch = watchCertificateFiles(files, () =>
     use(() => {
       // A renewal writes one file before the other, whose change comes next. If it does not come, stderr tells why.
-      again = setTimeout(() => use((error) => void process.stderr.write(`${messageOf(error)}\n`)), 3 * LOOK_MS);
+      again = setTimeout(
+        () => use((error) => void process.stderr.write(`${messageOf(error)}\n`)),
+        3 * CERTIFICATE_LOOK_MS,
+      );
       again.unref();
-    });
-  // By looking, not by inotify: in a pod the files are links that are swapped.
-  const paths = [files.certFile, files.keyFile];
-  for (const path of paths) watchFile(path, { interval: LOOK_MS, persistent: false }, changed);
+    }),
+  );
   return () => {
     clearTimeout(again);
-    paths.forEach((path) => unwatchFile(path, changed));
+    unwatch();
   };
 }
-
-const LOOK_MS = 5000;

@@ -4,7 +4,8 @@ import { messageOf, UserError } from '../../core/index.ts';
 import { keepMemorySmall } from '../../memory/index.ts';
 import { listenAddress } from '../environment.ts';
 import type { FunctionApp } from '../function-app.ts';
-import { type CertificateFiles, certificateFiles, followCertificate, readCertificate } from './certificate-files.ts';
+import type { CertificateFiles } from '../../contract/node/certificate-files.ts';
+import { certificateFiles, followCertificate, readCertificate } from './certificate-files.ts';
 import { Profiles } from './profiles.ts';
 import { createTriggerServer } from './trigger-server.ts';
 

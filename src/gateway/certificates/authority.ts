@@ -1,6 +1,6 @@
 import { randomBytes, type webcrypto, X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
-import type { CertificatePair } from './serving-certificate.ts';
+import type { CertificatePair } from '../../contract/node/certificate-files.ts';
 import { loadX509 } from './x509-library.ts';
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };

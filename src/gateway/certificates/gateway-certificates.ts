@@ -1,4 +1,5 @@
 import { formatObjectKey, type Logger, messageOf, resourcePath, type Runtime } from '../../core/index.ts';
+import type { CertificatePair } from '../../contract/node/certificate-files.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { ChangeWatch } from '../apiserver/change-watch.ts';
 import { expiryOf } from './authority.ts';
@@ -13,7 +14,7 @@ import {
   type RotationTimes,
   stateOf,
 } from './rotation.ts';
-import type { CertificatePair, ServingCertificate } from './serving-certificate.ts';
+import type { ServingCertificate } from './serving-certificate.ts';
 import { bundleOf, type StoredCertificates } from './stored-certificates.ts';
 
 export interface GatewayCertificatesOptions {

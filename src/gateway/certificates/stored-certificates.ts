@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { isIssuedBy } from './authority.ts';
-import type { CertificatePair } from './serving-certificate.ts';
+import type { CertificatePair } from '../../contract/node/certificate-files.ts';
 
 /** What the Secret has. */
 export interface StoredCertificates {

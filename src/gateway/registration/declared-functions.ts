@@ -1,4 +1,4 @@
-import { backoffMs, formatObjectKey, keyOf, messageOf, type Runtime } from '../../core/index.ts';
+import { backoffMs, type Condition, formatObjectKey, keyOf, messageOf, type Runtime } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import { DiscoveryError, discoverResource } from '../apiserver/discovery.ts';
 import { variableOf } from '../config/config.ts';
@@ -72,6 +72,12 @@ export class DeclaredFunctions {
   /** The status of each ReconcileFunction, by the id of its controller. */
   statuses(): ReadonlyMap<string, ReconcileFunctionStatus | undefined> {
     return new Map([...this.#functions].map(([key, { status }]) => [key.replace('/', '.'), status]));
+  }
+
+  /** Of the status of a ReconcileFunction; undefined when there is none of this id. */
+  conditions(id: string): readonly Condition[] | undefined {
+    const found = this.#functions.get(id.replace('.', '/'));
+    return found && (found.status?.conditions ?? []);
   }
 
   /**

@@ -5,7 +5,8 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from 'n
 import { createAdaptorServer } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
 import { type Logger, messageOf, type Metrics, UserError } from '../../core/index.ts';
-import { FileCertificate, type TlsFiles } from '../certificates/serving-certificate.ts';
+import type { CertificateFiles } from '../../contract/node/certificate-files.ts';
+import { FileCertificate } from '../certificates/serving-certificate.ts';
 import { variableOf } from '../config/config.ts';
 import { type HealthCheck, report } from '../manager/health.ts';
 import { PROFILE_PATH } from '../../contract/node/profile-request.ts';
@@ -49,7 +50,7 @@ export interface ListenOptions {
    */
   readonly allowedHosts?: readonly string[];
   /** Serves https. Default: http. */
-  readonly tls?: TlsFiles | undefined;
+  readonly tls?: CertificateFiles | undefined;
   /** Counts the reads of the certificate. Default: they are not counted. */
   readonly metrics?: Pick<Metrics, 'count'>;
 }

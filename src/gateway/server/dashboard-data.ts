@@ -12,11 +12,9 @@ import {
 } from '../../core/index.ts';
 import type { ApiClient } from '../apiserver/api-client.ts';
 import type { Informer } from '../cache/informer.ts';
-import type { Informers } from '../cache/informers.ts';
 import type { View } from '../cache/view.ts';
 import { settingsFor, transformOf } from '../cache/view-settings.ts';
 import type { RunningController } from '../controllers/controller.ts';
-import type { Controllers } from '../controllers/controllers.ts';
 import type {
   ControllerAccess,
   ControllerSummary,
@@ -31,11 +29,8 @@ import type {
 } from '../dashboard/data.ts';
 import type { HealthCheck } from '../manager/health.ts';
 import type { LeaderElection } from '../manager/leader-election.ts';
-import type { Progress } from '../manager/progress.ts';
-import type { Recovery } from '../manager/recovery.ts';
+import type { Manager } from '../manager/manager.ts';
 import { type ReplicaRecord, roleOf } from '../manager/replica-record.ts';
-import type { ConfiguredFunctions } from '../registration/configured-functions.ts';
-import type { DeclaredFunctions } from '../registration/declared-functions.ts';
 import type { ReplayRecords } from '../workqueue/replay-records.ts';
 import { KEY_LISTS, type KeyList } from '../workqueue/key-status.ts';
 import { TimeSlice } from '../time-slice.ts';
@@ -50,12 +45,7 @@ export interface GatewayDashboardOptions {
 
 /** The parts of a gateway of which the dashboard tells. */
 export interface DashboardParts {
-  readonly informers: Informers;
-  readonly recovery: Recovery;
-  readonly progress: Progress;
-  readonly controllers: Controllers;
-  readonly configured: ConfiguredFunctions;
-  readonly declared: DeclaredFunctions | undefined;
+  readonly manager: Manager;
   readonly client: ApiClient;
   readonly election: Pick<LeaderElection, 'identity' | 'leader' | 'isLeading'> | undefined;
   readonly replica: Pick<ReplicaRecord, 'all'>;
@@ -75,17 +65,17 @@ const MAX_OBJECT_BYTES = 4 * 1024 * 1024;
 
 /** What the dashboard shows and changes, asked of the parts of a gateway. */
 export function dashboardData({ parts, checks, clock }: GatewayDashboardOptions): DashboardData {
-  const known = (): ReadonlyMap<string, RunningController> => parts()?.controllers.known() ?? new Map();
+  const known = (): ReadonlyMap<string, RunningController> => parts()?.manager.controllers.known() ?? new Map();
   const samples = new SampleCache(clock);
-  const informers = (): readonly Informer[] => parts()?.informers.all() ?? [];
+  const informers = (): readonly Informer[] => parts()?.manager.informers.all() ?? [];
   return {
     clock,
     checks,
     unavailable: () => {
       const made = parts();
       if (!made) return 'The gateway is starting';
-      if (made.recovery.healthy) return undefined;
-      return `Redis cannot be asked: ${made.recovery.notReady() ?? 'it is being checked'}`;
+      if (made.manager.recovery.healthy) return undefined;
+      return `Redis cannot be asked: ${made.manager.recovery.notReady() ?? 'it is being checked'}`;
     },
     gateway: () => gatewaySummary(parts()),
     replicas: recent(clock, async () => (await parts()?.replica.all()) ?? []),
@@ -162,12 +152,14 @@ async function summaryOf(
     queue.pauses(),
     ...KEY_LISTS.map(async (list) => (await queue.list(list, { offset: 0, limit: 1 })).total),
   ]);
-  const isRunning = parts?.controllers.get(name) === controller;
+  const isRunning = parts?.manager.controllers.get(name) === controller;
   const problems = [
-    isRunning ? parts.controllers.waitsFor(controller) : 'it is being started, or waits until its views are complete',
+    isRunning
+      ? parts.manager.controllers.waitsFor(controller)
+      : 'it is being started, or waits until its views are complete',
     controller.openReason,
     controller.missesEvents,
-    parts?.progress.standstill(name),
+    parts?.manager.progress.standstill(name),
   ];
   return {
     id: name,
@@ -186,7 +178,7 @@ async function summaryOf(
 
 function functionsOf(parts: DashboardParts | undefined, clock: DashboardData['clock']): FunctionSummary[] {
   if (!parts) return [];
-  const { configured, controllers, declared } = parts;
+  const { configured, controllers, declared } = parts.manager;
   const running = (id: string | undefined): Pick<FunctionSummary, 'openReason' | 'lastAnswer'> => {
     const controller = id === undefined ? undefined : controllers.known().get(id);
     return { openReason: controller?.openReason, lastAnswer: lastAnswerOf(controller, clock) };
@@ -244,12 +236,12 @@ function controllerAccess(
     queue,
     summary: () => summaryOf(controller, parts(), samples),
     scope,
-    rights: () => parts()?.declared?.rightsOf(name),
+    rights: () => parts()?.manager.declared?.rightsOf(name),
     webhooks: () =>
       controller.reviews?.webhooks.map(({ webhook }) => {
         return { webhook, seen: controller.reviews?.sender.seen(webhook.name) };
       }) ?? [],
-    conditions: () => parts()?.declared?.statuses().get(name)?.conditions ?? [],
+    conditions: () => parts()?.manager.declared?.conditions(name) ?? [],
     namespaced: views[0]?.resource.namespaced ?? true,
     views: views.map((view) => view.name),
     requeue: (which, priority) => controller.requeue({ which, priority, message: 'by the dashboard' }),
@@ -282,7 +274,7 @@ async function objectStates(
 async function serverObject(
   { resource }: View,
   at: { readonly namespace?: string; readonly name: string },
-  { client, informers }: DashboardParts,
+  { client, manager }: DashboardParts,
 ): Promise<{ server: KubernetesObject | undefined; serverError: string | undefined }> {
   try {
     const object = await client.json<KubernetesObject>({
@@ -291,7 +283,7 @@ async function serverObject(
       signal: AbortSignal.timeout(SERVER_MS),
     });
     const kind = formatKind(resource);
-    const settings = settingsFor(informers.settings, kind);
+    const settings = settingsFor(manager.informers.settings, kind);
     transformOf(settings, kind).object(object);
     const { apiVersion, kind: named, metadata } = object;
     const server = settings.metadataOnly === true ? { apiVersion, kind: named, metadata } : object;

@@ -1,19 +1,13 @@
 import { type Runtime, systemClock } from '../../core/index.ts';
 import type { CacheApi } from '../cache-api/cache-api.ts';
 import type { KubernetesApi } from '../kubernetes-api/kubernetes-api.ts';
-import type { Informers } from '../cache/informers.ts';
-import type { Controllers } from '../controllers/controllers.ts';
 import type { LoginBackend } from '../login/login.ts';
 import type { GatewayCertificates } from '../certificates/gateway-certificates.ts';
 import type { HealthCheck } from '../manager/health.ts';
 import type { LeaderElection } from '../manager/leader-election.ts';
 import type { LeaderRecord } from '../manager/leader-record.ts';
+import type { Manager } from '../manager/manager.ts';
 import type { PrometheusMetrics } from '../manager/metrics.ts';
-import type { Progress } from '../manager/progress.ts';
-import type { Recovery } from '../manager/recovery.ts';
-import type { RedisHealth } from '../manager/redis-health.ts';
-import type { ConfiguredFunctions } from '../registration/configured-functions.ts';
-import type { DeclaredFunctions } from '../registration/declared-functions.ts';
 import { type AdminLogin, AdminServer, type ListenOptions } from './admin-server.ts';
 import { callbackApi } from './callback-api.ts';
 import type { BullMqBoard } from './bullmq-board.ts';
@@ -28,16 +22,9 @@ import { askableQueues, renderMetrics } from './scrape.ts';
 
 /** The parts of a gateway that requests and checks ask. */
 export interface ServedParts {
-  readonly informers: Informers;
-  readonly recovery: Recovery;
-  readonly redisHealth: RedisHealth;
-  readonly progress: Progress;
-  readonly controllers: Controllers;
+  readonly manager: Manager;
   readonly cacheApi: CacheApi;
   readonly kubernetesApi: KubernetesApi;
-  readonly configured: ConfiguredFunctions;
-  /** Undefined when the settings say that there are none. */
-  readonly declared: DeclaredFunctions | undefined;
   /** Undefined when the gateway makes none. */
   readonly certificates: Pick<GatewayCertificates, 'notReady'> | undefined;
   /** Undefined when this gateway leads without one. */
@@ -68,20 +55,20 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
   const ready = readyChecks(parts);
   const data = dashboardData({ parts, checks: ready, clock });
   const dashboard = new Hono<LoginEnv>().route('/bullmq', board.app).route('/', dashboardApp(data, logger));
-  const healthy = (): boolean => parts()?.recovery.healthy ?? false;
+  const healthy = (): boolean => parts()?.manager.recovery.healthy ?? false;
   return new AdminServer({
     listen,
     live: new Map([['ping', () => undefined]]),
     ready,
-    metrics: () => renderMetrics(metrics, parts()),
+    metrics: () => renderMetrics(metrics, parts()?.manager),
     apis: {
       dashboard,
-      queues: () => askableQueues(parts()),
+      queues: () => askableQueues(parts()?.manager),
       cacheApi: () => parts()?.cacheApi,
       kubernetesApi: () => parts()?.kubernetesApi,
       reconcile: reconcileApi({
         tokens: apiTokens,
-        controller: (name) => parts()?.controllers.get(name),
+        controller: (name) => parts()?.manager.controllers.get(name),
         healthy,
         // Not the gateway's: that is set once the time of the gateways before is known, which this limit must not
         // notice.
@@ -90,14 +77,14 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
       }),
       profiles: profileApi({
         profiler: new Profiler(),
-        functions: () => parts()?.controllers.known(),
+        functions: () => parts()?.manager.controllers.known(),
         clock,
       }),
       callbacks: callbackApi({
         healthy,
-        starting: () => !knowsAll(parts()),
+        starting: () => !parts()?.manager.knowsAll,
         // Those that are being started, or changed, included: they ask for patience.
-        controller: (name) => parts()?.controllers.known().get(name),
+        controller: (name) => parts()?.manager.controllers.known().get(name),
         clock,
         logger,
       }),
@@ -105,11 +92,6 @@ export function gatewayServer(options: GatewayServerOptions): AdminServer {
     login: { backend: () => parts()?.login, metrics: metricsLogin, auditLog },
     logger,
   });
-}
-
-/** Whether every function has described its controller: data of an unknown controller is then data of a removed one. */
-export function knowsAll(parts: Pick<ServedParts, 'configured' | 'declared'> | undefined): boolean {
-  return parts !== undefined && parts.configured.notReady() === undefined && parts.declared?.notReady() === undefined;
 }
 
 function readyChecks(parts: () => ServedParts | undefined): Map<string, HealthCheck> {
@@ -120,13 +102,16 @@ function readyChecks(parts: () => ServedParts | undefined): Map<string, HealthCh
     };
   };
   return new Map<string, HealthCheck>([
-    ['redis', check(({ recovery }) => recovery.notReady())],
-    ['redis-server', check(({ redisHealth }) => redisHealth.notReady())],
-    ['informers', check(({ informers, controllers }) => informers.notReady((id) => controllers.countsForReady(id)))],
-    ['functions', check(({ configured }) => configured.notReady())],
-    ['progress', check(({ progress }) => progress.notReady())],
-    ['controllers', check(({ controllers }) => controllers.notReady())],
-    ['reconcilefunctions', check(({ declared }) => declared?.notReady())],
+    ['redis', check(({ manager }) => manager.recovery.notReady())],
+    ['redis-server', check(({ manager }) => manager.redisHealth.notReady())],
+    [
+      'informers',
+      check(({ manager: { controllers, informers } }) => informers.notReady((id) => controllers.countsForReady(id))),
+    ],
+    ['functions', check(({ manager }) => manager.configured.notReady())],
+    ['progress', check(({ manager }) => manager.progress.notReady())],
+    ['controllers', check(({ manager }) => manager.controllers.notReady())],
+    ['reconcilefunctions', check(({ manager }) => manager.declared?.notReady())],
     ['certificates', check(({ certificates }) => certificates?.notReady())],
     ['leader', check(({ election, leaderRecord }) => election?.notReady() ?? leaderRecord?.notReady())],
   ]);

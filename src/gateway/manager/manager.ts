@@ -1,0 +1,272 @@
+import type { Resource, Runtime } from '../../core/index.ts';
+import type { Description } from '../../contract/index.ts';
+import { ReaderUsers } from '../access/reader-users.ts';
+import { TokenKeys } from '../access/token-keys.ts';
+import type { GatewayWriter } from '../cache/gateway-writer.ts';
+import { Informers } from '../cache/informers.ts';
+import { CpuBudgets } from '../cel/cpu-budget.ts';
+import type { GatewayConfig } from '../config/config.ts';
+import type { ConfiguredFiles } from '../config/files.ts';
+import type { RunningController } from '../controllers/controller.ts';
+import { ControllerFactory, type WayBack } from '../controllers/controller-factory.ts';
+import type { ControllerSpec } from '../controllers/controller-spec.ts';
+import { type ControllerEvents, Controllers } from '../controllers/controllers.ts';
+import { ConfiguredFunctions } from '../registration/configured-functions.ts';
+import { DeclaredFunctions } from '../registration/declared-functions.ts';
+import { FunctionResolver } from '../registration/function-resolver.ts';
+import { FunctionStatusWriter } from '../registration/function-status-writer.ts';
+import type { ClusterConnection } from './cluster-connection.ts';
+import { DispatchLease } from './dispatch-lease.ts';
+import { collectGarbage, forgetController, sweepRegistry } from './garbage-collection.ts';
+import type { Lifecycle } from './lifecycle.ts';
+import { Progress } from './progress.ts';
+import { Recovery } from './recovery.ts';
+import { RedisHealth } from './redis-health.ts';
+
+export interface ManagerOptions {
+  readonly runtime: Runtime;
+  readonly config: GatewayConfig;
+  readonly files: ConfiguredFiles;
+  readonly cluster: Pick<ClusterConnection, 'client' | 'kubernetes' | 'location'>;
+  readonly writer: GatewayWriter;
+  readonly urls: Pick<WayBack, 'cacheUrl' | 'callbackUrl'>;
+  readonly events: ManagerEvents;
+  /** Aborted when the gateway begins to stop. */
+  readonly ending: AbortSignal;
+}
+
+export interface ManagerEvents extends Pick<ControllerEvents, 'onRunning' | 'onStopped'> {
+  /** A controller is no more, and its data is removed. */
+  readonly onForgotten: (id: string) => Promise<void>;
+}
+
+/**
+ * The controllers of a gateway: what declares them, the informers that wake them, what lets functions read, and what
+ * watches over all: recovery from lost data, the health of Redis, and progress. The constructor starts nothing.
+ *
+ * The start order is `start`, `readerUsers`, `declared`, `configured`; then `lead` whenever this gateway is elected.
+ * The stop order is the reverse, with the controllers between `declared` and `readerUsers`.
+ */
+export class Manager {
+  readonly tokenKeys: TokenKeys;
+  /** Undefined when functions get none. */
+  readonly readerUsers: ReaderUsers | undefined;
+  readonly informers: Informers;
+  readonly controllers: Controllers;
+  readonly recovery: Recovery;
+  readonly redisHealth: RedisHealth;
+  readonly progress: Progress;
+  /** Functions whose URLs are in the settings. */
+  readonly configured: ConfiguredFunctions;
+  /** ReconcileFunctions; undefined when the settings say that there are none. */
+  readonly declared: DeclaredFunctions | undefined;
+  readonly #options: ManagerOptions;
+  readonly #factory: ControllerFactory;
+  readonly #cpuBudgets = new CpuBudgets();
+  /** Only then this gateway writes to views and statuses, and removes what is left in Redis. */
+  readonly #leads = (): boolean => this.#options.writer.term !== undefined;
+  /** Of the controllers of configured functions, once all have had one. */
+  #configuredIds: ReadonlySet<string> | undefined;
+
+  constructor(options: ManagerOptions) {
+    const { cluster, config, ending, events, runtime, writer } = options;
+    const leads = this.#leads;
+    const { client, location } = cluster;
+    this.#options = options;
+    this.tokenKeys = new TokenKeys({ redis: location.redis, hash: location.tokenKeysKey, clock: runtime.clock });
+    this.readerUsers = config.redisUsers
+      ? new ReaderUsers({ runtime, location, complete: () => this.knowsAll, leads })
+      : undefined;
+    this.informers = this.#createInformers();
+    this.#factory = this.#createFactory();
+    this.controllers = new Controllers({
+      runtime,
+      create: (spec) => this.#factory.create(spec),
+      informers: this.informers,
+      readerUsers: this.readerUsers,
+      recovery: {
+        check: (signal) => this.recovery.check(signal),
+        waitsFor: (controller) => this.recovery.waitsFor(controller),
+      },
+      events: {
+        onRunning: events.onRunning,
+        onStopped: events.onStopped,
+        forget: async (id, endMs) => {
+          if (leads()) await forgetController(location, runtime.clock, id, endMs);
+          await runtime.metrics.forget({ controller: id });
+          await runtime.metrics.forget({ name: id });
+          await events.onForgotten(id);
+        },
+      },
+      drainMs: config.drainMs,
+      ending,
+    });
+    this.recovery = new Recovery({
+      runtime,
+      location,
+      informers: () => this.informers.all(),
+      controllers: () => this.controllers.running(),
+      writer,
+      lease: new DispatchLease({ runtime, client, location, clusterId: config.clusterId }),
+      ownRuns: this.#factory.ownRuns,
+      onWaitChanged: ({ name }) => this.#wakeDeclared(name),
+    });
+    this.redisHealth = new RedisHealth(location.redis, runtime);
+    this.progress = new Progress({
+      runtime,
+      // Events and wakeups of a view concern the gateway that leads.
+      informers: () => (leads() ? this.informers.all() : []),
+      controllers: () => this.controllers.running(),
+      // Of the others their own condition tells.
+      isNeededForReady: (id) => this.controllers.countsForReady(id),
+      onStandstill: (id) => this.#wakeDeclared(id),
+    });
+    this.declared = config.reconcileFunctions === 'none' ? undefined : this.#createDeclared();
+    this.configured = this.#createConfigured();
+  }
+
+  /**
+   * Begins to watch over controllers, before the first one comes. `lifecycle` gets what has to be stopped: the sweep
+   * first, and the informers last. The controllers are not among it, because others have to stop before and after them.
+   */
+  start(lifecycle: Pick<Lifecycle, 'started'>): void {
+    const { cluster, ending, runtime } = this.#options;
+    lifecycle.started('informers', () => this.informers.stop());
+    const checking = this.recovery.run(ending);
+    lifecycle.started('recovery', () => checking);
+    const looking = this.redisHealth.run(ending);
+    lifecycle.started('redis health', () => looking);
+    const watching = this.progress.run(ending);
+    lifecycle.started('progress', () => watching);
+    const sweeping = sweepRegistry(cluster.location, runtime, { signal: ending, leads: this.#leads });
+    lifecycle.started('sweep', () => sweeping);
+  }
+
+  /** This gateway leads from now on. @param signal aborted when it leads no longer. */
+  lead(signal: AbortSignal): void {
+    this.declared?.lead();
+    void this.recovery.check(signal);
+    void this.#collectGarbage();
+  }
+
+  /**
+   * Whether every function has described its controller: data of an unknown controller is then that of a removed one.
+   */
+  get knowsAll(): boolean {
+    return this.configured.notReady() === undefined && this.declared?.notReady() === undefined;
+  }
+
+  /** Does nothing before each configured function has had its controller once. */
+  async #collectGarbage(): Promise<void> {
+    if (!this.#configuredIds) return;
+    const { cluster, runtime } = this.#options;
+    const configured = new Set([...this.#configuredIds, ...this.controllers.known().keys()]);
+    await collectGarbage(cluster.location, runtime, this.informers, { configured, declared: this.declared?.ids() });
+  }
+
+  /** What the conditions of a ReconcileFunction are about has changed; does nothing for another controller. */
+  #wakeDeclared(id: string): void {
+    this.declared?.wake(id);
+  }
+
+  /** The kinds that keys of a controller have named at run time. */
+  #relatedOf(id: string, description: Description): Promise<Resource[]> {
+    return this.#factory.relatedOf(id, description, this.controllers.get(id));
+  }
+
+  #createInformers(): Informers {
+    const { cluster, config, files, runtime, writer } = this.#options;
+    const { client, location } = cluster;
+    const controller = (id: string): RunningController | undefined => this.controllers.known().get(id);
+    return new Informers({
+      runtime,
+      location,
+      client,
+      settings: files.cache,
+      keyRing: files.keyRing,
+      compressAbove: config.cacheCompressAbove,
+      writer,
+      listeners: {
+        enqueue: (wakeups) => this.controllers.enqueue(wakeups),
+        onHandlerError: (id, error, object) => controller(id)?.recordFailure(error, object),
+        lookupBudget: (id) => controller(id)?.lookupBudget,
+        onUndeliverable: (id, error) => controller(id)?.recordFailure(error),
+        onViewChanged: (ids) => ids.forEach((id) => this.#wakeDeclared(id)),
+      },
+    });
+  }
+
+  #createFactory(): ControllerFactory {
+    const { cluster, config, runtime, urls } = this.#options;
+    const { readerUsers, tokenKeys } = this;
+    const { client, kubernetes, location } = cluster;
+    const { cacheTokenMs, historyRuns, logTriggers, resyncMs, startWindowMs } = config;
+    return new ControllerFactory({
+      runtime,
+      location,
+      client,
+      informers: this.informers,
+      wayBack: { kubernetes, tokenKeys, cacheTokenMs, readerUsers, ...urls },
+      cpuBudgets: this.#cpuBudgets,
+      settings: { resyncMs, logTriggers, historyRuns, startWindowMs },
+      on: { changed: (id) => this.#wakeDeclared(id), relatedKinds: (id) => this.declared?.review(id) },
+    });
+  }
+
+  #createDeclared(): DeclaredFunctions {
+    const { cluster, config, files, runtime, urls } = this.#options;
+    const { client, kubernetes } = cluster;
+    const { allowedEndpoints, maxFunctionsPerNamespace, reconcileFunctions: which, reviewMs } = config;
+    return new DeclaredFunctions({
+      runtime,
+      client,
+      controllers: this.controllers,
+      resolver: new FunctionResolver({
+        client,
+        cache: {
+          settings: files.cache,
+          canEncrypt: files.keyRing !== undefined,
+          relatedOf: (id, description) => this.#relatedOf(id, description),
+        },
+        allowedEndpoints,
+        cpuBudgets: this.#cpuBudgets,
+        clock: runtime.clock,
+        hasOuterUrl: urls.cacheUrl !== undefined,
+        kubernetes,
+      }),
+      writer: new FunctionStatusWriter({ runtime, client, leads: this.#leads }),
+      standstill: (id) => this.progress.standstill(id),
+      reviewMs,
+      select: { labelSelector: which === 'all' ? undefined : which, maxPerNamespace: maxFunctionsPerNamespace },
+    });
+  }
+
+  #createConfigured(): ConfiguredFunctions {
+    const { config, ending, files, runtime } = this.#options;
+    const { controllers } = this;
+    const { ca, keys } = files;
+    const spec = async (description: Description, url: string): Promise<ControllerSpec> => {
+      const related = await this.#relatedOf(description.name, description);
+      return { id: description.name, origin: 'configured', description, related, url, keys, ca };
+    };
+    return new ConfiguredFunctions({
+      runtime,
+      urls: config.functionUrls,
+      keys,
+      ca,
+      add: async (description, url) => controllers.start(await spec(description, url), ending),
+      // A controller that was given up while it was being changed does not run at all.
+      outdated: ({ name }) => {
+        const controller = controllers.get(name);
+        return !controller || controller.outdated || controller.lacksRelatedKinds;
+      },
+      change: async (description, url) => controllers.apply(await spec(description, url), { signal: ending }),
+      complete: async (names) => {
+        await this.declared?.complete;
+        if (ending.aborted) return;
+        this.#configuredIds = names;
+        if (this.#leads()) await this.#collectGarbage();
+      },
+    });
+  }
+}
