@@ -1,7 +1,7 @@
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { CONTRACT_VERSION, type Description, type OutcomeBody, type Trigger } from '../../src/contract/index.ts';
+import { LoopbackServer } from './loopback-server.ts';
 import type { Line } from './process.ts';
 
 /** What a function may do with a trigger: answer, badly or well, or leave it. */
@@ -21,9 +21,9 @@ export const done: Behaviour = (response) => {
 
 /**
  * A function without the SDK, which does what a test tells it to, for each key. It describes itself as it should, and
- * trusts every caller. It can be closed and opened again on its port.
+ * trusts every caller.
  */
-export class RawFunction {
+export class RawFunction extends LoopbackServer {
   readonly arrivals: Arrival[] = [];
   /** How triggers end of which `behave` says nothing. */
   otherwise: Behaviour = done;
@@ -31,32 +31,10 @@ export class RawFunction {
   onTrigger: ((trigger: Trigger, response: ServerResponse) => void) | undefined;
   readonly #description: Description;
   readonly #behaviour = new Map<string, Behaviour>();
-  readonly #server: Server;
-  #port = 0;
 
   constructor(description: Omit<Description, 'version' | 'owns' | 'watches' | 'reads' | 'indexes'>) {
+    super();
     this.#description = { version: CONTRACT_VERSION, owns: [], watches: [], reads: [], indexes: [], ...description };
-    this.#server = createServer((request, response) => void this.#answer(request, response));
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${this.#port}`;
-  }
-
-  async open(): Promise<void> {
-    this.#server.listen(this.#port, '127.0.0.1');
-    await once(this.#server, 'listening');
-    const address = this.#server.address();
-    if (typeof address === 'object' && address) this.#port = address.port;
-  }
-
-  /** From now on connections are refused. */
-  async close(): Promise<void> {
-    if (!this.#server.listening) return;
-    const closed = once(this.#server, 'close');
-    this.#server.close();
-    this.#server.closeAllConnections();
-    await closed;
   }
 
   /** How triggers for the object of this name end from now on. Default: `otherwise`. */
@@ -64,7 +42,7 @@ export class RawFunction {
     this.#behaviour.set(name, behaviour);
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  protected async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await text(request);
     response.setHeader('content-type', 'application/json');
     if (request.method === 'GET') {

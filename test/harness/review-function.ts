@@ -1,5 +1,4 @@
-import { once } from 'node:events';
-import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import {
   CONTRACT_VERSION,
@@ -11,6 +10,7 @@ import {
   verify,
 } from '../../src/contract/index.ts';
 import { decodeReviewRequest, isReviewRequest } from '../../src/contract/webhook.ts';
+import { LoopbackServer } from './loopback-server.ts';
 
 /** What a test looks at in an AdmissionReview. */
 export interface AdmissionReviewRequest {
@@ -53,17 +53,16 @@ export function refuse(message: string): ReviewBehaviour {
 
 /**
  * A function without the SDK that answers reviews as a test tells it to. It verifies what it gets, so a request that
- * the gateway has not signed is none. It can be closed and opened again on its port.
+ * the gateway has not signed is none.
  */
-export class ReviewFunction {
+export class ReviewFunction extends LoopbackServer {
   readonly reviews: ArrivedReview[] = [];
   behaviour: ReviewBehaviour = allow;
   readonly #description: Description;
   readonly #secret: string;
-  readonly #server: Server;
-  #port = 0;
 
   constructor(description: Pick<Description, 'name' | 'for' | 'webhooks'> & Partial<Description>, secret: string) {
+    super();
     this.#secret = secret;
     this.#description = {
       version: CONTRACT_VERSION,
@@ -75,39 +74,14 @@ export class ReviewFunction {
       timeoutSeconds: 5,
       ...description,
     };
-    this.#server = createServer((request, response) => {
-      text(request)
-        .then((body) =>
-          this.#answer(request.method, body, new Headers(request.headers as Record<string, string>), response),
-        )
-        .catch(() => response.destroy());
-    });
   }
 
-  get url(): string {
-    return `http://127.0.0.1:${this.#port}`;
-  }
-
-  async open(): Promise<void> {
-    this.#server.listen(this.#port, '127.0.0.1');
-    await once(this.#server, 'listening');
-    const address = this.#server.address();
-    if (typeof address === 'object' && address) this.#port = address.port;
-  }
-
-  /** From now on connections are refused. */
-  async close(): Promise<void> {
-    if (!this.#server.listening) return;
-    const closed = once(this.#server, 'close');
-    this.#server.close();
-    this.#server.closeAllConnections();
-    await closed;
-  }
-
-  async #answer(method: string | undefined, body: string, headers: Headers, response: ServerResponse): Promise<void> {
+  protected async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await text(request);
+    const headers = new Headers(request.headers as Record<string, string>);
     await verify([await importSecret(this.#secret)], { headers, nowMs: Date.now(), body });
     response.setHeader('content-type', 'application/json');
-    if (method === 'GET') return void response.end(JSON.stringify(this.#description));
+    if (request.method === 'GET') return void response.end(JSON.stringify(this.#description));
     const value: unknown = JSON.parse(body);
     if (!isReviewRequest(value)) {
       const done: OutcomeBody = { version: CONTRACT_VERSION, results: [{ status: 'done' }] };
