@@ -240,7 +240,7 @@ describe('a hostile tenant, generated', () => {
       process.stdout.write(
         `hostile tenant: ${campaign.actions} actions (${campaign.accepted} accepted), ${world.fn.count} triggers, ` +
           `${findings.seen} changes seen within ${findings.slowestMs} ms, ${findings.polls} polls of /livez within ` +
-          `${findings.slowestPollMs} ms (${findings.skipped} skipped), not ready for ${findings.notReadyMs} ms, ` +
+          `${findings.slowestPollMs} ms, not ready for ${findings.notReadyMs} ms, ` +
           `processors slower by ${findings.slowdown.toFixed(1)} at most; ` +
           `looked at ${JSON.stringify(Object.fromEntries(looked))}; ${JSON.stringify(Object.fromEntries(campaign.conditions))}; ` +
           `${JSON.stringify(Object.fromEntries(world.replies))}\n`,
@@ -304,7 +304,8 @@ describe('the watch over the victim', () => {
     const { violations } = world.violations().findings;
     expect(violations).toContainEqual(expect.stringMatching(/^wakeup of healthy: v1\/ConfigMap .* was seen after/));
     expect(violations).toContainEqual(expect.stringMatching(/^wakeup of operator: v1\/Pod .* was seen after/));
-    expect(violations).toContainEqual(expect.stringMatching(/^livez: answered 200 after/));
+    // A connection that was idle for so long is closed before the poll on it is read.
+    expect(violations).toContainEqual(expect.stringMatching(/^livez: answered (200|fetch failed.*) after \d{4,} ms/));
     await process.kill('SIGKILL');
     expect(world.violations().findings.violations).toContain('exit: the gateway has ended');
   });

@@ -26,7 +26,7 @@ let lagMs = 0;
 let lookedAtMs = performance.now();
 setInterval(() => {
   const now = performance.now();
-  lagMs = Math.max(lagMs, now - lookedAtMs - LAG_EVERY_MS);
+  lagMs += Math.max(0, now - lookedAtMs - LAG_EVERY_MS);
   lookedAtMs = now;
 }, LAG_EVERY_MS);
 
