@@ -5,9 +5,10 @@ interface Connection {
 }
 
 /**
- * Lets a connection write the commands that are sent in one turn of the event loop, its microtasks included, with one
- * system call, in their order; ioredis makes a call for each. Nothing waits longer than that turn. Redis reads them
- * together, too.
+ * Lets a connection write the commands that are sent in one round of the event loop with one system call, in their
+ * order; ioredis makes a call for each. In a round, all sockets are read that have something to read, so a busy process
+ * writes less often, and an idle one does not wait: the round ends once there is nothing to read. Redis reads the
+ * commands together, too.
  * @param redis a connection of ioredis.
  * @returns the connection itself.
  */
@@ -20,7 +21,7 @@ export function groupWrites<T extends Connection>(redis: T): T {
     if (!isCorked && socket?.writable === true) {
       isCorked = true;
       socket.cork();
-      process.nextTick(() => {
+      setImmediate(() => {
         isCorked = false;
         socket.uncork();
       });

@@ -17,6 +17,9 @@
 -- dropped; the time of the first add stays.
 
 local now, window, longest, leading = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
+-- Keys whose waits end within the same tenth of the window, 100 ms at most, end them together: they share a poll, a start
+-- and a trigger.
+local step = math.max(1, math.min(100, window / 10))
 local pausing = redis.call('EXISTS', KEYS[3]) == 1
 local ready, next_at = {}, nil
 
@@ -48,7 +51,7 @@ for at = 5, #ARGV, 4 do
   end
   local from = window > 0 and waits_since(key, first, known[3], known[4])
   if from then
-    local due = math.min(now + window, from + longest)
+    local due = math.ceil(math.min(now + window, from + longest) / step) * step
     redis.call('ZADD', KEYS[2], due, key)
     if not next_at or due < next_at then next_at = due end
   elseif not known[3] and redis.call('ZADD', KEYS[5], 'NX', now, key) == 1 then
