@@ -2,7 +2,7 @@ import { asLabelSelector, fieldAt, type KubernetesObject, matchesLabels } from '
 import { indexEntriesOf } from '../../contract/cache-layout.ts';
 import type { Lookup, RelatedChange } from './change.ts';
 import { TimeSlice } from '../time-slice.ts';
-import type { View } from './view.ts';
+import type { EncodedObject, View } from './view.ts';
 
 /** Objects may be large: so many are in memory at a time. */
 const BATCH = 20;
@@ -31,30 +31,36 @@ export const unlimitedLookups: LookupBudget = { run: (work) => work(), chargeKey
  */
 export async function resolveLookup(view: View, lookup: Lookup, budget: LookupBudget): Promise<readonly string[]> {
   const { declared, entries, anyOf = [], keys: only, labelSelector, selector } = lookup;
-  const complete = declared === undefined || (await view.indexer.complete()).includes(declared);
-  // An index that is still being filled cannot be asked; the objects can.
-  const usable = complete ? entries : entries.filter((entry) => !entry.startsWith(`${declared}=`));
-  const candidates = only ?? (await view.indexer.keysWith(usable, complete ? anyOf : []));
-  const isAnswer = complete && !only && !selector && !labelSelector;
-  const found = isAnswer ? candidates : await filter(view, candidates, lookup, budget);
+  if (only) return filter(view, only, lookup, budget);
+  const needsObjects = selector !== undefined || labelSelector !== undefined;
+  // Before anything is read: a lookup that has no time left reads nothing.
+  budget.run(() => {});
+  const asked = await view.find({ declared, entries, anyOf }, needsObjects ? BATCH : 0);
+  const fromObjects = async (): Promise<readonly string[]> => {
+    // An index that is still being filled cannot be asked; the objects can.
+    const usable = entries.filter((entry) => !entry.startsWith(`${declared}=`));
+    return filter(view, asked?.keys ?? (await view.indexer.keysWith(usable)), lookup, budget, asked?.objects);
+  };
+  const found = asked && !needsObjects ? asked.keys : await fromObjects();
   // Named keys were charged with the change that names them.
-  if (!only) budget.chargeKeys(found.length);
+  budget.chargeKeys(found.length);
   return found;
 }
 
+/** @param first the objects of the first keys, if they have been read. */
 async function filter(
   view: View,
   candidates: readonly string[],
   lookup: Lookup,
   budget: LookupBudget,
+  first?: readonly (EncodedObject | undefined)[],
 ): Promise<string[]> {
   const only = lookup.keys !== undefined;
   const found: string[] = [];
   for (let from = 0; from < candidates.length; from += BATCH) {
-    // Before they are read: a lookup that has no time left reads nothing.
     if (!only) budget.run(() => {});
     const keys = candidates.slice(from, from + BATCH);
-    const stored = await view.stored(keys);
+    const stored = from === 0 && first ? first : await view.stored(keys);
     const slice = new TimeSlice();
     for (const [at, key] of keys.entries()) {
       const object = stored[at];

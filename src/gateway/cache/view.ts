@@ -7,7 +7,7 @@ import {
   type Resource,
 } from '../../core/index.ts';
 import { decodeEntry, type ObjectEntry, type ViewKeys, viewKeys } from '../../contract/cache-layout.ts';
-import type { ViewLocation } from '../../contract/index.ts';
+import type { IndexSpec, ViewLocation } from '../../contract/index.ts';
 import { type Mark, ObjectCodec, ObjectKeptOutError, UnreadableObjectError } from '../../contract/node/codec.ts';
 import { ViewReader } from '../../contract/node/view-reader.ts';
 import type { Chunk } from './chunk.ts';
@@ -25,6 +25,21 @@ export interface EncodedObject {
   /** Its length, encrypted or compressed as it may be. */
   readonly bytes: number;
   readonly decode: () => KubernetesObject;
+}
+
+/** Which objects `View.find` finds: those that carry all `entries` and, if any are named, one of `anyOf`. */
+export interface IndexQuery {
+  readonly entries: readonly string[];
+  readonly anyOf: readonly string[];
+  /** The declared index among them; the others are those that every view has. */
+  readonly declared: IndexSpec | undefined;
+}
+
+/** What `View.find` has found. */
+export interface FoundObjects {
+  readonly keys: readonly string[];
+  /** In the order of the keys, undefined where the view has no object. Undefined: they are more than was asked for. */
+  readonly objects: readonly (EncodedObject | undefined)[] | undefined;
 }
 
 /** The field of a view's HASH that counts how often a user was not there to hear of changes. */
@@ -48,6 +63,7 @@ export class View {
   readonly #lastWritten: LastWritten;
   readonly #apply: Script;
   readonly #reencrypt: Script;
+  readonly #find: Script;
   readonly #codec: ObjectCodec;
   #onUnreadable: (error: UnreadableObjectError) => void = () => {};
 
@@ -72,6 +88,7 @@ export class View {
     this.observations = new Observations(redis, this.#keys, this.#writer);
     this.#apply = loadScript(redis, import.meta.url, 'apply');
     this.#reencrypt = loadScript(redis, import.meta.url, 'reencrypt');
+    this.#find = loadScript(redis, import.meta.url, 'find', 'buffers');
   }
 
   /** The kind, and the namespace of a view that holds one. */
@@ -243,9 +260,25 @@ export class View {
   /** The same before they are decoded, which is what reading them costs this thread. */
   async stored(keys: readonly string[]): Promise<(EncodedObject | undefined)[]> {
     if (keys.length === 0) return [];
-    const found = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
+    return this.#encoded(keys, await this.#redis.hmgetBuffer(this.#keys.objects, ...keys));
+  }
+
+  /**
+   * What the indexes say, and the objects themselves if they are no more than `most`, in one trip.
+   * @returns undefined while the declared index is not complete
+   */
+  async find({ entries, anyOf, declared }: IndexQuery, most: number): Promise<FoundObjects | undefined> {
+    const keys = [this.#keys.view, this.#keys.entries, this.#keys.objects, this.#keys.indexPrefix];
+    const answer = await this.#find(keys, [declared ?? '', most, entries.length, ...entries, ...anyOf]);
+    if (answer === null) return undefined;
+    const [names, objects] = answer as [Buffer[], (Buffer | null)[]];
+    const found = names.map((name) => name.toString('utf8'));
+    return { keys: found, objects: found.length <= most ? this.#encoded(found, objects) : undefined };
+  }
+
+  #encoded(keys: readonly string[], stored: readonly (Buffer | null)[]): (EncodedObject | undefined)[] {
     return keys.map((key, at) => {
-      const bytes = found[at];
+      const bytes = stored[at];
       return bytes ? { bytes: bytes.length, decode: () => this.#objectOf(key, bytes) } : undefined;
     });
   }

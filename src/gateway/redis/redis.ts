@@ -150,20 +150,24 @@ export function takeOutOfMemory(redis: Redis): boolean {
 /** One Lua script. It is sent by its hash, and whole only when the server does not know it (a restarted Redis). */
 export type Script = (keys: readonly string[], args: readonly (string | number | Buffer)[]) => Promise<unknown>;
 
-/** Reads `lua/<name>.lua` beside the module and makes it callable on this connection. */
-export function loadScript(redis: Redis, moduleUrl: string, name: string): Script {
+/**
+ * Reads `lua/<name>.lua` beside the module and makes it callable on this connection.
+ * @param answer Default: texts in an answer are strings.
+ */
+export function loadScript(redis: Redis, moduleUrl: string, name: string, answer?: 'buffers'): Script {
   const lua = readFileSync(new URL(`./lua/${name}.lua`, moduleUrl), 'utf8');
   const command = `levelhook_${name}`;
   if (!(command in redis)) redis.defineCommand(command, { lua });
-  const run = (redis as unknown as Record<string, (...all: unknown[]) => Promise<unknown>>)[command];
+  const commands = redis as unknown as Record<string, (...all: unknown[]) => Promise<unknown>>;
+  const run = commands[answer === 'buffers' ? `${command}Buffer` : command];
   const remember = (error: unknown): never => {
     if (/(?:^|-)OOM\b/.test(messageOf(error))) outOfMemory.add(redis);
     throw error;
   };
   return (keys, args) => {
     // As one array, which ioredis flattens: there may be more of them than a call can take.
-    const answer = (run as Function).call(redis, keys.length, [...keys, ...args]) as Promise<unknown>;
-    return answer.catch(remember);
+    const answered = (run as Function).call(redis, keys.length, [...keys, ...args]) as Promise<unknown>;
+    return answered.catch(remember);
   };
 }
 

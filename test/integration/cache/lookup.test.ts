@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { type KubernetesObject, matchesLabels, resource } from '../../../src/core/index.ts';
+import { declaredIndex, namespaceIndex } from '../../../src/contract/cache-layout.ts';
+import { HandlerError, type Lookup } from '../../../src/gateway/cache/change.ts';
+import { resolveLookup, unlimitedLookups } from '../../../src/gateway/cache/lookup.ts';
+import type { View } from '../../../src/gateway/cache/view.ts';
+import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
+import { applierOf, listOf } from '../../harness/applier.ts';
+import { newSeed, randomOf } from '../../harness/random.ts';
+import { createView } from '../../harness/views.ts';
+
+const Service = resource('v1', 'Service');
+const INDEX = 'selector:spec.selector';
+const SEED = newSeed();
+
+class Random {
+  readonly #next = randomOf(SEED);
+
+  below(count: number): number {
+    return Math.floor(this.#next() * count);
+  }
+
+  pick<T>(values: readonly [T, ...T[]]): T {
+    return values[this.below(values.length)] ?? values[0];
+  }
+}
+
+const label = (random: Random): [string, string] => [random.pick(['app', 'tier']), random.pick(['a', 'b', 'c'])];
+
+/** More of them than a lookup reads at a time select the same pods. */
+function servicesOf(random: Random): KubernetesObject[] {
+  return Array.from({ length: 150 }, (_, at) => {
+    const metadata = {
+      namespace: random.pick(['n', 'm']),
+      name: `s${at}`,
+      uid: `u${at}`,
+      resourceVersion: `${at + 1}`,
+    };
+    const labels = Array.from({ length: 1 + random.below(2) }, () => label(random));
+    const whole = { apiVersion: 'v1', kind: 'Service', metadata, spec: { selector: Object.fromEntries(labels) } };
+    return whole;
+  });
+}
+
+describe('a lookup', () => {
+  let redis: Redis;
+  let view: View;
+  const random = new Random();
+  const services = servicesOf(random);
+
+  beforeAll(async () => {
+    redis = await connectRedis(inject('redisUrl'));
+    view = createView(redis, Service);
+    await view.claim('writer');
+    view.indexer.maintain([INDEX]);
+    await applierOf(view).apply(listOf('1000', services));
+  });
+  afterAll(() => redis.disconnect());
+
+  /** As the mapper by selector makes it. */
+  function bySelector(namespace: string, labels: Readonly<Record<string, string>>): Lookup {
+    const demands = ['', ...Object.entries(labels).map(([key, value]) => `${key}=${value}`)];
+    const anyOf = demands.map((each) => declaredIndex(INDEX, each));
+    const entries = [namespaceIndex(namespace)];
+    return { view: view.location.prefix, entries, anyOf, declared: INDEX, selector: { path: 'spec.selector', labels } };
+  }
+
+  const selecting = (namespace: string, labels: Readonly<Record<string, string>>): string[] =>
+    services
+      .filter(({ metadata }) => metadata.namespace === namespace)
+      .filter((each) => matchesLabels({ matchLabels: selectorOf(each) }, labels))
+      .map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)
+      .toSorted();
+
+  const find = async (lookup: Lookup): Promise<string[]> =>
+    [...(await resolveLookup(view, lookup, unlimitedLookups))].toSorted();
+
+  it.each(['filled', 'complete'])(
+    `finds what the objects say, with an index that is being %s (TEST_SEED=${SEED})`,
+    async (state) => {
+      if (state === 'complete') await view.indexer.record([INDEX]);
+      const found: number[] = [];
+      for (let at = 0; at < 40; at += 1) {
+        const labels = Object.fromEntries(Array.from({ length: random.below(3) }, () => label(random)));
+        const namespace = random.pick(['n', 'm', 'none']);
+        const expected = selecting(namespace, labels);
+        expect(await find(bySelector(namespace, labels)), JSON.stringify({ namespace, labels })).toEqual(expected);
+        found.push(expected.length);
+      }
+      expect(Math.max(...found)).toBeGreaterThan(20);
+    },
+  );
+
+  it('without a selector finds all that the index has, and all objects without an index', async () => {
+    const prefix = view.location.prefix;
+    const inNamespace = services.flatMap(({ metadata }) => (metadata.namespace === 'n' ? `n/${metadata.name}` : []));
+    expect(await find({ view: prefix, entries: [namespaceIndex('n')] })).toEqual(inNamespace.toSorted());
+    expect(await find({ view: prefix, entries: [] })).toHaveLength(services.length);
+  });
+
+  it('of a controller without time left reads nothing', async () => {
+    const spent = {
+      ...unlimitedLookups,
+      run: () => {
+        throw new HandlerError('no time left');
+      },
+    };
+    await expect(resolveLookup(view, bySelector('n', { app: 'a' }), spent)).rejects.toThrow(HandlerError);
+  });
+});
+
+function selectorOf(service: KubernetesObject): Record<string, string> {
+  const { spec } = service as KubernetesObject & { spec: { selector: Record<string, string> } };
+  return spec.selector;
+}
