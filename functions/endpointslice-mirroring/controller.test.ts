@@ -39,6 +39,14 @@ beforeEach(() => {
 });
 
 describe('the mirroring controller', () => {
+  it('is woken by the Endpoints of a Service without a selector, and by no others', async () => {
+    given(withoutSelector);
+    const rule = { apiVersion: 'v1', kind: 'Endpoints', namespace: key.namespace, names: [key.name] };
+    expect(await run()).toMatchObject({ outcome: { related: [rule] } });
+    given(service());
+    expect(await run()).toMatchObject({ outcome: { related: [] } });
+  });
+
   it('makes a slice for each address family, and is still afterwards', async () => {
     const annotations = { note: 'a', 'kubectl.kubernetes.io/last-applied-configuration': '{}' };
     given(

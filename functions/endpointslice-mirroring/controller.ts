@@ -1,4 +1,4 @@
-import { cel, controller, EventRecorder } from 'levelhook/function';
+import { controller, EventRecorder } from 'levelhook/function';
 import { Endpoints, EndpointSlice, Service } from 'levelhook/function/kinds';
 import {
   MANAGED_BY,
@@ -13,22 +13,14 @@ import { MANAGER, MAX_ENDPOINTS, mirror } from './mirror.ts';
 /** Tells under the name of kube-controller-manager's own. */
 const recorder = new EventRecorder({ component: 'endpoint-slice-mirroring-controller' });
 
-const hasNoSelector = (service: string): string => `!has(${service}.spec.selector)`;
-
 /** Mirrors Endpoints that people or programs write for a Service without a selector into EndpointSlices. */
 export const endpointsliceMirroring = controller({
   name: 'endpointslice-mirroring',
-  for: Endpoints,
+  for: Service,
   watches: [
     slicesManagedBy(MANAGER),
-    // The Endpoints of a Service with a selector are its controller's affair.
-    {
-      resource: Service,
-      map: { by: 'field', path: 'metadata.name' },
-      predicate: cel(
-        `${hasNoSelector('object')} ? (oldObject == null || !${hasNoSelector('oldObject')}) : (oldObject != null && ${hasNoSelector('oldObject')})`,
-      ),
-    },
+    // Most Endpoints belong to a Service with a selector, and change whenever its pods do: they wake nothing.
+    { resource: Endpoints, map: { by: 'related' } },
   ],
   indexes: [slicesByService],
   concurrency: 10,
@@ -46,7 +38,9 @@ export const endpointsliceMirroring = controller({
     }),
   ]);
   const slices = items.filter(({ metadata }) => !metadata.deletionTimestamp);
-  if (!endpoints || !isForMirroring(endpoints) || !service || service.spec?.selector) {
+  const hasMirror = service && !service.spec?.selector;
+  context.related(hasMirror ? [{ resource: Endpoints, namespace, names: [name] }] : []);
+  if (!endpoints || !isForMirroring(endpoints) || !hasMirror) {
     await writeSlices({ ...NO_CHANGES, delete: slices }, api);
     return;
   }
