@@ -285,7 +285,7 @@ describe('two gateways, and a webhook that bounds the age of its cache', () => {
   });
 });
 
-/** Passes connections on to its targets in turn, as a Service does. Those that there are stay. */
+/** Passes new connections on to its targets in turn, as a Service does; open ones stay where they are. */
 class Balancer {
   targets: readonly URL[] = [];
   #turn = 0;

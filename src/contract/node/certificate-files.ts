@@ -22,7 +22,7 @@ export function readCertificatePair({ certFile, keyFile }: CertificateFiles): Ce
 
 /**
  * Calls `listener` for each change of a file, within `CERTIFICATE_LOOK_MS`. A renewal writes one file before the other,
- * so between two calls the pair may be one that cannot be used. Keeps no process alive.
+ * so between two calls the pair may be one that cannot be used. The watch does not keep the process alive.
  * @returns what ends that.
  */
 export function watchCertificateFiles({ certFile, keyFile }: CertificateFiles, listener: () => void): () => void {

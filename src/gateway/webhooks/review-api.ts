@@ -60,7 +60,7 @@ export class ReviewApi {
     return response;
   }
 
-  /** Removes the metrics of webhooks that a controller has no more. @param names of those that it has. */
+  /** Removes the metrics of the webhooks that a controller no longer has. @param names of those that it has. */
   async keepOnly(id: string, names: readonly string[]): Promise<void> {
     await this.#metrics.forget(`${WEBHOOKS_PATH}/${id}/`, names);
   }

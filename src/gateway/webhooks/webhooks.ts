@@ -56,7 +56,7 @@ export class Webhooks {
     if (webhookService || webhookUrl !== undefined) return;
     const names = ['webhookTlsCertFile', 'webhookTlsKeyFile', 'webhookService', 'webhookUrl'] as const;
     const [cert, key, service, url] = names.map(variableOf);
-    const remedy = `set ${cert} and ${key}, or ${service} or ${url} for one that the gateway makes`;
+    const remedy = `set ${cert} and ${key}, or ${service} or ${url} to let the gateway make a certificate`;
     throw new UserError(`${variableOf('webhookListen')} needs a certificate: ${remedy}.`);
   }
 
@@ -85,7 +85,7 @@ export class Webhooks {
     return running;
   }
 
-  /** Removes the metrics of webhooks that a controller has no more. @param names of those that it has. */
+  /** Removes the metrics of the webhooks that a controller no longer has. @param names of those that it has. */
   async keepOnly(id: string, names: readonly string[]): Promise<void> {
     await this.#api.keepOnly(id, names);
   }
