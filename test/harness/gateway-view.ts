@@ -25,6 +25,14 @@ export async function metric(
     .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
 }
 
+/** How many triggers of a controller have ended with each outcome, by one look: a run may end between two. */
+export async function outcomesOf(gatewayUrl: string, controller: string): Promise<Record<string, number>> {
+  const text = await (await fetch(`${gatewayUrl}/metrics`)).text();
+  const found = text.matchAll(/^levelhook_triggers_total\{controller="([^"]*)",outcome="([^"]*)"\} (\d+)$/gm);
+  const ofController = [...found].filter(([, of, , count]) => of === controller && count !== '0');
+  return Object.fromEntries(ofController.map(([, , outcome, count]) => [outcome, Number(count)]));
+}
+
 /**
  * Keys of a controller with a run on record, from both places that know: the set of runs in flight and the key records.
  */
