@@ -47,8 +47,16 @@ export class Indexer {
     return { resourceVersion, uid, terminating: deletionTimestamp !== undefined, indexEntries };
   }
 
-  /** Keys of the objects that carry all these index entries; of all objects when there are none. */
-  async keysWith(entries: readonly string[]): Promise<string[]> {
+  /**
+   * Keys of the objects that carry all these index entries, and at least one of `anyOf` if that names any; of all
+   * objects when there are none.
+   */
+  async keysWith(entries: readonly string[], anyOf: readonly string[] = []): Promise<string[]> {
+    if (anyOf.length > 0) {
+      // Sent together, in one trip.
+      const found = await Promise.all(anyOf.map((entry) => this.keysWith([...entries, entry])));
+      return [...new Set(found.flat())];
+    }
     const [first, ...others] = entries.map((entry) => this.#keys.indexPrefix + entry);
     return first === undefined ? this.#redis.hkeys(this.#keys.entries) : this.#redis.sinter(first, ...others);
   }

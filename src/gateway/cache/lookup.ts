@@ -32,35 +32,41 @@ export const unlimitedLookups: LookupBudget = { run: (work) => work(), chargeKey
 export async function resolveLookup(view: View, lookup: Lookup, budget: LookupBudget): Promise<readonly string[]> {
   const { declared, entries, anyOf = [], keys: only, labelSelector, selector } = lookup;
   if (only) return filter(view, only, lookup, budget);
-  const needsObjects = selector !== undefined || labelSelector !== undefined;
-  // Before anything is read: a lookup that has no time left reads nothing.
-  budget.run(() => {});
-  const asked = await view.find({ declared, entries, anyOf }, needsObjects ? BATCH : 0);
-  const fromObjects = async (): Promise<readonly string[]> => {
-    // An index that is still being filled cannot be asked; the objects can.
-    const usable = entries.filter((entry) => !entry.startsWith(`${declared}=`));
-    return filter(view, asked?.keys ?? (await view.indexer.keysWith(usable)), lookup, budget, asked?.objects);
-  };
-  const found = asked && !needsObjects ? asked.keys : await fromObjects();
-  // Named keys were charged with the change that names them.
+  if (declared !== undefined && selector) {
+    // Before anything is read: a lookup that has no time left reads nothing.
+    budget.run(() => {});
+    const few = await view.findFew({ declared, entries, anyOf });
+    if (few) return charged(await filter(view, few.keys, lookup, budget, few.objects), budget);
+  }
+  const complete = declared === undefined || (await view.indexer.complete()).includes(declared);
+  // An index that is still being filled cannot be asked; the objects can.
+  const usable = complete ? entries : entries.filter((entry) => !entry.startsWith(`${declared}=`));
+  const candidates = await view.indexer.keysWith(usable, complete ? anyOf : []);
+  const isAnswer = complete && !selector && !labelSelector;
+  return charged(isAnswer ? candidates : await filter(view, candidates, lookup, budget), budget);
+}
+
+/** Named keys are not charged here: they were with the change that names them. */
+function charged(found: readonly string[], budget: LookupBudget): readonly string[] {
   budget.chargeKeys(found.length);
   return found;
 }
 
-/** @param first the objects of the first keys, if they have been read. */
+/** @param read the objects of all candidates, if they have been read. */
 async function filter(
   view: View,
   candidates: readonly string[],
   lookup: Lookup,
   budget: LookupBudget,
-  first?: readonly (EncodedObject | undefined)[],
+  read?: readonly (EncodedObject | undefined)[],
 ): Promise<string[]> {
   const only = lookup.keys !== undefined;
   const found: string[] = [];
   for (let from = 0; from < candidates.length; from += BATCH) {
+    // Before they are read: a lookup that has no time left reads nothing.
     if (!only) budget.run(() => {});
     const keys = candidates.slice(from, from + BATCH);
-    const stored = from === 0 && first ? first : await view.stored(keys);
+    const stored = read?.slice(from, from + BATCH) ?? (await view.stored(keys));
     const slice = new TimeSlice();
     for (const [at, key] of keys.entries()) {
       const object = stored[at];

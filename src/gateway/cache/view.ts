@@ -27,20 +27,23 @@ export interface EncodedObject {
   readonly decode: () => KubernetesObject;
 }
 
-/** Which objects `View.find` finds: those that carry all `entries` and, if any are named, one of `anyOf`. */
+/** Asks for the objects that carry all `entries` and, if `anyOf` names any, one of them. */
 export interface IndexQuery {
   readonly entries: readonly string[];
   readonly anyOf: readonly string[];
-  /** The declared index among them; the others are those that every view has. */
-  readonly declared: IndexSpec | undefined;
+  /** The declared index to which some of the entries belong; the others belong to indexes that every view has. */
+  readonly declared: IndexSpec;
 }
 
-/** What `View.find` has found. */
+/** What an index has answered. */
 export interface FoundObjects {
   readonly keys: readonly string[];
-  /** In the order of the keys, undefined where the view has no object. Undefined: they are more than was asked for. */
-  readonly objects: readonly (EncodedObject | undefined)[] | undefined;
+  /** In the order of the keys; undefined where the view has no object. */
+  readonly objects: readonly (EncodedObject | undefined)[];
 }
+
+/** Objects may be large, and Redis does nothing else while it collects them. */
+const MOST_FEW = 20;
 
 /** The field of a view's HASH that counts how often a user was not there to hear of changes. */
 function missedField(user: string): string {
@@ -63,7 +66,7 @@ export class View {
   readonly #lastWritten: LastWritten;
   readonly #apply: Script;
   readonly #reencrypt: Script;
-  readonly #find: Script;
+  readonly #findFew: Script;
   readonly #codec: ObjectCodec;
   #onUnreadable: (error: UnreadableObjectError) => void = () => {};
 
@@ -88,7 +91,7 @@ export class View {
     this.observations = new Observations(redis, this.#keys, this.#writer);
     this.#apply = loadScript(redis, import.meta.url, 'apply');
     this.#reencrypt = loadScript(redis, import.meta.url, 'reencrypt');
-    this.#find = loadScript(redis, import.meta.url, 'find', 'buffers');
+    this.#findFew = loadScript(redis, import.meta.url, 'find-few', 'buffers');
   }
 
   /** The kind, and the namespace of a view that holds one. */
@@ -264,16 +267,16 @@ export class View {
   }
 
   /**
-   * What the indexes say, and the objects themselves if they are no more than `most`, in one trip.
-   * @returns undefined while the declared index is not complete
+   * Objects by a declared index, in one trip.
+   * @returns undefined while the index is not complete, and if there may be more of them than are read at a time
    */
-  async find({ entries, anyOf, declared }: IndexQuery, most: number): Promise<FoundObjects | undefined> {
-    const keys = [this.#keys.view, this.#keys.entries, this.#keys.objects, this.#keys.indexPrefix];
-    const answer = await this.#find(keys, [declared ?? '', most, entries.length, ...entries, ...anyOf]);
+  async findFew({ entries, anyOf, declared }: IndexQuery): Promise<FoundObjects | undefined> {
+    const keys = [this.#keys.view, this.#keys.objects, this.#keys.indexPrefix];
+    const answer = await this.#findFew(keys, [declared, MOST_FEW, entries.length, ...entries, ...anyOf]);
     if (answer === null) return undefined;
     const [names, objects] = answer as [Buffer[], (Buffer | null)[]];
     const found = names.map((name) => name.toString('utf8'));
-    return { keys: found, objects: found.length <= most ? this.#encoded(found, objects) : undefined };
+    return { keys: found, objects: this.#encoded(found, objects) };
   }
 
   #encoded(keys: readonly string[], stored: readonly (Buffer | null)[]): (EncodedObject | undefined)[] {

@@ -27,9 +27,9 @@ class Random {
 
 const label = (random: Random): [string, string] => [random.pick(['app', 'tier']), random.pick(['a', 'b', 'c'])];
 
-/** More of them than a lookup reads at a time select the same pods. */
+/** Some pods are selected by none of them, some by a few, some by more than a lookup reads at a time. */
 function servicesOf(random: Random): KubernetesObject[] {
-  return Array.from({ length: 150 }, (_, at) => {
+  return Array.from({ length: 1500 }, (_, at) => {
     const metadata = {
       namespace: random.pick(['n', 'm']),
       name: `s${at}`,
@@ -53,7 +53,7 @@ describe('a lookup', () => {
     view = createView(redis, Service);
     await view.claim('writer');
     view.indexer.maintain([INDEX]);
-    await applierOf(view).apply(listOf('1000', services));
+    await applierOf(view).apply(listOf('9000', services));
   });
   afterAll(() => redis.disconnect());
 

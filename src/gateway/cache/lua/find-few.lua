@@ -1,0 +1,45 @@
+-- Finds objects by a declared index of a view, in one trip, if they are few.
+--
+-- KEYS[1] view HASH
+-- KEYS[2] objects HASH
+-- KEYS[3] what an index entry is appended to, to name the SET of keys that carry it (same hash tag)
+-- ARGV[1] the declared index
+-- ARGV[2] how many objects are few
+-- ARGV[3] how many of the index entries that follow each object carries; besides, it carries one of the others, if any
+--
+-- Answer: nil if the index is not complete, or the sets of keys are too large to tell cheaply that the objects are few;
+-- else {keys, objects}.
+
+local complete, is_complete = redis.call('HGET', KEYS[1], 'indexes'), false
+for _, index in ipairs(complete and cjson.decode(complete) or {}) do
+  if index == ARGV[1] then is_complete = true end
+end
+if not is_complete then return false end
+
+local most, first_other = tonumber(ARGV[2]), 4 + tonumber(ARGV[3])
+-- Sets of this size are compared in microseconds. A tenant could make larger ones.
+local LARGE = 200
+
+local function members(sets)
+  local smallest = math.huge
+  for _, set in ipairs(sets) do smallest = math.min(smallest, redis.call('SCARD', set)) end
+  if smallest > LARGE then return nil end
+  return redis.call('SINTER', unpack(sets))
+end
+
+local keys, seen = {}, {}
+for at = first_other, math.max(first_other, #ARGV) do
+  local sets = {}
+  for place = 4, first_other - 1 do sets[#sets + 1] = KEYS[3] .. ARGV[place] end
+  if ARGV[at] then sets[#sets + 1] = KEYS[3] .. ARGV[at] end
+  local found = members(sets)
+  if not found then return false end
+  for _, key in ipairs(found) do
+    if not seen[key] then
+      seen[key] = true
+      keys[#keys + 1] = key
+      if #keys > most then return false end
+    end
+  end
+end
+return { keys, #keys > 0 and redis.call('HMGET', KEYS[2], unpack(keys)) or {} }
