@@ -30,7 +30,7 @@ test('tests that pass, fail and are skipped are counted, and failures are named'
       test.skip('later', () => {});`,
   });
   expect(line).toBe('1 passed, 1 failed, 1 skipped');
-  expect(failed).toEqual(['src/b.test.ts > group > bad']);
+  expect(failed).toEqual(['src/b.test.ts > group > bad: expected 1 to be 2 // Object.is equality (line 2)']);
   expect(exitCode).toBe(1);
 });
 

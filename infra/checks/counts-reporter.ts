@@ -1,10 +1,11 @@
+import { stripVTControlCharacters } from 'node:util';
 import type { Reporter, SerializedError, TestCase, TestModule, TestSuite } from 'vitest/node';
 
 /**
- * Prints the names of what failed and, as the very last line of the process, `N passed, N failed` (with `, N skipped`
- * when there are any). The numbers are tests. Whatever else went wrong counts as a failure too: a file that did not
- * load, a hook, an unhandled error, a global setup or teardown, a test that never finished, or no test at all. The exit
- * code agrees with the line. Before it stands what the run has left out.
+ * Prints the names of what failed and why and, as the very last line of the process, `N passed, N failed` (with `, N
+ * skipped` when there are any). The numbers are tests. Whatever else went wrong counts as a failure too: a file that
+ * did not load, a hook, an unhandled error, a global setup or teardown, a test that never finished, or no test at all.
+ * The exit code agrees with the line. Before it stands what the run has left out.
  */
 export class CountsReporter implements Reporter {
   #passed = 0;
@@ -62,7 +63,7 @@ export class CountsReporter implements Reporter {
   }
 
   #countTest(test: TestCase): void {
-    const { state } = test.result();
+    const { state, errors } = test.result();
     const name = `${test.module.relativeModuleId} > ${test.fullName}`;
     switch (state) {
       case 'passed':
@@ -72,13 +73,25 @@ export class CountsReporter implements Reporter {
         this.#skipped += 1;
         break;
       case 'failed':
-        this.#failures.push(name);
+        this.#failures.push(`${name}${why(errors?.[0], test.module.relativeModuleId)}`);
         break;
       case 'pending':
         this.#failures.push(`${name}: did not finish`);
         break;
     }
   }
+}
+
+const SHOWN_LENGTH = 600;
+
+/** What the test said, on one line, and where in its file: of a log that was cut, the end may be all there is. */
+function why(error: { message: string; stack?: string } | undefined, file: string): string {
+  if (error === undefined) return '';
+  const message = stripVTControlCharacters(error.message).replaceAll(/\s+/g, ' ').trim();
+  const half = SHOWN_LENGTH / 2;
+  const shown = message.length > SHOWN_LENGTH ? `${message.slice(0, half)} ... ${message.slice(-half)}` : message;
+  const [line] = /^\d+/.exec((error.stack ?? '').split(`${file}:`)[1] ?? '') ?? [];
+  return `: ${shown}${line === undefined ? '' : ` (line ${line})`}`;
 }
 
 function firstLine(error: { message: string }): string {
