@@ -10,9 +10,10 @@ export type Line = Readonly<Record<string, unknown>>;
 /** A real process of this repository, run from its sources as `npm start` runs them. Its output is kept. */
 export class TestProcess {
   readonly lines: Line[] = [];
-  /** Exit code, or the name of the signal that ended it. */
+  /** Exit code, or the name of the signal that ended it; resolves once all that it wrote is in `lines`. */
   readonly exited: Promise<number | string>;
   readonly #process: OwnedProcess;
+  #ended = false;
   #listeners: (() => void)[] = [];
 
   /**
@@ -35,8 +36,11 @@ export class TestProcess {
       this.lines.push('json' in line ? line.json : line);
       this.#notify();
     };
-    this.#process = new OwnedProcess(child, { end: 'exit', onLine });
-    this.exited = this.#process.ended.finally(() => this.#notify());
+    this.#process = new OwnedProcess(child, { end: 'close', onLine });
+    this.exited = this.#process.ended.finally(() => {
+      this.#ended = true;
+      this.#notify();
+    });
   }
 
   get pid(): number {
@@ -59,7 +63,7 @@ export class TestProcess {
         const line = this.lines[seen];
         if (line && matches(line)) return line;
       }
-      if (!this.alive) throw new Error(`the process ended without the line that was waited for:\n${this.output}`);
+      if (this.#ended) throw new Error(`the process ended without the line that was waited for:\n${this.output}`);
       await new Promise<void>((resolve) => this.#listeners.push(resolve));
     }
   }
