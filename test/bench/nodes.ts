@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import { Comparison, type Row } from './comparison.ts';
 import { formatLoad, measureMachine } from './machine-load.ts';
-import { nodesLeftTainted, runSilence, type SilenceFigures, withoutTaintsLeft } from './nodes/arm.ts';
+import { nodesLeftTainted, podsEvictedThen, runSilence, type SilenceFigures, withoutTaintsLeft } from './nodes/arm.ts';
 import type { ArmName } from './plane-arm.ts';
 import { Started } from '../harness/started.ts';
 import { showResults } from './results.ts';
@@ -12,9 +12,9 @@ import { stopAtSignal } from './stop-at-signal.ts';
  * 50 nodes of one zone fall silent, then 50 of another, the last, and then all are back: with kube-controller-manager's
  * own controllers and with gateway and function in their place, in turn, each time on a fresh control plane. Both have
  * a grace period of 10 s and taint 5 nodes a second. Fails when the states after each part differ, apart from the
- * NoExecute taints that kube-controller-manager leaves when all zones are silent (ADR 0064), and says how many these
- * are. `npm run bench nodes`; `BENCH_ROUNDS` and `BENCH_NODES` (of a zone) make it another one, `-- --save` writes the
- * results into the repository.
+ * NoExecute taints that kube-controller-manager leaves when all zones are silent (ADR 0064) and the pods that it evicts
+ * for them, and says how many these are. `npm run bench nodes`; `BENCH_ROUNDS` and `BENCH_NODES` (of a zone) make it
+ * another one, `-- --save` writes the results into the repository.
  */
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 3);
 const LOAD = {
@@ -42,6 +42,7 @@ const ROWS: readonly Row[] = [
   },
   { label: 'all zones silent: until all nodes are Unknown, s', figures: ['allUnknown'], main: true },
   { label: 'nodes that keep a NoExecute taint then', figures: ['left'], main: true },
+  { label: 'pods evicted then', figures: ['evictedThen'], main: true },
   { label: 'until no NoExecute taint is left, s', figures: ['untainted'], main: true },
   { label: 'all back: until no taint is left, s', figures: ['healed'], main: true },
   { label: 'CPU, s', figures: CPU.map((each) => `cpu.${each}`), sum: true, main: true, panel: 'CPU, all processes, s' },
@@ -66,8 +67,9 @@ for (let round = 0; round < ROUNDS; round += 1) {
     const arm = await runSilence(name, LOAD, started);
     const load = machine();
     found.add(name, { ...figuresOf(arm), 'machine.stolen': load.stolen, 'machine.foreign': load.foreign });
-    states.push(withoutTaintsLeft(arm.states, LOAD.podsPerNode));
-    if (name === 'levelhook' && nodesLeftTainted(arm.states) > 0) throw new Error('the function left NoExecute taints');
+    states.push(withoutTaintsLeft(arm.states, LOAD));
+    if (name === 'levelhook' && nodesLeftTainted(arm.states) + podsEvictedThen(arm.states, LOAD) > 0)
+      throw new Error(`the function left NoExecute taints, or evicted for them: ${JSON.stringify(arm.states)}`);
     process.stderr.write(`round ${round + 1}, ${name}: ${JSON.stringify(arm)}, ${formatLoad(load)}\n`);
   }
   const [first, second] = states;
@@ -87,6 +89,7 @@ function figuresOf(arm: SilenceFigures): Record<string, number> {
     evicted: arm.evictedSeconds,
     allUnknown: arm.allUnknownSeconds,
     left: nodesLeftTainted(arm.states),
+    evictedThen: podsEvictedThen(arm.states, LOAD),
     untainted: arm.untaintedSeconds,
     healed: arm.healedSeconds,
     requests: arm.requests,

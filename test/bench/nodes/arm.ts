@@ -158,20 +158,30 @@ export async function runSilence(name: ArmName, load: SilenceLoad, program: Star
   }
 }
 
-const LEFT = 'Unknown unreachable:NoExecute unreachable:NoSchedule';
+const TAINTED = 'Unknown unreachable:NoExecute unreachable:NoSchedule';
+const EVICTED = 'False deleted target';
 
 /** How many nodes still have a NoExecute taint when all zones are silent: kubernetes/kubernetes#111385. */
 export function nodesLeftTainted([, allSilent]: readonly FleetState[]): number {
-  return allSilent?.nodes[LEFT] ?? 0;
+  return allSilent?.nodes[TAINTED] ?? 0;
 }
 
-/** The states as they would be without those taints: the nodes have none, and their pods are not evicted. */
-export function withoutTaintsLeft(states: readonly FleetState[], podsPerNode: number): FleetState[] {
-  const left = nodesLeftTainted(states);
-  return states.map(({ nodes, pods }, at) => ({
-    nodes: at === 1 ? moved(nodes, left, LEFT, 'Unknown unreachable:NoSchedule') : nodes,
-    pods: at === 0 ? pods : moved(pods, left * podsPerNode, 'False deleted target', 'False'),
-  }));
+/** How many pods of the zone that was silent last are evicted, by such taints: also by those that are gone again. */
+export function podsEvictedThen(states: readonly FleetState[], { nodesPerZone, podsPerNode }: SilenceLoad): number {
+  return Math.max(...states.map(({ pods }) => pods[EVICTED] ?? 0)) - nodesPerZone * podsPerNode;
+}
+
+/** The states as they would be without those taints: the nodes have none, and the pods of that zone are not evicted. */
+export function withoutTaintsLeft(states: readonly FleetState[], load: SilenceLoad): FleetState[] {
+  const due = load.nodesPerZone * load.podsPerNode;
+  return states.map(({ nodes, pods }, at) =>
+    at === 0
+      ? { nodes, pods }
+      : {
+          nodes: moved(nodes, nodes[TAINTED] ?? 0, TAINTED, 'Unknown unreachable:NoSchedule'),
+          pods: moved(pods, Math.max(0, (pods[EVICTED] ?? 0) - due), EVICTED, 'False'),
+        },
+  );
 }
 
 function moved(counts: Readonly<Record<string, number>>, count: number, from: string, to: string): typeof counts {
