@@ -58,8 +58,8 @@ export interface QueueDescription {
   /**
    * A woken key waits until nothing has woken it for `seconds`, but at most `maxSeconds` after the first. With
    * `leading` it waits only if it runs, or its last run wrote less than `maxSeconds` ago: a lone event has its run at
-   * once, and a busy key one each `maxSeconds` (60 at most). Waits that end within the same tenth of `seconds`, 0.1 s
-   * at most, end together, so that their keys share a trigger. Default: it runs at once.
+   * once, and a busy key one each `maxSeconds` (60 at most). A wait ends at the next full tenth of `seconds`, so up to
+   * 0.1 s later, so that keys share a trigger. Default: it runs at once.
    */
   readonly debounce?: { readonly seconds: number; readonly maxSeconds: number; readonly leading?: boolean };
 }

@@ -8,7 +8,7 @@ export interface QueueOptions {
   readonly maxBatch?: number;
   /**
    * An added key waits until nothing was added to it for `windowMs`, but never longer than `maxMs` after the first add.
-   * Waits that end within the same tenth of `windowMs`, 100 ms at most, end together.
+   * A wait then ends at the next full tenth of `windowMs`, 100 ms at most, so that keys share a trigger.
    * Low keys and timers are not delayed. Default: none, an added key runs at once.
    */
   readonly debounce?: Debounce;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Process, QueueOptions, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
+import type { Finish, Process, QueueOptions, Run, WorkQueue } from '../../../src/gateway/workqueue/work-queue.ts';
 import { done } from '../../harness/recording-process.ts';
 import { type CreateFixture, eachSetting, numbered, plain } from './setting.ts';
 
@@ -32,8 +32,13 @@ export function limitsContract(create: CreateFixture): void {
 
     it('ends the waits of keys together that end within a tenth of the window, 100 ms at most', async () => {
       const { process, clock } = setting();
-      const queue = await setting().open({ debounce: { windowMs: 1000, maxMs: 1000 } });
-      await queue.start(process);
+      const queue = await setting().open({ debounce: { windowMs: 1000, maxMs: 1000 }, concurrency: 20, maxBatch: 20 });
+      const batches: string[][] = [];
+      const runAll = (runs: readonly Run[]): Promise<Finish>[] => {
+        batches.push(runs.map(({ key }) => key));
+        return runs.map((run) => process.run(run));
+      };
+      await queue.start(Object.assign(process, { runAll }));
       const keys = Array.from({ length: 20 }, (_, at) => `k${at}`);
       const addedAtMs = new Map<string, number>();
       for (const key of keys) {
@@ -49,9 +54,10 @@ export function limitsContract(create: CreateFixture): void {
         expect(waitedMs).toBeGreaterThanOrEqual(1000);
         expect(waitedMs).toBeLessThanOrEqual(1150);
       }
-      // Each by itself, they would start at twenty times.
+      // Each by itself, they would start at twenty times, and in as many triggers.
       const steps = new Set([...addedAtMs.values()].map((ms) => Math.ceil((ms + 1000) / 100)));
-      expect(steps.size).toBeLessThan(6);
+      expect(batches.flat().length).toBeGreaterThan(15);
+      expect(batches.length).toBeLessThanOrEqual(steps.size + 1);
       expect(new Set(process.startedAtMs.map((ms) => Math.floor((ms % 100) / 50))).size).toBe(1);
     });
 
@@ -81,6 +87,24 @@ export function limitsContract(create: CreateFixture): void {
       }
       // The first of them takes the barrier off, and none of them writes.
       expect(process.runs).toHaveLength(7);
+    });
+
+    it('with `leading` does not wait anew for an add between the end asked for and the tenth it falls on', async () => {
+      const { process, clock } = setting();
+      process.onRun = async () => ({ ...done, barrier: 'written' });
+      const queue = await setting().open({ debounce: { windowMs: 1000, maxMs: 1000, leading: true } });
+      await queue.start(process);
+      // So that the key writes a little after a tenth.
+      await setting().pass(110 - (clock.now() % 100));
+      await queue.add(plain('key'));
+      await setting().pass(20);
+      const wroteMs = process.startedAtMs[0] ?? 0;
+      await setting().pass(850);
+      await queue.add(plain('key'));
+      await setting().pass(wroteMs + 1030 - clock.now());
+      await queue.add(plain('key'));
+      await setting().pass(150);
+      expect((process.startedAtMs[1] ?? Infinity) - wroteMs).toBeLessThanOrEqual(1150);
     });
 
     it('delays no timer and no low key, and a run ends the wait', async () => {

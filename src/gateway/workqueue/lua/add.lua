@@ -17,9 +17,8 @@
 -- dropped; the time of the first add stays.
 
 local now, window, longest, leading = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
--- Keys whose waits end within the same tenth of the window, 100 ms at most, end them together: they share a poll, a start
--- and a trigger.
-local step = math.max(1, math.min(100, window / 10))
+-- Waits end on a grid of a tenth of the window, 100 ms at most, so that keys share a poll, a start and a trigger.
+local step = math.max(1, math.min(100, math.floor(window / 10)))
 local pausing = redis.call('EXISTS', KEYS[3]) == 1
 local ready, next_at = {}, nil
 
@@ -29,7 +28,8 @@ local function waits_since(key, first, run, wrote)
   if redis.call('ZSCORE', KEYS[5], key) then return nil end
   -- The start of a run takes the barrier off: this one is of the run before.
   if wrote and tonumber(wrote) + longest > now then return tonumber(wrote) end
-  return redis.call('ZSCORE', KEYS[2], key) and first or nil
+  -- A wait that is over by the time that was asked for, but not yet by the grid, keeps its end.
+  return redis.call('ZSCORE', KEYS[2], key) and (tonumber(wrote) or first) or nil
 end
 
 for at = 5, #ARGV, 4 do
