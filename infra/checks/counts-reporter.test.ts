@@ -34,6 +34,15 @@ test('tests that pass, fail and are skipped are counted, and failures are named'
   expect(exitCode).toBe(1);
 });
 
+test('what is thrown need not be an Error', () => {
+  const { line, failed } = lastLine({
+    'a.test.ts': passing,
+    'b.test.ts': `import { test } from 'vitest'; test('bad', () => { throw { code: 409 }; });`,
+  });
+  expect(line).toBe('1 passed, 1 failed');
+  expect(failed).toEqual([expect.stringMatching(/^src\/b[.]test[.]ts > bad: .*409/)]);
+});
+
 test('a good run exits with 0', () => {
   expect(lastLine({ 'a.test.ts': passing })).toEqual({ line: '1 passed, 0 failed', failed: [], exitCode: 0 });
 });

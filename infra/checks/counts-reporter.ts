@@ -82,18 +82,25 @@ export class CountsReporter implements Reporter {
   }
 }
 
+/** A test may throw anything: what is not an Error need not have a message. */
+type Thrown = { readonly message?: unknown; readonly stack?: string };
+
+function messageOf(error: Thrown): string {
+  return typeof error.message === 'string' ? error.message : JSON.stringify(error);
+}
+
 const SHOWN_LENGTH = 600;
 
 /** What the test said, on one line, and where in its file: of a log that was cut, the end may be all there is. */
-function why(error: { message: string; stack?: string } | undefined, file: string): string {
+function why(error: Thrown | undefined, file: string): string {
   if (error === undefined) return '';
-  const message = stripVTControlCharacters(error.message).replaceAll(/\s+/g, ' ').trim();
+  const message = stripVTControlCharacters(messageOf(error)).replaceAll(/\s+/g, ' ').trim();
   const half = SHOWN_LENGTH / 2;
   const shown = message.length > SHOWN_LENGTH ? `${message.slice(0, half)} ... ${message.slice(-half)}` : message;
   const [line] = /^\d+/.exec((error.stack ?? '').split(`${file}:`)[1] ?? '') ?? [];
   return `: ${shown}${line === undefined ? '' : ` (line ${line})`}`;
 }
 
-function firstLine(error: { message: string }): string {
-  return error.message.split('\n', 1).join('');
+function firstLine(error: Thrown): string {
+  return messageOf(error).split('\n', 1).join('');
 }
