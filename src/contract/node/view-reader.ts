@@ -32,6 +32,8 @@ export interface ReadableState {
   readonly indexes: readonly IndexSpec[];
   /** Keys of the selection by index, as they were just after; undefined when no index says which they are. */
   readonly keys: readonly string[] | undefined;
+  /** Keys of the objects that were kept out of the cache just after. */
+  readonly keptOut: readonly string[];
 }
 
 /** One object as it was found. */
@@ -97,10 +99,11 @@ export class ViewReader {
    * pasts; and in the same trip the keys that belong to a selection, when there is an index for it.
    */
   async state(selection: Selection = {}): Promise<ReadableState | undefined> {
-    const [fields, keys] = await Promise.all([
+    const [fields, keys, keptOut] = await Promise.all([
       // Sent first, so answered first: the keys are not older than the version.
       this.#redis.hmget(this.#keys.view, 'version', 'incarnation', 'indexes', 'rewound'),
       this.#indexed(selection, true),
+      this.#redis.smembers(this.#keys.indexPrefix + KEPT_OUT_INDEX),
     ]);
     const [version, incarnation, text, rewound] = fields;
     if (!isComplete(version, rewound)) return undefined;
@@ -113,6 +116,7 @@ export class ViewReader {
       indexes,
       // An index that is still being filled is no help in finding keys.
       keys: filled ? keys : await this.#indexed(selection, false),
+      keptOut,
     };
   }
 
@@ -133,7 +137,14 @@ export class ViewReader {
     selection: Selection,
     { state, after = '', first = BATCH, commandBytes = Infinity, verbatim = false, onKeptOut }: SelectOptions,
   ): AsyncGenerator<Found[]> {
-    if (onKeptOut) await this.#reportKeptOut(onMetadata(selection), after, onKeptOut);
+    const told = new Set<string>();
+    const tell = (error: ObjectKeptOutError): void => {
+      if (told.has(error.key) || !isSelected(error.metadataOnly, onMetadata(selection))) return;
+      told.add(error.key);
+      onKeptOut?.(error);
+    };
+    const marked = state.keptOut.filter((key) => key > after && isKeySelected(key, selection));
+    if (onKeptOut && marked.length > 0) await this.#reportKeptOut(marked, tell);
     for await (const candidates of this.#candidates(selection, state, after, first)) {
       const selected = candidates.filter((key) => isKeySelected(key, selection));
       if (selected.length === 0) continue;
@@ -144,7 +155,11 @@ export class ViewReader {
           // Deleted between the trips.
           if (!bytes) return [];
           const object = this.#decode(key, bytes);
-          if (object instanceof ObjectKeptOutError) return [];
+          if (object instanceof ObjectKeptOutError) {
+            // It may be kept out only since the state was read.
+            tell(object);
+            return [];
+          }
           return isCertain(at) || isSelected(object.decode(), selection) ? [object] : [];
         });
       }
@@ -170,19 +185,13 @@ export class ViewReader {
     return parts;
   }
 
-  async #reportKeptOut(
-    selection: Selection,
-    after: string,
-    report: (error: ObjectKeptOutError) => void,
-  ): Promise<void> {
-    const marked = await this.#redis.smembers(this.#keys.indexPrefix + KEPT_OUT_INDEX);
-    const keys = marked.filter((key) => key > after && isKeySelected(key, selection)).toSorted();
-    if (keys.length === 0) return;
+  async #reportKeptOut(marked: readonly string[], tell: (error: ObjectKeptOutError) => void): Promise<void> {
+    const keys = marked.toSorted();
     const stored = await this.#redis.hmgetBuffer(this.#keys.objects, ...keys);
     for (const [at, key] of keys.entries()) {
       const bytes = stored[at];
       const object = bytes && this.#decode(key, bytes);
-      if (object instanceof ObjectKeptOutError && isSelected(object.metadataOnly, selection)) report(object);
+      if (object instanceof ObjectKeptOutError) tell(object);
     }
   }
 

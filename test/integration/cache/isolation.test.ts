@@ -230,6 +230,17 @@ describe('a view that several controllers share', () => {
       expect([await view.indexer.keptOutCount(), await view.size()]).toEqual([0, 0]);
     });
 
+    it('tells of it once, also when it was taken out while a list was being read', async () => {
+      await list(deep('before', 8), thing('deep', 9));
+      const state = await view.reader.state();
+      if (!state) throw new Error('the view is not complete');
+      await applier.apply(deepChange(12));
+      const told: string[] = [];
+      const options = { state, onKeptOut: ({ key }: { key: string }) => void told.push(key) };
+      for await (const batch of view.reader.select({}, options)) expect(batch).toEqual([]);
+      expect(told).toEqual(['a/before', 'a/deep']);
+    });
+
     it('keeps the mark encrypted where objects are, also under a new key', async () => {
       const [old, fresh] = ['old', 'new'].map((id) => ({ id, bytes: randomBytes(32) }));
       if (!old || !fresh) throw new Error('there are no keys');
