@@ -7,8 +7,8 @@
 -- ARGV[2] how many objects are few
 -- ARGV[3] how many of the index entries that follow each object carries; besides, it carries one of the others, if any
 --
--- Answer: nil if the index is not complete, or the sets of keys are too large to tell cheaply that the objects are few;
--- else {keys, objects}.
+-- Answer: {keys, objects}; nil if the index is not complete, there are more objects than that, or the sets of keys are too
+-- large to tell cheaply how many there are.
 
 local complete, is_complete = redis.call('HGET', KEYS[1], 'indexes'), false
 for _, index in ipairs(complete and cjson.decode(complete) or {}) do
