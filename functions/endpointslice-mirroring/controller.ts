@@ -38,9 +38,9 @@ export const endpointsliceMirroring = controller({
     }),
   ]);
   const slices = items.filter(({ metadata }) => !metadata.deletionTimestamp);
-  const hasMirror = service && !service.spec?.selector;
-  context.related(hasMirror ? [{ resource: Endpoints, namespace, names: [name] }] : []);
-  if (!endpoints || !isForMirroring(endpoints) || !hasMirror) {
+  const isWithoutSelector = service !== undefined && !service.spec?.selector;
+  context.related(isWithoutSelector ? [{ resource: Endpoints, namespace, names: [name] }] : []);
+  if (!endpoints || !isForMirroring(endpoints) || !isWithoutSelector) {
     await writeSlices({ ...NO_CHANGES, delete: slices }, api);
     return;
   }

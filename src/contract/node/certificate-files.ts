@@ -23,7 +23,7 @@ export function readCertificatePair({ certFile, keyFile }: CertificateFiles): Ce
 /**
  * Calls `listener` for each change of a file, within `CERTIFICATE_LOOK_MS`. A renewal writes one file before the other,
  * so between two calls the pair may be one that cannot be used. The watch does not keep the process alive.
- * @returns what ends that.
+ * @returns a function that ends the watch.
  */
 export function watchCertificateFiles({ certFile, keyFile }: CertificateFiles, listener: () => void): () => void {
   // By looking, not by inotify: in a pod the files are links that are swapped.

@@ -1,3 +1,6 @@
+// Not the global one: an author's test may have replaced it by a timer that stands still.
+import { setImmediate } from 'node:timers';
+
 /** What of a connection of ioredis is needed. */
 interface Connection {
   readonly stream: { readonly writable: boolean; cork(): void; uncork(): void };

@@ -166,7 +166,9 @@ export function nodesLeftTainted([, allSilent]: readonly FleetState[]): number {
   return allSilent?.nodes[TAINTED] ?? 0;
 }
 
-/** How many pods of the zone that was silent last are evicted, by such taints: also by those that are gone again. */
+/**
+ * How many pods of the zone that was silent last are evicted, by NoExecute taints that are still there or gone again.
+ */
 export function podsEvictedThen(states: readonly FleetState[], { nodesPerZone, podsPerNode }: SilenceLoad): number {
   return Math.max(...states.map(({ pods }) => pods[EVICTED] ?? 0)) - nodesPerZone * podsPerNode;
 }
