@@ -3,7 +3,7 @@ import { ApiError, compareResourceVersions } from '../../src/core/index.ts';
 import { type Cluster, configMaps } from './cluster.ts';
 import { machineMs } from './machine-clock.ts';
 import type { Random } from './seeded-random.ts';
-import type { Observer } from './observer.ts';
+import type { Observation, Observer } from './observer.ts';
 
 export interface ConfigMapChangesOptions {
   readonly count: number;
@@ -30,6 +30,9 @@ export class ConfigMapChanges {
   readonly #busy = new Set<string>();
   /** When the last delete of a name was first sent, on `machineMs`' clock. */
   readonly #deletedAtMs = new Map<string, number>();
+  /** When the last create of a name was first sent. */
+  readonly #createdAtMs = new Map<string, number>();
+  readonly #unwatched: { readonly fromMs: number; readonly toMs: number }[] = [];
   #count = 0;
 
   constructor(cluster: Cluster, namespace: string, options: ConfigMapChangesOptions) {
@@ -63,6 +66,16 @@ export class ConfigMapChanges {
   }
 
   /**
+   * While `during` goes on, the watch may be lost for good, and a list shows what there is after it: an object that was
+   * made and deleted meanwhile was never seen, and needs no run.
+   */
+  async unwatched(during: () => Promise<void>): Promise<void> {
+    const fromMs = machineMs();
+    await during();
+    this.#unwatched.push({ fromMs, toMs: machineMs() });
+  }
+
+  /**
    * The names whose last change no run of these observers has seen, each with the reason. A run has seen it that read
    * the final version or a later one, or, for a deletion, one that began after the delete was sent and read nothing.
    */
@@ -76,14 +89,24 @@ export class ConfigMapChanges {
     const missed: string[] = [];
     for (const name of this.#names) {
       const version = final.get(name);
-      const seen = (runsOf.get(`${this.#namespace}/${name}`) ?? []).some((run) =>
+      const runs = runsOf.get(`${this.#namespace}/${name}`) ?? [];
+      const seen = runs.some((run) =>
         version === undefined
           ? run.resourceVersion === null && run.startedAtMachineMs >= (this.#deletedAtMs.get(name) ?? Infinity)
           : run.resourceVersion !== null && compareResourceVersions(run.resourceVersion, version) >= 0,
       );
-      if (!seen) missed.push(`${name} ${version === undefined ? 'deleted' : `at ${version}`}`);
+      if (!seen && !(version === undefined && this.#needsNoRun(name, runs)))
+        missed.push(`${name} ${version === undefined ? 'deleted' : `at ${version}`}`);
     }
     return missed;
+  }
+
+  /** Whether a deleted object was made and deleted while nobody watched, and no run has read it. */
+  #needsNoRun(name: string, runs: readonly Observation[]): boolean {
+    const createdAtMs = this.#createdAtMs.get(name) ?? -Infinity;
+    const deletedAtMs = this.#deletedAtMs.get(name) ?? Infinity;
+    const isUnwatched = this.#unwatched.some(({ fromMs, toMs }) => createdAtMs >= fromMs && deletedAtMs <= toMs);
+    return isUnwatched && runs.every((run) => run.resourceVersion === null || run.startedAtMachineMs < createdAtMs);
   }
 
   async #change(perSecond: number, stop: AbortSignal): Promise<void> {
@@ -111,6 +134,7 @@ export class ConfigMapChanges {
   }
 
   async #create(name: string): Promise<void> {
+    this.#createdAtMs.set(name, machineMs());
     const metadata = { namespace: this.#namespace, name };
     // 409: an attempt that got no answer was made all the same.
     await this.#untilAcknowledged(409, () => this.#cluster.create(configMaps, { metadata, data: this.#data() }));
