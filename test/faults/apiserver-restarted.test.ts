@@ -61,9 +61,11 @@ describe('an apiserver killed and restarted while objects change', () => {
       // misses a good second of them. A run that is in flight just then may miss its deadline, and is settled as lost.
       await changes.unwatched(async () => {
         process.kill(gateway.process.pid, 'SIGSTOP');
-        // The new apiserver has no events before its start: with a write that the gateway has not seen, it is told to
-        // list.
-        await cluster.createNamespace(uniqueName('unseen'));
+        // A new apiserver has no events before its start. The write between the two is one that the gateway has not
+        // seen, so it is told to list.
+        await plane.kill('kube-apiserver');
+        await plane.start('kube-apiserver');
+        await eventually(() => cluster.createNamespace(uniqueName('unseen')));
         await plane.kill('kube-apiserver');
         await plane.start('kube-apiserver');
         await sleep(random.between(1000, 2000));

@@ -28,7 +28,7 @@ describe('a function to which triggers are not sent', () => {
   afterAll(() => started.stop());
 
   async function start(controller: string) {
-    const kind = { apiVersion: 'v1', kind: 'ConfigMap' };
+    const kind = { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace] };
     const fn = new RawFunction({ name: controller, for: kind, concurrency: 5, timeoutSeconds: 1 });
     await fn.open();
     started.add(() => fn.close());

@@ -27,10 +27,11 @@ class TimedFunction extends RawFunction {
   readonly #results = new Map<string, RequestResult>();
   readonly #delaysMs = new Map<string, number>();
 
-  constructor() {
+  constructor(namespace: string) {
     super({
       name: CONTROLLER,
-      for: { apiVersion: 'v1', kind: 'ConfigMap' },
+      // Others' keys would take tokens.
+      for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace] },
       concurrency: 20,
       timeoutSeconds: TIMEOUT_MS / 1000,
       queue: { rateLimit: { perSecond: 5, burst: 5 } },
@@ -57,7 +58,7 @@ class TimedFunction extends RawFunction {
 describe("while a gateway's clock is set back and forth", () => {
   const namespace = uniqueName('clocks');
   const started = new Started();
-  const fn = new TimedFunction();
+  const fn = new TimedFunction(namespace);
   const clock = new SetClock();
   let cluster: Cluster;
   let setting: Setting;

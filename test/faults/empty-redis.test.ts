@@ -61,7 +61,11 @@ describe('an empty Redis', () => {
     started = new Started();
     [begun, running, mostAtOnce] = [0, 0, 0];
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: redis.url });
-    const slow = controller({ name: 'slow', for: configMaps, timeoutSeconds: 5 }).reconcile(async (request) => {
+    const slow = controller({
+      name: 'slow',
+      for: { resource: configMaps, namespaces: [namespace] },
+      timeoutSeconds: 5,
+    }).reconcile(async (request) => {
       if (request.namespace !== namespace || request.name !== 'one') return;
       begun += 1;
       running += 1;

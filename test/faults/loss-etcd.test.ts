@@ -15,7 +15,7 @@ import type { TestProcess } from '../harness/process.ts';
 
 const INDEX = 'field:data.group';
 
-describe('etcd is restored to an older state', () => {
+describe('etcd is restored to an older state', { timeout: 180_000 }, () => {
   const kinds = [{ resource: configMaps, indexes: [INDEX] }] as const;
   let plane: ControlPlane;
   let cluster: Cluster;

@@ -2,10 +2,10 @@ import { copyFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { clusterIdentity } from '../../src/gateway/apiserver/discovery.ts';
 import { queueKeys } from '../../src/gateway/workqueue/queue-keys.ts';
-import { type RedisServer, startRedis } from '../../src/testing/index.ts';
+import { type ControlPlane, type RedisServer, startControlPlane, startRedis } from '../../src/testing/index.ts';
 import { untilCacheEqualsServer, viewsOf } from '../harness/cache-equals-server.ts';
 import { Cluster, configMaps } from '../harness/cluster.ts';
 import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
@@ -17,6 +17,7 @@ const INDEX = 'field:data.group';
 const FIRST = Array.from({ length: 6 }, (_, at) => `first-${at}`);
 
 describe('data in Redis is lost', () => {
+  let plane: ControlPlane;
   let cluster: Cluster;
   let directory: string;
   let redis: RedisServer;
@@ -28,7 +29,9 @@ describe('data in Redis is lost', () => {
   let gateway: { process: TestProcess; url: string };
 
   beforeAll(async () => {
-    cluster = await Cluster.connect(inject('kubeconfig'));
+    // Of its own: nobody else may write while the cache is compared.
+    plane = await startControlPlane();
+    cluster = await Cluster.connect(plane.kubeconfig);
     directory = await mkdtemp(join(tmpdir(), 'levelhook-loss-redis-'));
     redis = await startRedis({ ignoreEnvironment: true, directory: join(directory, 'redis') });
     connection = new Redis(redis.url, { maxRetriesPerRequest: null });
@@ -39,12 +42,13 @@ describe('data in Redis is lost', () => {
     connection?.disconnect();
     await redis?.stop();
     await cluster?.close();
+    await plane?.stop();
     await rm(directory, { recursive: true, force: true });
   });
 
   beforeEach(async () => {
     namespace = uniqueName('loss');
-    setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: redis.url });
+    setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: redis.url });
     await cluster.createNamespace(namespace);
     objects = new ObservedConfigMaps(cluster, namespace);
     for (const name of FIRST) await objects.create(name, 'a');

@@ -170,12 +170,14 @@ describe('a function that does not answer as it should', () => {
     const over = new AbortController();
     const changing = (async () => {
       for (let at = 0; !over.signal.aborted; at += 1) {
-        const name = names[at % names.length] ?? '';
-        await cluster.patch(configMaps, { namespace, name }, { data: { count: String(at) } });
+        const data = { count: String(at) };
+        await Promise.all(names.map((name) => cluster.patch(configMaps, { namespace, name }, { data })));
         await sleep(40);
       }
     })();
     try {
+      // More than fail at once.
+      await eventually(async () => expect(names.flatMap((name) => triggers(name)).length).toBeGreaterThan(40));
       await during();
     } finally {
       over.abort();

@@ -95,7 +95,9 @@ describe.each([
     const endedAt = machineMs();
     if (appendOnly) await cluster.patch(configMaps, held, { data: { changed: 'while paused' } });
     await eventually(async () => expect(await changes.unreconciled(observer)).toEqual([]), 90_000);
-    expect(await cachedVersions(setting, cluster, namespace)).toEqual(await servedVersions(cluster, namespace));
+    await eventually(async () =>
+      expect(await cachedVersions(setting, cluster, namespace)).toEqual(await servedVersions(cluster, namespace)),
+    );
     if (appendOnly) {
       // Recovery queues all keys and ends its own pause, and not the one of a person.
       await eventually(async () => {

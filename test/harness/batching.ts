@@ -3,7 +3,7 @@ import type { Trigger } from '../../src/contract/index.ts';
 import { configMaps } from './cluster.ts';
 
 /** The time of a run of the batching function. */
-export const BATCH_TIMEOUT_SECONDS = 2;
+export const BATCH_TIMEOUT_SECONDS = 5;
 export const BATCHER = 'batcher';
 
 /**

@@ -140,7 +140,7 @@ describe('in the middle of a write', () => {
       arrived.resolve(trigger);
       void eventually(async () => expect(proxy.held).toBe(1)).then(answer);
     };
-    await world.tenant.declare('raw', { endpoint: { url: raw.url }, timeoutSeconds: 3, ...forLabel('raw') });
+    await world.tenant.declare('raw', { endpoint: { url: raw.url }, timeoutSeconds: 10, ...forLabel('raw') });
     await world.tenant.until('raw', 'Ready', { status: 'True' });
     proxy.hold(({ method, url }) => method === 'POST' && (url?.includes(`/${namespace}/serviceaccounts?`) ?? false));
     await world.cluster.create(configMaps, { metadata: { namespace, name: 'undecided', labels: { for: 'raw' } } });

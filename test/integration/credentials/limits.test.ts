@@ -48,7 +48,7 @@ beforeAll(async () => {
   const handler = controller({ name: 'modest', for: configMaps }).reconcile(async (...run) => reconcile(...run));
   const modest = await started.open(new NodeFunction(handler, world.tenant.secret));
   const kind = { apiVersion: 'v1', kind: 'ConfigMap' };
-  raw = await started.open(new RawFunction({ name: 'hostile', for: kind, concurrency: 1, timeoutSeconds: 12 }));
+  raw = await started.open(new RawFunction({ name: 'hostile', for: kind, concurrency: 1, timeoutSeconds: 20 }));
   setting = createSetting({ kubeconfig: world.kubeconfig, redisUrl: inject('redisUrl') });
   redis = await connectRedis(setting.redisUrl);
   started.add(async () => redis.disconnect());
@@ -57,11 +57,11 @@ beforeAll(async () => {
   await untilReady(gateway.url);
   reconcile = async () => {};
   raw.onTrigger = finish;
-  const proxied = { credentials: 'proxy', timeoutSeconds: 12 };
+  const proxied = { credentials: 'proxy', timeoutSeconds: 20 };
   await world.tenant.declare('modest', {
     endpoint: { url: modest.url },
     ...proxied,
-    timeoutSeconds: 20,
+    timeoutSeconds: 60,
     ...configMapsOf('modest'),
   });
   await world.tenant.declare('hostile', { endpoint: { url: raw.url }, ...proxied, ...configMapsOf('hostile') });
@@ -171,7 +171,7 @@ describe('a function that sends or asks for too much', () => {
     const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
     const labels = `{controller="${namespace}.modest",verb="create",code="429"}`;
     expect(metrics).toMatch(new RegExp(`levelhook_proxied_requests_total${labels} [1-9]`));
-  }, 60_000);
+  }, 120_000);
 
   it('reads as slowly as it likes: the gateway does not read ahead, and the end of the run ends it', async () => {
     const { trigger, end } = await startRun('slow-reader');
@@ -189,7 +189,7 @@ describe('a function that sends or asks for too much', () => {
       expect(bytes).toBeLessThan(LARGE * 0.9 * MIB);
     }
     await end();
-  }, 60_000);
+  }, 120_000);
 
   it('gets the long answer to a write whole; what the write did counts as not told', async () => {
     const { trigger, end } = await startRun('clear');
@@ -204,7 +204,7 @@ describe('a function that sends or asks for too much', () => {
     ]);
     await end();
     expect(await redis.hget(`${keys.writesPrefix}${namespace}/clear`, 'ended')).toBe('1');
-  }, 60_000);
+  }, 120_000);
 
   it('sends as slowly as it likes, and has no room for more until the end of its run', async () => {
     const { trigger, end } = await startRun('slow-sender');
@@ -241,5 +241,5 @@ describe('a function that sends or asks for too much', () => {
     const next = await startRun('after');
     expect(await ask(next.trigger, path, { method: 'POST', body })).toMatchObject({ status: 422 });
     await next.end();
-  }, 60_000);
+  }, 120_000);
 });

@@ -37,7 +37,7 @@ beforeAll(async () => {
       for: { apiVersion: 'v1', kind: 'ConfigMap' },
       concurrency: 2,
       maxBatch: 2,
-      timeoutSeconds: 3,
+      timeoutSeconds: 10,
     }),
   );
   const setting = createSetting({ kubeconfig: world.kubeconfig, redisUrl: inject('redisUrl') });
@@ -119,7 +119,7 @@ describe('a function without the SDK', () => {
       credentials: 'proxy',
       concurrency: 2,
       maxBatch: 2,
-      timeoutSeconds: 3,
+      timeoutSeconds: 10,
       ...configMapsOf('raw'),
     });
     await world.tenant.until('raw', 'Ready', { status: 'True' });

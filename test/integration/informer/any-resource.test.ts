@@ -76,7 +76,7 @@ describe('any resource, whenever it is defined', () => {
     setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: inject('redisUrl') });
     await cluster.createNamespace(namespace);
     const specs = { steady: configMaps, widgets, gadgets, spaces: namespacesKind, leases };
-    const declared = Object.entries(specs).map(([name, kind]) => ({ name, for: kind }));
+    const declared = Object.entries(specs).map(([name, kind]) => ({ name, for: kind, timeoutSeconds: 5 }));
     for (const observer of await startObservers(setting, declared)) observers.set(observer.name, observer);
     redis = new Redis(setting.redisUrl);
     relating = new ServedFunction(related, setting);

@@ -79,7 +79,7 @@ describe('functions that are scaled to zero', () => {
       expect(each.requests.filter((request) => request !== 'GET')).toEqual([]);
       await each.wake();
     }
-    for (const each of all) await eventually(async () => expect(each.requests).toContain('POST cold 1'), 5000);
+    for (const each of all) await eventually(async () => expect(each.requests).toContain('POST cold 1'));
     await untilIdle(gateway.url);
     for (const each of all) expect(each.requests.filter((request) => request !== 'GET')).toEqual(['POST cold 1']);
     for (const controller of [...ASLEEP.map((asleep) => `by-${asleep}`), `${namespace}.declared`]) {
@@ -104,7 +104,7 @@ describe('functions that are scaled to zero', () => {
     await create('gone');
     await sleep(START_MS);
     await refusing.wake();
-    await eventually(async () => expect(refusing.requests).toContain('POST gone 1'), 5000);
+    await eventually(async () => expect(refusing.requests).toContain('POST gone 1'));
     await untilIdle(gateway.url);
     const labels = { controller: 'by-refused' };
     expect(await metric(gateway.url, 'controller_runtime_reconcile_errors_total', labels)).toBe(0);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, startGateway, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
 import { configMapsOf, type Observer, startObserver } from '../../harness/observer.ts';
 import { Started } from '../../harness/started.ts';
 
@@ -72,6 +72,7 @@ it('a key that a person has paused is not reconciled through events, its annotat
   const seen = (name: string): number => fn.seen({ key: `${own}/${name}` }).length;
   const first = started.keep(await startGateway(setting, [fn.url]));
   await eventually(async () => expect([seen('held'), seen('other')]).not.toContain(0));
+  await untilIdle(first.url);
   const runs = seen('held');
   const scope = `key/${own}/held`;
   const change = (url: string, verb: 'pause' | 'resume'): Promise<Response> =>

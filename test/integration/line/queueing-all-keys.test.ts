@@ -21,7 +21,7 @@ beforeAll(async () => {
   }
   const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   const description = { for: { resource: configMaps, namespaces: [namespace] } };
-  const specs = ['first', 'second'].map((name) => ({ name, ...description }));
+  const specs = ['first', 'second'].map((name) => ({ name, timeoutSeconds: 5, ...description }));
   observers = await startObservers(setting, specs);
   for (const observer of observers) started.keep(observer);
   const config = readConfig(

@@ -24,7 +24,7 @@ beforeAll(async () => {
   setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   redis = new Redis(setting.redisUrl);
   started.add(async () => redis.disconnect());
-  kept = started.keep(await startObserver(setting, { name: 'kept', for: configMaps }));
+  kept = started.keep(await startObserver(setting, { name: 'kept', for: configMaps, timeoutSeconds: 5 }));
   removed = started.keep(await startObserver(setting, { name: 'removed', for: configMaps, reads: [pods] }));
   await objects.create('one', 'a');
 });

@@ -24,9 +24,9 @@ it('a follower says that the gateways of another deployment hold its Lease, unti
     started.keep(
       await startGateway(setting, [], {
         LEVELHOOK_LEASE: `${namespace}/levelhook`,
-        LEVELHOOK_LEASE_SECONDS: '2',
-        LEVELHOOK_LEASE_RENEW_SECONDS: '1.5',
-        LEVELHOOK_LEASE_RETRY_SECONDS: '0.5',
+        LEVELHOOK_LEASE_SECONDS: '6',
+        LEVELHOOK_LEASE_RENEW_SECONDS: '4',
+        LEVELHOOK_LEASE_RETRY_SECONDS: '1',
       }),
     );
   const leader = await start(first);

@@ -65,10 +65,10 @@ describe('a busy gateway that Prometheus scrapes', () => {
   let prometheus: Prometheus;
 
   /** A function whose runs end as badly as a test wants. */
-  async function badFunction(name: string): Promise<RawFunction> {
+  async function badFunction(name: string, timeoutSeconds = 1): Promise<RawFunction> {
     const labelSelector = { matchLabels: { [name]: 'true' } };
     const description = { name, for: { apiVersion: 'v1', kind: 'ConfigMap', labelSelector } };
-    return started.open(new RawFunction({ ...description, concurrency: 2, timeoutSeconds: 1 }));
+    return started.open(new RawFunction({ ...description, concurrency: 2, timeoutSeconds }));
   }
 
   const create = (name: string, label: string, data: Record<string, string> = {}) =>
@@ -82,7 +82,7 @@ describe('a busy gateway that Prometheus scrapes', () => {
     const reading = { variables: { REDIS_URL: '' } };
     const moody = started.keep(await startFunctionProcess(setting, 'test/harness/moody-function.ts', reading));
     const [broken, silent, gone] = [
-      await badFunction('broken'),
+      await badFunction('broken', 10),
       await badFunction('silent'),
       await badFunction('gone'),
     ];

@@ -26,7 +26,7 @@ describe('POST /reconcile', () => {
   beforeAll(async () => {
     cluster = await started.cluster(inject('kubeconfig'), namespace);
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    observer = started.keep(await startObserver(setting, { name: CONTROLLER, for: configMaps }));
+    observer = started.keep(await startObserver(setting, { name: CONTROLLER, for: configMaps, timeoutSeconds: 5 }));
     gateway = started.keep(await startGateway(setting, [observer.url], { LEVELHOOK_API_TOKENS: TOKENS.join(' ') }));
     await untilReady(gateway.url);
     for (const name of ['a', 'b', 'c']) {

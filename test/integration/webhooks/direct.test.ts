@@ -45,7 +45,7 @@ function configurations(): KubernetesObject[] {
     namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
     admissionReviewVersions: ['v1'],
     sideEffects: 'None',
-    timeoutSeconds: 2,
+    timeoutSeconds: 5,
   });
   const webhook = (name: string, resources: string, operations: string[]) => ({
     name: `${name}.${GROUP}`,

@@ -138,7 +138,8 @@ describe('the webhooks that levelhook manifest prints', () => {
       kubectlWith('auth', 'can-i', verb, what, '-n', where, '--as=system:serviceaccount:shop:greeting').catch(
         () => 'no',
       );
-    expect((await may('update', 'secrets', 'other')).trim()).toBe('yes');
+    // The apiserver learns of the rights a moment after they are applied.
+    await eventually(async () => expect((await may('update', 'secrets', 'other')).trim()).toBe('yes'));
     expect(await may('update', 'secrets', 'default')).toBe('no');
     expect(await may('update', 'configmaps', 'shop')).toBe('no');
     expect((await may('create', 'greetings.v1.example.com', 'default')).trim()).toBe('yes');
