@@ -61,7 +61,7 @@ beforeAll(async () => {
   await world.tenant.declare('modest', {
     endpoint: { url: modest.url },
     ...proxied,
-    timeoutSeconds: 60,
+    timeoutSeconds: 30,
     ...configMapsOf('modest'),
   });
   await world.tenant.declare('hostile', { endpoint: { url: raw.url }, ...proxied, ...configMapsOf('hostile') });
