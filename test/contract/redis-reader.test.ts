@@ -104,7 +104,6 @@ it('gets all objects of a view that runs ask for at the same time with one comma
     `hdel ${objectsKey}`,
     `hmget ${objectsKey}`,
     `hmget ${prefix}:view`,
-    `smembers ${prefix}:index:kept-out`,
     `hget ${objectsKey}`,
     `hget ${objectsKey}`,
   ]);

@@ -29,7 +29,7 @@ describe('data in Redis is lost', () => {
   let gateway: { process: TestProcess; url: string };
 
   beforeAll(async () => {
-    // Of its own: nobody else may write while the cache is compared.
+    // No other test may write while the cache is compared.
     plane = await startControlPlane();
     cluster = await Cluster.connect(plane.kubeconfig);
     directory = await mkdtemp(join(tmpdir(), 'levelhook-loss-redis-'));

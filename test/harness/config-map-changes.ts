@@ -101,7 +101,7 @@ export class ConfigMapChanges {
     return missed;
   }
 
-  /** Whether a deleted object was made and deleted while nobody watched, and no run has read it. */
+  /** Whether an object came and went while nobody watched, and no run has read it. */
   #needsNoRun(name: string, runs: readonly Observation[]): boolean {
     const createdAtMs = this.#createdAtMs.get(name) ?? -Infinity;
     const deletedAtMs = this.#deletedAtMs.get(name) ?? Infinity;

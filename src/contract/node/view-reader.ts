@@ -32,7 +32,7 @@ export interface ReadableState {
   readonly indexes: readonly IndexSpec[];
   /** Keys of the selection by index, as they were just after; undefined when no index says which they are. */
   readonly keys: readonly string[] | undefined;
-  /** Keys of the objects that were kept out of the cache just after. */
+  /** Keys of the objects that were kept out of the cache just after; none when no selection was given. */
   readonly keptOut: readonly string[];
 }
 
@@ -98,24 +98,25 @@ export class ViewReader {
    * The state of the view, undefined until it is complete for the first time and while it is a mixture of two
    * pasts; and in the same trip the keys that belong to a selection, when there is an index for it.
    */
-  async state(selection: Selection = {}): Promise<ReadableState | undefined> {
+  async state(selection?: Selection): Promise<ReadableState | undefined> {
     const [fields, keys, keptOut] = await Promise.all([
       // Sent first, so answered first: the keys are not older than the version.
       this.#redis.hmget(this.#keys.view, 'version', 'incarnation', 'indexes', 'rewound'),
-      this.#indexed(selection, true),
-      this.#redis.smembers(this.#keys.indexPrefix + KEPT_OUT_INDEX),
+      this.#indexed(selection ?? {}, true),
+      // They may be many: a look at the version, as for each object, does not read them.
+      selection ? this.#redis.smembers(this.#keys.indexPrefix + KEPT_OUT_INDEX) : [],
     ]);
     const [version, incarnation, text, rewound] = fields;
     if (!isComplete(version, rewound)) return undefined;
     const indexes = text ? (JSON.parse(text) as IndexSpec[]) : [];
-    const declared = declaredIndexOf(selection);
+    const declared = declaredIndexOf(selection ?? {});
     const filled = declared === undefined || indexes.includes(declared);
     return {
       version,
       incarnation: incarnation ?? '',
       indexes,
       // An index that is still being filled is no help in finding keys.
-      keys: filled ? keys : await this.#indexed(selection, false),
+      keys: filled ? keys : await this.#indexed(selection ?? {}, false),
       keptOut,
     };
   }

@@ -143,7 +143,7 @@ export class RedisReader implements CacheReader {
     return Math.max(0, nowMs - observedAtMs(stored)) / 1000;
   }
 
-  async #synced(resource: Resource, view: ViewReader, selection: Selection = {}): Promise<ReadableState> {
+  async #synced(resource: Resource, view: ViewReader, selection?: Selection): Promise<ReadableState> {
     const { syncWaitMs = SYNC_WAIT_MS } = this.#options;
     const until = systemClock.now() + syncWaitMs;
     for (;;) {

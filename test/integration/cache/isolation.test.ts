@@ -232,7 +232,7 @@ describe('a view that several controllers share', () => {
 
     it('tells of it once, also when it was taken out while a list was being read', async () => {
       await list(deep('before', 8), thing('deep', 9));
-      const state = await view.reader.state();
+      const state = await view.reader.state({});
       if (!state) throw new Error('the view is not complete');
       await applier.apply(deepChange(12));
       const told: string[] = [];
