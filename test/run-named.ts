@@ -13,9 +13,9 @@ interface Named {
 
 const bench = (program: string): Named => ({ command: ['node', '--conditions=levelhook-source', program] });
 
-const tests = (variables: Readonly<Record<string, string>>, ...files: readonly string[]): Named => ({
-  variables,
-  command: ['npm', 'run', 'test:all', '--', ...files],
+/** Test files of a group in `infra/checks/test-groups.ts`, which has the variables of nightly groups. */
+const tests = (group: string, ...files: readonly string[]): Named => ({
+  command: ['npx', 'vitest', 'run', '--config', 'infra/checks/vitest.config.ts', '--project', group, ...files],
 });
 
 const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
@@ -40,30 +40,33 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
     platforms: bench('test/bench/platforms.ts'),
   },
   soak: {
-    rollouts: tests({ ROLLOUTS_SECONDS: '600' }, 'test/faults/rollouts.test.ts'),
-    hostile: tests({ HOSTILE_SECONDS: '600' }, 'test/faults/hostile-tenant.test.ts'),
-    'come-and-go': tests({ ROUNDS: '40' }, 'test/faults/functions-come-and-go.test.ts'),
-    overshoot: tests({ OVERSHOOT_RUNS: '20' }, 'test/faults/overshoot.test.ts'),
-    'read-your-writes': tests({ READ_YOUR_WRITES_RUNS: '1000' }, 'test/faults/read-your-writes.test.ts'),
-    histories: tests({ CACHE_HISTORY_RUNS: '2000' }, 'test/contract/cache-history.property.test.ts'),
+    rollouts: tests('soaks', 'test/faults/rollouts.test.ts'),
+    hostile: tests('soaks', 'test/faults/hostile-tenant.test.ts'),
+    'come-and-go': tests('soaks', 'test/faults/functions-come-and-go.test.ts'),
+    overshoot: tests('soaks', 'test/faults/overshoot.test.ts'),
+    'read-your-writes': tests('soaks', 'test/faults/read-your-writes.test.ts'),
+    histories: tests('soaks', 'test/contract/cache-history.property.test.ts'),
     queue: tests(
-      { QUEUE_ADDS: '1000000', QUEUE_ASK_AGAIN_MS: '60000' },
+      'soaks',
       'test/integration/workqueue/history.test.ts',
       'test/integration/workqueue/mutations.test.ts',
       'test/contract/work-queue-history.property.test.ts',
     ),
-    'redis-full': tests({ REDIS_FULL_SECONDS: '30', REDIS_FULL_RUNS: '20' }, 'test/faults/redis-full.test.ts'),
-    churn: tests({ CHURN_LONG: '1' }, 'test/faults/churn.test.ts'),
-    builds: tests({ OLD_BUILD: '9f68b2e' }, 'test/faults/builds.test.ts'),
-    replicas: tests({ REPLICAS_LONG: '1' }, 'test/faults/replicas.test.ts'),
+    'redis-full': tests('soaks', 'test/faults/redis-full.test.ts'),
+    churn: tests('soaks', 'test/faults/churn.test.ts'),
+    builds: tests('soaks', 'test/faults/builds.test.ts'),
+    replicas: tests('soaks', 'test/faults/replicas.test.ts'),
   },
   conformance: {
-    workloads: tests({}, 'test/conformance/workloads.test.ts'),
-    endpoints: tests({ CONFORMANCE_ENDPOINTS: '1' }, 'test/conformance/endpoints.test.ts'),
-    nodes: tests({ CONFORMANCE_NODES: '1' }, 'test/conformance/nodes.test.ts'),
-    gc: tests({ CONFORMANCE_GC: '1' }, 'test/conformance/garbage-collector.test.ts'),
-    namespace: tests({ CONFORMANCE_NAMESPACE: '1' }, 'test/conformance/namespace.test.ts'),
-    control: tests({ CONFORMANCE_CONTROL: 'all' }, 'test/conformance/workloads.test.ts', '-t', 'fail while'),
+    workloads: tests('gate', 'test/conformance/workloads.test.ts'),
+    endpoints: tests('conformance', 'test/conformance/endpoints.test.ts'),
+    nodes: tests('conformance', 'test/conformance/nodes.test.ts'),
+    gc: tests('conformance', 'test/conformance/garbage-collector.test.ts'),
+    namespace: tests('conformance', 'test/conformance/namespace.test.ts'),
+    control: {
+      variables: { CONFORMANCE_CONTROL: 'all' },
+      ...tests('gate', 'test/conformance/workloads.test.ts', '-t', 'fail while'),
+    },
   },
 };
 

@@ -5,12 +5,13 @@ import type { Reporter, SerializedError, TestCase, TestModule, TestSuite } from 
  * Prints the names of what failed and why and, as the very last line of the process, `N passed, N failed` (with `, N
  * skipped` when there are any). The numbers are tests. Whatever else went wrong counts as a failure too: a file that
  * did not load, a hook, an unhandled error, a global setup or teardown, a test that never finished, or no test at all.
- * The exit code agrees with the line. Before it stands what the run has left out.
+ * The exit code agrees with the line. Before it stand the run's time and what the run has left out.
  */
 export class CountsReporter implements Reporter {
   #passed = 0;
   #skipped = 0;
   #failures: string[] = [];
+  readonly #startedAtMs = performance.now();
   readonly #leftOut: readonly string[];
 
   /** @param leftOut files that this run does not have, and the command that runs them. */
@@ -39,10 +40,16 @@ export class CountsReporter implements Reporter {
 
     const skipped = this.#skipped > 0 ? `, ${this.#skipped} skipped` : '';
     return [
+      `took ${this.#minutes()}`,
       ...this.#leftOut.map((what) => `left out: ${what}`),
       ...this.#failures.map((failure) => `FAILED ${failure}`),
       `${this.#passed} passed, ${this.#failures.length} failed${skipped}`,
     ];
+  }
+
+  #minutes(): string {
+    const seconds = Math.round((performance.now() - this.#startedAtMs) / 1000);
+    return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
   }
 
   #countModule(module: TestModule): void {

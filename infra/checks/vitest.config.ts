@@ -1,75 +1,45 @@
-import { existsSync, globSync } from 'node:fs';
+import { globSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { CountsReporter } from './counts-reporter.ts';
 import { LongestFirst } from './longest-first.ts';
+import { GATE, GATE_ALONE, NIGHTLY } from './test-groups.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
-/** Tests that bound times: each brings all that it needs. */
-const ALONE = ['test/faults/hostile-tenant.test.ts'];
+/** System tests wait for a process to come back, or for time to pass, more than they work. */
+const WAITING_WORKERS = 3;
 
-/**
- * What `npm test` leaves to `npm run test:long`: processes that are killed, cut off or frozen, Kubernetes' own tests,
- * and those that take longer than 20 s because they try every case or wait for real time.
- */
-const LONG = [
-  'test/faults/**/*.test.ts',
-  'test/conformance/**/*.test.ts',
-  'test/contract/cache-history.property.test.ts',
-  'test/integration/cli/{bad-input,bench,bench-controllers,npm-start,start-on-cluster,manifest}.test.ts',
-  'test/integration/credentials/limits.test.ts',
-  'test/integration/helm/*.test.ts',
-  'test/integration/informer/{any-resource,events}.test.ts',
-  'test/integration/line/{deployment,endpoints,hash-slots,namespace,nodes,redis-users,rights}.test.ts',
-  'test/integration/packages/*.test.ts',
-  'test/integration/reconcile-functions/{names,life,processor-time}.test.ts',
-  'test/integration/server/{dashboard-commands,login-unavailable,profiles}.test.ts',
-  'test/integration/workqueue/{history,mutations,refused-starts}.test.ts',
-  'test/integration/webhooks/{manifest,own-certificate,rotation}.test.ts',
+/** What `npm test` leaves to the gate and to nightly groups. */
+const LATER = [
+  ...GATE,
+  ...GATE_ALONE,
+  ...Object.values(NIGHTLY).flatMap(({ files, repeats = false }) => (repeats ? [] : files)),
 ];
-
-/** What runs only when it is asked for, and by which command. */
-const ASKED_FOR = [
-  { file: 'test/faults/overshoot.test.ts', variable: 'OVERSHOOT_RUNS', command: 'npm run soak overshoot' },
-  { file: 'test/faults/builds.test.ts', variable: 'OLD_BUILD', command: 'npm run soak builds' },
-  { file: 'test/conformance/nodes.test.ts', variable: 'CONFORMANCE_NODES', command: 'npm run conformance nodes' },
-  {
-    file: 'test/conformance/endpoints.test.ts',
-    variable: 'CONFORMANCE_ENDPOINTS',
-    command: 'npm run conformance endpoints',
-  },
-  {
-    file: 'test/conformance/namespace.test.ts',
-    variable: 'CONFORMANCE_NAMESPACE',
-    command: 'npm run conformance namespace',
-  },
-  {
-    file: 'test/conformance/garbage-collector.test.ts',
-    variable: 'CONFORMANCE_GC',
-    command: 'npm run conformance gc',
-  },
-].filter(({ variable }) => process.env[variable] === undefined);
+const GATE_FILES = [...GATE, ...GATE_ALONE];
 
 /** What this run leaves out, said at its end. */
 function leftOut(): string[] {
   const projects = process.argv.filter((_, at) => process.argv[at - 1] === '--project');
-  const files = globSync([...LONG, ...ALONE], { cwd: root }).filter(
-    (file) => !ASKED_FOR.some((each) => each.file === file),
-  );
-  const long = projects.length > 0 && !projects.includes('long');
-  return [
-    ...(long && files.length > 0 ? [`${new Set(files).size} files: npm run test:long`] : []),
-    ...ASKED_FOR.filter(({ file }) => existsSync(resolve(root, file))).map(
-      ({ file, command }) => `${file}: ${command}`,
-    ),
+  const has = (name: string): boolean => projects.length === 0 || projects.includes(name);
+  const left = [
+    { command: 'npm run test:gate', files: GATE_FILES, isHere: has('gate') },
+    ...Object.entries(NIGHTLY).map(([name, { files }]) => ({
+      command: `npm run test:nightly ${name}`,
+      files: files.filter((file) => !GATE_FILES.includes(file)),
+      isHere: has(name),
+    })),
   ];
+  return left.flatMap(({ command, files, isHere }) => {
+    const { length } = isHere ? [] : globSync([...files], { cwd: root });
+    return length === 0 ? [] : [`${length} files: ${command}`];
+  });
 }
 
 /**
- * Four projects: `unit` needs nothing but Node and goes first; `system` needs the real Redis and apiserver, which its
- * global setup provides (cold: minutes); `long` is more of that; `alone` goes last and measures times, which need the
- * machine to itself. `vitest run --project unit` is the quick one.
+ * `npm test` is `unit`, which needs nothing but Node and goes first, and `system`, which needs the real Redis and
+ * apiserver that its global setup provides (cold: minutes). `npm run test:gate` is `gate` and, with the machine to
+ * itself, `gate-alone`. Each nightly group of `test-groups.ts` is a project with its name.
  */
 export default defineConfig({
   root,
@@ -101,6 +71,8 @@ export default defineConfig({
           ],
           exclude: ['functions/**/*.cluster.test.ts'],
           sequence: { groupOrder: 0 },
+          // They share nothing that lives in a module, and loading it anew for each file took a third of their time.
+          isolate: false,
         },
       },
       {
@@ -112,24 +84,35 @@ export default defineConfig({
             // A function's own test on a real apiserver, as its author would write it.
             'functions/**/*.cluster.test.ts',
           ],
-          exclude: LONG,
+          exclude: LATER,
           globalSetup: ['test/harness/global-setup.ts'],
           sequence: { groupOrder: 1 },
+          maxWorkers: WAITING_WORKERS,
         },
       },
       {
         extends: true,
         test: {
-          name: 'long',
-          include: LONG,
-          exclude: [...ALONE, ...ASKED_FOR.map(({ file }) => file)],
+          name: 'gate',
+          include: [...GATE],
           globalSetup: ['test/harness/global-setup.ts'],
           sequence: { groupOrder: 2 },
-          // Most of them wait for a process to come back, or for time to pass.
-          maxWorkers: 3,
+          maxWorkers: WAITING_WORKERS,
         },
       },
-      { extends: true, test: { name: 'alone', include: ALONE, sequence: { groupOrder: 3 } } },
+      { extends: true, test: { name: 'gate-alone', include: [...GATE_ALONE], sequence: { groupOrder: 3 } } },
+      ...Object.entries(NIGHTLY).map(([name, { files, variables = {}, alone = false }], at) => ({
+        extends: true as const,
+        test: {
+          name,
+          include: [...files],
+          env: { ...variables },
+          globalSetup: ['test/harness/global-setup.ts'],
+          // One group after the other: each has an apiserver of its own.
+          sequence: { groupOrder: 4 + at },
+          maxWorkers: alone ? 1 : WAITING_WORKERS,
+        },
+      })),
     ],
   },
 });

@@ -10,6 +10,8 @@ import { Ground, World } from './hostile-tenant/world.ts';
 
 /** How long a generated tenant acts: ten minutes by `npm run soak hostile`. */
 const SECONDS = Number(process.env['HOSTILE_SECONDS'] ?? 30);
+/** Whether the tests with tens of megabytes run, which take minutes: `npm run test:nightly large-objects`. */
+const IS_LARGE = process.env['HOSTILE_LARGE'] !== undefined;
 /** A file of actions to do again, as a failed run has written it. */
 const RECORDING = process.env['HOSTILE_ACTIONS'];
 /** How long what a deleted tenant had may stay: its longest run and the time after it. */
@@ -154,48 +156,55 @@ describe('what a tenant may write in its own namespace, one thing at a time', ()
     await expectNoHarm();
   });
 
-  test('lookups among many large objects delay no other tenant', { timeout: 300_000 }, async () => {
-    // 40 MB, which a lookup decodes for each change of other labels.
-    for (let at = 0; at < 40; at += 1) {
-      await put('things', `large-${at}`, fields({ spec: fields({ many: { keys: 60_000, value: 'x' } }) }));
-    }
-    const before = here().fn.count;
-    for (let at = 0; at < 8; at += 1) {
-      const watched = here().source('configmaps', { map: fields({ by: 'selector', path: `spec.selector.${at}` }) });
-      await declare(`looking-${at}`, { for: here().source('things'), watches: [watched] });
-    }
-    for (let at = 0; at < 8; at += 1) await here().hostile.until(`looking-${at}`, 'Ready', { status: 'True' });
-    await eventually(async () => expect(here().fn.count).toBeGreaterThan(before), 30_000);
-    // Not of interest here: what it takes to read the objects for the first time.
-    await sleep(3000);
-    startedAtMs = Date.now();
-    const harm = expectNoHarm();
-    for (let round = 0; Date.now() - startedAtMs < WATCH_MS; round += 1) {
-      await put('configmaps', 'labelled', fields({ metadata: fields({ labels: fields({ round: String(round) }) }) }));
-      await sleep(50);
-    }
-    await harm;
-  });
+  const largeTests = (): void => {
+    test('lookups among many large objects delay no other tenant', { timeout: 300_000 }, async () => {
+      // 40 MB, which a lookup decodes for each change of other labels.
+      for (let at = 0; at < 40; at += 1) {
+        await put('things', `large-${at}`, fields({ spec: fields({ many: { keys: 60_000, value: 'x' } }) }));
+      }
+      const before = here().fn.count;
+      for (let at = 0; at < 8; at += 1) {
+        const watched = here().source('configmaps', { map: fields({ by: 'selector', path: `spec.selector.${at}` }) });
+        await declare(`looking-${at}`, { for: here().source('things'), watches: [watched] });
+      }
+      for (let at = 0; at < 8; at += 1) await here().hostile.until(`looking-${at}`, 'Ready', { status: 'True' });
+      await eventually(async () => expect(here().fn.count).toBeGreaterThan(before), 30_000);
+      // Not of interest here: what it takes to read the objects for the first time.
+      await sleep(3000);
+      startedAtMs = Date.now();
+      const harm = expectNoHarm();
+      for (let round = 0; Date.now() - startedAtMs < WATCH_MS; round += 1) {
+        await put('configmaps', 'labelled', fields({ metadata: fields({ labels: fields({ round: String(round) }) }) }));
+        await sleep(50);
+      }
+      await harm;
+    });
 
-  test('large objects delay no other tenant while they are read for the first time', { timeout: 300_000 }, async () => {
-    const { apiVersion, kind } = here().kinds.things;
-    // 24 MB that nothing has asked for yet. A list costs the apiserver less than as many fields, and the gateway as
-    // much.
-    for (let at = 0; at < 24; at += 1) {
-      const many = { items: fields({ a: 0 }), times: 150_000 };
-      await put('things', `large-${at}`, fields({ spec: fields({ many }) }));
-    }
-    startedAtMs = Date.now();
-    for (let at = 0; at < 8; at += 1) {
-      const indexes = [fields({ apiVersion, kind, index: `field:spec.many.key-${at}` })];
-      const labelSelector = fields({ matchExpressions: [fields({ key: 'absent', operator: 'DoesNotExist' })] });
-      await declare(`reading-${at}`, { for: here().source('things', { labelSelector }), indexes });
-    }
-    for (let at = 0; at < 8; at += 1) {
-      await here().hostile.until(`reading-${at}`, 'Ready', { status: 'True' });
-    }
-    await expectNoHarm();
-  });
+    test(
+      'large objects delay no other tenant while they are read for the first time',
+      { timeout: 300_000 },
+      async () => {
+        const { apiVersion, kind } = here().kinds.things;
+        // 24 MB that nothing has asked for yet. A list costs the apiserver less than as many fields, and the gateway as
+        // much.
+        for (let at = 0; at < 24; at += 1) {
+          const many = { items: fields({ a: 0 }), times: 150_000 };
+          await put('things', `large-${at}`, fields({ spec: fields({ many }) }));
+        }
+        startedAtMs = Date.now();
+        for (let at = 0; at < 8; at += 1) {
+          const indexes = [fields({ apiVersion, kind, index: `field:spec.many.key-${at}` })];
+          const labelSelector = fields({ matchExpressions: [fields({ key: 'absent', operator: 'DoesNotExist' })] });
+          await declare(`reading-${at}`, { for: here().source('things', { labelSelector }), indexes });
+        }
+        for (let at = 0; at < 8; at += 1) {
+          await here().hostile.until(`reading-${at}`, 'Ready', { status: 'True' });
+        }
+        await expectNoHarm();
+      },
+    );
+  };
+  if (IS_LARGE) largeTests();
 
   test('an object that is nested thousands of levels deep stops neither its own view nor another', async () => {
     const { apiVersion, kind } = here().kinds.things;

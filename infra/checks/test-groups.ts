@@ -1,0 +1,177 @@
+/** Test files that run together, and when. */
+export interface TestGroup {
+  /** What the tests of the group hold up, as a clause that begins with "that". */
+  readonly protects: string;
+  /** The tests, as paths or patterns from the root of the repository. */
+  readonly files: readonly string[];
+  /** A change in one of these folders or files is a reason to run the group. */
+  readonly guards: readonly string[];
+  /** Minutes that it took on two cores, beside nothing else. 0: not measured as a whole. */
+  readonly minutes: number;
+  /**
+   * Whether it runs tests that another part has, only longer: they leave `npm test` for no such group. Default false.
+   */
+  readonly repeats?: boolean;
+  /** The environment of its tests. Default: none. */
+  readonly variables?: Readonly<Record<string, string>>;
+  /** Whether one file runs at a time, because it measures times or takes the whole machine. Default false. */
+  readonly alone?: boolean;
+}
+
+/**
+ * What `.ci/run` adds to `npm test`: isolation and rights, the faults of Redis and of the gateway, read-your-writes,
+ * one list of Kubernetes' own tests, and the README's commands.
+ */
+export const GATE: readonly string[] = [
+  // Isolation and rights.
+  'test/integration/line/rights.test.ts',
+  'test/integration/reconcile-functions/{names,rights}.test.ts',
+  'test/integration/server/{login,login-unavailable}.test.ts',
+  'test/integration/credentials/{killed,limits,proxy,token}.test.ts',
+  // Faults of Redis.
+  'test/faults/{empty-redis,loss-redis,redis-cluster,redis-full,redis-restart-in-flight,redis-restarted}.test.ts',
+  'test/faults/redis-sentinel.test.ts',
+  // Faults of the gateway and the apiserver.
+  'test/faults/{apiserver-restarted,frozen,gateway-killed,gateway-stopped,leader-election,loss-etcd}.test.ts',
+  'test/faults/{loss-gateway,replicas,stuck-view,two-gateways}.test.ts',
+  'test/faults/read-your-writes.test.ts',
+  'test/conformance/workloads.test.ts',
+  'test/integration/cli/{npm-start,start-on-cluster}.test.ts',
+];
+
+/** A part of the gate that runs by itself at its end, because it measures how long others wait. */
+export const GATE_ALONE: readonly string[] = ['test/faults/hostile-tenant.test.ts'];
+
+/** What `npm run test:nightly` runs, by name. `npm test` and the gate have what these leave. */
+export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
+  benches: {
+    protects: 'that each benchmark runs and prints figures',
+    files: ['test/integration/cli/{bench,bench-controllers}.test.ts'],
+    guards: ['test/bench', 'test/harness/bench-command.ts'],
+    minutes: 8,
+  },
+  images: {
+    protects: 'that the images are built, start without rights of root, and hold nothing that they do not need',
+    files: ['test/integration/helm/images.test.ts'],
+    guards: ['infra/images', 'infra/helm', 'package.json', 'package-lock.json'],
+    minutes: 4,
+  },
+  helm: {
+    protects: 'that the charts install, upgrade and uninstall, and take each value',
+    files: ['test/integration/helm/{charts,lifecycle}.test.ts'],
+    guards: ['infra/helm', 'infra/rbac', 'infra/crds', 'src/gateway/config'],
+    minutes: 2,
+  },
+  platforms: {
+    protects: 'that a function answers alike on Node, Lambda, Workers, Deno and Bun',
+    files: ['test/faults/platforms.test.ts'],
+    guards: ['src/function/platforms', 'src/function/node', 'functions'],
+    minutes: 3,
+  },
+  packages: {
+    protects: 'that both packages can be published, installed and used',
+    files: ['test/integration/packages/*.test.ts'],
+    guards: ['package.json', 'package-lock.json', 'infra/release', 'infra/checks/build.ts', 'src/function/index.ts'],
+    minutes: 1,
+  },
+  histories: {
+    protects: 'that cache and queue agree with their models through long random histories',
+    files: [
+      'test/contract/cache-history.property.test.ts',
+      'test/integration/workqueue/{history,mutations,refused-starts}.test.ts',
+    ],
+    guards: ['src/gateway/cache', 'src/gateway/workqueue', 'src/gateway/reflector', 'src/contract'],
+    minutes: 2,
+  },
+  commands: {
+    protects: 'that wrong input of each command is told in a sentence, and manifests, profiles and queue commands work',
+    files: [
+      'test/integration/cli/{bad-input,manifest}.test.ts',
+      'test/integration/server/{dashboard-commands,profiles}.test.ts',
+    ],
+    guards: ['src/cli', 'src/gateway/server', 'src/gateway/config', 'src/gateway/profiles', 'src/profiler'],
+    minutes: 3,
+  },
+  webhooks: {
+    protects: 'that certificates are made and rotate without a refused review',
+    files: [
+      'test/integration/webhooks/{manifest,own-certificate,rotation}.test.ts',
+      'test/faults/{secrets-rotated,webhooks}.test.ts',
+    ],
+    guards: ['src/gateway/certificates', 'src/gateway/webhooks', 'src/function/webhooks'],
+    minutes: 3,
+  },
+  controllers: {
+    protects: 'that the functions in place of Kubernetes controllers, and what any resource asks of the line, work',
+    files: [
+      'test/integration/line/{deployment,endpoints,hash-slots,namespace,nodes,redis-users}.test.ts',
+      'test/integration/informer/{any-resource,events}.test.ts',
+      'test/integration/reconcile-functions/{life,processor-time}.test.ts',
+    ],
+    guards: ['functions', 'src/gateway/controllers', 'src/gateway/registration'],
+    minutes: 5,
+  },
+  faults: {
+    protects: 'that nothing is lost or run twice while clocks, functions, batches and large objects go wrong',
+    files: [
+      'test/faults/{batch-lost,churn,circuit-breaker,clocks,deep-objects,function-down}.test.ts',
+      'test/faults/{functions-come-and-go,large-objects,long-runs,misbehaving-client}.test.ts',
+      'test/faults/{misbehaving-function,related-objects,rollouts}.test.ts',
+      'test/faults/*/*.test.ts',
+    ],
+    guards: ['src/gateway', 'test/faults'],
+    minutes: 6,
+  },
+  'large-objects': {
+    protects: 'that one tenant with many large objects delays no other',
+    files: GATE_ALONE,
+    guards: ['src/gateway/cache', 'src/gateway/reflector', 'test/faults/hostile-tenant'],
+    minutes: 7,
+    variables: { HOSTILE_LARGE: '1' },
+    alone: true,
+  },
+  conformance: {
+    protects: "that Kubernetes' own tests pass with our functions for nodes, endpoints, namespaces and garbage",
+    files: ['test/conformance/{endpoints,garbage-collector,namespace,nodes}.test.ts'],
+    guards: ['functions', 'test/conformance'],
+    minutes: 0,
+    alone: true,
+  },
+  soaks: {
+    protects: 'that what the gate tries once holds for ten minutes, twenty rounds or a million keys',
+    files: [
+      'test/faults/{builds,churn,functions-come-and-go,hostile-tenant,overshoot}.test.ts',
+      'test/faults/{read-your-writes,redis-full,replicas,rollouts}.test.ts',
+      'test/contract/{cache-history,work-queue-history}.property.test.ts',
+      'test/integration/workqueue/{history,mutations}.test.ts',
+    ],
+    guards: ['src/gateway/workqueue', 'src/gateway/cache', 'src/gateway/manager', 'src/gateway/dispatch'],
+    minutes: 0,
+    variables: {
+      ROLLOUTS_SECONDS: '600',
+      HOSTILE_SECONDS: '600',
+      HOSTILE_LARGE: '1',
+      ROUNDS: '40',
+      OVERSHOOT_RUNS: '20',
+      READ_YOUR_WRITES_RUNS: '1000',
+      CACHE_HISTORY_RUNS: '2000',
+      QUEUE_ADDS: '1000000',
+      QUEUE_ASK_AGAIN_MS: '60000',
+      REDIS_FULL_SECONDS: '30',
+      REDIS_FULL_RUNS: '20',
+      CHURN_LONG: '1',
+      OLD_BUILD: '9f68b2e',
+      REPLICAS_LONG: '1',
+    },
+    alone: true,
+    repeats: true,
+  },
+};
+
+/** The nightly groups that guard one of these files, in the order of the table. */
+export function groupsGuarding(files: readonly string[]): string[] {
+  const isUnder = (file: string, guarded: string): boolean => file === guarded || file.startsWith(`${guarded}/`);
+  return Object.entries(NIGHTLY)
+    .filter(([, { guards }]) => files.some((file) => guards.some((guarded) => isUnder(file, guarded))))
+    .map(([name]) => name);
+}
