@@ -45,6 +45,8 @@ describe('npm run test:nightly', () => {
       'git knows no commit "no-such-commit": name a commit or a branch after --changed.',
     ]);
     expect(nightly('--wrong').exitCode).toBe(2);
+    // An option of git's is no commit.
+    expect(nightly('--changed=--output=/dev/null').exitCode).toBe(2);
   });
 
   it('names the groups as JSON, for a workflow with a job for each', () => {

@@ -6,7 +6,7 @@ export interface TestGroup {
   readonly files: readonly string[];
   /** A change in one of these folders or files is a reason to run the group. */
   readonly guards: readonly string[];
-  /** Minutes that it took on two cores, beside nothing else. 0: not measured as a whole. */
+  /** Minutes that the group is expected to take on two cores. 0: unknown. */
   readonly minutes: number;
   /**
    * Whether it runs tests that another part has, only longer: they leave `npm test` for no such group. Default false.

@@ -1,7 +1,7 @@
 /**
  * `npm run test:nightly [GROUP...]` runs nightly groups of tests, by default all, one after the other; `-- --changed
- * BASE` runs those that guard what differs from a commit; `-- --names` prints all names as JSON. Exits with vitest's
- * code, and with 2 for a name or a commit that does not exist.
+ * BASE` runs those that guard a file which differs from the commit BASE; `-- --names` prints the names as JSON instead.
+ * Exits with vitest's code, and with 2 for a group, an option or a commit that does not exist.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
@@ -11,7 +11,7 @@ import { groupsGuarding, NIGHTLY } from './test-groups.ts';
 const root = resolve(import.meta.dirname, '../..');
 const known = Object.keys(NIGHTLY);
 
-/** What was asked for does not exist. */
+/** A group, an option or a commit of the command line does not exist. */
 class Refused extends Error {}
 
 interface Asked {
@@ -29,7 +29,7 @@ function asked(): Asked {
   }
 }
 
-/** The files that differ from a commit, with those that are not committed. */
+/** Paths of the files that differ from the commit `base`; files that git does not know yet are among them. */
 function changedSince(base: string): string[] {
   const git = (...args: string[]): string[] => {
     const stdio: ['ignore', 'pipe', 'ignore'] = ['ignore', 'pipe', 'ignore'];
@@ -38,7 +38,9 @@ function changedSince(base: string): string[] {
       .filter((line) => line !== '');
   };
   try {
-    return [...git('diff', '--name-only', base, '--'), ...git('ls-files', '--others', '--exclude-standard')];
+    // Resolved first, so that a base that looks like an option is none.
+    const [commit = ''] = git('rev-parse', '--verify', '--quiet', '--end-of-options', `${base}^{commit}`);
+    return [...git('diff', '--name-only', commit, '--'), ...git('ls-files', '--others', '--exclude-standard')];
   } catch (cause) {
     const message = `git knows no commit ${JSON.stringify(base)}: name a commit or a branch after --changed.`;
     throw new Refused(message, { cause });

@@ -40,6 +40,7 @@ it('publishes what the gate has packed after it has passed, and nothing else', (
   expect(commands(gate)).toEqual([
     'node infra/release/check-release.ts',
     '.ci/run',
+    '.ci/run images helm packages',
     'node infra/release/pack-packages.ts packages',
   ]);
   expect(publish.needs).toBe('gate');
