@@ -87,6 +87,8 @@ export default defineConfig({
           exclude: LATER,
           globalSetup: ['test/harness/global-setup.ts'],
           sequence: { groupOrder: 1 },
+          // A file starts its gateway in 0.1 s where another has loaded it (`test/harness/opened.ts`).
+          isolate: false,
           maxWorkers: WAITING_WORKERS,
         },
       },

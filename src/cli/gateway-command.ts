@@ -1,6 +1,6 @@
-import { pino } from 'pino';
+import { type DestinationStream, pino } from 'pino';
 import { boundedFields, messageOf, UserError } from '../core/index.ts';
-import { Gateway, readConfig } from '../gateway/index.ts';
+import { Gateway, type GatewayConfig, readConfig } from '../gateway/index.ts';
 import { packageVersion } from './package-root.ts';
 import { stopSignal } from './stop-signal.ts';
 
@@ -12,17 +12,38 @@ export interface GatewayFlags {
 /** Runs a gateway until SIGTERM or SIGINT. JSON lines on stdout. */
 export async function gatewayCommand(options: GatewayFlags): Promise<void> {
   const config = readConfig(process.env, options);
-  const logger = pino({
-    level: config.logLevel,
-    base: null,
-    timestamp: pino.stdTimeFunctions.isoTime,
-    // The one place through which the fields of every line go: names and messages in them come from anywhere.
-    formatters: { log: boundedFields },
-  });
+  const { signal, release } = stopSignal();
+  const fatal = await runGateway(config, signal);
+  release();
+  // Everything is stopped. A connection that still tries to come back, as with Redis away, must not keep the process.
+  setTimeout(() => process.exit(), 1000).unref();
+  if (fatal instanceof UserError) throw fatal;
+  if (fatal !== undefined) throw new Error(messageOf(fatal), { cause: fatal });
+}
+
+/**
+ * Runs a gateway until the signal is aborted or something fatal happens, and stops it.
+ * @param output of its JSON lines. Default: stdout.
+ * @returns what was fatal: that it could not start, or that another gateway has taken its place. Else undefined.
+ */
+export async function runGateway(
+  config: GatewayConfig,
+  signal: AbortSignal,
+  output: DestinationStream = pino.destination(1),
+): Promise<unknown> {
+  const logger = pino(
+    {
+      level: config.logLevel,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      // The one place through which the fields of every line go: names and messages in them come from anywhere.
+      formatters: { log: boundedFields },
+    },
+    output,
+  );
   // What people change is written at each level.
   const auditLog = logger.child({}, { level: 'info' });
   const gateway = new Gateway(config, logger, { auditLog, version: packageVersion() });
-  const { signal, release } = stopSignal();
   let fatal: unknown;
   await new Promise<void>((resolve) => {
     const fail = (error: unknown): void => {
@@ -35,9 +56,5 @@ export async function gatewayCommand(options: GatewayFlags): Promise<void> {
   logger.info({}, 'stopping');
   await gateway.stop();
   logger.info({}, 'stopped');
-  release();
-  // Everything is stopped. A connection that still tries to come back, as with Redis away, must not keep the process.
-  setTimeout(() => process.exit(), 1000).unref();
-  if (fatal instanceof UserError) throw fatal;
-  if (fatal !== undefined) throw new Error(messageOf(fatal), { cause: fatal });
+  return fatal;
 }

@@ -5,15 +5,16 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
-import { createSetting, startFunction, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
-import type { TestProcess } from '../harness/process.ts';
+import { createSetting, startFunction, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { openGateway } from '../harness/opened.ts';
+import type { Program } from '../harness/program.ts';
 import { openBrowser } from './browser.ts';
 
 /** The example and not replicaset: that one would work on the ReplicaSets of every other test. */
 const QUEUE = 'greeting';
 
 const namespace = uniqueName('browser');
-const processes: TestProcess[] = [];
+const processes: Program[] = [];
 const complaints: string[] = [];
 let cluster: Cluster;
 let url: string;
@@ -25,7 +26,7 @@ beforeAll(async () => {
   await cluster.createNamespace(namespace);
   const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   const fn = await startFunction(setting, 'examples/01-minimal');
-  const gateway = await startGateway(setting, [fn.url]);
+  const gateway = await openGateway(setting, [fn.url]);
   processes.push(gateway.process, fn.process);
   url = gateway.url;
   await untilReady(url);

@@ -2,14 +2,8 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
-import {
-  createSetting,
-  type Listening,
-  startFunctionProcess,
-  startGateway,
-  uniqueName,
-  untilReady,
-} from '../harness/levelhook.ts';
+import { createSetting, startFunctionProcess, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { type Opened, openGateway } from '../harness/opened.ts';
 import { Started } from '../harness/started.ts';
 import { openBrowser } from './browser.ts';
 import { createMoody, untilDead } from './scene.ts';
@@ -18,8 +12,8 @@ const namespace = uniqueName('gateways');
 const started = new Started();
 const complaints: string[] = [];
 let cluster: Cluster;
-let first: Listening;
-let second: Listening;
+let first: Opened;
+let second: Opened;
 let page: Page;
 
 beforeAll(async () => {
@@ -29,9 +23,9 @@ beforeAll(async () => {
   const moody = started.keep(await startFunctionProcess(setting, 'test/harness/moody-function.ts'));
   for (const at of [1, 2, 3]) await createMoody(cluster, { namespace, name: `broken-${at}` }, { terminal: 'no disk' });
   for (const name of ['calm', 'even']) await createMoody(cluster, { namespace, name }, {});
-  const start = async (): Promise<Listening> => {
+  const start = async (): Promise<Opened> => {
     const gateway = started.keep(
-      await startGateway(setting, [moody.url], { LEVELHOOK_LEASE: `${namespace}/levelhook` }),
+      await openGateway(setting, [moody.url], { LEVELHOOK_LEASE: `${namespace}/levelhook` }),
     );
     await untilReady(gateway.url);
     return gateway;
@@ -50,7 +44,7 @@ beforeAll(async () => {
 
 afterAll(() => started.stop());
 
-const keyUrl = ({ url }: Listening, name: string): string =>
+const keyUrl = ({ url }: Opened, name: string): string =>
   `${url}/dashboard/controllers/moody/keys/${namespace}/${name}`;
 const state = (): Promise<string> => page.locator('h1 .state').innerText();
 /** The rows of the table of gateways: role, and whether it is the gateway of the page. */

@@ -8,6 +8,7 @@ import { createSetting, type Setting, startGateway, uniqueName, untilReady } fro
 import { machineMs } from '../harness/machine-clock.ts';
 import { type Random, seededRandom } from '../harness/seeded-random.ts';
 import { configMapsOf, type Observer, startObserver } from '../harness/observer.ts';
+import type { TestProcess } from '../harness/process.ts';
 import { Started } from '../harness/started.ts';
 
 const DOWN_MS = 10_000;
@@ -15,7 +16,7 @@ const DOWN_MS = 10_000;
 describe('a function killed and down for ten seconds while objects change', () => {
   const namespace = uniqueName('function');
   const started = new Started();
-  const observers: Observer[] = [];
+  const observers: Observer<TestProcess>[] = [];
   let cluster: Cluster;
   let random: Random;
   let setting: Setting;

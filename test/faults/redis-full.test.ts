@@ -88,7 +88,7 @@ describe('a Redis that evicts keys', () => {
 describe(`a Redis that is out of memory for ${SECONDS} s under ${WAITING} waiting keys`, () => {
   const namespace = uniqueName('full');
   let cluster: Cluster;
-  let observer: Observer;
+  let observer: Observer<TestProcess>;
   let gateway: Awaited<ReturnType<typeof startGateway>>;
   let changes: ConfigMapChanges;
 

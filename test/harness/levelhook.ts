@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { MEMORY_VARIABLES } from '../../src/cli/child.ts';
 import { generateSecret } from '../../src/contract/index.ts';
 import { TestProcess } from './process.ts';
+import type { Program } from './program.ts';
 import { eventually } from './eventually.ts';
 
 /** What the processes of one test have in common. */
@@ -25,9 +26,9 @@ export function createSetting(from: { kubeconfig: string; redisUrl: string }): S
   return { ...from, keyPrefix: uniqueName('test'), secret: generateSecret() };
 }
 
-/** A process, and where it listens. */
-export interface Listening {
-  readonly process: TestProcess;
+/** A program, and where it listens. */
+export interface Listening<P extends Program = TestProcess> {
+  readonly process: P;
   readonly url: string;
   /** Of each controller of a function that has several. Default: `url` alone. */
   readonly urls?: readonly string[];
@@ -45,6 +46,11 @@ export function startFunction(setting: Setting, name = 'replicaset', port = 0): 
   return startFunctionProcess(setting, `functions/${name}/node.ts`, { port });
 }
 
+/** The environment of a function: its secret, and how it reaches Redis and the apiserver. */
+export function functionVariables({ secret, redisUrl, kubeconfig }: Setting): Record<string, string> {
+  return { LEVELHOOK_SIGNING_SECRETS: secret, REDIS_URL: redisUrl, KUBECONFIG: kubeconfig };
+}
+
 /** A script that serves a function, as a process of its own, which `levelhook start` would start so, too. */
 export async function startFunctionProcess(
   setting: Setting,
@@ -52,9 +58,7 @@ export async function startFunctionProcess(
   { port = 0, variables = {} }: FunctionProcessOptions = {},
 ): Promise<Listening> {
   const process = new TestProcess(script, [], {
-    LEVELHOOK_SIGNING_SECRETS: setting.secret,
-    REDIS_URL: setting.redisUrl,
-    KUBECONFIG: setting.kubeconfig,
+    ...functionVariables(setting),
     HOST: '127.0.0.1',
     PORT: String(port),
     ...MEMORY_VARIABLES,
@@ -66,8 +70,27 @@ export async function startFunctionProcess(
   return { process, url, ...(Array.isArray(paths) ? { urls: paths.map((path) => url + String(path)) } : {}) };
 }
 
+/** The environment of a gateway with default settings. @param variables more of it. */
+export function gatewayVariables(
+  setting: Setting,
+  functionUrls: readonly string[],
+  variables: Readonly<Record<string, string>> = {},
+): Record<string, string> {
+  return {
+    REDIS_URL: setting.redisUrl,
+    LEVELHOOK_KEY_PREFIX: setting.keyPrefix,
+    LEVELHOOK_SIGNING_SECRETS: setting.secret,
+    LEVELHOOK_FUNCTIONS: functionUrls.join(' '),
+    LEVELHOOK_LOG_TRIGGERS: 'true',
+    // The cluster is shared: the gateway would read the ReconcileFunctions of other tests.
+    LEVELHOOK_RECONCILE_FUNCTIONS: 'none',
+    ...variables,
+  };
+}
+
 /**
- * A gateway as a process of its own, which need not be ready yet.
+ * A gateway as a process of its own, which need not be ready yet. A test that neither kills nor measures the process
+ * opens one in its own (`opened.ts`), which takes a third of the time.
  * @param variables more of its environment.
  */
 export async function startGateway(
@@ -78,14 +101,7 @@ export async function startGateway(
 ): Promise<Listening> {
   const process = new TestProcess(script, ['gateway', '--kubeconfig', setting.kubeconfig, '--port', '0'], {
     ...MEMORY_VARIABLES,
-    REDIS_URL: setting.redisUrl,
-    LEVELHOOK_KEY_PREFIX: setting.keyPrefix,
-    LEVELHOOK_SIGNING_SECRETS: setting.secret,
-    LEVELHOOK_FUNCTIONS: functionUrls.join(' '),
-    LEVELHOOK_LOG_TRIGGERS: 'true',
-    // The cluster is shared: the gateway would read the ReconcileFunctions of other tests.
-    LEVELHOOK_RECONCILE_FUNCTIONS: 'none',
-    ...variables,
+    ...gatewayVariables(setting, functionUrls, variables),
   });
   const line = await process.line(({ msg }) => msg === 'listening');
   return { process, url: String(line['url']) };

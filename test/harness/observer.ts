@@ -6,11 +6,13 @@ import {
   type Listening,
   type Setting,
   startFunctionProcess,
-  startGateway,
   untilIdle,
   untilReady,
 } from './levelhook.ts';
-import type { Line, TestProcess } from './process.ts';
+import { observerController } from './observer-controller.ts';
+import { openFunction, openGateway } from './opened.ts';
+import type { TestProcess } from './process.ts';
+import { type Line, type Program, ProgramLines } from './program.ts';
 import type { Started } from './started.ts';
 
 /**
@@ -43,13 +45,13 @@ export interface Observation {
   readonly startedAtMachineMs: number;
 }
 
-/** A controller that does nothing but tell what it was shown, in a process that it may share with others. */
-export class Observer {
+/** A controller that does nothing but tell what it was shown, in a program that it may share with others. */
+export class Observer<P extends Program = Program> {
   readonly name: string;
-  readonly process: TestProcess;
+  readonly process: P;
   readonly url: string;
 
-  constructor(name: string, process: TestProcess, url: string) {
+  constructor(name: string, process: P, url: string) {
     this.name = name;
     this.process = process;
     this.url = url;
@@ -107,33 +109,50 @@ export const configMapsOf = (namespace: string): ObserverSpec => ({
   timeoutSeconds: 4,
 });
 
-/** An observer as a process of its own. */
+/** An observer as a process of its own, for tests that kill or measure it. */
 export async function startObserver(
   setting: Setting,
   spec: ObserverSpec,
   options?: FunctionProcessOptions,
-): Promise<Observer> {
+): Promise<Observer<TestProcess>> {
   const { process, url } = await startProcess(setting, spec, options);
   return new Observer(spec.name, process, url);
 }
 
 /** Observers that share one process, in the order of what they declare. */
-export async function startObservers(setting: Setting, specs: readonly ObserverSpec[]): Promise<Observer[]> {
+export async function startObservers(
+  setting: Setting,
+  specs: readonly ObserverSpec[],
+): Promise<Observer<TestProcess>[]> {
   const { process, url } = await startProcess(setting, specs);
   return specs.map(({ name }) => new Observer(name, process, `${url}/${name}`));
 }
 
+/** An observer in the test's own process. */
+export async function openObserver(setting: Setting, spec: ObserverSpec): Promise<Observer> {
+  const [observer] = await openObservers(setting, [spec]);
+  return observer as Observer;
+}
+
+/** Observers behind one server in the test's own process, in the order of what they declare. */
+export async function openObservers(setting: Setting, specs: readonly ObserverSpec[]): Promise<Observer[]> {
+  const lines = new ProgramLines();
+  const controllers = specs.map((spec) => observerController(spec, (line) => lines.add(line)));
+  const { process, url } = await openFunction(setting, controllers, lines);
+  return specs.map(({ name }) => new Observer(name, process, `${url}/${name}`));
+}
+
 /** A gateway with an observer for each of these controllers, by name, once all have run what there was. */
-export async function startObserved(
+export async function openObserved(
   started: Started,
   setting: Setting,
   controllers: Readonly<Record<string, Omit<ObserverSpec, 'name'>>>,
 ): Promise<{ observers: ReadonlyMap<string, Observer>; gatewayUrl: string }> {
   const specs = Object.entries(controllers).map(([name, spec]) => ({ timeoutSeconds: 5, ...spec, name }));
-  const observers = await startObservers(setting, specs);
+  const observers = await openObservers(setting, specs);
   for (const observer of observers) started.keep(observer);
   const urls = observers.map(({ url }) => url);
-  const { url: gatewayUrl } = started.keep(await startGateway(setting, urls));
+  const { url: gatewayUrl } = started.keep(await openGateway(setting, urls));
   await untilReady(gatewayUrl);
   await untilIdle(gatewayUrl);
   return { observers: new Map(observers.map((observer) => [observer.name, observer])), gatewayUrl };

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Cluster } from './cluster.ts';
-import type { TestProcess } from './process.ts';
+import type { Program } from './program.ts';
 
 /** What a test has started: stopped in reverse by `afterAll(() => started.stop())`, however the test ends. */
 export class Started {
@@ -16,9 +16,9 @@ export class Started {
     });
   }
 
-  /** Kills it in the end, if it still runs then: a process that a fault has left hanging must not delay the rest. */
-  keep<T extends { readonly process: TestProcess }>(started: T): T {
-    this.add(() => started.process.kill('SIGKILL'));
+  /** Ends it after the test, if it still runs then. */
+  keep<T extends { readonly process: Program }>(started: T): T {
+    this.add(() => started.process.end());
     return started;
   }
 

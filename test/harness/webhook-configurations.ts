@@ -3,7 +3,7 @@ import { resource } from '../../src/core/index.ts';
 import type { AdmissionDescription } from '../../src/contract/index.ts';
 import { createCertificates } from '../../src/testing/control-plane/certificates.ts';
 import type { Cluster } from './cluster.ts';
-import type { Listening } from './levelhook.ts';
+import type { Opened } from './opened.ts';
 import type { Started } from './started.ts';
 
 const validating = resource('admissionregistration.k8s.io/v1', 'ValidatingWebhookConfiguration', { namespaced: false });
@@ -30,7 +30,7 @@ export async function reviewServing(started: Started): Promise<ReviewServing> {
 }
 
 /** Where a gateway takes reviews. */
-export async function reviewsUrl({ process }: Listening): Promise<string> {
+export async function reviewsUrl({ process }: Opened): Promise<string> {
   return String((await process.line(({ msg }) => msg === 'listening for reviews'))['url']);
 }
 

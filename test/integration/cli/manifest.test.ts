@@ -6,8 +6,9 @@ import { parseAllDocuments } from 'yaml';
 import { resource } from '../../../src/core/index.ts';
 import { resolveBinary } from '../../../src/testing/index.ts';
 import { type Cluster, configMaps, pods } from '../../harness/cluster.ts';
-import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { type Observer, startObserver } from '../../harness/observer.ts';
+import { createSetting, type Setting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { type Observer, openObserver } from '../../harness/observer.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, ReconcileFunction, Tenant } from '../../harness/tenant.ts';
 import { UserCommand } from '../../harness/user-command.ts';
@@ -33,7 +34,7 @@ describe('levelhook manifest', () => {
       owns: [{ resource: pods, namespaces: [namespace] }],
       reads: [nodes],
     };
-    observer = started.keep(await startObserver(setting, { name: 'greeting', ...sources }));
+    observer = started.keep(await openObserver(setting, { name: 'greeting', ...sources }));
   });
   afterAll(async () => {
     await started.stop();
@@ -85,7 +86,7 @@ describe('levelhook manifest', () => {
       { spec: { endpoint: { url: observer.url, service: null } } },
     );
     const gateway = started.keep(
-      await startGateway({ ...setting, secret: setting.secret }, [], {
+      await openGateway({ ...setting, secret: setting.secret }, [], {
         LEVELHOOK_RECONCILE_FUNCTIONS: `test.levelhook.dev/gateway=${namespace}`,
         LEVELHOOK_ALLOWED_ENDPOINTS: observer.url,
       }),

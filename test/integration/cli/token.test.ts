@@ -2,9 +2,10 @@ import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { resource } from '../../../src/core/index.ts';
 import type { Cluster } from '../../harness/cluster.ts';
-import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { startObserver } from '../../harness/observer.ts';
-import type { TestProcess } from '../../harness/process.ts';
+import { createSetting, type Setting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { openObserver } from '../../harness/observer.ts';
+import { openGateway } from '../../harness/opened.ts';
+import type { Program } from '../../harness/program.ts';
 import { Started } from '../../harness/started.ts';
 import { UserCommand } from '../../harness/user-command.ts';
 
@@ -16,15 +17,15 @@ describe('levelhook token', () => {
   const namespace = uniqueName('token');
   let cluster: Cluster;
   let setting: Setting;
-  let gateway: { process: TestProcess; url: string };
+  let gateway: { process: Program; url: string };
 
   beforeAll(async () => {
     const kubeconfig = inject('kubeconfig');
     cluster = await started.cluster(kubeconfig, namespace);
     await cluster.create(configMaps, { metadata: { namespace, name: 'one' } });
     setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
-    const observer = started.keep(await startObserver(setting, { name: uniqueName('observer'), for: configMaps }));
-    gateway = started.keep(await startGateway(setting, [observer.url]));
+    const observer = started.keep(await openObserver(setting, { name: uniqueName('observer'), for: configMaps }));
+    gateway = started.keep(await openGateway(setting, [observer.url]));
     await untilReady(gateway.url);
   });
   afterAll(() => started.stop());

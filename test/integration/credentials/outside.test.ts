@@ -8,7 +8,8 @@ import { ApiError, controller, createFunctionApp, type Reconcile, resource } fro
 import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { HoldingProxy } from '../../harness/holding-proxy.ts';
-import { createSetting, startGateway, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { TestProcess } from '../../harness/process.ts';
 import { type ProxiedTenant, proxiedTenant } from '../../harness/proxied-tenant.ts';
 import type { HandedOver } from '../../harness/run-worker.ts';
@@ -46,7 +47,7 @@ describe.each(['proxy', 'token'] as const)('a function with nothing but fetch, c
     started.add(async () => server.close().closeAllConnections());
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
-    const gateway = started.keep(await startGateway(setting, [], settingsFor([namespace], [url])));
+    const gateway = started.keep(await openGateway(setting, [], settingsFor([namespace], [url])));
     gatewayUrl = gateway.url;
     await untilReady(gatewayUrl);
     reconcile = async () => {};

@@ -4,8 +4,9 @@ import { readConfig } from '../../../src/gateway/config/config.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { GatewayAccount } from '../../harness/gateway-account.ts';
-import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
 import { NodeFunction } from '../../harness/node-function.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
 
@@ -40,7 +41,7 @@ beforeAll(async () => {
   served = await started.open(new NodeFunction(handler, tenant.secret));
   const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
   const gateway = started.keep(
-    await startGateway(setting, [], { ...settingsFor([namespace], [served.url]), LEVELHOOK_LOG_LEVEL: 'debug' }),
+    await openGateway(setting, [], { ...settingsFor([namespace], [served.url]), LEVELHOOK_LOG_LEVEL: 'debug' }),
   );
   logs = () => gateway.process.output;
   await untilReady(gateway.url);

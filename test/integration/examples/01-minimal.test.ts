@@ -2,13 +2,14 @@ import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { controllerOf } from '../../../src/core/index.ts';
 import { Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startFunction, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import type { TestProcess } from '../../harness/process.ts';
+import { createSetting, startFunction, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
+import type { Program } from '../../harness/program.ts';
 
 const namespace = uniqueName('minimal');
 const source = { namespace, name: 'ann' };
 const greeting = { namespace, name: 'ann-greeting' };
-const processes: TestProcess[] = [];
+const processes: Program[] = [];
 let cluster: Cluster;
 
 beforeAll(async () => {
@@ -16,7 +17,7 @@ beforeAll(async () => {
   await cluster.createNamespace(namespace);
   const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   const fn = await startFunction(setting, 'examples/01-minimal');
-  const gateway = await startGateway(setting, [fn.url]);
+  const gateway = await openGateway(setting, [fn.url]);
   processes.push(gateway.process, fn.process);
   await untilReady(gateway.url);
 });

@@ -5,7 +5,8 @@ import { Site } from '../../../functions/examples/02-custom-resource/site.ts';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startFunction, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, startFunction, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 
 const folder = new URL('../../../functions/examples/02-custom-resource/', import.meta.url);
@@ -19,7 +20,7 @@ beforeAll(async () => {
   cluster = await started.cluster(inject('kubeconfig'), namespace);
   const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   const fn = started.keep(await startFunction(setting, 'examples/02-custom-resource'));
-  const gateway = started.keep(await startGateway(setting, [fn.url]));
+  const gateway = started.keep(await openGateway(setting, [fn.url]));
   // It is there before its kind is.
   await gateway.process.line(({ msg }) => msg === 'a function did not describe itself, asking again');
   const definitions = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });

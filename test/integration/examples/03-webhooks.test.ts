@@ -8,7 +8,8 @@ import { createCertificates } from '../../../src/testing/control-plane/certifica
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { seededRandom } from '../../harness/seeded-random.ts';
-import { createSetting, startFunctionProcess, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, startFunctionProcess, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 
 // One function by https: the gateway sends it triggers, and the apiserver its reviews.
@@ -60,7 +61,7 @@ beforeAll(async () => {
   });
   started.add(() => cluster.delete(mutating, { name: 'routes.example.com' }));
   const gateway = started.keep(
-    await startGateway(setting, [fn.url], { LEVELHOOK_FUNCTION_CA_FILE: join(files, 'ca.crt') }),
+    await openGateway(setting, [fn.url], { LEVELHOOK_FUNCTION_CA_FILE: join(files, 'ca.crt') }),
   );
   await untilReady(gateway.url);
 });

@@ -6,7 +6,8 @@ import { generateSecret, importSecret, RESULT_STREAM, sign } from '../../../src/
 import { accountFiles } from '../../harness/account-files.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { TestProcess } from '../../harness/process.ts';
 import { Started } from '../../harness/started.ts';
 
@@ -21,7 +22,7 @@ describe('the function in Python, behind a gateway', () => {
   let cluster: Cluster;
   let fn: TestProcess;
   let url: string;
-  let gateway: Awaited<ReturnType<typeof startGateway>>;
+  let gateway: Awaited<ReturnType<typeof openGateway>>;
 
   beforeAll(async () => {
     cluster = await started.cluster(setting.kubeconfig, namespace);
@@ -35,7 +36,7 @@ describe('the function in Python, behind a gateway', () => {
     fn = new TestProcess(SCRIPT, [], env, ['python3']);
     started.keep({ process: fn });
     url = String((await fn.line(({ msg }) => msg === 'listening'))['url']);
-    gateway = started.keep(await startGateway(setting, [url]));
+    gateway = started.keep(await openGateway(setting, [url]));
     await untilReady(gateway.url);
   });
 

@@ -9,7 +9,8 @@ import { decodeResultLine, decodeResults } from '../../../src/contract/outcome-s
 import { accountFiles } from '../../harness/account-files.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { TestProcess } from '../../harness/process.ts';
 import { Started } from '../../harness/started.ts';
 
@@ -31,7 +32,7 @@ describe('the function in Go, behind a gateway', () => {
   let cluster: Cluster;
   let url: string;
   let program: string;
-  let gateway: Awaited<ReturnType<typeof startGateway>>;
+  let gateway: Awaited<ReturnType<typeof openGateway>>;
 
   beforeAll(async () => {
     cluster = await started.cluster(setting.kubeconfig, namespace);
@@ -45,7 +46,7 @@ describe('the function in Go, behind a gateway', () => {
     };
     const fn = started.keep({ process: new TestProcess('.', [], env, [program]) }).process;
     url = String((await fn.line(({ msg }) => msg === 'listening'))['url']);
-    gateway = started.keep(await startGateway(setting, [url]));
+    gateway = started.keep(await openGateway(setting, [url]));
     await untilReady(gateway.url);
   }, 180_000);
 

@@ -2,8 +2,9 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { type Observer, startObserver } from '../../harness/observer.ts';
+import { createSetting, type Setting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { type Observer, openObserver } from '../../harness/observer.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
 
@@ -31,14 +32,14 @@ beforeAll(async () => {
     secret: tenant.secret,
   };
   const observe = async (name: string): Promise<Observer> =>
-    started.keep(await startObserver(setting, { name, for: inNamespaces }));
+    started.keep(await openObserver(setting, { name, for: inNamespaces }));
   [configured, declared] = [await observe('configured'), await observe('declared')];
   await tenant.declare('declared', {
     endpoint: { url: declared.url },
     for: { apiVersion: `${group}/v1`, kind: 'Thing' },
   });
   const settings = settingsFor([namespace], [declared.url]);
-  gateway = started.keep(await startGateway(setting, [configured.url], settings));
+  gateway = started.keep(await openGateway(setting, [configured.url], settings));
   await untilReady(gateway.url);
 }, 120_000);
 

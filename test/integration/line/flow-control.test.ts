@@ -1,16 +1,17 @@
 import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startFunction, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import type { TestProcess } from '../../harness/process.ts';
+import { createSetting, startFunction, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
+import type { Program } from '../../harness/program.ts';
 import { Started } from '../../harness/started.ts';
 
 const namespace = uniqueName('flow');
 const started = new Started();
 let cluster: Cluster;
 let gatewayUrl: string;
-let gateway: TestProcess;
-let fn: TestProcess;
+let gateway: Program;
+let fn: Program;
 
 beforeAll(async () => {
   cluster = await started.cluster(inject('kubeconfig'), namespace);
@@ -18,7 +19,7 @@ beforeAll(async () => {
   const served = started.keep(await startFunction(setting, 'examples/01-minimal'));
   // Little enough for every request but the first to wait.
   const limits = { LEVELHOOK_KUBE_API_QPS: '10', LEVELHOOK_KUBE_API_BURST: '1' };
-  const running = started.keep(await startGateway(setting, [served.url], limits));
+  const running = started.keep(await openGateway(setting, [served.url], limits));
   ({ url: gatewayUrl, process: gateway } = running);
   fn = served.process;
   await untilReady(gatewayUrl);

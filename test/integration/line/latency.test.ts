@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { Cluster } from '../../harness/cluster.ts';
 import { formatLatency, measureLatency } from '../../harness/latency.ts';
-import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { configMapsOf, type Observer, startObserver } from '../../harness/observer.ts';
+import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { configMapsOf, type Observer, openObserver } from '../../harness/observer.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 
 const PER_SECOND = 100;
@@ -16,8 +17,8 @@ describe('100 changes a second', () => {
   beforeAll(async () => {
     cluster = await started.cluster(inject('kubeconfig'), namespace);
     const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    observer = started.keep(await startObserver(setting, configMapsOf(namespace)));
-    const gateway = started.keep(await startGateway(setting, [observer.url]));
+    observer = started.keep(await openObserver(setting, configMapsOf(namespace)));
+    const gateway = started.keep(await openGateway(setting, [observer.url]));
     await untilReady(gateway.url);
   });
 

@@ -14,7 +14,7 @@ import {
 import type { ObjectKey, Resource } from '../../../src/core/index.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { createSetting, uniqueName, untilIdle } from '../../harness/levelhook.ts';
-import { type Observer, startObserved } from '../../harness/observer.ts';
+import { type Observer, openObserved } from '../../harness/observer.ts';
 import { Started } from '../../harness/started.ts';
 import { defineWebs } from '../../harness/webs.ts';
 
@@ -56,7 +56,7 @@ describe('which events of a kind count', () => {
     const controllers = Object.entries(PREDICATES).map(
       ([name, predicate]) => [name, { for: { resource: webs, predicate } }] as const,
     );
-    ({ observers, gatewayUrl } = await startObserved(started, setting, Object.fromEntries(controllers)));
+    ({ observers, gatewayUrl } = await openObserved(started, setting, Object.fromEntries(controllers)));
   }, 120_000);
 
   afterAll(() => started.stop());

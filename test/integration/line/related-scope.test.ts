@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { controller, type Controller } from '../../../src/function/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, type Listening, type Setting, startGateway, uniqueName } from '../../harness/levelhook.ts';
+import { createSetting, type Setting, uniqueName } from '../../harness/levelhook.ts';
+import { type Opened, openGateway } from '../../harness/opened.ts';
 import { ServedFunction } from '../../harness/served-function.ts';
 import { Started } from '../../harness/started.ts';
 
@@ -35,9 +36,9 @@ describe('the related objects of keys whose namespace is declared no longer', ()
       if (name === 'parent') related([{ resource: configMaps, namespace, names: ['child'] }]);
     });
 
-  async function start(namespaces: string[]): Promise<{ fn: ServedFunction; gateway: Listening }> {
+  async function start(namespaces: string[]): Promise<{ fn: ServedFunction; gateway: Opened }> {
     const fn = await started.open(new ServedFunction(naming(namespaces), setting));
-    return { fn, gateway: started.keep(await startGateway(setting, [fn.url])) };
+    return { fn, gateway: started.keep(await openGateway(setting, [fn.url])) };
   }
 
   /** The keys that have rules, and those that the index of the rules names. */

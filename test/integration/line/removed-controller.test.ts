@@ -4,9 +4,10 @@ import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
 import { gatewayKeys } from '../../../src/contract/cache-layout.ts';
 import { type Cluster, configMaps, pods } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { type Observer, startObserver } from '../../harness/observer.ts';
+import { createSetting, type Setting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { type Observer, openObserver } from '../../harness/observer.ts';
 import { ObservedConfigMaps } from '../../harness/observed-config-maps.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 
 const namespace = uniqueName('removed');
@@ -24,15 +25,15 @@ beforeAll(async () => {
   setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   redis = new Redis(setting.redisUrl);
   started.add(async () => redis.disconnect());
-  kept = started.keep(await startObserver(setting, { name: 'kept', for: configMaps, timeoutSeconds: 5 }));
-  removed = started.keep(await startObserver(setting, { name: 'removed', for: configMaps, reads: [pods] }));
+  kept = started.keep(await openObserver(setting, { name: 'kept', for: configMaps, timeoutSeconds: 5 }));
+  removed = started.keep(await openObserver(setting, { name: 'removed', for: configMaps, reads: [pods] }));
   await objects.create('one', 'a');
 });
 
 afterAll(() => started.stop());
 
-async function gatewayOf(...urls: string[]): ReturnType<typeof startGateway> {
-  const gateway = started.keep(await startGateway(setting, urls));
+async function gatewayOf(...urls: string[]): ReturnType<typeof openGateway> {
+  const gateway = started.keep(await openGateway(setting, urls));
   return gateway;
 }
 

@@ -2,29 +2,23 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { controllerOf } from '../../../src/core/index.ts';
 import { Cluster, type Pod, pods, replicaSet, replicaSets } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import {
-  createSetting,
-  type Setting,
-  startFunction,
-  startGateway,
-  uniqueName,
-  untilReady,
-} from '../../harness/levelhook.ts';
-import type { TestProcess } from '../../harness/process.ts';
+import { createSetting, type Setting, startFunction, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
+import type { Program } from '../../harness/program.ts';
 
 describe('the replicaset function behind a gateway, on a real control plane', () => {
   const namespace = uniqueName('line');
   const key = { namespace, name: 'web' };
   let cluster: Cluster;
   let setting: Setting;
-  const processes: TestProcess[] = [];
+  const processes: Program[] = [];
 
   beforeAll(async () => {
     cluster = await Cluster.connect(inject('kubeconfig'));
     await cluster.createNamespace(namespace);
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
     const fn = await startFunction(setting);
-    const gateway = await startGateway(setting, [fn.url]);
+    const gateway = await openGateway(setting, [fn.url]);
     processes.push(gateway.process, fn.process);
     await untilReady(gateway.url);
   });

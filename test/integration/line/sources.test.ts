@@ -4,7 +4,7 @@ import type { KubernetesObject, Resource } from '../../../src/core/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, uniqueName, untilIdle } from '../../harness/levelhook.ts';
-import { type Observer, startObserved } from '../../harness/observer.ts';
+import { type Observer, openObserved } from '../../harness/observer.ts';
 import { Started } from '../../harness/started.ts';
 import { defineWebs, referencesTo } from '../../harness/webs.ts';
 
@@ -83,7 +83,7 @@ describe('where the events of a watched kind lead', () => {
       });
     }
     const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    ({ observers, gatewayUrl } = await startObserved(started, setting, controllersOf(webs, sites)));
+    ({ observers, gatewayUrl } = await openObserved(started, setting, controllersOf(webs, sites)));
   }, 120_000);
 
   afterAll(() => started.stop());

@@ -1,15 +1,9 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type Cluster, pods, replicaSet, replicaSets } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import {
-  createSetting,
-  type Setting,
-  startFunction,
-  startGateway,
-  uniqueName,
-  untilReady,
-} from '../../harness/levelhook.ts';
-import type { TestProcess } from '../../harness/process.ts';
+import { createSetting, type Setting, startFunction, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
+import type { Program } from '../../harness/program.ts';
 import { Started } from '../../harness/started.ts';
 
 describe('a function that is given no Redis', () => {
@@ -17,15 +11,15 @@ describe('a function that is given no Redis', () => {
   const namespace = uniqueName('without-redis');
   let cluster: Cluster;
   let setting: Setting;
-  let fn: { process: TestProcess; url: string };
-  let gateway: { process: TestProcess; url: string };
+  let fn: { process: Program; url: string };
+  let gateway: { process: Program; url: string };
 
   beforeAll(async () => {
     const kubeconfig = inject('kubeconfig');
     cluster = await started.cluster(kubeconfig, namespace);
     setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
     fn = started.keep(await startFunction({ ...setting, redisUrl: '' }));
-    gateway = started.keep(await startGateway(setting, [fn.url]));
+    gateway = started.keep(await openGateway(setting, [fn.url]));
     await untilReady(gateway.url);
   });
   afterAll(() => started.stop());

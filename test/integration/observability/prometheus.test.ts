@@ -4,14 +4,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import {
-  createSetting,
-  type Listening,
-  startFunctionProcess,
-  startGateway,
-  uniqueName,
-  untilReady,
-} from '../../harness/levelhook.ts';
+import { createSetting, startFunctionProcess, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { type Opened, openGateway } from '../../harness/opened.ts';
 import { checkRules, Prometheus } from '../../harness/prometheus.ts';
 import { RawFunction } from '../../harness/raw-function.ts';
 import { ReviewFunction } from '../../harness/review-function.ts';
@@ -97,8 +91,8 @@ describe('a busy gateway that Prometheus scrapes', () => {
       ),
     );
     const serving = await reviewServing(started);
-    const gateway: Listening = started.keep(
-      await startGateway(setting, [moody.url, broken.url, silent.url, gone.url, guard.url], {
+    const gateway: Opened = started.keep(
+      await openGateway(setting, [moody.url, broken.url, silent.url, gone.url, guard.url], {
         LEVELHOOK_LEASE: `${namespace}/gateway`,
         ...serving.settings,
       }),

@@ -18,7 +18,7 @@ let cluster: Cluster;
 let tenant: Tenant;
 let setting: Setting;
 let redis: Redis;
-let watched: Observer;
+let watched: Observer<TestProcess>;
 let other: Observer;
 let gateway: { process: TestProcess; url: string };
 

@@ -6,8 +6,9 @@ import { resource } from '../../../src/core/index.ts';
 import { generateSecret } from '../../../src/contract/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { type Observer, startObserver } from '../../harness/observer.ts';
+import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { type Observer, openObserver } from '../../harness/observer.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
 
@@ -40,9 +41,9 @@ beforeAll(async () => {
     ...createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') }),
     secret: tenant.secret,
   };
-  healthy = started.keep(await startObserver(setting, { name: 'healthy', for: configMaps }));
+  healthy = started.keep(await openObserver(setting, { name: 'healthy', for: configMaps }));
   stranger = started.keep(
-    await startObserver({ ...setting, secret: generateSecret() }, { name: 'stranger', for: configMaps }),
+    await openObserver({ ...setting, secret: generateSecret() }, { name: 'stranger', for: configMaps }),
   );
   await serve('plain', (_, response) => response.end('hello'));
   await serve('missing', (_, response) => response.writeHead(404).end());
@@ -52,7 +53,7 @@ beforeAll(async () => {
   await serve('cut', (request) => request.socket.destroy());
   await serve('silent', () => {});
   const origins = [healthy.url, stranger.url, ...Object.values(wrong), 'http://127.0.0.1:9', 'http://169.254.169.254'];
-  const gateway = started.keep(await startGateway(setting, [], settingsFor([namespace], origins)));
+  const gateway = started.keep(await openGateway(setting, [], settingsFor([namespace], origins)));
   await untilReady(gateway.url);
   await tenant.declare('healthy', { endpoint: { url: healthy.url }, ...ok });
   await tenant.until('healthy', 'Ready', { status: 'True' });

@@ -2,8 +2,9 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { type Observer, startObserver } from '../../harness/observer.ts';
+import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { type Observer, openObserver } from '../../harness/observer.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
 
@@ -41,9 +42,9 @@ beforeAll(async () => {
     ...createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') }),
     secret: victim.secret,
   };
-  shared = started.keep(await startObserver(setting, { name: 'shared', for: revisions, owns: [leases] }));
-  hers = started.keep(await startObserver({ ...setting, secret: mallory.secret }, { name: 'hers', for: revisions }));
-  const gateway = started.keep(await startGateway(setting, [], settingsFor([own, others], [shared.url, hers.url])));
+  shared = started.keep(await openObserver(setting, { name: 'shared', for: revisions, owns: [leases] }));
+  hers = started.keep(await openObserver({ ...setting, secret: mallory.secret }, { name: 'hers', for: revisions }));
+  const gateway = started.keep(await openGateway(setting, [], settingsFor([own, others], [shared.url, hers.url])));
   await untilReady(gateway.url);
   await victim.declare('shared', {
     endpoint: { url: shared.url },

@@ -3,7 +3,8 @@ import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { controller } from '../../../src/function/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { ServedFunction } from '../../harness/served-function.ts';
 import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
@@ -57,7 +58,7 @@ describe('related objects of any kind, named by the function of a tenant', () =>
     await tenant.allow('own', [{ apiGroups: [''], resources: ['configmaps'] }]);
     const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
     fn = await started.open(new ServedFunction(curious, { ...setting, secret: tenant.secret }));
-    const gateway = started.keep(await startGateway(setting, [], settingsFor([namespace], [fn.url])));
+    const gateway = started.keep(await openGateway(setting, [], settingsFor([namespace], [fn.url])));
     await untilReady(gateway.url);
     started.add(removeDefinition);
     await cluster.create(configMaps, { metadata: { namespace, name: 'parent' } });

@@ -4,9 +4,10 @@ import { gatewayKeys, viewKeys } from '../../../src/contract/cache-layout.ts';
 import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
-import { type Observer, startObserver } from '../../harness/observer.ts';
+import { type Observer, openObserver } from '../../harness/observer.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
 
@@ -36,9 +37,9 @@ beforeAll(async () => {
   started.add(async () => redis.disconnect());
   const clusterId = await clusterIdentity(cluster.client);
   ({ registry, views } = gatewayKeys({ keyPrefix: setting.keyPrefix, clusterId }));
-  observer = started.keep(await startObserver(setting, { name: 'kept', for: configMaps }));
+  observer = started.keep(await openObserver(setting, { name: 'kept', for: configMaps }));
   await tenant.declare('kept', { endpoint: { url: observer.url }, ...specOf('ConfigMap') });
-  gateway = started.keep(await startGateway(setting, [], settingsFor([namespace], [observer.url])));
+  gateway = started.keep(await openGateway(setting, [], settingsFor([namespace], [observer.url])));
   await untilReady(gateway.url);
   await tenant.until('kept', 'Ready', { status: 'True' });
   await cluster.create(configMaps, { metadata: { namespace, name: 'a' }, data: {} });

@@ -6,8 +6,9 @@ import { resource } from '../../../src/core/index.ts';
 import { resolveBinary } from '../../../src/testing/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import type { TestProcess } from '../../harness/process.ts';
+import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
+import type { Program } from '../../harness/program.ts';
 import { ServedFunction } from '../../harness/served-function.ts';
 import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, ReconcileFunction, settingsFor, Tenant } from '../../harness/tenant.ts';
@@ -24,7 +25,7 @@ let cluster: Cluster;
 let mallory: Tenant;
 let victim: Tenant;
 let hers: ServedFunction;
-let gateway: { process: TestProcess; url: string };
+let gateway: { process: Program; url: string };
 
 beforeAll(async () => {
   cluster = await started.cluster(inject('kubeconfig'), own);
@@ -50,7 +51,7 @@ beforeAll(async () => {
   hers = await served('hers', mallory.secret);
   const his = await served('his', victim.secret);
   gateway = started.keep(
-    await startGateway(setting, [], {
+    await openGateway(setting, [], {
       ...settingsFor([own, others], [hers.url, his.url]),
       // With a key Secrets can be cached, so that nothing but rights keeps them from her.
       LEVELHOOK_CACHE_KEYS: `test:${Buffer.alloc(32, 7).toString('base64')}`,

@@ -3,9 +3,10 @@ import { resource } from '../../../src/core/index.ts';
 import { FunctionStatusWriter } from '../../../src/gateway/registration/function-status-writer.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, type Setting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, type Setting, uniqueName, untilReady } from '../../harness/levelhook.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';
-import { type Observer, startObserver } from '../../harness/observer.ts';
+import { type Observer, openObserver } from '../../harness/observer.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, ReconcileFunction, settingsFor, Tenant } from '../../harness/tenant.ts';
 
@@ -33,11 +34,11 @@ beforeAll(async () => {
     ...createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') }),
     secret: tenant.secret,
   };
-  fine = started.keep(await startObserver(setting, { name: 'fine', for: configMaps }));
+  fine = started.keep(await openObserver(setting, { name: 'fine', for: configMaps }));
   // Both are there before the gateway is.
   await tenant.declare('waiting', { endpoint: { url: fine.url }, ...forConfigMaps, ...readsThings });
   await tenant.declare('fine', { endpoint: { url: fine.url }, ...forConfigMaps });
-  gateway = started.keep(await startGateway(setting, [], settingsFor([namespace], [fine.url])));
+  gateway = started.keep(await openGateway(setting, [], settingsFor([namespace], [fine.url])));
 }, 120_000);
 
 afterAll(() => started.stop());

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { type Observer, startObserver } from '../../harness/observer.ts';
+import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { type Observer, openObserver } from '../../harness/observer.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
 
@@ -29,7 +30,7 @@ beforeAll(async () => {
     ...createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') }),
     secret: tenant.secret,
   };
-  observer = started.keep(await startObserver(setting, { name: 'c', for: configMaps }));
+  observer = started.keep(await openObserver(setting, { name: 'c', for: configMaps }));
   // There before the gateway is, in another order than that of their names.
   await declare('b');
   await declareInOneSecond('d', 'a');
@@ -39,7 +40,7 @@ beforeAll(async () => {
     // So that nothing but the deletion itself starts the next one.
     LEVELHOOK_REVIEW_SECONDS: '3600',
   };
-  const gateway = started.keep(await startGateway(setting, [], settings));
+  const gateway = started.keep(await openGateway(setting, [], settings));
   await untilReady(gateway.url);
 }, 120_000);
 

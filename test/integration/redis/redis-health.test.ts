@@ -7,7 +7,8 @@ import { refuseUnusable } from '../../../src/gateway/redis/redis-server.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { metric } from '../../harness/gateway-view.ts';
-import { createSetting, startGateway } from '../../harness/levelhook.ts';
+import { createSetting } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';
 import { Started } from '../../harness/started.ts';
 
@@ -127,7 +128,7 @@ describe('the health of Redis', () => {
 it('a gateway shows a warning at readyz, in its log and as a metric, and is ready', async () => {
   // The tests' own Redis keeps nothing on disk.
   const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-  const gateway = started.keep(await startGateway(setting, []));
+  const gateway = started.keep(await openGateway(setting, []));
   await eventually(async () => {
     const answer = await fetch(`${gateway.url}/readyz?verbose`);
     expect(answer.status).toBe(200);

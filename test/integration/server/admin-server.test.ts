@@ -6,8 +6,9 @@ import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
 import { Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { NO_LOGIN } from '../../harness/login.ts';
-import { createSetting, startFunction, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import type { TestProcess } from '../../harness/process.ts';
+import { createSetting, startFunction, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
+import type { Program } from '../../harness/program.ts';
 
 const ok: HealthCheck = () => undefined;
 
@@ -90,7 +91,7 @@ it('shows nothing but health and metrics without a login on an address that is n
 });
 
 describe('the server of a gateway', () => {
-  const processes: TestProcess[] = [];
+  const processes: Program[] = [];
   const nowhere = 'http://127.0.0.1:1';
   let url: string;
   let incomplete: string;
@@ -99,8 +100,8 @@ describe('the server of a gateway', () => {
     const urls = { kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') };
     const setting = createSetting(urls);
     const fn = await startFunction(setting, 'examples/01-minimal');
-    const gateway = await startGateway(setting, [fn.url]);
-    const without = await startGateway(createSetting(urls), [nowhere]);
+    const gateway = await openGateway(setting, [fn.url]);
+    const without = await openGateway(createSetting(urls), [nowhere]);
     processes.push(gateway.process, fn.process, without.process);
     [url, incomplete] = [gateway.url, without.url];
     await untilReady(url);

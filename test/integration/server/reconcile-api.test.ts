@@ -1,15 +1,9 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import {
-  createSetting,
-  type Setting,
-  startGateway,
-  uniqueName,
-  untilIdle,
-  untilReady,
-} from '../../harness/levelhook.ts';
-import { type Observer, startObserver } from '../../harness/observer.ts';
+import { createSetting, type Setting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
+import { type Observer, openObserver } from '../../harness/observer.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 
 const CONTROLLER = 'asked';
@@ -21,13 +15,13 @@ describe('POST /reconcile', () => {
   let cluster: Cluster;
   let setting: Setting;
   let observer: Observer;
-  let gateway: Awaited<ReturnType<typeof startGateway>>;
+  let gateway: Awaited<ReturnType<typeof openGateway>>;
 
   beforeAll(async () => {
     cluster = await started.cluster(inject('kubeconfig'), namespace);
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    observer = started.keep(await startObserver(setting, { name: CONTROLLER, for: configMaps, timeoutSeconds: 5 }));
-    gateway = started.keep(await startGateway(setting, [observer.url], { LEVELHOOK_API_TOKENS: TOKENS.join(' ') }));
+    observer = started.keep(await openObserver(setting, { name: CONTROLLER, for: configMaps, timeoutSeconds: 5 }));
+    gateway = started.keep(await openGateway(setting, [observer.url], { LEVELHOOK_API_TOKENS: TOKENS.join(' ') }));
     await untilReady(gateway.url);
     for (const name of ['a', 'b', 'c']) {
       const labels = { team: name === 'c' ? 'red' : 'blue' };
@@ -142,7 +136,7 @@ describe('POST /reconcile', () => {
     expect(await ask(body, 'the-token-of-somebody-else')).toMatchObject({ status: 401 });
     expect(await ask(body, '')).toMatchObject({ status: 401 });
     expect((await fetch(`${gateway.url}/reconcile`, { method: 'POST', body: JSON.stringify(body) })).status).toBe(401);
-    const closed = started.keep(await startGateway({ ...setting, keyPrefix: uniqueName('closed') }, [observer.url]));
+    const closed = started.keep(await openGateway({ ...setting, keyPrefix: uniqueName('closed') }, [observer.url]));
     expect(await ask(body, TOKENS[0], closed.url)).toEqual({
       status: 403,
       body: { error: 'set LEVELHOOK_API_TOKENS to allow this' },

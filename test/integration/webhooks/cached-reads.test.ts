@@ -5,7 +5,8 @@ import { deny, mutatingWebhook, validatingWebhook } from '../../../src/function/
 import { resourcePath } from '../../../src/core/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { ServedFunction } from '../../harness/served-function.ts';
 import { Started } from '../../harness/started.ts';
 import { configureWebhook, reviewServing, reviewsUrl } from '../../harness/webhook-configurations.ts';
@@ -55,7 +56,7 @@ beforeAll(async () => {
   const http = await started.open(new ServedFunction(hostsOf('http', spaces.http), setting));
   const redis = await started.open(new ServedFunction(hostsOf('redis', spaces.redis), setting, openRedis));
   const { ca, settings } = await reviewServing(started);
-  const gateway = started.keep(await startGateway(setting, [http.url, redis.url], settings));
+  const gateway = started.keep(await openGateway(setting, [http.url, redis.url], settings));
   const url = await reviewsUrl(gateway);
   await untilReady(gateway.url);
   for (const [name, namespace] of Object.entries(spaces)) {

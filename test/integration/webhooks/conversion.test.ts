@@ -3,7 +3,8 @@ import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { CONTRACT_VERSION, LEVELHOOK_HEADER } from '../../../src/contract/index.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { type ReviewBehaviour, ReviewFunction } from '../../harness/review-function.ts';
 import { Started } from '../../harness/started.ts';
 import { reviewServing, reviewsUrl } from '../../harness/webhook-configurations.ts';
@@ -72,7 +73,7 @@ beforeAll(async () => {
   converter = await started.open(new ReviewFunction({ name: 'things', for: thing, webhooks }, setting.secret));
   converter.behaviour = convert;
   const { ca, settings } = await reviewServing(started);
-  const gateway = started.keep(await startGateway(setting, [converter.url], settings));
+  const gateway = started.keep(await openGateway(setting, [converter.url], settings));
   await untilReady(gateway.url);
   const url = `${await reviewsUrl(gateway)}/webhooks/things/things`;
   await cluster.patch(

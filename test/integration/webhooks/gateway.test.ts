@@ -5,14 +5,8 @@ import { resource, resourcePath } from '../../../src/core/index.ts';
 import { CONTRACT_VERSION, LEVELHOOK_HEADER } from '../../../src/contract/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import {
-  createSetting,
-  type Listening,
-  type Setting,
-  startGateway,
-  uniqueName,
-  untilReady,
-} from '../../harness/levelhook.ts';
+import { createSetting, type Setting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { type Opened, openGateway } from '../../harness/opened.ts';
 import { allow, answerWith, refuse, type ReviewBehaviour, ReviewFunction } from '../../harness/review-function.ts';
 import { QueueClient } from '../../harness/queue-client.ts';
 import { Started } from '../../harness/started.ts';
@@ -27,7 +21,7 @@ const deployment = { apiVersion: 'apps/v1', kind: 'Deployment' };
 
 let cluster: Cluster;
 let setting: Setting;
-let gateway: Listening;
+let gateway: Opened;
 let guard: ReviewFunction;
 let ca: string;
 let url: string;
@@ -68,7 +62,7 @@ beforeAll(async () => {
   );
   const serving = await reviewServing(started);
   ca = serving.ca;
-  gateway = started.keep(await startGateway(setting, [guard.url], serving.settings));
+  gateway = started.keep(await openGateway(setting, [guard.url], serving.settings));
   url = `${await reviewsUrl(gateway)}/webhooks/guard`;
   await untilReady(gateway.url);
   agent = new Agent({ connect: { ca } });

@@ -3,7 +3,8 @@ import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import type { AdmissionDescription, ConversionDescription } from '../../../src/contract/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, type Listening, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { type Opened, openGateway } from '../../harness/opened.ts';
 import { ReviewFunction } from '../../harness/review-function.ts';
 import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
@@ -23,7 +24,7 @@ const READ = ['get', 'list', 'watch'];
 let cluster: Cluster;
 let mallory: Tenant;
 let hers: ReviewFunction;
-let gateway: Listening;
+let gateway: Opened;
 let url: string;
 let ca: string;
 
@@ -39,7 +40,7 @@ beforeAll(async () => {
   const serving = await reviewServing(started);
   ca = serving.ca;
   const variables = { ...settingsFor([own], [hers.url]), ...serving.settings };
-  gateway = started.keep(await startGateway({ ...setting, secret: mallory.secret }, [], variables));
+  gateway = started.keep(await openGateway({ ...setting, secret: mallory.secret }, [], variables));
   url = `${await reviewsUrl(gateway)}/webhooks/${own}.hers`;
   await untilReady(gateway.url);
 }, 120_000);
