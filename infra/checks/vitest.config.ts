@@ -86,6 +86,7 @@ export default defineConfig({
           ],
           exclude: LATER,
           globalSetup: ['test/harness/global-setup.ts'],
+          setupFiles: ['test/harness/failure-log.ts'],
           sequence: { groupOrder: 1 },
           // A file starts its gateway in 0.1 s where another has loaded it (`test/harness/opened.ts`).
           isolate: false,
@@ -98,11 +99,20 @@ export default defineConfig({
           name: 'gate',
           include: [...GATE],
           globalSetup: ['test/harness/global-setup.ts'],
+          setupFiles: ['test/harness/failure-log.ts'],
           sequence: { groupOrder: 2 },
           maxWorkers: WAITING_WORKERS,
         },
       },
-      { extends: true, test: { name: 'gate-alone', include: [...GATE_ALONE], sequence: { groupOrder: 3 } } },
+      {
+        extends: true,
+        test: {
+          name: 'gate-alone',
+          include: [...GATE_ALONE],
+          setupFiles: ['test/harness/failure-log.ts'],
+          sequence: { groupOrder: 3 },
+        },
+      },
       ...Object.entries(NIGHTLY).map(([name, { files, variables = {}, alone = false }], at) => ({
         extends: true as const,
         test: {
@@ -110,6 +120,7 @@ export default defineConfig({
           include: [...files],
           env: { ...variables },
           globalSetup: ['test/harness/global-setup.ts'],
+          setupFiles: ['test/harness/failure-log.ts'],
           // One group after the other: each has an apiserver of its own.
           sequence: { groupOrder: 4 + at },
           maxWorkers: alone ? 1 : WAITING_WORKERS,

@@ -136,7 +136,7 @@ export async function openObserver(setting: Setting, spec: ObserverSpec): Promis
 
 /** Observers behind one server in the test's own process, in the order of what they declare. */
 export async function openObservers(setting: Setting, specs: readonly ObserverSpec[]): Promise<Observer[]> {
-  const lines = new ProgramLines();
+  const lines = new ProgramLines(`observers ${specs.map(({ name }) => name).join(', ')}`);
   const controllers = specs.map((spec) => observerController(spec, (line) => lines.add(line)));
   const { process, url } = await openFunction(setting, controllers, lines);
   return specs.map(({ name }) => new Observer(name, process, `${url}/${name}`));

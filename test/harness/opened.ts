@@ -24,7 +24,7 @@ export async function openGateway(
 ): Promise<Opened> {
   const environment = gatewayVariables(setting, functionUrls, variables);
   const config = readConfig(environment, { kubeconfig: setting.kubeconfig, port: 0 });
-  const lines = new ProgramLines();
+  const lines = new ProgramLines(`gateway ${setting.keyPrefix}`);
   const stop = new AbortController();
   const write = (line: string): void => lines.add(JSON.parse(line) as Line);
   const exited = runGateway(config, stop.signal, { write }).then((fatal) => {
@@ -49,7 +49,7 @@ export async function openGateway(
 export async function openFunction(
   setting: Setting,
   controllers: readonly Controller[],
-  lines = new ProgramLines(),
+  lines = new ProgramLines('function'),
 ): Promise<Opened> {
   const server = createTriggerServer(controllerApp(controllers, functionVariables(setting)));
   server.listen(0, '127.0.0.1');

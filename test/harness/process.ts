@@ -11,7 +11,7 @@ const ROOT = new URL('../../', import.meta.url);
 export class TestProcess implements Program {
   readonly exited: Promise<number | string>;
   readonly #process: OwnedProcess;
-  readonly #lines = new ProgramLines();
+  readonly #lines: ProgramLines;
 
   /**
    * @param script relative to the repository's root
@@ -23,6 +23,7 @@ export class TestProcess implements Program {
     env: Readonly<Record<string, string>>,
     program: readonly [string, ...string[]] = [process.execPath, '--conditions=levelhook-source'],
   ) {
+    this.#lines = new ProgramLines([script, ...args].join(' '));
     const [command, ...options] = program;
     const child = spawn(command, [...options, fileURLToPath(new URL(script, ROOT)), ...args], {
       cwd: fileURLToPath(ROOT),

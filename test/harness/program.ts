@@ -16,11 +16,37 @@ export interface Program {
   end(): Promise<unknown>;
 }
 
+/** Of programs that run, or have ended during the test that runs: in the order of their start. */
+const shown = new Set<ProgramLines>();
+const LAST_LINES = 40;
+
+/** The last lines of each program that runs or has ended since `forgetEnded`. */
+export function writtenLately(): string {
+  const texts = [...shown].map(({ name, text }) => `--- ${name}\n${text.split('\n').slice(-LAST_LINES).join('\n')}`);
+  return texts.join('\n');
+}
+
+/** From now on `writtenLately` leaves out the programs that have ended. */
+export function forgetEnded(): void {
+  for (const each of shown) if (each.hasEnded) shown.delete(each);
+}
+
 /** The lines of a program, as they come. */
 export class ProgramLines {
+  /** Of the program, for people. */
+  readonly name: string;
   readonly lines: Line[] = [];
   #hasEnded = false;
   #listeners: (() => void)[] = [];
+
+  constructor(name: string) {
+    this.name = name;
+    shown.add(this);
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
 
   add(line: Line): void {
     this.lines.push(line);
