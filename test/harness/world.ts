@@ -24,6 +24,7 @@ export interface World {
  * made when a hook or a test first asks for it, and all that it started is stopped after the file. When a test fails,
  * `failure-log.ts` shows what these programs wrote.
  */
+// oxlint-disable-next-line no-empty-pattern -- vitest reads the fixtures that this one needs from the pattern
 export const it = test.extend('world', { scope: 'file' }, async ({}, { onCleanup }): Promise<World> => {
   const started = new Started();
   onCleanup(() => started.stop());
