@@ -5,7 +5,8 @@ import { parse } from 'yaml';
 import { configMaps } from '../harness/cluster.ts';
 import { CuttingProxy } from '../harness/cutting-proxy.ts';
 import { eventually } from '../harness/eventually.ts';
-import { createSetting, startFunctionProcess, startGateway, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { createSetting, startFunctionProcess, uniqueName, untilReady } from '../harness/levelhook.ts';
+import { openGateway } from '../harness/opened.ts';
 import { Started } from '../harness/started.ts';
 import { openBrowser } from './browser.ts';
 import { createMoody } from './scene.ts';
@@ -25,7 +26,7 @@ it('a key that waits until the cache shows its writes says which object and whic
   const behindProxy = await proxy.kubeconfig(kubeconfig, join(await started.directory(), 'kubeconfig'));
   const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
   const fn = started.keep(await startFunctionProcess(setting, 'test/harness/moody-function.ts'));
-  const gateway = started.keep(await startGateway({ ...setting, kubeconfig: behindProxy }, [fn.url]));
+  const gateway = started.keep(await openGateway({ ...setting, kubeconfig: behindProxy }, [fn.url]));
   await untilReady(gateway.url);
   const browser = await openBrowser();
   started.add(() => browser.close());

@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 
 const ROOT = resolve(import.meta.dirname, '../..');
+const COMPILED = join(tmpdir(), 'node-compile-cache');
 
 /**
  * A command as a user gives it: in a process group of its own, as a terminal does, without our environment, and with a
@@ -29,7 +30,8 @@ export class UserCommand {
       cwd: options.cwd ?? ROOT,
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
-      env: { PATH, HOME, TMPDIR: this.temporary, ...options.env },
+      // Compiled modules are kept beside those of all others: without them a command takes twice as long to start.
+      env: { PATH, HOME, TMPDIR: this.temporary, NODE_COMPILE_CACHE: COMPILED, ...options.env },
     });
     for (const name of ['stdout', 'stderr'] as const) {
       const stream = this.#process[name];

@@ -10,15 +10,9 @@ import { connectRedis, type Redis } from '../../../src/gateway/redis/redis.ts';
 import { queueKeys } from '../../../src/gateway/workqueue/queue-keys.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
-import {
-  createSetting,
-  type Setting,
-  startGateway,
-  uniqueName,
-  untilIdle,
-  untilReady,
-} from '../../harness/levelhook.ts';
-import { type Observer, startObserver } from '../../harness/observer.ts';
+import { createSetting, type Setting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
+import { type Observer, openObserver } from '../../harness/observer.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
 import { levelhook } from '../../harness/user-command.ts';
@@ -43,10 +37,10 @@ beforeAll(async () => {
   setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: server.url });
   await cluster.create(configMaps, { metadata: { namespace, name: 'one' } });
   observer = started.keep(
-    await startObserver(setting, { name: 'observer', for: { ...configMaps, namespaces: [namespace] } }),
+    await openObserver(setting, { name: 'observer', for: { ...configMaps, namespaces: [namespace] } }),
   );
   // What it leaves in Redis is looked at.
-  const gateway = started.keep(await startGateway(setting, [observer.url]));
+  const gateway = started.keep(await openGateway(setting, [observer.url]));
   await untilReady(gateway.url);
   await untilIdle(gateway.url);
   await gateway.process.kill('SIGTERM');
@@ -128,19 +122,26 @@ describe('levelhook doctor', () => {
     expect(said.output).not.toContain(setting.secret);
   });
 
-  it('prints lines for a person', async () => {
+  it('prints lines for a person, and warns of a Redis without persistence', async () => {
     const command = levelhook(['doctor', '--kubeconfig', setting.kubeconfig], {
-      REDIS_URL: setting.redisUrl,
+      REDIS_URL: inject('redisUrl'),
       LEVELHOOK_RECONCILE_FUNCTIONS: 'none',
     });
     started.add(() => command.clean());
     expect(await command.exited, command.output).toBe(0);
     expect(command.stdout[0]).toBe('settings');
     expect(command.stdout).toContain('  ok       maxmemory-policy is noeviction');
+    expect(command.stdout).toContainEqual(expect.stringMatching(/^ {2}warning .*keeps no data on disk/));
     expect(command.stdout.at(-1)).toMatch(/^0 problems, \d+ warnings?$/);
   });
 
-  it('finds a policy that evicts, dead letters and a pause', async () => {
+  it('finds a policy that evicts, dead letters, a pause, and functions that do not answer', async () => {
+    await installReconcileFunctions(cluster);
+    const tenant = await new Tenant(cluster, namespace).create();
+    await tenant.allow('own', [{ apiGroups: [''], resources: ['configmaps'] }]);
+    const spec = { for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace] } };
+    await tenant.declare('silent', { ...spec, endpoint: { url: NOWHERE } });
+    await tenant.declare('forbidden', { for: { apiVersion: 'v1', kind: 'Pod' }, endpoint: { url: NOWHERE } });
     const keys = queueKeys(
       { keyPrefix: setting.keyPrefix, clusterId: await clusterIdentity(cluster.client) },
       'observer',
@@ -148,7 +149,7 @@ describe('levelhook doctor', () => {
     await redis.config('SET', 'maxmemory-policy', 'allkeys-lru');
     await redis.zadd(keys.dead, 1, `${namespace}/one`);
     await redis.hset(keys.pauses, 'controller', 1);
-    const said = await doctor();
+    const said = await doctor({ LEVELHOOK_FUNCTIONS: NOWHERE, ...settingsFor([namespace], [NOWHERE]) });
     await redis.config('SET', 'maxmemory-policy', 'noeviction');
     await redis.unlink(keys.dead, keys.pauses);
     expect(said.code).toBe(1);
@@ -157,25 +158,32 @@ describe('levelhook doctor', () => {
       expect.stringContaining('1 dead letter'),
       expect.stringContaining('is paused'),
     ]);
+    const problems = said.of('functions', 'problem').toSorted();
+    expect(problems, said.output).toEqual([
+      expect.stringMatching(new RegExp(`^ReconcileFunction ${namespace}/forbidden cannot run: .* may not get`)),
+      expect.stringMatching(new RegExp(`^ReconcileFunction ${namespace}/silent does not answer: .*refused`)),
+      expect.stringContaining(`${NOWHERE} does not answer as a function (connection refused`),
+    ]);
+    // No gateway runs for them.
+    expect(said.of('functions', 'warning')).toHaveLength(2);
+    expect(said.output).not.toContain(tenant.secret);
   });
 
-  it('warns of a Redis without persistence', async () => {
-    const said = await doctor({ REDIS_URL: inject('redisUrl') });
-    expect(said.code, said.output).toBe(0);
-    expect(said.of('Redis', 'warning')).toEqual([expect.stringContaining('keeps no data on disk')]);
-  });
-
-  it('finds a replica', async () => {
-    const replica = await startRedis({ ignoreEnvironment: true, appendOnly: true });
-    started.add(() => replica.stop());
-    const connection = await connectRedis(replica.url);
-    started.add(async () => connection.disconnect());
-    await connection.replicaof('127.0.0.1', server.port);
-    const said = await doctor({ REDIS_URL: replica.url });
+  it('finds that Redis is a replica, and names the rights that a user lacks', async () => {
+    const user = `system:serviceaccount:${namespace}:nothing`;
+    const poor = kubeconfig((config) => {
+      const users = config.users as { user: object }[];
+      config.users = users.map((each) => ({ ...each, user: { ...each.user, as: user } }));
+    });
+    await redis.replicaof('127.0.0.1', 1);
+    const said = await doctor({ KUBECONFIG: poor }).finally(() => redis.replicaof('NO', 'ONE'));
     expect(said.code).toBe(1);
-    expect(said.of('Redis', 'problem')).toContain(
-      `Redis is a replica of 127.0.0.1:${server.port}: name the master in REDIS_URL`,
-    );
+    expect(said.of('Redis', 'problem')).toContain('Redis is a replica of 127.0.0.1:1: name the master in REDIS_URL');
+    expect(said.of('rights', 'problem')).toEqual([
+      `${user} may not get namespaces kube-system, which the gateway needs to name the cluster: grant it`,
+      `${user} may not get, list, watch configmaps, which the gateway needs to cache v1/ConfigMap: grant it`,
+    ]);
+    expect(said.of('rights', 'warning')).toEqual([expect.stringContaining('leases.coordination.k8s.io')]);
   });
 
   it('looks at the rest when Redis is away', async () => {
@@ -198,41 +206,6 @@ describe('levelhook doctor', () => {
     expect(said.keys?.kinds.map(({ kind }) => kind)).toContain('objects');
     expect(said.of('views and queues', 'warning')).toEqual([expect.stringContaining('they are not shown')]);
     expect(said.of('functions', 'ok')).toHaveLength(1);
-  });
-
-  it('names the rights that a user lacks', async () => {
-    const user = `system:serviceaccount:${namespace}:nothing`;
-    const poor = kubeconfig((config) => {
-      const users = config.users as { user: object }[];
-      config.users = users.map((each) => ({ ...each, user: { ...each.user, as: user } }));
-    });
-    const said = await doctor({ KUBECONFIG: poor });
-    expect(said.code).toBe(1);
-    expect(said.of('rights', 'problem')).toEqual([
-      `${user} may not get namespaces kube-system, which the gateway needs to name the cluster: grant it`,
-      `${user} may not get, list, watch configmaps, which the gateway needs to cache v1/ConfigMap: grant it`,
-    ]);
-    expect(said.of('rights', 'warning')).toEqual([expect.stringContaining('leases.coordination.k8s.io')]);
-  });
-
-  it('names functions that do not answer, by URL and by ReconcileFunction', async () => {
-    await installReconcileFunctions(cluster);
-    const tenant = await new Tenant(cluster, namespace).create();
-    await tenant.allow('own', [{ apiGroups: [''], resources: ['configmaps'] }]);
-    const spec = { for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace] } };
-    await tenant.declare('silent', { ...spec, endpoint: { url: NOWHERE } });
-    await tenant.declare('forbidden', { for: { apiVersion: 'v1', kind: 'Pod' }, endpoint: { url: NOWHERE } });
-    const said = await doctor({ LEVELHOOK_FUNCTIONS: NOWHERE, ...settingsFor([namespace], [NOWHERE]) });
-    expect(said.code).toBe(1);
-    const problems = said.of('functions', 'problem').toSorted();
-    expect(problems, said.output).toEqual([
-      expect.stringMatching(new RegExp(`^ReconcileFunction ${namespace}/forbidden cannot run: .* may not get`)),
-      expect.stringMatching(new RegExp(`^ReconcileFunction ${namespace}/silent does not answer: .*refused`)),
-      expect.stringContaining(`${NOWHERE} does not answer as a function (connection refused`),
-    ]);
-    // No gateway runs for them.
-    expect(said.of('functions', 'warning')).toHaveLength(2);
-    expect(said.output).not.toContain(tenant.secret);
   });
 
   it('says which setting is wrong', async () => {

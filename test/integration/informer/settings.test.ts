@@ -14,17 +14,12 @@ import { RedisReader } from '../../../src/function/node/redis-reader.ts';
 import { type CachedKind, untilCacheEqualsServer, viewsOf } from '../../harness/cache-equals-server.ts';
 import { Cluster, configMaps, pods, replicaSet } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import {
-  createSetting,
-  type Setting,
-  startGateway,
-  uniqueName,
-  untilIdle,
-  untilReady,
-} from '../../harness/levelhook.ts';
-import { type Observer, startObservers } from '../../harness/observer.ts';
+import { createSetting, type Setting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
+import { type Observer, openObservers } from '../../harness/observer.ts';
+import { type Opened, openGateway } from '../../harness/opened.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';
 import { TestProcess } from '../../harness/process.ts';
+import type { Program } from '../../harness/program.ts';
 
 const secrets = resource<KubernetesObject & { data?: Record<string, string> }>('v1', 'Secret');
 
@@ -34,7 +29,7 @@ describe('what is cached is a setting', () => {
   let redis: Redis;
   let directory: string;
   let setting: Setting;
-  let processes: TestProcess[] = [];
+  let processes: Program[] = [];
 
   beforeAll(async () => {
     cluster = await Cluster.connect(inject('kubeconfig'));
@@ -59,7 +54,7 @@ describe('what is cached is a setting', () => {
   async function start(kind: CachedKind['resource'], settings: ViewSettings, count = 1): Promise<Observer[]> {
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
     const specs = Array.from({ length: count }, (_, at) => ({ name: `observer-${at}`, for: kind, timeoutSeconds: 5 }));
-    const observers = await startObservers(setting, specs);
+    const observers = await openObservers(setting, specs);
     processes.push(...observers.map(({ process }) => process));
     await startWith(kind, settings, observers);
     return observers;
@@ -69,13 +64,13 @@ describe('what is cached is a setting', () => {
     kind: CachedKind['resource'],
     settings: ViewSettings,
     observers: readonly Observer[],
-  ): Promise<{ process: TestProcess; url: string }> {
+  ): Promise<Opened> {
     const file = join(directory, `${uniqueName('cache')}.yaml`);
     await writeFile(
       file,
       `# A comment, so that it is not JSON.\nkinds:\n  ${kind.apiVersion}/${kind.kind}: ${JSON.stringify(settings)}\n`,
     );
-    const gateway = await startGateway(
+    const gateway = await openGateway(
       setting,
       observers.map(({ url }) => url),
       { LEVELHOOK_CACHE_FILE: file },
@@ -214,7 +209,7 @@ describe('what is cached is a setting', () => {
       'defaults: { drop: [metadata.uid] }': /must leave the fields/,
       'defaults: [': /cannot be read/,
     };
-    for (const [text, message] of Object.entries(wrong)) {
+    const refusals = Object.entries(wrong).map(async ([text, message]) => {
       const file = join(directory, `${uniqueName('wrong')}.yaml`);
       await writeFile(file, text);
       const process = new TestProcess(
@@ -231,7 +226,8 @@ describe('what is cached is a setting', () => {
       expect(said, process.output).toHaveLength(1);
       expect(process.output).toMatch(message);
       expect(process.output).toContain(file);
-    }
+    });
+    await Promise.all(refusals);
   });
 
   it('informers are shared, and go with their view when the last user has gone', async () => {

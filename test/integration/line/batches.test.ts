@@ -3,7 +3,8 @@ import { BATCHER, batcher, batchesOf } from '../../harness/batching.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { metric } from '../../harness/gateway-view.ts';
-import { createSetting, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { QueueClient } from '../../harness/queue-client.ts';
 import { ServedFunction } from '../../harness/served-function.ts';
 import { Started } from '../../harness/started.ts';
@@ -13,14 +14,14 @@ describe('a function that takes keys in batches', () => {
   const started = new Started();
   let cluster: Cluster;
   let fn: ServedFunction;
-  let gateway: Awaited<ReturnType<typeof startGateway>>;
+  let gateway: Awaited<ReturnType<typeof openGateway>>;
   let queue: QueueClient;
 
   beforeAll(async () => {
     cluster = await started.cluster(inject('kubeconfig'), namespace);
     const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
     fn = await started.open(new ServedFunction(batcher(namespace), setting));
-    gateway = started.keep(await startGateway(setting, [fn.url]));
+    gateway = started.keep(await openGateway(setting, [fn.url]));
     await untilReady(gateway.url);
     queue = new QueueClient(gateway.url, BATCHER);
   });

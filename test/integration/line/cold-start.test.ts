@@ -3,15 +3,8 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { metric } from '../../harness/gateway-view.ts';
-import {
-  createSetting,
-  type Listening,
-  type Setting,
-  startGateway,
-  uniqueName,
-  untilIdle,
-  untilReady,
-} from '../../harness/levelhook.ts';
+import { createSetting, type Setting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
+import { type Opened, openGateway } from '../../harness/opened.ts';
 import { type Asleep, SleepingFunction } from '../../harness/sleeping-function.ts';
 import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
@@ -31,7 +24,7 @@ describe('functions that are scaled to zero', () => {
   let cluster: Cluster;
   let tenant: Tenant;
   let setting: Setting;
-  let gateway: Listening;
+  let gateway: Opened;
 
   beforeAll(async () => {
     cluster = await started.cluster(inject('kubeconfig'), namespace);
@@ -53,9 +46,9 @@ describe('functions that are scaled to zero', () => {
 
   afterAll(() => started.stop());
 
-  async function start(): Promise<Listening> {
+  async function start(): Promise<Opened> {
     const urls = functions.map(({ url }) => url);
-    const process = started.keep(await startGateway(setting, urls, settingsFor([namespace], [declared.url])));
+    const process = started.keep(await openGateway(setting, urls, settingsFor([namespace], [declared.url])));
     await untilReady(process.url);
     return process;
   }

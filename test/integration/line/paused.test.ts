@@ -4,7 +4,8 @@ import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createSetting, startGateway, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
-import { configMapsOf, type Observer, startObserver } from '../../harness/observer.ts';
+import { configMapsOf, type Observer, openObserver } from '../../harness/observer.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 
 const started = new Started();
@@ -17,8 +18,8 @@ beforeAll(async () => {
   cluster = await started.cluster(inject('kubeconfig'), namespace);
   const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   await create('before', { 'levelhook.dev/paused': 'true' });
-  observer = started.keep(await startObserver(setting, configMapsOf(namespace)));
-  gatewayUrl = started.keep(await startGateway(setting, [observer.url])).url;
+  observer = started.keep(await openObserver(setting, configMapsOf(namespace)));
+  gatewayUrl = started.keep(await openGateway(setting, [observer.url])).url;
   await untilReady(gatewayUrl);
 });
 
@@ -68,7 +69,7 @@ it('a key that a person has paused is not reconciled through events, its annotat
   for (const name of ['held', 'other']) {
     await watched.create(configMaps, { metadata: { namespace: own, name }, data: {} });
   }
-  const fn = started.keep(await startObserver(setting, configMapsOf(own)));
+  const fn = started.keep(await openObserver(setting, configMapsOf(own)));
   const seen = (name: string): number => fn.seen({ key: `${own}/${name}` }).length;
   const first = started.keep(await startGateway(setting, [fn.url]));
   await eventually(async () => expect([seen('held'), seen('other')]).not.toContain(0));
@@ -100,7 +101,7 @@ it('a key that a person has paused is not reconciled through events, its annotat
   const file = join(directory, 'cache.yaml');
   await writeFile(file, `kinds: {v1/ConfigMap: {namespaces: [${own}]}}\n`);
   const before = seen('other');
-  const second = started.keep(await startGateway(setting, [fn.url], { LEVELHOOK_CACHE_FILE: file }));
+  const second = started.keep(await openGateway(setting, [fn.url], { LEVELHOOK_CACHE_FILE: file }));
   await untilReady(second.url);
   await eventually(async () => expect(seen('other')).toBeGreaterThan(before));
   await eventually(async () => expect(await statusOf(second.url)).toMatchObject({ waits, pauses: [{ scope }] }));
@@ -119,8 +120,8 @@ it('an object that said so no longer while no gateway watched is reconciled, tho
   for (const name of ['freed', 'deleted', 'still']) {
     await watched.create(configMaps, { metadata: { namespace: own, name, annotations: paused }, data: {} });
   }
-  const fn = started.keep(await startObserver(setting, configMapsOf(own)));
-  const first = started.keep(await startGateway(setting, [fn.url]));
+  const fn = started.keep(await openObserver(setting, configMapsOf(own)));
+  const first = started.keep(await openGateway(setting, [fn.url]));
   const waits = async (url: string, name: string): Promise<unknown[]> => {
     const answer = await fetch(`${url}/queues/${observer.name}/keys/${own}/${name}`);
     return ((await answer.json()) as { waits: unknown[] }).waits;
@@ -137,7 +138,7 @@ it('an object that said so no longer while no gateway watched is reconciled, tho
   const directory = await started.directory();
   const file = join(directory, 'cache.yaml');
   await writeFile(file, `kinds: {v1/ConfigMap: {namespaces: [${own}]}}\n`);
-  const second = started.keep(await startGateway(setting, [fn.url], { LEVELHOOK_CACHE_FILE: file }));
+  const second = started.keep(await openGateway(setting, [fn.url], { LEVELHOOK_CACHE_FILE: file }));
   await untilReady(second.url);
   const seen = (name: string): number => fn.seen({ key: `${own}/${name}` }).length;
   await eventually(async () => expect([seen('freed'), seen('deleted')]).not.toContain(0));

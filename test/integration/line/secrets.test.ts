@@ -8,15 +8,9 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import {
-  createSetting,
-  startGateway,
-  type Setting,
-  uniqueName,
-  untilIdle,
-  untilReady,
-} from '../../harness/levelhook.ts';
-import type { TestProcess } from '../../harness/process.ts';
+import { createSetting, type Setting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
+import { type Opened, openGateway } from '../../harness/opened.ts';
+import type { Program } from '../../harness/program.ts';
 import { dumpRedis } from '../../harness/redis-dump.ts';
 import { secrets, startSecretFunction } from '../../harness/secret-function.ts';
 import { Started } from '../../harness/started.ts';
@@ -35,19 +29,16 @@ describe('Secrets', () => {
   let setting: Setting;
   let fn: Awaited<ReturnType<typeof startSecretFunction>>;
   let redis: Redis;
-  let gateway: { process: TestProcess; url: string } | undefined;
-  const outputs: TestProcess[] = [];
+  let gateway: Opened | undefined;
+  const outputs: Program[] = [];
 
-  const run = async (
-    variables: Record<string, string>,
-    of = setting,
-  ): Promise<{ process: TestProcess; url: string }> => {
+  const run = async (variables: Record<string, string>, of = setting): Promise<Opened> => {
     await gateway?.process.kill('SIGTERM');
-    gateway = started.keep(await startGateway(of, [fn.url], variables));
+    gateway = started.keep(await openGateway(of, [fn.url], variables));
     outputs.push(gateway.process);
     return gateway;
   };
-  const runReady = async (variables: Record<string, string>): Promise<{ process: TestProcess; url: string }> => {
+  const runReady = async (variables: Record<string, string>): Promise<Opened> => {
     const running = await run(variables);
     await untilReady(running.url);
     return running;

@@ -11,7 +11,7 @@ import {
   type Trigger,
 } from '../../../src/contract/index.ts';
 import { createSetting, uniqueName } from '../../harness/levelhook.ts';
-import { configMapsOf, type Observer, openObserver } from '../../harness/observer.ts';
+import { configMapsOf, type Observer, startObserver } from '../../harness/observer.ts';
 import { Started } from '../../harness/started.ts';
 
 const MINUTE_MS = 60_000;
@@ -26,7 +26,7 @@ describe('a function in a process of its own', () => {
 
   beforeAll(async () => {
     key = await importSecret(setting.secret);
-    observer = started.keep(await openObserver(setting, configMapsOf(namespace)));
+    observer = started.keep(await startObserver(setting, configMapsOf(namespace)));
     // A cache that is complete, and empty.
     const redis = new Redis(setting.redisUrl);
     started.add(async () => redis.disconnect());

@@ -2,15 +2,9 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import type { ControllerOptions } from '../../../src/function/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import {
-  createSetting,
-  type Setting,
-  startGateway,
-  uniqueName,
-  untilIdle,
-  untilReady,
-} from '../../harness/levelhook.ts';
-import { type Observer, type ObserverSpec, startObserver, startObservers } from '../../harness/observer.ts';
+import { createSetting, type Setting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
+import { type Observer, type ObserverSpec, openObserver, openObservers } from '../../harness/observer.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 import { defineWebs, type WebKinds } from '../../harness/webs.ts';
 
@@ -49,7 +43,7 @@ describe('the keys of a controller', () => {
 
   async function start(observers: readonly Observer[], of: Setting): Promise<{ url: string; stop(): Promise<void> }> {
     const urls = observers.map(({ url }) => url);
-    const { process, url } = started.keep(await startGateway(of, urls, VARIABLES));
+    const { process, url } = started.keep(await openGateway(of, urls, VARIABLES));
     await untilReady(url);
     await untilIdle(url);
     const stop = async (): Promise<void> => {
@@ -67,7 +61,7 @@ describe('the keys of a controller', () => {
 
   it('are those of its namespaces and its selector, by whatever way', { timeout: 120_000 }, async () => {
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    const observer = started.keep(await startObserver(setting, front()));
+    const observer = started.keep(await openObserver(setting, front()));
     const gateway = await start([observer], setting);
     const wokenBy = async (step: () => Promise<unknown>): Promise<string[]> => {
       const from = observer.count;
@@ -116,7 +110,7 @@ describe('the keys of a controller', () => {
     ];
     for (const [declared, names] of declarations) {
       const spec = { name: 'front', for: { resource: kinds.webs, ...declared }, timeoutSeconds: 5 };
-      const observer = started.keep(await startObserver(again, spec));
+      const observer = started.keep(await openObserver(again, spec));
       const gateway = await start([observer], again);
       await create(m, uniqueName('late'), 'late');
       await untilIdle(gateway.url);
@@ -156,10 +150,10 @@ describe('the keys of a controller', () => {
           { name, for: webs, ...options },
           { name: 'good', for: { resource: webs, namespaces: [n] }, timeoutSeconds: 5 },
         ];
-        const observers = await startObservers(own, declared);
+        const observers = await openObservers(own, declared);
         for (const observer of observers) started.keep(observer);
         const urls = observers.map((observer) => observer.url);
-        const { process, url } = started.keep(await startGateway(own, urls));
+        const { process, url } = started.keep(await openGateway(own, urls));
         const [bad, good] = observers;
         await eventually(async () => expect(await (await fetch(`${url}/readyz`)).text()).toMatch(message));
         await eventually(async () => expect(good?.keys()).toContain(`${n}/front`));

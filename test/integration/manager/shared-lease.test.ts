@@ -1,14 +1,8 @@
 import { afterAll, expect, inject, it } from 'vitest';
 import { eventually } from '../../harness/eventually.ts';
 import { metric } from '../../harness/gateway-view.ts';
-import {
-  createSetting,
-  type Listening,
-  type Setting,
-  startGateway,
-  uniqueName,
-  untilReady,
-} from '../../harness/levelhook.ts';
+import { createSetting, type Setting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { type Opened, openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 
 const started = new Started();
@@ -20,9 +14,9 @@ it('a follower says that the gateways of another deployment hold its Lease, unti
   await started.cluster(inject('kubeconfig'), namespace);
   const shared = { kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') };
   const [first, second] = [createSetting(shared), createSetting(shared)];
-  const start = async (setting: Setting): Promise<Listening> =>
+  const start = async (setting: Setting): Promise<Opened> =>
     started.keep(
-      await startGateway(setting, [], {
+      await openGateway(setting, [], {
         LEVELHOOK_LEASE: `${namespace}/levelhook`,
         LEVELHOOK_LEASE_SECONDS: '6',
         LEVELHOOK_LEASE_RENEW_SECONDS: '4',
@@ -50,6 +44,6 @@ it('a follower says that the gateways of another deployment hold its Lease, unti
   for (const { process } of [leader, follower]) expect(process.output).not.toContain('no gateway leads');
 });
 
-async function readyz({ url }: Listening): Promise<string> {
+async function readyz({ url }: Opened): Promise<string> {
   return (await fetch(`${url}/readyz?verbose`)).text();
 }

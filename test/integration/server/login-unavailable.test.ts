@@ -3,7 +3,8 @@ import { resource, resourcePath } from '../../../src/core/index.ts';
 import { type ControlPlane, type RedisServer, startControlPlane, startRedis } from '../../../src/testing/index.ts';
 import { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startFunction, startGateway, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, startFunction, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { Started } from '../../harness/started.ts';
 
 const STATIC = 'static-token-of-a-reader';
@@ -27,7 +28,7 @@ beforeAll(async () => {
   const setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: redis.url });
   const fn = started.keep(await startFunction(setting, 'examples/01-minimal'));
   const gateway = started.keep(
-    await startGateway(setting, [fn.url], {
+    await openGateway(setting, [fn.url], {
       // Loopback really, but in a spelling that does not count as it.
       LEVELHOOK_HOST: '::ffff:127.0.0.1',
       LEVELHOOK_ADMIN_TOKENS: `ann:read:${STATIC}`,

@@ -13,7 +13,8 @@ import { Credentials } from '../../../src/kubeconfig/credentials.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startFunction, startGateway, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { createSetting, startFunction, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { type Opened, openGateway } from '../../harness/opened.ts';
 import { TestProcess } from '../../harness/process.ts';
 import { dumpRedis } from '../../harness/redis-dump.ts';
 import { Started } from '../../harness/started.ts';
@@ -31,7 +32,7 @@ const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inje
 
 let cluster: Cluster;
 let functionUrl: string;
-let gateway: { process: TestProcess; url: string };
+let gateway: Opened;
 /** Of the same gateway, by a name of the browser's own machine: as through `kubectl port-forward`. */
 let url: string;
 
@@ -61,7 +62,7 @@ async function startReplica(): Promise<typeof gateway> {
     LEVELHOOK_ADMIN_TOKENS: `ann:read:${STATIC.reader} ops:change:${STATIC.operator}`,
     LEVELHOOK_METRICS_LOGIN: 'true',
   };
-  const replica = started.keep(await startGateway(setting, [functionUrl], variables));
+  const replica = started.keep(await openGateway(setting, [functionUrl], variables));
   await untilReady(replica.url);
   return replica;
 }
