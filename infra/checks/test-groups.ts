@@ -143,7 +143,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     protects: 'that what the gate tries once holds for ten minutes, twenty rounds or a million keys',
     files: [
       'test/faults/{builds,churn,functions-come-and-go,hostile-tenant,overshoot}.test.ts',
-      'test/faults/{read-your-writes,redis-full,replicas,rollouts}.test.ts',
+      'test/faults/{read-your-writes,redis-full,redis-sentinel,replicas,rollouts}.test.ts',
       'test/contract/{cache-history,work-queue-history}.property.test.ts',
       'test/integration/workqueue/{history,mutations}.test.ts',
     ],
@@ -159,6 +159,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
       CACHE_HISTORY_RUNS: '2000',
       QUEUE_ADDS: '1000000',
       QUEUE_ASK_AGAIN_MS: '60000',
+      REDIS_SENTINEL_LAG: '1',
       REDIS_FULL_SECONDS: '30',
       REDIS_FULL_RUNS: '20',
       CHURN_LONG: '1',

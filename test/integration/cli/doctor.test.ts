@@ -37,7 +37,7 @@ beforeAll(async () => {
   setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: server.url });
   await cluster.create(configMaps, { metadata: { namespace, name: 'one' } });
   observer = started.keep(
-    await openObserver(setting, { name: 'observer', for: { ...configMaps, namespaces: [namespace] } }),
+    await openObserver(setting, { name: 'observer', for: { resource: configMaps, namespaces: [namespace] } }),
   );
   // What it leaves in Redis is looked at.
   const gateway = started.keep(await openGateway(setting, [observer.url]));
@@ -176,7 +176,8 @@ describe('levelhook doctor', () => {
       config.users = users.map((each) => ({ ...each, user: { ...each.user, as: user } }));
     });
     await redis.replicaof('127.0.0.1', 1);
-    const said = await doctor({ KUBECONFIG: poor }).finally(() => redis.replicaof('NO', 'ONE'));
+    const said = await doctor({ KUBECONFIG: poor });
+    await redis.replicaof('NO', 'ONE');
     expect(said.code).toBe(1);
     expect(said.of('Redis', 'problem')).toContain('Redis is a replica of 127.0.0.1:1: name the master in REDIS_URL');
     expect(said.of('rights', 'problem')).toEqual([
