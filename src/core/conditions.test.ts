@@ -63,7 +63,7 @@ describe('setStatusCondition', () => {
   });
 });
 
-it('finds, asks and removes', () => {
+it('conditions are found, asked for and removed by their type', () => {
   const conditions = [ready, other];
   expect(findStatusCondition(conditions, 'Ready')).toBe(ready);
   expect(findStatusCondition(undefined, 'Ready')).toBeUndefined();

@@ -22,7 +22,7 @@ function run(program: string): number[] {
   return JSON.parse(stdout) as number[];
 }
 
-it('returns the memory of garbage, and leaves no gc() behind', () => {
+it('a process returns the memory of garbage, and leaves no gc() behind', () => {
   const [before = 0, after = Infinity, left] = run(`
     garbage();
     const before = residentMb();
@@ -33,7 +33,7 @@ it('returns the memory of garbage, and leaves no gc() behind', () => {
   expect(left).toBe(-1);
 });
 
-it('gives memory back once the process has no work, and has a large young generation at work', () => {
+it('a process gives memory back once the process has no work, and has a large young generation at work', () => {
   const [busy = 0, idle = Infinity, youngIdle = Infinity, youngBusy = 0] = run(`
     keepMemorySmall();
     work(500);

@@ -33,7 +33,7 @@ it('the young generation grows to 8 MB and no further', () => {
   expect(limited).toBeLessThanOrEqual(9);
 });
 
-it('says that it cannot have 8 MB when an option of the process is against it', () => {
+it('the young generation says that it cannot have 8 MB when an option of the process is against it', () => {
   const check = `if ((await import('${MODULE}')).limitYoungGeneration()) throw new Error('8 MB');`;
   expect(medianMb(check, '--max-semi-space-size=1')).toBeLessThanOrEqual(3);
 });

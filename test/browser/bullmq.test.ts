@@ -47,7 +47,7 @@ afterAll(async () => {
   await cluster.close();
 });
 
-it('shows the queue of each controller, without a complaint of the browser', async () => {
+it('the BullMQ board shows the queue of each controller, without a complaint of the browser', async () => {
   await page.goto(url);
   expect(new URL(page.url()).pathname).toBe('/dashboard');
   await page.getByRole('link', { name: 'BullMQ' }).click();
@@ -63,7 +63,7 @@ it('shows the queue of each controller, without a complaint of the browser', asy
   expect(complaints).toEqual([]);
 });
 
-it('offers nothing that writes', async () => {
+it('the BullMQ board offers nothing that writes', async () => {
   const offered = await page
     .getByRole('button')
     .evaluateAll((buttons) =>
@@ -76,7 +76,7 @@ it('offers nothing that writes', async () => {
   ).toEqual([]);
 });
 
-it('refuses every write', async () => {
+it('the BullMQ board refuses every write', async () => {
   const { queues } = (await (await fetch(`${url}/dashboard/bullmq/api/queues`)).json()) as {
     queues: { name: string }[];
   };
@@ -113,7 +113,7 @@ it('refuses every write', async () => {
   expect(answers.filter(([, , status]) => status !== 405 && status !== 403)).toEqual([]);
 });
 
-it('answers only to a name of this machine', async () => {
+it('the BullMQ board answers only to a name of this machine', async () => {
   // A page elsewhere whose name was rebound to loopback: the browser sends that name. (fetch would not let us.)
   const asked = (path: string, host: string): Promise<number | undefined> =>
     new Promise((resolve, reject) => {
@@ -128,7 +128,7 @@ it('answers only to a name of this machine', async () => {
   expect(await asked('/dashboard', `localhost:${port}`)).toBe(200);
 });
 
-it('shows the keys that have run as they run', async () => {
+it('the BullMQ board shows the keys that have run as they run', async () => {
   await eventually(async () => {
     const greeting = await cluster.get(configMaps, { namespace, name: 'ann-greeting' });
     expect(greeting?.data).toEqual({ text: 'Hello, Ann!' });

@@ -86,7 +86,7 @@ it.each(['light', 'dark'] as const)('axe finds nothing on the form, nor beside a
   await page.emulateMedia({ colorScheme: null });
 });
 
-it('asks for a token once, and then shows the page that was asked for', async () => {
+it('the dashboard asks for a token once, and then shows the page that was asked for', async () => {
   await page.goto(`${url}/dashboard?page=1`);
   expect(await page.getByRole('heading', { name: 'Log in' }).isVisible()).toBe(true);
   await page.keyboard.type('wrong-token');
@@ -100,7 +100,7 @@ it('asks for a token once, and then shows the page that was asked for', async ()
   expect(complaints).toEqual([]);
 });
 
-it('shows the page behind a link on another site, without a second login', async () => {
+it('the dashboard shows the page behind a link on another site, without a second login', async () => {
   pages.set('/', `<a href="${url}/dashboard?from=elsewhere">look</a>`);
   await page.goto(elsewhere);
   await page.getByRole('link').click();

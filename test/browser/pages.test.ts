@@ -265,7 +265,7 @@ it('texts from outside stay text on every page', async () => {
   expect(await page.getByText(HOSTILE).count()).toBeGreaterThan(0);
 });
 
-it('works without JavaScript', async () => {
+it('the dashboard works without JavaScript', async () => {
   const context = await page.context().browser()?.newContext({ javaScriptEnabled: false });
   if (!context) throw new Error('there is no browser');
   const plain = await context.newPage();
@@ -275,7 +275,7 @@ it('works without JavaScript', async () => {
   await context.close();
 });
 
-it('can be used with the keyboard alone', async () => {
+it('the dashboard can be used with the keyboard alone', async () => {
   await page.goto(`${url}/dashboard`);
   await page.keyboard.press('Tab');
   expect(await page.evaluate<string>('document.activeElement.textContent')).toBe('Skip to the content');
@@ -325,6 +325,6 @@ it('axe finds nothing on any page, and none is too wide for a telephone', { time
   }
 });
 
-it('the browser had nothing to complain about', () => {
+it('the browser had nothing to complain about on any page of the dashboard', () => {
   expect(complaints).toEqual([]);
 });

@@ -208,7 +208,7 @@ const requests = fc.record({
   raw: fc.boolean(),
 });
 
-it('answers anything with a Kubernetes object, never with 500, and never with what the token does not allow', async () => {
+it('the cache API answers anything with a Kubernetes object, never with 500, and never with what the token does not allow', async () => {
   const seed = newSeed();
   process.stdout.write(`cache API fuzzer: TEST_SEED=${seed}\n`);
   const seen = new Map<number, number>();

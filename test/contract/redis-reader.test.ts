@@ -44,7 +44,7 @@ cacheReaderContract('RedisReader, as the user that the gateway makes for it', as
   };
 });
 
-it('opens one connection for all triggers, at the first read', async () => {
+it('RedisReader opens one connection for all triggers, at the first read', async () => {
   const redis = await connectRedis(inject('redisUrl'));
   const pods = resource('v1', 'Pod');
   const view = createView(redis, pods);
@@ -66,7 +66,7 @@ it('opens one connection for all triggers, at the first read', async () => {
   redis.disconnect();
 });
 
-it('gets all objects of a view that runs ask for at the same time with one command', async () => {
+it('RedisReader gets all objects of a view that runs ask for at the same time with one command', async () => {
   const redis = await connectRedis(inject('redisUrl'));
   const pods = resource('v1', 'Pod');
   const view = createView(redis, pods);

@@ -21,7 +21,7 @@ beforeEach(() => {
   apiserver = new MemoryApiserver({ objects: [source] });
 });
 
-it('makes a greeting, and then leaves it alone', async () => {
+it('the greeting function makes a greeting, and then leaves it alone', async () => {
   const { outcome, writes } = await run();
   expect(outcome.status).toBe('done');
   expect(writes).toMatchObject([
@@ -30,14 +30,14 @@ it('makes a greeting, and then leaves it alone', async () => {
   expect((await run()).writes).toEqual([]);
 });
 
-it('changes it with its source', async () => {
+it('the greeting function changes a greeting with its source', async () => {
   await run();
   apiserver.put({ ...source, data: { name: 'Anna' } });
   expect((await run()).writes).toMatchObject([{ verb: 'patch', body: { data: { text: 'Hello, Anna!' } } }]);
   expect(apiserver.object(ConfigMap, greetingKey)?.data).toEqual({ text: 'Hello, Anna!' });
 });
 
-it('does not touch the object of another owner, and tries again', async () => {
+it('the greeting function does not touch the object of another owner, and tries again', async () => {
   apiserver.put({
     apiVersion: 'v1',
     kind: 'ConfigMap',
@@ -49,7 +49,7 @@ it('does not touch the object of another owner, and tries again', async () => {
   expect(writes).toEqual([]);
 });
 
-it('tries again after a conflict', async () => {
+it('the greeting function tries again after a conflict', async () => {
   apiserver.fail({ verb: 'create' }, { code: 409, reason: 'AlreadyExists' });
   expect((await run()).outcome.status).toBe('error');
   expect((await run()).outcome.status).toBe('done');

@@ -12,7 +12,7 @@ const routeOf = (name: string, spec: object, metadata: object = {}) => ({
 const shop = routeOf('shop', { host: 'shop.example.com' }, { creationTimestamp: '2026-01-01T00:00:00Z' });
 const copy = routeOf('copy', { host: 'shop.example.com' }, { creationTimestamp: '2026-01-02T00:00:00Z' });
 
-it('refuses a host that is taken, and lets its owner be', async () => {
+it('the webhook of Routes refuses a host that is taken, and lets its owner be', async () => {
   const apiserver = new MemoryApiserver({ objects: [shop] });
   expect(await runReview(route, 'hosts', { create: copy }, { apiserver })).toMatchObject({
     allowed: false,
@@ -24,13 +24,13 @@ it('refuses a host that is taken, and lets its owner be', async () => {
   expect(await runReview(route, 'hosts', { create: other }, { apiserver })).toMatchObject({ allowed: true });
 });
 
-it('fills in the port', async () => {
+it('the webhook of Routes fills in the port', async () => {
   expect((await runReview(route, 'defaults', { create: shop })).object).toMatchObject({ spec: { port: 443 } });
   const given = routeOf('shop', { host: 'shop.example.com', port: 8443 });
   expect(await runReview(route, 'defaults', { create: given })).not.toHaveProperty('patch');
 });
 
-it('converts without loss, in both directions', async () => {
+it('the webhook of Routes converts without loss, in both directions', async () => {
   const full = routeOf('shop', { host: 'shop.example.com', port: 8443, paths: ['/', '/~a'] });
   const { objects } = await runConversion(route, 'versions', [full], 'example.com/v1');
   expect(objects).toMatchObject([

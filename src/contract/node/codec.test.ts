@@ -29,7 +29,7 @@ describe.each(Object.entries(formats))('an object that is %s', (_, codec) => {
   });
 });
 
-it('is told by the first byte', () => {
+it('the form of a stored value is told by its first byte', () => {
   expect(Object.values(formats).map((codec) => bytesOf(codec.encode('a/b', large)).toString('latin1', 0, 1))).toEqual([
     '{',
     'z',
@@ -38,7 +38,7 @@ it('is told by the first byte', () => {
   ]);
 });
 
-it('is compressed above the threshold, and only where that makes it smaller', () => {
+it('a stored value is compressed above the threshold, and only where that makes it smaller', () => {
   const codec = new ObjectCodec({ prefix });
   expect(codec.encode('k', large).length).toBeLessThan(large.length / 10);
   const small = JSON.stringify({ a: 'x'.repeat(16 * 1024 - '{"a":""}'.length) });

@@ -343,7 +343,7 @@ describe('a session', () => {
   });
 });
 
-it('shows hostile names and paths as text, and bounds them in the audit log', async () => {
+it('the login shows hostile names and paths as text, and bounds them in the audit log', async () => {
   const name = `<script>alert(1)</script>\n${'x'.repeat(5000)}`;
   backend = backend && {
     ...backend,

@@ -8,7 +8,7 @@ const counted = (all: readonly number[]): Histogram => {
   return histogram;
 };
 
-it('tells percentiles within 9.1 %, as whole milliseconds, whatever the durations are', () => {
+it('a histogram tells percentiles within 9.1 %, as whole milliseconds, whatever the durations are', () => {
   const durations = array(integer({ min: 0, max: 100_000_000 }), { minLength: 1, maxLength: 300 });
   assert(
     property(durations, (all) => {
@@ -25,6 +25,6 @@ it('tells percentiles within 9.1 %, as whole milliseconds, whatever the duration
   );
 });
 
-it('has no percentiles without a duration', () => {
+it('a histogram has no percentiles without a duration', () => {
   expect(percentilesOf({})).toBeUndefined();
 });

@@ -12,7 +12,7 @@ const seen = new Set<string>();
 await serveController(
   controller({
     name: 'waiter',
-    for: { ...configMaps, namespaces: [namespace] },
+    for: { resource: configMaps, namespaces: [namespace] },
     concurrency: Number(requiredVariable(process.env, 'BENCH_CONCURRENCY')),
   }).reconcile(async ({ name }) => {
     await sleep(50);

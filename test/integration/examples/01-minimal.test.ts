@@ -36,36 +36,36 @@ function says(text: string) {
   });
 }
 
-it('makes a greeting, which the source owns', async () => {
+it('the greeting function makes a greeting, which the source owns', async () => {
   const metadata = { ...source, labels: { greet: 'true' } };
   const { uid } = (await cluster.create(configMaps, { metadata, data: { name: 'Ann' } })).metadata;
   const made = await says('Hello, Ann!');
   expect(controllerOf(made ?? { metadata: {} })).toMatchObject({ kind: 'ConfigMap', name: 'ann', uid });
 });
 
-it('changes it with its source', async () => {
+it('the greeting function changes a greeting with its source', async () => {
   await cluster.patch(configMaps, source, { data: { name: 'Anna' } });
   await says('Hello, Anna!');
 });
 
-it('puts right what another client writes into it', async () => {
+it('the greeting function puts right what another client writes into it', async () => {
   await cluster.patch(configMaps, greeting, { data: { text: 'Go away!' } });
   await says('Hello, Anna!');
 });
 
-it('makes it again when it is deleted', async () => {
+it('the greeting function makes a greeting again when it is deleted', async () => {
   const before = await says('Hello, Anna!');
   await cluster.delete(configMaps, greeting);
   const after = await says('Hello, Anna!');
   expect(after?.metadata.uid).not.toBe(before?.metadata.uid);
 });
 
-it('lets it go with its source', async () => {
+it('the greeting function lets a greeting go with its source', async () => {
   await cluster.delete(configMaps, source);
   await eventually(async () => expect(await cluster.get(configMaps, greeting)).toBeUndefined());
 });
 
-it('leaves alone what is not labelled, and what is not its own', async () => {
+it('the greeting function leaves alone what is not labelled, and what is not its own', async () => {
   const others = { namespace, name: 'bob-greeting' };
   await cluster.create(configMaps, { metadata: others, data: { text: 'mine' } });
   await cluster.create(configMaps, { metadata: { namespace, name: 'unlabelled' } });

@@ -27,7 +27,7 @@ beforeAll(async () => {
 
 afterAll(() => started.stop());
 
-it('shows what requests have waited, under the name of client-go, and on whose behalf they were', async () => {
+it('a gateway under flow control shows what requests have waited, under the name of client-go, and on whose behalf they were', async () => {
   // Read once: the gateway may ask the apiserver at any time.
   const lines = (await (await fetch(`${gatewayUrl}/metrics`)).text()).split('\n');
   const valueOf = (name: RegExp): number =>
@@ -43,7 +43,7 @@ it('shows what requests have waited, under the name of client-go, and on whose b
   expect(valueOf(/^levelhook_apiserver_requests_total/)).toBe(count);
 });
 
-it('carries on at the pace that it is allowed, and names each trigger in both logs', async () => {
+it('a gateway under flow control carries on at the pace that it is allowed, and names each trigger in both logs', async () => {
   const key = { namespace, name: 'ann' };
   await cluster.create(configMaps, { metadata: { ...key, labels: { greet: 'true' } }, data: { name: 'Ann' } });
   await eventually(async () => {

@@ -28,7 +28,7 @@ it('a gateway records the version of its data', async () => {
   expect(await gateway.process.kill('SIGTERM')).toBe(0);
 });
 
-it('refuses to start on data of a newer build, in one sentence, and leaves it alone', async () => {
+it('a gateway refuses to start on data of a newer build, in one sentence, and leaves it alone', async () => {
   await redis.hset(registry, DATA_VERSION_FIELD, DATA_VERSION + 1);
   const before = await redis.hgetall(registry);
   const gateway = started.keep(await openGateway(setting, [], variables));

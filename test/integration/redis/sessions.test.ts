@@ -28,7 +28,7 @@ it('on a Redis Cluster sessions begin and end, and a user has twenty of them', a
   expect(await sessions.tokenOf(other)).toBe('token-of-ben');
 });
 
-it('with keys of two slots they would not begin', async () => {
+it('transactions with keys of two slots would not begin', async () => {
   const { sessionsPrefix } = redisLocation(redis, 'sessions', 'c');
   const apart = new Sessions({ redis, sessionsPrefix: sessionsPrefix.replace(/[{}]/g, '') });
   const attempts = await Promise.allSettled(Array.from({ length: 10 }, (_, at) => apart.start(`user-${at}`, 'token')));

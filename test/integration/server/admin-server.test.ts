@@ -79,7 +79,7 @@ describe('health', () => {
   });
 });
 
-it('shows nothing but health and metrics without a login on an address that is not loopback', async () => {
+it('a gateway shows nothing but health and metrics without a login on an address that is not loopback', async () => {
   // It is loopback really, but in a spelling that does not count as it: nothing else may be bound in a test.
   await withServer({ host: '::ffff:127.0.0.2' }, async (url) => {
     for (const path of ['/dashboard', '/dashboard/', '/dashboard/api/queues', '/queues', '/queues/']) {

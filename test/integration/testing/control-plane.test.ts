@@ -129,7 +129,7 @@ describe('a control plane with kube-controller-manager', () => {
     await expect.poll(() => admin.get('/api/v1/namespaces/kept'), { timeout: 15_000 }).toBe(200);
   }, 60_000);
 
-  it('does not start a part that it never had', async () => {
+  it('refuses to start kwok, which it was made without', async () => {
     await expect(plane.start('kwok')).rejects.toThrow(UserError);
   });
 
