@@ -14,7 +14,7 @@ import { createSetting, type Listening, type Setting, startGateway, uniqueName, 
 import { configMapsOf, type Observer, type ObserverSpec, startObservers } from './observer.ts';
 import type { TestProcess } from './process.ts';
 import { type Random, seededRandom } from './seeded-random.ts';
-import { Started } from './started.ts';
+import type { Started } from './started.ts';
 
 const leases = resource<KubernetesObject & { spec?: LeaseSpec }>('coordination.k8s.io/v1', 'Lease');
 
@@ -25,11 +25,14 @@ export interface FaultWorldOptions {
   readonly gatewayKubeconfig?: string;
   readonly redisUrl: string;
   /**
-   * A plain URL of the Redis that holds the cache at the time of the call, when `redisUrl` is none. undefined: the cache
-   * is on several nodes, and compared by versions alone. Default: `redisUrl`.
+   * A plain URL of the Redis that holds the cache at the time of the call, when `redisUrl` is none. undefined: the
+   * cache is on several nodes, and compared by versions alone. Default: `redisUrl`.
    */
   readonly cacheUrl?: () => string | undefined;
-  /** Whether no other test writes ConfigMaps at this apiserver: then the cache is compared field by field. Default false. */
+  /**
+   * Whether no other test writes ConfigMaps at this apiserver: then the cache is compared field by field. Default
+   * false.
+   */
   readonly alone?: boolean;
   /** More than one elect a leader by a Lease in the world's namespace. Default 1. */
   readonly gateways?: number;
