@@ -44,6 +44,8 @@ export interface FaultWorldOptions {
   readonly observers?: number;
   /** What the observers declare beside `configMapsOf` the namespace. */
   readonly observer?: Omit<Partial<ObserverSpec>, 'name' | 'for' | 'onlyIn'>;
+  /** Starts more functions, and gives their URLs. Default: none. */
+  readonly functions?: (setting: Setting) => Promise<readonly string[]>;
   /** Whether the function reads through the gateways, and not from Redis. Default false. */
   readonly readsThroughGateway?: boolean;
   /** Default 100. */
@@ -86,6 +88,7 @@ export class FaultWorld {
   readonly #options: FaultWorldOptions;
   readonly #started: Started;
   #observers: readonly Observer<TestProcess>[] = [];
+  #functionUrls: readonly string[] = [];
   #objects = 0;
 
   private constructor(name: string, options: FaultWorldOptions, started: Started, cluster: Cluster, namespace: string) {
@@ -113,6 +116,8 @@ export class FaultWorld {
     const setting = readsThroughGateway ? { ...world.setting, redisUrl: '' } : world.setting;
     [world.#observers] = await Promise.all([startObservers(setting, specs), world.changes.createAll()]);
     for (const observer of world.#observers) started.keep(observer);
+    const more = (await options.functions?.(world.setting)) ?? [];
+    world.#functionUrls = [...world.#observers.map(({ url }) => url), ...more];
     await Promise.all(Array.from({ length: gateways }, () => world.addGateway()));
     await eventually(() => world.leader());
     return world;
@@ -134,20 +139,21 @@ export class FaultWorld {
 
   /** Starts one more, and waits until it is ready. */
   async addGateway(): Promise<WorldGateway> {
+    const added = await this.startGateway();
+    this.gateways.push(added);
+    await untilReady(added.url);
+    return added;
+  }
+
+  /** Starts one that the world does not count among its own, and that need not be ready yet. */
+  async startGateway(): Promise<WorldGateway> {
     const { proxies = false, gateways = 1, variables } = this.#options;
     const own = proxies ? await this.#startProxies() : undefined;
     const election = gateways > 1 ? { LEVELHOOK_LEASE: `${this.namespace}/levelhook` } : {};
     const gateway = this.#started.keep(
-      await startGateway(
-        { ...this.setting, ...own?.setting },
-        this.#observers.map(({ url }) => url),
-        { ...election, ...variables },
-      ),
+      await startGateway({ ...this.setting, ...own?.setting }, this.#functionUrls, { ...election, ...variables }),
     );
-    const added: WorldGateway = own ? { ...gateway, proxies: own.proxies } : gateway;
-    this.gateways.push(added);
-    await untilReady(added.url);
-    return added;
+    return own ? { ...gateway, proxies: own.proxies } : gateway;
   }
 
   /** Starts another one in the place of one that has ended. */
