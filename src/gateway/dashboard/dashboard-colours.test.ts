@@ -12,13 +12,16 @@ const TEXTS: Readonly<Record<string, readonly string[]>> = {
   link: ['page', 'surface', 'raised'],
   ok: ['ok-back'],
   warn: ['warn-back'],
-  bad: ['bad-back', 'surface'],
+  bad: ['bad-back', 'surface', 'raised'],
   'button-text': ['button'],
 };
 /** Lines and dots that must be seen. */
 const SHAPES: Readonly<Record<string, readonly string[]>> = {
   focus: ['page', 'surface'],
   muted: ['surface'],
+  ok: ['surface'],
+  warn: ['surface'],
+  bad: ['surface'],
   plot: ['surface'],
   'plot-bad': ['surface'],
 };

@@ -81,6 +81,15 @@ async function doctor(env: Readonly<Record<string, string>> = {}): Promise<Said>
   };
 }
 
+/** What the doctor said, once Redis is again as it was, however the doctor ended. */
+async function restored(said: Promise<Said>, restore: () => Promise<unknown>): Promise<Said> {
+  try {
+    return await said;
+  } finally {
+    await restore();
+  }
+}
+
 /** The commands that a Redis has executed since its statistics were reset, and whether they may write. */
 async function commandsSince(connection: Redis): Promise<{ name: string; writes: boolean }[]> {
   const names = [...(await connection.info('commandstats')).matchAll(/^cmdstat_([^:]+):/gm)].map(
@@ -149,9 +158,11 @@ describe('levelhook doctor', () => {
     await redis.config('SET', 'maxmemory-policy', 'allkeys-lru');
     await redis.zadd(keys.dead, 1, `${namespace}/one`);
     await redis.hset(keys.pauses, 'controller', 1);
-    const said = await doctor({ LEVELHOOK_FUNCTIONS: NOWHERE, ...settingsFor([namespace], [NOWHERE]) });
-    await redis.config('SET', 'maxmemory-policy', 'noeviction');
-    await redis.unlink(keys.dead, keys.pauses);
+    const settings = { LEVELHOOK_FUNCTIONS: NOWHERE, ...settingsFor([namespace], [NOWHERE]) };
+    const said = await restored(doctor(settings), async () => {
+      await redis.config('SET', 'maxmemory-policy', 'noeviction');
+      await redis.unlink(keys.dead, keys.pauses);
+    });
     expect(said.code).toBe(1);
     expect(said.of('Redis', 'problem')).toEqual([expect.stringContaining('maxmemory-policy is allkeys-lru')]);
     expect(said.of('views and queues', 'warning')).toEqual([
@@ -176,8 +187,7 @@ describe('levelhook doctor', () => {
       config.users = users.map((each) => ({ ...each, user: { ...each.user, as: user } }));
     });
     await redis.replicaof('127.0.0.1', 1);
-    const said = await doctor({ KUBECONFIG: poor });
-    await redis.replicaof('NO', 'ONE');
+    const said = await restored(doctor({ KUBECONFIG: poor }), () => redis.replicaof('NO', 'ONE'));
     expect(said.code).toBe(1);
     expect(said.of('Redis', 'problem')).toContain('Redis is a replica of 127.0.0.1:1: name the master in REDIS_URL');
     expect(said.of('rights', 'problem')).toEqual([

@@ -277,11 +277,12 @@ describe('levelhook queue', () => {
       [['list', '--gateway', 'http://127.0.0.1:1'], /No gateway answers at http:\/\/127.0.0.1:1/],
       [['list', 'controller', '--list', 'nothing'], /Allowed choices are queued,/],
     ];
-    for (const [args, message] of mistakes) {
+    const answers = mistakes.map(async ([args, message]) => {
       const [code, output] = await levelhook(...args);
       expect(code).toBe(1);
       expect(output).toMatch(message);
       expect(output.split('\n')).toHaveLength(1);
-    }
+    });
+    await Promise.all(answers);
   });
 });
