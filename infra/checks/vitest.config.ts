@@ -51,8 +51,9 @@ export default defineConfig({
     pool: 'forks',
     // Two cores are the smallest machine we test on, and each system file brings an apiserver.
     maxWorkers: 2,
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    // For what hangs: a machine with eight times the load takes eight times as long, and is right.
+    testTimeout: 180_000,
+    hookTimeout: 240_000,
     teardownTimeout: 60_000,
     // A test that passes at the second try is a finding, not a pass.
     retry: 0,
