@@ -1,20 +1,17 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { ApiError, controller, type Reconcile } from '../../../src/function/index.ts';
 import { readConfig } from '../../../src/gateway/config/config.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { GatewayAccount } from '../../harness/gateway-account.ts';
-import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { untilReady } from '../../harness/levelhook.ts';
 import { NodeFunction } from '../../harness/node-function.ts';
 import { openGateway } from '../../harness/opened.ts';
-import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
-
-const namespace = uniqueName('token');
-const started = new Started();
-const own = { for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace] } };
+import { it } from '../../harness/world.ts';
 
 let cluster: Cluster;
+let namespace: string;
 let tenant: Tenant;
 let account: GatewayAccount;
 let served: NodeFunction;
@@ -23,14 +20,15 @@ let reconcile: Reconcile;
 /** What the writes of the last runs have led to. */
 const refusals: ApiError[] = [];
 
-beforeAll(async () => {
-  cluster = await started.cluster(inject('kubeconfig'), namespace);
+it.beforeAll(async ({ world }) => {
+  const { setting, started } = world;
+  ({ cluster, namespace } = world);
   await installReconcileFunctions(cluster);
   tenant = await new Tenant(cluster, namespace).create();
   await tenant.allow('own', [{ apiGroups: [''], resources: ['configmaps'] }]);
   await tenant.allow('write', [{ apiGroups: [''], resources: ['configmaps'], verbs: ['patch', 'update'] }]);
   account = new GatewayAccount(cluster, namespace);
-  const kubeconfig = await account.create(inject('kubeconfig'), await started.directory());
+  const kubeconfig = await account.create(setting.kubeconfig, await started.directory());
   await account.grantFile('gateway.yaml');
   started.add(() => account.revoke('gateway.yaml'));
   await account.grant('read', [{ apiGroups: [''], resources: ['configmaps'], verbs: ['get', 'list', 'watch'] }]);
@@ -39,26 +37,26 @@ beforeAll(async () => {
     return reconcile(request, context);
   });
   served = await started.open(new NodeFunction(handler, tenant.secret));
-  const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
-  const gateway = started.keep(
-    await openGateway(setting, [], { ...settingsFor([namespace], [served.url]), LEVELHOOK_LOG_LEVEL: 'debug' }),
-  );
+  const variables = { ...settingsFor([namespace], [served.url]), LEVELHOOK_LOG_LEVEL: 'debug' };
+  const gateway = started.keep(await openGateway({ ...setting, kubeconfig }, [], variables));
   logs = () => gateway.process.output;
   await untilReady(gateway.url);
-}, 120_000);
+});
 
-afterAll(() => started.stop());
+const own = () => ({ for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace] } });
 
 describe('credentials: token', () => {
   it('says which right the gateway lacks, and sends nothing', async () => {
     reconcile = async () => {};
-    await tenant.declare('stamper', { endpoint: { url: served.url }, credentials: 'token', ...own });
+    await tenant.declare('stamper', { endpoint: { url: served.url }, credentials: 'token', ...own() });
     const { message } = await tenant.until('stamper', 'Ready', { status: 'False', reason: 'TokenRefused' });
     expect(message).toContain('infra/rbac/credentials-token.yaml');
     expect(served.triggers).toEqual([]);
-  }, 60_000);
+  });
 
-  it('lets a function that has no credentials write as its ServiceAccount, and no more', async () => {
+  it('lets a function that has no credentials write as its ServiceAccount, and no more', async ({
+    world: { started },
+  }) => {
     reconcile = async ({ namespace, name }, { api }) => {
       if (name !== 'mine') return;
       const key = namespace === undefined ? { name } : { namespace, name };
@@ -80,7 +78,7 @@ describe('credentials: token', () => {
     expect(refused).toBeInstanceOf(ApiError);
     expect(refused).toMatchObject({ code: 403, reason: 'Forbidden' });
     expect(refused?.message).toContain(`User "system:serviceaccount:${namespace}:reader" cannot delete`);
-  }, 60_000);
+  });
 
   it('uses one token for many triggers, and shows it to nobody else', async () => {
     const before = served.triggers.length;
@@ -117,10 +115,14 @@ describe('credentials: token', () => {
       { apiVersion: 'v1', kind: 'Service', plural: 'services', namespaced: true },
       { metadata: { namespace, name: 'plain' }, spec: { ports: [{ port: 80 }] } },
     );
-    await tenant.declare('plain', { endpoint: { service: { name: 'plain', port: 80 } }, credentials: 'token', ...own });
+    await tenant.declare('plain', {
+      endpoint: { service: { name: 'plain', port: 80 } },
+      credentials: 'token',
+      ...own(),
+    });
     const { message } = await tenant.until('plain', 'Ready', { status: 'False', reason: 'EndpointNotSecure' });
     expect(message).toContain('spec.credentials: token needs a function at https');
-  }, 60_000);
+  });
 
   it('is for an address at https or on loopback only', () => {
     const read = (url: string) => readConfig({ LEVELHOOK_APISERVER_URL: url }).apiserverUrl;

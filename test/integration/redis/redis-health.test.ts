@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { type LogFields, silentLogger } from '../../../src/core/index.ts';
 import { PrometheusMetrics } from '../../../src/gateway/manager/metrics.ts';
 import { RedisHealth } from '../../../src/gateway/manager/redis-health.ts';
@@ -7,22 +7,19 @@ import { refuseUnusable } from '../../../src/gateway/redis/redis-server.ts';
 import { type RedisServer, startRedis } from '../../../src/testing/index.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { metric } from '../../harness/gateway-view.ts';
-import { createSetting } from '../../harness/levelhook.ts';
 import { openGateway } from '../../harness/opened.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';
-import { Started } from '../../harness/started.ts';
+import { it } from '../../harness/world.ts';
 
-const started = new Started();
 let server: RedisServer;
 let redis: Redis;
 
-beforeAll(async () => {
+it.beforeAll(async ({ world: { started } }) => {
   server = await startRedis({ ignoreEnvironment: true, appendOnly: true });
   started.add(() => server.stop());
   redis = await connectRedis(server.url);
   started.add(async () => redis.disconnect());
 });
-afterAll(() => started.stop());
 
 interface Watched {
   readonly health: RedisHealth;
@@ -100,7 +97,7 @@ describe('the health of Redis', () => {
     await redis.config('SET', 'maxmemory', 0);
   });
 
-  it('fails for a replica', async () => {
+  it('fails for a replica', async ({ world: { started } }) => {
     const { health, problems } = watched();
     const master = await startRedis({ ignoreEnvironment: true });
     started.add(() => master.stop());
@@ -125,9 +122,10 @@ describe('the health of Redis', () => {
   });
 });
 
-it('a gateway shows a warning at readyz, in its log and as a metric, and is ready', async () => {
+it('a gateway shows a warning at readyz, in its log and as a metric, and is ready', async ({
+  world: { setting, started },
+}) => {
   // The tests' own Redis keeps nothing on disk.
-  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   const gateway = started.keep(await openGateway(setting, []));
   await eventually(async () => {
     const answer = await fetch(`${gateway.url}/readyz?verbose`);

@@ -1,14 +1,15 @@
 import { Hono } from 'hono';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { greeting } from '../../../functions/examples/01-minimal/greeting.ts';
 import { METRICS, silentLogger } from '../../../src/core/index.ts';
 import type { HealthCheck } from '../../../src/gateway/manager/health.ts';
 import { AdminServer } from '../../../src/gateway/server/admin-server.ts';
-import { Cluster, configMaps } from '../../harness/cluster.ts';
+import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { NO_LOGIN } from '../../harness/login.ts';
-import { createSetting, startFunction, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { openGateway } from '../../harness/opened.ts';
-import type { Program } from '../../harness/program.ts';
+import { createSetting } from '../../harness/levelhook.ts';
+import { openFunction, openGateway } from '../../harness/opened.ts';
+import { it } from '../../harness/world.ts';
 
 const ok: HealthCheck = () => undefined;
 
@@ -38,7 +39,7 @@ async function get(url: string): Promise<[number, string]> {
   return [answer.status, await answer.text()];
 }
 
-describe('health', () => {
+describe('the health of a gateway', () => {
   it('is one word while all is well, and each check by name when asked', async () => {
     await withServer(
       {
@@ -91,24 +92,15 @@ it('a gateway shows nothing but health and metrics without a login on an address
 });
 
 describe('the server of a gateway', () => {
-  const processes: Program[] = [];
   const nowhere = 'http://127.0.0.1:1';
   let url: string;
   let incomplete: string;
 
-  beforeAll(async () => {
-    const urls = { kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') };
-    const setting = createSetting(urls);
-    const fn = await startFunction(setting, 'examples/01-minimal');
-    const gateway = await openGateway(setting, [fn.url]);
-    const without = await openGateway(createSetting(urls), [nowhere]);
-    processes.push(gateway.process, fn.process, without.process);
-    [url, incomplete] = [gateway.url, without.url];
-    await untilReady(url);
-  });
-
-  afterAll(async () => {
-    for (const process of processes) await process.kill('SIGTERM');
+  it.beforeAll(async ({ world }) => {
+    const { setting, started } = world;
+    const fn = started.keep(await openFunction(setting, [greeting]));
+    ({ url: incomplete } = started.keep(await openGateway(createSetting(setting), [nowhere])));
+    ({ url } = await world.gateway([`${fn.url}/greeting`]));
   });
 
   it('names a function that does not answer', async () => {
@@ -121,24 +113,39 @@ describe('the server of a gateway', () => {
     expect(await get(`${incomplete}/livez`)).toEqual([200, 'ok']);
   });
 
-  it("gives metrics in Prometheus' text form, under the names of client-go and controller-runtime", async () => {
+  it("gives metrics in Prometheus' text form, under the names of client-go and controller-runtime", async ({
+    world: { cluster, namespace },
+  }) => {
     // A change while it runs: the time in the queue is not counted for keys that waited as its backlog at start.
-    const cluster = await Cluster.connect(inject('kubeconfig'));
-    const key = { namespace: 'default', name: uniqueName('counted') };
-    await cluster.create(configMaps, { metadata: key });
+    await cluster.create(configMaps, { metadata: { namespace, name: 'counted' } });
+    const { host } = new URL(cluster.client.server);
+    const queue = 'name="greeting",controller="greeting"';
+    // Dashboards that people have: the name and its labels, on a gateway that has run something.
+    const series = [
+      `workqueue_depth{${queue},priority="0"}`,
+      `workqueue_adds_total{${queue}}`,
+      `workqueue_queue_duration_seconds_count{${queue}}`,
+      `workqueue_queue_duration_seconds_bucket{le="0.01",${queue}}`,
+      `workqueue_work_duration_seconds_count{${queue}}`,
+      `workqueue_unfinished_work_seconds{${queue}}`,
+      `workqueue_longest_running_processor_seconds{${queue}}`,
+      'controller_runtime_reconcile_total{controller="greeting",result="success"}',
+      'controller_runtime_terminal_reconcile_errors_total{controller="greeting"}',
+      'controller_runtime_reconcile_time_seconds_sum{controller="greeting"}',
+      'controller_runtime_active_workers{controller="greeting"}',
+      'controller_runtime_max_concurrent_reconciles{controller="greeting"}',
+      `rest_client_requests_total{code="200",method="GET",host="${host}"}`,
+      `rest_client_request_duration_seconds_count{verb="GET",host="${host}"}`,
+      'informer_store_resource_version{name="v1/ConfigMap",group="",version="v1",resource="configmaps"}',
+      'levelhook_view_behind_seconds{resource="v1/ConfigMap"}',
+      'levelhook_event_to_reconcile_seconds_count{controller="greeting"}',
+    ];
     const [answer, text] = await eventually(async () => {
       const answer = await fetch(`${url}/metrics`);
       const text = await answer.text();
-      // The first run has ended: each series below has a value.
-      expect(text).toContain('\nlevelhook_event_to_reconcile_seconds_count{controller="greeting"} ');
-      for (const name of ['workqueue_queue_duration_seconds', 'workqueue_work_duration_seconds']) {
-        expect(text).toContain(`\n${name}_count{name="greeting",controller="greeting"} `);
-      }
+      for (const each of series) expect(text, each).toContain(`\n${each} `);
       return [answer, text] as const;
     });
-    await cluster.delete(configMaps, key);
-    const { host } = new URL(cluster.client.server);
-    await cluster.close();
     expect(answer.headers.get('content-type')).toMatch(/^text\/plain\b/);
     expect(text.endsWith('\n')).toBe(true);
     const types = new Map<string, string>();
@@ -155,26 +162,5 @@ describe('the server of a gateway', () => {
       ...Object.keys(METRICS.histograms).map((name) => [name, 'histogram']),
     ];
     for (const [name = '', type] of expected) expect(types.get(name), name).toBe(type);
-    // Dashboards that people have: the name and its labels, on a gateway that has run something.
-    const queue = 'name="greeting",controller="greeting"';
-    for (const series of [
-      `workqueue_depth{${queue},priority="0"}`,
-      `workqueue_adds_total{${queue}}`,
-      `workqueue_queue_duration_seconds_bucket{le="0.01",${queue}}`,
-      `workqueue_work_duration_seconds_count{${queue}}`,
-      `workqueue_unfinished_work_seconds{${queue}}`,
-      `workqueue_longest_running_processor_seconds{${queue}}`,
-      'controller_runtime_reconcile_total{controller="greeting",result="success"}',
-      'controller_runtime_terminal_reconcile_errors_total{controller="greeting"}',
-      'controller_runtime_reconcile_time_seconds_sum{controller="greeting"}',
-      'controller_runtime_active_workers{controller="greeting"}',
-      'controller_runtime_max_concurrent_reconciles{controller="greeting"}',
-      `rest_client_requests_total{code="200",method="GET",host="${host}"}`,
-      `rest_client_request_duration_seconds_count{verb="GET",host="${host}"}`,
-      'informer_store_resource_version{name="v1/ConfigMap",group="",version="v1",resource="configmaps"}',
-      'levelhook_view_behind_seconds{resource="v1/ConfigMap"}',
-    ]) {
-      expect(text, series).toContain(`\n${series} `);
-    }
   });
 });

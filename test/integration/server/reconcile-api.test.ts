@@ -1,37 +1,33 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { describe, expect } from 'vitest';
+import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, type Setting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
+import { uniqueName, untilIdle } from '../../harness/levelhook.ts';
 import { type Observer, openObserver } from '../../harness/observer.ts';
-import { openGateway } from '../../harness/opened.ts';
-import { Started } from '../../harness/started.ts';
+import { type Opened, openGateway } from '../../harness/opened.ts';
+import { it } from '../../harness/world.ts';
 
 const CONTROLLER = 'asked';
+/** What there is in the test's namespace: the last one is Kubernetes' own. */
+const ALL = ['a', 'b', 'c', 'kube-root-ca.crt'];
 const TOKENS = ['the-old-token-of-the-operator', 'the-new-token-of-the-operator'];
 
 describe('POST /reconcile', () => {
-  const namespace = uniqueName('asked');
-  const started = new Started();
-  let cluster: Cluster;
-  let setting: Setting;
+  let namespace: string;
   let observer: Observer;
-  let gateway: Awaited<ReturnType<typeof openGateway>>;
+  let gateway: Opened;
 
-  beforeAll(async () => {
-    cluster = await started.cluster(inject('kubeconfig'), namespace);
-    setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+  it.beforeAll(async ({ world }) => {
+    const { cluster, setting, started } = world;
+    ({ namespace } = world);
     observer = started.keep(await openObserver(setting, { name: CONTROLLER, for: configMaps, timeoutSeconds: 5 }));
-    gateway = started.keep(await openGateway(setting, [observer.url], { LEVELHOOK_API_TOKENS: TOKENS.join(' ') }));
-    await untilReady(gateway.url);
+    gateway = await world.gateway([observer.url], { LEVELHOOK_API_TOKENS: TOKENS.join(' ') });
     for (const name of ['a', 'b', 'c']) {
       const labels = { team: name === 'c' ? 'red' : 'blue' };
       await cluster.create(configMaps, { metadata: { namespace, name, labels } });
     }
-    await eventually(async () => expect(keysSince(0)).toEqual(expect.arrayContaining(['a', 'b', 'c'])));
+    await eventually(async () => expect(new Set(keysSince(0))).toEqual(new Set(ALL)));
     await untilIdle(gateway.url);
   });
-
-  afterAll(() => started.stop());
 
   /** Names in this test's namespace that ran from the `from`th observation on. */
   const keysSince = (from: number): string[] =>
@@ -82,9 +78,9 @@ describe('POST /reconcile', () => {
       { selection: { labelSelector: { matchExpressions: [{ key: 'team', operator: 'In', values: ['red'] }] } } },
       ['c'],
     ],
-    ['of a namespace', { selection: { namespace: 'NS' } }, ['a', 'b', 'c', 'kube-root-ca.crt']],
-    ['at high priority', { selection: { namespace: 'NS' }, priority: 'high' }, ['a', 'b', 'c', 'kube-root-ca.crt']],
-    ['of everything', { all: true }, ['a', 'b', 'c', 'kube-root-ca.crt']],
+    ['of a namespace', { selection: { namespace: 'NS' } }, ALL],
+    ['at high priority', { selection: { namespace: 'NS' }, priority: 'high' }, ALL],
+    ['of everything', { all: true }, ALL],
   ])('runs a selection %s', async (_what, which, expected) => {
     const before = observer.count;
     const body = JSON.stringify({ controller: CONTROLLER, ...which }).replaceAll('"NS"', JSON.stringify(namespace));
@@ -131,7 +127,7 @@ describe('POST /reconcile', () => {
     expect(keysSince(before)).toEqual([]);
   });
 
-  it('answers 401 to other tokens, and 403 where none is allowed', async () => {
+  it('answers 401 to other tokens, and 403 where none is allowed', async ({ world: { setting, started } }) => {
     const body = { controller: CONTROLLER, all: true };
     expect(await ask(body, 'the-token-of-somebody-else')).toMatchObject({ status: 401 });
     expect(await ask(body, '')).toMatchObject({ status: 401 });
@@ -146,13 +142,15 @@ describe('POST /reconcile', () => {
   it('puts off who asks too often', async () => {
     const body = JSON.stringify({ controller: CONTROLLER, keys: [{ namespace, name: 'a' }] });
     const headers = { authorization: `Bearer ${TOKENS[0]}` };
-    const answers = await Promise.all(
-      Array.from({ length: 60 }, () => fetch(`${gateway.url}/reconcile`, { method: 'POST', headers, body })),
-    );
-    const statuses = answers.map(({ status }) => status);
-    expect(new Set(statuses)).toEqual(new Set([202, 429]));
+    const answers: Response[] = [];
+    await eventually(async () => {
+      const asking = Array.from({ length: 60 }, () =>
+        fetch(`${gateway.url}/reconcile`, { method: 'POST', headers, body }),
+      );
+      answers.push(...(await Promise.all(asking)));
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202, 429]));
+    });
     expect(answers.find(({ status }) => status === 429)?.headers.get('retry-after')).toBe('1');
-    expect(statuses.filter((status) => status === 202).length).toBeGreaterThanOrEqual(1);
     // It passes.
     expect(await ask(body)).toMatchObject({ status: 202 });
   });
