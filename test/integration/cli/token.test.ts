@@ -1,36 +1,27 @@
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { resource } from '../../../src/core/index.ts';
-import type { Cluster } from '../../harness/cluster.ts';
-import { createSetting, type Setting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { describe, expect } from 'vitest';
+import { configMaps } from '../../harness/cluster.ts';
 import { openObserver } from '../../harness/observer.ts';
-import { openGateway } from '../../harness/opened.ts';
-import type { Program } from '../../harness/program.ts';
-import { Started } from '../../harness/started.ts';
+import type { Opened } from '../../harness/opened.ts';
 import { UserCommand } from '../../harness/user-command.ts';
+import { it, type World } from '../../harness/world.ts';
 
 const ROOT = resolve(import.meta.dirname, '../../..');
-const configMaps = resource('v1', 'ConfigMap');
 
 describe('levelhook token', () => {
-  const started = new Started();
-  const namespace = uniqueName('token');
-  let cluster: Cluster;
-  let setting: Setting;
-  let gateway: { process: Program; url: string };
+  let world: World;
+  let gateway: Opened;
 
-  beforeAll(async () => {
-    const kubeconfig = inject('kubeconfig');
-    cluster = await started.cluster(kubeconfig, namespace);
+  it.beforeAll(async ({ world: made }) => {
+    world = made;
+    const { cluster, namespace, setting, started } = world;
     await cluster.create(configMaps, { metadata: { namespace, name: 'one' } });
-    setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
-    const observer = started.keep(await openObserver(setting, { name: uniqueName('observer'), for: configMaps }));
-    gateway = started.keep(await openGateway(setting, [observer.url]));
-    await untilReady(gateway.url);
+    const observer = started.keep(await openObserver(setting, { name: 'observer', for: configMaps }));
+    gateway = await world.gateway([observer.url]);
   });
-  afterAll(() => started.stop());
 
   async function token(...args: string[]): Promise<{ code: number | string; stdout: string[]; stderr: string }> {
+    const { setting, started } = world;
     const flags = ['--conditions=levelhook-source', join(ROOT, 'src/cli/levelhook.js'), 'token', ...args];
     const env = {
       KUBECONFIG: setting.kubeconfig,
@@ -47,7 +38,9 @@ describe('levelhook token', () => {
     return { status: answer.status, text: await answer.text() };
   };
 
-  it('prints a token that reads what was asked for, until it expires, and nothing else', async () => {
+  it('prints a token that reads what was asked for, until it expires, and nothing else', async ({
+    world: { namespace },
+  }) => {
     const { code, stdout, stderr } = await token(
       '--kinds',
       'v1/ConfigMap',

@@ -1,31 +1,25 @@
-import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { expect } from 'vitest';
 import { controllerOf } from '../../../src/core/index.ts';
-import { Cluster, configMaps } from '../../harness/cluster.ts';
+import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startFunction, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { openGateway } from '../../harness/opened.ts';
-import type { Program } from '../../harness/program.ts';
+import { startFunction } from '../../harness/levelhook.ts';
+import type { Opened } from '../../harness/opened.ts';
+import { it } from '../../harness/world.ts';
 
-const namespace = uniqueName('minimal');
-const source = { namespace, name: 'ann' };
-const greeting = { namespace, name: 'ann-greeting' };
-const processes: Program[] = [];
 let cluster: Cluster;
+let gateway: Opened;
+let source: { namespace: string; name: string };
+let greeting: { namespace: string; name: string };
 
-beforeAll(async () => {
-  cluster = await Cluster.connect(inject('kubeconfig'));
-  await cluster.createNamespace(namespace);
-  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-  const fn = await startFunction(setting, 'examples/01-minimal');
-  const gateway = await openGateway(setting, [fn.url]);
-  processes.push(gateway.process, fn.process);
-  await untilReady(gateway.url);
-});
-
-afterAll(async () => {
-  for (const process of processes) await process.kill('SIGTERM');
-  await cluster.deleteNamespace(namespace);
-  await cluster.close();
+it.beforeAll(async ({ world }) => {
+  const { namespace } = world;
+  ({ cluster } = world);
+  [source, greeting] = [
+    { namespace, name: 'ann' },
+    { namespace, name: 'ann-greeting' },
+  ];
+  const fn = world.started.keep(await startFunction(world.setting, 'examples/01-minimal'));
+  gateway = await world.gateway([fn.url]);
 });
 
 function says(text: string) {
@@ -65,12 +59,14 @@ it('the greeting function lets a greeting go with its source', async () => {
   await eventually(async () => expect(await cluster.get(configMaps, greeting)).toBeUndefined());
 });
 
-it('the greeting function leaves alone what is not labelled, and what is not its own', async () => {
+it('the greeting function leaves alone what is not labelled, and what is not its own', async ({
+  world: { namespace },
+}) => {
   const others = { namespace, name: 'bob-greeting' };
   await cluster.create(configMaps, { metadata: others, data: { text: 'mine' } });
   await cluster.create(configMaps, { metadata: { namespace, name: 'unlabelled' } });
   await cluster.create(configMaps, { metadata: { namespace, name: 'bob', labels: { greet: 'true' } } });
-  await processes[0]?.line(
+  await gateway.process.line(
     ({ msg, key, outcome }) => msg === 'trigger' && key === `${namespace}/bob` && outcome === 'error',
   );
   expect((await cluster.get(configMaps, others))?.data).toEqual({ text: 'mine' });

@@ -1,24 +1,19 @@
 import { readFile } from 'node:fs/promises';
-import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { expect } from 'vitest';
 import { parse } from 'yaml';
 import { Site } from '../../../functions/examples/02-custom-resource/site.ts';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
-import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startFunction, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { startFunction, untilReady } from '../../harness/levelhook.ts';
 import { openGateway } from '../../harness/opened.ts';
-import { Started } from '../../harness/started.ts';
+import { it } from '../../harness/world.ts';
 
 const folder = new URL('../../../functions/examples/02-custom-resource/', import.meta.url);
-const namespace = uniqueName('site');
-const started = new Started();
-let cluster: Cluster;
 
 const manifest = async (file: string) => parse(await readFile(new URL(file, folder), 'utf8')) as KubernetesObject;
 
-beforeAll(async () => {
-  cluster = await started.cluster(inject('kubeconfig'), namespace);
-  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+it.beforeAll(async ({ world: { cluster, setting, started } }) => {
   const fn = started.keep(await startFunction(setting, 'examples/02-custom-resource'));
   const gateway = started.keep(await openGateway(setting, [fn.url]));
   // It is there before its kind is.
@@ -29,9 +24,9 @@ beforeAll(async () => {
   await untilReady(gateway.url);
 });
 
-afterAll(() => started.stop());
-
-it('writes the pages of a Site, and what it did onto it, once', async () => {
+it('the controller of Sites writes the pages of one, and what it did onto it, once', async ({
+  world: { cluster, namespace },
+}) => {
   const { spec } = (await manifest('site.yaml')) as unknown as Site;
   await cluster.create(Site, { metadata: { namespace, name: 'home' }, spec });
   const pages = { namespace, name: 'home-pages' };

@@ -1,35 +1,28 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { expect } from 'vitest';
 import { parse } from 'yaml';
 import { Route, RouteV1 } from '../../../functions/examples/03-webhooks/kinds.ts';
 import { ApiError, type KubernetesObject, type Resource, resource, resourcePath } from '../../../src/core/index.ts';
 import { createCertificates } from '../../../src/testing/control-plane/certificates.ts';
-import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { seededRandom } from '../../harness/seeded-random.ts';
-import { createSetting, startFunctionProcess, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { openGateway } from '../../harness/opened.ts';
-import { Started } from '../../harness/started.ts';
+import { startFunctionProcess } from '../../harness/levelhook.ts';
+import { it } from '../../harness/world.ts';
 
 // One function by https: the gateway sends it triggers, and the apiserver its reviews.
 
 const folder = new URL('../../../functions/examples/03-webhooks/', import.meta.url);
 const definitions = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 const mutating = resource('admissionregistration.k8s.io/v1', 'MutatingWebhookConfiguration', { namespaced: false });
-const namespace = uniqueName('route');
-const started = new Started();
-let cluster: Cluster;
 
 const manifest = async (file: string) =>
   parse(await readFile(new URL(file, folder), 'utf8')) as { metadata: object; spec: Record<string, unknown> };
 
-beforeAll(async () => {
-  const kubeconfig = inject('kubeconfig');
-  cluster = await started.cluster(kubeconfig, namespace);
+it.beforeAll(async ({ world }) => {
+  const { cluster, setting, started } = world;
   const files = join(await started.directory(), 'tls');
   const ca = await createCertificates(files);
-  const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
   const fn = started.keep(
     await startFunctionProcess(setting, 'functions/examples/03-webhooks/node.ts', {
       variables: {
@@ -60,15 +53,12 @@ beforeAll(async () => {
     ],
   });
   started.add(() => cluster.delete(mutating, { name: 'routes.example.com' }));
-  const gateway = started.keep(
-    await openGateway(setting, [fn.url], { LEVELHOOK_FUNCTION_CA_FILE: join(files, 'ca.crt') }),
-  );
-  await untilReady(gateway.url);
+  await world.gateway([fn.url], { LEVELHOOK_FUNCTION_CA_FILE: join(files, 'ca.crt') });
 });
 
-afterAll(() => started.stop());
-
-it('fills in, converts and reconciles a Route, which is whole in both versions', async () => {
+it('one function by https fills in, converts and reconciles a Route, which is whole in both versions', async ({
+  world: { cluster, namespace },
+}) => {
   // The apiserver learns of the webhook by its own watch.
   await eventually(async () => {
     const path = `/apis/example.com/v2/namespaces/${namespace}/routes`;
@@ -105,71 +95,78 @@ interface Expected {
   readonly paths: string[];
 }
 
-it('keeps what clients of both versions write, while the controller writes too', async () => {
-  const random = seededRandom('conversion churn');
-  let compared = 0;
+it(
+  'one function by https keeps what clients of both versions write, while its controller writes too',
+  { timeout: 180_000 },
+  async ({ world: { cluster, namespace } }) => {
+    const random = seededRandom('conversion churn');
+    let compared = 0;
 
-  /** Reads the whole object in a version, changes it and writes it back, as a client of that version alone does. */
-  async function change<T extends KubernetesObject>(
-    of: Resource<T>,
-    name: string,
-    by: (was: T) => void,
-  ): Promise<void> {
-    const path = resourcePath(of, { namespace, name });
-    for (;;) {
-      const object = await cluster.client.json<T>({ path });
-      by(object);
-      try {
-        await cluster.client.json({ method: 'PUT', path, body: object });
-        return;
-      } catch (error) {
-        // The controller has written the status meanwhile.
-        if (!(error instanceof ApiError && error.code === 409)) throw error;
-      }
-    }
-  }
-
-  async function compare(name: string, { address, paths }: Expected): Promise<void> {
-    const [host = '', port] = address.split(':');
-    const [v1, v2] = [await cluster.get(RouteV1, { namespace, name }), await cluster.get(Route, { namespace, name })];
-    expect(v1?.spec).toEqual({ address });
-    expect(JSON.parse(v1?.metadata.annotations?.['example.com/paths'] ?? '[]')).toEqual(paths);
-    expect(v2?.spec).toEqual({ host, port: Number(port), paths });
-    expect(v2?.metadata.annotations).toBeUndefined();
-    expect(v2?.metadata.uid).toBe(v1?.metadata.uid);
-    compared += 1;
-  }
-
-  async function churn(name: string): Promise<void> {
-    let expected: Expected = { address: `${name}.example.com:443`, paths: ['/'] };
-    await cluster.create(Route, { metadata: { namespace, name }, spec: { host: `${name}.example.com`, paths: ['/'] } });
-    for (let step = 0; step < 25; step += 1) {
-      const port = 1 + random.below(65_535);
-      switch (random.below(3)) {
-        case 0: {
-          expected = { ...expected, address: `${name}-${step}.example.com:${port}` };
-          const { address } = expected;
-          await change(RouteV1, name, (object) => void (object.spec.address = address));
-          break;
+    /** Reads the whole object in a version, changes it and writes it back, as a client of that version alone does. */
+    async function change<T extends KubernetesObject>(
+      of: Resource<T>,
+      name: string,
+      by: (was: T) => void,
+    ): Promise<void> {
+      const path = resourcePath(of, { namespace, name });
+      for (;;) {
+        const object = await cluster.client.json<T>({ path });
+        by(object);
+        try {
+          await cluster.client.json({ method: 'PUT', path, body: object });
+          return;
+        } catch (error) {
+          // The controller has written the status meanwhile.
+          if (!(error instanceof ApiError && error.code === 409)) throw error;
         }
-        case 1:
-          expected = { ...expected, address: `${expected.address.split(':')[0]}:${port}` };
-          await change(Route, name, (object) => void (object.spec.port = port));
-          break;
-        default:
-          expected = { ...expected, paths: [...expected.paths, `/~${step}`].slice(-5) };
-          await change(Route, name, (object) => void (object.spec.paths = expected.paths));
       }
-      await compare(name, expected);
     }
-  }
 
-  await Promise.all(Array.from({ length: 12 }, (_, at) => churn(`churn-${at}`)));
-  expect(compared).toBe(12 * 25);
-  // The controller, which knows v2 alone, has followed all of it.
-  await eventually(async () => {
-    for (const { spec, status } of (await cluster.list(Route, namespace)).items) {
-      expect(status?.url).toBe(`https://${spec.host}:${spec.port}`);
+    async function compare(name: string, { address, paths }: Expected): Promise<void> {
+      const [host = '', port] = address.split(':');
+      const [v1, v2] = [await cluster.get(RouteV1, { namespace, name }), await cluster.get(Route, { namespace, name })];
+      expect(v1?.spec).toEqual({ address });
+      expect(JSON.parse(v1?.metadata.annotations?.['example.com/paths'] ?? '[]')).toEqual(paths);
+      expect(v2?.spec).toEqual({ host, port: Number(port), paths });
+      expect(v2?.metadata.annotations).toBeUndefined();
+      expect(v2?.metadata.uid).toBe(v1?.metadata.uid);
+      compared += 1;
     }
-  });
-});
+
+    async function churn(name: string): Promise<void> {
+      let expected: Expected = { address: `${name}.example.com:443`, paths: ['/'] };
+      await cluster.create(Route, {
+        metadata: { namespace, name },
+        spec: { host: `${name}.example.com`, paths: ['/'] },
+      });
+      for (let step = 0; step < 25; step += 1) {
+        const port = 1 + random.below(65_535);
+        switch (random.below(3)) {
+          case 0: {
+            expected = { ...expected, address: `${name}-${step}.example.com:${port}` };
+            const { address } = expected;
+            await change(RouteV1, name, (object) => void (object.spec.address = address));
+            break;
+          }
+          case 1:
+            expected = { ...expected, address: `${expected.address.split(':')[0]}:${port}` };
+            await change(Route, name, (object) => void (object.spec.port = port));
+            break;
+          default:
+            expected = { ...expected, paths: [...expected.paths, `/~${step}`].slice(-5) };
+            await change(Route, name, (object) => void (object.spec.paths = expected.paths));
+        }
+        await compare(name, expected);
+      }
+    }
+
+    await Promise.all(Array.from({ length: 12 }, (_, at) => churn(`churn-${at}`)));
+    expect(compared).toBe(12 * 25);
+    // The controller, which knows v2 alone, has followed all of it.
+    await eventually(async () => {
+      for (const { spec, status } of (await cluster.list(Route, namespace)).items) {
+        expect(status?.url).toBe(`https://${spec.host}:${spec.port}`);
+      }
+    });
+  },
+);

@@ -1,51 +1,40 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { decodeResultLine, decodeResults } from '../../../src/contract/outcome-schema.ts';
 import { generateSecret, importSecret, RESULT_STREAM, sign } from '../../../src/contract/index.ts';
 import { accountFiles } from '../../harness/account-files.ts';
-import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { openGateway } from '../../harness/opened.ts';
+import type { Setting } from '../../harness/levelhook.ts';
+import type { Opened } from '../../harness/opened.ts';
 import { TestProcess } from '../../harness/process.ts';
-import { Started } from '../../harness/started.ts';
+import { it } from '../../harness/world.ts';
 
 const SCRIPT = 'functions/examples/10-python/function.py';
 
 describe('the function in Python, behind a gateway', () => {
-  const namespace = uniqueName('python');
-  const key = { namespace, name: 'text' };
-  const counted = { namespace, name: 'text-words' };
-  const started = new Started();
-  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-  let cluster: Cluster;
-  let fn: TestProcess;
+  let setting: Setting;
   let url: string;
-  let gateway: Awaited<ReturnType<typeof openGateway>>;
+  let gateway: Opened;
 
-  beforeAll(async () => {
-    cluster = await started.cluster(setting.kubeconfig, namespace);
-    const directory = await started.directory();
-    const secrets = `${generateSecret()} ${setting.secret}`;
+  it.beforeAll(async ({ world }) => {
+    ({ setting } = world);
     const env = {
-      ...(await accountFiles(setting.kubeconfig, directory)),
-      LEVELHOOK_SIGNING_SECRETS: secrets,
+      ...(await accountFiles(setting.kubeconfig, await world.started.directory())),
+      LEVELHOOK_SIGNING_SECRETS: `${generateSecret()} ${setting.secret}`,
       PORT: '0',
     };
-    fn = new TestProcess(SCRIPT, [], env, ['python3']);
-    started.keep({ process: fn });
+    const fn = world.started.keep({ process: new TestProcess(SCRIPT, [], env, ['python3']) }).process;
     url = String((await fn.line(({ msg }) => msg === 'listening'))['url']);
-    gateway = started.keep(await openGateway(setting, [url]));
-    await untilReady(gateway.url);
+    gateway = await world.gateway([url]);
   });
 
-  afterAll(() => started.stop());
-
-  const says = (words: string) =>
-    eventually(async () => expect((await cluster.get(configMaps, counted))?.data).toEqual({ words }));
-
-  it('counts, and counts again when the text or the result changes', async () => {
+  it('counts, and counts again when the text or the result changes', async ({ world: { cluster, namespace } }) => {
+    const key = { namespace, name: 'text' };
+    const counted = { namespace, name: 'text-words' };
+    const says = (words: string) =>
+      eventually(async () => expect((await cluster.get(configMaps, counted))?.data).toEqual({ words }));
     const data = { a: 'to be or', b: 'not to be' };
     await cluster.create(configMaps, { metadata: { ...key, labels: { count: 'words' } }, data });
     await says('6');
@@ -57,12 +46,12 @@ describe('the function in Python, behind a gateway', () => {
     await says('5');
   });
 
-  it('reports its writes, which the gateway keeps as a barrier', async () => {
+  it('reports its writes, which the gateway keeps as a barrier', async ({ world: { namespace } }) => {
     const line = await gateway.process.line(({ msg, writes }) => msg === 'trigger' && writes === 1);
     expect(line).toMatchObject({ controller: 'word-count', key: `${namespace}/text`, outcome: 'done' });
   });
 
-  it('is tried again when the apiserver refuses', async () => {
+  it('is tried again when the apiserver refuses', async ({ world: { cluster, namespace } }) => {
     const long = { namespace, name: 'x'.repeat(250) };
     await cluster.create(configMaps, { metadata: { ...long, labels: { count: 'words' } } });
     const line = await gateway.process.line(({ attempt, key }) => attempt === 2 && key === `${namespace}/${long.name}`);
@@ -80,7 +69,7 @@ describe('the function in Python, behind a gateway', () => {
       deadline: new Date(Date.now() + 10_000).toISOString(),
       remainingSeconds: 10,
       cache: { views: {} },
-      requests: ['none', '%'].map((name, at) => ({ namespace, name, attempt: 1, run: at + 1, reasons: [] })),
+      requests: ['none', '%'].map((name, at) => ({ namespace: 'default', name, attempt: 1, run: at + 1, reasons: [] })),
     });
     const keys = [await importSecret(setting.secret)];
     const signed = await sign(keys, { id: crypto.randomUUID(), nowMs: Date.now(), body });

@@ -2,17 +2,18 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { generateSecret, importSecret, RESULT_STREAM, sign } from '../../../src/contract/index.ts';
 import { decodeResultLine, decodeResults } from '../../../src/contract/outcome-schema.ts';
 import { accountFiles } from '../../harness/account-files.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { openGateway } from '../../harness/opened.ts';
+import type { Setting } from '../../harness/levelhook.ts';
+import type { Opened } from '../../harness/opened.ts';
 import { TestProcess } from '../../harness/process.ts';
-import { Started } from '../../harness/started.ts';
+import { QueueClient } from '../../harness/queue-client.ts';
+import { it } from '../../harness/world.ts';
 
 const FOLDER = fileURLToPath(new URL('../../../functions/examples/11-go/', import.meta.url));
 const ANNOTATION = 'example.levelhook.dev/pods';
@@ -26,17 +27,16 @@ const go = (...args: string[]) =>
   promisify(execFile)('go', args, { cwd: FOLDER, env: { ...process.env, GOPROXY: 'off', GOFLAGS: '-mod=mod' } });
 
 describe('the function in Go, behind a gateway', () => {
-  const namespace = uniqueName('go');
-  const started = new Started();
-  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   let cluster: Cluster;
+  let namespace: string;
+  let setting: Setting;
   let url: string;
   let program: string;
-  let gateway: Awaited<ReturnType<typeof openGateway>>;
+  let gateway: Opened;
 
-  beforeAll(async () => {
-    cluster = await started.cluster(setting.kubeconfig, namespace);
-    const directory = await started.directory();
+  it.beforeAll(async ({ world }) => {
+    ({ cluster, namespace, setting } = world);
+    const directory = await world.started.directory();
     program = join(directory, 'pod-count');
     await go('build', '-o', program, '.');
     const env = {
@@ -44,13 +44,10 @@ describe('the function in Go, behind a gateway', () => {
       LEVELHOOK_SIGNING_SECRETS: `${generateSecret()} ${setting.secret}`,
       PORT: '0',
     };
-    const fn = started.keep({ process: new TestProcess('.', [], env, [program]) }).process;
+    const fn = world.started.keep({ process: new TestProcess('.', [], env, [program]) }).process;
     url = String((await fn.line(({ msg }) => msg === 'listening'))['url']);
-    gateway = started.keep(await openGateway(setting, [url]));
-    await untilReady(gateway.url);
+    gateway = await world.gateway([url]);
   }, 180_000);
-
-  afterAll(() => started.stop());
 
   const createAccount = (name: string) =>
     cluster.create(accounts, { metadata: { namespace, name, labels: { count: 'pods' } } });
@@ -100,7 +97,13 @@ describe('the function in Go, behind a gateway', () => {
 
   it('gets several keys in a trigger', async () => {
     const names = Array.from({ length: 20 }, (_, at) => `batch-${at}`);
+    const queue = new QueueClient(gateway.url, 'pod-count');
+    await queue.pause();
     await Promise.all(names.map(createAccount));
+    for (const name of names) {
+      await eventually(async () => expect((await queue.status(`${namespace}/${name}`)).waits).not.toEqual([]));
+    }
+    await queue.resume();
     for (const name of names) await says(name, 0);
     const ids = gateway.process.lines
       .filter(({ msg, key }) => msg === 'trigger' && String(key).includes('/batch-'))

@@ -1,36 +1,32 @@
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { expect } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, type Setting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { uniqueName, untilReady } from '../../harness/levelhook.ts';
 import { type Observer, openObserver } from '../../harness/observer.ts';
 import { openGateway } from '../../harness/opened.ts';
-import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
+import { it } from '../../harness/world.ts';
 
-const namespace = uniqueName('scope');
-const group = `${namespace}.example.com`;
+const group = `${uniqueName('scope')}.example.com`;
 const definitions = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 const inNamespaces = resource(`${group}/v1`, 'Thing');
 const inCluster = resource(`${group}/v1`, 'Thing', { namespaced: false });
-const started = new Started();
 let cluster: Cluster;
 let configured: Observer;
 let declared: Observer;
 let gateway: { url: string };
 
-beforeAll(async () => {
-  cluster = await started.cluster(inject('kubeconfig'), namespace);
+it.beforeAll(async ({ world }) => {
+  const { namespace, started } = world;
+  ({ cluster } = world);
   await installReconcileFunctions(cluster);
   started.add(() => cluster.delete(definitions, { name: `things.${group}` }));
   await define('Namespaced');
   const tenant = await new Tenant(cluster, namespace).create();
   await tenant.allowEverywhere(namespace, [{ apiGroups: [group], resources: ['things'] }]);
   started.add(() => tenant.denyEverywhere(namespace));
-  const setting: Setting = {
-    ...createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') }),
-    secret: tenant.secret,
-  };
+  const setting = { ...world.setting, secret: tenant.secret };
   const observe = async (name: string): Promise<Observer> =>
     started.keep(await openObserver(setting, { name, for: inNamespaces }));
   [configured, declared] = [await observe('configured'), await observe('declared')];
@@ -41,9 +37,7 @@ beforeAll(async () => {
   const settings = settingsFor([namespace], [declared.url]);
   gateway = started.keep(await openGateway(setting, [configured.url], settings));
   await untilReady(gateway.url);
-}, 120_000);
-
-afterAll(() => started.stop());
+});
 
 async function define(scope: 'Namespaced' | 'Cluster'): Promise<void> {
   const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
@@ -68,10 +62,10 @@ const untilSeen = (key: string): Promise<void> =>
     for (const observer of [configured, declared]) expect(observer.seen({ key }), observer.name).not.toEqual([]);
   }, 90_000);
 
-test(
+it(
   'a definition that comes back with another scope is followed, without a restart',
   { timeout: 240_000 },
-  async () => {
+  async ({ world: { namespace } }) => {
     await create({ namespace, name: 'before' });
     await untilSeen(`${namespace}/before`);
     await cluster.delete(definitions, { name: `things.${group}` });

@@ -1,34 +1,31 @@
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { expect } from 'vitest';
 import { gatewayKeys } from '../../../src/contract/cache-layout.ts';
 import { DATA_VERSION } from '../../../src/gateway/manager/data-version.ts';
 import { DATA_VERSION_FIELD } from '../../../src/gateway/manager/registry-fields.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, untilReady } from '../../harness/levelhook.ts';
 import { openGateway } from '../../harness/opened.ts';
-import { Started } from '../../harness/started.ts';
+import { it } from '../../harness/world.ts';
 
-const started = new Started();
-const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-const { registry } = gatewayKeys({ keyPrefix: setting.keyPrefix, clusterId: 'versions' });
 const variables = { LEVELHOOK_CLUSTER_ID: 'versions' };
 let redis: Redis;
+let registry: string;
 
-beforeAll(() => {
+it.beforeAll(({ world: { setting, started } }) => {
+  ({ registry } = gatewayKeys({ keyPrefix: setting.keyPrefix, clusterId: 'versions' }));
   redis = new Redis(setting.redisUrl);
   started.add(async () => redis.disconnect());
 });
 
-afterAll(() => started.stop());
-
-it('a gateway records the version of its data', async () => {
-  const gateway = started.keep(await openGateway(setting, [], variables));
-  await untilReady(gateway.url);
+it('a gateway records the version of its data', async ({ world }) => {
+  const gateway = await world.gateway([], variables);
   await eventually(async () => expect(await redis.hget(registry, DATA_VERSION_FIELD)).toBe(String(DATA_VERSION)));
   expect(await gateway.process.kill('SIGTERM')).toBe(0);
 });
 
-it('a gateway refuses to start on data of a newer build, in one sentence, and leaves it alone', async () => {
+it('a gateway refuses to start on data of a newer build, in one sentence, and leaves it alone', async ({
+  world: { setting, started },
+}) => {
   await redis.hset(registry, DATA_VERSION_FIELD, DATA_VERSION + 1);
   const before = await redis.hgetall(registry);
   const gateway = started.keep(await openGateway(setting, [], variables));
