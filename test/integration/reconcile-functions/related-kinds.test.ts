@@ -1,13 +1,13 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { controller } from '../../../src/function/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { uniqueName, untilReady } from '../../harness/levelhook.ts';
 import { openGateway } from '../../harness/opened.ts';
 import { ServedFunction } from '../../harness/served-function.ts';
-import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
+import { it } from '../../harness/world.ts';
 
 const GROUP = 'related.levelhook.test';
 const widgets = resource(`${GROUP}/v1`, 'Widget');
@@ -20,13 +20,12 @@ const definitions = resource<KubernetesObject & { status?: { conditions?: { type
 const definition = { name: `widgets.${GROUP}` };
 
 describe('related objects of any kind, named by the function of a tenant', () => {
-  const namespace = uniqueName('kinds');
   const role = uniqueName('kinds');
-  const started = new Started();
   /** What the last run has seen of each kind; undefined: the kind is not cached for it. */
   const seen = new Map<string, readonly string[] | undefined>();
   let runs = 0;
   let cluster: Cluster;
+  let namespace: string;
   let tenant: Tenant;
   let fn: ServedFunction;
 
@@ -51,13 +50,14 @@ describe('related objects of any kind, named by the function of a tenant', () =>
     },
   );
 
-  beforeAll(async () => {
-    cluster = await started.cluster(inject('kubeconfig'), namespace);
+  it.beforeAll(async ({ world }) => {
+    const { started } = world;
+    ({ cluster, namespace } = world);
     await installReconcileFunctions(cluster);
     tenant = await new Tenant(cluster, namespace).create();
     await tenant.allow('own', [{ apiGroups: [''], resources: ['configmaps'] }]);
-    const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    fn = await started.open(new ServedFunction(curious, { ...setting, secret: tenant.secret }));
+    const setting = { ...world.setting, secret: tenant.secret };
+    fn = await started.open(new ServedFunction(curious, setting));
     const gateway = started.keep(await openGateway(setting, [], settingsFor([namespace], [fn.url])));
     await untilReady(gateway.url);
     started.add(removeDefinition);
@@ -70,8 +70,6 @@ describe('related objects of any kind, named by the function of a tenant', () =>
     await tenant.until('curious', 'Ready', { status: 'True' });
     await eventually(async () => expect(runs).toBeGreaterThan(0));
   }, 60_000);
-
-  afterAll(() => started.stop());
 
   async function define(): Promise<void> {
     const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
@@ -92,7 +90,9 @@ describe('related objects of any kind, named by the function of a tenant', () =>
   const untilSeen = (kind: string, names: readonly string[] | undefined): Promise<void> =>
     eventually(async () => expect(seen.get(kind)).toEqual(names), 60_000);
 
-  it('wake its key for a kind that it may not read from when it may, until it may not', async () => {
+  it('wake its key for a kind that it may not read from when it may, until it may not', async ({
+    world: { started },
+  }) => {
     await cluster.create(accounts, { metadata: { namespace, name: 'one' } });
     expect(seen.get('ServiceAccount')).toBeUndefined();
     expect(Object.keys(fn.triggers.at(-1)?.cache.views ?? {})).toEqual([]);
@@ -111,7 +111,7 @@ describe('related objects of any kind, named by the function of a tenant', () =>
     await tenant.until('curious', 'Ready', { status: 'True' });
   }, 180_000);
 
-  it('wake its key when the kind is defined, removed and defined again', async () => {
+  it('wake its key when the kind is defined, removed and defined again', async ({ world: { started } }) => {
     const all = `${role}-widgets`;
     await tenant.allowEverywhere(all, [{ apiGroups: [GROUP], resources: ['widgets'] }]);
     started.add(() => tenant.denyEverywhere(all));

@@ -1,22 +1,20 @@
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { expect } from 'vitest';
 import { gatewayKeys, viewKeys } from '../../../src/contract/cache-layout.ts';
 import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
-import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { untilReady } from '../../harness/levelhook.ts';
 import { machineMs } from '../../harness/machine-clock.ts';
 import { type Observer, openObserver } from '../../harness/observer.ts';
 import { openGateway } from '../../harness/opened.ts';
-import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
+import { it } from '../../harness/world.ts';
 
 const ROUNDS = 5;
 const AT_A_TIME = 4;
 
-const namespace = uniqueName('removed');
-const started = new Started();
-let cluster: Cluster;
+let namespace: string;
 let tenant: Tenant;
 let redis: Redis;
 let registry: string;
@@ -24,15 +22,13 @@ let views: string;
 let gateway: { url: string };
 let observer: Observer;
 
-beforeAll(async () => {
-  cluster = await started.cluster(inject('kubeconfig'), namespace);
+it.beforeAll(async ({ world }) => {
+  const { cluster, started } = world;
+  ({ namespace } = world);
   await installReconcileFunctions(cluster);
   tenant = await new Tenant(cluster, namespace).create();
   await tenant.allow('objects', [{ apiGroups: [''], resources: ['configmaps', 'podtemplates'] }]);
-  const setting = {
-    ...createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') }),
-    secret: tenant.secret,
-  };
+  const setting = { ...world.setting, secret: tenant.secret };
   redis = new Redis(setting.redisUrl);
   started.add(async () => redis.disconnect());
   const clusterId = await clusterIdentity(cluster.client);
@@ -44,9 +40,7 @@ beforeAll(async () => {
   await tenant.until('kept', 'Ready', { status: 'True' });
   await cluster.create(configMaps, { metadata: { namespace, name: 'a' }, data: {} });
   await eventually(async () => expect(observer.seen({ key: `${namespace}/a` })).not.toEqual([]));
-}, 120_000);
-
-afterAll(() => started.stop());
+});
 
 function specOf(kind: string): object {
   return { for: { apiVersion: 'v1', kind, namespaces: [namespace] } };
@@ -60,7 +54,7 @@ async function remove(name: string): Promise<void> {
   await eventually(async () => expect(await redis.hget(registry, fieldOf(name))).toMatch(/^removed:/));
 }
 
-test(
+it(
   'twenty controllers that came and went leave nothing in the metrics, and no marks in the views',
   { timeout: 240_000 },
   async () => {
@@ -76,7 +70,7 @@ test(
         });
       }
       for (const name of names) await tenant.until(name, 'Synced', { status: 'True' });
-      expect(await metrics()).toContain(`${namespace}.passing-${round}-0`);
+      await eventually(async () => expect(await metrics()).toContain(`${namespace}.passing-${round}-0`));
       await Promise.all(names.map((name) => remove(name)));
     }
     await eventually(async () => {
@@ -85,30 +79,26 @@ test(
       expect(text).not.toContain('PodTemplate');
       // Those of the controller that stays have not gone with the others: some reasons and results may have been added.
       expect(seriesOf(text)).toBeGreaterThanOrEqual(seriesOf(before));
+      for (const prefix of await redis.smembers(views)) {
+        expect((await redis.hkeys(viewKeys(prefix).view)).filter((field) => field.includes('passing'))).toEqual([]);
+      }
     });
-    for (const prefix of await redis.smembers(views)) {
-      expect((await redis.hkeys(viewKeys(prefix).view)).filter((field) => field.includes('passing'))).toEqual([]);
-    }
   },
 );
 
-test(
-  'a controller that comes back when none of its runs can be left waits for none',
-  { timeout: 120_000 },
-  async () => {
-    const spec = { endpoint: { url: observer.url }, ...specOf('ConfigMap'), timeoutSeconds: 20 };
-    await remove('kept');
-    // As if it had been long ago.
-    const atMs = Number((await redis.hget(registry, fieldOf('kept')))?.split(':')[1]);
-    await redis.hset(registry, fieldOf('kept'), `removed:${atMs - 30_000}:${atMs - 5000}`);
-    const [from, count] = [machineMs(), observer.count];
-    await tenant.declare('kept', spec);
-    await eventually(async () => expect(observer.count).toBeGreaterThan(count), 15_000);
-    expect(machineMs() - from).toBeLessThan(15_000);
-  },
-);
+it('a controller that comes back when none of its runs can be left waits for none', { timeout: 120_000 }, async () => {
+  const spec = { endpoint: { url: observer.url }, ...specOf('ConfigMap'), timeoutSeconds: 20 };
+  await remove('kept');
+  // As if it had been long ago.
+  const atMs = Number((await redis.hget(registry, fieldOf('kept')))?.split(':')[1]);
+  await redis.hset(registry, fieldOf('kept'), `removed:${atMs - 30_000}:${atMs - 5000}`);
+  const [from, count] = [machineMs(), observer.count];
+  await tenant.declare('kept', spec);
+  await eventually(async () => expect(observer.count).toBeGreaterThan(count), 15_000);
+  expect(machineMs() - from).toBeLessThan(15_000);
+});
 
-test('the registry forgets a controller as soon as its last runs are over', { timeout: 120_000 }, async () => {
+it('the registry forgets a controller as soon as its last runs are over', { timeout: 120_000 }, async () => {
   await remove('kept');
   const value = await redis.hget(registry, fieldOf('kept'));
   expect(Number(value?.split(':')[2])).toBeGreaterThan(machineMs() + 15_000);
