@@ -1,18 +1,17 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { controller } from 'levelhook/function';
 import { redisCache } from 'levelhook/function/node';
 import { deny, mutatingWebhook, validatingWebhook } from '../../../src/function/webhooks/index.ts';
 import { resourcePath } from '../../../src/core/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { openGateway } from '../../harness/opened.ts';
+import { uniqueName } from '../../harness/levelhook.ts';
 import { ServedFunction } from '../../harness/served-function.ts';
-import { Started } from '../../harness/started.ts';
 import { configureWebhook, reviewServing, reviewsUrl } from '../../harness/webhook-configurations.ts';
+import { it } from '../../harness/world.ts';
 
-const started = new Started();
-const spaces = { http: uniqueName('reads-http'), redis: uniqueName('reads-redis') };
+/** Namespaces, by how the function reads. */
+const spaces = { http: '', redis: uniqueName('reads-redis') };
 /** By namespace, what a review was told of the age of its cache, in seconds. */
 const ages = new Map<string, (number | undefined)[]>();
 let cluster: Cluster;
@@ -47,18 +46,16 @@ function hostsOf(name: string, namespace: string) {
   }).reconcile(async () => {});
 }
 
-beforeAll(async () => {
-  cluster = await started.cluster(inject('kubeconfig'), spaces.http);
+it.beforeAll(async ({ world }) => {
+  const { setting, started } = world;
+  ({ cluster, namespace: spaces.http } = world);
   await cluster.createNamespace(spaces.redis);
   started.add(() => cluster.deleteNamespace(spaces.redis));
-  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   const openRedis = redisCache(setting.redisUrl);
   const http = await started.open(new ServedFunction(hostsOf('http', spaces.http), setting));
   const redis = await started.open(new ServedFunction(hostsOf('redis', spaces.redis), setting, openRedis));
   const { ca, settings } = await reviewServing(started);
-  const gateway = started.keep(await openGateway(setting, [http.url, redis.url], settings));
-  const url = await reviewsUrl(gateway);
-  await untilReady(gateway.url);
+  const url = await reviewsUrl(await world.gateway([http.url, redis.url], settings));
   for (const [name, namespace] of Object.entries(spaces)) {
     for (const type of ['validating', 'mutating'] as const) {
       const options = { cluster, started, ca, namespace, name: `${namespace}-${type}` };
@@ -76,8 +73,7 @@ beforeAll(async () => {
       expect((await dryRun(namespace, 'other.example.com')).data).toHaveProperty('port', '443');
     });
   }
-}, 120_000);
-afterAll(() => started.stop());
+});
 
 function create(namespace: string, name: string, host: string) {
   return cluster.create(configMaps, { metadata: { namespace, name }, data: { host } });
@@ -90,8 +86,9 @@ function dryRun(namespace: string, host: string) {
   return cluster.client.json<typeof body>({ method: 'POST', path, query: { dryRun: 'All' }, body });
 }
 
-describe.each(Object.entries(spaces))('a webhook that reads the cache by %s', (_reader, namespace) => {
+describe.each(['http', 'redis'] as const)('a webhook that reads the cache by %s', (reader) => {
   it('refuses a name that is taken, until it is free again', async () => {
+    const namespace = spaces[reader];
     await create(namespace, 'a', 'a.example.com');
     await eventually(async () => {
       const refused = dryRun(namespace, 'a.example.com');
@@ -104,7 +101,7 @@ describe.each(Object.entries(spaces))('a webhook that reads the cache by %s', (_
   });
 
   it('is told how old the cache may be', () => {
-    const told = ages.get(namespace) ?? [];
+    const told = ages.get(spaces[reader]) ?? [];
     expect(told.length).toBeGreaterThan(2);
     for (const age of told) expect(age).toBeLessThan(120);
   });

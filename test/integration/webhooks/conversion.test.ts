@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { expect } from 'vitest';
 import { type KubernetesObject, resource } from '../../../src/core/index.ts';
 import { CONTRACT_VERSION, LEVELHOOK_HEADER } from '../../../src/contract/index.ts';
-import type { Cluster } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { openGateway } from '../../harness/opened.ts';
+import { uniqueName } from '../../harness/levelhook.ts';
 import { type ReviewBehaviour, ReviewFunction } from '../../harness/review-function.ts';
-import { Started } from '../../harness/started.ts';
 import { reviewServing, reviewsUrl } from '../../harness/webhook-configurations.ts';
+import { it } from '../../harness/world.ts';
 
-const started = new Started();
-const namespace = uniqueName('conversion');
 const group = `${uniqueName('things')}.test.levelhook.dev`;
 const definitions = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 const v1 = resource<Thing>(`${group}/v1`, 'Thing');
@@ -31,7 +27,6 @@ interface ConversionRequest {
   readonly objects: readonly Thing[];
 }
 
-let cluster: Cluster;
 let converter: ReviewFunction;
 
 /** In v2 the size is in the spec. */
@@ -49,9 +44,8 @@ const convert: ReviewBehaviour = ({ review }, response) => {
   );
 };
 
-beforeAll(async () => {
-  cluster = await started.cluster(inject('kubeconfig'), namespace);
-  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+it.beforeAll(async ({ world }) => {
+  const { cluster, namespace, setting, started } = world;
   const open = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
   const version = (name: string) => ({ name, served: true, storage: name === 'v1', schema: { openAPIV3Schema: open } });
   await cluster.create(definitions, {
@@ -73,8 +67,7 @@ beforeAll(async () => {
   converter = await started.open(new ReviewFunction({ name: 'things', for: thing, webhooks }, setting.secret));
   converter.behaviour = convert;
   const { ca, settings } = await reviewServing(started);
-  const gateway = started.keep(await openGateway(setting, [converter.url], settings));
-  await untilReady(gateway.url);
+  const gateway = await world.gateway([converter.url], settings);
   const url = `${await reviewsUrl(gateway)}/webhooks/things/things`;
   await cluster.patch(
     definitions,
@@ -94,10 +87,9 @@ beforeAll(async () => {
   await eventually(async () => {
     expect(await cluster.get(v2, { namespace, name: 'thing-1' })).toMatchObject({ spec: { size: '1' } });
   });
-}, 120_000);
-afterAll(() => started.stop());
+});
 
-it('objects and whole lists are converted by the function, both ways', async () => {
+it('objects and whole lists are converted by the function, both ways', async ({ world: { cluster, namespace } }) => {
   // The storage of v2 begins anew when the definition has changed.
   const { items } = await eventually(() => cluster.list(v2, namespace));
   expect(items.map(({ spec }) => Number(spec?.size)).toSorted((a, b) => a - b)).toEqual(
@@ -108,7 +100,7 @@ it('objects and whole lists are converted by the function, both ways', async () 
   expect(await cluster.get(v1, { namespace, name: 'new' })).toMatchObject({ size: 'large' });
 });
 
-it('what the function does not convert is told to the client', async () => {
+it('what the function does not convert is told to the client', async ({ world: { cluster, namespace } }) => {
   converter.behaviour = ({ review }, response) => {
     const { apiVersion, kind, request } = review;
     response.setHeader(LEVELHOOK_HEADER, CONTRACT_VERSION);

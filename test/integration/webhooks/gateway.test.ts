@@ -1,26 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import { Agent, request as ask } from 'undici';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { beforeEach, describe, expect } from 'vitest';
 import { resource, resourcePath } from '../../../src/core/index.ts';
 import { CONTRACT_VERSION, LEVELHOOK_HEADER } from '../../../src/contract/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, type Setting, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { type Opened, openGateway } from '../../harness/opened.ts';
+import { uniqueName } from '../../harness/levelhook.ts';
+import type { Opened } from '../../harness/opened.ts';
 import { allow, answerWith, refuse, type ReviewBehaviour, ReviewFunction } from '../../harness/review-function.ts';
 import { QueueClient } from '../../harness/queue-client.ts';
-import { Started } from '../../harness/started.ts';
 import { configureWebhook, reviewServing, reviewsUrl } from '../../harness/webhook-configurations.ts';
+import { it } from '../../harness/world.ts';
 
-const started = new Started();
-const namespace = uniqueName('reviews');
 const other = uniqueName('reviews-other');
 const deployments = resource('apps/v1', 'Deployment');
 const configMap = { apiVersion: 'v1', kind: 'ConfigMap' };
 const deployment = { apiVersion: 'apps/v1', kind: 'Deployment' };
 
 let cluster: Cluster;
-let setting: Setting;
+let namespace: string;
 let gateway: Opened;
 let guard: ReviewFunction;
 let ca: string;
@@ -28,11 +26,11 @@ let url: string;
 let agent: Agent;
 let count = 0;
 
-beforeAll(async () => {
-  cluster = await started.cluster(inject('kubeconfig'), namespace);
+it.beforeAll(async ({ world }) => {
+  const { setting, started } = world;
+  ({ cluster, namespace } = world);
   await cluster.createNamespace(other);
   started.add(() => cluster.deleteNamespace(other));
-  setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   guard = await started.open(
     new ReviewFunction(
       {
@@ -62,9 +60,8 @@ beforeAll(async () => {
   );
   const serving = await reviewServing(started);
   ca = serving.ca;
-  gateway = started.keep(await openGateway(setting, [guard.url], serving.settings));
+  gateway = await world.gateway([guard.url], serving.settings);
   url = `${await reviewsUrl(gateway)}/webhooks/guard`;
-  await untilReady(gateway.url);
   agent = new Agent({ connect: { ca } });
   started.add(() => agent.destroy());
   const options = { cluster, started, ca, namespace };
@@ -95,8 +92,7 @@ beforeAll(async () => {
     await create('probe');
     expect(new Set(guard.reviews.map(({ webhook }) => webhook))).toEqual(new Set(['names', 'defaults']));
   });
-}, 120_000);
-afterAll(() => started.stop());
+});
 
 beforeEach(() => {
   guard.behaviour = allow;
@@ -173,11 +169,14 @@ describe('a write that a webhook reviews', () => {
         body,
         contentType: 'application/merge-patch+json',
       });
-    await patch('status', { status: { conditions: [] } });
-    await patch('scale', { spec: { replicas: 1 } });
-    const reviewed = guard.reviews.map(({ request }) => [request.subResource, request.kind.kind]);
-    expect(reviewed).toContainEqual(['status', 'Deployment']);
-    expect(reviewed).toContainEqual(['scale', 'Scale']);
+    // The apiserver learns of each webhook by its own watch.
+    await eventually(async () => {
+      await patch('status', { status: { conditions: [] } });
+      await patch('scale', { spec: { replicas: 1 } });
+      const reviewed = guard.reviews.map(({ request }) => [request.subResource, request.kind.kind]);
+      expect(reviewed).toContainEqual(['status', 'Deployment']);
+      expect(reviewed).toContainEqual(['scale', 'Scale']);
+    });
     guard.behaviour = refuse('no more');
     await expect(patch('scale', { spec: { replicas: 2 } })).rejects.toThrow(/denied the request: no more/);
   });
@@ -339,13 +338,14 @@ describe('a function that is not there', () => {
 
 it('reviews are counted and measured by their path', async () => {
   await create('m');
-  const text = await (await fetch(`${gateway.url}/metrics`)).text();
-  expect(text).toMatch(
-    /controller_runtime_webhook_requests_total\{webhook="\/webhooks\/guard\/names",code="200"\} [1-9]/,
-  );
-  expect(text).toMatch(/controller_runtime_webhook_requests_in_flight\{webhook="\/webhooks\/guard\/names"\} 0/);
-  expect(text).toMatch(/controller_runtime_webhook_latency_seconds_count\{webhook="\/webhooks\/guard\/names"\} [1-9]/);
-  expect(text).not.toContain('nobody');
+  await eventually(async () => {
+    const text = await (await fetch(`${gateway.url}/metrics`)).text();
+    const path = 'webhook="/webhooks/guard/names"';
+    expect(text).toMatch(new RegExp(`controller_runtime_webhook_requests_total\\{${path},code="200"\\} [1-9]`));
+    expect(text).toContain(`controller_runtime_webhook_requests_in_flight{${path}} 0`);
+    expect(text).toMatch(new RegExp(`controller_runtime_webhook_latency_seconds_count\\{${path}\\} [1-9]`));
+    expect(text).not.toContain('nobody');
+  });
 });
 
 it('reviews are answered while the keys are paused', async () => {

@@ -1,12 +1,11 @@
 import { Agent, request } from 'undici';
-import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { expect } from 'vitest';
 import type { AdmissionDescription, ConversionDescription } from '../../../src/contract/index.ts';
-import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { uniqueName, untilReady } from '../../harness/levelhook.ts';
 import { type Opened, openGateway } from '../../harness/opened.ts';
 import { ReviewFunction } from '../../harness/review-function.ts';
-import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
 import {
   type ConfigurationOptions,
@@ -14,37 +13,38 @@ import {
   reviewServing,
   reviewsUrl,
 } from '../../harness/webhook-configurations.ts';
+import { it, type World } from '../../harness/world.ts';
 
-const started = new Started();
-const own = uniqueName('mallory-hooks');
 const others = uniqueName('victim-hooks');
 const configMap = { apiVersion: 'v1', kind: 'ConfigMap' };
 const READ = ['get', 'list', 'watch'];
 
-let cluster: Cluster;
+let world: World;
+/** The namespace of Mallory. */
+let own: string;
 let mallory: Tenant;
 let hers: ReviewFunction;
 let gateway: Opened;
 let url: string;
 let ca: string;
 
-beforeAll(async () => {
-  cluster = await started.cluster(inject('kubeconfig'), own);
+it.beforeAll(async ({ world: made }) => {
+  world = made;
+  const { cluster, started } = world;
+  own = world.namespace;
   await cluster.createNamespace(others);
   started.add(() => cluster.deleteNamespace(others));
   await installReconcileFunctions(cluster);
   mallory = await new Tenant(cluster, own).create();
   await mallory.allow('own', [{ apiGroups: [''], resources: ['configmaps'], verbs: READ }]);
   hers = await started.open(new ReviewFunction({ name: 'hers', for: configMap, webhooks: [] }, mallory.secret));
-  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   const serving = await reviewServing(started);
   ca = serving.ca;
   const variables = { ...settingsFor([own], [hers.url]), ...serving.settings };
-  gateway = started.keep(await openGateway({ ...setting, secret: mallory.secret }, [], variables));
+  gateway = started.keep(await openGateway({ ...world.setting, secret: mallory.secret }, [], variables));
   url = `${await reviewsUrl(gateway)}/webhooks/${own}.hers`;
   await untilReady(gateway.url);
-}, 120_000);
-afterAll(() => started.stop());
+});
 
 const webhook: AdmissionDescription = { ...configMap, type: 'validating', name: 'spy', operations: ['CREATE'] };
 
@@ -53,7 +53,7 @@ function declare(name: string, webhooks: readonly (AdmissionDescription | Conver
 }
 
 function configured(namespace: string): ConfigurationOptions {
-  return { cluster, started, ca, namespace, name: `${namespace}-spy` };
+  return { ...world, ca, namespace, name: `${namespace}-spy` };
 }
 
 const spy = { ...webhook, rule: ['', 'v1', 'configmaps'] as const, failurePolicy: 'Ignore' as const };
@@ -122,7 +122,9 @@ it('two webhooks of one name are refused', async () => {
   await expect(declare('twice', both)).rejects.toThrow(/spec.webhooks\[1\]: Duplicate value/);
 });
 
-it('it gets the reviews of its own namespace, and of no other, whatever the configurations say', async () => {
+it('a webhook gets the reviews of its own namespace, and of no other, whatever the configurations say', async ({
+  world: { cluster },
+}) => {
   await declare('hers', [{ ...webhook, namespaces: [own] }]);
   await mallory.until('hers', 'Ready', { status: 'True' });
   await configureWebhook(configured(own), url, spy);
