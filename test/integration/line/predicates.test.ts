@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import {
   and,
   annotationChanged,
@@ -13,10 +13,10 @@ import {
 } from '../../../src/function/index.ts';
 import type { ObjectKey, Resource } from '../../../src/core/index.ts';
 import type { Cluster } from '../../harness/cluster.ts';
-import { createSetting, uniqueName, untilIdle } from '../../harness/levelhook.ts';
+import { untilIdle } from '../../harness/levelhook.ts';
 import { type Observer, openObserved } from '../../harness/observer.ts';
-import { Started } from '../../harness/started.ts';
 import { defineWebs } from '../../harness/webs.ts';
+import { it } from '../../harness/world.ts';
 
 const on = labelsMatch({ matchLabels: { on: 'true' } });
 
@@ -35,11 +35,11 @@ const PREDICATES: Readonly<Record<string, Predicate>> = {
   any: or(generationChanged, labelChanged),
   not: and(not(generationChanged), on),
 };
+
 describe('which events of a kind count', () => {
-  const started = new Started();
-  const namespace = uniqueName('predicates');
   let observers: ReadonlyMap<string, Observer>;
   let cluster: Cluster;
+  let namespace: string;
   let webs: Resource;
   let gatewayUrl: string;
 
@@ -47,19 +47,18 @@ describe('which events of a kind count', () => {
     cluster.create(webs, { metadata: { namespace, name, labels }, spec });
   const isOn = { on: 'true' };
 
-  beforeAll(async () => {
-    cluster = await started.cluster(inject('kubeconfig'), namespace);
+  it.beforeAll(async ({ world }) => {
+    const { setting, started } = world;
+    ({ cluster, namespace } = world);
     ({ webs } = await defineWebs(started, cluster, `${namespace}.levelhook.test`));
     await create('old-on', { size: 1, parts: [] }, isOn);
     await create('old-large', { size: 3, parts: ['a', 'wanted'] });
-    const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+    // A run that has waited for a tenth of its time is given back, and then tells no longer what had changed.
     const controllers = Object.entries(PREDICATES).map(
-      ([name, predicate]) => [name, { for: { resource: webs, predicate } }] as const,
+      ([name, predicate]) => [name, { for: { resource: webs, predicate }, timeoutSeconds: 60 }] as const,
     );
     ({ observers, gatewayUrl } = await openObserved(started, setting, Object.fromEntries(controllers)));
-  }, 120_000);
-
-  afterAll(() => started.stop());
+  });
 
   const everyone = Object.keys(PREDICATES);
   const but = (...names: string[]): string[] => everyone.filter((name) => !names.includes(name)).toSorted();
@@ -125,7 +124,7 @@ describe('which events of a kind count', () => {
     expect(removed).toEqual(but('all', 'cel', 'not', 'selector'));
   });
 
-  it('are all of the annotation that pauses the object', { timeout: 60_000 }, async () => {
+  it('are all of the annotation that pauses the object', async () => {
     const key: ObjectKey = { namespace, name: 'paused' };
     await wokenBy('paused', () => create('paused', { size: 1, parts: [] }));
     const annotate = (value: string | null) =>
@@ -136,7 +135,7 @@ describe('which events of a kind count', () => {
     expect(resumed).toEqual(everyone.toSorted());
   });
 
-  it('of the controller that cannot evaluate its expression all, and it is counted', async () => {
+  it('are all for a controller whose expression cannot be evaluated, and the failures are counted', async () => {
     const text = await (await fetch(`${gatewayUrl}/metrics`)).text();
     const failures = text.split('\n').filter((line) => line.startsWith('levelhook_expression_failures_total'));
     expect(failures).toHaveLength(1);

@@ -1,31 +1,29 @@
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { controller, type Controller } from '../../../src/function/index.ts';
-import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, type Setting, uniqueName } from '../../harness/levelhook.ts';
+import { uniqueName } from '../../harness/levelhook.ts';
 import { type Opened, openGateway } from '../../harness/opened.ts';
 import { ServedFunction } from '../../harness/served-function.ts';
-import { Started } from '../../harness/started.ts';
+import { it, type World } from '../../harness/world.ts';
 
 describe('the related objects of keys whose namespace is declared no longer', () => {
-  const [kept, left] = [uniqueName('kept'), uniqueName('left')];
-  const started = new Started();
-  let cluster: Cluster;
-  let setting: Setting;
+  const left = uniqueName('left');
+  let kept: string;
+  let world: World;
   let redis: Redis;
 
-  beforeAll(async () => {
-    cluster = await started.cluster(inject('kubeconfig'), kept);
+  it.beforeAll(async ({ world: made }) => {
+    world = made;
+    const { cluster, setting, started } = world;
+    kept = world.namespace;
     await cluster.createNamespace(left);
     started.add(() => cluster.deleteNamespace(left));
-    setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
     redis = new Redis(setting.redisUrl);
     started.add(async () => redis.disconnect());
     for (const namespace of [kept, left]) await cluster.create(configMaps, { metadata: { namespace, name: 'parent' } });
   });
-
-  afterAll(() => started.stop());
 
   const naming = (namespaces: string[]): Controller =>
     controller({
@@ -37,14 +35,16 @@ describe('the related objects of keys whose namespace is declared no longer', ()
     });
 
   async function start(namespaces: string[]): Promise<{ fn: ServedFunction; gateway: Opened }> {
+    const { setting, started } = world;
     const fn = await started.open(new ServedFunction(naming(namespaces), setting));
     return { fn, gateway: started.keep(await openGateway(setting, [fn.url])) };
   }
 
   /** The keys that have rules, and those that the index of the rules names. */
   async function keysWithRules(): Promise<{ rules: string[]; index: string[] }> {
-    const [related = ''] = await redis.keys(`*${setting.keyPrefix}*:related`);
-    const [index = ''] = await redis.keys(`*${setting.keyPrefix}*:related-index`);
+    const { keyPrefix } = world.setting;
+    const [related = ''] = await redis.keys(`*${keyPrefix}*:related`);
+    const [index = ''] = await redis.keys(`*${keyPrefix}*:related-index`);
     const members = await redis.zrange(index, '0', '-1');
     return {
       rules: (await redis.hkeys(related)).toSorted(),
@@ -52,7 +52,7 @@ describe('the related objects of keys whose namespace is declared no longer', ()
     };
   }
 
-  it('are forgotten, and wake nothing', async () => {
+  it('are forgotten, and wake nothing', async ({ world: { cluster } }) => {
     const before = await start([kept, left]);
     const both = [`${kept}/parent`, `${left}/parent`].toSorted();
     await eventually(async () => expect(await keysWithRules()).toEqual({ rules: both, index: both }));

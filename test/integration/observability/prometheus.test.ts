@@ -1,16 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { describe, expect } from 'vitest';
+import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, startFunctionProcess, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { type Opened, openGateway } from '../../harness/opened.ts';
+import { startFunctionProcess, untilReady } from '../../harness/levelhook.ts';
+import { openGateway } from '../../harness/opened.ts';
 import { checkRules, Prometheus } from '../../harness/prometheus.ts';
 import { RawFunction } from '../../harness/raw-function.ts';
 import { ReviewFunction } from '../../harness/review-function.ts';
-import { Started } from '../../harness/started.ts';
 import { configureWebhook, reviewServing, reviewsUrl } from '../../harness/webhook-configurations.ts';
+import { it, type World } from '../../harness/world.ts';
 
 const FILES = join(import.meta.dirname, '../../../infra/observability');
 const RULES = join(FILES, 'rules.yaml');
@@ -53,25 +53,26 @@ const mayBeEmpty = (expression: string): boolean =>
   Object.keys(MAY_BE_EMPTY).some((metric) => expression.includes(`${metric}{`));
 
 describe('a busy gateway that Prometheus scrapes', () => {
-  const started = new Started();
-  const namespace = uniqueName('observed');
-  let cluster: Cluster;
+  let world: World;
   let prometheus: Prometheus;
 
   /** A function whose runs end as badly as a test wants. */
   async function badFunction(name: string, timeoutSeconds = 1): Promise<RawFunction> {
     const labelSelector = { matchLabels: { [name]: 'true' } };
     const description = { name, for: { apiVersion: 'v1', kind: 'ConfigMap', labelSelector } };
-    return started.open(new RawFunction({ ...description, concurrency: 2, timeoutSeconds }));
+    return world.started.open(new RawFunction({ ...description, concurrency: 2, timeoutSeconds }));
   }
 
   const create = (name: string, label: string, data: Record<string, string> = {}) =>
-    cluster.create(configMaps, { metadata: { namespace, name, labels: { [label]: 'true' } }, data });
+    world.cluster.create(configMaps, {
+      metadata: { namespace: world.namespace, name, labels: { [label]: 'true' } },
+      data,
+    });
 
-  beforeAll(async () => {
-    const kubeconfig = inject('kubeconfig');
-    cluster = await started.cluster(kubeconfig, namespace);
-    const setting = createSetting({ kubeconfig: await byName(kubeconfig), redisUrl: inject('redisUrl') });
+  it.beforeAll(async ({ world: made }) => {
+    world = made;
+    const { cluster, namespace, started } = world;
+    const setting = { ...world.setting, kubeconfig: await byName(world.setting.kubeconfig) };
     // Through the cache API.
     const reading = { variables: { REDIS_URL: '' } };
     const moody = started.keep(await startFunctionProcess(setting, 'test/harness/moody-function.ts', reading));
@@ -91,7 +92,7 @@ describe('a busy gateway that Prometheus scrapes', () => {
       ),
     );
     const serving = await reviewServing(started);
-    const gateway: Opened = started.keep(
+    const gateway = started.keep(
       await openGateway(setting, [moody.url, broken.url, silent.url, gone.url, guard.url], {
         LEVELHOOK_LEASE: `${namespace}/gateway`,
         ...serving.settings,
@@ -120,16 +121,14 @@ describe('a busy gateway that Prometheus scrapes', () => {
     prometheus = await Prometheus.start(started, { gatewayUrl: gateway.url, job: JOB, rules: RULES });
   });
 
-  afterAll(() => started.stop());
-
   /** A kubeconfig that names the apiserver, whose address is then looked up. */
   async function byName(kubeconfig: string): Promise<string> {
-    const path = join(await started.directory(), 'kubeconfig');
+    const path = join(await world.started.directory(), 'kubeconfig');
     await writeFile(path, (await readFile(kubeconfig, 'utf8')).replace('//127.0.0.1:', '//localhost:'));
     return path;
   }
 
-  it('is all that the rules ask for', async () => {
+  it('has all that the rules ask for', async () => {
     expect(await checkRules(RULES)).toContain('rules found');
     const rules = await eventually(async () => {
       const found = await prometheus.rules();
@@ -171,8 +170,11 @@ describe('a busy gateway that Prometheus scrapes', () => {
     const text = typeof query === 'string' ? query : query.query;
     const parts = /^label_values\((.*), (\w+)\)$/.exec(text);
     const [, selector = '', label = ''] = parts ?? [];
-    const found = await prometheus.query(replaced(selector));
-    expect(found).not.toEqual([]);
+    const found = await eventually(async () => {
+      const samples = await prometheus.query(replaced(selector));
+      expect(samples).not.toEqual([]);
+      return samples;
+    });
     // Plain Prometheus gives no namespace, which the board allows for.
     if (label !== 'namespace') expect(found.map(({ metric }) => metric[label])).not.toContain(undefined);
   });
@@ -190,7 +192,7 @@ describe('a busy gateway that Prometheus scrapes', () => {
     expect(panels.filter(([, expression]) => !mayBeEmpty(expression)).length).toBeGreaterThan(50);
   });
 
-  it('counts what became of the runs of each function', async () => {
+  it('counts what became of the runs of each function', { timeout: 180_000 }, async () => {
     const valueOf = async (expression: string): Promise<number> => {
       const [sample] = await prometheus.query(expression);
       return Number(sample?.value[1] ?? NaN);
@@ -212,9 +214,9 @@ describe('a busy gateway that Prometheus scrapes', () => {
     // None of them ends the runs of another.
     expect(await valueOf('controller_runtime_reconcile_panics_total{controller="moody"}')).toBe(0);
     expect(await valueOf('controller_runtime_reconcile_timeouts_total{controller="broken"}')).toBe(0);
-    // ConfigMaps change all the time here, so it does not wait for a bookmark.
+    // It begins anew with each bookmark, about once a minute.
     await eventually(async () => {
       expect(await valueOf('levelhook_view_behind_seconds{resource="v1/ConfigMap"}')).toBeLessThan(10);
-    });
+    }, 90_000);
   });
 });

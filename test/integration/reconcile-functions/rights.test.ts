@@ -1,34 +1,37 @@
 import { execFile } from 'node:child_process';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { controller } from '../../../src/function/index.ts';
 import { generateSecret, importSecret, sign, type Trigger } from '../../../src/contract/index.ts';
 import { resource } from '../../../src/core/index.ts';
 import { resolveBinary } from '../../../src/testing/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { uniqueName, untilReady } from '../../harness/levelhook.ts';
 import { openGateway } from '../../harness/opened.ts';
 import type { Program } from '../../harness/program.ts';
 import { ServedFunction } from '../../harness/served-function.ts';
-import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, ReconcileFunction, settingsFor, Tenant } from '../../harness/tenant.ts';
+import { it, type World } from '../../harness/world.ts';
 
 /** In each object that nobody but its owner may see. */
 const TREASURE = 'xyzzy-treasure';
-const own = uniqueName('mallory');
 const others = uniqueName('victim');
-const started = new Started();
-const forOwn = { for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [own] } };
 const everything = { apiVersion: 'v1', kind: 'ConfigMap' };
+const forOwn = () => ({ for: { ...everything, namespaces: [own] } });
 
+let world: World;
 let cluster: Cluster;
+/** The namespace of Mallory. */
+let own: string;
 let mallory: Tenant;
 let victim: Tenant;
 let hers: ServedFunction;
 let gateway: { process: Program; url: string };
 
-beforeAll(async () => {
-  cluster = await started.cluster(inject('kubeconfig'), own);
+it.beforeAll(async ({ world: made }) => {
+  world = made;
+  const { started } = world;
+  ({ cluster, namespace: own } = world);
   await cluster.createNamespace(others);
   started.add(() => cluster.deleteNamespace(others));
   await installReconcileFunctions(cluster);
@@ -44,10 +47,7 @@ beforeAll(async () => {
   for (const namespace of [own, others]) {
     await cluster.create(secrets, { metadata: { namespace, name: 'treasure' }, stringData: { secrets: TREASURE } });
   }
-  const setting = {
-    ...createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') }),
-    secret: mallory.secret,
-  };
+  const setting = { ...world.setting, secret: mallory.secret };
   hers = await served('hers', mallory.secret);
   const his = await served('his', victim.secret);
   gateway = started.keep(
@@ -73,20 +73,15 @@ beforeAll(async () => {
   expect((await read(trigger.cache.token, `/api/v1/namespaces/${others}/secrets/treasure`)).text).toContain(
     Buffer.from(TREASURE).toString('base64'),
   );
-  await declare('hers', { endpoint: { url: hers.url }, ...forOwn });
+  await declare('hers', { endpoint: { url: hers.url }, ...forOwn() });
   await mallory.until('hers', 'Ready', { status: 'True' });
   await cluster.create(configMaps, { metadata: { namespace: own, name: 'mine' }, data: { text: 'mine' } });
   await eventually(async () => present(hers.triggers.at(-1)));
-}, 120_000);
-
-afterAll(() => started.stop());
+});
 
 async function served(name: string, secret: string): Promise<ServedFunction> {
   const silent = controller({ name, for: configMaps }).reconcile(async () => {});
-  const served = await started.open(
-    new ServedFunction(silent, { kubeconfig: inject('kubeconfig'), redisUrl: '', keyPrefix: '', secret }),
-  );
-  return served;
+  return world.started.open(new ServedFunction(silent, { ...world.setting, secret }));
 }
 
 /** Her rights: to make ReconcileFunctions in her own namespace, and nothing else. */
@@ -116,7 +111,7 @@ async function declare(name: string, spec: object, namespace = own): Promise<voi
     spec: { serviceAccountName: 'reader', signingSecret: { name: 'signing' }, ...spec },
   };
   const kubectl = await resolveBinary('kubectl');
-  const args = ['--kubeconfig', inject('kubeconfig'), '--as', 'mallory', 'create', '-f', '-'];
+  const args = ['--kubeconfig', world.setting.kubeconfig, '--as', 'mallory', 'create', '-f', '-'];
   await new Promise<void>((resolve, reject) => {
     const child = execFile(kubectl, args, (error, _, stderr) => (error ? reject(new Error(stderr)) : resolve()));
     child.stdin?.end(JSON.stringify(body));
@@ -141,24 +136,24 @@ async function told(): Promise<string> {
 }
 
 describe('a user who may create ReconcileFunctions in one namespace, and nothing else', () => {
-  it.each<[string, string, object]>([
-    ['asking for a kind everywhere', 'everywhere', { for: everything }],
-    ['naming another namespace', 'elsewhere', { for: { ...everything, namespaces: [others] } }],
-    ['naming another namespace beside her own', 'both', { for: { ...everything, namespaces: [own, others] } }],
+  it.each<[string, string, () => object]>([
+    ['asking for a kind everywhere', 'everywhere', () => ({ for: everything })],
+    ['naming another namespace', 'elsewhere', () => ({ for: { ...everything, namespaces: [others] } })],
+    ['naming another namespace beside her own', 'both', () => ({ for: { ...everything, namespaces: [own, others] } })],
     [
       'reading the Secrets of her namespace',
       'secrets',
-      { ...forOwn, reads: [{ apiVersion: 'v1', kind: 'Secret', namespaces: [own] }] },
+      () => ({ ...forOwn(), reads: [{ apiVersion: 'v1', kind: 'Secret', namespaces: [own] }] }),
     ],
-    ['reading all Secrets', 'all-secrets', { ...forOwn, reads: [{ apiVersion: 'v1', kind: 'Secret' }] }],
+    ['reading all Secrets', 'all-secrets', () => ({ ...forOwn(), reads: [{ apiVersion: 'v1', kind: 'Secret' }] })],
     [
       'watching another namespace',
       'watching',
-      { ...forOwn, watches: [{ ...everything, namespaces: [others], map: { by: 'all' } }] },
+      () => ({ ...forOwn(), watches: [{ ...everything, namespaces: [others], map: { by: 'all' } }] }),
     ],
-    ['owning in another namespace', 'owning', { ...forOwn, owns: [{ ...everything, namespaces: [others] }] }],
+    ['owning in another namespace', 'owning', () => ({ ...forOwn(), owns: [{ ...everything, namespaces: [others] }] })],
   ])('gets nothing by %s', async (_what, name, spec) => {
-    await declare(name, { endpoint: { url: hers.url }, ...spec });
+    await declare(name, { endpoint: { url: hers.url }, ...spec() });
     await mallory.until(name, 'Ready', { status: 'False', reason: 'Forbidden' });
   });
 
@@ -168,13 +163,15 @@ describe('a user who may create ReconcileFunctions in one namespace, and nothing
       { serviceAccountName: `../${others}` },
       { signingSecret: { name: `${others}/signing` } },
     ]) {
-      await expect(declare('borrowing', { endpoint: { url: hers.url }, ...forOwn, ...wrong })).rejects.toThrow('spec.');
+      await expect(declare('borrowing', { endpoint: { url: hers.url }, ...forOwn(), ...wrong })).rejects.toThrow(
+        'spec.',
+      );
     }
-    await expect(declare('there', { endpoint: { url: hers.url }, ...forOwn }, others)).rejects.toThrow('forbidden');
+    await expect(declare('there', { endpoint: { url: hers.url }, ...forOwn() }, others)).rejects.toThrow('forbidden');
   });
 
   it('gets nothing by naming a Secret that is none for signing', async () => {
-    await declare('treasure', { endpoint: { url: hers.url }, ...forOwn, signingSecret: { name: 'treasure' } });
+    await declare('treasure', { endpoint: { url: hers.url }, ...forOwn(), signingSecret: { name: 'treasure' } });
     await mallory.until('treasure', 'Ready', { status: 'False', reason: 'SecretInvalid' });
   });
 
@@ -212,7 +209,7 @@ describe('a user who may create ReconcileFunctions in one namespace, and nothing
     const map = { by: 'annotation', annotation: 'wake' };
     await declare('hers-too', {
       endpoint: { url: hers.url },
-      ...forOwn,
+      ...forOwn(),
       watches: [{ ...everything, namespaces: [own], map }],
     });
     await mallory.until('hers-too', 'Synced', { status: 'True' });
@@ -243,12 +240,12 @@ describe('a user who may create ReconcileFunctions in one namespace, and nothing
       `http://web.${others}.svc`,
     ]) {
       const name = `to-${Math.random().toString(36).slice(2)}`;
-      await declare(name, { endpoint: { url }, ...forOwn });
+      await declare(name, { endpoint: { url }, ...forOwn() });
       const { reason } = await mallory.until(name, 'Reachable', { status: 'False' });
       expect(['EndpointNotAllowed', 'EndpointAddressRefused']).toContain(reason);
     }
     await expect(
-      declare('beyond', { ...forOwn, endpoint: { service: { name: `web.${others}`, port: 80 } } }),
+      declare('beyond', { ...forOwn(), endpoint: { service: { name: `web.${others}`, port: 80 } } }),
     ).rejects.toThrow('spec.endpoint.service.name');
   });
 
@@ -299,9 +296,8 @@ describe('a user who may create ReconcileFunctions in one namespace, and nothing
     await mallory.deny('own');
     await mallory.until('hers', 'Authorized', { status: 'False', reason: 'Forbidden' });
     expect(await read(token, path)).toMatchObject({ status: 401 });
-    expect(await page('')).toMatch(
-      /Rights: <span class="state bad">refused<\/span>\s*<time .*?may not get, list, watch/s,
-    );
+    const refused = /Rights: <span class="state bad">refused<\/span>\s*<time .*?may not get, list, watch/s;
+    await eventually(async () => expect(await page('')).toMatch(refused));
     const sent = ofHers().length;
     await cluster.patch(configMaps, { namespace: own, name: 'mine' }, { data: { text: 'changed' } });
     await victim.until('his', 'Ready', { status: 'True' });

@@ -1,47 +1,42 @@
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { expect } from 'vitest';
 import { resource } from '../../../src/core/index.ts';
 import { FunctionStatusWriter } from '../../../src/gateway/registration/function-status-writer.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, type Setting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { uniqueName, untilReady } from '../../harness/levelhook.ts';
 import { quietRuntime } from '../../harness/quiet-runtime.ts';
 import { type Observer, openObserver } from '../../harness/observer.ts';
 import { openGateway } from '../../harness/opened.ts';
-import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, ReconcileFunction, settingsFor, Tenant } from '../../harness/tenant.ts';
+import { it } from '../../harness/world.ts';
 
-const namespace = uniqueName('stuck');
-const group = `${namespace}.example.com`;
+const group = `${uniqueName('stuck')}.example.com`;
 const definitions = resource('apiextensions.k8s.io/v1', 'CustomResourceDefinition', { namespaced: false });
 const things = resource(`${group}/v1`, 'Thing');
-const started = new Started();
-const forConfigMaps = { for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace] } };
-const readsThings = { reads: [{ apiVersion: `${group}/v1beta1`, kind: 'Thing', namespaces: [namespace] }] };
+const forConfigMaps = () => ({ for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace] } });
+const readsThings = () => ({ reads: [{ apiVersion: `${group}/v1beta1`, kind: 'Thing', namespaces: [namespace] }] });
 let cluster: Cluster;
+let namespace: string;
 let tenant: Tenant;
-let setting: Setting;
 let fine: Observer;
 let gateway: { url: string };
 
-beforeAll(async () => {
-  cluster = await started.cluster(inject('kubeconfig'), namespace);
+it.beforeAll(async ({ world }) => {
+  const { started } = world;
+  ({ cluster, namespace } = world);
   await installReconcileFunctions(cluster);
+  started.add(() => cluster.delete(definitions, { name: `things.${group}` }));
   await serveThingsThatCannotBeListed();
   tenant = await new Tenant(cluster, namespace).create();
   await tenant.allow('config-maps', [{ apiGroups: [''], resources: ['configmaps'] }]);
   await tenant.allow('things', [{ apiGroups: [group], resources: ['things'] }]);
-  setting = {
-    ...createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') }),
-    secret: tenant.secret,
-  };
+  const setting = { ...world.setting, secret: tenant.secret };
   fine = started.keep(await openObserver(setting, { name: 'fine', for: configMaps }));
   // Both are there before the gateway is.
-  await tenant.declare('waiting', { endpoint: { url: fine.url }, ...forConfigMaps, ...readsThings });
-  await tenant.declare('fine', { endpoint: { url: fine.url }, ...forConfigMaps });
+  await tenant.declare('waiting', { endpoint: { url: fine.url }, ...forConfigMaps(), ...readsThings() });
+  await tenant.declare('fine', { endpoint: { url: fine.url }, ...forConfigMaps() });
   gateway = started.keep(await openGateway(setting, [], settingsFor([namespace], [fine.url])));
-}, 120_000);
-
-afterAll(() => started.stop());
+});
 
 /** A kind whose objects only a webhook could convert, and nobody is there: anybody may have one of those. */
 async function serveThingsThatCannotBeListed(): Promise<void> {
@@ -59,7 +54,6 @@ async function serveThingsThatCannotBeListed(): Promise<void> {
       ],
     },
   });
-  started.add(() => cluster.delete(definitions, { name }));
   await eventually(async () => cluster.create(things, { metadata: { namespace, name: 'thing' } }));
   const clientConfig = { url: 'https://127.0.0.1:9/convert' };
   await cluster.patch(
@@ -71,7 +65,7 @@ async function serveThingsThatCannotBeListed(): Promise<void> {
   await eventually(async () => expect(cluster.list(beta, namespace)).rejects.toThrow());
 }
 
-test('one that waits for a list that never ends says so, and no other waits with it', async () => {
+it('a ReconcileFunction that waits for a list that never ends says so, and no other waits with it', async () => {
   await untilReady(gateway.url);
   await tenant.until('waiting', 'Synced', { status: 'False', reason: 'CacheFilling' });
   await tenant.until('fine', 'Ready', { status: 'True' });
@@ -79,8 +73,8 @@ test('one that waits for a list that never ends says so, and no other waits with
   await eventually(async () => expect(fine.seen({ key: `${namespace}/a` })).not.toEqual([]));
 });
 
-test('one that is changed to wait for ever goes on as it was, until it loses its rights', async () => {
-  await tenant.change('fine', readsThings);
+it('a ReconcileFunction that is changed to wait for ever goes on as it was, until it loses its rights', async () => {
+  await tenant.change('fine', readsThings());
   await tenant.until('fine', 'Synced', { status: 'False', reason: 'CacheFilling', observedGeneration: 2 });
   const from = fine.count;
   await cluster.create(configMaps, { metadata: { namespace, name: 'b' }, data: {} });
@@ -89,7 +83,7 @@ test('one that is changed to wait for ever goes on as it was, until it loses its
   await tenant.until('fine', 'Authorized', { status: 'False', reason: 'Forbidden' });
 });
 
-test('one that waits for ever can be removed', async () => {
+it('a ReconcileFunction that waits for ever can be removed', async () => {
   await tenant.remove('waiting');
   await tenant.remove('fine');
   await eventually(async () => {
@@ -98,8 +92,12 @@ test('one that waits for ever can be removed', async () => {
   });
 });
 
-test('a status is that of the object for which it was found, never of one that has taken its name', async () => {
-  const object = await tenant.declare('twice', { endpoint: { url: fine.url }, ...forConfigMaps }, { other: 'gateway' });
+it('a status is that of the ReconcileFunction for which it was found, never of one that has taken its name', async () => {
+  const object = await tenant.declare(
+    'twice',
+    { endpoint: { url: fine.url }, ...forConfigMaps() },
+    { other: 'gateway' },
+  );
   const writer = new FunctionStatusWriter({
     client: cluster.client,
     runtime: quietRuntime(),

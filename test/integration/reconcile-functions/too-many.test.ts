@@ -1,23 +1,22 @@
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { type Cluster, configMaps } from '../../harness/cluster.ts';
+import { expect } from 'vitest';
+import { configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { uniqueName, untilReady } from '../../harness/levelhook.ts';
 import { type Observer, openObserver } from '../../harness/observer.ts';
 import { openGateway } from '../../harness/opened.ts';
-import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
+import { it } from '../../harness/world.ts';
 
-const namespace = uniqueName('many');
 const otherNamespace = uniqueName('few');
-const started = new Started();
 const ofNamespace = (name: string) => ({ for: { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [name] } });
-let cluster: Cluster;
+let namespace: string;
 let tenant: Tenant;
 let other: Tenant;
 let observer: Observer;
 
-beforeAll(async () => {
-  cluster = await started.cluster(inject('kubeconfig'), namespace);
+it.beforeAll(async ({ world }) => {
+  const { cluster, started } = world;
+  ({ namespace } = world);
   await cluster.createNamespace(otherNamespace);
   started.add(() => cluster.deleteNamespace(otherNamespace));
   await installReconcileFunctions(cluster);
@@ -26,10 +25,7 @@ beforeAll(async () => {
   await tenant.allow('config-maps', configMapsOnly);
   other = await new Tenant(cluster, otherNamespace).create();
   await other.allow('config-maps', configMapsOnly);
-  const setting = {
-    ...createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') }),
-    secret: tenant.secret,
-  };
+  const setting = { ...world.setting, secret: tenant.secret };
   observer = started.keep(await openObserver(setting, { name: 'c', for: configMaps }));
   // There before the gateway is, in another order than that of their names.
   await declare('b');
@@ -42,9 +38,7 @@ beforeAll(async () => {
   };
   const gateway = started.keep(await openGateway(setting, [], settings));
   await untilReady(gateway.url);
-}, 120_000);
-
-afterAll(() => started.stop());
+});
 
 const declare = (name: string) => tenant.declare(name, { endpoint: { url: observer.url }, ...ofNamespace(namespace) });
 
@@ -61,7 +55,9 @@ async function declareInOneSecond(...names: readonly string[]): Promise<void> {
 
 const tooMany = { status: 'False', reason: 'TooManyFunctions' } as const;
 
-test('the oldest ReconcileFunctions of a namespace run, and the next one starts when one of them goes', async () => {
+it('the oldest ReconcileFunctions of a namespace run, and the next one starts when one of them goes', async ({
+  world: { cluster },
+}) => {
   // Two of the same second go by name.
   await tenant.until('b', 'Synced', { status: 'True' });
   await tenant.until('a', 'Synced', { status: 'True' });
