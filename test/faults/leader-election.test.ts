@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse, parseAllDocuments, stringify } from 'yaml';
 import { type KubernetesObject, resource } from '../../src/core/index.ts';
 import type { LeaseSpec } from '../../src/gateway/manager/lease.ts';
-import type { Cluster } from '../harness/cluster.ts';
+import { Cluster } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
@@ -18,16 +18,23 @@ const RBAC = 'rbac.authorization.k8s.io';
 const LEASE_MS = 4000;
 const RETRY_MS = 1000;
 
-/** With the rights that infra/rbac/gateway.yaml gives, in a namespace of the test's own. */
-describe('leader election on a real apiserver', () => {
-  const started = new Started();
-  const namespace = uniqueName('elect');
-  const key = { namespace, name: 'levelhook' };
-  let cluster: Cluster;
-  let kubeconfig: string;
+/** Processes that elect one of them by a Lease of their own. */
+class Electorate {
+  readonly key: { readonly namespace: string; readonly name: string };
+  readonly #kubeconfig: string;
+  readonly #started: Started;
 
-  beforeAll(async () => {
-    cluster = await started.cluster(inject('kubeconfig'), namespace);
+  private constructor(namespace: string, kubeconfig: string, started: Started) {
+    this.key = { namespace, name: 'levelhook' };
+    this.#kubeconfig = kubeconfig;
+    this.#started = started;
+  }
+
+  /** With the rights that infra/rbac/gateway.yaml gives, in a namespace of the test's own. */
+  static async create(started: Started, cluster: Cluster): Promise<Electorate> {
+    const namespace = uniqueName('elect');
+    await cluster.createNamespace(namespace);
+    started.add(() => cluster.deleteNamespace(namespace));
     const role = parseAllDocuments(await readFile('infra/rbac/gateway.yaml', 'utf8'))
       .map((document) => document.toJS() as { kind: string; metadata: { namespace?: string }; rules: unknown })
       .find(({ kind, metadata }) => kind === 'Role' && metadata.namespace === 'levelhook');
@@ -40,48 +47,63 @@ describe('leader election on a real apiserver', () => {
     });
     const config = parse(await readFile(inject('kubeconfig'), 'utf8')) as { users: { user: object }[] };
     for (const { user } of config.users) Object.assign(user, { as: `system:serviceaccount:${namespace}:gateway` });
-    kubeconfig = join(await started.directory(), 'config');
+    const kubeconfig = join(await started.directory(), 'config');
     await writeFile(kubeconfig, stringify(config), { mode: 0o600 });
+    const electorate = new Electorate(namespace, kubeconfig, started);
     // The apiserver learns of a new Role a moment later.
-    const first = await start();
+    const first = await electorate.#start();
     await event(first, 'lead');
     await first.kill('SIGTERM');
-  });
-
-  afterAll(() => started.stop());
-
-  async function start(): Promise<TestProcess> {
-    const process = new TestProcess('test/harness/elector.ts', [kubeconfig, `${namespace}/levelhook`], {});
-    started.keep({ process });
-    await event(process, 'started');
-    return process;
-  }
-
-  /** The first event of this name that happened after `afterMs` on the machine's clock. */
-  async function event(process: TestProcess, name: string, afterMs = 0): Promise<Line & { ms: number }> {
-    const line = await process.line((each) => each['event'] === name && Number(each['ms']) > afterMs);
-    return { ...line, ms: Number(line['ms']) };
+    return electorate;
   }
 
   /** One that leads, and one that has seen it lead. */
-  async function pair(): Promise<[leader: TestProcess, follower: TestProcess]> {
-    const leader = await start();
+  async pair(): Promise<[leader: TestProcess, follower: TestProcess]> {
+    const leader = await this.#start();
     await event(leader, 'lead');
-    const follower = await start();
+    const follower = await this.#start();
     await event(follower, 'follow');
     // Its watch is open and has shown a renewal.
     await sleep(2 * RETRY_MS);
     return [leader, follower];
   }
 
-  /** No connection, right or answer was missing, unless the test says so. */
-  function expectNoWarning(...processes: readonly TestProcess[]): void {
-    for (const { lines } of processes) expect(lines.filter((each) => each['event'] === 'warning')).toEqual([]);
+  async #start(): Promise<TestProcess> {
+    const { namespace, name } = this.key;
+    const process = new TestProcess('test/harness/elector.ts', [this.#kubeconfig, `${namespace}/${name}`], {});
+    this.#started.keep({ process });
+    await event(process, 'started');
+    return process;
   }
+}
+
+/** The first event of this name that happened after `afterMs` on the machine's clock. */
+async function event(process: TestProcess, name: string, afterMs = 0): Promise<Line & { ms: number }> {
+  const line = await process.line((each) => each['event'] === name && Number(each['ms']) > afterMs);
+  return { ...line, ms: Number(line['ms']) };
+}
+
+/** No connection, right or answer was missing, unless the test says so. */
+function expectNoWarning(...processes: readonly TestProcess[]): void {
+  for (const { lines } of processes) expect(lines.filter((each) => each['event'] === 'warning')).toEqual([]);
+}
+
+/** Each with a Lease of its own and at the same time, since they wait more than they work. */
+describe.concurrent('leader election on a real apiserver', () => {
+  const started = new Started();
+  let cluster: Cluster;
+
+  beforeAll(async () => {
+    cluster = await Cluster.connect(inject('kubeconfig'));
+    started.add(() => cluster.close());
+  });
+
+  afterAll(() => started.stop());
 
   it('hands the Lease over at SIGTERM', async () => {
-    const [leader, follower] = await pair();
-    const before = await cluster.get(leases, key);
+    const electorate = await Electorate.create(started, cluster);
+    const [leader, follower] = await electorate.pair();
+    const before = await cluster.get(leases, electorate.key);
     const atMs = machineMs();
     expect(await leader.kill('SIGTERM')).toBe(0);
     const took = await event(follower, 'lead');
@@ -90,16 +112,17 @@ describe('leader election on a real apiserver', () => {
     expect(end.ms).toBeLessThan(took.ms);
     // Not by its expiry.
     expect(took.ms - atMs).toBeLessThan(LEASE_MS - RETRY_MS);
-    const after = await cluster.get(leases, key);
+    const after = await cluster.get(leases, electorate.key);
     expect(after?.spec?.leaseTransitions).toBe((before?.spec?.leaseTransitions ?? 0) + 1);
     expectNoWarning(leader, follower);
     await follower.kill('SIGTERM');
-    const released = (await cluster.get(leases, key))?.spec;
+    const released = (await cluster.get(leases, electorate.key))?.spec;
     expect(released).toMatchObject({ leaseDurationSeconds: 1, holderIdentity: '' });
   });
 
   it('is taken after the death of the leader, and not before its time', async () => {
-    const [leader, follower] = await pair();
+    const electorate = await Electorate.create(started, cluster);
+    const [leader, follower] = await electorate.pair();
     const atMs = machineMs();
     await leader.kill('SIGKILL');
     const took = await event(follower, 'lead');
@@ -111,7 +134,8 @@ describe('leader election on a real apiserver', () => {
   });
 
   it('a leader that was frozen does not lead when it wakes, and follows', async () => {
-    const [leader, follower] = await pair();
+    const electorate = await Electorate.create(started, cluster);
+    const [leader, follower] = await electorate.pair();
     leader.send('SIGSTOP');
     const frozenMs = machineMs();
     await event(follower, 'lead');
@@ -126,13 +150,16 @@ describe('leader election on a real apiserver', () => {
   });
 
   it('a Lease that is deleted is created again by its holder, and no other process leads', async () => {
-    const [leader, follower] = await pair();
+    const electorate = await Electorate.create(started, cluster);
+    const [leader, follower] = await electorate.pair();
     const identity = (await event(leader, 'started'))['identity'];
     const deletedMs = machineMs();
-    await cluster.delete(leases, key);
+    await cluster.delete(leases, electorate.key);
     await event(leader, 'lead', deletedMs);
     await eventually(async () => {
-      expect(await cluster.get(leases, key)).toMatchObject({ spec: { holderIdentity: identity, leaseTransitions: 0 } });
+      expect(await cluster.get(leases, electorate.key)).toMatchObject({
+        spec: { holderIdentity: identity, leaseTransitions: 0 },
+      });
     });
     expect(follower.lines.filter((each) => each['event'] === 'lead')).toEqual([]);
     expectNoWarning(leader, follower);
