@@ -2,49 +2,34 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
 import type { Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, inject, it } from 'vitest';
-import { Cluster, configMaps } from '../harness/cluster.ts';
+import { expect } from 'vitest';
+import { greeting } from '../../functions/examples/01-minimal/greeting.ts';
+import { configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
-import { createSetting, startFunction, uniqueName, untilReady } from '../harness/levelhook.ts';
-import { openGateway } from '../harness/opened.ts';
-import type { Program } from '../harness/program.ts';
+import { openFunction } from '../harness/opened.ts';
+import { it } from '../harness/world.ts';
 import { openBrowser } from './browser.ts';
 
 /** The example and not replicaset: that one would work on the ReplicaSets of every other test. */
 const QUEUE = 'greeting';
 
-const namespace = uniqueName('browser');
-const processes: Program[] = [];
 const complaints: string[] = [];
-let cluster: Cluster;
 let url: string;
-let browser: Awaited<ReturnType<typeof openBrowser>>;
 let page: Page;
 
-beforeAll(async () => {
-  cluster = await Cluster.connect(inject('kubeconfig'));
-  await cluster.createNamespace(namespace);
-  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-  const fn = await startFunction(setting, 'examples/01-minimal');
-  const gateway = await openGateway(setting, [fn.url]);
-  processes.push(gateway.process, fn.process);
-  url = gateway.url;
-  await untilReady(url);
+it.beforeAll(async ({ world }) => {
+  const { cluster, namespace, setting, started } = world;
+  const fn = started.keep(await openFunction(setting, [greeting]));
+  ({ url } = await world.gateway([`${fn.url}/${QUEUE}`]));
   const metadata = { namespace, name: 'ann', labels: { greet: 'true' } };
   await cluster.create(configMaps, { metadata, data: { name: 'Ann' } });
-  browser = await openBrowser();
+  const browser = await openBrowser();
+  started.add(() => browser.close());
   page = await browser.context.newPage();
   page.on('console', (message) => {
     if (message.type() === 'error') complaints.push(`${message.text()} (${message.location().url})`);
   });
   page.on('pageerror', (error) => complaints.push(String(error)));
-});
-
-afterAll(async () => {
-  await browser.close();
-  for (const process of processes) await process.kill('SIGTERM');
-  await cluster.deleteNamespace(namespace);
-  await cluster.close();
 });
 
 it('the BullMQ board shows the queue of each controller, without a complaint of the browser', async () => {
@@ -128,9 +113,9 @@ it('the BullMQ board answers only to a name of this machine', async () => {
   expect(await asked('/dashboard', `localhost:${port}`)).toBe(200);
 });
 
-it('the BullMQ board shows the keys that have run as they run', async () => {
+it('the BullMQ board shows the keys that have run as they run', async ({ world: { cluster, namespace } }) => {
   await eventually(async () => {
-    const greeting = await cluster.get(configMaps, { namespace, name: 'ann-greeting' });
-    expect(greeting?.data).toEqual({ text: 'Hello, Ann!' });
+    const made = await cluster.get(configMaps, { namespace, name: 'ann-greeting' });
+    expect(made?.data).toEqual({ text: 'Hello, Ann!' });
   });
 });

@@ -1,35 +1,26 @@
 import type { Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { type Cluster, configMaps } from '../harness/cluster.ts';
+import { describe, expect } from 'vitest';
+import { configMaps } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
-import { createSetting, startFunctionProcess, uniqueName, untilReady } from '../harness/levelhook.ts';
-import { type Opened, openGateway } from '../harness/opened.ts';
-import { Started } from '../harness/started.ts';
+import { startFunctionProcess } from '../harness/levelhook.ts';
+import type { Opened } from '../harness/opened.ts';
+import { it } from '../harness/world.ts';
 import { openBrowser } from './browser.ts';
 import { createMoody, untilDead } from './scene.ts';
 
-const namespace = uniqueName('gateways');
-const started = new Started();
 const complaints: string[] = [];
-let cluster: Cluster;
+let namespace: string;
 let first: Opened;
 let second: Opened;
 let page: Page;
 
-beforeAll(async () => {
-  const kubeconfig = inject('kubeconfig');
-  cluster = await started.cluster(kubeconfig, namespace);
-  const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
+it.beforeAll(async ({ world }) => {
+  const { cluster, setting, started } = world;
+  ({ namespace } = world);
   const moody = started.keep(await startFunctionProcess(setting, 'test/harness/moody-function.ts'));
   for (const at of [1, 2, 3]) await createMoody(cluster, { namespace, name: `broken-${at}` }, { terminal: 'no disk' });
   for (const name of ['calm', 'even']) await createMoody(cluster, { namespace, name }, {});
-  const start = async (): Promise<Opened> => {
-    const gateway = started.keep(
-      await openGateway(setting, [moody.url], { LEVELHOOK_LEASE: `${namespace}/levelhook` }),
-    );
-    await untilReady(gateway.url);
-    return gateway;
-  };
+  const start = () => world.gateway([moody.url], { LEVELHOOK_LEASE: `${namespace}/levelhook` });
   first = await start();
   await untilDead(first.url, 3);
   second = await start();
@@ -40,9 +31,7 @@ beforeAll(async () => {
     if (message.type() === 'error') complaints.push(`${message.text()} (${message.location().url})`);
   });
   page.on('pageerror', (error) => complaints.push(String(error)));
-}, 120_000);
-
-afterAll(() => started.stop());
+});
 
 const keyUrl = ({ url }: Opened, name: string): string =>
   `${url}/dashboard/controllers/moody/keys/${namespace}/${name}`;
@@ -56,9 +45,11 @@ const gateways = async (): Promise<string[]> => {
 };
 
 describe('a key', () => {
-  it('is paused and resumed by a person, which the pages of all gateways show', async () => {
-    await page.goto(keyUrl(first, 'calm'));
-    expect(await state()).toBe('at rest');
+  it('is paused and resumed by a person, which the pages of all gateways show', async ({ world: { cluster } }) => {
+    await eventually(async () => {
+      await page.goto(keyUrl(first, 'calm'));
+      expect(await state()).toBe('at rest');
+    });
     await page.getByRole('button', { name: 'Pause', exact: true }).click();
     await page.getByText(`Paused: the key ${namespace}/calm. Runs in flight end.`).waitFor();
     expect(await state()).toBe('paused');
@@ -85,7 +76,9 @@ describe('a key', () => {
     await page.getByRole('button', { name: 'Pause', exact: true }).waitFor();
   });
 
-  it('that its annotation pauses says so, with the command that ends it, beside the button', async () => {
+  it('that its annotation pauses says so, with the command that ends it, beside the button', async ({
+    world: { cluster },
+  }) => {
     const annotate = (value: string | null): Promise<unknown> =>
       cluster.patch(
         configMaps,
@@ -134,8 +127,10 @@ describe('gateways', () => {
       await page.goto(`${first.url}/dashboard`);
       expect(await gateways()).toEqual(['follower', 'leader, this one']);
     });
-    await page.goto(`${second.url}/dashboard`);
-    expect(await gateways()).toEqual(['follower, this one', 'leader']);
+    await eventually(async () => {
+      await page.goto(`${second.url}/dashboard`);
+      expect(await gateways()).toEqual(['follower, this one', 'leader']);
+    });
     expect(await first.process.kill('SIGTERM')).toBe(0);
     // The page comes up to date by itself.
     await eventually(async () => expect(await gateways()).toEqual(['leader, this one']), 30_000);

@@ -1,34 +1,26 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { resource } from '../../../src/core/index.ts';
 import { resolveBinary } from '../../../src/testing/index.ts';
-import { type Cluster, configMaps, pods } from '../../harness/cluster.ts';
-import { createSetting, type Setting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import { configMaps, pods } from '../../harness/cluster.ts';
 import { type Observer, openObserver } from '../../harness/observer.ts';
-import { openGateway } from '../../harness/opened.ts';
-import { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, ReconcileFunction, Tenant } from '../../harness/tenant.ts';
 import { UserCommand } from '../../harness/user-command.ts';
+import { it, type World } from '../../harness/world.ts';
 import { IN_A_CLUSTER } from './in-a-cluster.ts';
 
 const ROOT = resolve(import.meta.dirname, '../../..');
 const nodes = resource('v1', 'Node', { namespaced: false });
 
 describe('levelhook manifest', () => {
-  const started = new Started();
-  const namespace = uniqueName('manifest');
-  const folder = mkdtempSync(join(tmpdir(), 'levelhook-manifest-'));
-  let cluster: Cluster;
-  let setting: Setting;
+  let world: World;
   let observer: Observer;
 
-  beforeAll(async () => {
-    cluster = await started.cluster(inject('kubeconfig'), namespace);
+  it.beforeAll(async ({ world: made }) => {
+    world = made;
+    const { cluster, namespace, setting, started } = world;
     await installReconcileFunctions(cluster);
-    setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
     const sources = {
       for: { resource: configMaps, namespaces: [namespace] },
       owns: [{ resource: pods, namespaces: [namespace] }],
@@ -36,15 +28,12 @@ describe('levelhook manifest', () => {
     };
     observer = started.keep(await openObserver(setting, { name: 'greeting', ...sources }));
   });
-  afterAll(async () => {
-    await started.stop();
-    rmSync(folder, { recursive: true });
-  });
 
   async function shell(
     text: string,
     env: Record<string, string> = {},
   ): Promise<{ code: number | string; stdout: string; stderr: string }> {
+    const { setting, started } = world;
     const kubectl = dirname(await resolveBinary('kubectl'));
     const PATH = [kubectl, dirname(process.execPath), process.env['PATH']].join(delimiter);
     const given = { PATH, KUBECONFIG: setting.kubeconfig, LEVELHOOK_SIGNING_SECRETS: setting.secret, ...env };
@@ -55,7 +44,8 @@ describe('levelhook manifest', () => {
   }
 
   it("the README's commands make of a function a ReconcileFunction that runs, with the rights that it needs and no others", async () => {
-    const file = join(folder, 'greeting.yaml');
+    const { cluster, namespace, started } = world;
+    const file = join(await started.directory(), 'greeting.yaml');
     const commands = IN_A_CLUSTER.replaceAll('shop', namespace)
       .replaceAll('greeting.yaml', file)
       .replace('http://127.0.0.1:8080', observer.url);
@@ -85,13 +75,10 @@ describe('levelhook manifest', () => {
       { namespace, name: 'greeting' },
       { spec: { endpoint: { url: observer.url, service: null } } },
     );
-    const gateway = started.keep(
-      await openGateway({ ...setting, secret: setting.secret }, [], {
-        LEVELHOOK_RECONCILE_FUNCTIONS: `test.levelhook.dev/gateway=${namespace}`,
-        LEVELHOOK_ALLOWED_ENDPOINTS: observer.url,
-      }),
-    );
-    await untilReady(gateway.url);
+    await world.gateway([], {
+      LEVELHOOK_RECONCILE_FUNCTIONS: `test.levelhook.dev/gateway=${namespace}`,
+      LEVELHOOK_ALLOWED_ENDPOINTS: new URL(observer.url).origin,
+    });
     await cluster.patch(
       ReconcileFunction,
       { namespace, name: 'greeting' },
@@ -102,7 +89,7 @@ describe('levelhook manifest', () => {
     await tenant.remove('greeting');
   });
 
-  it('says in YAML what it would take at a URL', async () => {
+  it('says in YAML what it would take at a URL', async ({ world: { setting } }) => {
     const { stdout } = await shell(`npm run -s levelhook manifest -- ${observer.url} --namespace shop`);
     const kinds = parseAllDocuments(stdout).map((each) => (each as { toJS(): { kind: string } }).toJS().kind);
     expect(kinds).toEqual([

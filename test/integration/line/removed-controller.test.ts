@@ -1,41 +1,32 @@
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { expect } from 'vitest';
 import { clusterIdentity } from '../../../src/gateway/apiserver/discovery.ts';
 import { gatewayKeys } from '../../../src/contract/cache-layout.ts';
-import { type Cluster, configMaps, pods } from '../../harness/cluster.ts';
+import { configMaps, pods } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, type Setting, uniqueName, untilReady } from '../../harness/levelhook.ts';
+import type { Setting } from '../../harness/levelhook.ts';
 import { type Observer, openObserver } from '../../harness/observer.ts';
 import { ObservedConfigMaps } from '../../harness/observed-config-maps.ts';
 import { openGateway } from '../../harness/opened.ts';
-import { Started } from '../../harness/started.ts';
+import { it } from '../../harness/world.ts';
 
-const namespace = uniqueName('removed');
-const started = new Started();
-let cluster: Cluster;
-let objects: ObservedConfigMaps;
+let namespace: string;
 let setting: Setting;
+let objects: ObservedConfigMaps;
 let redis: Redis;
 let kept: Observer;
 let removed: Observer;
 
-beforeAll(async () => {
-  cluster = await started.cluster(inject('kubeconfig'), namespace);
-  objects = new ObservedConfigMaps(cluster, namespace);
-  setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+it.beforeAll(async ({ world }) => {
+  const { started } = world;
+  ({ namespace, setting } = world);
+  objects = new ObservedConfigMaps(world.cluster, namespace);
   redis = new Redis(setting.redisUrl);
   started.add(async () => redis.disconnect());
   kept = started.keep(await openObserver(setting, { name: 'kept', for: configMaps, timeoutSeconds: 5 }));
   removed = started.keep(await openObserver(setting, { name: 'removed', for: configMaps, reads: [pods] }));
   await objects.create('one', 'a');
 });
-
-afterAll(() => started.stop());
-
-async function gatewayOf(...urls: string[]): ReturnType<typeof openGateway> {
-  const gateway = started.keep(await openGateway(setting, urls));
-  return gateway;
-}
 
 /** The names of the keys in Redis, without the prefix of the test and the cluster, as far as they contain `part`. */
 async function names(part: string): Promise<string[]> {
@@ -50,9 +41,8 @@ async function changeAndSee(group: string): Promise<void> {
   );
 }
 
-test('nothing is left of a controller that is no more, once all the others are known', async () => {
-  const first = await gatewayOf(kept.url, removed.url);
-  await untilReady(first.url);
+it('nothing is left of a controller that is no more, once all the others are known', async ({ world }) => {
+  const first = await world.gateway([kept.url, removed.url]);
   await objects.untilSeen([kept, removed]);
   expect(await names(':queue:removed')).not.toEqual([]);
   expect(await names(':v1/Pod:')).not.toEqual([]);
@@ -60,21 +50,20 @@ test('nothing is left of a controller that is no more, once all the others are k
   const runs = kept.count;
 
   // One function does not answer, and nobody knows what its controller is called.
-  const second = await gatewayOf(kept.url, 'http://127.0.0.1:9');
+  const second = world.started.keep(await openGateway(setting, [kept.url, 'http://127.0.0.1:9']));
   await second.process.line(({ msg }) => msg === 'controller started');
   await changeAndSee('b');
   expect(await names(':queue:removed')).not.toEqual([]);
   await second.process.kill('SIGTERM');
 
-  const third = await gatewayOf(kept.url);
-  await untilReady(third.url);
+  const third = await world.gateway([kept.url]);
   await eventually(async () => {
     expect(await names(':queue:removed')).toEqual([]);
     expect(await names(':v1/Pod:')).toEqual([]);
   });
   const { registry, views } = gatewayKeys({
     keyPrefix: setting.keyPrefix,
-    clusterId: await clusterIdentity(cluster.client),
+    clusterId: await clusterIdentity(world.cluster.client),
   });
   // The gateway deletes the keys of a view and of a queue before it takes their names out of the records.
   await eventually(async () => {
@@ -87,19 +76,17 @@ test('nothing is left of a controller that is no more, once all the others are k
   await third.process.kill('SIGTERM');
 });
 
-test('a controller that comes back begins anew', async () => {
+it('a controller that comes back begins anew', async ({ world }) => {
   const from = removed.count;
-  const gateway = await gatewayOf(kept.url, removed.url);
-  await untilReady(gateway.url);
+  const gateway = await world.gateway([kept.url, removed.url]);
   await eventually(async () =>
     expect(removed.seen({ from, key: `${namespace}/one` }).at(-1)).toMatchObject({ reasons: [{ type: 'initial' }] }),
   );
   await gateway.process.kill('SIGTERM');
 });
 
-test('a gateway without functions removes nothing', async () => {
-  const gateway = await gatewayOf();
-  await untilReady(gateway.url);
+it('a gateway without functions removes nothing', async ({ world }) => {
+  const gateway = await world.gateway([]);
   // Keys of other tests' objects may wait in it: `:queued` is there, too.
   const left = await names(':queue:');
   for (const name of ['kept', 'removed']) {

@@ -1,32 +1,21 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { replicaset } from '../../../functions/replicaset/controller.ts';
 import { controllerOf } from '../../../src/core/index.ts';
-import { Cluster, type Pod, pods, replicaSet, replicaSets } from '../../harness/cluster.ts';
+import { type Cluster, type Pod, pods, replicaSet, replicaSets } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, type Setting, startFunction, uniqueName, untilReady } from '../../harness/levelhook.ts';
-import { openGateway } from '../../harness/opened.ts';
-import type { Program } from '../../harness/program.ts';
+import { openFunction } from '../../harness/opened.ts';
+import { it } from '../../harness/world.ts';
 
 describe('the replicaset function behind a gateway, on a real control plane', () => {
-  const namespace = uniqueName('line');
-  const key = { namespace, name: 'web' };
   let cluster: Cluster;
-  let setting: Setting;
-  const processes: Program[] = [];
+  let namespace: string;
+  let key: { namespace: string; name: string };
 
-  beforeAll(async () => {
-    cluster = await Cluster.connect(inject('kubeconfig'));
-    await cluster.createNamespace(namespace);
-    setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    const fn = await startFunction(setting);
-    const gateway = await openGateway(setting, [fn.url]);
-    processes.push(gateway.process, fn.process);
-    await untilReady(gateway.url);
-  });
-
-  afterAll(async () => {
-    for (const process of processes) await process.kill('SIGTERM');
-    await cluster.deleteNamespace(namespace);
-    await cluster.close();
+  it.beforeAll(async ({ world }) => {
+    ({ cluster, namespace } = world);
+    key = { namespace, name: 'web' };
+    const fn = world.started.keep(await openFunction(world.setting, [replicaset]));
+    await world.gateway([`${fn.url}/replicaset`]);
   });
 
   /** Active pods of the ReplicaSet, once there are `count` and the status says the same. */

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { viewKeys } from '../../../src/contract/cache-layout.ts';
 import {
   generateSecret,
@@ -10,21 +10,21 @@ import {
   type SigningKey,
   type Trigger,
 } from '../../../src/contract/index.ts';
-import { createSetting, uniqueName } from '../../harness/levelhook.ts';
 import { configMapsOf, type Observer, startObserver } from '../../harness/observer.ts';
-import { Started } from '../../harness/started.ts';
+import { it } from '../../harness/world.ts';
 
 const MINUTE_MS = 60_000;
 
 describe('a function in a process of its own', () => {
-  const namespace = uniqueName('signature');
-  const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-  const view = `{${setting.keyPrefix}}`;
-  const started = new Started();
+  let namespace: string;
+  let view: string;
   let observer: Observer;
   let key: SigningKey;
 
-  beforeAll(async () => {
+  it.beforeAll(async ({ world }) => {
+    const { setting, started } = world;
+    ({ namespace } = world);
+    view = `{${setting.keyPrefix}}`;
     key = await importSecret(setting.secret);
     observer = started.keep(await startObserver(setting, configMapsOf(namespace)));
     // A cache that is complete, and empty.
@@ -33,8 +33,6 @@ describe('a function in a process of its own', () => {
     await redis.hset(viewKeys(view).view, 'version', '1');
     started.add(() => redis.del(viewKeys(view).view));
   });
-
-  afterAll(() => started.stop());
 
   function trigger(name: string): string {
     const body: Trigger = {

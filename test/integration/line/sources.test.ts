@@ -1,21 +1,21 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { ControllerOptions } from '../../../src/function/index.ts';
 import type { KubernetesObject, Resource } from '../../../src/core/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
-import { createSetting, uniqueName, untilIdle } from '../../harness/levelhook.ts';
+import { uniqueName, untilIdle } from '../../harness/levelhook.ts';
 import { type Observer, openObserved } from '../../harness/observer.ts';
-import { Started } from '../../harness/started.ts';
 import { defineWebs, referencesTo } from '../../harness/webs.ts';
+import { it } from '../../harness/world.ts';
 
 const TO = 'levelhook.test/to';
 
 describe('where the events of a watched kind lead', () => {
-  const started = new Started();
-  const [n, m] = [uniqueName('sources'), uniqueName('sources')];
+  const m = uniqueName('sources');
   const owners = new Map<string, KubernetesObject>();
   let observers: ReadonlyMap<string, Observer>;
   let cluster: Cluster;
+  let n: string;
   let gatewayUrl: string;
 
   /** One controller for each way, over the same ConfigMaps. */
@@ -59,8 +59,9 @@ describe('where the events of a watched kind lead', () => {
     };
   }
 
-  beforeAll(async () => {
-    cluster = await started.cluster(inject('kubeconfig'), n);
+  it.beforeAll(async ({ world }) => {
+    const { setting, started } = world;
+    ({ cluster, namespace: n } = world);
     await cluster.createNamespace(m);
     started.add(() => cluster.deleteNamespace(m));
     const { webs, sites } = await defineWebs(started, cluster, `${n}.levelhook.test`);
@@ -82,11 +83,12 @@ describe('where the events of a watched kind lead', () => {
         expect(await cluster.get(configMaps, { namespace, name: 'kube-root-ca.crt' })).toBeDefined();
       });
     }
-    const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    ({ observers, gatewayUrl } = await openObserved(started, setting, controllersOf(webs, sites)));
-  }, 120_000);
-
-  afterAll(() => started.stop());
+    // A run that has waited for a tenth of its time is given back, and then tells no longer what had changed.
+    const controllers = Object.entries(controllersOf(webs, sites)).map(
+      ([name, spec]) => [name, { ...spec, timeoutSeconds: 60 }] as const,
+    );
+    ({ observers, gatewayUrl } = await openObserved(started, setting, Object.fromEntries(controllers)));
+  });
 
   const owner = (key: string): KubernetesObject => {
     const found = owners.get(key);
@@ -124,11 +126,11 @@ describe('where the events of a watched kind lead', () => {
     // Those that lead to all have been woken by the marker, too.
     return Object.fromEntries(found.filter(([name, keys]) => keys.length > 0 && !name.endsWith('-all')));
   }
-  const key = { namespace: n, name: 'c' };
-  const patch = (metadata: object, data: object = {}): Promise<unknown> =>
-    cluster.patch(configMaps, key, { metadata, data });
 
   it('to whom each of them says, the old object and the new one', { timeout: 120_000 }, async () => {
+    const key = { namespace: n, name: 'c' };
+    const patch = (metadata: object, data: object = {}): Promise<unknown> =>
+      cluster.patch(configMaps, key, { metadata, data });
     const [a, b, c] = ['a', 'b', 'c'].map((name) => owner(`${n}/${name}`));
     if (!a || !b || !c) throw new Error('there are no owners');
     const ownerReferences = referencesTo([a, b, owner('a')], a);
@@ -192,21 +194,17 @@ describe('where the events of a watched kind lead', () => {
     expect(await wokenBy(() => cluster.delete(configMaps, key))).toEqual({ ...last, twice: ['m/a'] });
   });
 
-  it(
-    'nowhere from a namespace that a source leaves out, and to no key outside the scope',
-    { timeout: 60_000 },
-    async () => {
-      const metadata = { namespace: m, name: 'x', labels: { [TO]: 'a' }, annotations: { [TO]: 'a' } };
-      expect(await wokenBy(() => cluster.create(configMaps, { metadata }))).toEqual({
-        'by-label': ['m/a'],
-        'by-annotation': ['m/a'],
-        'in-m': ['m/a'],
-        'for-selected': ['m/a', 'n/a', 'n/c'],
-        twice: ['m/a'],
-        'cluster-scoped': ['a'],
-      });
-    },
-  );
+  it('nowhere from a namespace that a source leaves out, and to no key outside the scope', async () => {
+    const metadata = { namespace: m, name: 'x', labels: { [TO]: 'a' }, annotations: { [TO]: 'a' } };
+    expect(await wokenBy(() => cluster.create(configMaps, { metadata }))).toEqual({
+      'by-label': ['m/a'],
+      'by-annotation': ['m/a'],
+      'in-m': ['m/a'],
+      'for-selected': ['m/a', 'n/a', 'n/c'],
+      twice: ['m/a'],
+      'cluster-scoped': ['a'],
+    });
+  });
 
   it('to all, from the namespaces of the source', async () => {
     const observer = observers.get('by-all');
