@@ -1,205 +1,219 @@
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { type AuditedRequest, isFullList } from '../harness/audit-log.ts';
 import { type AuditedPlane, startAuditedPlane } from '../harness/audited-plane.ts';
-import { untilCacheEqualsServer } from '../harness/cache-equals-server.ts';
-import { Cluster, configMaps } from '../harness/cluster.ts';
-import { ConfigMapChanges } from '../harness/config-map-changes.ts';
-import { CuttingProxy } from '../harness/cutting-proxy.ts';
+import type { CuttingProxy } from '../harness/cutting-proxy.ts';
 import { eventually } from '../harness/eventually.ts';
+import { FaultWorld, type WorldGateway } from '../harness/fault-world.ts';
 import { metric } from '../harness/gateway-view.ts';
-import {
-  createSetting,
-  type Listening,
-  type Setting,
-  startGateway,
-  uniqueName,
-  untilIdle,
-  untilReady,
-} from '../harness/levelhook.ts';
-import { configMapsOf, type Observer, startObserver } from '../harness/observer.ts';
+import { HeldFunction } from '../harness/held-function.ts';
+import { untilIdle } from '../harness/levelhook.ts';
 import { listedGateways } from '../harness/listed-gateways.ts';
-import { seededRandom } from '../harness/seeded-random.ts';
 import { Started } from '../harness/started.ts';
-
-/** A gateway behind proxies of its own. */
-interface Replica extends Listening {
-  readonly toApiserver: CuttingProxy;
-  readonly toRedis: CuttingProxy;
-}
 
 /**
  * `REPLICAS_LONG=1` is the long form: 10,000 objects, 200 changes a second, client-go's times, ten rounds of each
  * fault.
  */
 const long = process.env['REPLICAS_LONG'] === '1';
-const OBJECTS = long ? 10_000 : 300;
-const PER_SECOND = long ? 200 : 60;
+const OBJECTS = long ? 10_000 : 200;
+const PER_SECOND = long ? 200 : 50;
 const ROUNDS = long ? 10 : 1;
 const [LEASE_SECONDS, RENEW_SECONDS, RETRY_SECONDS] = long ? [15, 10, 2] : [4, 3, 1];
-const PAUSE_MS = 3000;
+/** Longer than a Lease that is not renewed. */
+const OUTAGE_MS = (LEASE_SECONDS + 2 * RETRY_SECONDS) * 1000;
 const REPLICAS = 3;
 
+/** What is done to a gateway while objects change. */
+interface Fault {
+  readonly name: string;
+  /** Default: to the leader. */
+  readonly to?: 'a follower';
+  readonly fault: (gateway: WorldGateway) => Promise<void>;
+  /** Not in the gate, where another fault takes the same path. */
+  readonly longOnly?: boolean;
+}
+
 describe(`${REPLICAS} gateways of one deployment`, () => {
-  const namespace = uniqueName('replicas');
-  const kinds = [{ resource: configMaps }];
-  const random = seededRandom('replicas');
   const started = new Started();
   let audited: AuditedPlane;
-  let cluster: Cluster;
-  let setting: Setting;
-  let observer: Observer;
-  let changes: ConfigMapChanges;
-  const gateways: Replica[] = [];
+  let world: FaultWorld;
+  let held: HeldFunction;
 
   beforeAll(async () => {
     audited = await startAuditedPlane();
     started.add(() => audited.stop());
-    cluster = await Cluster.connect(audited.plane.kubeconfig);
-    started.add(() => cluster.close());
-    setting = createSetting({ kubeconfig: audited.gatewayKubeconfig, redisUrl: inject('redisUrl') });
-    await cluster.createNamespace(namespace);
-    observer = started.keep(await startObserver(setting, { ...configMapsOf(namespace), delayMs: 20 }));
-    changes = new ConfigMapChanges(cluster, namespace, { count: OBJECTS, random });
-    await changes.createAll();
-    for (let at = 0; at < REPLICAS; at += 1) gateways.push(await start());
-    await eventually(leader);
+    world = await FaultWorld.start(started, 'replicas', {
+      kubeconfig: audited.plane.kubeconfig,
+      gatewayKubeconfig: audited.gatewayKubeconfig,
+      redisUrl: inject('redisUrl'),
+      alone: true,
+      gateways: REPLICAS,
+      proxies: true,
+      observer: { delayMs: 20 },
+      objects: OBJECTS,
+      changesPerSecond: PER_SECOND,
+      variables: {
+        ...HeldFunction.gatewayVariables,
+        LEVELHOOK_LEASE_SECONDS: String(LEASE_SECONDS),
+        LEVELHOOK_LEASE_RENEW_SECONDS: String(RENEW_SECONDS),
+        LEVELHOOK_LEASE_RETRY_SECONDS: String(RETRY_SECONDS),
+      },
+      functions: async (setting) => {
+        held = started.keep(await HeldFunction.open(setting));
+        return [held.url];
+      },
+    });
+    await held.createObjects(world);
   }, 240_000);
 
   afterAll(() => started.stop());
 
-  async function start(): Promise<Replica> {
-    const toApiserver = await CuttingProxy.start(audited.plane.server);
-    const toRedis = await CuttingProxy.start(setting.redisUrl);
-    started.add(() => Promise.all([toApiserver.stop(), toRedis.stop()]));
-    const kubeconfig = await toApiserver.kubeconfig(setting.kubeconfig, join(await started.directory(), 'kubeconfig'));
-    const redisUrl = `redis://127.0.0.1:${toRedis.port}`;
-    const gateway = started.keep(
-      await startGateway({ ...setting, kubeconfig, redisUrl }, [observer.url], {
-        LEVELHOOK_LEASE: `${namespace}/levelhook`,
-        LEVELHOOK_LEASE_SECONDS: String(LEASE_SECONDS),
-        LEVELHOOK_LEASE_RENEW_SECONDS: String(RENEW_SECONDS),
-        LEVELHOOK_LEASE_RETRY_SECONDS: String(RETRY_SECONDS),
-      }),
-    );
-    await untilReady(gateway.url);
-    return { ...gateway, toApiserver, toRedis };
-  }
-
-  /** The one gateway that says that it leads. @throws when none does, or more than one. */
-  async function leader(): Promise<Replica> {
-    const leading: Replica[] = [];
-    for (const gateway of gateways) {
-      if ((await metric(gateway.url, 'leader_election_master_status')) === 1) leading.push(gateway);
-    }
-    expect(leading).toHaveLength(1);
-    return leading[0] as Replica;
-  }
-
-  /** The leader is replaced by a new gateway in the list. */
-  async function replace(gone: Replica): Promise<void> {
-    gateways.splice(gateways.indexOf(gone), 1);
-    gateways.push(await start());
-  }
-
   const lists = (requests: readonly AuditedRequest[]): AuditedRequest[] =>
     requests.filter((each) => each.resource === 'configmaps' && isFullList(each));
 
-  async function untilAllIsWell(): Promise<void> {
-    await eventually(async () => expect(await changes.unreconciled(observer)).toEqual([]), 120_000);
-    await untilCacheEqualsServer(setting, cluster, kinds, 30_000);
-    expect(observer.overlaps).toEqual([]);
-    for (const gateway of gateways) await untilReady(gateway.url);
-    await eventually(leader, 60_000);
+  const proxiesOf = ({ proxies }: WorldGateway): { toApiserver: CuttingProxy; toRedis: CuttingProxy } => {
+    if (!proxies) throw new Error('a gateway without proxies');
+    return proxies;
+  };
+
+  const others = (than: WorldGateway): WorldGateway[] => world.gateways.filter((gateway) => gateway !== than);
+
+  const isLeading = async ({ url }: WorldGateway): Promise<boolean> =>
+    (await metric(url, 'leader_election_master_status')) === 1;
+
+  async function untilOneLeads(of: readonly WorldGateway[]): Promise<void> {
+    await eventually(
+      async () => expect((await Promise.all(of.map(isLeading))).filter(Boolean)).toHaveLength(1),
+      60_000,
+    );
   }
 
   it('have one leader, which lists once', async () => {
-    await untilAllIsWell();
+    await world.untilAllIsWell();
     expect(lists(await audited.requests())).toHaveLength(1);
   }, 240_000);
 
   it('list each other with their roles, the same on the page of each', async () => {
-    const leading = await leader();
     await eventually(async () => {
-      const [first, ...others] = await Promise.all(gateways.map(({ url }) => listedGateways(url)));
+      const [first, ...rest] = await Promise.all(world.gateways.map(({ url }) => listedGateways(url)));
       expect(Object.values(first ?? {}).toSorted()).toEqual(['follower', 'follower', 'leader']);
-      for (const other of others) expect(other).toEqual(first);
+      for (const other of rest) expect(other).toEqual(first);
     });
-    const answer = await fetch(`${leading.url}/dashboard`);
-    expect(await answer.text()).toContain('this gateway leads');
+    await eventually(async () => {
+      const answer = await fetch(`${(await world.leader()).url}/dashboard`);
+      expect(await answer.text()).toContain('this gateway leads');
+    });
   });
+
+  /** Whether one of them has begun to lead since its log had so many lines. */
+  const hasLed = (gateways: readonly WorldGateway[], from: ReadonlyMap<WorldGateway, number>): boolean =>
+    gateways.some((each) => each.process.lines.slice(from.get(each) ?? 0).some(({ msg }) => msg === 'leading'));
 
   /** Who has led from when to when, by the logs of the gateways that run: for the message of a failed assertion. */
   const leaderships = (): string =>
-    gateways
+    world.gateways
       .flatMap(({ process }) => process.lines)
       .filter(({ lease }) => lease !== undefined)
       .map(({ time, msg, identity, reason, leader: leading }) => ({ time, msg, identity, reason, leading }))
-      .toSorted((a, b) => Number(a.time) - Number(b.time))
+      .toSorted((a, b) => String(a.time).localeCompare(String(b.time)))
       .map((line) => JSON.stringify(line))
       .join('\n');
 
-  const faults: Readonly<Record<string, (leading: Replica) => Promise<void>>> = {
-    'killed with SIGKILL': async (leading) => {
-      await leading.process.kill('SIGKILL');
-      await replace(leading);
+  const faults: readonly Fault[] = [
+    {
+      name: 'the leader is killed with SIGKILL',
+      async fault(leader) {
+        await leader.process.kill('SIGKILL');
+        await world.replace(leader);
+      },
     },
-    'killed with SIGKILL while the next one cannot reach Redis': async (leading) => {
-      const [next, last] = gateways.filter((gateway) => gateway !== leading);
-      if (!next || !last) throw new Error('too few gateways');
-      const from = next.process.lines.length;
-      next.toRedis.hold();
-      await sleep(2 * RETRY_SECONDS * 1000);
-      await leading.process.kill('SIGKILL');
-      await eventually(
-        async () => expect(await metric(last.url, 'leader_election_master_status')).toBe(1),
-        (LEASE_SECONDS + 5) * 1000,
-      );
-      expect(next.process.lines.slice(from).filter(({ msg }) => msg === 'leading')).toEqual([]);
-      next.toRedis.cut();
-      await replace(leading);
+    {
+      name: 'the leader is killed with SIGKILL while the next one cannot reach Redis',
+      async fault(leader) {
+        const [next, last] = others(leader);
+        if (!next || !last) throw new Error('too few gateways');
+        const from = new Map([[next, next.process.lines.length]]);
+        proxiesOf(next).toRedis.hold();
+        await sleep(2 * RETRY_SECONDS * 1000);
+        await leader.process.kill('SIGKILL');
+        await untilOneLeads([last]);
+        expect(hasLed([next], from)).toBe(false);
+        proxiesOf(next).toRedis.cut();
+        await world.replace(leader);
+      },
     },
-    'stopped with SIGTERM': async (leading) => {
-      expect(await leading.process.kill('SIGTERM')).toBe(0);
-      await replace(leading);
+    {
+      name: 'the leader is stopped with SIGTERM during runs',
+      async fault(leader) {
+        // Before the runs of the gateway that stops have ended.
+        const stopped = await held.stop(world, leader, () => untilOneLeads(others(leader)));
+        await world.replace(leader);
+        await held.untilEachHasRunOnce(world, stopped);
+      },
     },
-    'frozen for longer than its Lease': async (leading) => {
-      leading.process.send('SIGSTOP');
-      await sleep((LEASE_SECONDS + 2 * RETRY_SECONDS) * 1000);
-      leading.process.send('SIGCONT');
+    {
+      name: 'a follower is stopped with SIGTERM during runs',
+      to: 'a follower',
+      async fault(follower) {
+        const stopped = await held.stop(world, follower);
+        await world.replace(follower);
+        await held.untilEachHasRunOnce(world, stopped);
+      },
     },
-    'cut off from the apiserver': async ({ toApiserver }) => {
-      toApiserver.sever();
-      await sleep((LEASE_SECONDS + 2 * RETRY_SECONDS) * 1000);
-      toApiserver.mend();
+    {
+      name: 'the leader is frozen for longer than its Lease',
+      async fault({ process }) {
+        process.send('SIGSTOP');
+        await sleep(OUTAGE_MS);
+        process.send('SIGCONT');
+      },
     },
-    'cut off from Redis': async ({ toRedis }) => {
-      toRedis.sever();
-      await sleep((LEASE_SECONDS + 2 * RETRY_SECONDS) * 1000);
-      toRedis.mend();
+    {
+      name: 'the leader is cut off from the apiserver',
+      async fault(leader) {
+        proxiesOf(leader).toApiserver.sever();
+        await sleep(OUTAGE_MS);
+        proxiesOf(leader).toApiserver.mend();
+      },
     },
-    'cut off from Redis by a firewall that drops packets': async ({ toRedis }) => {
-      toRedis.hold();
-      await sleep((LEASE_SECONDS + 2 * RETRY_SECONDS) * 1000);
-      toRedis.cut();
+    {
+      name: 'the leader is cut off from Redis',
+      async fault(leader) {
+        proxiesOf(leader).toRedis.sever();
+        await sleep(OUTAGE_MS);
+        proxiesOf(leader).toRedis.mend();
+      },
+      longOnly: true,
     },
-  };
+    {
+      name: 'the leader is cut off from Redis by a firewall that drops packets',
+      async fault(leader) {
+        proxiesOf(leader).toRedis.hold();
+        await sleep(OUTAGE_MS);
+        proxiesOf(leader).toRedis.cut();
+      },
+    },
+  ];
 
-  for (const [name, fault] of Object.entries(faults)) {
-    it.for(Array.from({ length: ROUNDS }, (_, at) => at + 1))(
-      `go on when the leader is ${name} under changes, without a list (round %i)`,
+  for (const { name, to, fault, longOnly = false } of faults) {
+    it.skipIf(longOnly && !long).for(Array.from({ length: ROUNDS }, (_, at) => at + 1))(
+      `go on when ${name} under changes, without a list (round %i)`,
       { timeout: 300_000 },
       async () => {
         const from = (await audited.requests()).length;
-        const before = await eventually(leader);
-        await changes.keepChanging(PER_SECOND, async () => {
-          await sleep(random.below(2000));
-          await fault(before);
-          await sleep(PAUSE_MS);
+        const before = await eventually(() => world.leader());
+        const lines = new Map(world.gateways.map((each) => [each, each.process.lines.length]));
+        const [follower] = others(before);
+        const gateway = to === 'a follower' ? follower : before;
+        if (!gateway) throw new Error('too few gateways');
+        await world.underChanges(async () => {
+          await sleep(world.random.below(1000));
+          await fault(gateway);
+          await sleep(1000);
         });
-        await untilAllIsWell();
-        expect(await leader(), leaderships()).not.toBe(before);
+        await world.untilAllIsWell();
+        if (gateway === before) expect(hasLed(others(before), lines), leaderships()).toBe(true);
         expect(lists((await audited.requests()).slice(from))).toEqual([]);
       },
     );
@@ -207,18 +221,14 @@ describe(`${REPLICAS} gateways of one deployment`, () => {
 
   it('do not list those that were killed', async () => {
     await eventually(async () => {
-      for (const { url } of gateways) {
+      for (const { url } of world.gateways) {
         expect(Object.values(await listedGateways(url)).toSorted()).toEqual(['follower', 'follower', 'leader']);
       }
     }, 60_000);
   }, 90_000);
 
   it('leave nothing running, and no Lease held, when all have stopped', async () => {
-    for (const gateway of gateways) await untilIdle(gateway.url);
-    for (const gateway of gateways) expect(await gateway.process.kill('SIGTERM')).toBe(0);
-    const lease = await cluster.client.json<{ spec: { holderIdentity?: string } }>({
-      path: `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/levelhook`,
-    });
-    expect(lease.spec.holderIdentity ?? '').toBe('');
+    for (const gateway of world.gateways) await untilIdle(gateway.url);
+    await world.stopInOrder();
   }, 60_000);
 });
