@@ -76,11 +76,9 @@ describe('a key', () => {
     await page.getByRole('button', { name: 'Pause', exact: true }).waitFor();
   });
 
-  it('that its annotation pauses says so, with the command that ends it, beside the button', async ({
-    world: { cluster },
-  }) => {
+  it('that its annotation pauses says so, with the command that ends it, beside the button', async ({ world }) => {
     const annotate = (value: string | null): Promise<unknown> =>
-      cluster.patch(
+      world.cluster.patch(
         configMaps,
         { namespace, name: 'even' },
         { metadata: { annotations: { 'levelhook.dev/paused': value } } },

@@ -38,9 +38,8 @@ describe('levelhook token', () => {
     return { status: answer.status, text: await answer.text() };
   };
 
-  it('prints a token that reads what was asked for, until it expires, and nothing else', async ({
-    world: { namespace },
-  }) => {
+  it('prints a token that reads what was asked for, until it expires, and nothing else', async () => {
+    const { namespace } = world;
     const { code, stdout, stderr } = await token(
       '--kinds',
       'v1/ConfigMap',

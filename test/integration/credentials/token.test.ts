@@ -54,9 +54,7 @@ describe('credentials: token', () => {
     expect(served.triggers).toEqual([]);
   });
 
-  it('lets a function that has no credentials write as its ServiceAccount, and no more', async ({
-    world: { started },
-  }) => {
+  it('lets a function that has no credentials write as its ServiceAccount, and no more', async ({ world }) => {
     reconcile = async ({ namespace, name }, { api }) => {
       if (name !== 'mine') return;
       const key = namespace === undefined ? { name } : { namespace, name };
@@ -64,7 +62,7 @@ describe('credentials: token', () => {
       await api.delete(configMaps, key).catch((error: unknown) => refusals.push(error as ApiError));
     };
     await account.grantFile('credentials-token.yaml');
-    started.add(() => account.revoke('credentials-token.yaml'));
+    world.started.add(() => account.revoke('credentials-token.yaml'));
     await tenant.until('stamper', 'Ready', { status: 'True' });
     await cluster.create(configMaps, { metadata: { namespace, name: 'mine' } });
     await eventually(async () => {

@@ -59,9 +59,8 @@ it('the greeting function lets a greeting go with its source', async () => {
   await eventually(async () => expect(await cluster.get(configMaps, greeting)).toBeUndefined());
 });
 
-it('the greeting function leaves alone what is not labelled, and what is not its own', async ({
-  world: { namespace },
-}) => {
+it('the greeting function leaves alone what is not labelled, and what is not its own', async () => {
+  const { namespace } = source;
   const others = { namespace, name: 'bob-greeting' };
   await cluster.create(configMaps, { metadata: others, data: { text: 'mine' } });
   await cluster.create(configMaps, { metadata: { namespace, name: 'unlabelled' } });

@@ -24,9 +24,8 @@ it.beforeAll(async ({ world: { cluster, setting, started } }) => {
   await untilReady(gateway.url);
 });
 
-it('the controller of Sites writes the pages of one, and what it did onto it, once', async ({
-  world: { cluster, namespace },
-}) => {
+it('the controller of Sites writes the pages of one, and what it did onto it, once', async ({ world }) => {
+  const { cluster, namespace } = world;
   const { spec } = (await manifest('site.yaml')) as unknown as Site;
   await cluster.create(Site, { metadata: { namespace, name: 'home' }, spec });
   const pages = { namespace, name: 'home-pages' };

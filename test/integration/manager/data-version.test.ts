@@ -23,12 +23,10 @@ it('a gateway records the version of its data', async ({ world }) => {
   expect(await gateway.process.kill('SIGTERM')).toBe(0);
 });
 
-it('a gateway refuses to start on data of a newer build, in one sentence, and leaves it alone', async ({
-  world: { setting, started },
-}) => {
+it('a gateway refuses to start on data of a newer build, in one sentence, and leaves it alone', async ({ world }) => {
   await redis.hset(registry, DATA_VERSION_FIELD, DATA_VERSION + 1);
   const before = await redis.hgetall(registry);
-  const gateway = started.keep(await openGateway(setting, [], variables));
+  const gateway = world.started.keep(await openGateway(world.setting, [], variables));
   expect(await gateway.process.exited).toBe(1);
   expect(gateway.process.output).toContain(`has version ${DATA_VERSION + 1}`);
   expect(gateway.process.output).not.toMatch(/\n\s+at /);

@@ -90,14 +90,12 @@ describe('related objects of any kind, named by the function of a tenant', () =>
   const untilSeen = (kind: string, names: readonly string[] | undefined): Promise<void> =>
     eventually(async () => expect(seen.get(kind)).toEqual(names), 60_000);
 
-  it('wake its key for a kind that it may not read from when it may, until it may not', async ({
-    world: { started },
-  }) => {
+  it('wake its key for a kind that it may not read from when it may, until it may not', async ({ world }) => {
     await cluster.create(accounts, { metadata: { namespace, name: 'one' } });
     expect(seen.get('ServiceAccount')).toBeUndefined();
     expect(Object.keys(fn.triggers.at(-1)?.cache.views ?? {})).toEqual([]);
     await tenant.allowEverywhere(role, [{ apiGroups: [''], resources: ['serviceaccounts'] }]);
-    started.add(() => tenant.denyEverywhere(role).catch(() => {}));
+    world.started.add(() => tenant.denyEverywhere(role).catch(() => {}));
     await eventually(async () => expect(seen.get('ServiceAccount')).toContain('one'), 60_000);
     await cluster.delete(accounts, { namespace, name: 'one' });
     await eventually(async () => expect(seen.get('ServiceAccount')).not.toContain('one'));

@@ -56,7 +56,7 @@ async function declareInOneSecond(...names: readonly string[]): Promise<void> {
 const tooMany = { status: 'False', reason: 'TooManyFunctions' } as const;
 
 it('the oldest ReconcileFunctions of a namespace run, and the next one starts when one of them goes', async ({
-  world: { cluster },
+  world,
 }) => {
   // Two of the same second go by name.
   await tenant.until('b', 'Synced', { status: 'True' });
@@ -76,6 +76,6 @@ it('the oldest ReconcileFunctions of a namespace run, and the next one starts wh
   expect(await tenant.condition('c', 'Ready')).toMatchObject(tooMany);
   await tenant.remove('a');
   await tenant.until('c', 'Ready', { status: 'True' });
-  await cluster.create(configMaps, { metadata: { namespace, name: 'x' }, data: {} });
+  await world.cluster.create(configMaps, { metadata: { namespace, name: 'x' }, data: {} });
   await eventually(async () => expect(observer.seen({ key: `${namespace}/x` })).not.toEqual([]));
 });

@@ -122,11 +122,9 @@ describe('the health of Redis', () => {
   });
 });
 
-it('a gateway shows a warning at readyz, in its log and as a metric, and is ready', async ({
-  world: { setting, started },
-}) => {
+it('a gateway shows a warning at readyz, in its log and as a metric, and is ready', async ({ world }) => {
   // The tests' own Redis keeps nothing on disk.
-  const gateway = started.keep(await openGateway(setting, []));
+  const gateway = world.started.keep(await openGateway(world.setting, []));
   await eventually(async () => {
     const answer = await fetch(`${gateway.url}/readyz?verbose`);
     expect(answer.status).toBe(200);

@@ -122,9 +122,7 @@ it('two webhooks of one name are refused', async () => {
   await expect(declare('twice', both)).rejects.toThrow(/spec.webhooks\[1\]: Duplicate value/);
 });
 
-it('a webhook gets the reviews of its own namespace, and of no other, whatever the configurations say', async ({
-  world: { cluster },
-}) => {
+it('a webhook gets the reviews of its own namespace, and of no other, whatever the configurations say', async () => {
   await declare('hers', [{ ...webhook, namespaces: [own] }]);
   await mallory.until('hers', 'Ready', { status: 'True' });
   await configureWebhook(configured(own), url, spy);
@@ -132,7 +130,7 @@ it('a webhook gets the reviews of its own namespace, and of no other, whatever t
   await configureWebhook(configured(others), url, spy);
   let nth = 0;
   const create = (namespace: string) =>
-    cluster.create(configMaps, { metadata: { namespace, name: `x-${(nth += 1)}` } });
+    world.cluster.create(configMaps, { metadata: { namespace, name: `x-${(nth += 1)}` } });
   await eventually(async () => {
     await create(own);
     expect(hers.reviews.length).toBeGreaterThan(0);
