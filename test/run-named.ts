@@ -52,6 +52,7 @@ const RUNS: Readonly<Record<string, Readonly<Record<string, Named>>>> = {
       'test/integration/workqueue/mutations.test.ts',
       'test/contract/work-queue-history.property.test.ts',
     ),
+    'redis-faults': tests('soaks', 'test/faults/redis-faults.test.ts', 'test/faults/redis-runs-in-flight.test.ts'),
     'redis-full': tests('soaks', 'test/faults/redis-full.test.ts'),
     churn: tests('soaks', 'test/faults/churn.test.ts'),
     builds: tests('soaks', 'test/faults/builds.test.ts'),

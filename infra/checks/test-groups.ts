@@ -29,11 +29,10 @@ export const GATE: readonly string[] = [
   'test/integration/server/{login,login-unavailable}.test.ts',
   'test/integration/credentials/{killed,limits,proxy,token}.test.ts',
   // Faults of Redis.
-  'test/faults/{empty-redis,loss-redis,redis-cluster,redis-full,redis-restart-in-flight,redis-restarted}.test.ts',
-  'test/faults/redis-sentinel.test.ts',
+  'test/faults/{dispatch-lease,redis-faults,redis-full,redis-runs-in-flight}.test.ts',
   // Faults of the gateway and the apiserver.
   'test/faults/{apiserver-restarted,frozen,gateway-killed,gateway-stopped,leader-election,loss-etcd}.test.ts',
-  'test/faults/{loss-gateway,replicas,stuck-view,two-gateways}.test.ts',
+  'test/faults/{gateway-faults,loss-gateway,replicas,stuck-view,two-gateways}.test.ts',
   'test/faults/read-your-writes.test.ts',
   'test/conformance/workloads.test.ts',
   'test/integration/cli/{npm-start,start-on-cluster}.test.ts',
@@ -143,7 +142,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     protects: 'that what the gate tries once holds for ten minutes, twenty rounds or a million keys',
     files: [
       'test/faults/{builds,churn,functions-come-and-go,hostile-tenant,overshoot}.test.ts',
-      'test/faults/{read-your-writes,redis-full,redis-sentinel,replicas,rollouts}.test.ts',
+      'test/faults/{read-your-writes,redis-faults,redis-full,redis-runs-in-flight,replicas,rollouts}.test.ts',
       'test/contract/{cache-history,work-queue-history}.property.test.ts',
       'test/integration/workqueue/{history,mutations}.test.ts',
     ],
@@ -159,6 +158,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
       CACHE_HISTORY_RUNS: '2000',
       QUEUE_ADDS: '1000000',
       QUEUE_ASK_AGAIN_MS: '60000',
+      REDIS_FAULTS_ROUNDS: '10',
       REDIS_SENTINEL_LAG: '1',
       REDIS_FULL_SECONDS: '30',
       REDIS_FULL_RUNS: '20',

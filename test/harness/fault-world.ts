@@ -112,7 +112,9 @@ export class FaultWorld {
     const world = new FaultWorld(name, options, started, cluster, namespace);
     const { gateways = 1, observers = 1, readsThroughGateway = false } = options;
     const names = observers === 1 ? ['observer'] : Array.from({ length: observers }, (_, at) => `observer-${at}`);
-    const specs = names.map((each) => ({ ...configMapsOf(namespace), ...options.observer, name: each }));
+    // In a cluster that is shared, the objects of other tests are none of theirs.
+    const own = { ...configMapsOf(namespace), for: { resource: configMaps, namespaces: [namespace] } };
+    const specs = names.map((each) => ({ ...own, ...options.observer, name: each }));
     const setting = readsThroughGateway ? { ...world.setting, redisUrl: '' } : world.setting;
     [world.#observers] = await Promise.all([startObservers(setting, specs), world.changes.createAll()]);
     for (const observer of world.#observers) started.keep(observer);

@@ -1,190 +1,104 @@
+import type { ServerResponse } from 'node:http';
 import { expect } from 'vitest';
-import { controller } from 'levelhook/function';
+import type { Trigger } from '../../src/contract/index.ts';
 import { type Cluster, configMaps } from './cluster.ts';
 import { eventually } from './eventually.ts';
-import type { FaultWorld, WorldGateway } from './fault-world.ts';
-import { metric, runsOnRecord } from './gateway-view.ts';
-import { type Setting, uniqueName } from './levelhook.ts';
-import { openFunction } from './opened.ts';
-import type { Line, Program } from './program.ts';
+import { machineMs } from './machine-clock.ts';
+import { done, RawFunction } from './raw-function.ts';
 
-const NAME = 'held';
-const CONCURRENCY = 10;
-const TOKEN = 'the-token-of-the-operator';
-const WARNING = 40;
-
-interface HeldRun {
-  readonly key: string;
-  state: 'goes on' | 'ended' | 'broken off';
-}
-
-/** What was going on when a gateway was stopped. */
-export interface Stopped {
-  readonly gateway: WorldGateway;
-  /** The keys that ran on all gateways, and on the stopped one: sorted. */
-  readonly inFlight: readonly string[];
-  readonly own: readonly string[];
-  /** How many runs there were before. */
-  readonly fromRun: number;
-  readonly fromLines: ReadonlyMap<WorldGateway, number>;
+/** How a held run ends. */
+export interface HeldRun {
+  /** Its own time, in milliseconds. Default: until `release`. */
+  readonly forMs?: number;
+  /** Whether its caller's connection is broken off at its begin, so that it hears of no end. Default false. */
+  readonly isCutOff?: boolean;
 }
 
 /**
- * A function in the test's own process whose runs end when the test says so, over ConfigMaps that nothing else writes.
- * They read through the gateway that has sent the trigger, at their beginning and at their end.
+ * A function over the ConfigMaps of one namespace that answers at once, but for runs that the test holds: so a run is
+ * in flight for as long as a fault needs it.
  */
 export class HeldRuns {
-  /** For gateways that are asked to run its keys. */
-  static readonly gatewayVariables: Readonly<Record<string, string>> = { LEVELHOOK_API_TOKENS: TOKEN };
-
-  readonly name = NAME;
-  readonly process: Program;
-  readonly url: string;
+  readonly name: string;
+  /** The keys whose runs began, in order. */
+  readonly begun: string[] = [];
+  /** When each began, on the wall clock of this machine, which the logs of its gateways have as well. */
+  readonly begunAtMs: number[] = [];
+  /** The most runs of one key at a time so far. */
+  most = 0;
+  readonly #function: RawFunction;
+  readonly #cluster: Cluster;
   readonly #namespace: string;
-  readonly #runs: HeldRun[];
-  readonly #gate: Gate;
-  readonly #names: string[] = [];
+  readonly #held = new Map<string, HeldRun>();
+  /** Held runs at work: how to end each. */
+  readonly #working = new Map<string, () => void>();
 
-  private constructor(process: Program, url: string, namespace: string, runs: HeldRun[], gate: Gate) {
-    this.process = process;
-    this.url = url;
+  constructor(name: string, cluster: Cluster, namespace: string, timeoutSeconds: number) {
+    this.name = name;
+    this.#cluster = cluster;
     this.#namespace = namespace;
-    this.#runs = runs;
-    this.#gate = gate;
+    const { apiVersion, kind } = configMaps;
+    const source = { apiVersion, kind, namespaces: [namespace] };
+    this.#function = new RawFunction({ name, for: source, concurrency: 10, timeoutSeconds });
+    this.#function.onTrigger = (trigger, response) => this.#run(trigger, response);
   }
 
-  static async open(setting: Setting): Promise<HeldRuns> {
-    const [namespace, gate] = [uniqueName('held'), new Gate()];
-    const runs: HeldRun[] = [];
-    const held = controller({
-      name: NAME,
-      for: { resource: configMaps, namespaces: [namespace] },
-      concurrency: CONCURRENCY,
-      timeoutSeconds: 60,
-      maxBatch: 3,
-    }).reconcile(async (request, { cache, signal }) => {
-      const run: HeldRun = { key: `${request.namespace}/${request.name}`, state: 'goes on' };
-      runs.push(run);
-      try {
-        await cache.get(configMaps, request);
-        await gate.passed(signal);
-        await cache.get(configMaps, request);
-      } finally {
-        run.state = signal.aborted ? 'broken off' : 'ended';
-      }
+  get url(): string {
+    return this.#function.url;
+  }
+
+  open(): Promise<void> {
+    return this.#function.open();
+  }
+
+  async close(): Promise<void> {
+    for (const end of this.#working.values()) end();
+    await this.#function.close();
+  }
+
+  /** Changes an object, and holds its next run; resolves once that has begun. */
+  async hold(name: string, run: HeldRun = {}): Promise<void> {
+    this.#held.set(name, run);
+    await this.change(name);
+    await eventually(async () => expect(this.isWorking(name)).toBe(true));
+  }
+
+  /** Ends a held run. */
+  release(name: string): void {
+    this.#working.get(name)?.();
+  }
+
+  isWorking(name: string): boolean {
+    return this.#working.has(name);
+  }
+
+  async change(name: string): Promise<void> {
+    await this.#cluster.patch(configMaps, { namespace: this.#namespace, name }, { data: { at: String(machineMs()) } });
+  }
+
+  /** Until each of these keys has begun to run, since the `from`th run of all. */
+  async untilBegun(from: number, names: readonly string[]): Promise<void> {
+    await eventually(
+      async () => expect(names.filter((name) => !this.begun.includes(name, from))).toEqual([]),
+      60_000,
+      10,
+    );
+  }
+
+  #run({ requests }: Trigger, response: ServerResponse): void {
+    const { name = '' } = requests[0] ?? {};
+    this.begun.push(name);
+    this.begunAtMs.push(Date.now());
+    this.most = Math.max(this.most, this.#working.has(name) ? 2 : 1);
+    const held = this.#held.get(name);
+    if (!held) return done(response, response.req);
+    this.#held.delete(name);
+    if (held.isCutOff) response.destroy();
+    const timer = held.forMs === undefined ? undefined : setTimeout(() => this.release(name), held.forMs);
+    this.#working.set(name, () => {
+      clearTimeout(timer);
+      this.#working.delete(name);
+      if (!response.destroyed) done(response, response.req);
     });
-    const { process, url } = await openFunction({ ...setting, redisUrl: '' }, [held]);
-    return new HeldRuns(process, `${url}/${NAME}`, namespace, runs, gate);
-  }
-
-  /** Twice as many as may run at a time. */
-  async createObjects(cluster: Cluster): Promise<void> {
-    await cluster.createNamespace(this.#namespace);
-    const names = Array.from({ length: 2 * CONCURRENCY }, (_, at) => `cm-${at}`);
-    await this.#create(cluster, names);
-    await eventually(async () => expect(this.keys()).toEqual(expect.arrayContaining(this.#keys())));
-  }
-
-  /** The keys of the runs from the `from`th on, sorted; a key that has run twice is there twice. */
-  keys(from = 0): string[] {
-    return this.#runs
-      .slice(from)
-      .map(({ key }) => key)
-      .toSorted();
-  }
-
-  /**
-   * Stops a gateway with SIGTERM while it has as many runs in flight as may be. Lets the runs end once it is stopping
-   * and `meanwhile` is over, and waits for its end. Checks that it has exited with 0 and has complained of nothing.
-   */
-  async stop(world: FaultWorld, gateway: WorldGateway, meanwhile = async () => {}): Promise<Stopped> {
-    const fromLines = new Map(world.gateways.map((each) => [each, each.process.lines.length]));
-    const fromRun = await this.#holdOn(world, gateway);
-    const inFlight = this.keys(fromRun);
-    gateway.process.send('SIGTERM');
-    await gateway.process.line(({ msg }) => msg === 'stopping');
-    await this.#create(
-      world.cluster,
-      [0, 1, 2].map(() => uniqueName('late')),
-    );
-    await meanwhile();
-    this.#gate.open();
-    expect(await gateway.process.exited).toBe(0);
-    const lines = gateway.process.lines.slice(fromLines.get(gateway));
-    const ended = lines.slice(lines.findIndex(({ msg }) => msg === 'stopping')).filter(isTrigger);
-    const own = ended.map(({ key }) => String(key)).toSorted();
-    expect(own).not.toEqual([]);
-    expect(inFlight).toEqual(expect.arrayContaining(own));
-    const warnings = lines.filter(({ level }) => Number(level) >= WARNING);
-    expect(warnings.filter((line) => [undefined, NAME].includes(line['controller'] as string | undefined))).toEqual([]);
-    return { gateway, inFlight, own, fromRun, fromLines };
-  }
-
-  /** Until the other gateways have done the rest: each key has run once, and no outcome was lost. */
-  async untilEachHasRunOnce(world: FaultWorld, { gateway, fromRun, fromLines }: Stopped): Promise<void> {
-    const all = this.#keys();
-    await eventually(async () => expect([...new Set(this.keys(fromRun))]).toEqual(all));
-    await eventually(async () => expect(await runsOnRecord(world.setting, world.cluster, NAME)).toEqual([]));
-    expect(this.keys(fromRun)).toEqual(all);
-    expect(this.#runs.filter(({ state }) => state !== 'ended')).toEqual([]);
-    const triggers = [gateway, ...world.gateways].flatMap((each) =>
-      each.process.lines.slice(fromLines.get(each) ?? 0).filter(isTrigger),
-    );
-    expect(triggers.filter(({ outcome }) => outcome !== 'done')).toEqual([]);
-    for (const { url } of world.gateways) {
-      expect(await metric(url, 'levelhook_lost_outcomes_total', { controller: NAME })).toBe(0);
-    }
-  }
-
-  /** Asks this gateway to run all keys, until as many as may run are in flight and it has some of them. */
-  async #holdOn(world: FaultWorld, { url }: WorldGateway): Promise<number> {
-    for (;;) {
-      this.#gate.open();
-      await eventually(async () => expect(await runsOnRecord(world.setting, world.cluster, NAME)).toEqual([]));
-      this.#gate.close();
-      const from = this.#runs.length;
-      const body = { controller: NAME, keys: this.#names.map((name) => ({ namespace: this.#namespace, name })) };
-      const headers = { authorization: `Bearer ${TOKEN}` };
-      const answer = await fetch(`${url}/reconcile`, { method: 'POST', headers, body: JSON.stringify(body) });
-      expect(answer.status).toBe(202);
-      await eventually(async () => expect(this.keys(from)).toHaveLength(CONCURRENCY));
-      // Other gateways may have taken the slots.
-      if ((await metric(url, 'controller_runtime_active_workers', { controller: NAME })) > 0) return from;
-    }
-  }
-
-  #keys(): string[] {
-    return this.#names.map((name) => `${this.#namespace}/${name}`).toSorted();
-  }
-
-  async #create(cluster: Cluster, names: readonly string[]): Promise<void> {
-    this.#names.push(...names);
-    const metadata = names.map((name) => ({ namespace: this.#namespace, name }));
-    await Promise.all(metadata.map((each) => cluster.create(configMaps, { metadata: each, data: {} })));
-  }
-}
-
-function isTrigger({ msg, controller: name }: Line): boolean {
-  return msg === 'trigger' && name === NAME;
-}
-
-/** Open at first. */
-class Gate {
-  #opened = Promise.resolve();
-  #open: () => void = () => {};
-
-  close(): void {
-    ({ promise: this.#opened, resolve: this.#open } = Promise.withResolvers<void>());
-  }
-
-  open(): void {
-    this.#open();
-  }
-
-  async passed(signal: AbortSignal): Promise<void> {
-    await Promise.race([
-      this.#opened,
-      new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true })),
-    ]);
   }
 }
