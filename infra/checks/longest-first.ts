@@ -8,6 +8,7 @@ const LONGEST = [
   'test/faults/platforms.test.ts',
   'test/conformance/workloads.test.ts',
   'test/faults/redis-faults.test.ts',
+  'test/faults/gateway-faults.test.ts',
   'test/faults/replicas.test.ts',
   'test/integration/reconcile-functions/names.test.ts',
   'test/integration/cli/npm-start.test.ts',

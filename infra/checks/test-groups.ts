@@ -31,8 +31,7 @@ export const GATE: readonly string[] = [
   // Faults of Redis.
   'test/faults/{dispatch-lease,redis-faults,redis-full,redis-runs-in-flight}.test.ts',
   // Faults of the gateway and the apiserver.
-  'test/faults/{apiserver-restarted,frozen,gateway-killed,gateway-stopped,leader-election,loss-etcd}.test.ts',
-  'test/faults/{gateway-faults,loss-gateway,replicas,stuck-view,two-gateways}.test.ts',
+  'test/faults/{gateway-faults,leader-election,loss-etcd,replicas,stuck-view}.test.ts',
   'test/faults/read-your-writes.test.ts',
   'test/conformance/workloads.test.ts',
   'test/integration/cli/{npm-start,start-on-cluster}.test.ts',
