@@ -151,6 +151,18 @@ const TIMEOUT_SECONDS = 6;
 /** Nearly as long as a run may take: what begins too early meets it. */
 const RUN_MS = 5000;
 
+/**
+ * Since the gateway has said that it waits, no run began before those that it does not know must be over. By the times in
+ * its log, which a slow machine does not change.
+ */
+function expectWait({ waits: [line] }: Scene, fn: HeldRuns): void {
+  const saidMs = Date.parse(String(line?.['time']));
+  const endMs = saidMs - Number(line?.['seconds']) * 1000 + TIMEOUT_SECONDS * 1000;
+  const later = fn.begunAtMs.filter((atMs) => atMs > saidMs);
+  expect(later).not.toEqual([]);
+  expect(Math.min(...later)).toBeGreaterThan(endMs);
+}
+
 interface Row {
   /** Ends the sentence that begins with "an empty Redis". */
   readonly name: string;
@@ -185,6 +197,7 @@ const rows: readonly Row[] = [
       await scene.startGateway();
       await fn.untilBegun(from, ['long']);
       expect(scene.waits).toHaveLength(1);
+      expectWait(scene, fn);
     },
   },
   {
@@ -200,13 +213,10 @@ const rows: readonly Row[] = [
       await sleep(3000);
       await scene.restartRedis('empty');
       await fn.untilBegun(from, ['long', ...OTHERS]);
-      // Not before the run must be over.
-      const firstMs = Date.parse(String(first['time']));
-      expect((fn.begunAtMs[from] ?? 0) - firstMs).toBeGreaterThan((TIMEOUT_SECONDS - 1) * 1000);
-      const [, second, ...more] = scene.waits;
-      expect(more).toEqual([]);
+      expect(scene.waits).toHaveLength(2);
+      expectWait(scene, fn);
       // By then so much of the wait was over.
-      expect(Number(second?.['seconds'])).toBeGreaterThanOrEqual(2);
+      expect(Number(scene.waits[1]?.['seconds'])).toBeGreaterThanOrEqual(2);
     },
   },
   {
@@ -222,6 +232,7 @@ const rows: readonly Row[] = [
       for (const name of OTHERS) await fn.change(name);
       await fn.untilBegun(from, ['long', ...OTHERS]);
       expect(scene.waits).toHaveLength(1);
+      expectWait(scene, fn);
     },
   },
 ];
