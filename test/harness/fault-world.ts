@@ -178,7 +178,7 @@ export class FaultWorld {
     return values.reduce((total, each) => total + each, 0);
   }
 
-  /** Does `fault` at a random moment while objects change; returns when all changes are acknowledged. */
+  /** Does `fault` while objects change; returns when all changes are acknowledged. */
   async underChanges(fault: () => Promise<void>): Promise<void> {
     await this.changes.keepChanging(this.#options.changesPerSecond ?? 50, fault);
   }
