@@ -152,8 +152,8 @@ const TIMEOUT_SECONDS = 6;
 const RUN_MS = 5000;
 
 /**
- * Since the gateway has said that it waits, no run began before those that it does not know must be over. By the times in
- * its log, which a slow machine does not change.
+ * Since the gateway has said that it waits, no run began before those that it does not know must be over. By the times
+ * in its log, which a slow machine does not change.
  */
 function expectWait({ waits: [line] }: Scene, fn: HeldRuns): void {
   const saidMs = Date.parse(String(line?.['time']));
