@@ -351,16 +351,24 @@ interface Pair {
   replica: RedisProcess;
 }
 
-/** Until the replica is the master and all is repaired. @param back brings the former master back, as a replica. */
+interface Failover {
+  /** From now on the next master lacks what this one is told. Until it is started again, its replicas do not reach it. */
+  readonly lag?: (master: RedisProcess) => Promise<void>;
+  readonly harm: (master: RedisProcess) => Promise<void>;
+  /** Brings the former master back, as a replica. */
+  readonly back: (former: RedisProcess) => Promise<void>;
+}
+
+/** Until the replica is the master and all is repaired. */
 async function sentinelsFailOver(
   scene: Scene<Pair>,
-  harm: (master: RedisProcess) => Promise<void>,
-  back: (former: RedisProcess) => Promise<void>,
+  { lag = async () => {}, harm, back }: Failover,
 ): Promise<() => Promise<void>> {
   const { redis, started, world } = scene;
   const { master, replica } = redis;
   await failOver(scene, async () => {
-    if (lags) await master.loseReplicas(started);
+    await lag(master);
+    // The next master may lack the starts of these runs.
     const known = world.observer.count;
     await eventually(async () => expect(world.observer.count).toBeGreaterThan(known + 5), 20_000, 20);
     await harm(master);
@@ -396,17 +404,16 @@ const onSentinels = (gateways: number): Table<Pair> => ({
   },
   rows: {
     'the master is killed': (scene) =>
-      sentinelsFailOver(
-        scene,
-        (master) => master.kill('SIGKILL'),
-        (former) => former.startAgain(),
-      ),
+      sentinelsFailOver(scene, {
+        lag: async (master) => (lags ? master.loseReplicas(scene.started) : undefined),
+        harm: (master) => master.kill('SIGKILL'),
+        back: (former) => former.startAgain(),
+      }),
     'the master freezes and wakes up as a master that has not been told': (scene) =>
-      sentinelsFailOver(
-        scene,
-        (master) => master.kill('SIGSTOP'),
-        (former) => former.kill('SIGCONT'),
-      ),
+      sentinelsFailOver(scene, {
+        harm: (master) => master.kill('SIGSTOP'),
+        back: (former) => former.kill('SIGCONT'),
+      }),
   },
 });
 
