@@ -352,7 +352,9 @@ interface Pair {
 }
 
 interface Failover {
-  /** From now on the next master lacks what this one is told. Until it is started again, its replicas do not reach it. */
+  /**
+   * From now on the next master lacks what this one is told. Until it is started again, its replicas do not reach it.
+   */
   readonly lag?: (master: RedisProcess) => Promise<void>;
   readonly harm: (master: RedisProcess) => Promise<void>;
   /** Brings the former master back, as a replica. */
