@@ -40,32 +40,35 @@ describe(`${REPLICAS} gateways of one deployment`, () => {
   let world: FaultWorld;
   let held: HeldFunction;
 
-  beforeAll(async () => {
-    audited = await startAuditedPlane();
-    started.add(() => audited.stop());
-    world = await FaultWorld.start(started, 'replicas', {
-      kubeconfig: audited.plane.kubeconfig,
-      gatewayKubeconfig: audited.gatewayKubeconfig,
-      redisUrl: inject('redisUrl'),
-      alone: true,
-      gateways: REPLICAS,
-      proxies: true,
-      observer: { delayMs: 20 },
-      objects: OBJECTS,
-      changesPerSecond: PER_SECOND,
-      variables: {
-        ...HeldFunction.gatewayVariables,
-        LEVELHOOK_LEASE_SECONDS: String(LEASE_SECONDS),
-        LEVELHOOK_LEASE_RENEW_SECONDS: String(RENEW_SECONDS),
-        LEVELHOOK_LEASE_RETRY_SECONDS: String(RETRY_SECONDS),
-      },
-      functions: async (setting) => {
-        held = started.keep(await HeldFunction.open(setting));
-        return [held.url];
-      },
-    });
-    await held.createObjects(world);
-  }, 240_000);
+  beforeAll(
+    async () => {
+      audited = await startAuditedPlane();
+      started.add(() => audited.stop());
+      world = await FaultWorld.start(started, 'replicas', {
+        kubeconfig: audited.plane.kubeconfig,
+        gatewayKubeconfig: audited.gatewayKubeconfig,
+        redisUrl: inject('redisUrl'),
+        alone: true,
+        gateways: REPLICAS,
+        proxies: true,
+        observer: { delayMs: 20 },
+        objects: OBJECTS,
+        changesPerSecond: PER_SECOND,
+        variables: {
+          ...HeldFunction.gatewayVariables,
+          LEVELHOOK_LEASE_SECONDS: String(LEASE_SECONDS),
+          LEVELHOOK_LEASE_RENEW_SECONDS: String(RENEW_SECONDS),
+          LEVELHOOK_LEASE_RETRY_SECONDS: String(RETRY_SECONDS),
+        },
+        functions: async (setting) => {
+          held = started.keep(await HeldFunction.open(setting));
+          return [held.url];
+        },
+      });
+      await held.createObjects(world);
+    },
+    long ? 600_000 : 240_000,
+  );
 
   afterAll(() => started.stop());
 
