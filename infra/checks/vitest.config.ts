@@ -69,6 +69,7 @@ export default defineConfig({
             'src/**/*.test.ts',
             'functions/**/*.test.ts',
             'infra/{checks,crds,observability,release}/**/*.test.ts',
+            'test/bench/*.test.ts',
           ],
           exclude: ['functions/**/*.cluster.test.ts', ...LATER],
           sequence: { groupOrder: 0 },

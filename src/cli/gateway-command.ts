@@ -24,7 +24,7 @@ export async function gatewayCommand(options: GatewayFlags): Promise<void> {
 /**
  * Runs a gateway until the signal is aborted or something fatal happens, and stops it.
  * @param output of its JSON lines. Default: stdout.
- * @returns what was fatal: that it could not start, or that another gateway has taken its place. Else undefined.
+ * @returns the error for which the gateway could not start or had to end; undefined after an ordered stop.
  */
 export async function runGateway(
   config: GatewayConfig,

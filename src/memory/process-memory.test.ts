@@ -33,7 +33,7 @@ it('a process returns the memory of garbage, and leaves no gc() behind', () => {
   expect(left).toBe(-1);
 });
 
-it('a process gives memory back once the process has no work, and has a large young generation at work', () => {
+it('a process gives memory back once it has no work, and has a large young generation at work', () => {
   const [busy = 0, idle = Infinity, youngIdle = Infinity, youngBusy = 0] = run(`
     keepMemorySmall();
     work(500);

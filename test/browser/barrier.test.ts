@@ -1,7 +1,5 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, expect, inject, it } from 'vitest';
-import { parse } from 'yaml';
 import { configMaps } from '../harness/cluster.ts';
 import { CuttingProxy } from '../harness/cutting-proxy.ts';
 import { eventually } from '../harness/eventually.ts';
@@ -20,8 +18,7 @@ it('a key that waits until the cache shows its writes says which object and whic
   const cluster = await started.cluster(kubeconfig, namespace);
   await cluster.create(configMaps, { metadata: { namespace, name: 'written' } });
   await createMoody(cluster, { namespace, name: 'writer' }, { writes: 'written' });
-  const { clusters } = parse(await readFile(kubeconfig, 'utf8')) as { clusters: { cluster: { server: string } }[] };
-  const proxy = await CuttingProxy.start(clusters[0]?.cluster.server ?? '');
+  const proxy = await CuttingProxy.beforeApiserver(kubeconfig);
   started.add(() => proxy.stop());
   const behindProxy = await proxy.kubeconfig(kubeconfig, join(await started.directory(), 'kubeconfig'));
   const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });

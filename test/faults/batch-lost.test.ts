@@ -1,6 +1,4 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parse } from 'yaml';
 import { afterEach, describe, expect, inject, it } from 'vitest';
 import type { OutcomeBody } from '../../src/contract/index.ts';
 import { BATCHER, batcher, batchesOf } from '../harness/batching.ts';
@@ -49,8 +47,7 @@ class Scene {
   async #lag(lagMs: number): Promise<void> {
     const { kubeconfig } = this.#setting;
     const directory = await this.started.directory();
-    const { clusters } = parse(await readFile(kubeconfig, 'utf8')) as { clusters: { cluster: { server: string } }[] };
-    const lag = await CuttingProxy.start(clusters[0]?.cluster.server ?? '', lagMs);
+    const lag = await CuttingProxy.beforeApiserver(kubeconfig, lagMs);
     this.started.add(() => lag.stop());
     this.#gatewayKubeconfig = await lag.kubeconfig(kubeconfig, join(directory, 'lagging'));
   }

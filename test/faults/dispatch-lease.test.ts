@@ -2,19 +2,14 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { parse, parseAllDocuments, stringify } from 'yaml';
-import { type KubernetesObject, resource, silentLogger } from '../../src/core/index.ts';
+import { resource, silentLogger } from '../../src/core/index.ts';
 import { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
 import { loadCredentials } from '../../src/gateway/apiserver/credentials.ts';
 import { DispatchLease } from '../../src/gateway/manager/dispatch-lease.ts';
-import type { Cluster } from '../harness/cluster.ts';
+import { type Cluster, leases } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { Started } from '../harness/started.ts';
-
-const leases = resource<KubernetesObject & { spec?: { holderIdentity?: string; renewTime?: string } }>(
-  'coordination.k8s.io/v1',
-  'Lease',
-);
 
 describe('the Lease that tells an empty Redis from a first start', () => {
   const started = new Started();

@@ -20,7 +20,7 @@ import { Started } from '../harness/started.ts';
 const LONGER_THAN_NODES_DEFAULT_MS = 7000;
 const PODS = 100;
 
-/** What is done to the only gateway, or to its apiserver. */
+/** Harm to the only gateway or to its apiserver, and the limits that hold after it. */
 interface Fault {
   readonly name: string;
   /** Done first, while nothing changes and the gateway has nothing to do. */
@@ -29,7 +29,7 @@ interface Fault {
   readonly underChanges: () => Promise<void>;
   /** How often the gateway may list the ConfigMaps. Default never: it goes on from the version of its view. */
   readonly lists?: readonly number[];
-  /** What is expected beside the rest, when all is well again. */
+  /** Further checks, once the world is well again. */
   readonly expected?: () => Promise<void>;
 }
 
@@ -74,7 +74,7 @@ describe('one gateway', () => {
     return (await audited.requests()).slice(from.requests).filter(({ resource }) => resource === 'configmaps');
   }
 
-  /** How often it has listed them. One that the apiserver refuses at its start is tried again. */
+  /** How often the gateway has listed them. The apiserver refuses lists while it starts; these do not count. */
   async function lists(): Promise<number> {
     return (await requests()).filter((each) => isFullList(each) && each.code === 200).length;
   }
@@ -84,7 +84,7 @@ describe('one gateway', () => {
   const killApiserver = (): Promise<void> => audited.plane.kill('kube-apiserver');
   const startApiserver = (): Promise<void> => audited.plane.start('kube-apiserver');
 
-  /** A new apiserver has no events from before its start: a gateway that has not seen this one is told to list. */
+  /** Writes an event that a restarted apiserver does not have: the apiserver tells a gateway behind it to list. */
   const writeUnseen = (): Promise<void> => eventually(() => world.cluster.createNamespace(uniqueName('unseen')));
 
   /** Until the gateway has seen a change that was made just now: others may have been on their way to it. */

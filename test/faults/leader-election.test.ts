@@ -3,16 +3,14 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { parse, parseAllDocuments, stringify } from 'yaml';
-import { type KubernetesObject, resource } from '../../src/core/index.ts';
-import type { LeaseSpec } from '../../src/gateway/manager/lease.ts';
-import { Cluster } from '../harness/cluster.ts';
+import { resource } from '../../src/core/index.ts';
+import { Cluster, leases } from '../harness/cluster.ts';
 import { eventually } from '../harness/eventually.ts';
 import { uniqueName } from '../harness/levelhook.ts';
 import { machineMs } from '../harness/machine-clock.ts';
 import { type Line, TestProcess } from '../harness/process.ts';
 import { Started } from '../harness/started.ts';
 
-const leases = resource<KubernetesObject & { spec?: LeaseSpec }>('coordination.k8s.io/v1', 'Lease');
 const RBAC = 'rbac.authorization.k8s.io';
 /** The times of `elector.ts`. */
 const LEASE_MS = 4000;

@@ -1,8 +1,7 @@
-import { readdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
+import { readdir, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, inject, it } from 'vitest';
-import { parse } from 'yaml';
 import { type RedisServer, startRedis } from '../../src/testing/index.ts';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { CuttingProxy } from '../harness/cutting-proxy.ts';
@@ -49,8 +48,7 @@ class Scene {
     started.add(() => this.redis.stop());
     const kubeconfig = inject('kubeconfig');
     this.cluster = await started.cluster(kubeconfig, this.namespace);
-    const { clusters } = parse(await readFile(kubeconfig, 'utf8')) as { clusters: { cluster: { server: string } }[] };
-    const lag = await CuttingProxy.start(clusters[0]?.cluster.server ?? '', LAG_MS);
+    const lag = await CuttingProxy.beforeApiserver(kubeconfig, LAG_MS);
     started.add(() => lag.stop());
     this.setting = createSetting({ kubeconfig, redisUrl: this.redis.url });
     const scaler = started.keep(await startScaler(this.setting, { namespace: this.namespace, pauseMs }));

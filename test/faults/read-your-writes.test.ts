@@ -1,7 +1,5 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
-import { parse } from 'yaml';
 import { type Cluster, configMaps } from '../harness/cluster.ts';
 import { ConfigMapChanges } from '../harness/config-map-changes.ts';
 import { CuttingProxy } from '../harness/cutting-proxy.ts';
@@ -33,8 +31,7 @@ describe('what a run has written', () => {
     const cluster: Cluster = await started.cluster(inject('kubeconfig'), namespace);
     const directory = await started.directory();
     const kubeconfig = inject('kubeconfig');
-    const { clusters } = parse(await readFile(kubeconfig, 'utf8')) as { clusters: { cluster: { server: string } }[] };
-    const lag = await CuttingProxy.start(clusters[0]?.cluster.server ?? '', lagMs);
+    const lag = await CuttingProxy.beforeApiserver(kubeconfig, lagMs);
     started.add(() => lag.stop());
     const setting = createSetting({ kubeconfig, redisUrl: inject('redisUrl') });
     const fn = started.keep(await startSeer(setting, namespace));

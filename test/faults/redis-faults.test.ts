@@ -30,7 +30,7 @@ interface Scene<R> {
   readonly started: Started;
 }
 
-/** A fault, done while objects change; `untilAllIsWell` follows. Returns the check of what it promises besides. */
+/** Does a fault while objects change. Returns further checks, which the table makes after `untilAllIsWell`. */
 type Fault<R> = (scene: Scene<R>) => Promise<(() => Promise<void>) | undefined>;
 
 /** Faults that leave the world as it was, and so share one. */
@@ -238,7 +238,7 @@ async function whilePaused({ world }: Scene<unknown>, fault: () => Promise<void>
   };
 }
 
-/** Some runs are always in flight, so that one beside another would be seen. */
+/** Runs take long enough that two runs of one key would overlap and be seen. */
 const observer = { delayMs: 200, concurrency: 30 };
 
 loseNoChange('a gateway on one Redis', {
@@ -251,7 +251,7 @@ loseNoChange('a gateway on one Redis', {
   },
 });
 
-// Redis cannot know of each object that was deleted just before: what it must know of is deleted by the rows.
+// After a loss nobody knows of an object that was deleted just before, so only the rows delete objects.
 loseNoChange('a gateway on a Redis that loses data', {
   start: async (started) => {
     const redis = await SingleRedis.start(started);
@@ -317,8 +317,7 @@ loseNoChange('a gateway on a Redis that loses data', {
       const { objects, names } = await made(world, 4);
       const [deleted = '', replaced = '', deletedWhileAway = '', changed = ''] = names;
       await redis.copy();
-      // The copy does not know of what is deleted, of other index entries, of what is made again under the same name,
-      // nor of what is new.
+      // The copy lacks these deletions, the index entry of the change, the second object of one name, and the new one.
       await objects.delete(deleted);
       await objects.delete(replaced);
       await objects.create(replaced, 'c');
@@ -353,7 +352,7 @@ interface Pair {
 
 interface Failover {
   /**
-   * From now on the next master lacks what this one is told. Until it is started again, its replicas do not reach it.
+   * Cuts the replicas off, so that the next master lacks the writes from now on. A restart of the master ends this.
    */
   readonly lag?: (master: RedisProcess) => Promise<void>;
   readonly harm: (master: RedisProcess) => Promise<void>;
@@ -429,7 +428,7 @@ loseNoChange('a gateway on a Redis Cluster', {
       redisUrl: redis.url,
       cacheUrl: () => undefined,
       readsThroughGateway: true,
-      // So many queues are on all nodes.
+      // The keys of six queues fall on all three nodes.
       observers: 6,
       objects: 50,
       changesPerSecond: 20,

@@ -1,11 +1,9 @@
-import { readFile, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it, type TestContext } from 'vitest';
-import { parse } from 'yaml';
-import { type KubernetesObject, resource } from '../../src/core/index.ts';
 import { type RedisServer, startRedis } from '../../src/testing/index.ts';
-import { type Cluster, configMaps } from '../harness/cluster.ts';
+import { type Cluster, configMaps, leases } from '../harness/cluster.ts';
 import { CuttingProxy } from '../harness/cutting-proxy.ts';
 import { eventually } from '../harness/eventually.ts';
 import { metric, runsOnRecord } from '../harness/gateway-view.ts';
@@ -23,10 +21,6 @@ import type { Line } from '../harness/process.ts';
 import { ROUNDS, sightsOf, startSeer } from '../harness/seer.ts';
 import { Started } from '../harness/started.ts';
 
-const leases = resource<KubernetesObject & { spec?: { holderIdentity?: string; renewTime?: string } }>(
-  'coordination.k8s.io/v1',
-  'Lease',
-);
 const OTHERS = Array.from({ length: 20 }, (_, at) => `other-${at}`);
 const waits = ({ msg }: Line): boolean => String(msg).startsWith('unrecorded runs');
 
@@ -48,7 +42,7 @@ class Scene {
   /**
    * Each key has run, and none is in flight.
    * @param timeouts of the functions in seconds, by name.
-   * @param held keys beside `OTHERS`.
+   * @param held the names of objects whose runs the test may hold, beside `OTHERS`.
    */
   static async start(
     started: Started,
@@ -152,8 +146,8 @@ const TIMEOUT_SECONDS = 6;
 const RUN_MS = 5000;
 
 /**
- * Since the gateway has said that it waits, no run began before those that it does not know must be over. By the times
- * in its log, which a slow machine does not change.
+ * Checks that no run began between the gateway's word that it waits and the deadline of the runs that it does not know.
+ * The times are those of the gateway's log, so a slow machine does not change the result.
  */
 function expectWait({ waits: [line] }: Scene, fn: HeldRuns): void {
   const saidMs = Date.parse(String(line?.['time']));
@@ -267,10 +261,7 @@ async function runsSeeWrites({ onTestFinished }: TestContext): Promise<void> {
   const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: redis.url });
   // Runs go on while Redis is away, and write while the gateway, which hears later, lists the views again.
   const fn = started.keep(await startSeer(setting, namespace, 2000));
-  const { clusters } = parse(await readFile(setting.kubeconfig, 'utf8')) as {
-    clusters: { cluster: { server: string } }[];
-  };
-  const lag = await CuttingProxy.start(clusters[0]?.cluster.server ?? '', 120);
+  const lag = await CuttingProxy.beforeApiserver(setting.kubeconfig, 120);
   started.add(() => lag.stop());
   const lagging = { ...setting, kubeconfig: await lag.kubeconfig(setting.kubeconfig, join(directory, 'lagging')) };
   const gateway = started.keep(await startGateway(lagging, [fn.url], { LEVELHOOK_LOG_TRIGGERS: 'false' }));

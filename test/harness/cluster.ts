@@ -8,6 +8,7 @@ import {
 } from '../../src/core/index.ts';
 import { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
 import { type Credentials, loadCredentials } from '../../src/gateway/apiserver/credentials.ts';
+import type { LeaseSpec } from '../../src/gateway/manager/lease.ts';
 
 export interface Pod extends KubernetesObject {
   status?: { phase?: string };
@@ -20,6 +21,7 @@ export interface ReplicaSet extends KubernetesObject {
 
 export const pods = resource<Pod>('v1', 'Pod');
 export const replicaSets = resource<ReplicaSet>('apps/v1', 'ReplicaSet');
+export const leases = resource<KubernetesObject & { spec?: LeaseSpec }>('coordination.k8s.io/v1', 'Lease');
 export const configMaps = resource<KubernetesObject & { data?: Record<string, string> }>('v1', 'ConfigMap');
 const namespaces = resource('v1', 'Namespace', { namespaced: false });
 

@@ -51,6 +51,12 @@ export class CuttingProxy {
     return proxy;
   }
 
+  /** One before the apiserver of a kubeconfig, which another kubeconfig (`kubeconfig`) leads through. */
+  static async beforeApiserver(kubeconfig: string, lagMs = 0): Promise<CuttingProxy> {
+    const { clusters } = parse(await readFile(kubeconfig, 'utf8')) as { clusters: { cluster: { server: string } }[] };
+    return CuttingProxy.start(clusters[0]?.cluster.server ?? '', lagMs);
+  }
+
   get url(): string {
     return `https://127.0.0.1:${this.port}`;
   }

@@ -1,11 +1,7 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { parse } from 'yaml';
-import { type KubernetesObject, resource } from '../../src/core/index.ts';
-import type { LeaseSpec } from '../../src/gateway/manager/lease.ts';
 import { untilCacheEqualsServer } from './cache-equals-server.ts';
-import { type Cluster, configMaps } from './cluster.ts';
+import { type Cluster, configMaps, leases } from './cluster.ts';
 import { ConfigMapChanges } from './config-map-changes.ts';
 import { CuttingProxy } from './cutting-proxy.ts';
 import { eventually } from './eventually.ts';
@@ -15,8 +11,6 @@ import { configMapsOf, type Observer, type ObserverSpec, startObservers } from '
 import type { TestProcess } from './process.ts';
 import { type Random, seededRandom } from './seeded-random.ts';
 import type { Started } from './started.ts';
-
-const leases = resource<KubernetesObject & { spec?: LeaseSpec }>('coordination.k8s.io/v1', 'Lease');
 
 export interface FaultWorldOptions {
   /** The test's, and the gateways' unless they have another one. */
@@ -237,7 +231,7 @@ export class FaultWorld {
 
   async #startProxies() {
     const { kubeconfig, redisUrl } = this.setting;
-    const toApiserver = await CuttingProxy.start(await apiserverOf(kubeconfig));
+    const toApiserver = await CuttingProxy.beforeApiserver(kubeconfig);
     const toRedis = await CuttingProxy.start(redisUrl);
     this.#started.add(() => Promise.all([toApiserver.stop(), toRedis.stop()]));
     const path = join(await this.#started.directory(), 'kubeconfig');
@@ -249,9 +243,4 @@ export class FaultWorld {
       },
     };
   }
-}
-
-async function apiserverOf(kubeconfig: string): Promise<string> {
-  const { clusters } = parse(await readFile(kubeconfig, 'utf8')) as { clusters: { cluster: { server: string } }[] };
-  return clusters[0]?.cluster.server ?? '';
 }

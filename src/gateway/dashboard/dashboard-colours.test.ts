@@ -5,7 +5,7 @@ const css = readFileSync(new URL('assets/dashboard.css', import.meta.url), 'utf8
 const DARK = css.indexOf('prefers-color-scheme: dark');
 const END = css.indexOf('*,', DARK);
 
-/** What is written on what, by the names of the style sheet's properties. */
+/** The style sheet writes in these colours on these grounds; the names are those of its properties. */
 const TEXTS: Readonly<Record<string, readonly string[]>> = {
   text: ['page', 'surface', 'raised'],
   muted: ['page', 'surface', 'raised'],
@@ -15,7 +15,7 @@ const TEXTS: Readonly<Record<string, readonly string[]>> = {
   bad: ['bad-back', 'surface', 'raised'],
   'button-text': ['button'],
 };
-/** Lines and dots that must be seen. */
+/** The style sheet draws lines and dots in these colours on these grounds. */
 const SHAPES: Readonly<Record<string, readonly string[]>> = {
   focus: ['page', 'surface'],
   muted: ['surface'],

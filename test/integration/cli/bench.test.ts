@@ -1,6 +1,4 @@
-import { readFileSync } from 'node:fs';
 import { afterEach, expect, it } from 'vitest';
-import { withSection } from '../../bench/results.ts';
 import { benchCommand, type BenchResults, resultsOf } from '../../harness/bench-command.ts';
 import type { UserCommand } from '../../harness/user-command.ts';
 
@@ -69,23 +67,3 @@ it('npm run bench webhooks has figures of all arms, and leaves no process', asyn
   }
   for (const value of table.get('added by the webhook, p50, ms')?.slice(1, 4) ?? []) expect(value).toMatch(/^-?\d/);
 }, 600_000);
-
-it('the README has a section for the figures of each of these', () => {
-  const readme = readFileSync('README.md', 'utf8');
-  for (const name of [
-    'line',
-    'rollout',
-    'namespaces',
-    'endpoints',
-    'nodes',
-    'failover',
-    'replicas',
-    'rest',
-    'webhooks',
-  ]) {
-    const changed = withSection(readme, name, 'figures');
-    expect(changed).toContain(`<!-- bench ${name} -->\n\nfigures\n\n<!-- end of bench ${name} -->`);
-    expect(withSection(changed, name, 'figures')).toBe(changed);
-  }
-  expect(() => withSection(readme, 'nothing', '')).toThrow('no section');
-});
