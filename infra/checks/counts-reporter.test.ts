@@ -82,6 +82,7 @@ test.each([
   [
     'a global teardown that fails',
     {
+      'test/harness/failure-log.ts': '',
       'test/harness/global-setup.ts': `export function setup() {} export function teardown() { throw new Error('stuck'); }`,
       'test/integration/b.test.ts': passing,
     },

@@ -17,6 +17,9 @@ import { quietRuntime } from '../../harness/quiet-runtime.ts';
 import { Started } from '../../harness/started.ts';
 
 const USER = 'user';
+const namespace = uniqueName('terms');
+/** Other tests write ConfigMaps of other namespaces meanwhile. */
+const settings = { namespaces: [namespace] };
 const secrets = resource('v1', 'Secret');
 
 /** One replica's part of the cache: what it relays to queues is kept. */
@@ -39,7 +42,7 @@ class Replica {
     this.informers = new Informers({
       client: cluster.client,
       location,
-      settings: { defaults: {}, kinds: {} },
+      settings: { defaults: settings, kinds: {} },
       writer: this.writer,
       listeners: {
         enqueue: async (wakeups) => void this.woken.push(...wakeups.map(({ key }) => key)),
@@ -78,7 +81,6 @@ class Replica {
 }
 
 describe('the terms of an informer', () => {
-  const namespace = uniqueName('terms');
   const started = new Started();
   let cluster: Cluster;
   let redis: Redis;
@@ -105,7 +107,7 @@ describe('the terms of an informer', () => {
     return `${namespace}/${name}`;
   }
 
-  const equal = (): Promise<void> => untilCacheEqualsServer(setting, cluster, [{ resource: configMaps }]);
+  const equal = (): Promise<void> => untilCacheEqualsServer(setting, cluster, [{ resource: configMaps, settings }]);
   const writerOf = (informer: Informer): Promise<string | null> =>
     redis.hget(viewKeys(informer.view.location.prefix).view, 'writerId');
 
