@@ -199,8 +199,8 @@ describe(`${REPLICAS} gateways of one deployment`, () => {
     },
   ];
 
-  for (const { name, to, fault, longOnly = false } of faults) {
-    it.skipIf(longOnly && !long).for(Array.from({ length: ROUNDS }, (_, at) => at + 1))(
+  for (const { name, to, fault } of faults.filter(({ longOnly = false }) => long || !longOnly)) {
+    it.for(Array.from({ length: ROUNDS }, (_, at) => at + 1))(
       `go on when ${name} under changes, without a list (round %i)`,
       { timeout: 300_000 },
       async () => {
