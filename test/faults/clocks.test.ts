@@ -113,15 +113,20 @@ describe("while a gateway's clock is set back and forth", () => {
 
     it('POST /reconcile and the rate limit of the queue let as many through as before', async () => {
       const from = machineMs();
-      const answers = await Promise.all(Array.from({ length: 30 }, (_, at) => reconcile(`wanted-${at}`)));
-      const statuses = answers.map(({ status }) => status);
-      expect(new Set(statuses)).toEqual(new Set([202, 429]));
+      const statuses: number[] = [];
+      // A slow machine does not ask too often at the first try.
+      await eventually(async () => {
+        const burst = uniqueName('wanted');
+        const answers = await Promise.all(Array.from({ length: 30 }, (_, at) => reconcile(`${burst}-${at}`)));
+        statuses.push(...answers.map(({ status }) => status));
+        expect(new Set(statuses)).toEqual(new Set([202, 429]));
+      });
       const taken = statuses.filter((status) => status === 202).length;
       // Five at once, and five a second: twenty or so in four seconds.
       await eventually(async () => {
         const ran = fn.triggers.filter(({ name, atMs }) => name.startsWith('wanted') && atMs >= from);
         expect(ran.length).toBe(taken);
-      }, 15_000);
+      }, 60_000);
       await eventually(async () => expect((await reconcile('other')).status).toBe(202), 5000);
     });
 
