@@ -8,7 +8,7 @@ import { GATE, GATE_ALONE, NIGHTLY } from './test-groups.ts';
 const root = resolve(import.meta.dirname, '../..');
 
 /** System tests wait for a process to come back, or for time to pass, more than they work. */
-const WAITING_WORKERS = 4;
+const WAITING_WORKERS = 6;
 
 /** What `npm test` leaves to the gate and to nightly groups. */
 const LATER = [
