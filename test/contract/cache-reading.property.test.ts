@@ -12,7 +12,7 @@ import { type Random, seededRandom } from '../harness/seeded-random.ts';
 import { createView } from '../harness/views.ts';
 
 const pods = resource('v1', 'Pod');
-const LISTS = Number(process.env['CACHE_READING_LISTS'] || 400);
+const LISTS = Number(process.env['CACHE_READING_LISTS'] ?? 100);
 const NAMES = 90;
 const nameOf = ({ metadata }: KubernetesObject): string => `${metadata.namespace}/${metadata.name}`;
 
@@ -201,15 +201,15 @@ async function run(
   let found = 0;
   const churning = world.churn(() => done);
   try {
-    for (let at = 0; at < LISTS; at += 1) found += await world.check(read);
+    // On a slow machine few lists meet few changes.
+    const enough = (): boolean => world.relists > 2 && world.changes > 50;
+    for (let at = 0; at < LISTS || !enough(); at += 1) found += await world.check(read);
   } finally {
     done = true;
     await churning;
     await close();
   }
   expect(found).toBeGreaterThan(LISTS);
-  expect(world.relists).toBeGreaterThan(2);
-  expect(world.changes).toBeGreaterThan(50);
 }
 
 describe('lists during churn and while the view is listed again: all at least as new as stated, none that does not belong, each that was there throughout exactly once', () => {
