@@ -354,5 +354,5 @@ describe('the deployment controller', () => {
       }),
       { numRuns: 60 },
     );
-  }, 30_000);
+  });
 });

@@ -3,6 +3,7 @@ import { afterAll, expect, inject, it } from 'vitest';
 import { configMaps } from '../harness/cluster.ts';
 import { CuttingProxy } from '../harness/cutting-proxy.ts';
 import { eventually } from '../harness/eventually.ts';
+import { cachedVersions, servedVersions } from '../harness/gateway-view.ts';
 import { createSetting, startFunctionProcess, uniqueName, untilReady } from '../harness/levelhook.ts';
 import { openGateway } from '../harness/opened.ts';
 import { Started } from '../harness/started.ts';
@@ -36,6 +37,10 @@ it('a key that waits until the cache shows its writes says which object and whic
     expect(await state.innerText()).toBe('at rest');
   });
 
+  await eventually(async () =>
+    expect(await cachedVersions(setting, cluster, namespace)).toEqual(await servedVersions(cluster, namespace)),
+  );
+
   // The function still writes to the server, and the gateway's cache does not hear of it.
   proxy.sever();
   await page.getByRole('button', { name: 'Reconcile now' }).click();
@@ -52,5 +57,5 @@ it('a key that waits until the cache shows its writes says which object and whic
   expect(await page.getByRole('listitem').filter({ hasText: 'run 3' }).count()).toBe(0);
 
   proxy.mend();
-  await page.getByRole('listitem').filter({ hasText: 'run 3' }).waitFor({ timeout: 60_000 });
+  await page.getByRole('listitem').filter({ hasText: 'run 3' }).waitFor();
 });

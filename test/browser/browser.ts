@@ -15,6 +15,9 @@ const FLAGS = [
   '--disable-sync',
 ];
 
+/** For what hangs, as that of `eventually`. */
+const LIMIT_MS = 60_000;
+
 /** The Chromium of CHROMIUM_PATH, else Debian's, with nothing in it from before. */
 export async function openBrowser(): Promise<{ context: BrowserContext; close: () => Promise<void> }> {
   const profile = mkdtempSync(join(tmpdir(), 'levelhook-chromium-'));
@@ -22,7 +25,9 @@ export async function openBrowser(): Promise<{ context: BrowserContext; close: (
     executablePath: findChromium(),
     args: FLAGS,
     viewport: { width: 1280, height: 800 },
+    timeout: LIMIT_MS,
   });
+  context.setDefaultTimeout(LIMIT_MS);
   return {
     context,
     close: async () => {

@@ -50,7 +50,7 @@ beforeAll(async () => {
     if (message.type() === 'error' && !message.text().includes('status of 401')) complaints.push(message.text());
   });
   page.on('pageerror', (error) => complaints.push(String(error)));
-}, 120_000);
+});
 beforeEach(() => {
   pages = new Map();
 });

@@ -289,7 +289,7 @@ it('the dashboard can be used with the keyboard alone', async () => {
   expect(await page.locator('details.confirm[open]').count()).toBe(0);
 });
 
-it('axe finds nothing on any page, and none is too wide for a telephone', { timeout: 120_000 }, async () => {
+it('axe finds nothing on any page, and none is too wide for a telephone', async () => {
   for (const path of [
     '',
     '?name=none',

@@ -59,7 +59,7 @@ describe('a key', () => {
     await cluster.patch(configMaps, { namespace, name: 'calm' }, { data: { changed: 'once' } });
     await page.goto(keyUrl(second, 'calm'));
     await page.getByText('updated').first().waitFor();
-    expect(await state()).toBe('paused');
+    await eventually(async () => expect(await state()).toBe('paused'));
     await page.getByText('when its pause ends').waitFor();
 
     await page.goto(`${second.url}/dashboard/controllers/moody`);
@@ -131,7 +131,7 @@ describe('gateways', () => {
     });
     expect(await first.process.kill('SIGTERM')).toBe(0);
     // The page comes up to date by itself.
-    await eventually(async () => expect(await gateways()).toEqual(['leader, this one']), 30_000);
+    await eventually(async () => expect(await gateways()).toEqual(['leader, this one']));
   });
 
   it('leave no complaint in the browser', () => {

@@ -19,7 +19,7 @@ describe("Kubernetes' own tests of taints and nodes, on our functions", () => {
     await eventually(async () => {
       const { items } = await workloads.cluster.list(Node);
       expect(items.flatMap(({ spec }) => spec?.taints ?? [])).toEqual([]);
-    }, 60_000);
+    });
   }, BUILD_MS);
 
   afterAll(() => started.stop());

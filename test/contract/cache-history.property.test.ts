@@ -70,23 +70,16 @@ describe('the cache and its wakeups, whatever happened', () => {
     expect(ended.get(point) ?? 0, 'the history has gone through the point').toBeGreaterThanOrEqual(before + 2);
   });
 
-  test.each(POINTS.slice(0, 5))(
-    'survive a gateway that ends at %s with nothing after it',
-    { timeout: 20_000 },
-    async (point) => {
-      await runHistory(historyOfOneChange(point, 1), options);
-    },
-  );
+  test.each(POINTS.slice(0, 5))('survive a gateway that ends at %s with nothing after it', async (point) => {
+    await runHistory(historyOfOneChange(point, 1), options);
+  });
 
   test('survive a pod that changes while it begins to be selected', () => runHistory(historyOfRaces(), options));
 
-  test('survive a restore while a throttled watch waits', { timeout: 20_000 }, () =>
-    runHistory(historyOfThrottledRestore(), options),
-  );
+  test('survive a restore while a throttled watch waits', () => runHistory(historyOfThrottledRestore(), options));
 
-  test('survive a Redis that comes back with the past of a server that was restored since', { timeout: 20_000 }, () =>
-    runHistory(historyOfTwoRestores(), options),
-  );
+  test('survive a Redis that comes back with the past of a server that was restored since', () =>
+    runHistory(historyOfTwoRestores(), options));
 
   test(
     `equal the server's after any history (CACHE_HISTORY_SEED=${seed}, ${runs} runs)`,
@@ -111,7 +104,7 @@ test(
 );
 
 describe('these histories find', () => {
-  test.each(Object.entries(mutations))('%s', { timeout: 120_000 }, async (name, makeView) => {
+  test.each(Object.entries(mutations))('%s', async (name, makeView) => {
     const points = ['apply:before-script', 'apply:after-script', 'relay:before-add'] as const;
     const stopped = points.flatMap((point) => [historyOfOneChange(point, 1), historyOfOneChange(point, 2)]);
     const candidates = [...stopped, historyOfRaces(), ...fc.sample(histories, { seed, numRuns: 100 })];

@@ -77,7 +77,7 @@ class Scene {
         const { running, timerMs, queued } = await queue().status(`${this.namespace}/${name}`);
         expect({ running, timerMs, queued }).toEqual({ running: undefined, timerMs: undefined, queued: false });
       }
-    }, 60_000);
+    });
     return counts;
   }
 }
@@ -99,7 +99,7 @@ describe('of a batch that has written', () => {
   }
   const exactly = NAMES.map(() => CHILDREN);
 
-  it('nothing is made twice when the gateway is killed before its answer', { timeout: 120_000 }, async () => {
+  it('nothing is made twice when the gateway is killed before its answer', async () => {
     scene = new Scene();
     const killed = Promise.withResolvers<void>();
     await scene.start(
@@ -117,7 +117,7 @@ describe('of a batch that has written', () => {
     ['one result is missing', (outcome) => ({ ...outcome, results: outcome.results.slice(1) })],
     ['one result is too many', (outcome) => ({ ...outcome, results: [...outcome.results, { status: 'done' }] })],
     ['there is no result', (outcome) => ({ ...outcome, results: [] })],
-  ])('nothing is made twice when %s, and all of it comes back alone', { timeout: 120_000 }, async (_what, damage) => {
+  ])('nothing is made twice when %s, and all of it comes back alone', async (_what, damage) => {
     scene = new Scene();
     let damaged: string[] = [];
     const onAnswer = atFirstBatch(damage);
@@ -136,7 +136,7 @@ describe('of a batch that has written', () => {
     }
   });
 
-  it('much is made twice when the answers do not say what was written', { timeout: 120_000 }, async () => {
+  it('much is made twice when the answers do not say what was written', async () => {
     scene = new Scene();
     const forget = (outcome: OutcomeBody): OutcomeBody => ({
       ...outcome,

@@ -43,7 +43,7 @@ describe('a gateway of this build beside one of a build without leader election'
     observer = started.keep(await startObserver(setting, { ...configMapsOf(namespace), delayMs: 20 }));
     changes = new ConfigMapChanges(cluster, namespace, { count: 100, random: seededRandom('builds') });
     await changes.createAll();
-  }, 120_000);
+  });
 
   afterAll(() => started.stop());
 
@@ -51,7 +51,7 @@ describe('a gateway of this build beside one of a build without leader election'
     started.keep(await startGateway(setting, [observer.url], {}, oldScript));
 
   async function untilAllIsWell(): Promise<void> {
-    await eventually(async () => expect(await changes.unreconciled(observer)).toEqual([]), 60_000);
+    await eventually(async () => expect(await changes.unreconciled(observer)).toEqual([]));
     await untilCacheEqualsServer(setting, cluster, [{ resource: configMaps }]);
     expect(observer.overlaps).toEqual([]);
     await untilReady(present.url);
@@ -62,7 +62,7 @@ describe('a gateway of this build beside one of a build without leader election'
     expect(process.output).toContain('Another gateway has taken over this cluster');
   }
 
-  it('takes its place, and no change is lost', { timeout: 180_000 }, async () => {
+  it('takes its place, and no change is lost', async () => {
     const old = await startOld();
     await untilReady(old.url);
     await changes.keepChanging(50, async () => {
@@ -76,7 +76,7 @@ describe('a gateway of this build beside one of a build without leader election'
     await untilAllIsWell();
   });
 
-  it('takes the views again whenever the other one is started once more', { timeout: 180_000 }, async () => {
+  it('takes the views again whenever the other one is started once more', async () => {
     await changes.keepChanging(50, async () => {
       for (let round = 0; round < 3; round += 1) {
         await untilItEnds(await startOld());

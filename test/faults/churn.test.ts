@@ -37,7 +37,7 @@ beforeAll(async () => {
   plane = await startControlPlane();
   cluster = await Cluster.connect(plane.kubeconfig);
   directory = await mkdtemp(join(tmpdir(), 'churn-'));
-}, 120_000);
+});
 
 afterAll(async () => {
   for (const each of processes) await each.kill();
@@ -184,7 +184,7 @@ async function untilVersionsEqual(setting: Setting, namespace: string, last: Map
           throw new Error(`${stale.length} of ${last.size} objects`);
         return readAt;
       },
-      30_000,
+      60_000,
       50,
     );
   } finally {

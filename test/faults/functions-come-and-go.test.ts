@@ -78,7 +78,7 @@ beforeAll(async () => {
   const here = { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace] };
   await tenant.declare('declared', { endpoint: { url: declared.url }, for: here, concurrency: 10, timeoutSeconds: 10 });
   await tenant.until('declared', 'Ready', { status: 'True' });
-}, 120_000);
+});
 
 afterAll(() => started.stop());
 

@@ -62,7 +62,7 @@ describe('one gateway', () => {
     await Promise.all(Array.from({ length: 20 }, (_, at) => create(`unchanged-${at}`)));
     await held.createObjects(world);
     await world.untilAllIsWell();
-  }, 180_000);
+  });
 
   afterAll(() => started.stop());
 
@@ -92,7 +92,7 @@ describe('one gateway', () => {
     const name = uniqueName('following');
     await eventually(() => create(name));
     for (const observer of world.observers) {
-      await eventually(async () => expect(observer.keys()).toContain(`${world.namespace}/${name}`), 60_000);
+      await eventually(async () => expect(observer.keys()).toContain(`${world.namespace}/${name}`));
     }
   }
 
@@ -168,14 +168,11 @@ describe('one gateway', () => {
         await untilPods(Math.min(PODS, Math.max(random.below(PODS), (await observeScale(name)).active + 1)));
         await killGateway();
         await world.replace(world.gateway);
-        await eventually(
-          async () => expect(await observeScale(name)).toEqual({ active: PODS, replicas: PODS }),
-          60_000,
-        );
+        await eventually(async () => expect(await observeScale(name)).toEqual({ active: PODS, replicas: PODS }));
       },
       async expected() {
         const { setting, cluster } = world;
-        await eventually(async () => expect(await runsOnRecord(setting, cluster, replicaset.name)).toEqual([]), 40_000);
+        await eventually(async () => expect(await runsOnRecord(setting, cluster, replicaset.name)).toEqual([]));
         await untilIdle(world.gateway.url);
         expect(await observeScale('scaled')).toEqual({ active: PODS, replicas: PODS });
       },

@@ -34,11 +34,11 @@ describe.each(LIST_FORMS)('large objects of a first list, which comes by %s', (b
     for (const key of keys) await cluster.create(configMaps, { metadata: { ...parseObjectKey(key) }, data: { text } });
     setting = createSetting({ kubeconfig: plane.kubeconfig, redisUrl: redis.url });
     observer = started.keep(await startObserver(setting, { name: 'observer', for: configMaps, timeoutSeconds: 10 }));
-  }, 180_000);
+  });
 
   afterAll(() => started.stop());
 
-  test('wait at the server as long as Redis does not take them', { timeout: 180_000 }, async () => {
+  test('wait at the server as long as Redis does not take them', async () => {
     const heap = { NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}` };
     const gateway = started.keep(await startGateway(setting, [observer.url], heap));
     const form = by === 'pages' ? 'paged' : 'streaming';

@@ -116,7 +116,7 @@ describe('a run that goes on after its 202', () => {
     await eventually(async () => expect((await queue.status(`${namespace}/${name}`)).deadSinceMs).toBeDefined());
   });
 
-  it('survives the gateway: another one takes its outcome', { timeout: 60_000 }, async () => {
+  it('survives the gateway: another one takes its outcome', async () => {
     const name = 'survivor';
     const token = await longRun(name);
     await sleep(QUEUED_WAKEUPS_MS);
@@ -148,11 +148,11 @@ describe('a run that goes on after its 202', () => {
     });
   });
 
-  it('is lost when it says nothing in time; what it says later is refused', { timeout: 30_000 }, async () => {
+  it('is lost when it says nothing in time; what it says later is refused', async () => {
     const name = 'late';
     // As long as the trigger's own deadline: from then on it is a lost outcome like another.
     const token = await longRun(name, 3);
-    await eventually(async () => expect(runs.get(name)).toHaveLength(2), 10_000);
+    await eventually(async () => expect(runs.get(name)).toHaveLength(2));
     expect(runs.get(name)?.[1]).toMatchObject({ attempt: 2 });
     expect(await queue.errors(`${namespace}/${name}`)).toEqual(['no outcome before the deadline']);
     expect(await post(token)).toMatchObject({ status: 409, error: expect.stringContaining('is under way') });
@@ -161,7 +161,7 @@ describe('a run that goes on after its 202', () => {
     await complete(tokenOf(name, 1), { status: 'done' }, options());
   });
 
-  it('can be given more time, and its writer refuses to write when that is over', { timeout: 30_000 }, async () => {
+  it('can be given more time, and its writer refuses to write when that is over', async () => {
     const name = 'longer';
     const token = await longRun(name, 3);
     for (let at = 0; at < 4; at += 1) {
@@ -240,7 +240,7 @@ describe('a run that goes on after its 202', () => {
     await eventually(async () => expect(runs.get(name)).toHaveLength(1));
     await eventually(async () => {
       expect((await queue.status(`${namespace}/${name}`)).running).toBeUndefined();
-    }, 3000);
+    });
     expect(await queue.status(`${namespace}/${name}`)).toMatchObject({
       waits: [],
       failures: 0,

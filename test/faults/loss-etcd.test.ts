@@ -86,7 +86,7 @@ describe('after etcd was restored to an older state, the cache is repaired and n
       await cp(backup, data, { recursive: true });
     });
     restored = await cluster.list(configMaps, namespace);
-  }, 240_000);
+  });
 
   afterAll(() => started.stop());
 
@@ -149,14 +149,14 @@ describe('after etcd was restored to an older state, the cache is repaired and n
     await untilCacheEqualsServer(setting, cluster, KINDS);
   }
 
-  it('while the gateway runs', { timeout: 120_000 }, async () => {
+  it('while the gateway runs', async () => {
     const version = restored.items.find(({ metadata }) => metadata.name === 'ahead')?.metadata.resourceVersion ?? '';
     expect(isBehind(restored.metadata.resourceVersion, running), 'the server is behind').toBe(true);
     expect(compareResourceVersions(version, ahead), 'the cache is ahead').toBeLessThan(0);
     await expectRepaired(running);
   });
 
-  it('while the gateway was away', { timeout: 120_000 }, async () => {
+  it('while the gateway was away', async () => {
     const { metadata } = await cluster.list(configMaps, namespace);
     expect(isBehind(metadata.resourceVersion, away), 'the server is behind').toBe(true);
     away.gateway = await start(away.setting, away.observer);
@@ -174,5 +174,5 @@ describe('after etcd was restored to an older state, the cache is repaired and n
     );
     overtaken.gateway = await start(overtaken.setting, overtaken.observer);
     await expectRepaired(overtaken);
-  }, 120_000);
+  });
 });

@@ -185,7 +185,7 @@ describe('a function that does not answer as it should', () => {
     }
   }
 
-  it('is tried again with growing waits, is shown, and is forgiven', { timeout: 120_000 }, async () => {
+  it('is tried again with growing waits, is shown, and is forgiven', async () => {
     await amongOthers(isTriedAgain);
     expect(await metric(gateway.url, 'levelhook_triggers_not_sent_total', { reason: 'unreachable' })).toBe(0);
   });
@@ -198,7 +198,7 @@ describe('a function that does not answer as it should', () => {
     }
     await eventually(async () => {
       for (const { name } of unruly) expect(triggers(name).length).toBeGreaterThanOrEqual(4);
-    }, 60_000);
+    });
     for (const { name, reason, error } of unruly) {
       const lines = linesAbout(gateway.process.lines, { namespace, name });
       const failed = lines.filter(isTrigger).slice(0, 4);
@@ -242,7 +242,7 @@ describe('a function that does not answer as it should', () => {
     expect(stackTraces(gateway.process.output)).toEqual([]);
   }
 
-  it('is tried again after 5 ms doubling when its connections are refused', { timeout: 60_000 }, async () => {
+  it('is tried again after 5 ms doubling when its connections are refused', async () => {
     const name = 'refused';
     await fn.close();
     await cluster.create(configMaps, { metadata: { namespace, name } });
@@ -264,74 +264,66 @@ describe('a function that does not answer as it should', () => {
     expect(stackTraces(gateway.process.output)).toEqual([]);
   });
 
-  it(
-    'that reports writes which never were delays nothing but its own key, for a moment',
-    { timeout: 60_000 },
-    async () => {
-      const name = 'liar';
-      const write = {
-        apiVersion: 'v1',
-        kind: 'ConfigMap',
-        namespace,
-        name,
-        uid: 'no-such',
-        resourceVersion: '9'.repeat(30),
-      };
-      fn.behave(name, (response) =>
-        response.end(JSON.stringify({ version: 'v1', results: [{ status: 'done', writes: [write] }] })),
-      );
-      const reopened = (): Promise<number> => metric(gateway.url, 'levelhook_reflector_watch_ends_total');
-      const before = await reopened();
-      for (const at of [1, 2, 3]) {
-        const seen = triggers(name).length;
-        const data = { count: String(at) };
-        if (at === 1) await cluster.create(configMaps, { metadata: { namespace, name }, data });
-        else await cluster.patch(configMaps, { namespace, name }, { data });
-        await eventually(async () => expect(triggers(name).length).toBeGreaterThan(seen));
-      }
-      await gateway.process.line(({ msg }) => msg === 'a barrier waits for a version that the server does not have');
-      const counted = await metric(gateway.url, 'levelhook_impossible_writes_total', { controller: CONTROLLER });
-      expect(counted).toBeGreaterThan(0);
-      // The watch is reopened once for each lie at most, and not for as long as it is not true.
-      expect((await reopened()) - before).toBeLessThanOrEqual(4);
-    },
-  );
+  it('that reports writes which never were delays nothing but its own key, for a moment', async () => {
+    const name = 'liar';
+    const write = {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      namespace,
+      name,
+      uid: 'no-such',
+      resourceVersion: '9'.repeat(30),
+    };
+    fn.behave(name, (response) =>
+      response.end(JSON.stringify({ version: 'v1', results: [{ status: 'done', writes: [write] }] })),
+    );
+    const reopened = (): Promise<number> => metric(gateway.url, 'levelhook_reflector_watch_ends_total');
+    const before = await reopened();
+    for (const at of [1, 2, 3]) {
+      const seen = triggers(name).length;
+      const data = { count: String(at) };
+      if (at === 1) await cluster.create(configMaps, { metadata: { namespace, name }, data });
+      else await cluster.patch(configMaps, { namespace, name }, { data });
+      await eventually(async () => expect(triggers(name).length).toBeGreaterThan(seen));
+    }
+    await gateway.process.line(({ msg }) => msg === 'a barrier waits for a version that the server does not have');
+    const counted = await metric(gateway.url, 'levelhook_impossible_writes_total', { controller: CONTROLLER });
+    expect(counted).toBeGreaterThan(0);
+    // The watch is reopened once for each lie at most, and not for as long as it is not true.
+    expect((await reopened()) - before).toBeLessThanOrEqual(4);
+  });
 
-  it(
-    'that reports thousands of deletions leaves a short record, and its key runs again',
-    { timeout: 60_000 },
-    async () => {
-      const name = 'talker';
-      const writes = Array.from({ length: 5000 }, (_, at) => ({
-        apiVersion: 'v1',
-        kind: 'ConfigMap',
-        namespace,
-        name: `never-${at}`,
-        uid: `no-such-${at}`,
-        deleted: true,
-      }));
-      fn.behave(name, (response) =>
-        response.end(JSON.stringify({ version: 'v1', results: [{ status: 'done', writes }] })),
-      );
-      const redis = new Redis(setting.redisUrl);
-      try {
-        await cluster.create(configMaps, { metadata: { namespace, name } });
-        const lengths: number[] = [];
-        await eventually(async () => {
-          for (const key of await redis.keys(`*${setting.keyPrefix}*${namespace}/${name}`)) {
-            if ((await redis.type(key)) === 'hash') lengths.push(await redis.hstrlen(key, 'barrier'));
-          }
-          expect(Math.max(0, ...lengths)).toBeGreaterThan(0);
-        });
-        expect(Math.max(...lengths)).toBeLessThan(1000);
-        const seen = triggers(name).length;
-        await cluster.patch(configMaps, { namespace, name }, { data: { changed: 'again' } });
-        await eventually(async () => expect(triggers(name).length).toBeGreaterThan(seen));
-      } finally {
-        redis.disconnect();
-      }
-    },
-  );
+  it('that reports thousands of deletions leaves a short record, and its key runs again', async () => {
+    const name = 'talker';
+    const writes = Array.from({ length: 5000 }, (_, at) => ({
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      namespace,
+      name: `never-${at}`,
+      uid: `no-such-${at}`,
+      deleted: true,
+    }));
+    fn.behave(name, (response) =>
+      response.end(JSON.stringify({ version: 'v1', results: [{ status: 'done', writes }] })),
+    );
+    const redis = new Redis(setting.redisUrl);
+    try {
+      await cluster.create(configMaps, { metadata: { namespace, name } });
+      const lengths: number[] = [];
+      await eventually(async () => {
+        for (const key of await redis.keys(`*${setting.keyPrefix}*${namespace}/${name}`)) {
+          if ((await redis.type(key)) === 'hash') lengths.push(await redis.hstrlen(key, 'barrier'));
+        }
+        expect(Math.max(0, ...lengths)).toBeGreaterThan(0);
+      });
+      expect(Math.max(...lengths)).toBeLessThan(1000);
+      const seen = triggers(name).length;
+      await cluster.patch(configMaps, { namespace, name }, { data: { changed: 'again' } });
+      await eventually(async () => expect(triggers(name).length).toBeGreaterThan(seen));
+    } finally {
+      redis.disconnect();
+    }
+  });
 
   function countFailures(): Promise<[number, number]> {
     return Promise.all([

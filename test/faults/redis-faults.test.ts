@@ -59,7 +59,7 @@ function loseNoChange<R>(name: string, { start, rows }: Table<R>): void {
       const world = await FaultWorld.start(started, name, { alone: true, kubeconfig: plane.kubeconfig, ...options });
       scene = { world, redis, started };
       await world.untilAllIsWell();
-    }, 240_000);
+    });
 
     afterAll(() => started.stop());
 
@@ -80,7 +80,7 @@ function loseNoChange<R>(name: string, { start, rows }: Table<R>): void {
       );
     }
 
-    it(`${name} lets its gateways stop in order after the faults`, { timeout: 120_000 }, async () => {
+    it(`${name} lets its gateways stop in order after the faults`, async () => {
       const { world } = scene;
       const { gateways } = world;
       for (const { url } of gateways) await untilIdle(url);
@@ -176,7 +176,7 @@ async function restart(
 async function failOver({ world }: Scene<unknown>, fault: () => Promise<void>): Promise<void> {
   const before = await world.sum('levelhook_recoveries_total');
   await fault();
-  await eventually(async () => expect(await world.sum('levelhook_recoveries_total')).toBeGreaterThan(before), 60_000);
+  await eventually(async () => expect(await world.sum('levelhook_recoveries_total')).toBeGreaterThan(before));
   for (const { url } of world.gateways) await untilReady(url);
 }
 
@@ -374,7 +374,7 @@ async function sentinelsFailOver(
     await lag(master);
     // The next master may lack the starts of these runs.
     const known = world.observer.count;
-    await eventually(async () => expect(world.observer.count).toBeGreaterThan(known + 5), 20_000, 20);
+    await eventually(async () => expect(world.observer.count).toBeGreaterThan(known + 5), 60_000, 20);
     await harm(master);
     await replica.until('master', started);
   });

@@ -105,13 +105,12 @@ describe('a restart of Redis beside a gateway that goes on', () => {
     // The test ends the runs of the first, and waits for no end of those of the second: both may take long, so that no
     // machine is too slow for the others to run before. A key that was cut off runs again when its time is over.
     scene = await Scene.start(started, { answered: 100, 'cut-off': 100, expired: 6 }, DATA);
-  }, 120_000);
+  });
 
   afterAll(() => started.stop());
 
   it.for(DATA)(
     'after a restart of Redis (data: %s) a key in flight waits, no other key does, and no outcome is stale or lost',
-    { timeout: 180_000 },
     async (data) => {
       const { functions, gateway } = scene;
       const [answered, cutOff, expired] = functions as [HeldRuns, HeldRuns, HeldRuns];

@@ -101,7 +101,7 @@ describe.each(Object.entries(MODES))('the related objects %s that runs name', (m
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: server.url });
     fn = await started.open(new ServedFunction(dependent, setting));
     gateways = [await start(), await start()];
-  }, 120_000);
+  });
 
   afterAll(() => started.stop());
 
@@ -175,7 +175,7 @@ describe.each(Object.entries(MODES))('the related objects %s that runs name', (m
     await remove('ConfigMap', 'settings');
     await eventually(async () => expect(seen.get('first')).toEqual([]));
     await untilAllSeen();
-  }, 60_000);
+  });
 
   it('wake no other key, and none whose object is gone', async () => {
     await putParent('second', [{ kind: 'ConfigMap', names: ['other'] }]);
@@ -197,7 +197,7 @@ describe.each(Object.entries(MODES))('the related objects %s that runs name', (m
     await remove('ConfigMap', 'second');
     await eventually(async () => expect(await ofRules()).toEqual([]));
     await untilAllSeen();
-  }, 60_000);
+  });
 
   const randomRule = (): Rule => {
     const kind = random.below(2) === 0 ? 'ConfigMap' : 'ServiceAccount';

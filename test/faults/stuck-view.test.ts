@@ -43,7 +43,7 @@ beforeAll(async () => {
       ],
     },
   });
-  await eventually(async () => cluster.create(things, { metadata: { namespace, name: 'thing' } }), 30_000);
+  await eventually(async () => cluster.create(things, { metadata: { namespace, name: 'thing' } }));
   tenant = await new Tenant(cluster, namespace).create();
   await tenant.allow('all', [
     { apiGroups: [''], resources: ['configmaps'] },
@@ -66,12 +66,12 @@ beforeAll(async () => {
   await untilReady(gateway.url);
   await tenant.until('stuck', 'Synced', { status: 'True' });
   await tenant.until('fine', 'Synced', { status: 'True' });
-}, 120_000);
+});
 
 afterAll(() => started.stop());
 
 const untilSeen = (observer: Observer, key: string, from = 0): Promise<void> =>
-  eventually(async () => expect(observer.seen({ key, from }), observer.name).not.toEqual([]), 60_000);
+  eventually(async () => expect(observer.seen({ key, from }), observer.name).not.toEqual([]));
 
 test(
   'a view that cannot be read again after a loss suspends its own controllers, and no other',
@@ -84,7 +84,7 @@ test(
     const conversion = { strategy: 'Webhook', webhook: { conversionReviewVersions: ['v1'], clientConfig } };
     await cluster.patch(definitions, { name: `things.${group}` }, { spec: { conversion } });
     const beta = resource(`${group}/v1beta1`, 'Thing');
-    await eventually(async () => expect(cluster.list(beta, namespace)).rejects.toThrow(), 30_000);
+    await eventually(async () => expect(cluster.list(beta, namespace)).rejects.toThrow());
 
     const [from, fromStuck] = [{ configured: configured.count, fine: fine.count }, stuck.count];
     await redis.flushall();

@@ -158,7 +158,7 @@ export async function startCachedCluster(
   await eventually(async () => {
     const { status, text } = await cached.ask('/../readyz');
     if (status !== 200) throw new Error(text);
-  }, 60_000);
+  });
   return { setting, controller, user, redis, keys, gatewayUrl: gateway.url, ca, direct, cached, side };
 }
 

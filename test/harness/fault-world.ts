@@ -183,12 +183,12 @@ export class FaultWorld {
     await this.untilCacheEqualsServer();
     expect(this.#observers.flatMap(({ overlaps }) => overlaps)).toEqual([]);
     await Promise.all(this.gateways.map(({ url }) => untilReady(url)));
-    await eventually(() => this.leader(), 60_000);
+    await eventually(() => this.leader());
     await eventually(async () => {
       for (const { name } of this.#observers) {
         expect(await runsOnRecord(this.setting, this.cluster, name)).toEqual([]);
       }
-    }, 60_000);
+    });
     await this.#goesOn();
   }
 

@@ -36,7 +36,7 @@ export class ObservedConfigMaps {
           expect(last, metadata.name).toMatchObject({ uid: metadata.uid, resourceVersion: metadata.resourceVersion });
         }
       }
-    }, 60_000);
+    });
   }
 
   /** Until the last run for it, since the observer's `from`th, has found it gone. */
@@ -44,6 +44,6 @@ export class ObservedConfigMaps {
     await eventually(async () => {
       const last = observer.seen({ from, key: `${this.#namespace}/${name}` }).at(-1);
       expect(last, name).toMatchObject({ resourceVersion: null });
-    }, 60_000);
+    });
   }
 }

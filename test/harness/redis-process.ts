@@ -54,7 +54,7 @@ export class RedisProcess {
   async until(role: 'master' | 'replica', started: Started): Promise<void> {
     const connection = this.connect(started);
     const wanted = role === 'master' ? /^role:master/m : /^role:slave[^]*master_link_status:up/m;
-    await eventually(async () => expectText(await connection.info('replication'), wanted), 60_000);
+    await eventually(async () => expectText(await connection.info('replication'), wanted));
     connection.disconnect();
   }
 

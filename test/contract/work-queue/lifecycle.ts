@@ -112,7 +112,7 @@ export function lifecycleContract(create: CreateFixture): void {
           clock.step(clock.now() + 100);
           expect(after.runs.length).toBeGreaterThan(0);
         },
-        20_000,
+        60_000,
         10,
       );
       expect(after.losses).toMatchObject([{ key: 'k', failures: 0 }]);

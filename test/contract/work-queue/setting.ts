@@ -115,7 +115,7 @@ export class Setting {
         await setImmediate();
         expect(await this.#fixture.unsettled(inFlight(), this.lateMs)).toBe(false);
       },
-      20_000,
+      60_000,
       1,
     );
   }

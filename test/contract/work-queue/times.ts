@@ -85,6 +85,6 @@ export function timesContract(create: CreateFixture): void {
         expect(waitedMs).toBeGreaterThanOrEqual(keyBackoffMs(at + 1));
         expect(waitedMs).toBeLessThanOrEqual(keyBackoffMs(at + 1) + LATE_MS);
       });
-    }, 120_000);
+    });
   });
 }

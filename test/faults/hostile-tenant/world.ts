@@ -161,7 +161,7 @@ export class World {
     this.monitor = this.#started.keep(
       Monitor.start(plane.kubeconfig, victim, [victim.observer, operator], this.gateway),
     );
-    await eventually(async () => expect(this.monitor.findings().seen).toBeGreaterThan(5), 30_000);
+    await eventually(async () => expect(this.monitor.findings().seen).toBeGreaterThan(5));
   }
 
   /** A kind whose objects may hold anything. */

@@ -184,7 +184,7 @@ export function describePlatform(platform: Platform, sceneOf: () => PlatformScen
         const { running, timerMs, queued } = await queue.status(`${namespace}/${name}`);
         expect({ running, timerMs, queued }).toEqual({ running: undefined, timerMs: undefined, queued: false });
       }
-    }, 30_000);
+    });
   }
 
   it('answers a batch line by line if it can, and as a whole if it is not asked for lines', async () => {

@@ -164,7 +164,7 @@ async function equal(look: (side: ApiSide) => Promise<unknown>): Promise<void> {
   await eventually(async () => {
     const before = await look(world.direct);
     expect(await look(world.cached)).toEqual(before);
-  }, 15_000);
+  });
 }
 
 const cm = `/api/v1/namespaces/${namespace}/configmaps`;

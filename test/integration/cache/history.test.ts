@@ -269,5 +269,5 @@ describe('the cache', () => {
         markInterruptAsFailure: false,
       },
     );
-  }, 120_000);
+  });
 });

@@ -44,7 +44,7 @@ beforeAll(async () => {
   await untilReady(gateway.url);
   await untilIdle(gateway.url);
   await gateway.process.kill('SIGTERM');
-}, 120_000);
+});
 afterAll(() => started.stop());
 
 interface Said {

@@ -57,7 +57,7 @@ beforeAll(async () => {
   await startNext();
   await world.tenant.declare('maker', { endpoint: { url: maker.url }, timeoutSeconds: 4, ...forLabel('maker') });
   await world.tenant.until('maker', 'Ready', { status: 'True' });
-}, 120_000);
+});
 
 afterAll(() => started.stop());
 
@@ -94,7 +94,7 @@ async function untilRunAgain(): Promise<void> {
     expect(metrics).toMatch(
       new RegExp(`controller_runtime_reconcile_total\\{controller="${namespace}.maker",result="success"\\} [1-9]`),
     );
-  }, 60_000);
+  });
   await untilIdle(gateway.url);
 }
 
@@ -114,7 +114,7 @@ describe('in the middle of a write', () => {
     maker = started.keep(await startMaker(port));
     await untilRunAgain();
     expect(await childrenOf('function')).toBe(1);
-  }, 120_000);
+  });
 
   it('a gateway is killed: the record says that there is no answer, and the next run sees the write', async () => {
     await untilHeld('gateway');
@@ -127,7 +127,7 @@ describe('in the middle of a write', () => {
     await startNext();
     await untilRunAgain();
     expect(await childrenOf('gateway')).toBe(1);
-  }, 120_000);
+  });
 
   it('a function says that it is done: the outcome is unknown, as the write may yet take effect', async () => {
     const arrived = Promise.withResolvers<Trigger>();
@@ -155,9 +155,9 @@ describe('in the middle of a write', () => {
     await eventually(async () => {
       const lost = `levelhook_lost_outcomes_total{controller="${namespace}.raw"} 1`;
       expect(await (await fetch(`${gateway.url}/metrics`)).text()).toContain(lost);
-    }, 30_000);
+    });
     await eventually(async () => expect(raw.arrivals.length).toBeGreaterThan(1));
-  }, 120_000);
+  });
 });
 
 describe('a cache that lags', () => {
@@ -175,5 +175,5 @@ describe('a cache that lags', () => {
     await sleep(2 * proxy.watchLagMs);
     await untilIdle(gateway.url);
     expect(await childrenOf('lagging')).toBe(1);
-  }, 60_000);
+  });
 });

@@ -67,7 +67,7 @@ beforeAll(async () => {
   await world.tenant.declare('hostile', { endpoint: { url: raw.url }, ...proxied, ...configMapsOf('hostile') });
   await world.tenant.until('modest', 'Ready', { status: 'True' });
   await world.tenant.until('hostile', 'Ready', { status: 'True' });
-}, 120_000);
+});
 
 afterAll(() => started.stop());
 
@@ -155,7 +155,7 @@ describe('a function that sends or asks for too much', () => {
     }
     expect((await peak) - before).toBeLessThan(200);
     await end();
-  }, 120_000);
+  });
 
   it('gets all its writes through with the SDK, which repeats what was refused', async () => {
     const created = Promise.withResolvers<number>();
@@ -171,7 +171,7 @@ describe('a function that sends or asks for too much', () => {
     const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
     const labels = `{controller="${namespace}.modest",verb="create",code="429"}`;
     expect(metrics).toMatch(new RegExp(`levelhook_proxied_requests_total${labels} [1-9]`));
-  }, 120_000);
+  });
 
   it('reads as slowly as it likes: the gateway does not read ahead, and the end of the run ends it', async () => {
     const { trigger, end } = await startRun('slow-reader');
@@ -189,7 +189,7 @@ describe('a function that sends or asks for too much', () => {
       expect(bytes).toBeLessThan(LARGE * 0.9 * MIB);
     }
     await end();
-  }, 120_000);
+  });
 
   it('gets the long answer to a write whole; what the write did counts as not told', async () => {
     const { trigger, end } = await startRun('clear');
@@ -204,7 +204,7 @@ describe('a function that sends or asks for too much', () => {
     ]);
     await end();
     expect(await redis.hget(`${keys.writesPrefix}${namespace}/clear`, 'ended')).toBe('1');
-  }, 120_000);
+  });
 
   it('sends as slowly as it likes, and has no room for more until the end of its run', async () => {
     const { trigger, end } = await startRun('slow-sender');
@@ -241,5 +241,5 @@ describe('a function that sends or asks for too much', () => {
     const next = await startRun('after');
     expect(await ask(next.trigger, path, { method: 'POST', body })).toMatchObject({ status: 422 });
     await next.end();
-  }, 120_000);
+  });
 });

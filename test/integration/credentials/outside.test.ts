@@ -65,7 +65,7 @@ describe.each(['proxy', 'token'] as const)('a function with nothing but fetch, c
       owns: [{ apiVersion: 'v1', kind: 'ServiceAccount', namespaces: [namespace] }],
     });
     await world.tenant.until('outside', 'Ready', { status: 'True' });
-  }, 180_000);
+  });
 
   afterAll(() => started.stop());
 
@@ -87,7 +87,7 @@ describe.each(['proxy', 'token'] as const)('a function with nothing but fetch, c
     expect(found[2]).toBeInstanceOf(ApiError);
     expect(found[2]).toMatchObject({ code: 403 });
     await untilIdle(gatewayUrl);
-  }, 60_000);
+  });
 
   it('hands a run to another process, which writes with its credentials and finishes it', async () => {
     const workers: TestProcess[] = [];
@@ -116,5 +116,5 @@ describe.each(['proxy', 'token'] as const)('a function with nothing but fetch, c
     await world.cluster.patch(configMaps, { namespace, name: 'later' }, { data: { again: 'yes' } });
     await eventually(async () => expect(seen).toEqual([0, 1]));
     await untilIdle(gatewayUrl);
-  }, 60_000);
+  });
 });

@@ -47,7 +47,7 @@ beforeAll(async () => {
   gatewayUrl = gateway.url;
   output = () => gateway.process.output;
   await untilReady(gatewayUrl);
-}, 120_000);
+});
 
 afterAll(() => started.stop());
 
@@ -84,7 +84,7 @@ describe('credentials: proxy', () => {
     await world.account.grantFile('credentials-proxy.yaml');
     started.add(() => world.account.revoke('credentials-proxy.yaml'));
     await world.tenant.until('parent', 'Ready', { status: 'True' });
-  }, 60_000);
+  });
 
   it('lets a function write as its ServiceAccount, and no more; it reads live by the same rights', async () => {
     const found: unknown[] = [];
@@ -109,7 +109,7 @@ describe('credentials: proxy', () => {
     const line = `levelhook_proxied_requests_total{controller="${namespace}.parent",verb="delete",code="403"} 1`;
     expect(metrics).toContain(line);
     expect(output()).not.toContain(served.triggers.at(-1)?.kubernetes?.token ?? 'no token');
-  }, 60_000);
+  });
 });
 
 describe('a function without the SDK', () => {
@@ -124,7 +124,7 @@ describe('a function without the SDK', () => {
       ...configMapsOf('raw'),
     });
     await world.tenant.until('raw', 'Ready', { status: 'True' });
-  }, 60_000);
+  });
 
   it('cannot write for a run that has ended, nor with a token that has expired', async () => {
     const coming = nextTrigger();
@@ -140,7 +140,7 @@ describe('a function without the SDK', () => {
     expect(late.text).toMatch(/run [0-9]+ of .*\/late is over: nothing more is written for it/);
     await eventually(async () => expect(await ask(trigger, `${path}/late`, patch)).toMatchObject({ status: 401 }));
     expect(await ask(trigger, `${path}/late`)).toMatchObject({ status: 401 });
-  }, 60_000);
+  });
 
   it('names the run in a batch, and cannot write for another', async () => {
     await world.tenant.change('raw', { paused: true });
@@ -165,7 +165,7 @@ describe('a function without the SDK', () => {
     });
     answer();
     await untilIdle(gatewayUrl);
-  }, 60_000);
+  });
 
   it('cannot be another user, send too much, nor reach into pods', async () => {
     const coming = nextTrigger();
@@ -199,5 +199,5 @@ describe('a function without the SDK', () => {
     expect(await ask(cache, path)).toMatchObject({ status: 401 });
     answer();
     await untilIdle(gatewayUrl);
-  }, 60_000);
+  });
 });

@@ -13,7 +13,7 @@ let cluster: Cluster;
 
 beforeAll(async () => {
   cluster = await started.cluster(inject('kubeconfig'), namespace);
-}, 120_000);
+});
 
 afterAll(() => started.stop());
 
@@ -60,5 +60,5 @@ describe('tokens of a real apiserver', () => {
     await cluster.create(accounts, { metadata: { namespace, name: 'sa' } });
     // Another account of the same name.
     await expect(tokens.token(account, 15_000)).rejects.toMatchObject({ code: 409 });
-  }, 60_000);
+  });
 });

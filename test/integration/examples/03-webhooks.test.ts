@@ -95,78 +95,76 @@ interface Expected {
   readonly paths: string[];
 }
 
-it(
-  'one function by https keeps what clients of both versions write, while its controller writes too',
-  { timeout: 180_000 },
-  async ({ world: { cluster, namespace } }) => {
-    const random = seededRandom('conversion churn');
-    let compared = 0;
+it('one function by https keeps what clients of both versions write, while its controller writes too', async ({
+  world: { cluster, namespace },
+}) => {
+  const random = seededRandom('conversion churn');
+  let compared = 0;
 
-    /** Reads the whole object in a version, changes it and writes it back, as a client of that version alone does. */
-    async function change<T extends KubernetesObject>(
-      of: Resource<T>,
-      name: string,
-      by: (was: T) => void,
-    ): Promise<void> {
-      const path = resourcePath(of, { namespace, name });
-      for (;;) {
-        const object = await cluster.client.json<T>({ path });
-        by(object);
-        try {
-          await cluster.client.json({ method: 'PUT', path, body: object });
-          return;
-        } catch (error) {
-          // The controller has written the status meanwhile.
-          if (!(error instanceof ApiError && error.code === 409)) throw error;
-        }
+  /** Reads the whole object in a version, changes it and writes it back, as a client of that version alone does. */
+  async function change<T extends KubernetesObject>(
+    of: Resource<T>,
+    name: string,
+    by: (was: T) => void,
+  ): Promise<void> {
+    const path = resourcePath(of, { namespace, name });
+    for (;;) {
+      const object = await cluster.client.json<T>({ path });
+      by(object);
+      try {
+        await cluster.client.json({ method: 'PUT', path, body: object });
+        return;
+      } catch (error) {
+        // The controller has written the status meanwhile.
+        if (!(error instanceof ApiError && error.code === 409)) throw error;
       }
     }
+  }
 
-    async function compare(name: string, { address, paths }: Expected): Promise<void> {
-      const [host = '', port] = address.split(':');
-      const [v1, v2] = [await cluster.get(RouteV1, { namespace, name }), await cluster.get(Route, { namespace, name })];
-      expect(v1?.spec).toEqual({ address });
-      expect(JSON.parse(v1?.metadata.annotations?.['example.com/paths'] ?? '[]')).toEqual(paths);
-      expect(v2?.spec).toEqual({ host, port: Number(port), paths });
-      expect(v2?.metadata.annotations).toBeUndefined();
-      expect(v2?.metadata.uid).toBe(v1?.metadata.uid);
-      compared += 1;
-    }
+  async function compare(name: string, { address, paths }: Expected): Promise<void> {
+    const [host = '', port] = address.split(':');
+    const [v1, v2] = [await cluster.get(RouteV1, { namespace, name }), await cluster.get(Route, { namespace, name })];
+    expect(v1?.spec).toEqual({ address });
+    expect(JSON.parse(v1?.metadata.annotations?.['example.com/paths'] ?? '[]')).toEqual(paths);
+    expect(v2?.spec).toEqual({ host, port: Number(port), paths });
+    expect(v2?.metadata.annotations).toBeUndefined();
+    expect(v2?.metadata.uid).toBe(v1?.metadata.uid);
+    compared += 1;
+  }
 
-    async function churn(name: string): Promise<void> {
-      let expected: Expected = { address: `${name}.example.com:443`, paths: ['/'] };
-      await cluster.create(Route, {
-        metadata: { namespace, name },
-        spec: { host: `${name}.example.com`, paths: ['/'] },
-      });
-      for (let step = 0; step < 25; step += 1) {
-        const port = 1 + random.below(65_535);
-        switch (random.below(3)) {
-          case 0: {
-            expected = { ...expected, address: `${name}-${step}.example.com:${port}` };
-            const { address } = expected;
-            await change(RouteV1, name, (object) => void (object.spec.address = address));
-            break;
-          }
-          case 1:
-            expected = { ...expected, address: `${expected.address.split(':')[0]}:${port}` };
-            await change(Route, name, (object) => void (object.spec.port = port));
-            break;
-          default:
-            expected = { ...expected, paths: [...expected.paths, `/~${step}`].slice(-5) };
-            await change(Route, name, (object) => void (object.spec.paths = expected.paths));
-        }
-        await compare(name, expected);
-      }
-    }
-
-    await Promise.all(Array.from({ length: 12 }, (_, at) => churn(`churn-${at}`)));
-    expect(compared).toBe(12 * 25);
-    // The controller, which knows v2 alone, has followed all of it.
-    await eventually(async () => {
-      for (const { spec, status } of (await cluster.list(Route, namespace)).items) {
-        expect(status?.url).toBe(`https://${spec.host}:${spec.port}`);
-      }
+  async function churn(name: string): Promise<void> {
+    let expected: Expected = { address: `${name}.example.com:443`, paths: ['/'] };
+    await cluster.create(Route, {
+      metadata: { namespace, name },
+      spec: { host: `${name}.example.com`, paths: ['/'] },
     });
-  },
-);
+    for (let step = 0; step < 25; step += 1) {
+      const port = 1 + random.below(65_535);
+      switch (random.below(3)) {
+        case 0: {
+          expected = { ...expected, address: `${name}-${step}.example.com:${port}` };
+          const { address } = expected;
+          await change(RouteV1, name, (object) => void (object.spec.address = address));
+          break;
+        }
+        case 1:
+          expected = { ...expected, address: `${expected.address.split(':')[0]}:${port}` };
+          await change(Route, name, (object) => void (object.spec.port = port));
+          break;
+        default:
+          expected = { ...expected, paths: [...expected.paths, `/~${step}`].slice(-5) };
+          await change(Route, name, (object) => void (object.spec.paths = expected.paths));
+      }
+      await compare(name, expected);
+    }
+  }
+
+  await Promise.all(Array.from({ length: 12 }, (_, at) => churn(`churn-${at}`)));
+  expect(compared).toBe(12 * 25);
+  // The controller, which knows v2 alone, has followed all of it.
+  await eventually(async () => {
+    for (const { spec, status } of (await cluster.list(Route, namespace)).items) {
+      expect(status?.url).toBe(`https://${spec.host}:${spec.port}`);
+    }
+  });
+});

@@ -47,7 +47,7 @@ describe('the function in Go, behind a gateway', () => {
     const fn = world.started.keep({ process: new TestProcess('.', [], env, [program]) }).process;
     url = String((await fn.line(({ msg }) => msg === 'listening'))['url']);
     gateway = await world.gateway([url]);
-  }, 180_000);
+  });
 
   const createAccount = (name: string) =>
     cluster.create(accounts, { metadata: { namespace, name, labels: { count: 'pods' } } });
@@ -62,7 +62,7 @@ describe('the function in Go, behind a gateway', () => {
       expect(account?.metadata.annotations?.[ANNOTATION]).toBe(String(count));
     }, limitMs);
 
-  it('passes its own tests', { timeout: 120_000 }, async () => {
+  it('passes its own tests', async () => {
     expect((await promisify(execFile)('gofmt', ['-l', '.'], { cwd: FOLDER })).stdout).toBe('');
     expect((await go('vet', './...')).stderr).toBe('');
     expect((await go('test', '-count=1', './...')).stdout).toMatch(/^ok /);
@@ -87,7 +87,7 @@ describe('the function in Go, behind a gateway', () => {
     expect(line).toMatchObject({ controller: 'pod-count', key: `${namespace}/web`, outcome: 'done' });
   });
 
-  it('counts more Pods than a page of the cache has', { timeout: 180_000 }, async () => {
+  it('counts more Pods than a page of the cache has', async () => {
     await createAccount('many');
     for (let at = 0; at < MANY; at += 20) {
       await Promise.all(Array.from({ length: 20 }, (_, each) => createPod(`many-${at + each}`, 'many')));

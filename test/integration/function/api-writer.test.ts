@@ -121,7 +121,7 @@ describe('a write that is still under way at the deadline', () => {
   const release = (): void => {
     for (const answer of delayed) answer();
   };
-  const untilDelayed = () => eventually(async () => expect(delayed).toHaveLength(1), 10_000, 10);
+  const untilDelayed = () => eventually(async () => expect(delayed).toHaveLength(1), 60_000, 10);
 
   it('is given up by the apiserver itself, though nobody hangs up, and may have been done for all we know', async () => {
     const api = writer(1500);

@@ -74,7 +74,7 @@ describe('the apiserver', () => {
     }
     for (const name of ['render', 'web', 'shop']) await installed.kubectl(['create', 'namespace', name]);
     await installed.kubectl(['wait', 'crd', '--all', '--for=condition=Established', '--timeout=60s']);
-  }, 120_000);
+  });
 
   it.each(RENDERINGS)('takes every object of $name, and knows every field', async ({ chart, values }) => {
     const { text, objects } = await render(chart, values);

@@ -166,7 +166,7 @@ it('an upgrade keeps the secrets, and loses none of the keys that wait', async (
 
   await pods.startFunction();
   const expected = names.map((name, at) => `Hello, ${at === 0 ? 'world' : name}!`);
-  await eventually(async () => expect(await greetingsOf(names)).toEqual(expected), 60_000);
+  await eventually(async () => expect(await greetingsOf(names)).toEqual(expected));
   await eventually(async () => expect(await demand()).toBe(0));
 });
 
@@ -189,7 +189,7 @@ it('what was removed leaves nothing but what the README names, and its commands 
     const found = all.filter((text) => !isOfNamespace.test(text) && !isSample.test(text));
     expect(found.filter((text) => /^(Pod|PersistentVolumeClaim|ReplicaSet|Endpoint)/.test(text))).toEqual([]);
     return found;
-  }, 60_000);
+  });
   expect(left).toEqual([
     'CustomResourceDefinition /reconcilefunctions.levelhook.dev',
     'Lease kube-system/levelhook-dispatch',
@@ -197,11 +197,11 @@ it('what was removed leaves nothing but what the README names, and its commands 
     'Secret levelhook/levelhook-secrets',
   ]);
   await follow(REMOVE_REST);
-  await eventually(async () => expect(await installed.objects()).toEqual(before), 60_000);
+  await eventually(async () => expect(await installed.objects()).toEqual(before));
 });
 
 it('after that it can be installed again', async () => {
   const isHelm = (line: string): boolean => line.startsWith('helm ');
   await follow([...INSTALL, ...ADD_FUNCTION].filter(isHelm));
   await follow([...UNINSTALL, ...REMOVE_REST]);
-}, 120_000);
+});

@@ -88,7 +88,7 @@ export class Pods {
       await eventually(async () => {
         const answer = await fetch(`${url}/readyz`).catch(() => undefined);
         if (!answer?.ok) throw new Error(`${await answer?.text()}\n${process.output.slice(-4000)}`);
-      }, 40_000);
+      });
     }
   }
 

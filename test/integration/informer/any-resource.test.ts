@@ -292,7 +292,7 @@ describe('any resource, whenever it is defined', () => {
     );
     parent.names = [things, widgets, accounts];
     await cluster.patch(configMaps, { namespace, name: 'parent' }, { data: { kinds: 'three' } });
-    await eventually(async () => expect(viewsOf(relating)).toContain('v1/ServiceAccount'), 30_000);
+    await eventually(async () => expect(viewsOf(relating)).toContain('v1/ServiceAccount'));
     expect(viewsOf(relating)).toContain(`${GROUP}/v1/Widget`);
     const before = parent.runs;
     await cluster.create(accounts, { metadata: { namespace, name: 'one' } });

@@ -54,7 +54,7 @@ async function define(scope: 'Namespaced' | 'Cluster'): Promise<void> {
 
 async function create(metadata: { name: string; namespace?: string }): Promise<KubernetesObject> {
   const of = metadata.namespace === undefined ? inCluster : inNamespaces;
-  return eventually(async () => cluster.create(of, { metadata }), 30_000);
+  return eventually(async () => cluster.create(of, { metadata }));
 }
 
 const untilSeen = (key: string): Promise<void> =>
@@ -69,10 +69,7 @@ it(
     await create({ namespace, name: 'before' });
     await untilSeen(`${namespace}/before`);
     await cluster.delete(definitions, { name: `things.${group}` });
-    await eventually(
-      async () => expect(await cluster.get(definitions, { name: `things.${group}` })).toBeUndefined(),
-      30_000,
-    );
+    await eventually(async () => expect(await cluster.get(definitions, { name: `things.${group}` })).toBeUndefined());
     await define('Cluster');
     await create({ name: 'afterwards' });
     await untilSeen('afterwards');

@@ -51,7 +51,7 @@ describe('the deployment and replicaset functions behind a gateway, with simulat
     gatewayUrl = gateway.url;
     processes.push(gateway.process, ...functions.map(({ process }) => process));
     await untilReady(gateway.url);
-  }, 180_000);
+  });
 
   afterEach(async () => {
     // Rejects with what a watch has seen that must not be.
@@ -227,6 +227,6 @@ describe('the deployment and replicaset functions behind a gateway, with simulat
     await eventually(async () => {
       expect(await owned()).toEqual([]);
       expect((await cluster.list(pods, namespace)).items).toEqual([]);
-    }, 60_000);
+    });
   });
 });

@@ -44,7 +44,7 @@ describe('the nodes function behind a gateway', () => {
     beating = fleet.beatUntil(stopped.signal, 1000);
     await workloads.startLine();
     await untilNodes({ True: 7 });
-  }, 180_000);
+  });
 
   afterAll(async () => {
     stopped.abort();

@@ -91,7 +91,7 @@ describe('which events of a kind count', () => {
       .toSorted();
   }
 
-  it('are those that the predicate lets pass', { timeout: 120_000 }, async () => {
+  it('are those that the predicate lets pass', async () => {
     const key: ObjectKey = { namespace, name: 'x' };
     const { name } = key;
     const patch = (body: object) => () => cluster.patch(webs, key, body);

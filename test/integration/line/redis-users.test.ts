@@ -84,17 +84,14 @@ describe('functions that are told where Redis is, and no password', () => {
     expect(rules.join('\n')).not.toContain('v1/Secret');
   });
 
-  it('go on when Redis was killed and has started empty', { timeout: 90_000 }, async () => {
+  it('go on when Redis was killed and has started empty', async () => {
     await server.kill();
     await server.start();
     await lockRedis();
-    await eventually(
-      async () => expect(await users()).toContainEqual(expect.stringMatching(userOf('replicaset'))),
-      30_000,
-    );
+    await eventually(async () => expect(await users()).toContainEqual(expect.stringMatching(userOf('replicaset'))));
     await untilReady(gateway.url);
     await cluster.patch(replicaSets, { namespace, name: 'web' }, { spec: { replicas: 2 } });
-    await eventually(async () => expect(await count()).toBe(2), 60_000);
+    await eventually(async () => expect(await count()).toBe(2));
   });
 
   it('their passwords are in no log', async () => {

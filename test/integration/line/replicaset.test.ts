@@ -91,6 +91,6 @@ describe('the replicaset function behind a gateway, on a real control plane', ()
 
   it('lets the garbage collector remove all pods with the ReplicaSet', async () => {
     await cluster.delete(replicaSets, key);
-    await eventually(async () => expect((await cluster.list(pods, namespace)).items).toEqual([]), 60_000);
+    await eventually(async () => expect((await cluster.list(pods, namespace)).items).toEqual([]));
   });
 });

@@ -59,7 +59,7 @@ describe('the keys of a controller', () => {
     return { status: answer.status, answer: await answer.json() };
   }
 
-  it('are those of its namespaces and its selector, by whatever way', { timeout: 120_000 }, async () => {
+  it('are those of its namespaces and its selector, by whatever way', async () => {
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
     const observer = started.keep(await openObserver(setting, front()));
     const gateway = await start([observer], setting);
@@ -99,7 +99,7 @@ describe('the keys of a controller', () => {
     await gateway.stop();
   });
 
-  it('are all queued again when the declaration is another one', { timeout: 120_000 }, async () => {
+  it('are all queued again when the declaration is another one', async () => {
     const again = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
     const declarations: [object, string[]][] = [
       [{ namespaces: [m] }, ['back', 'front']],
@@ -121,47 +121,43 @@ describe('the keys of a controller', () => {
     }
   });
 
-  it(
-    'of a declaration that cannot be used are none, it says why, and the others go on',
-    { timeout: 60_000 },
-    async () => {
-      const { webs, sites } = kinds;
-      const wrong: [string, Partial<ControllerOptions>, string | RegExp][] = [
-        [
-          'scope',
-          { owns: [{ resource: sites, namespaces: [n] }] },
-          /owns[.]0[.]namespaces is not for .*Site, which has no/,
-        ],
-        [
-          'syntax',
-          { for: { resource: webs, predicate: { cel: 'object.spec ==' } } },
-          /for[.]predicate[.]cel .* line 1, column 1/,
-        ],
-        ['loops', { watches: [watching('object.all(')] }, /watches[.]0[.]map[.]expression .* at line 1/],
-        [
-          'nothing',
-          { for: { resource: webs, predicate: {} as never } },
-          /wrong at for[.]predicate: must have exactly one of/,
-        ],
+  it('of a declaration that cannot be used are none, it says why, and the others go on', async () => {
+    const { webs, sites } = kinds;
+    const wrong: [string, Partial<ControllerOptions>, string | RegExp][] = [
+      [
+        'scope',
+        { owns: [{ resource: sites, namespaces: [n] }] },
+        /owns[.]0[.]namespaces is not for .*Site, which has no/,
+      ],
+      [
+        'syntax',
+        { for: { resource: webs, predicate: { cel: 'object.spec ==' } } },
+        /for[.]predicate[.]cel .* line 1, column 1/,
+      ],
+      ['loops', { watches: [watching('object.all(')] }, /watches[.]0[.]map[.]expression .* at line 1/],
+      [
+        'nothing',
+        { for: { resource: webs, predicate: {} as never } },
+        /wrong at for[.]predicate: must have exactly one of/,
+      ],
+    ];
+    for (const [name, options, message] of wrong) {
+      const own = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
+      const declared: ObserverSpec[] = [
+        { name, for: webs, ...options },
+        { name: 'good', for: { resource: webs, namespaces: [n] }, timeoutSeconds: 5 },
       ];
-      for (const [name, options, message] of wrong) {
-        const own = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-        const declared: ObserverSpec[] = [
-          { name, for: webs, ...options },
-          { name: 'good', for: { resource: webs, namespaces: [n] }, timeoutSeconds: 5 },
-        ];
-        const observers = await openObservers(own, declared);
-        for (const observer of observers) started.keep(observer);
-        const urls = observers.map((observer) => observer.url);
-        const { process, url } = started.keep(await openGateway(own, urls));
-        const [bad, good] = observers;
-        await eventually(async () => expect(await (await fetch(`${url}/readyz`)).text()).toMatch(message));
-        await eventually(async () => expect(good?.keys()).toContain(`${n}/front`));
-        expect(bad?.count).toBe(0);
-        await process.kill('SIGTERM');
-      }
-    },
-  );
+      const observers = await openObservers(own, declared);
+      for (const observer of observers) started.keep(observer);
+      const urls = observers.map((observer) => observer.url);
+      const { process, url } = started.keep(await openGateway(own, urls));
+      const [bad, good] = observers;
+      await eventually(async () => expect(await (await fetch(`${url}/readyz`)).text()).toMatch(message));
+      await eventually(async () => expect(good?.keys()).toContain(`${n}/front`));
+      expect(bad?.count).toBe(0);
+      await process.kill('SIGTERM');
+    }
+  });
 });
 
 function watching(expression: string): NonNullable<ControllerOptions['watches']>[number] {

@@ -85,7 +85,7 @@ describe('where the events of a watched kind lead', () => {
     }
     // A run that has waited for a tenth of its time is given back, and then tells no longer what had changed.
     const controllers = Object.entries(controllersOf(webs, sites)).map(
-      ([name, spec]) => [name, { ...spec, timeoutSeconds: 60 }] as const,
+      ([name, spec]) => [name, { ...spec, timeoutSeconds: 900 }] as const,
     );
     ({ observers, gatewayUrl } = await openObserved(started, setting, Object.fromEntries(controllers)));
   });
@@ -127,7 +127,7 @@ describe('where the events of a watched kind lead', () => {
     return Object.fromEntries(found.filter(([name, keys]) => keys.length > 0 && !name.endsWith('-all')));
   }
 
-  it('to whom each of them says, the old object and the new one', { timeout: 120_000 }, async () => {
+  it('to whom each of them says, the old object and the new one', async () => {
     const key = { namespace: n, name: 'c' };
     const patch = (metadata: object, data: object = {}): Promise<unknown> =>
       cluster.patch(configMaps, key, { metadata, data });

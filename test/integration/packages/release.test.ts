@@ -71,7 +71,7 @@ beforeAll(async () => {
   const address = await registry.start();
   writeFileSync(join(root, '.npmrc'), `registry=http://${address}/\n//${address}/:_authToken=any\n`);
   environment = { ...process.env, npm_config_registry: `http://${address}/`, npm_config_noproxy: '127.0.0.1' };
-}, 120_000);
+});
 
 afterAll(async () => {
   await registry?.stop();

@@ -57,7 +57,7 @@ beforeAll(async () => {
   await untilReady(gateway.url);
   await tenant.declare('healthy', { endpoint: { url: healthy.url }, ...ok });
   await tenant.until('healthy', 'Ready', { status: 'True' });
-}, 120_000);
+});
 
 afterAll(() => started.stop());
 

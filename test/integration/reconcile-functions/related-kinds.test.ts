@@ -69,7 +69,7 @@ describe('related objects of any kind, named by the function of a tenant', () =>
     });
     await tenant.until('curious', 'Ready', { status: 'True' });
     await eventually(async () => expect(runs).toBeGreaterThan(0));
-  }, 60_000);
+  });
 
   async function define(): Promise<void> {
     const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
@@ -88,7 +88,7 @@ describe('related objects of any kind, named by the function of a tenant', () =>
   }
 
   const untilSeen = (kind: string, names: readonly string[] | undefined): Promise<void> =>
-    eventually(async () => expect(seen.get(kind)).toEqual(names), 60_000);
+    eventually(async () => expect(seen.get(kind)).toEqual(names));
 
   it('wake its key for a kind that it may not read from when it may, until it may not', async ({ world }) => {
     await cluster.create(accounts, { metadata: { namespace, name: 'one' } });
@@ -96,7 +96,7 @@ describe('related objects of any kind, named by the function of a tenant', () =>
     expect(Object.keys(fn.triggers.at(-1)?.cache.views ?? {})).toEqual([]);
     await tenant.allowEverywhere(role, [{ apiGroups: [''], resources: ['serviceaccounts'] }]);
     world.started.add(() => tenant.denyEverywhere(role).catch(() => {}));
-    await eventually(async () => expect(seen.get('ServiceAccount')).toContain('one'), 60_000);
+    await eventually(async () => expect(seen.get('ServiceAccount')).toContain('one'));
     await cluster.delete(accounts, { namespace, name: 'one' });
     await eventually(async () => expect(seen.get('ServiceAccount')).not.toContain('one'));
     const before = runs;
@@ -105,9 +105,9 @@ describe('related objects of any kind, named by the function of a tenant', () =>
       await cluster.patch(configMaps, { namespace, name: 'parent' }, { data: { run: String(Date.now()) } });
       expect(runs).toBeGreaterThan(before);
       expect(seen.get('ServiceAccount')).toBeUndefined();
-    }, 60_000);
+    });
     await tenant.until('curious', 'Ready', { status: 'True' });
-  }, 180_000);
+  });
 
   it('wake its key when the kind is defined, removed and defined again', async ({ world: { started } }) => {
     const all = `${role}-widgets`;
@@ -119,7 +119,7 @@ describe('related objects of any kind, named by the function of a tenant', () =>
     await cluster.create(widgets, { metadata: { namespace, name: 'second' } });
     await untilSeen('Widget', ['first', 'second']);
     await removeDefinition();
-    await eventually(async () => expect(seen.get('Widget') ?? []).toEqual([]), 60_000);
+    await eventually(async () => expect(seen.get('Widget') ?? []).toEqual([]));
     await define();
     await untilSeen('Widget', ['first']);
   }, 240_000);

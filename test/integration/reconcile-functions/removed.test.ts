@@ -86,19 +86,18 @@ it(
   },
 );
 
-it('a controller that comes back when none of its runs can be left waits for none', { timeout: 120_000 }, async () => {
-  const spec = { endpoint: { url: observer.url }, ...specOf('ConfigMap'), timeoutSeconds: 20 };
+it('a controller that comes back when none of its runs can be left waits for none', async () => {
+  const spec = { endpoint: { url: observer.url }, ...specOf('ConfigMap'), timeoutSeconds: 300 };
   await remove('kept');
   // As if it had been long ago.
   const atMs = Number((await redis.hget(registry, fieldOf('kept')))?.split(':')[1]);
   await redis.hset(registry, fieldOf('kept'), `removed:${atMs - 30_000}:${atMs - 5000}`);
-  const [from, count] = [machineMs(), observer.count];
+  const { count } = observer;
   await tenant.declare('kept', spec);
-  await eventually(async () => expect(observer.count).toBeGreaterThan(count), 15_000);
-  expect(machineMs() - from).toBeLessThan(15_000);
+  await eventually(async () => expect(observer.count).toBeGreaterThan(count));
 });
 
-it('the registry forgets a controller as soon as its last runs are over', { timeout: 120_000 }, async () => {
+it('the registry forgets a controller as soon as its last runs are over', async () => {
   await remove('kept');
   const value = await redis.hget(registry, fieldOf('kept'));
   expect(Number(value?.split(':')[2])).toBeGreaterThan(machineMs() + 15_000);
@@ -109,5 +108,5 @@ it('the registry forgets a controller as soon as its last runs are over', { time
   expect(await redis.hget(registry, fieldOf('kept'))).toBe(value);
   const atMs = Math.floor(machineMs());
   await redis.hset(registry, fieldOf('kept'), `removed:${atMs}:${atMs}`);
-  await eventually(async () => expect(await redis.hget(registry, fieldOf('kept'))).toBeNull(), 30_000);
+  await eventually(async () => expect(await redis.hget(registry, fieldOf('kept'))).toBeNull());
 });

@@ -33,7 +33,7 @@ beforeAll(async () => {
   await createObjects();
   full = await startFullGateway(SIZE, { started, cluster, kubeconfig, namespace });
   await watchSlowCommands(full.redis, NOTED_US);
-}, 240_000);
+});
 afterAll(() => started.stop());
 
 async function createObjects(): Promise<void> {

@@ -56,7 +56,7 @@ beforeAll(async () => {
   });
   await eventually(async () => expect((await ask({ bearer: token })).status).toBe(200));
   cookies = { kubernetes: await logIn(token), fixed: await logIn(STATIC) };
-}, 240_000);
+});
 afterAll(() => started.stop());
 
 interface Asked {

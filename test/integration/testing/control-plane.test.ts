@@ -10,6 +10,7 @@ import { z } from 'zod';
 
 import { UserError } from '../../../src/core/index.ts';
 import { type ControlPlane, startControlPlane } from '../../../src/testing/index.ts';
+import { eventually } from '../../harness/eventually.ts';
 
 const parts = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kwok'] as const;
 
@@ -127,15 +128,19 @@ describe('a control plane with kube-controller-manager and simulated nodes', () 
       expect(plane.pid(part)).not.toBe(before);
       await plane.start('kube-apiserver');
     }
-    await expect.poll(() => admin.get('/api/v1/namespaces/kept'), { timeout: 15_000 }).toBe(200);
-  }, 60_000);
+    await eventually(async () => expect(await admin.get('/api/v1/namespaces/kept')).toBe(200));
+  });
 
   it('schedules a pod to a simulated node, and reports it as running', async () => {
     expect(await admin.post('/api/v1/namespaces/default/pods', pod('simulated'))).toBe(201);
-    await expect
-      .poll(() => admin.json('/api/v1/namespaces/default/pods/simulated'), { timeout: 60_000 })
-      .toMatchObject({ spec: { nodeName: expect.stringMatching(/^sim-[01]$/) }, status: { phase: 'Running' } });
-  }, 90_000);
+    const running = {
+      spec: { nodeName: expect.stringMatching(/^sim-[01]$/) as unknown },
+      status: { phase: 'Running' },
+    };
+    await eventually(async () =>
+      expect(await admin.json('/api/v1/namespaces/default/pods/simulated')).toMatchObject(running),
+    );
+  });
 
   it('leaves no process and no directory when it is stopped, twice', async () => {
     const pids = parts.map((part) => plane.pid(part)).filter((pid) => pid !== undefined);
@@ -144,7 +149,7 @@ describe('a control plane with kube-controller-manager and simulated nodes', () 
     expect(pids.filter(exists)).toEqual([]);
     expect(existsSync(plane.directory)).toBe(false);
     await expect(plane.start('etcd')).rejects.toThrow(UserError);
-  }, 30_000);
+  });
 });
 
 describe('starting a control plane', () => {
@@ -165,14 +170,14 @@ describe('starting a control plane', () => {
     await expect(plane.start('kwok')).rejects.toThrow(UserError);
     await plane.stop();
     expect(existsSync(plane.kubeconfig)).toBe(true);
-  }, 60_000);
+  });
 
   it('stops everything again when a part ends, and says which, with its log', async () => {
     const failed = startControlPlane({ directory, apiserverArguments: ['--no-such-flag'] });
     await expect(failed).rejects.toThrow(UserError);
     await expect(failed).rejects.toThrow(/^kube-apiserver ended; its log .*kube-apiserver\.log ends: .*no-such-flag/);
     expect(JSON.parse(await readFile(join(directory, 'processes.json'), 'utf8'))).toEqual({});
-  }, 60_000);
+  });
 
   it('can be aborted, and then leaves nothing', async () => {
     const abort = new AbortController();
@@ -181,7 +186,7 @@ describe('starting a control plane', () => {
     };
     await expect(startControlPlane({ directory, onProgress, signal: abort.signal })).rejects.toThrow('enough');
     expect(JSON.parse(await readFile(join(directory, 'processes.json'), 'utf8'))).toEqual({});
-  }, 60_000);
+  });
 
   it('refuses a directory that is not empty, and nodes that nothing would be scheduled to', async () => {
     await writeFile(join(directory, 'mine'), '');

@@ -12,6 +12,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { UserError } from '../../../src/core/index.ts';
 import { type RedisServer, startRedis, stopLeftovers } from '../../../src/testing/index.ts';
 import { startTimeOf } from '../../../src/testing/process/process-identity.ts';
+import { eventually } from '../../harness/eventually.ts';
 
 const own = { ignoreEnvironment: true };
 const started: RedisServer[] = [];
@@ -122,7 +123,7 @@ describe('what becomes of a server when its parent ends without stopping it', ()
   it('ends with a parent that throws', async () => {
     const pid = await startIn('throw new Error("not caught");');
     expect(pid).toBeGreaterThan(1);
-    await expect.poll(() => startTimeOf(pid), { timeout: 5_000 }).toBeUndefined();
+    await eventually(async () => expect(startTimeOf(pid)).toBeUndefined());
   });
 
   it('outlives a parent that is killed, until the leftovers are stopped', async () => {

@@ -58,7 +58,7 @@ beforeAll(async () => {
     ),
   );
   url = `https://127.0.0.1:${await freePort()}`;
-}, 120_000);
+});
 afterAll(() => started.stop());
 
 const settings = (): Record<string, string> => ({
@@ -106,7 +106,7 @@ it('a gateway makes its certificate, tells the apiserver its CA, and serves revi
   const agent = new Agent({ connect: { ca } });
   started.add(() => agent.destroy());
   expect((await request(url, { dispatcher: agent })).statusCode).toBe(404);
-}, 180_000);
+});
 
 it.each([
   ['LEVELHOOK_WEBHOOK_SECRET is not set, and the gateway is in no namespace', { LEVELHOOK_WEBHOOK_SECRET: '' }],

@@ -164,7 +164,7 @@ it('two rotations of the CA under 200 reviews a second, one with a leader that i
   // The second one comes by itself, when the new authority is due.
   const seen = leader.lines.length;
   const again = (name: string) =>
-    eventually(async () => expect(leader.lines.slice(seen).some((line) => line['step'] === name)).toBe(true), 60_000);
+    eventually(async () => expect(leader.lines.slice(seen).some((line) => line['step'] === name)).toBe(true));
   await again('announce');
   await again('serve');
   await again('retire');
