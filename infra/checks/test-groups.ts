@@ -9,7 +9,8 @@ export interface TestGroup {
   /** Minutes that the group is expected to take on two cores. 0: unknown. */
   readonly minutes: number;
   /**
-   * Whether it runs tests that another part has, only longer: they leave `npm test` for no such group. Default false.
+   * Whether it runs tests that another part has, only longer, and others that take minutes: no test leaves `npm test`
+   * for such a group. Default false.
    */
   readonly repeats?: boolean;
   /** The environment of its tests. Default: none. */
@@ -17,6 +18,21 @@ export interface TestGroup {
   /** Whether one file runs at a time, because it measures times or takes the whole machine. Default false. */
   readonly alone?: boolean;
 }
+
+/** The part of `npm test` that needs nothing but Node. */
+export const UNIT: readonly string[] = [
+  'src/**/*.test.ts',
+  'functions/**/*.test.ts',
+  'infra/{checks,crds,observability,release}/**/*.test.ts',
+  'test/bench/*.test.ts',
+];
+
+/** The part of `npm test` that needs a Redis and an apiserver, but for what later parts name. */
+export const SYSTEM: readonly string[] = [
+  'test/{contract,integration,browser}/**/*.test.ts',
+  // A function's own test on a real apiserver, as its author would write it.
+  'functions/**/*.cluster.test.ts',
+];
 
 /**
  * What `.ci/run` adds to `npm test`: isolation and rights, the faults of Redis and of the gateway, read-your-writes,

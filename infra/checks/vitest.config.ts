@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { CountsReporter } from './counts-reporter.ts';
 import { LongestFirst } from './longest-first.ts';
-import { GATE, GATE_ALONE, NIGHTLY } from './test-groups.ts';
+import { GATE, GATE_ALONE, NIGHTLY, SYSTEM, UNIT } from './test-groups.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
@@ -65,12 +65,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'unit',
-          include: [
-            'src/**/*.test.ts',
-            'functions/**/*.test.ts',
-            'infra/{checks,crds,observability,release}/**/*.test.ts',
-            'test/bench/*.test.ts',
-          ],
+          include: [...UNIT],
           exclude: ['functions/**/*.cluster.test.ts', ...LATER],
           sequence: { groupOrder: 0 },
           // They share nothing that lives in a module, and loading it anew for each file took a third of their time.
@@ -81,11 +76,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'system',
-          include: [
-            'test/{contract,integration,browser}/**/*.test.ts',
-            // A function's own test on a real apiserver, as its author would write it.
-            'functions/**/*.cluster.test.ts',
-          ],
+          include: [...SYSTEM],
           exclude: LATER,
           globalSetup: ['test/harness/global-setup.ts'],
           setupFiles: ['test/harness/failure-log.ts'],

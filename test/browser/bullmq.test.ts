@@ -113,7 +113,7 @@ it('the BullMQ board answers only to a name of this machine', async () => {
   expect(await asked('/dashboard', `localhost:${port}`)).toBe(200);
 });
 
-it('the BullMQ board shows the keys that have run as they run', async ({ world: { cluster, namespace } }) => {
+it('keys run while the BullMQ board is used', async ({ world: { cluster, namespace } }) => {
   await eventually(async () => {
     const made = await cluster.get(configMaps, { namespace, name: 'ann-greeting' });
     expect(made?.data).toEqual({ text: 'Hello, Ann!' });

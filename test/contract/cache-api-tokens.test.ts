@@ -58,7 +58,7 @@ const PATHS = [
   '/nowhere',
 ];
 
-describe('a token that is not good', () => {
+describe('the cache API refuses a token', () => {
   const scope: CacheScope = { 'v1/Pod': '*' };
 
   async function refused(token?: string): Promise<void> {
@@ -77,15 +77,15 @@ describe('a token that is not good', () => {
     }
   }
 
-  it('none', () => refused());
+  it('that is missing', () => refused());
 
-  it('none of ours', async () => {
+  it('that no gateway has signed', async () => {
     for (const token of ['x', 'a.b.c', '..', 'e30.e30.e30', 'e30.e30.', '%', 'A'.repeat(15_000)]) {
       await refused(token);
     }
   });
 
-  it('signed by another gateway, even under the id of our key', async () => {
+  it('that another gateway has signed, even under the id of our key', async () => {
     const foreign = new TokenKeys({ redis, hash: `${uniqueName('other')}:keys`, clock: systemClock });
     await refused(await foreign.sign('x', scope, Date.now() + 60_000));
     const [kid = ''] = (await server.token(scope)).split('.');
@@ -96,7 +96,7 @@ describe('a token that is not good', () => {
     await refused(await forged.sign(new Uint8Array(32)));
   });
 
-  it('with one character changed, whichever it is', async () => {
+  it('of which one character was changed, whichever it is', async () => {
     const token = await server.token(scope);
     expect((await ask('/api/v1/pods', token)).status).toBe(200);
     for (let at = 0; at < token.length; at += 1) {
@@ -109,7 +109,7 @@ describe('a token that is not good', () => {
     await refused(`${token}.A`);
   });
 
-  it('with a scope that was widened, or a signature that was taken away', async () => {
+  it('of which the scope was widened, or the signature was taken away', async () => {
     const [header = '', payload = '', signature = ''] = (await server.token({ 'v1/ConfigMap': ['a'] })).split('.');
     const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>;
     const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
@@ -120,12 +120,12 @@ describe('a token that is not good', () => {
     await refused(`${part({ alg: 'HS512', kid })}.${payload}.${signature}`);
   });
 
-  it('expired', async () => {
+  it('that has expired', async () => {
     await refused(await server.token(scope, 'x', 0));
     await refused(await server.token(scope, 'x', -1));
   });
 
-  it('in any other header than Authorization: Bearer', async () => {
+  it('that comes in any other header than Authorization: Bearer', async () => {
     const token = await server.token(scope);
     for (const headers of [{ authorization: token }, { authorization: `Basic ${token}` }, { 'x-token': token }]) {
       expect((await fetch(`${server.url}/api/v1/pods`, { headers: headers as Record<string, string> })).status).toBe(

@@ -12,24 +12,28 @@ import { type Line, TestProcess } from '../harness/process.ts';
 import { Started } from '../harness/started.ts';
 
 const RBAC = 'rbac.authorization.k8s.io';
-/** The times of `elector.ts`. */
-const LEASE_MS = 4000;
+/** How often an elector renews its Lease, and looks whether it is free. */
 const RETRY_MS = 1000;
+/** How long a Lease lasts that expires in a test, and one that must not. */
+const SHORT_SECONDS = 4;
+const LONG_SECONDS = 120;
 
 /** Processes that elect one of them by a Lease of their own. */
 class Electorate {
   readonly key: { readonly namespace: string; readonly name: string };
   readonly #kubeconfig: string;
+  readonly #leaseSeconds: number;
   readonly #started: Started;
 
-  private constructor(namespace: string, kubeconfig: string, started: Started) {
+  private constructor(namespace: string, kubeconfig: string, leaseSeconds: number, started: Started) {
     this.key = { namespace, name: 'levelhook' };
     this.#kubeconfig = kubeconfig;
+    this.#leaseSeconds = leaseSeconds;
     this.#started = started;
   }
 
   /** With the rights that infra/rbac/gateway.yaml gives, in a namespace of the test's own. */
-  static async create(started: Started, cluster: Cluster): Promise<Electorate> {
+  static async create(started: Started, cluster: Cluster, leaseSeconds = SHORT_SECONDS): Promise<Electorate> {
     const namespace = uniqueName('elect');
     await cluster.createNamespace(namespace);
     started.add(() => cluster.deleteNamespace(namespace));
@@ -47,7 +51,7 @@ class Electorate {
     for (const { user } of config.users) Object.assign(user, { as: `system:serviceaccount:${namespace}:gateway` });
     const kubeconfig = join(await started.directory(), 'config');
     await writeFile(kubeconfig, stringify(config), { mode: 0o600 });
-    const electorate = new Electorate(namespace, kubeconfig, started);
+    const electorate = new Electorate(namespace, kubeconfig, leaseSeconds, started);
     // The apiserver learns of a new Role a moment later.
     const first = await electorate.#start();
     await event(first, 'lead');
@@ -68,7 +72,8 @@ class Electorate {
 
   async #start(): Promise<TestProcess> {
     const { namespace, name } = this.key;
-    const process = new TestProcess('test/harness/elector.ts', [this.#kubeconfig, `${namespace}/${name}`], {});
+    const args = [this.#kubeconfig, `${namespace}/${name}`, String(this.#leaseSeconds)];
+    const process = new TestProcess('test/harness/elector.ts', args, {});
     this.#started.keep({ process });
     await event(process, 'started');
     return process;
@@ -81,9 +86,10 @@ async function event(process: TestProcess, name: string, afterMs = 0): Promise<L
   return { ...line, ms: Number(line['ms']) };
 }
 
-/** No connection, right or answer was missing, unless the test says so. */
+/** No connection and no right was missing. A busy apiserver may be late, and is asked again. */
 function expectNoWarning(...processes: readonly TestProcess[]): void {
-  for (const { lines } of processes) expect(lines.filter((each) => each['event'] === 'warning')).toEqual([]);
+  const isOne = (each: Line): boolean => each['event'] === 'warning' && !/did not answer/.test(String(each['error']));
+  for (const { lines } of processes) expect(lines.filter(isOne)).toEqual([]);
 }
 
 /** Each with a Lease of its own and at the same time, since they wait more than they work. */
@@ -99,7 +105,7 @@ describe.concurrent('leader election on a real apiserver', () => {
   afterAll(() => started.stop());
 
   it('hands the Lease over at SIGTERM', async () => {
-    const electorate = await Electorate.create(started, cluster);
+    const electorate = await Electorate.create(started, cluster, LONG_SECONDS);
     const [leader, follower] = await electorate.pair();
     const before = await cluster.get(leases, electorate.key);
     const atMs = machineMs();
@@ -109,7 +115,7 @@ describe.concurrent('leader election on a real apiserver', () => {
     process.stdout.write(`SIGTERM: another process led after ${Math.round(took.ms - atMs)} ms\n`);
     expect(end.ms).toBeLessThan(took.ms);
     // Not by its expiry.
-    expect(took.ms - atMs).toBeLessThan(LEASE_MS - RETRY_MS);
+    expect(took.ms - atMs).toBeLessThan((LONG_SECONDS * 1000) / 2);
     const after = await cluster.get(leases, electorate.key);
     expect(after?.spec?.leaseTransitions).toBe((before?.spec?.leaseTransitions ?? 0) + 1);
     expectNoWarning(leader, follower);
@@ -119,14 +125,16 @@ describe.concurrent('leader election on a real apiserver', () => {
   });
 
   it('is taken after the death of the leader, and not before its time', async () => {
-    const electorate = await Electorate.create(started, cluster);
+    const leaseSeconds = 10;
+    const electorate = await Electorate.create(started, cluster, leaseSeconds);
     const [leader, follower] = await electorate.pair();
     const atMs = machineMs();
     await leader.kill('SIGKILL');
+    const { renewTime } = (await cluster.get(leases, electorate.key))?.spec ?? {};
+    const renewedMs = Date.parse(String(renewTime)) + machineMs() - Date.now();
     const took = await event(follower, 'lead');
     process.stdout.write(`SIGKILL: another process led after ${Math.round(took.ms - atMs)} ms\n`);
-    // The last renewal was at most a retry period and a slow request before.
-    expect(took.ms - atMs).toBeGreaterThan(LEASE_MS - 2 * RETRY_MS);
+    expect(took.ms).toBeGreaterThan(renewedMs + leaseSeconds * 1000 - 1);
     expectNoWarning(leader, follower);
     await follower.kill('SIGTERM');
   });

@@ -50,7 +50,11 @@ describe('what a run has written', () => {
         await cluster.create(configMaps, { metadata: { namespace, name }, data: { [ROUNDS]: String(runsEach) } });
       }
       await eventually(
-        async () => expect(sightsOf(fn.process).length).toBe(PARENTS * runsEach),
+        // A run that takes longer than its time is done again.
+        async () =>
+          expect(new Set(sightsOf(fn.process).map(({ parent, round }) => `${parent} ${round}`)).size).toBe(
+            PARENTS * runsEach,
+          ),
         60_000 + PARENTS * runsEach * 100,
         500,
       );
@@ -62,11 +66,10 @@ describe('what a run has written', () => {
 
   it('is in the cache when the next one starts: what it made, and what it deleted', { timeout }, async () => {
     const sights = await look('pass', RUNS_EACH);
-    expect(sights).toHaveLength(PARENTS * RUNS_EACH);
     expect(sights.filter(({ missed, undead }) => missed || undead)).toEqual([]);
   });
 
-  it('is not, without the barrier', { timeout: 200_000 }, async () => {
+  it('is not in the cache when the next one starts without the barrier', { timeout: 200_000 }, async () => {
     // What was made is missing while a run and a requeue take less than the lag; what was deleted is there while two
     // take more.
     const sights: Sight[] = [];

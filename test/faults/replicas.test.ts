@@ -20,8 +20,6 @@ const OBJECTS = long ? 10_000 : 200;
 const PER_SECOND = long ? 200 : 50;
 const ROUNDS = long ? 10 : 1;
 const [LEASE_SECONDS, RENEW_SECONDS, RETRY_SECONDS] = long ? [15, 10, 2] : [4, 3, 1];
-/** Longer than a Lease that is not renewed. */
-const OUTAGE_MS = (LEASE_SECONDS + 2 * RETRY_SECONDS) * 1000;
 const REPLICAS = 3;
 
 /** What is done to a gateway while objects change. */
@@ -163,17 +161,17 @@ describe(`${REPLICAS} gateways of one deployment`, () => {
     },
     {
       name: 'the leader is frozen for longer than its Lease',
-      async fault({ process }) {
-        process.send('SIGSTOP');
-        await sleep(OUTAGE_MS);
-        process.send('SIGCONT');
+      async fault(leader) {
+        leader.process.send('SIGSTOP');
+        await untilOneLeads(others(leader));
+        leader.process.send('SIGCONT');
       },
     },
     {
       name: 'the leader is cut off from the apiserver',
       async fault(leader) {
         proxiesOf(leader).toApiserver.sever();
-        await sleep(OUTAGE_MS);
+        await untilOneLeads(others(leader));
         proxiesOf(leader).toApiserver.mend();
       },
     },
@@ -181,7 +179,7 @@ describe(`${REPLICAS} gateways of one deployment`, () => {
       name: 'the leader is cut off from Redis',
       async fault(leader) {
         proxiesOf(leader).toRedis.sever();
-        await sleep(OUTAGE_MS);
+        await untilOneLeads(others(leader));
         proxiesOf(leader).toRedis.mend();
       },
       longOnly: true,
@@ -190,7 +188,7 @@ describe(`${REPLICAS} gateways of one deployment`, () => {
       name: 'the leader is cut off from Redis by a firewall that drops packets',
       async fault(leader) {
         proxiesOf(leader).toRedis.hold();
-        await sleep(OUTAGE_MS);
+        await untilOneLeads(others(leader));
         proxiesOf(leader).toRedis.cut();
       },
     },

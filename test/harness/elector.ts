@@ -1,6 +1,7 @@
 /**
- * A process that stands for election: `elector.ts KUBECONFIG NAMESPACE/NAME`, with the times 4, 3 and 1 s. It writes
- * a line of JSON for each event, with the time of the machine's monotonic clock, and at SIGTERM it stops in order.
+ * A process that stands for election: `elector.ts KUBECONFIG NAMESPACE/NAME SECONDS`. Its Lease lasts so long, and it
+ * tries to renew it once a second for three quarters of that. It writes a line of JSON for each event, with the time of
+ * the machine's monotonic clock, and at SIGTERM it stops in order.
  */
 import { parseObjectKey, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
 import { ApiClient } from '../../src/gateway/apiserver/api-client.ts';
@@ -8,7 +9,8 @@ import { loadCredentials } from '../../src/gateway/apiserver/credentials.ts';
 import { LeaderElection } from '../../src/gateway/manager/leader-election.ts';
 import { machineMs } from './machine-clock.ts';
 
-const [kubeconfig, key = ''] = process.argv.slice(2);
+const [kubeconfig, key = '', seconds] = process.argv.slice(2);
+const leaseMs = Number(seconds) * 1000;
 const { namespace = '', name } = parseObjectKey(key);
 const credentials = await loadCredentials(kubeconfig);
 const stop = new AbortController();
@@ -23,7 +25,7 @@ const election = new LeaderElection({
   runtime: { clock: systemClock, logger: { ...silentLogger, warn, error: warn }, metrics: silentMetrics },
   client: new ApiClient(credentials),
   lease: { namespace, name },
-  timing: { leaseMs: 4000, renewMs: 3000, retryMs: 1000 },
+  timing: { leaseMs, renewMs: 0.75 * leaseMs, retryMs: 1000 },
 });
 
 // Its timer is due before those of the election, so it runs first after a freeze.

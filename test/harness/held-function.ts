@@ -115,7 +115,8 @@ export class HeldFunction {
     const own = ended.map(({ key }) => String(key)).toSorted();
     expect(own).not.toEqual([]);
     expect(inFlight).toEqual(expect.arrayContaining(own));
-    const warnings = lines.filter(({ level }) => Number(level) >= WARNING);
+    // A request about the Lease may be late on a busy machine, and is made again.
+    const warnings = lines.filter(({ level, lease }) => Number(level) >= WARNING && lease === undefined);
     expect(warnings.filter((line) => [undefined, NAME].includes(line['controller'] as string | undefined))).toEqual([]);
     return { gateway, inFlight, own, fromRun, fromLines };
   }

@@ -142,13 +142,17 @@ export async function openObservers(setting: Setting, specs: readonly ObserverSp
   return specs.map(({ name }) => new Observer(name, process, `${url}/${name}`));
 }
 
-/** A gateway with an observer for each of these controllers, by name, once all have run what there was. */
+/**
+ * A gateway with an observer for each of these controllers, by name, once all have run what there was. A run that waits
+ * for a tenth of its time to be sent is given back, and then tells no longer what had changed: on a busy machine only
+ * long runs tell it for certain.
+ */
 export async function openObserved(
   started: Started,
   setting: Setting,
   controllers: Readonly<Record<string, Omit<ObserverSpec, 'name'>>>,
 ): Promise<{ observers: ReadonlyMap<string, Observer>; gatewayUrl: string }> {
-  const specs = Object.entries(controllers).map(([name, spec]) => ({ timeoutSeconds: 5, ...spec, name }));
+  const specs = Object.entries(controllers).map(([name, spec]) => ({ timeoutSeconds: 900, ...spec, name }));
   const observers = await openObservers(setting, specs);
   for (const observer of observers) started.keep(observer);
   const urls = observers.map(({ url }) => url);

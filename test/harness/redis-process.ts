@@ -58,6 +58,13 @@ export class RedisProcess {
     connection.disconnect();
   }
 
+  async isMaster(started: Started): Promise<boolean> {
+    const connection = this.connect(started);
+    const [role] = (await connection.call('ROLE')) as [string];
+    connection.disconnect();
+    return role === 'master';
+  }
+
   /** From now on its replicas get nothing more from it, until it is started again. Other connections go on. */
   async loseReplicas(started: Started): Promise<void> {
     const connection = this.connect(started);

@@ -1,5 +1,6 @@
-import { inject, test } from 'vitest';
-import type { Cluster } from './cluster.ts';
+import { expect, inject, test } from 'vitest';
+import { type Cluster, configMaps } from './cluster.ts';
+import { eventually } from './eventually.ts';
 import { createSetting, type Setting, uniqueName, untilReady } from './levelhook.ts';
 import { type Opened, openGateway } from './opened.ts';
 import { Started } from './started.ts';
@@ -19,6 +20,12 @@ export interface World {
   gateway(functionUrls: readonly string[], variables?: Readonly<Record<string, string>>): Promise<Opened>;
 }
 
+/** Until Kubernetes has put its own ConfigMap into a namespace: later it would be an event that no test expects. */
+export async function untilFurnished(cluster: Cluster, namespace: string): Promise<void> {
+  const key = { namespace, name: 'kube-root-ca.crt' };
+  await eventually(async () => expect(await cluster.get(configMaps, key)).toBeDefined(), 60_000, 20);
+}
+
 /**
  * `it` with a `world`: `it.beforeAll(async ({ world }) => ...)`, `it('...', async ({ world }) => ...)`. The world is
  * made when a hook or a test first asks for it, and all that it started is stopped after the file. When a test fails,
@@ -31,6 +38,7 @@ export const it = test.extend('world', { scope: 'file' }, async ({}, { onCleanup
   const namespace = uniqueName('test');
   const setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
   const cluster = await started.cluster(setting.kubeconfig, namespace);
+  await untilFurnished(cluster, namespace);
   const gateway: World['gateway'] = async (functionUrls, variables) => {
     const opened = started.keep(await openGateway(setting, functionUrls, variables));
     await untilReady(opened.url);

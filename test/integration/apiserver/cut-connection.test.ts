@@ -82,7 +82,7 @@ test('a function writes in HTTP/1.1: in HTTP/2 one that is given up in a bad mom
   await expectHttp1((kubeconfig) => kubeConfigTransport(kubeconfig)({ method: 'GET', path: '/version', signal }));
 });
 
-test('so do client-node’s own classes, when they share connections', async () => {
+test('client-node’s own classes ask in HTTP/1.1 as well, when they share connections', async () => {
   await expectHttp1(async (kubeconfig) => {
     const config = new KubeConfig();
     config.loadFromFile(kubeconfig);

@@ -202,7 +202,7 @@ describe('levelhook types, from the cluster', () => {
     await cluster.close();
   });
 
-  it('writes the same', async () => {
+  it('writes the same types as from the files of the definitions', async () => {
     const kubeconfig = inject('kubeconfig');
     expect(await types('--kubeconfig', kubeconfig, '--only', `gadgets.${group}`)).toMatchObject({ code: 0 });
     const program = `import { Gadget } from './types/gadgets.${group}-v1.ts'; export const size = (it: Gadget): number => it.spec.size;`;

@@ -53,7 +53,7 @@ describe('what is cached is a setting', () => {
   /** A gateway with these settings for one kind, and observers over it. */
   async function start(kind: CachedKind['resource'], settings: ViewSettings, count = 1): Promise<Observer[]> {
     setting = createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') });
-    const specs = Array.from({ length: count }, (_, at) => ({ name: `observer-${at}`, for: kind, timeoutSeconds: 5 }));
+    const specs = Array.from({ length: count }, (_, at) => ({ name: `observer-${at}`, for: kind, timeoutSeconds: 60 }));
     const observers = await openObservers(setting, specs);
     processes.push(...observers.map(({ process }) => process));
     await startWith(kind, settings, observers);

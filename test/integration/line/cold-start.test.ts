@@ -1,13 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { metric } from '../../harness/gateway-view.ts';
-import { createSetting, type Setting, uniqueName, untilIdle, untilReady } from '../../harness/levelhook.ts';
+import { type Setting, untilIdle, untilReady } from '../../harness/levelhook.ts';
 import { type Opened, openGateway } from '../../harness/opened.ts';
 import { type Asleep, SleepingFunction } from '../../harness/sleeping-function.ts';
-import { Started } from '../../harness/started.ts';
+import type { Started } from '../../harness/started.ts';
 import { installReconcileFunctions, settingsFor, Tenant } from '../../harness/tenant.ts';
+import { it } from '../../harness/world.ts';
 
 const ASLEEP: readonly Asleep[] = ['refused', 502, 503, 504];
 const START_MS = 3000;
@@ -15,26 +16,26 @@ const START_MS = 3000;
 const REST_MS = 11_000;
 
 describe('functions that are scaled to zero', () => {
-  const namespace = uniqueName('asleep');
-  const started = new Started();
-  const kind = { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace] };
-  const functions = ASLEEP.map((asleep) => new SleepingFunction({ name: `by-${asleep}`, for: kind }, asleep));
-  const declared = new SleepingFunction({ name: 'declared', for: kind }, 'refused');
-  const all = [...functions, declared];
+  let functions: readonly SleepingFunction[];
+  let declared: SleepingFunction;
+  let all: readonly SleepingFunction[];
+  let started: Started;
+  let namespace: string;
   let cluster: Cluster;
   let tenant: Tenant;
   let setting: Setting;
   let gateway: Opened;
 
-  beforeAll(async () => {
-    cluster = await started.cluster(inject('kubeconfig'), namespace);
+  it.beforeAll(async ({ world }) => {
+    ({ cluster, namespace, started } = world);
+    const kind = { apiVersion: 'v1', kind: 'ConfigMap', namespaces: [namespace] };
+    functions = ASLEEP.map((asleep) => new SleepingFunction({ name: `by-${asleep}`, for: kind }, asleep));
+    declared = new SleepingFunction({ name: 'declared', for: kind }, 'refused');
+    all = [...functions, declared];
     await installReconcileFunctions(cluster);
     tenant = await new Tenant(cluster, namespace).create();
     await tenant.allow('config-maps', [{ apiGroups: [''], resources: ['configmaps'] }]);
-    setting = {
-      ...createSetting({ kubeconfig: inject('kubeconfig'), redisUrl: inject('redisUrl') }),
-      secret: tenant.secret,
-    };
+    setting = { ...world.setting, secret: tenant.secret };
     for (const each of all) {
       await each.open();
       started.add(() => each.close());
@@ -44,8 +45,6 @@ describe('functions that are scaled to zero', () => {
     await tenant.until('declared', 'Ready', { status: 'True' });
   });
 
-  afterAll(() => started.stop());
-
   async function start(): Promise<Opened> {
     const urls = functions.map(({ url }) => url);
     const process = started.keep(await openGateway(setting, urls, settingsFor([namespace], [declared.url])));
@@ -54,6 +53,8 @@ describe('functions that are scaled to zero', () => {
   }
 
   const create = (name: string) => cluster.create(configMaps, { metadata: { namespace, name } });
+  const notSent = (controller: string): Promise<number> =>
+    metric(gateway.url, 'levelhook_triggers_not_sent_total', { controller, reason: 'starting' });
 
   it('get no request while no key waits, also from a gateway that looks at their declarations', async () => {
     await create('before');
@@ -65,9 +66,13 @@ describe('functions that are scaled to zero', () => {
   });
 
   it('are there three seconds after a key has called them: its first attempt succeeds, and nothing has failed', async () => {
+    const controllers = [...ASLEEP.map((asleep) => `by-${asleep}`), `${namespace}.declared`];
     for (const each of all) await each.sleep();
     await create('cold');
     await sleep(START_MS);
+    for (const controller of controllers) {
+      await eventually(async () => expect(await notSent(controller), controller).toBeGreaterThan(0));
+    }
     for (const each of all) {
       expect(each.requests.filter((request) => request !== 'GET')).toEqual([]);
       await each.wake();
@@ -75,9 +80,8 @@ describe('functions that are scaled to zero', () => {
     for (const each of all) await eventually(async () => expect(each.requests).toContain('POST cold 1'));
     await untilIdle(gateway.url);
     for (const each of all) expect(each.requests.filter((request) => request !== 'GET')).toEqual(['POST cold 1']);
-    for (const controller of [...ASLEEP.map((asleep) => `by-${asleep}`), `${namespace}.declared`]) {
+    for (const controller of controllers) {
       const of = (name: string, labels: Record<string, string>) => metric(gateway.url, name, { controller, ...labels });
-      expect(await of('levelhook_triggers_not_sent_total', { reason: 'starting' }), controller).toBeGreaterThan(0);
       expect(await of('controller_runtime_reconcile_errors_total', {}), controller).toBe(0);
       expect(await of('levelhook_unknown_outcomes_total', {}), controller).toBe(0);
       expect(await of('levelhook_triggers_total', { outcome: 'refused' }), controller).toBe(0);
@@ -94,8 +98,9 @@ describe('functions that are scaled to zero', () => {
     await eventually(async () => expect(refusing.requests).toContain('POST warm 1'));
     await untilIdle(gateway.url);
     await refusing.sleep();
+    const before = await notSent('by-refused');
     await create('gone');
-    await sleep(START_MS);
+    await eventually(async () => expect(await notSent('by-refused')).toBeGreaterThan(before));
     await refusing.wake();
     await eventually(async () => expect(refusing.requests).toContain('POST gone 1'));
     await untilIdle(gateway.url);

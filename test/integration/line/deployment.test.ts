@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
-import { type KubernetesObject, resource } from '../../../src/core/index.ts';
+import { type KubernetesObject, type Resource, resource } from '../../../src/core/index.ts';
 import { type ControlPlane, resolveBinary, startControlPlane } from '../../../src/testing/index.ts';
+import { ChangeWatch } from '../../harness/change-watch.ts';
 import { Cluster, type Pod, pods, type ReplicaSet, replicaSets } from '../../harness/cluster.ts';
 import { eventually } from '../../harness/eventually.ts';
 import {
@@ -13,7 +14,6 @@ import {
   untilIdle,
   untilReady,
 } from '../../harness/levelhook.ts';
-import { ObjectWatch } from '../../harness/object-watch.ts';
 import type { TestProcess } from '../../harness/process.ts';
 
 interface Deployment extends KubernetesObject {
@@ -84,13 +84,25 @@ describe('the deployment and replicaset functions behind a gateway, with simulat
   const triggers = () =>
     processes[0]?.lines.filter(({ msg, controller }) => msg === 'trigger' && controller === 'deployment') ?? [];
 
+  /** Looks at all objects of a kind after each of their changes. What `look` throws fails the test at its end. */
+  async function watchAll<T extends KubernetesObject>(of: Resource<T>, look: (all: readonly T[]) => void) {
+    const all = new Map<string, T>();
+    watches.push(
+      await ChangeWatch.start(cluster, of, namespace, (type, object) => {
+        if (type === 'DELETED') all.delete(object.metadata.name);
+        else all.set(object.metadata.name, object);
+        look([...all.values()]);
+      }),
+    );
+  }
+
   /** From now on the ReplicaSets must never want more pods in all. */
   async function never(more: number): Promise<void> {
     const look = (sets: readonly ReplicaSet[]): void => {
       const total = sets.reduce((sum, { spec }) => sum + spec.replicas, 0);
       if (total > more) throw new Error(`${total} replicas at once: ${JSON.stringify(sets.map(({ spec }) => spec))}`);
     };
-    watches.push(await ObjectWatch.start(cluster, replicaSets, namespace, look));
+    await watchAll(replicaSets, look);
   }
 
   it('rolls out the first revision', async () => {
@@ -201,7 +213,7 @@ describe('the deployment and replicaset functions behind a gateway, with simulat
     await rolledOut();
     // Until the pods of the last scaling are gone too.
     await eventually(async () => expect((await cluster.list(pods, namespace)).items).toHaveLength(3));
-    watches.push(await ObjectWatch.start(cluster, pods, namespace, look));
+    await watchAll(pods, look);
     await kubectl('set', 'image', 'deployment/web', '*=pause:4');
     await rolledOut();
     await eventually(async () => expect(await sizes()).toEqual([3, 0]));

@@ -124,7 +124,7 @@ describe('which events of a kind count', () => {
     expect(removed).toEqual(but('all', 'cel', 'not', 'selector'));
   });
 
-  it('are all of the annotation that pauses the object', async () => {
+  it('are, whatever the predicate, all changes of the annotation that pauses the object', async () => {
     const key: ObjectKey = { namespace, name: 'paused' };
     await wokenBy('paused', () => create('paused', { size: 1, parts: [] }));
     const annotate = (value: string | null) =>

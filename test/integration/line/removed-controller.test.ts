@@ -23,8 +23,10 @@ it.beforeAll(async ({ world }) => {
   objects = new ObservedConfigMaps(world.cluster, namespace);
   redis = new Redis(setting.redisUrl);
   started.add(async () => redis.disconnect());
-  kept = started.keep(await openObserver(setting, { name: 'kept', for: configMaps, timeoutSeconds: 5 }));
-  removed = started.keep(await openObserver(setting, { name: 'removed', for: configMaps, reads: [pods] }));
+  kept = started.keep(await openObserver(setting, { name: 'kept', for: configMaps, timeoutSeconds: 60 }));
+  removed = started.keep(
+    await openObserver(setting, { name: 'removed', for: configMaps, reads: [pods], timeoutSeconds: 10 }),
+  );
   await objects.create('one', 'a');
 });
 

@@ -14,7 +14,9 @@ describe('the replicaset function behind a gateway, on a real control plane', ()
   it.beforeAll(async ({ world }) => {
     ({ cluster, namespace } = world);
     key = { namespace, name: 'web' };
-    const fn = world.started.keep(await openFunction(world.setting, [replicaset]));
+    // Those of other tests have controllers of their own.
+    const own = { ...replicaset, for: { resource: replicaSets, namespaces: [namespace] } };
+    const fn = world.started.keep(await openFunction(world.setting, [own]));
     await world.gateway([`${fn.url}/replicaset`]);
   });
 

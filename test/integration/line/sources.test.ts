@@ -2,11 +2,10 @@ import { describe, expect } from 'vitest';
 import type { ControllerOptions } from '../../../src/function/index.ts';
 import type { KubernetesObject, Resource } from '../../../src/core/index.ts';
 import { type Cluster, configMaps } from '../../harness/cluster.ts';
-import { eventually } from '../../harness/eventually.ts';
 import { uniqueName, untilIdle } from '../../harness/levelhook.ts';
 import { type Observer, openObserved } from '../../harness/observer.ts';
 import { defineWebs, referencesTo } from '../../harness/webs.ts';
-import { it } from '../../harness/world.ts';
+import { it, untilFurnished } from '../../harness/world.ts';
 
 const TO = 'levelhook.test/to';
 
@@ -77,17 +76,8 @@ describe('where the events of a watched kind lead', () => {
     await web(m, 'a', {});
     await web(m, 'marker', {});
     for (const name of ['a', 'b', 'marker']) owners.set(name, await cluster.create(sites, { metadata: { name } }));
-    // Kubernetes' own, in every namespace: an event of each at the start.
-    for (const namespace of [n, m]) {
-      await eventually(async () => {
-        expect(await cluster.get(configMaps, { namespace, name: 'kube-root-ca.crt' })).toBeDefined();
-      });
-    }
-    // A run that has waited for a tenth of its time is given back, and then tells no longer what had changed.
-    const controllers = Object.entries(controllersOf(webs, sites)).map(
-      ([name, spec]) => [name, { ...spec, timeoutSeconds: 900 }] as const,
-    );
-    ({ observers, gatewayUrl } = await openObserved(started, setting, Object.fromEntries(controllers)));
+    await untilFurnished(cluster, m);
+    ({ observers, gatewayUrl } = await openObserved(started, setting, controllersOf(webs, sites)));
   });
 
   const owner = (key: string): KubernetesObject => {
@@ -206,7 +196,7 @@ describe('where the events of a watched kind lead', () => {
     });
   });
 
-  it('to all, from the namespaces of the source', async () => {
+  it('to all keys with the map all, from the namespaces of the source', async () => {
     const observer = observers.get('by-all');
     const from = observer?.count ?? 0;
     await cluster.create(configMaps, { metadata: { namespace: m, name: 'all' } });

@@ -42,7 +42,7 @@ it('a gateway that follows approaches the time of the one that leads, and its ti
   await Promise.all([leading, following]);
 });
 
-it('does not follow a record that is damaged', async () => {
+it('the clock of a gateway does not follow a record that is damaged', async () => {
   const stop = new AbortController();
   await redis.hset(registry, 'clock', 'yesterday');
   const clock = new GatewayClock();

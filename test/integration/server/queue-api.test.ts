@@ -149,7 +149,9 @@ describe('/queues', () => {
     expect(await request('/queues/controller/replay', { all: true })).toEqual([200, { replayed: 150 }]);
     await queue.resume('controller');
     await eventually(async () => expect(await deadKeys()).toEqual([]));
-    for (const key of keys) expect(process.runsOf(key)).toHaveLength(2);
+    await eventually(async () => {
+      for (const key of keys) expect(process.runsOf(key)).toHaveLength(2);
+    });
   });
 
   it('pauses and resumes a controller or a namespace of it', async () => {

@@ -19,7 +19,7 @@ describe('POST /reconcile', () => {
   it.beforeAll(async ({ world }) => {
     const { cluster, setting, started } = world;
     ({ namespace } = world);
-    observer = started.keep(await openObserver(setting, { name: CONTROLLER, for: configMaps, timeoutSeconds: 5 }));
+    observer = started.keep(await openObserver(setting, { name: CONTROLLER, for: configMaps, timeoutSeconds: 60 }));
     gateway = await world.gateway([observer.url], { LEVELHOOK_API_TOKENS: TOKENS.join(' ') });
     for (const name of ['a', 'b', 'c']) {
       const labels = { team: name === 'c' ? 'red' : 'blue' };

@@ -39,8 +39,11 @@ async function withClient<T>({ url }: RedisServer, use: (redis: Redis) => Promis
 describe('startRedis', () => {
   it('keeps its data when it is killed and started again with an append-only file', async () => {
     const server = await start({ ...own, appendOnly: true });
-    await withClient(server, (redis) => redis.set('key', 'kept'));
-    // Synced every second, but written to the file at once: a killed process loses nothing, a killed machine might.
+    await withClient(server, async (redis) => {
+      await redis.set('key', 'kept');
+      // Synced every second, and mostly written at once: a killed process loses nothing then, a killed machine might.
+      await eventually(async () => expect(await redis.info('persistence')).toMatch(/^aof_buffer_length:0\s/m));
+    });
     const before = server.pid;
     await server.kill();
     expect(server.pid).toBeUndefined();
