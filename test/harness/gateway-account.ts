@@ -37,13 +37,18 @@ export class GatewayAccount {
     return path;
   }
 
-  /** Gives it the rights of the ClusterRoles in a file of `infra/rbac`. */
+  /**
+   * Gives it the rights in a file of `infra/rbac`. Those of a Role count for all names, since the Leases of a test have
+   * names of their own, and in all namespaces. Without them a gateway that starts waits for runs that it cannot know.
+   */
   async grantFile(file: string): Promise<void> {
     const documents = parseAllDocuments(await readFile(join(ROOT, 'infra/rbac', file), 'utf8'));
     const objects = documents.map((each) => each.toJS() as KubernetesObject & { rules?: Rules });
     await this.grant(
       file,
-      objects.flatMap(({ kind, rules }) => (kind === 'ClusterRole' ? (rules ?? []) : [])),
+      objects.flatMap(({ kind, rules = [] }) =>
+        kind === 'Role' ? rules.map(({ resourceNames: _, ...rule }) => rule) : rules,
+      ),
     );
   }
 

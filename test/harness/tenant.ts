@@ -109,7 +109,7 @@ export class Tenant {
   async until(name: string, type: ConditionType, expected: Partial<Condition>, limitMs = 60_000): Promise<Condition> {
     return eventually(async () => {
       const found = await this.condition(name, type);
-      expect(found).toMatchObject(expected);
+      expect(found, JSON.stringify(found)).toMatchObject(expected);
       return found as Condition;
     }, limitMs);
   }

@@ -89,7 +89,8 @@ async function victimIsWoken(): Promise<void> {
 
 /** Mallory's only function, as she declares it now, once it is ready. */
 async function declares(spec: Readonly<Record<string, unknown>>): Promise<void> {
-  await mallory.declare('hers', { endpoint: { url: hers.url }, for: inOwn(revisions), ...spec });
+  const timeoutSeconds = 2;
+  await mallory.declare('hers', { endpoint: { url: hers.url }, for: inOwn(revisions), timeoutSeconds, ...spec });
   await mallory.until('hers', 'Ready', { status: 'True' });
 }
 
