@@ -48,6 +48,8 @@ it.beforeAll(async ({ world }) => {
     endpoint: { url: shared.url },
     for: { apiVersion, kind },
     owns: [leases].map(kindOf),
+    // A run that waits for a tenth of this to be sent is given back, and tells no longer what has changed.
+    timeoutSeconds: 900,
   });
   await victim.until('shared', 'Ready', { status: 'True' });
   web = await cluster.create(revisions, { metadata: { namespace: others, name: 'web' }, revision: 1, data: {} });
@@ -89,6 +91,7 @@ async function victimIsWoken(): Promise<void> {
 
 /** Mallory's only function, as she declares it now, once it is ready. */
 async function declares(spec: Readonly<Record<string, unknown>>): Promise<void> {
+  // So long it waits for its own last run when it is declared again.
   const timeoutSeconds = 2;
   await mallory.declare('hers', { endpoint: { url: hers.url }, for: inOwn(revisions), timeoutSeconds, ...spec });
   await mallory.until('hers', 'Ready', { status: 'True' });
@@ -220,7 +223,8 @@ describe('a selector in an object', () => {
       revision: 1,
       data: { selector: right },
     });
-    await declares({ watches: [{ ...inOwn(leases), map: { by: 'selector', path: 'data.selector' } }] });
+    const watches = [{ ...inOwn(leases), map: { by: 'selector', path: 'data.selector' } }];
+    await declares({ watches, timeoutSeconds: 900 });
     // All keys once, as of any new controller.
     await eventually(async () => expect(new Set(hers.seen().map(({ key }) => key))).toContain(`${own}/right`));
     const before = hers.count;
