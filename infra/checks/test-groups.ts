@@ -44,6 +44,7 @@ export const GATE: readonly string[] = [
   'test/integration/reconcile-functions/{names,rights}.test.ts',
   'test/integration/server/{login,login-unavailable}.test.ts',
   'test/integration/credentials/{killed,limits,proxy,token}.test.ts',
+  'test/faults/hostile-writes.test.ts',
   // Faults of Redis.
   'test/faults/{dispatch-lease,redis-faults,redis-full,redis-runs-in-flight}.test.ts',
   // Faults of the gateway and the apiserver.
@@ -140,10 +141,9 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
   },
   'large-objects': {
     protects: 'that one tenant with many large objects delays no other',
-    files: GATE_ALONE,
+    files: ['test/faults/hostile-large-objects.test.ts'],
     guards: ['src/gateway/cache', 'src/gateway/reflector', 'test/faults/hostile-tenant'],
     minutes: 7,
-    variables: { HOSTILE_LARGE: '1' },
     alone: true,
   },
   conformance: {
@@ -167,7 +167,6 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     variables: {
       ROLLOUTS_SECONDS: '600',
       HOSTILE_SECONDS: '600',
-      HOSTILE_LARGE: '1',
       ROUNDS: '40',
       OVERSHOOT_RUNS: '20',
       READ_YOUR_WRITES_RUNS: '1000',

@@ -55,8 +55,11 @@ export class Campaign {
     return this.#done.filter(({ status }) => status === undefined || status < 300).length;
   }
 
-  /** @returns what was wrong: nothing, or the violations so far, soon after the first of them. */
-  async run(): Promise<readonly string[]> {
+  /**
+   * @param isEnough whether so much was done and seen that the campaign may end, once its time is over.
+   * @returns what was wrong: nothing, or the violations so far, soon after the first of them.
+   */
+  async run(isEnough: () => boolean): Promise<readonly string[]> {
     const { seconds, seed } = this.#options;
     const startedAtMs = Date.now();
     const over = new AbortController();
@@ -65,7 +68,7 @@ export class Campaign {
     const random = randomOf(seed);
     const actions = this.#actions();
     const hand = async (): Promise<void> => {
-      while (!over.signal.aborted && Date.now() < startedAtMs + seconds * 1000) {
+      while (!over.signal.aborted && (Date.now() < startedAtMs + seconds * 1000 || !isEnough())) {
         const { value: action, done } = await actions.next();
         if (done === true) return;
         await this.#act(action);
