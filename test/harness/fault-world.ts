@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { expect } from 'vitest';
+import { messageOf } from '../../src/core/index.ts';
 import { untilCacheEqualsServer } from './cache-equals-server.ts';
 import { type Cluster, configMaps, leases } from './cluster.ts';
 import { ConfigMapChanges } from './config-map-changes.ts';
@@ -216,8 +217,19 @@ export class FaultWorld {
 
   async #untilReconciled(): Promise<void> {
     for (const observer of this.#observers) {
-      await eventually(async () => expect(await this.changes.unreconciled(observer)).toEqual([]), 120_000);
+      const isReconciled = async (): Promise<void> => expect(await this.changes.unreconciled(observer)).toEqual([]);
+      await eventually(isReconciled, 120_000).catch(async (error: unknown) => {
+        throw new Error(`${observer.name}: ${messageOf(error)}\n${await this.#standing()}`, { cause: error });
+      });
     }
+  }
+
+  /** How the gateways say that they are, and what waits in them: for a test that has failed. */
+  async #standing(): Promise<string> {
+    const paths = this.gateways.flatMap(({ url }) => [`${url}/readyz?verbose`, `${url}/queues`]);
+    const ask = async (url: string): Promise<string> => `${url}: ${await (await fetch(url)).text()}`;
+    const answers = await Promise.all(paths.map((url) => ask(url).catch(messageOf)));
+    return answers.join('\n');
   }
 
   async #goesOn(): Promise<void> {
