@@ -64,7 +64,7 @@ function portInUse(): string {
 }
 
 /** What both commands check. A sentence that comes from the same code is looked at once, at `start`. */
-describe.each(['start', 'gateway'])('levelhook %s', (name) => {
+describe.each(['start', 'gateway'])('levelhook %s ends with one sentence when', (name) => {
   const run = (args: readonly string[], env: Readonly<Record<string, string>> = {}): void => {
     command = levelhook([name, ...args], { REDIS_URL: inject('redisUrl'), ...env });
   };
@@ -111,7 +111,7 @@ describe.each(['start', 'gateway'])('levelhook %s', (name) => {
   });
 });
 
-describe('levelhook start', () => {
+describe('levelhook start ends with one sentence when', () => {
   it.each<[string, () => string, RegExp]>([
     ['is a folder', () => folder, /is not a kubeconfig \(EISDIR/],
     ['is binary', () => file('binary', Buffer.concat([Buffer.of(0), randomBytes(400)])), /is not a kubeconfig/],
@@ -123,14 +123,14 @@ describe('levelhook start', () => {
   });
 
   it.each([
-    ['-1', ['--port=-1'], /A port is a number/],
+    ['the port is -1', ['--port=-1'], /A port is a number/],
     [
-      'an option misspelt',
+      'an option is misspelt',
       ['--prot', '1'],
       /^levelhook: unknown option '--prot' \(Did you mean --port\?\); levelhook --help/,
     ],
-    ['an argument too many', ['now'], /too many arguments/],
-    ['a comma too many', ['--functions', 'replicaset,,replicaset'], /single commas/],
+    ['there is an argument too many', ['now'], /too many arguments/],
+    ['there is a comma too many', ['--functions', 'replicaset,,replicaset'], /single commas/],
   ])('%s', async (_, args, sentence) => {
     command = levelhook(['start', ...args]);
     await expectOneSentence(sentence);
@@ -150,10 +150,10 @@ describe('levelhook start', () => {
   });
 });
 
-describe('levelhook gateway', () => {
+describe('levelhook gateway ends with one sentence when', () => {
   const url = 'http://127.0.0.1:1';
 
-  it.each(['whsec_hidden!', 'hidden'])('the signing secret is malformed: %s is not repeated', async (secret) => {
+  it.each(['whsec_hidden!', 'hidden'])('the signing secret is malformed, and does not repeat it: %s', async (secret) => {
     const env = { LEVELHOOK_FUNCTIONS: url, LEVELHOOK_SIGNING_SECRETS: secret };
     command = levelhook(['gateway', '--port', '0', '--kubeconfig', inject('kubeconfig')], env);
     await expectOneSentence(/LEVELHOOK_SIGNING_SECRETS is wrong: /);
@@ -162,24 +162,24 @@ describe('levelhook gateway', () => {
 
   it.each<[string, Readonly<Record<string, string>>, RegExp]>([
     [
-      'a token that can be guessed',
+      'a token can be guessed',
       { LEVELHOOK_API_TOKENS: 'hidden' },
       /API_TOKENS is wrong: must hold tokens of at least 16/,
     ],
-    ['authorities that are nowhere', { LEVELHOOK_FUNCTION_CA_FILE: '/nowhere' }, /FUNCTION_CA_FILE cannot be read/],
-    ['a cache key that is none', { LEVELHOOK_CACHE_KEYS: 'k:hidden' }, /CACHE_KEYS is wrong: .* must have base64/],
+    ['the authorities are nowhere', { LEVELHOOK_FUNCTION_CA_FILE: '/nowhere' }, /FUNCTION_CA_FILE cannot be read/],
+    ['a cache key is none', { LEVELHOOK_CACHE_KEYS: 'k:hidden' }, /CACHE_KEYS is wrong: .* must have base64/],
     [
-      'cache keys that are nowhere',
+      'the cache keys are nowhere',
       { LEVELHOOK_CACHE_KEYS_FILE: '/nowhere' },
       /CACHE_KEYS_FILE \/nowhere cannot be read/,
     ],
     [
-      'a threshold that is no number',
+      'a threshold is no number',
       { LEVELHOOK_CACHE_COMPRESS_ABOVE: 'never' },
       /CACHE_COMPRESS_ABOVE is wrong: must be a number of bytes, or off/,
     ],
     [
-      'an address that no function has',
+      'an address is one that no function has',
       { LEVELHOOK_FUNCTIONS: 'http://169.254.169.254/latest' },
       /LEVELHOOK_FUNCTIONS is wrong: the endpoint http:\/\/169\.254\.169\.254 is an address that no function has/,
     ],
@@ -196,7 +196,7 @@ describe('levelhook gateway', () => {
   });
 });
 
-describe('levelhook start', () => {
+describe('levelhook start ends with one sentence when', () => {
   it.each(['nope', 'examples', 'examples/../replicaset'])('there is no function %s', async (name) => {
     command = levelhook(['start', '--functions', name]);
     await expectOneSentence(
@@ -204,7 +204,7 @@ describe('levelhook start', () => {
     );
   });
 
-  it('a function that cannot start: what it said, then one sentence, and the rest is stopped', async () => {
+  it('a function cannot start: what it said comes before, and the rest is stopped', async () => {
     // A copy of the package, in which a function can be planted.
     const copy = join(folder, 'copy');
     mkdirSync(join(copy, 'functions/broken'), { recursive: true });
@@ -235,7 +235,7 @@ describe('levelhook start', () => {
   });
 });
 
-describe('a function alone', () => {
+describe('a function alone ends with one sentence when', () => {
   const script = 'functions/examples/01-minimal/node.ts';
   const run = (env: Readonly<Record<string, string>>): void => {
     const args = ['--conditions=levelhook-source', script];
@@ -250,16 +250,16 @@ describe('a function alone', () => {
   });
 
   it.each<[string, Readonly<Record<string, string>>, RegExp]>([
-    ['a bad port', { PORT: 'x' }, /PORT must be a number/],
-    ['a malformed secret', { LEVELHOOK_SIGNING_SECRETS: 'hidden' }, /^signing secret 1 of 1 is malformed: .*whsec_/],
-    ['no secret', { LEVELHOOK_SIGNING_SECRETS: '' }, /LEVELHOOK_SIGNING_SECRETS is not set/],
+    ['the port is bad', { PORT: 'x' }, /PORT must be a number/],
+    ['the secret is malformed', { LEVELHOOK_SIGNING_SECRETS: 'hidden' }, /^signing secret 1 of 1 is malformed: .*whsec_/],
+    ['there is no secret', { LEVELHOOK_SIGNING_SECRETS: '' }, /LEVELHOOK_SIGNING_SECRETS is not set/],
   ])('%s', async (_, env, sentence) => {
     run(env);
     await expectOneSentence(sentence);
   });
 });
 
-it('an unknown command', async () => {
+it('levelhook with an unknown command ends with one sentence', async () => {
   command = levelhook(['begin']);
   await expectOneSentence(/^levelhook: unknown command 'begin'/);
 });
