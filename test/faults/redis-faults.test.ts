@@ -65,7 +65,7 @@ function loseNoChange<R>(name: string, { start, rows }: Table<R>): void {
 
     for (const [what, fault] of Object.entries(rows)) {
       it.for(Array.from({ length: ROUNDS }, (_, at) => at + 1))(
-        `${name} loses no change when ${what} (round %i)`,
+        `loses no change when ${what} (round %i)`,
         { timeout: 300_000 },
         async () => {
           const { world } = scene;
@@ -80,7 +80,7 @@ function loseNoChange<R>(name: string, { start, rows }: Table<R>): void {
       );
     }
 
-    it(`${name} lets its gateways stop in order after the faults`, async () => {
+    it('lets its gateways stop in order after the faults', async () => {
       const { world } = scene;
       const { gateways } = world;
       for (const { url } of gateways) await untilIdle(url);

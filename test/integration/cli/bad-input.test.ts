@@ -153,12 +153,15 @@ describe('levelhook start ends with one sentence when', () => {
 describe('levelhook gateway ends with one sentence when', () => {
   const url = 'http://127.0.0.1:1';
 
-  it.each(['whsec_hidden!', 'hidden'])('the signing secret is malformed, and does not repeat it: %s', async (secret) => {
-    const env = { LEVELHOOK_FUNCTIONS: url, LEVELHOOK_SIGNING_SECRETS: secret };
-    command = levelhook(['gateway', '--port', '0', '--kubeconfig', inject('kubeconfig')], env);
-    await expectOneSentence(/LEVELHOOK_SIGNING_SECRETS is wrong: /);
-    expect(command.output).not.toContain(secret);
-  });
+  it.each(['whsec_hidden!', 'hidden'])(
+    'the signing secret is malformed, and does not repeat it: %s',
+    async (secret) => {
+      const env = { LEVELHOOK_FUNCTIONS: url, LEVELHOOK_SIGNING_SECRETS: secret };
+      command = levelhook(['gateway', '--port', '0', '--kubeconfig', inject('kubeconfig')], env);
+      await expectOneSentence(/LEVELHOOK_SIGNING_SECRETS is wrong: /);
+      expect(command.output).not.toContain(secret);
+    },
+  );
 
   it.each<[string, Readonly<Record<string, string>>, RegExp]>([
     [
@@ -251,7 +254,11 @@ describe('a function alone ends with one sentence when', () => {
 
   it.each<[string, Readonly<Record<string, string>>, RegExp]>([
     ['the port is bad', { PORT: 'x' }, /PORT must be a number/],
-    ['the secret is malformed', { LEVELHOOK_SIGNING_SECRETS: 'hidden' }, /^signing secret 1 of 1 is malformed: .*whsec_/],
+    [
+      'the secret is malformed',
+      { LEVELHOOK_SIGNING_SECRETS: 'hidden' },
+      /^signing secret 1 of 1 is malformed: .*whsec_/,
+    ],
     ['there is no secret', { LEVELHOOK_SIGNING_SECRETS: '' }, /LEVELHOOK_SIGNING_SECRETS is not set/],
   ])('%s', async (_, env, sentence) => {
     run(env);
