@@ -37,6 +37,7 @@ const configMapsOf = (label: string) => ({
 const RUN_SECONDS = 40;
 
 let world: ProxiedTenant;
+let modest: NodeFunction;
 let gateway: Listening;
 let setting: Setting;
 let redis: Redis;
@@ -49,7 +50,7 @@ beforeAll(async () => {
   started.add(() => world.account.revoke('credentials-proxy.yaml'));
   await world.tenant.allow('clear', [{ apiGroups: [''], resources: ['configmaps'], verbs: ['deletecollection'] }]);
   const handler = controller({ name: 'modest', for: configMaps }).reconcile(async (...run) => reconcile(...run));
-  const modest = await started.open(new NodeFunction(handler, world.tenant.secret));
+  modest = await started.open(new NodeFunction(handler, world.tenant.secret));
   const kind = { apiVersion: 'v1', kind: 'ConfigMap' };
   raw = await started.open(
     new RawFunction({ name: 'hostile', for: kind, concurrency: 1, timeoutSeconds: RUN_SECONDS }),
@@ -120,6 +121,8 @@ async function unfinished(trigger: Trigger, head: string): Promise<Socket> {
 const MIB = 1024 * 1024;
 /** Objects of nearly 1 MiB: more than one controller may send at a time, and more than connections buffer. */
 const LARGE = 24;
+/** The head of a write whose body does not come. Five of them take all the room that a controller has. */
+const UNFINISHED = `POST ${path}\ncontent-type: application/json\ncontent-length: ${3 * MIB}`;
 const mib = (count: number): string => 'x'.repeat(count * MIB);
 
 /** The most memory that the gateway has while `work` is under way. */
@@ -170,14 +173,17 @@ describe('a function that sends or asks for too much', () => {
     const isRefused = async (): Promise<boolean> => refused.test(await (await fetch(`${gateway.url}/metrics`)).text());
     reconcile = async ({ name }, { api }) => {
       if (name !== 'greedy') return;
-      const write = async (labels: Readonly<Record<string, string>>): Promise<number> => {
-        const object = { metadata: { namespace, generateName: 'large-', labels }, data: { a: mib(0.9) } };
-        return (await Promise.all(Array.from({ length: LARGE }, () => api.create(configMaps, object)))).length;
+      // On a slow machine its writes come one after the other: these take their room until one was refused.
+      const [trigger] = modest.triggers.slice(-1);
+      const holding = await Promise.all(Array.from({ length: 5 }, () => unfinished(trigger as Trigger, UNFINISHED)));
+      const object = {
+        metadata: { namespace, generateName: 'large-', labels: { large: 'yes' } },
+        data: { a: mib(0.9) },
       };
-      const count = await write({ large: 'yes' });
-      // On a slow machine they may have come one after the other.
-      while (!(await isRefused())) await write({});
-      created.resolve(count);
+      const writes = Promise.all(Array.from({ length: LARGE }, () => api.create(configMaps, object)));
+      await eventually(async () => expect(await isRefused()).toBe(true));
+      for (const socket of holding) socket.destroy();
+      created.resolve((await writes).length);
     };
     await world.cluster.create(configMaps, { metadata: { namespace, name: 'greedy', labels: { for: 'modest' } } });
     expect(await created.promise).toBe(LARGE);
@@ -219,13 +225,12 @@ describe('a function that sends or asks for too much', () => {
 
   it('sends as slowly as it likes, and has no room for more until the end of its run', async () => {
     const { trigger, end } = await startRun('slow-sender');
-    const head = `POST ${path}\ncontent-type: application/json\ncontent-length: ${3 * MIB}`;
-    const senders = await Promise.all(Array.from({ length: 5 }, () => unfinished(trigger, head)));
+    const senders = await Promise.all(Array.from({ length: 5 }, () => unfinished(trigger, UNFINISHED)));
     const body = JSON.stringify({ metadata: { generateName: 'x-' }, data: { a: mib(2) } });
     const refused = { status: 429, text: expect.stringContaining('too large together') as string };
     // Only the head: a client that is still sending when it is refused may lose the answer.
     await eventually(async () => {
-      const socket = await unfinished(trigger, head);
+      const socket = await unfinished(trigger, UNFINISHED);
       let answer = '';
       socket.on('data', (chunk: Buffer) => (answer += chunk.toString())).resume();
       await eventually(async () => expect(answer).toMatch(/^HTTP\/1.1 429 [^]*too large together/), 1000);
