@@ -15,7 +15,9 @@ export function summary(violations: readonly string[], most = 6): string[] {
   return [...violations.slice(0, most), `… ${violations.length} in all`];
 }
 
-/** What a tenant writes in its own namespace, one thing in each test of a file, and what that does to another tenant. */
+/**
+ * What a tenant writes in its own namespace, one thing in each test of a file, and what that does to another tenant.
+ */
 export class SingleWrites {
   readonly #started = new Started();
   #ground: Ground | undefined;
