@@ -143,7 +143,7 @@ export const NIGHTLY: Readonly<Record<string, TestGroup>> = {
     protects: 'that one tenant with many large objects delays no other',
     files: ['test/faults/hostile-large-objects.test.ts'],
     guards: ['src/gateway/cache', 'src/gateway/reflector', 'test/faults/hostile-tenant'],
-    minutes: 7,
+    minutes: 3,
     alone: true,
   },
   conformance: {
