@@ -14,7 +14,7 @@ import { Started } from '../harness/started.ts';
 const RBAC = 'rbac.authorization.k8s.io';
 /** How often an elector renews its Lease, and looks whether it is free. */
 const RETRY_MS = 1000;
-/** How long a Lease lasts that expires in a test, and one that must not. */
+/** A Lease of the first length expires within a test, and one of the second does not. */
 const SHORT_SECONDS = 4;
 const LONG_SECONDS = 120;
 

@@ -48,7 +48,7 @@ describe('a client that does not behave', () => {
     ]);
     for (const ms of kept) expect(ms).toBeLessThan(15_000);
     for (const { process } of [gateway, fn]) {
-      // What is no JSON line is something that nobody has logged.
+      // The logger writes JSON alone: Node itself has written any other line.
       expect(process.lines.filter((line) => 'text' in line)).toEqual([]);
       expect(process.alive).toBe(true);
     }

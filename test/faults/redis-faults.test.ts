@@ -13,6 +13,7 @@ import { FaultWorld, type FaultWorldOptions } from '../harness/fault-world.ts';
 import { uniqueName, untilIdle, untilReady } from '../harness/levelhook.ts';
 import { ObservedConfigMaps } from '../harness/observed-config-maps.ts';
 import { RedisClusterNodes, type RedisProcess, SentinelSet } from '../harness/redis-process.ts';
+import { untilWritten } from '../harness/redis-written.ts';
 import { Started } from '../harness/started.ts';
 
 /** How often each row is done. */
@@ -119,18 +120,8 @@ class SingleRedis {
     return new SingleRedis(server, connection, directory);
   }
 
-  /**
-   * Until the append-only file has all that was answered. While Redis syncs the file, what it writes may wait for two
-   * seconds.
-   */
-  async untilWritten(): Promise<void> {
-    const isWritten = async (): Promise<void> =>
-      expect(await this.connection.info('persistence')).toMatch(/^aof_buffer_length:0\s/m);
-    await eventually(isWritten, 60_000, 10);
-  }
-
   async length(): Promise<number> {
-    await this.untilWritten();
+    await untilWritten(this.connection);
     return (await stat(await this.#file())).size;
   }
 
@@ -143,7 +134,7 @@ class SingleRedis {
   }
 
   async copy(): Promise<void> {
-    await this.untilWritten();
+    await untilWritten(this.connection);
     await rm(this.#copy, { recursive: true, force: true });
     await cp(this.#folder, this.#copy, { recursive: true });
   }
@@ -239,7 +230,7 @@ async function whilePaused(
   };
   const runs = (): number => observer.seen({ key }).length;
   await post('pause');
-  await redis.untilWritten();
+  await untilWritten(redis.connection);
   const before = runs();
   await fault();
   await cluster.patch(configMaps, { namespace, name }, { data: { changed: 'while paused' } });

@@ -1,7 +1,7 @@
 /**
- * A process that stands for election: `elector.ts KUBECONFIG NAMESPACE/NAME SECONDS`. Its Lease lasts so long, and it
- * tries to renew it once a second for three quarters of that. It writes a line of JSON for each event, with the time of
- * the machine's monotonic clock, and at SIGTERM it stops in order.
+ * A process that stands for election: `elector.ts KUBECONFIG NAMESPACE/NAME SECONDS`. SECONDS is the length of its
+ * Lease. It tries once a second to renew the Lease, and gives up after three quarters of that length. It writes a line
+ * of JSON for each event, with the time of the machine's monotonic clock, and at SIGTERM it stops in order.
  */
 import { parseObjectKey, silentLogger, silentMetrics, systemClock } from '../../src/core/index.ts';
 import { ApiClient } from '../../src/gateway/apiserver/api-client.ts';

@@ -5,9 +5,14 @@ import { type KubernetesObject, resource, resourcePath } from '../../src/core/in
 import type { Cluster } from './cluster.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
+/** The file with the Role for the Lease that tells of runs, and the namespace of both. */
+const [LEASE_FILE, LEASES] = ['gateway.yaml', 'kube-system'];
+const RBAC = 'rbac.authorization.k8s.io';
 const accounts = resource('v1', 'ServiceAccount');
-const clusterRoles = resource('rbac.authorization.k8s.io/v1', 'ClusterRole', { namespaced: false });
-const bindings = resource('rbac.authorization.k8s.io/v1', 'ClusterRoleBinding', { namespaced: false });
+const roles = resource(`${RBAC}/v1`, 'Role');
+const roleBindings = resource(`${RBAC}/v1`, 'RoleBinding');
+const clusterRoles = resource(`${RBAC}/v1`, 'ClusterRole', { namespaced: false });
+const bindings = resource(`${RBAC}/v1`, 'ClusterRoleBinding', { namespaced: false });
 
 type Rules = readonly { readonly [field: string]: unknown }[];
 
@@ -38,18 +43,30 @@ export class GatewayAccount {
   }
 
   /**
-   * Gives it the rights in a file of `infra/rbac`. Those of a Role count for all names, since the Leases of a test have
-   * names of their own, and in all namespaces. Without them a gateway that starts waits for runs that it cannot know.
+   * Gives it the rights of the ClusterRoles in a file of `infra/rbac`, and the right to the Lease that tells of runs:
+   * the Role of kube-system, for any name, because the name follows the key prefix of a test. Without that right a
+   * gateway waits at its start until no earlier run can go on.
    */
   async grantFile(file: string): Promise<void> {
     const documents = parseAllDocuments(await readFile(join(ROOT, 'infra/rbac', file), 'utf8'));
     const objects = documents.map((each) => each.toJS() as KubernetesObject & { rules?: Rules });
     await this.grant(
       file,
-      objects.flatMap(({ kind, rules = [] }) =>
-        kind === 'Role' ? rules.map(({ resourceNames: _, ...rule }) => rule) : rules,
-      ),
+      objects.flatMap(({ kind, rules = [] }) => (kind === 'ClusterRole' ? rules : [])),
     );
+    if (file !== LEASE_FILE) return;
+    const lease = objects.find(({ kind, metadata }) => kind === 'Role' && metadata.namespace === LEASES);
+    await this.#grantLease(lease?.rules ?? []);
+  }
+
+  async #grantLease(rules: Rules): Promise<void> {
+    const metadata = { namespace: LEASES, name: this.#namespace };
+    await this.#cluster.create(roles, { metadata, rules: rules.map(({ resourceNames: _, ...rule }) => rule) });
+    await this.#cluster.create(roleBindings, {
+      metadata,
+      roleRef: { apiGroup: RBAC, kind: 'Role', name: this.#namespace },
+      subjects: [this.#subject()],
+    });
   }
 
   async grant(id: string, rules: Rules): Promise<void> {
@@ -57,15 +74,22 @@ export class GatewayAccount {
     await this.#cluster.create(clusterRoles, { metadata: { name }, rules });
     await this.#cluster.create(bindings, {
       metadata: { name },
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
-      subjects: [{ kind: 'ServiceAccount', name: 'gateway', namespace: this.#namespace }],
+      roleRef: { apiGroup: RBAC, kind: 'ClusterRole', name },
+      subjects: [this.#subject()],
     });
   }
 
   async revoke(id: string): Promise<void> {
     const name = this.#nameOf(id);
+    for (const of of id === LEASE_FILE ? [roleBindings, roles] : []) {
+      await this.#cluster.delete(of, { namespace: LEASES, name: this.#namespace });
+    }
     await this.#cluster.delete(bindings, { name });
     await this.#cluster.delete(clusterRoles, { name });
+  }
+
+  #subject() {
+    return { kind: 'ServiceAccount', name: 'gateway', namespace: this.#namespace };
   }
 
   #nameOf(id: string): string {

@@ -143,9 +143,9 @@ export async function openObservers(setting: Setting, specs: readonly ObserverSp
 }
 
 /**
- * A gateway with an observer for each of these controllers, by name, once all have run what there was. A run that waits
- * for a tenth of its time to be sent is given back, and then tells no longer what had changed: on a busy machine only
- * long runs tell it for certain.
+ * Opens a gateway and an observer for each of these controllers, by name, and waits until all have run what there was.
+ * Runs may take long here: the gateway gives a run back when a tenth of its time passes before it is sent, and the next
+ * run has no reasons, which these tests look at.
  */
 export async function openObserved(
   started: Started,

@@ -23,6 +23,11 @@ export function startSeer(setting: Setting, namespace: string, pauseMs = 0): Pro
   return startFunctionProcess(setting, 'test/harness/seer-function.ts', { variables });
 }
 
+/** How many different rounds of all parents have run: a run that takes longer than its time is done again. */
+export function roundsOf(process: TestProcess): number {
+  return new Set(sightsOf(process).map(({ parent, round }) => `${parent} ${round}`)).size;
+}
+
 export function sightsOf({ lines }: TestProcess): Sight[] {
   return lines.filter((line): line is Line & Sight => line['msg'] === 'saw');
 }

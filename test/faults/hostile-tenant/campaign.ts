@@ -57,7 +57,7 @@ export class Campaign {
 
   /**
    * @param isEnough whether so much was done and seen that the campaign may end, once its time is over.
-   * @returns what was wrong: nothing, or the violations so far, soon after the first of them.
+   * @returns the violations. The first one ends the campaign, so these are few; none: the victim was served.
    */
   async run(isEnough: () => boolean): Promise<readonly string[]> {
     const { seconds, seed } = this.#options;

@@ -50,7 +50,7 @@ export interface Paced {
 export const SEEN_WITHIN_MS = 2000;
 const LIVE_WITHIN_MS = 1000;
 /** No limit is longer than by this factor. */
-const MOST_SLOWDOWN = 5;
+const MOST_SLOWDOWN = 3;
 /** Paces within this time before and after count as those of a moment. */
 const PACE_AROUND_MS = 1500;
 /** A gateway that stands still must say so within this time. */

@@ -115,7 +115,7 @@ it('one function by https keeps what clients of both versions write, while its c
         await cluster.client.json({ method: 'PUT', path, body: object });
         return;
       } catch (error) {
-        // The controller has written the status meanwhile.
+        // The controller writes the status beside this client.
         if (!(error instanceof ApiError && error.code === 409)) throw error;
       }
     }

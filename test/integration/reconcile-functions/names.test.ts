@@ -48,7 +48,7 @@ it.beforeAll(async ({ world }) => {
     endpoint: { url: shared.url },
     for: { apiVersion, kind },
     owns: [leases].map(kindOf),
-    // A run that waits for a tenth of this to be sent is given back, and tells no longer what has changed.
+    // The gateway gives a run back when a tenth of this passes before it is sent, and the next run has no reasons.
     timeoutSeconds: 900,
   });
   await victim.until('shared', 'Ready', { status: 'True' });
@@ -91,7 +91,7 @@ async function victimIsWoken(): Promise<void> {
 
 /** Mallory's only function, as she declares it now, once it is ready. */
 async function declares(spec: Readonly<Record<string, unknown>>): Promise<void> {
-  // So long it waits for its own last run when it is declared again.
+  // A function that is declared again waits for this long, until its last run must be over.
   const timeoutSeconds = 2;
   await mallory.declare('hers', { endpoint: { url: hers.url }, for: inOwn(revisions), timeoutSeconds, ...spec });
   await mallory.until('hers', 'Ready', { status: 'True' });
