@@ -54,7 +54,7 @@ export async function untilCacheEqualsServer(
   setting: Setting,
   cluster: Cluster,
   kinds: readonly CachedKind[],
-  limitMs = 30_000,
+  limitMs = 60_000,
 ): Promise<void> {
   const redis = new Redis(setting.redisUrl, { maxRetriesPerRequest: 2 });
   redis.on('error', () => {});

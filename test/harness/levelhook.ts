@@ -124,7 +124,7 @@ export const QUEUED_WAKEUPS_MS = 500;
  * Until no run waits or is in flight, as the queues' records have it: whatever ran has its outcome on record, and what
  * its function wrote to its output has been read.
  */
-export async function untilIdle(gatewayUrl: string, limitMs = 30_000): Promise<void> {
+export async function untilIdle(gatewayUrl: string, limitMs = 60_000): Promise<void> {
   await eventually(async () => {
     const text = await (await fetch(`${gatewayUrl}/metrics`)).text();
     const busy = text

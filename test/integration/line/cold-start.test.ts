@@ -49,6 +49,10 @@ describe('functions that are scaled to zero', () => {
     const urls = functions.map(({ url }) => url);
     const process = started.keep(await openGateway(setting, urls, settingsFor([namespace], [declared.url])));
     await untilReady(process.url);
+    // Readiness does not wait for declared functions, and one that has missed an event runs all of its keys.
+    await process.process.line(
+      ({ msg, controller }) => msg === 'controller started' && controller === `${namespace}.declared`,
+    );
     return process;
   }
 
